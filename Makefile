@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip --no-input install --quiet
 PACKAGES := golden hdl sim boards
 # One stamp for each extra that is installed; the compiled core of the models comes with them.
-CORE := setup.py $(wildcard golden/core/*.[ch])
+CORE := setup.py $(wildcard golden/core/*.[ch] golden/core/pure/*.h)
 SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 

@@ -33,11 +33,15 @@ def packages() -> list[str]:
 
 def core() -> Extension:
     """Return the extension module; without a compiler, numpy does its work."""
-    sources = Path(__file__).parent / "golden" / "core"
+    root = Path(__file__).parent
+    sources, headers = (
+        sorted(path.relative_to(root).as_posix() for path in (root / "golden/core").rglob(end))
+        for end in ("*.c", "*.h")
+    )
     return Extension(
         "lately.golden._core",
-        sources=sorted(f"golden/core/{path.name}" for path in sources.glob("*.c")),
-        depends=sorted(f"golden/core/{path.name}" for path in sources.glob("*.h")),
+        sources=sources,
+        depends=headers,
         define_macros=[("Py_LIMITED_API", "0x030B0000")],
         extra_compile_args=FLAGS if os.name == "posix" else ["/std:c11", "/O2"],
         extra_link_args=["-Wl,-s"] if sys.platform == "linux" else [],

@@ -154,23 +154,34 @@ static PyMemberDef engine_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* count_in(numbers): let these numbers of the filter be its counts; it needs no arming then. */
-static PyObject *count_in(PyObject *self, PyObject *numbers) {
-    Engine *engine = (Engine *)self;
+int engine_count_in(Engine *engine, PyObject *numbers, Py_ssize_t count) {
     Py_buffer view;
-    if (core_take(numbers, &view, 8, 3 + (engine->timed != 0), 1, "numbers") < 0) {
-        return NULL;
+    if (core_take(numbers, &view, 8, count, 1, "numbers") < 0) {
+        return -1;
     }
     if (engine->counts) {
         PyBuffer_Release(&engine->numbers);
     }
     engine->numbers = view;
     engine->counts = view.buf;
-    Py_RETURN_NONE;
+    return 0;
+}
+
+/* count_in(numbers): as `engine_count_in`, without numbers of a family. */
+static PyObject *count_in(PyObject *self, PyObject *numbers) {
+    Engine *engine = (Engine *)self;
+    int done = engine_count_in(engine, numbers, 3 + (engine->timed != 0));
+    return done < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+int engine_hash(Engine *engine, PyObject *object) {
+    engine->hash = hash_within(object);
+    engine->hash_object = engine->hash ? Py_NewRef(object) : NULL;
+    return engine->hash ? 0 : -1;
 }
 
 void engine_release(Engine *engine) {
-    Py_CLEAR(engine->hash);
+    Py_CLEAR(engine->hash_object);
     if (engine->counts) {
         PyBuffer_Release(&engine->numbers);
     }

@@ -4,8 +4,6 @@
 
 #include "hash.h"
 
-enum { NONE = 0, QUERY = 1, INSERT = 2, CHECK = 3, ALONE = 4, SHIFT = 4, CLEAR = 5, REMOVE = 8 };
-
 #define CORE_READS "filter: must be attached with write=True to change it"
 #define CHECK_NEW 19 /* CHECK of a single key that is not inserted if it is reported */
 
@@ -20,7 +18,8 @@ typedef struct Engine {
     int armed;
     int reads;                            /* whether another process writes the memory */
     int64_t operations, insertions, hits; /* since it was armed */
-    Hash *hash;                           /* owned */
+    PyObject *hash_object;                /* owned: the Hash with `hash` */
+    const Hash *hash;
     int digest;                           /* of text: BLAKE2B, SIPHASH, or 0 while unknown */
     Secret digest_key;                    /* of SIPHASH */
     /* Performs QUERY, INSERT or CHECK of one key, and returns its age; -1 if it is not reported. */
@@ -54,8 +53,15 @@ void free_text(Text *text);
 /* Key of one word of a text, by the digest of a filter. */
 uint64_t text_key(const uint8_t *bytes, Py_ssize_t count, const Engine *engine);
 
-/* Turns a ring that does not turn by itself; it is armed. */
-void ring_turn(Engine *ring);
+/* Lets numbers of the filter, `count` of them or more, be the counts of an engine, which needs no
+   arming then; returns 0, or -1 with an error set. */
+int engine_count_in(Engine *engine, PyObject *numbers, Py_ssize_t count);
+
+/* Turns a ring that does not turn by itself. */
+void engine_turn(Engine *ring);
+
+/* Takes the object as the hash functions of an engine; returns 0, or -1 with an error set. */
+int engine_hash(Engine *engine, PyObject *object);
 
 /* Releases what an engine owns. */
 void engine_release(Engine *engine);

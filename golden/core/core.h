@@ -1,42 +1,14 @@
-/* What the files of the extension share: vector clones, buffers, the tables of functions. */
+/* What the files of the extension share: buffers, types, the tables of functions. */
 #ifndef LATELY_CORE_H
 #define LATELY_CORE_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <stdint.h>
-#include <string.h>
 
-/* The compiler makes these loops once for each instruction set; the C library picks one at start.
-   musl cannot, and older compilers do not know the last set. */
-#if defined(__x86_64__) && defined(__GLIBC__) && !defined(NO_CLONES)
-#if (defined(__clang__) && __clang_major__ >= 16) || (!defined(__clang__) && __GNUC__ >= 12)
-#define CLONES
-#define WIDE __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
-#endif
-#endif
-#ifndef WIDE
-#define WIDE
-#endif
+#include "pure/base.h"
 
-/* Keeps the compiler from holding operands of a sum of bits in memory until all are read. */
-#if defined(__GNUC__)
-#define IN_ORDER(value) __asm__("" : "+r"(value))
-#else
-#define IN_ORDER(value) (void)(value)
-#endif
-
-#define ALWAYS static inline __attribute__((always_inline))
 #define NEVER_INLINE static __attribute__((noinline))
 #define FREE_KEYS 2048 /* keys of a call from which on other threads may run */
-
-static inline uint32_t rotate32(uint32_t value, unsigned amount) {
-    return value << (amount & 31) | value >> (-amount & 31);
-}
-
-static inline uint64_t rotate64(uint64_t value, unsigned amount) {
-    return value << (amount & 63) | value >> (-amount & 63);
-}
 
 /* Takes the buffer of an array: C-contiguous, of items of `size` bytes, at least `count` of them
    (any number if negative). Returns 0, or -1 with an error set. The caller releases the view. */

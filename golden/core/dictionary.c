@@ -328,13 +328,13 @@ static PyObject *dictionary_new(PyTypeObject *type, PyObject *args, PyObject *na
                           &arrays[2], &arrays[3])) {
         return NULL;
     }
-    Hash *hash = hash_of(a);
+    const Hash *hash = hash_within(a);
     Dictionary *d = hash ? (Dictionary *)PyType_GenericAlloc(type, 0) : NULL;
     if (!d) {
         return NULL;
     }
     d->engine.one = perform_one;
-    d->engine.hash = (Hash *)Py_NewRef((PyObject *)hash);
+    engine_hash(&d->engine, a);
     d->columns = columns;
     d->window = window;
     d->moves = moves;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "packets.h"
-#include "siphash.h"
+#include "pure/siphash.h"
 
 enum { TOS = 1, TTL = 2, VLAN = 4, LAYER2 = 8, FRAME = 16 }; /* Field */
 enum { NO_CHECKSUM = 32, NO_SEQUENCE = 64, NO_ID = 128, NO_RADIOTAP = 256 };

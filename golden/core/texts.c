@@ -1,5 +1,5 @@
 /* Keys that are text: their digests, as `lately.golden.hash.digests` makes them. */
-#include "blake2b.h"
+#include "pure/blake2b.h"
 #include "calls.h"
 
 int text_bytes(PyObject *object, const uint8_t **bytes, Py_ssize_t *count) {

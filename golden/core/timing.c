@@ -152,13 +152,13 @@ static PyObject *stamps_new(PyTypeObject *type, PyObject *args, PyObject *named)
     if (!PyArg_ParseTuple(args, "OOLLp", &a, &b, &expired, &block, &timed)) {
         return NULL;
     }
-    Hash *hash = hash_of(a);
+    const Hash *hash = hash_within(a);
     Stamps *s = hash ? (Stamps *)PyType_GenericAlloc(type, 0) : NULL;
     if (!s) {
         return NULL;
     }
     s->engine.one = perform_one;
-    s->engine.hash = (Hash *)Py_NewRef((PyObject *)hash);
+    engine_hash(&s->engine, a);
     s->expired = expired;
     s->block = block;
     s->engine.timed = timed;
@@ -360,7 +360,7 @@ static PyObject *insert_stamps(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OOOOOO", &a, &b, &c, &d, &e, &f)) {
         return NULL;
     }
-    Hash *hash = hash_of(a);
+    const Hash *hash = hash_within(a);
     uint32_t *cells = hash ? core_buffer(&all, b, 4, 1, 1, "cells") : NULL;
     int64_t *numbers = cells ? core_buffer(&all, c, 8, 7, 1, "numbers") : NULL;
     uint64_t *keys = numbers ? core_buffer(&all, d, 8, -1, 0, "keys") : NULL;

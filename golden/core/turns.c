@@ -223,7 +223,7 @@ static int64_t timed_one(Engine *engine, int code, const uint64_t *key) {
     engine->late += (code & INSERT) && now != engine->now;
     for (; due > 0; due--) {
         turn(t, now);
-        ring_turn(self->ring);
+        engine_turn(self->ring);
     }
     int64_t counting = t->counting;
     while (counting && now > t->settled[s->writes + counting - 1] + s->span) {
@@ -240,7 +240,7 @@ static int64_t timed_one(Engine *engine, int code, const uint64_t *key) {
     if (code & INSERT) {
         if (is_due(t, now)) {
             turn(t, now);
-            ring_turn(self->ring);
+            engine_turn(self->ring);
         }
         insert(t, now);
         self->ring->one(self->ring, INSERT, key);
@@ -258,7 +258,7 @@ static PyObject *timed_new(PyTypeObject *type, PyObject *args, PyObject *named) 
     TimedRing *self = (TimedRing *)PyType_GenericAlloc(type, 0);
     if (self) {
         self->ring = (Engine *)Py_NewRef(ring);
-        self->engine.hash = (Hash *)Py_NewRef((PyObject *)self->ring->hash);
+        engine_hash(&self->engine, self->ring->hash_object);
         self->engine.one = timed_one;
         self->engine.timed = 1;
         self->t.settled = self->settled;
@@ -304,8 +304,8 @@ static PyObject *timed_arm(PyObject *object, PyObject *args) {
     }
     State s;
     memcpy(&s, a.state, sizeof s);
-    if (a.slices > MOST_SLICES || s.writes < 1 || s.old < 1 || s.writes > a.slices || !self->ring->armed) {
-        PyErr_SetString(PyExc_ValueError, "state: must be of a ring that is armed");
+    if (a.slices > MOST_SLICES || s.writes < 1 || s.old < 1 || s.writes > a.slices) {
+        PyErr_SetString(PyExc_ValueError, "state: must be of a ring with these slices");
         return core_finish(&a.all, NULL);
     }
     self->t.s = s;

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compilation import halves
 from ..hash.functions import shard_rotations
 from ..operations import Operation
 from ..results import Ages
@@ -15,16 +14,6 @@ from .position import RingPosition
 from .slices import chunks
 
 _CHUNK = 1 << 15
-MOST = 1 << 62
-"""Largest length of a generation in the extension."""
-
-(
-    BASE, FILLED, LENGTH, GENERATION, INSERTIONS, SHIFTS, CLEARS,
-    OLDER, ROW, OLDER_ROW, WAITING_ROW, REKEYS, SINGLES, SIZE,
-) = (*range(13), 15)  # fmt: skip
-"""Places in the vector that carries a `RingPosition` into the extension and back. The vector holds
-the fields, the counts of the call, and the rows of the secrets, -1 if no secret waits. `SINGLES` is
-the first of three counts of single keys: operations, insertions, hits."""
 
 
 def pitch(layout: Layout) -> int:
@@ -119,40 +108,39 @@ class PackedSegments:
 class CompiledSegments(PackedSegments):
     """Segments whose operations run in the extension; equal to `Segments` bit for bit.
 
-    `memory` and `live` are arrays that several processes share: the bits and the position.
+    `numbers` are those of the `RingPosition`. `memory` and `live` are arrays that several processes
+    share: the bits and the position.
     """
 
     def __init__(
         self,
         layout: Layout,
+        numbers: NDArray[np.int64],
         memory: NDArray[np.unsignedinteger] | None = None,
         live: NDArray[np.int64] | None = None,
     ) -> None:
         super().__init__(layout, memory)
-        spec, width = layout.spec, layout.parts * layout.cells
-        shared = () if live is None else (live,)
-        joint = not self._columns and layout.blocked and width <= 64
+        self._numbers = numbers
         core, key_hash = layout.hash.compiled()
-        self.engine = core.Ring(
-            key_hash, self._memory, spec.segments, spec.run, joint, self._strides(), *shared
-        )
+        shared = () if live is None else (live,)
+        self.engine = core.Ring(key_hash, self._memory, numbers, self._shape(), *shared)
 
-    def _strides(self) -> NDArray[np.uint64]:
-        """Return the strides in bits, whether blocks exist, and the rotations of shards."""
+    def _shape(self) -> NDArray[np.uint64]:
+        """Return the numbers that the extension calls the shape."""
         layout, spec = self._layout, self._layout.spec
+        joint = not self._columns and layout.blocked and layout.parts * layout.cells <= 64
         stride, rotations = 0, (0, 0, 0)
         if spec.shards > 1:
             stride = spec.segment_blocks // spec.shards * self._pitch or spec.shard_bits
             key_hash = layout.hash
             rotations = shard_rotations(key_hash.fields, key_hash.functions, key_hash.seed)
         part = layout.cells if layout.partitioned else 0
-        return np.array(
-            [self._pitch, part, stride, layout.blocked, spec.shards, *rotations], np.uint64
-        )
+        flags = spec.segments, spec.run, joint, spec.rekey, layout.blocked
+        return np.array([*flags, self._pitch, part, stride, spec.shards, *rotations], np.uint64)
 
     def holding(self, memory: NDArray[np.unsignedinteger]) -> "CompiledSegments":
         """Return segments with another `memory`."""
-        return CompiledSegments(self._layout, memory)
+        return CompiledSegments(self._layout, self._numbers, memory)
 
     # Bits
 
@@ -198,7 +186,8 @@ class CompiledSegments(PackedSegments):
         Changes the `ring`.
         """
         ages = np.empty(len(keys), np.int64)
-        self._perform(codes, keys, ring, ages, None)
+        many = codes if isinstance(codes, Operation) else np.ascontiguousarray(codes)
+        self.engine.perform(many, np.ascontiguousarray(keys), ages, None)
         return ages
 
     def seen(
@@ -209,69 +198,5 @@ class CompiledSegments(PackedSegments):
         Parameters as for `perform`; the result has shape (n,).
         """
         seen = np.empty(len(keys), np.bool_)
-        self._perform(operation, keys, ring, None, seen)
+        self.engine.perform(operation, np.ascontiguousarray(keys), None, seen)
         return seen
-
-    def _perform(
-        self, codes: Any, keys: NDArray[np.uint64], ring: RingPosition, *answers: Any
-    ) -> None:
-        secrets = _secrets(ring)
-        vector = _vector(ring, secrets)
-        if not isinstance(codes, Operation):
-            codes = np.ascontiguousarray(codes)
-        self.engine.perform(vector, halves(secrets), codes, np.ascontiguousarray(keys), *answers)
-        _move(ring, vector, secrets)
-
-    def arm(self, ring: RingPosition) -> None:
-        """Lend the position of the `ring` to the extension, for single keys, until `disarm`."""
-        secrets = _secrets(ring)
-        self.engine.arm(_vector(ring, secrets), halves(secrets))
-
-    def disarm(self, ring: RingPosition) -> list[int]:
-        """Take the position back; return operations, insertions and hits of single keys."""
-        secrets, vector = _secrets(ring), np.zeros(SIZE, np.int64)
-        self.engine.disarm(vector)
-        _move(ring, vector, secrets)
-        counts: list[int] = vector[SINGLES:].tolist()
-        return counts
-
-
-def _secrets(ring: RingPosition) -> list[int]:
-    """Secrets that an operation may need: the present secret, then an older or waiting one."""
-    secrets = [ring.secret]
-    if ring.older:
-        secrets.append(ring.older_secret)
-    if ring.waiting is not None:
-        secrets.append(ring.waiting)
-    return secrets
-
-
-def _vector(ring: RingPosition, secrets: list[int]) -> NDArray[np.int64]:
-    """Return the position of the ring for the loops, with insertions and shifts from 0."""
-    vector = np.zeros(SIZE, np.int64)
-    vector[BASE] = ring.base
-    # Python's integers are unbounded; no part of a stream reaches this value.
-    vector[FILLED] = min(ring.filled, MOST)
-    vector[LENGTH] = min(ring.length, MOST)
-    vector[GENERATION] = min(ring.generation, MOST)
-    vector[OLDER] = ring.older
-    vector[OLDER_ROW] = 1 if ring.older else 0
-    vector[WAITING_ROW] = -1 if ring.waiting is None else len(secrets) - 1
-    vector[REKEYS] = ring.spec.rekey
-    return vector
-
-
-def _move(ring: RingPosition, vector: NDArray[np.int64], secrets: list[int]) -> None:
-    """Take over the position that a loop returned."""
-    values = vector.tolist()
-    ring.insertions += values[INSERTIONS]
-    if not values[SHIFTS] and not values[CLEARS]:
-        ring.filled += values[INSERTIONS]
-        return
-    ring.base, ring.filled = values[BASE], values[FILLED]
-    ring.length = ring.generation
-    ring.shifts += values[SHIFTS]
-    ring.secret = secrets[values[ROW]]
-    ring.older = values[OLDER]
-    ring.older_secret = secrets[values[OLDER_ROW]] if ring.older else 0
-    ring.waiting = None if values[WAITING_ROW] < 0 else ring.waiting

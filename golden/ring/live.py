@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import LatelyError, StateFileError
 from ..files import replace_file
 from ..spec import FilterSpec
 from ..spec.base import require
 from .apbf import APBBF, APBF
-from .compiled_segments import MOST, CompiledSegments, PackedSegments
+from .compiled_segments import CompiledSegments, PackedSegments
 from .gebf import GEBF, BlockedGEBF
-from .position import RingPosition
+from .position import BASE
 from .sliding import SlidingFilter
 
 _KINDS: dict[str, type[SlidingFilter]] = {
@@ -33,8 +32,7 @@ _KINDS: dict[str, type[SlidingFilter]] = {
 }
 _MAGIC = b"lately live 1\n\0\0"
 _PAGE = 4096
-_POSITION = 12  # integers of a slot, of which the first four are used
-_WORDS = 1 + 2 * _POSITION
+_WORDS = 1 + 2 * 12  # of the number that selects a slot, and of two slots, whose first four count
 _START = len(_MAGIC) + 8 + 32
 
 
@@ -71,12 +69,8 @@ def share(model: SlidingFilter, path: str | os.PathLike[str], *, replace: bool =
         )
     require(model.spec.hash == "h3", "hash", "must be h3 for a shared file", model.spec.hash)
     with model._lock:
-        model._settle()
-        # Python's integers are unbounded; no part of a stream reaches this value.
-        position = [min(number, MOST) for number in model._ring.numbers()]
-        segments = cast(CompiledSegments, model._segments)
-        segments.engine.settle()
-        memory = segments.memory.copy()
+        memory = cast(CompiledSegments, model._segments).packed().memory.copy()
+        position = model._position.numbers()
     text = json.dumps({**model.parameters, "boot": _boot()}).encode()
     words = np.zeros(_WORDS, np.int64)
     words[1 : 1 + len(position)] = position
@@ -148,32 +142,24 @@ def _attached(mapped: mmap.mmap, write: bool) -> SlidingFilter:
         raise ValueError(f"{len(mapped)} bytes do not fit the specification")
     words = np.frombuffer(mapped, np.int64, _WORDS, start)
     memory = np.frombuffer(mapped, like.dtype, like.size, start + _PAGE).reshape(like.shape)
-    model._ring.set_numbers(_published(words), 0, 0)
-    if not write:
-
-        def follow(ring: RingPosition) -> None:
-            ring.set_numbers(_published(words), ring.insertions, ring.shifts)
-
-        model._adopt(_Reader(model._ring, model._layout, memory, words), follow)
-        return model
-    segments = CompiledSegments(model._layout, memory, words)
-    # The previous writer may have been killed while it cleared the spare.
-    segments.erase(model._ring.spare)
-    model._adopt(segments, None)
+    kind = CompiledSegments if write else _Reader
+    segments = kind(model._layout, model._numbers, memory, words)
+    segments.engine.follow()
+    if write:
+        # The previous writer may have been killed while it cleared the spare.
+        segments.erase(model._position.spare)
+    model._adopt(segments, follows=not write)
     return model
 
 
 class _Reader(CompiledSegments):
     """Segments that another process writes; the spare may not be completely clear yet."""
 
-    def __init__(self, ring: RingPosition, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._ring = ring
-
     def packed(self) -> PackedSegments:
-        """Return the bits of the ring, and a spare that is clear."""
+        """Follow the position; return the bits of its ring, and a spare that is clear."""
+        self.engine.follow()
         copy = PackedSegments(self._layout, self._memory.copy())
-        copy.erase(self._ring.spare)
+        copy.erase((int(self._numbers[BASE]) - 1) % self._layout.spec.segments)
         return copy
 
 
@@ -185,16 +171,6 @@ def _header(mapped: mmap.mmap) -> tuple[dict[str, Any], int]:
     if not mapped[:_START].startswith(_MAGIC) or hashlib.sha256(text).digest() != digest:
         raise ValueError("its header is damaged")
     return json.loads(text), -(-(_START + size) // _PAGE) * _PAGE
-
-
-def _published(words: NDArray[np.int64]) -> list[int]:
-    """Return the position that was published most recently."""
-    while True:
-        turns = int(words[0])
-        first = 1 + _POSITION * (turns & 1)
-        numbers: list[int] = words[first : first + 4].tolist()
-        if int(words[0]) == turns:
-            return numbers
 
 
 def _lock(file: int, name: str, *, shared: bool = False, hint: str = "") -> None:

@@ -5,46 +5,82 @@ leaves the ring. Insertions and queries use the secret of each segment. Hence no
 when a new secret arrives. The spare is empty, so its secret is irrelevant.
 """
 
-from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..hash.siphash import check_secret
 from ..spec import FilterSpec
 
+NUMBERS = 21
+"""Numbers of a ring: four counters of its filter, the position, three secrets of two words each,
+and how far the extension has cleared the segment that left the ring last."""
 
-@dataclass
+BASE = 4
+"""Place of the first number of the position."""
+
+MOST = 1 << 62
+"""Largest length of a generation."""
+
+_WORD = (1 << 64) - 1
+
+
+class _Number:
+    """A number of a position, from the place `index` on."""
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def __get__(self, owner: "RingPosition", kind: type) -> int:
+        return int(owner._numbers[self._index])
+
+    def __set__(self, owner: "RingPosition", value: int) -> None:
+        owner._numbers[self._index] = value
+
+
+class _Secret(_Number):
+    """A secret of two words, low word first."""
+
+    def __get__(self, owner: "RingPosition", kind: type) -> int:
+        low, high = owner._words[self._index : self._index + 2].tolist()
+        return int(high << 64 | low)
+
+    def __set__(self, owner: "RingPosition", value: int) -> None:
+        owner._words[self._index : self._index + 2] = value & _WORD, value >> 64
+
+
 class RingPosition:
-    """State of a filter apart from its bits.
+    """State of a filter apart from its bits, in numbers that the extension changes too.
 
-    The current generation has `length` insertions, and `filled` of them have occurred. `insertions`
-    and `shifts` count from construction. The `older` oldest segments of the ring have the secret
-    `older_secret`; the others have `secret`.
+    The current generation has `length` insertions, and `filled` of them have occurred; later ones
+    have `generation`. `base` is the physical index of the youngest segment. `insertions` and
+    `shifts` count from construction. The `older` oldest segments of the ring have the secret
+    `older_secret`; the others have `secret`. If one `waits`, `_waiting` is not in use yet.
     """
 
-    spec: FilterSpec
-    generation: int
-    """Insertions of each later generation."""
-    length: int
-    filled: int = 0
-    base: int = 0
-    """Physical index of the youngest segment."""
-    secret: int = field(default=0, repr=False)
-    older_secret: int = field(default=0, repr=False)
-    older: int = 0
-    waiting: int | None = field(default=None, repr=False)
-    """Secret that is loaded but not in use yet."""
-    insertions: int = 0
-    shifts: int = 0
+    base, filled, length, generation = map(_Number, range(BASE, 8))
+    insertions, shifts, older, waits = map(_Number, range(8, 12))
+    secret, older_secret, _waiting = map(_Secret, (12, 14, 16))
 
-    @classmethod
-    def first(cls, spec: FilterSpec, secret: int) -> "RingPosition":
-        """Return the position of a new filter, whose segments all have one secret."""
-        return cls(spec, generation=spec.generation, length=spec.generation, secret=secret)
+    def __init__(self, spec: FilterSpec, secret: int, numbers: NDArray[np.int64]) -> None:
+        self.spec, self._numbers, self._words = spec, numbers, numbers.view(np.uint64)
+        self.generation = self.length = spec.generation
+        self.secret = secret
+
+    @property
+    def waiting(self) -> int | None:
+        """Secret that is loaded but not in use yet."""
+        return self._waiting if self.waits else None
+
+    @waiting.setter
+    def waiting(self, secret: int | None) -> None:
+        self.waits, self._waiting = secret is not None, secret or 0
 
     def ring(self) -> list[int]:
         """Physical segments in the ring, youngest to oldest."""
-        segments = self.spec.segments
-        return [(self.base + index) % segments for index in range(self.spec.ring_segments)]
+        segments, base = self.spec.segments, self.base
+        return [(base + index) % segments for index in range(self.spec.ring_segments)]
 
     @property
     def spare(self) -> int:
@@ -80,9 +116,7 @@ class RingPosition:
     def identity(self) -> tuple[Any, ...]:
         """Return the part of the state on which equality depends: all except the counters."""
         secrets = [self.secret_of(index) for index in range(self.spec.ring_segments)]
-        return (
-            self.spec, self.base, self.filled, self.length, self.generation, secrets, self.waiting,
-        )  # fmt: skip
+        return self.spec, *self.numbers(), secrets, self.waiting
 
     # Files
 
@@ -91,32 +125,22 @@ class RingPosition:
         return [self.base, self.filled, self.length, self.generation]
 
     def set_numbers(self, numbers: list[Any], insertions: Any, shifts: Any) -> None:
-        """Restore the numbers that `numbers` returned, and the counters `insertions` and `shifts`.
-
-        Raises
-        ------
-        ValueError
-            If the numbers do not fit the specification.
-        """
-        self.base, self.filled, self.length, self.generation = numbers
-        self.insertions, self.shifts = insertions, shifts
-        possible = (
-            all(type(number) is int and number >= 0 for number in [*numbers, insertions, shifts])
-            and self.base < self.spec.segments
-            and self.filled <= self.length
-            and min(self.length, self.generation) >= 1
-        )
-        if not possible:
-            raise ValueError(f"numbers {numbers} do not fit the specification")
+        """Restore what `numbers` returned, and counters; ValueError if they do not fit."""
+        base, filled, length, generation = numbers
+        whole = all(type(number) is int for number in [*numbers, insertions, shifts])
+        if not (
+            whole
+            and 0 <= base < self.spec.segments
+            and 0 <= filled <= length
+            and 1 <= min(length, generation) <= max(length, generation) <= MOST
+            and 0 <= min(insertions, shifts) <= max(insertions, shifts) < MOST
+        ):
+            found = f"{[*numbers, insertions, shifts]}"
+            raise ValueError(f"numbers {found} do not fit the specification")
+        self._numbers[BASE:10] = *numbers, insertions, shifts
 
     def set_secrets(self, secret: Any, older_secret: Any, older: Any, waiting: Any) -> None:
-        """Restore `secret`, `older_secret`, `older` and `waiting` from a state file.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If they are not secrets, or do not fit the specification.
-        """
+        """Restore what `numbers` of a filter has; TypeError or ValueError if it does not fit."""
         self.secret, self.older_secret = check_secret(secret), check_secret(older_secret)
         self.waiting = None if waiting is None else check_secret(waiting)
         most = self.spec.ring_segments - 1 if self.spec.rekey else 0

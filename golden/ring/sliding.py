@@ -12,13 +12,14 @@ too, and the golden model uses the same positions.
 """
 
 import inspect
-from collections.abc import Callable
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import analysis, compilation
+from ..convenience import State
+from ..errors import RekeyError, SpecificationError
 from ..filter import Answers, CountedFilter, Words, require_count
 from ..hash.siphash import check_secret
 from ..operations import Operation
@@ -26,14 +27,14 @@ from ..results import Ages, Results
 from ..spec import FilterSpec, GuardedEpochSpec
 from ..spec.base import require
 from ..spec.span import TIME_FIELDS
-from .compiled_segments import CompiledSegments, pitch
-from .keyed_ring import KeyedRing
+from .compiled_segments import CompiledSegments, PackedSegments, pitch
 from .layout import Layout
-from .position import RingPosition
+from .position import MOST, NUMBERS, RingPosition
 from .segments import Segments
+from .slices import unpacked
 
 
-class SlidingFilter(KeyedRing):
+class SlidingFilter(CountedFilter):
     """Base of the count-based filters; built through a subclass or `from_spec`.
 
     Parameters
@@ -72,8 +73,8 @@ class SlidingFilter(KeyedRing):
     supported = (*CountedFilter.supported, Operation.SHIFT)
     _fixed = ("seed", "key_bits", "digest", "window", "partitioned")
     _layout_class: type[Layout] = Layout
-    _follow: Callable[[RingPosition], None] | None = None
-    """Takes over the position that another process has published; see `live`."""
+    _NUMBERS = NUMBERS
+    _follows = False  # whether another process writes the ring; see `live`
     _other_fields: ClassVar[tuple[str, ...]] = ("window", "lanes", "clear")
     """Fields of the specification that are not arguments of the constructor."""
 
@@ -88,7 +89,8 @@ class SlidingFilter(KeyedRing):
         require(not self._spec.timed, "span", rule, self._spec.span)
         self._prepare()
         keyed = check_secret(secret) or self._private
-        self._ring = RingPosition.first(self._spec, self._checked_secret(secret) if keyed else 0)
+        secret_in_use = self._checked_secret(secret) if keyed else 0
+        self._position = RingPosition(self._spec, secret_in_use, self._numbers)
         self._digest_under(secret)
 
     def _prepare(self) -> None:
@@ -97,7 +99,7 @@ class SlidingFilter(KeyedRing):
         self.digest = self._spec.digest
         self._layout = self._layout_class.of(self._spec, self.partitioned)
         self._hash = self._layout.hash
-        self._segments = _segments(self._layout)
+        self._segments = _segments(self._layout, self._numbers)
         self._engine = self._segments.engine
 
     @classmethod
@@ -121,6 +123,11 @@ class SlidingFilter(KeyedRing):
         return cls(spec, secret=secret)
 
     @property
+    def spec(self) -> FilterSpec:
+        """Specification of the filter."""
+        return self._spec
+
+    @property
     def fpr(self) -> float:
         """Expected false-positive rate, averaged over a generation of distinct keys."""
         return self.spec.mean_false_positive_rate
@@ -138,18 +145,12 @@ class SlidingFilter(KeyedRing):
         codes = np.full(len(keys), Operation.QUERY, np.uint8)
         return self._segments.perform(codes, keys, self._ring)
 
-    def _settle(self) -> None:
-        super()._settle()
-        if self._follow is not None:
-            self._follow(self._ring)
-
-    def _lend(self) -> None:
-        compiled = cast(CompiledSegments, self._segments)
-        compiled.arm(self._ring)
-
-    def _regain(self) -> list[int]:
-        compiled = cast(CompiledSegments, self._segments)
-        return compiled.disarm(self._ring)
+    @property
+    def _ring(self) -> RingPosition:
+        """Position now: the latest that another process published, if one writes the ring."""
+        if self._follows:
+            self._engine.follow()
+        return self._position
 
     def shift(self) -> None:
         """Start a new generation now, as the operation SHIFT does."""
@@ -174,14 +175,14 @@ class SlidingFilter(KeyedRing):
         TypeError
             If the new value is not an integer.
         ValueError
-            If the new value is less than 1.
+            If the new value is less than 1, or more than 2**62.
         """
         return self._ring.generation
 
     @generation.setter
     def generation(self, value: int) -> None:
-        require_count("generation", value)
-        if self._follow is not None:
+        require_count("generation", value, most=MOST)
+        if self._follows:
             raise ValueError("filter: must be attached with write=True to change it")
         self._ring.generation = int(value)
 
@@ -190,7 +191,7 @@ class SlidingFilter(KeyedRing):
 
         ``with attach(path) as ring:`` closes the ring at the end.
         """
-        self._adopt(cast(CompiledSegments, _Closed()), None)
+        self._adopt(cast(CompiledSegments, _Closed()))
 
     def __enter__(self) -> Self:
         return self
@@ -241,7 +242,7 @@ class SlidingFilter(KeyedRing):
 
     def segment(self, index: int) -> NDArray[np.bool_]:
         """Bits of the segment `index` of the ring, 0 being the youngest; as in `memory`."""
-        memory: NDArray[np.bool_] = self.memory[self._ring.ring()[index]]
+        memory: NDArray[np.bool_] = self.memory[self._position.ring()[index]]
         return memory
 
     def matches(self, keys: ArrayLike) -> NDArray[np.bool_]:
@@ -250,7 +251,7 @@ class SlidingFilter(KeyedRing):
         Parameters, errors: as `query`. The result is an ndarray of bool, shape (ring_segments, n).
         """
         words = self._words(keys)
-        bits, ring = self._segments.bits, self._ring
+        bits, ring = self._segments.bits, self._position
         found = np.empty((self.spec.ring_segments, len(words)), np.bool_)
         for index, segment in enumerate(ring.ring()):
             states = self._hash.state(words, ring.secret_of(index))
@@ -259,7 +260,8 @@ class SlidingFilter(KeyedRing):
 
     def fill_ratios(self) -> NDArray[np.float64]:
         """Share of set bits in each segment of the ring, youngest first, shape (ring_segments,)."""
-        ratios: NDArray[np.float64] = self._segments.counts()[self._ring.ring()] / self._layout.bits
+        ring = self._ring.ring()
+        ratios: NDArray[np.float64] = self._segments.counts()[ring] / self._layout.bits
         return ratios
 
     def estimated_false_positive_rate(self) -> float:
@@ -276,7 +278,7 @@ class SlidingFilter(KeyedRing):
         shape = (layout.parts, self.spec.segment_blocks, layout.cells)
         fills = [0.0] * self.spec.ring_segments
         bits = self._segments.bits
-        for place, segment in enumerate(self._ring.ring()[:alive]):
+        for place, segment in enumerate(self._position.ring()[:alive]):
             shares = bits[segment].reshape(shape).mean(axis=2)
             matches = shares.prod(axis=0) if self.partitioned else shares[0] ** self.spec.parts
             fills[place] = float(matches.mean())
@@ -284,13 +286,116 @@ class SlidingFilter(KeyedRing):
             self.spec.run, self.spec.window_generations, fills=fills
         )
 
+    # Secrets
+
+    def rekey(self, secret: int) -> None:
+        """Load a new secret: at most 128 bits, random, and unknown to any attacker.
+
+        With ``spec.rekey``, the segment that enters the ring at the next shift gets the secret.
+        Older segments keep their secret, and no key is forgotten. Without ``spec.rekey``, the
+        secret takes effect in all segments at the next clear; a later secret replaces it. In either
+        case a clear gives all segments the newest secret.
+
+        Raises
+        ------
+        RekeyError
+            If `rekey_ready` is False. Nothing changes then.
+        TypeError, ValueError, SpecificationError
+            If the `secret` is wrong; as for `SlidingFilter`.
+        """
+        secret = self._checked_secret(secret)
+        if not self.rekey_ready:
+            # A waiting secret enters at one shift; then all segments except one are older.
+            ring = self._ring
+            left = ring.older if ring.waiting is None else self.spec.ring_segments
+            raise RekeyError(
+                f"rekey: must come when all segments of the ring have one secret, "
+                f"not {left} shift{'s' if left > 1 else ''} before"
+            )
+        self._ring.waiting = secret
+
+    @property
+    def rekey_ready(self) -> bool:
+        """Whether `rekey` takes a secret now.
+
+        With ``spec.rekey``, True when no secret waits for its shift and all segments of the ring
+        have the same secret: at most two secrets are in use, and the spare does not count. Without
+        ``spec.rekey``, always True.
+        """
+        return not self.spec.rekey or (self._ring.waiting is None and self._ring.older == 0)
+
+    @property
+    def secrets(self) -> list[int]:
+        """Secrets of the ring's segments, youngest to oldest; zeros if the hash takes none."""
+        return [self._ring.secret_of(index) for index in range(self.spec.ring_segments)]
+
+    def _checked_secret(self, secret: int) -> int:
+        if self.spec.hash != "siphash":
+            raise SpecificationError(
+                f"secret: must not be given for hash {self.spec.hash}, which takes none"
+            )
+        return check_secret(secret)
+
+    # Files
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Specification and form, from which a state file builds the filter."""
+        return {"spec": self.spec.to_dict(), "partitioned": self.partitioned}
+
+    @classmethod
+    def _specified(cls, parameters: dict[str, Any]) -> FilterSpec:
+        return FilterSpec.from_dict(parameters["spec"])
+
+    @classmethod
+    def _build(cls, parameters: dict[str, Any]) -> Self:
+        return cls(spec=cls._specified(parameters), partitioned=parameters["partitioned"])
+
+    @property
+    def _private(self) -> bool:
+        return self.spec.hash == "siphash"
+
+    def _state(self) -> State:
+        arrays, ring = super()._state()[1], self._position
+        numbers: dict[str, Any] = {
+            "ring": ring.numbers(),
+            "counters": [self.operations, ring.insertions, self.hits, ring.shifts],
+        }
+        if self._private:
+            # Without the secrets the bits are useless.
+            numbers["secrets"] = [ring.secret, ring.older_secret, ring.older, ring.waiting]
+        return numbers, arrays
+
+    def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
+        packed = self._segments.packed()
+        return {"memory": (packed.memory, packed.largest)}
+
+    def _hold(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._segments = self._segments.holding(arrays["memory"])
+        self._engine = self._segments.engine
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        operations, insertions, hits, shifts = numbers["counters"]
+        self._ring.set_numbers(numbers["ring"], insertions, shifts)
+        if not all(type(number) is int and number >= 0 for number in (operations, hits)):
+            raise ValueError(f"counters {operations}, {hits} do not fit the specification")
+        self.operations, self._inserted_keys, self.hits = operations, insertions, hits
+        if self._private:
+            self._ring.set_secrets(*numbers["secrets"])
+        if "bits" in arrays:  # Format 2.
+            shape, packed = (self.spec.segments, self._layout.bits), PackedSegments(self._layout)
+            packed.bits = unpacked(arrays["bits"], shape[0] * shape[1]).reshape(shape)
+            arrays = {"memory": packed.memory}
+        super()._restore(numbers, arrays)
+
+    def _identity(self) -> Any:
+        return self._position.identity()
+
     # Inside
 
-    def _adopt(
-        self, segments: CompiledSegments, follow: Callable[[RingPosition], None] | None
-    ) -> None:
+    def _adopt(self, segments: CompiledSegments, *, follows: bool = False) -> None:
         """Replace the segments of the constructor."""
-        self._segments, self._engine, self._follow = segments, segments.engine, follow
+        self._segments, self._engine, self._follows = segments, segments.engine, follows
 
     @property
     def _no_key(self) -> Words:
@@ -306,11 +411,11 @@ class _Closed:
         raise ValueError("filter: is closed")
 
 
-def _segments(layout: Layout) -> Segments | CompiledSegments:
+def _segments(layout: Layout, numbers: NDArray[np.int64]) -> Segments | CompiledSegments:
     """Build the memory: compiled if wanted, and if the loops support the layout."""
     few = layout.spec.segments <= compilation.MOST_SEGMENTS
     few &= layout.spec.parts <= compilation.MOST_PARTS
     if type(layout) is not Layout or not few or not compilation.wanted():
         return Segments(layout)
     large = layout.spec.segment_blocks * pitch(layout) > compilation.MOST_BITS
-    return Segments(layout) if large else CompiledSegments(layout)
+    return Segments(layout) if large else CompiledSegments(layout, numbers)

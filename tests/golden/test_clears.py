@@ -120,7 +120,7 @@ def test_a_clear_ends_with_the_memory():
     size = model._segments.memory.size
     memory = np.full(size + 64, 0xFF, np.uint8)
     memory[:size] = 0
-    model._adopt(CompiledSegments(model._layout, memory[:size]), None)
+    model._adopt(CompiledSegments(model._layout, model._numbers, memory[:size]))
     for key in range(3 * 1027):
         model.insert(key)
     assert (memory[size:] == 0xFF).all()

@@ -257,54 +257,53 @@ def corrupted(name):
     """Return the compiled state of a filter, and arguments that it performs operations with."""
     with taking("compiled"):
         model = from_spec(RINGS[name])
-    vector = np.zeros(15, np.int64)
-    vector[[2, 3, 10]] = 100, 100, -1
     keys, seen = np.arange(8, dtype=np.uint64), np.empty(8, np.bool_)
-    return model._engine, [vector, np.zeros(2, np.uint64), 3, keys, None, seen]
+    return model, [3, keys, None, seen]
 
 
 POSITIONS = [
-    (0, 99), (0, -1), (1, -5), (2, 0), (3, (1 << 62) + 1), (7, 99), (8, 1), (9, -1), (10, 5),
+    (4, 99), (4, -1), (5, -5), (6, 0), (7, (1 << 62) + 1), (10, 99), (11, 2), (18, 99), (19, -1),
+    (19, 3), (19, 1 << 20), (20, -8), (20, 3), (20, 1 << 20),
 ]  # fmt: skip
 ARRAYS = [
-    (0, np.zeros(3, np.int64)), (1, np.zeros(0, np.uint64)), (2, np.zeros(7, np.uint8)),
-    (3, np.zeros(9, np.uint64)), (3, np.zeros(9, np.int32)), (4, np.zeros(7, np.int64)),
-    (5, np.zeros(7, np.bool_)),
+    (0, np.zeros(7, np.uint8)), (1, np.zeros(9, np.uint64)), (1, np.zeros(9, np.int32)),
+    (2, np.zeros(7, np.int64)), (3, np.zeros(7, np.bool_)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["word", "gebf"])
 def test_positions_and_arrays_wrong(name):
     for place, value in POSITIONS:
-        engine, arguments = corrupted(name)
-        assert engine.perform(*arguments) == 0
-        arguments[0][place] = value
-        with pytest.raises(ValueError, match=r"^vector: must be the position of a ring at rest"):
-            engine.perform(*arguments)
+        model, arguments = corrupted(name)
+        assert model._engine.perform(*arguments) == 0
+        model._numbers[place] = value
+        for method, given in (("perform", arguments), ("settle", [])):
+            with pytest.raises(ValueError, match=r"^numbers: must be the position of a ring at"):
+                getattr(model._engine, method)(*given)
     for place, value in ARRAYS:
-        engine, arguments = corrupted(name)
+        model, arguments = corrupted(name)
         arguments[place] = value
         with pytest.raises(ValueError, match=r"must have -?[0-9]+ items of"):
-            engine.perform(*arguments)
+            model._engine.perform(*arguments)
 
 
 @pytest.mark.parametrize("name", ["word", "gebf", "lanes"])
 def test_memory_wrong(name):
     with taking("compiled"):
         segments = from_spec(RINGS[name])._segments
-    spec, memory = segments._layout.spec, segments._memory
+    memory, numbers, shape = segments._memory, segments._numbers, segments._shape()
     core, key_hash = segments._layout.hash.compiled()
-    strides = segments._strides()
-    core.Ring(key_hash, memory, spec.segments, spec.run, name != "gebf", strides)
+    core.Ring(key_hash, memory, numbers, shape)
     short = memory.reshape(-1)[: memory.size // 2].copy()
-    for wrong in (
-        [key_hash, short, spec.segments, spec.run, name != "gebf", strides],
-        [key_hash, memory, spec.segments + 1, spec.run, name != "gebf", strides],
-        [key_hash, memory, spec.segments, spec.segments, name != "gebf", strides],
-        [key_hash, memory, spec.segments, spec.run, name != "gebf", strides * np.uint64(1 << 40)],
-    ):
+    wrong = [(short, shape)]
+    for place, value in ((0, shape[0] + 1), (1, shape[0]), *((at, 1 << 41) for at in range(5, 9))):
+        wrong.append((memory, shape.copy()))
+        wrong[-1][1][place] = value
+    for some, changed in wrong:
         with pytest.raises(ValueError, match=r"^memory: must have the bits of all segments"):
-            core.Ring(*wrong)
+            core.Ring(key_hash, some, numbers, changed)
+    with pytest.raises(ValueError, match=r"^numbers: must have 21 items of 8 bytes, not 20 of 8"):
+        core.Ring(key_hash, memory, numbers[:-1].copy(), shape)
 
 
 def test_engine_wrong():

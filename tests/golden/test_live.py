@@ -20,6 +20,7 @@ from lately.golden import (
     GEBF,
     BlockedGEBF,
     LatelyError,
+    SpecificationError,
     StateFileError,
     attach,
     share,
@@ -133,12 +134,15 @@ def test_a_killed_writer_loses_no_key_that_was_complete(kind, batch, tmp_path, p
         del ring
 
 
-def test_a_generation_that_no_machine_word_holds(path):
+def test_the_longest_generation(path):
     model = build("GEBF")
-    model.generation = 1 << 80
+    model.generation = 1 << 62
+    model.clear()
     share(model, path)
     with attach(path) as ring:
         assert ring.generation == 1 << 62
+    with pytest.raises(SpecificationError, match=r"^generation: must be at most 4611686018427"):
+        model.generation = (1 << 62) + 1
 
 
 def test_one_writer(path):

@@ -41,7 +41,7 @@ from lately.golden import models as models_module
 from lately.golden import saved as saved_module
 from lately.golden.files import write_json
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
-from lately.golden.ring.position import RingPosition
+from lately.golden.ring.position import NUMBERS, RingPosition
 from lately.golden.state_files import FORMAT, read_state, write_state
 from papers.models import Swamp
 
@@ -204,7 +204,7 @@ def test_nothing_shows_a_secret():
         each.rekey(other)
     holders = [
         *(model, model._ring, ring, dictionary, vars(dictionary)["_hash"]),
-        RingPosition.first(spec, secret),
+        RingPosition(spec, secret, np.zeros(NUMBERS, np.int64)),
         FrameDeduplicator(spec=replace(timed, key_bits=64), secret=secret),
         Deduplication(span=99, window=9, spec=timed, tick=1, secret=secret),
     ]

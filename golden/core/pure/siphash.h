@@ -2,15 +2,16 @@
 #ifndef LATELY_SIPHASH_H
 #define LATELY_SIPHASH_H
 
-#include "core.h"
+#include "base.h"
 
 typedef struct {
     uint64_t v[4];
 } SipState;
 
 static inline SipState sip_start(uint64_t low, uint64_t high) {
-    return (SipState){{0x736F6D6570736575 ^ low, 0x646F72616E646F6D ^ high,
+    SipState state = {{0x736F6D6570736575 ^ low, 0x646F72616E646F6D ^ high,
                        0x6C7967656E657261 ^ low, 0x7465646279746573 ^ high}};
+    return state;
 }
 
 static inline void sip_round(SipState *s) {
@@ -55,7 +56,7 @@ static inline uint64_t sip_load(const uint8_t *bytes) {
 }
 
 /* Bytes behind the last whole word, the least significant first, with zeros above. */
-static inline uint64_t sip_rest(const uint8_t *bytes, Py_ssize_t count) {
+static inline uint64_t sip_rest(const uint8_t *bytes, ptrdiff_t count) {
     unsigned rest = count & 7;
     uint64_t word = 0;
     if (rest && count > 8) {
@@ -67,9 +68,9 @@ static inline uint64_t sip_rest(const uint8_t *bytes, Py_ssize_t count) {
     return word;
 }
 
-static inline uint64_t siphash(const uint8_t *bytes, Py_ssize_t count, uint64_t low, uint64_t high) {
+static inline uint64_t siphash(const uint8_t *bytes, ptrdiff_t count, uint64_t low, uint64_t high) {
     SipState state = sip_start(low, high);
-    Py_ssize_t at = 0;
+    ptrdiff_t at = 0;
     for (; at + 8 <= count; at += 8) {
         sip_word(&state, sip_load(bytes + at));
     }
