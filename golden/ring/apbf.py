@@ -2,10 +2,10 @@
 
 from ..spec import APBBFSpec, APBFSpec
 from .ring_sizes import apbbf_sizes, apbf_sizes
-from .spanned import Spanned
+from .sliding import SlidingFilter
 
 
-class APBF(Spanned):
+class APBF(SlidingFilter):
     """Age-Partitioned Bloom Filter (section 5).
 
     A key is reported for all d <= W = ``l * generation``, where d is the number of insertions
@@ -30,7 +30,7 @@ class APBF(Spanned):
     _sizes = staticmethod(apbf_sizes)
 
 
-class APBBF(Spanned):
+class APBBF(SlidingFilter):
     """Age-Partitioned Blocked Bloom Filter (section 6), each block partitioned.
 
     A key is reported for all d <= W = ``l * generation``, where d is the number of insertions

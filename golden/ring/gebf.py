@@ -2,10 +2,10 @@
 
 from ..spec import BlockedGEBFSpec, GEBFSpec
 from .ring_sizes import blocked_gebf_sizes, gebf_sizes
-from .spanned import Spanned
+from .sliding import SlidingFilter
 
 
-class GEBF(Spanned):
+class GEBF(SlidingFilter):
     """Guarded Epoch Bloom Filter.
 
     A key is reported for all d <= W = `window`, where d is the number of insertions after its own
@@ -36,7 +36,7 @@ class GEBF(Spanned):
     _sizes = staticmethod(gebf_sizes)
 
 
-class BlockedGEBF(Spanned):
+class BlockedGEBF(SlidingFilter):
     """Blocked Guarded Epoch Bloom Filter: one hash selects a block for all other hashes.
 
     A key is reported for all d <= W = `window`, where d is the number of insertions after its

@@ -7,7 +7,7 @@
 
 #include "ring.h"
 
-#define RING_ROWS 3 /* secrets: the present one, an older one, one that waits */
+#define RING_ROWS 2 /* secrets: the present one, and an older one or one that waits */
 
 typedef uint64_t RingRow[CHUNK];
 typedef uint32_t RingPlaces[CHUNK]; /* a segment has at most 2**32 bits */
@@ -23,7 +23,7 @@ typedef struct {
     RingPlaces *ahead; /* of the next chunk, which are fetched meanwhile; NULL: none */
     Secret secrets[RING_ROWS];
     int rows;                /* secrets there are */
-    int row, older_row, waiting_row;
+    int row, older_row;
     ptrdiff_t count;
     uint8_t codes[CHUNK];
     RingRow values;
@@ -421,8 +421,7 @@ static inline void ring_move_for(RingBatch *batch, RingPlaces *places, ptrdiff_t
         ring_turn(batch->ring, batch->state, batch->memory);
     }
     if (waits && !batch->state->waits) {
-        batch->older_row = batch->row;
-        batch->row = batch->waiting_row;
+        batch->row = 1; /* the older one is that of row 0 */
     }
     *code = *code < ALONE ? INSERT : NONE;
 }
@@ -479,17 +478,11 @@ static inline int64_t ring_perform(const Ring *ring, RingState *state, void *mem
     batch.ages = NULL;
     batch.seen = NULL;
     batch.hits = 0;
-    batch.rows = 1;
-    batch.row = batch.older_row = batch.waiting_row = 0;
+    batch.rows = 1 + (state->older || state->waits);
+    batch.row = 0;
+    batch.older_row = state->older > 0;
     batch.secrets[0] = state->secret;
-    if (state->older) {
-        batch.older_row = batch.rows++;
-        batch.secrets[batch.older_row] = state->older_secret;
-    }
-    if (state->waits) {
-        batch.waiting_row = batch.rows++;
-        batch.secrets[batch.waiting_row] = state->waiting;
-    }
+    batch.secrets[1] = state->older ? state->older_secret : state->waiting;
     for (ptrdiff_t at = 0, found = 0; at < count; at += CHUNK) {
         batch.count = count - at < CHUNK ? count - at : CHUNK;
         /* Columns are found a chunk ahead, as a turn does not change them. They are fetched beside

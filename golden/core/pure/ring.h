@@ -89,7 +89,8 @@ static inline int ring_is_sound(const Ring *ring, ptrdiff_t item) {
 RARELY int ring_fits(const Ring *ring, const RingState *s) {
     return ring_within(s->base, 0, ring->segments - 1) && ring_within(s->filled, 0, s->length) &&
            ring_within(s->length, 1, RING_NUMBER) && ring_within(s->generation, 1, RING_NUMBER) &&
-           ring_within(s->older, 0, ring->segments - 1) && ring_within(s->waits, 0, 1) &&
+           ring_within(s->older, 0, ring->segments - 1) &&
+           ring_within(s->waits, 0, !s->older) &&
            ring_within(s->retired, 0, ring->segments - 1) &&
            ring_within(s->cleared, 0, ring->whole) &&
            (s->cleared % 8 == 0 || s->cleared == ring->whole) && s->pace % 8 == 0 &&
