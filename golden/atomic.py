@@ -126,9 +126,9 @@ class Number:
     def __set_name__(self, _: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+    def __get__(self, owner: Any, kind: type | None = None) -> int:
         if owner is None:
-            return self
+            return self  # type: ignore[return-value]
         with owner._lock:
             owner._settle()
             return int(owner._numbers[self._index])
