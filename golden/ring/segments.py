@@ -1,12 +1,16 @@
-"""Segments of a filter in numpy, with one byte per bit, and operations on them."""
+"""Segments of a ring in numpy, with one byte per bit, and the operations of all ring families.
 
-from collections.abc import Iterator
-from copy import copy
+This is the readable form; `CompiledSegments` equals it bit for bit. An APBF is a sequence of k + l
+slices (APBF, section 5.1), an APBBF one of k + l segments (section 6), and a GEBF one of r + 1
+segments (GEBF, methodology), which is the case k = 1. Here k is `run`, and segment 0 is the
+youngest.
+"""
+
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hash.functions import KeyHash
 from ..operations import Operation
 from ..results import Ages
 from ..sampling import sample
@@ -15,7 +19,7 @@ from .layout import Layout
 from .position import RingPosition
 from .slices import chunks
 
-_CHUNK = 1 << 15
+_CHUNK = 1 << 12
 
 
 class Segments:
@@ -26,9 +30,7 @@ class Segments:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._spec = layout.spec
         self._memory = np.zeros((layout.spec.segments, layout.bits), np.bool_)
-        self._first = np.zeros(layout.bits, np.int32)
 
     @property
     def bits(self) -> NDArray[np.bool_]:
@@ -52,8 +54,8 @@ class Segments:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays, including scratch arrays."""
-        return self._memory.nbytes + self._first.nbytes
+        """Bytes of the array."""
+        return self._memory.nbytes
 
     def fill(self) -> float:
         """Return the share of set bits of all physical segments, as `Filter.fill`."""
@@ -64,6 +66,8 @@ class Segments:
         """Count the set bits of each physical segment, shape (segments,)."""
         return np.array([np.count_nonzero(row) for row in self._memory])
 
+    # Operations
+
     def perform(
         self, codes: NDArray[np.uint8], keys: NDArray[np.uint64], ring: RingPosition
     ) -> Ages:
@@ -73,11 +77,20 @@ class Segments:
         for each operation, also for operations that ignore the key. Returns the ages that queries
         found, shape (n,); -1 for operations that do not query.
         """
-        ages = np.empty(len(codes), np.int64)
+        ages = np.full(len(codes), -1, np.int64)
         for part in chunks(len(codes), _CHUNK):
-            ages[part] = self._perform_chunk(
-                codes[part], _States(self._layout.hash, keys[part]), ring
-            )
+            batch = Batch(self._layout, self._memory, keys[part], ring)
+            for at, code in enumerate(codes[part].tolist()):
+                if code in (Operation.QUERY, Operation.CHECK_AND_INSERT):
+                    ages[part.start + at] = batch.age(at)
+                if code in (Operation.INSERT, Operation.CHECK_AND_INSERT):
+                    if ring.filled >= ring.length:
+                        batch.turn()
+                    batch.insert(at)
+                elif code == Operation.SHIFT:
+                    batch.turn()
+                elif code == Operation.CLEAR:
+                    batch.clear()
         return ages
 
     def seen(
@@ -89,128 +102,70 @@ class Segments:
         """
         return self.perform(np.full(len(keys), operation, np.uint8), keys, ring) >= 0
 
-    def _places(
-        self, states: "_States", ring: RingPosition
-    ) -> Iterator[tuple[int, NDArray[np.intp]]]:
-        """Each segment of the ring, youngest to oldest, with the bits of the keys in it."""
-        shared: dict[int, NDArray[np.intp]] = {}
-        for index, segment in enumerate(ring.ring()):
-            secret = ring.secret_of(index)
-            if self._layout.hash.functions > 1:
-                shared.clear()
-            if secret not in shared:
-                shared[secret] = self._layout.positions(states.under(secret), segment)
-            yield segment, shared[secret]
 
-    def _earlier(
-        self, positions: NDArray[np.intp], inserts: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
-        """Whether an insertion before each operation sets each bit; all of shape (parts, n)."""
-        order = np.arange(len(inserts), dtype=np.int32)
-        setters = np.broadcast_to(order, positions.shape)
-        self._first[positions] = len(inserts)
-        if inserts.all():
-            np.minimum.at(self._first, positions, setters)
-        else:
-            np.minimum.at(self._first, positions[:, inserts], setters[:, inserts])
-        return self._first[positions] < order
+class Batch:
+    """Steps of operations on the `keys` of a batch, each by its number; hashed up front."""
 
-    def _reduced(self, matches: NDArray[np.bool_]) -> Ages:
-        """Reduce matches of shape (ring_segments, n), youngest first, to ages of shape (n,)."""
-        starts = self._spec.window_generations + 1
-        runs = matches[:starts].copy()
-        for step in range(1, self._spec.run):
-            runs &= matches[step : step + starts]
-        return np.where(runs.any(axis=0), runs.argmax(axis=0), -1).astype(np.int64)
-
-    def _turn(self, ring: RingPosition) -> None:
-        ring.turn()
-        self._memory[ring.spare] = False
-
-    def _perform_chunk(
-        self, codes: NDArray[np.uint8], states: "_States", ring: RingPosition
-    ) -> Ages:
-        queries = np.isin(codes, (Operation.QUERY, Operation.CHECK_AND_INSERT))
-        inserts = np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
-        inserted = np.flatnonzero(inserts)
-        controls = np.flatnonzero((codes == Operation.SHIFT) | (codes == Operation.CLEAR))
-        ages = np.full(len(codes), -1, np.int64)
-        start = 0
-        while start < len(codes):
-            if codes[start] == Operation.SHIFT:
-                self._turn(ring)
-            elif codes[start] == Operation.CLEAR:
-                ring.restart()
-                self._memory[:] = False
-            if inserts[start] and ring.filled >= ring.length:
-                # The operation's query still sees the old ring; its insertion does not.
-                if queries[start]:
-                    one = slice(start, start + 1)
-                    self._stretch(states.part(one), queries[one], ~queries[one], ages[one], ring)
-                    queries[start] = False
-                self._turn(ring)
-            stop = len(codes)
-            ahead = int(np.searchsorted(inserted, start))
-            full = ahead + ring.length - ring.filled
-            if full < len(inserted):
-                stop = int(inserted[full])
-            control = np.searchsorted(controls, start, side="right")
-            if control < len(controls):
-                stop = min(stop, int(controls[control]))
-            stop = max(stop, start + 1)
-            span = slice(start, stop)
-            self._stretch(states.part(span), queries[span], inserts[span], ages[span], ring)
-            start = stop
-        return ages
-
-    def _stretch(
+    def __init__(
         self,
-        states: "_States",
-        queries: NDArray[np.bool_],
-        inserts: NDArray[np.bool_],
-        ages: Ages,
+        layout: Layout,
+        memory: NDArray[np.bool_],
+        keys: NDArray[np.uint64],
         ring: RingPosition,
     ) -> None:
-        """Perform operations during which the ring does not turn."""
-        asked = bool(queries.any())
-        written = bool(inserts.any())
-        matches = []
-        for index, (segment, positions) in enumerate(self._places(states, ring)):
-            memory = self._memory[segment]
-            if written and index < self._spec.run:
-                if asked:
-                    before = self._earlier(positions, inserts)
-                    before |= memory[positions]
-                    matches.append(before.all(axis=0))
-                memory[positions if inserts.all() else positions[:, inserts]] = True
-            elif asked:
-                matches.append(memory[positions].all(axis=0))
-            else:
-                break
-        if asked:
-            ages[queries] = self._reduced(np.array(matches))[queries]
-        count = int(inserts.sum())
-        ring.filled += count
-        ring.insertions += count
+        self._layout, self._memory, self._keys, self._ring = layout, memory, keys, ring
+        self._states = cache(partial(layout.hash.state, keys))  # under a secret
+        self._secrets: dict[int, int] = {}
+        spec = layout.spec
+        self._places = np.zeros((len(keys), spec.segments, spec.parts), np.intp)
+        self._arrange()
 
+    def _arrange(self) -> None:
+        """Find the bits of the keys in each segment of the ring, under the secret of the segment.
 
-class _States:
-    """Hash states of keys under each required secret, computed once."""
+        Each physical segment has its hash function (APBF, section 5.1).
+        """
+        self._segments = np.array(self._ring.ring())
+        for index, segment in enumerate(self._segments.tolist()):
+            secret = self._ring.secret_of(index)
+            if self._secrets.get(segment) != secret:
+                self._secrets[segment] = secret
+                self._places[:, segment] = self._layout.positions(self._states(secret), segment).T
 
-    def __init__(self, key_hash: KeyHash, keys: NDArray[np.uint64]) -> None:
-        self._hash = key_hash
-        self._keys = keys
-        self._known: dict[int, NDArray[np.uint64]] = {}
-        self._span = slice(None)
+    def age(self, at: int) -> int:
+        """Youngest of `run` consecutive segments that have all bits of a key; -1 if none are.
 
-    def part(self, span: slice) -> "_States":
-        """Return the states of a part of the keys."""
-        part = copy(self)
-        part._span = span
-        return part
+        This is query(e) of the APBF, section 5.1: the first j such that s_j to s_(j+k-1) match. A
+        GEBF has the key in one segment for r epochs after its own (GEBF, lemma 1).
+        """
+        places = self._places[at, self._segments]
+        matches = self._memory[self._segments[:, np.newaxis], places].all(axis=1)
+        run = 0
+        for index, match in enumerate(matches.tolist()):
+            run = run + 1 if match else 0
+            if run == self._layout.spec.run:
+                return index - run + 1
+        return -1
 
-    def under(self, secret: int) -> NDArray[np.uint64]:
-        """Return the states under a secret, shape (n,)."""
-        if secret not in self._known:
-            self._known[secret] = self._hash.state(self._keys, secret)
-        return self._known[secret][self._span]
+    def insert(self, at: int) -> None:
+        """Set the bits of a key in s_0 to s_(k-1): add(e) of the APBF, section 5.1."""
+        youngest = self._segments[: self._layout.spec.run]
+        self._memory[youngest[:, np.newaxis], self._places[at, youngest]] = True
+        self._ring.filled += 1
+        self._ring.insertions += 1
+
+    def turn(self) -> None:
+        """Shift by one segment: the base moves back to the spare (APBF, section 5.1).
+
+        The oldest segment is the next spare. It is cleared now, and not, as in the paper, when it
+        is needed.
+        """
+        self._ring.turn()
+        self._memory[self._ring.spare] = False
+        self._arrange()
+
+    def clear(self) -> None:
+        """Forget all keys; the ring is at its first position, with the newest secret."""
+        self._ring.restart()
+        self._memory[:] = False
+        self._arrange()
