@@ -57,8 +57,10 @@ uint64_t text_key(const uint8_t *bytes, Py_ssize_t count, const Engine *engine);
    arming then; returns 0, or -1 with an error set. */
 int engine_count_in(Engine *engine, PyObject *numbers, Py_ssize_t count);
 
-/* Turns a ring that does not turn by itself. */
+/* Turn a ring that does not turn by itself, and perform operations on it. */
 void engine_turn(Engine *ring);
+void engine_perform(Engine *ring, const uint8_t *codes, const uint64_t *keys, Py_ssize_t count,
+                    int64_t *ages);
 
 /* Takes the object as the hash functions of an engine; returns 0, or -1 with an error set. */
 int engine_hash(Engine *engine, PyObject *object);

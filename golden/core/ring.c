@@ -19,6 +19,13 @@ void engine_turn(Engine *engine) {
     ring_turn(&self->ring, self->state, self->memory.buf);
 }
 
+void engine_perform(Engine *engine, const uint8_t *codes, const uint64_t *keys, Py_ssize_t count,
+                    int64_t *ages) {
+    RingObject *self = (RingObject *)engine;
+    ring_perform(&self->ring, self->state, self->memory.buf, self->places, self->masks, codes, 0,
+                 keys, count, ages, NULL);
+}
+
 static int64_t perform_one(Engine *engine, int code, const uint64_t *key) {
     RingObject *self = (RingObject *)engine;
     if (engine->reads) {

@@ -1,343 +1,230 @@
-/* Turns of a ring whose window is a span of time: `RotationState.follow`, one by one. */
+/* Rings whose window is a span of time, and their turns alone. */
 #include "calls.h"
+#include "pure/turns.h"
 
-#define NEVER (-1)
+#define MOST_SLICES 63
+#define BLOCK 4096 /* operations at a time, whose slices that count are on the stack */
 
-enum { OVERFILL, SHORTEN, BY_CLOCK }; /* rule at the end of a full generation */
-enum { OK, WINDOW_SHORTENED, RATE_EXCEEDED }; /* codes of `PoolStatus` */
-
-/* `RotationState` and `RotationPolicy`; counts are of the call. */
-typedef struct {
-    int64_t filled, length, generation, first, last, lost, latest;
-    int64_t insertions, shifts, shortened, overfilled;
-    int64_t writes, span, old, spanned, rule;
-} State;
-
-#define STATE 16 /* numbers of a state */
-
-typedef struct {
-    State s;
-    int64_t *settled;  /* time of each slice that takes no more, by position from the youngest */
-    uint8_t *overfull; /* whether a slice has more insertions than it should */
-    int64_t slices;
-    int64_t counting;  /* slices that take no more and are within the span, at most */
-    int64_t over;      /* position of the youngest slice that is overfull, -1 if none is */
-} Turns;
-
-/* A row of a `Followed`. */
-typedef struct {
-    uint8_t *turned;
-    int64_t *alive;
-    uint8_t *status;
-    int64_t *guaranteed;
-} Followed;
-
-static void look_at_slices(Turns *t) {
-    t->counting = 0;
-    t->over = -1;
-    for (int64_t position = t->s.writes; position < t->slices; position++) {
-        t->counting += t->settled[position] != NEVER;
+/* Follows an operation; returns whether an insertion turns the ring. */
+static int follow_one(Turns *t, int code, int64_t now) {
+    int inserts = (code & (INSERT | ALONE)) == INSERT, due = inserts && turns_due(t, now);
+    if (due || code == SHIFT) {
+        turns_shift(t, now);
     }
-    for (int64_t position = t->slices - 1; position >= 0; position--) {
-        t->over = t->overfull[position] ? position : t->over;
+    if (inserts) {
+        turns_insert(t, now);
+    } else if (code == CLEAR) {
+        turns_clear(t);
     }
+    return due;
 }
 
-static uint8_t status(const Turns *t, int64_t now) {
-    const State *s = &t->s;
-    if (s->lost != NEVER && now - s->lost <= s->span) {
-        return WINDOW_SHORTENED;
+/* Takes the state of turns and their policy; the buffer of the state must outlive them. */
+static int take_turns(Turns *t, int64_t *numbers, Py_ssize_t count, const int64_t *policy,
+                      int64_t most) {
+    *t = (Turns){.writes = policy[0], .slices = count - TURN_NUMBERS, .span = policy[1],
+                 .old = policy[2], .spanned = policy[3], .rule = policy[4],
+                 .state = (TurnState *)numbers, .settled = numbers + TURN_NUMBERS,
+                 .alive = policy[0]};
+    if (t->writes >= 1 && t->writes <= t->slices && t->slices <= most && t->old >= 1) {
+        return 1;
     }
-    if (t->over < 0) {
-        return OK;
-    }
-    int64_t last = t->over < s->writes ? s->last : t->settled[t->over];
-    return now <= last + s->span ? RATE_EXCEEDED : OK;
+    PyErr_SetString(PyExc_ValueError, "state: must be of a ring with these slices");
+    return 0;
 }
 
-static int64_t guaranteed_span(const State *s, int64_t now) {
-    if (!s->spanned) {
-        return -1;
-    }
-    if (s->lost == NEVER || now - s->lost - 1 > s->span) {
-        return s->span;
-    }
-    return now - s->lost - 1;
-}
-
-/* Whether the oldest slice counts. */
-static int is_out(const Turns *t, int64_t now) {
-    int64_t oldest = t->settled[t->slices - 1];
-    return oldest != NEVER && now <= oldest + t->s.span;
-}
-
-/* Whether the ring turns before an insertion. */
-static int is_due(const Turns *t, int64_t now) {
-    const State *s = &t->s;
-    int full = s->filled >= s->length;
-    if (s->rule == BY_CLOCK) {
-        return 0;
-    }
-    if (is_out(t, now)) {
-        return full && s->rule == SHORTEN;
-    }
-    return full || (s->filled > 0 && now >= s->first + s->old);
-}
-
-static void turn(Turns *t, int64_t now) {
-    State *s = &t->s;
-    if (s->spanned && is_out(t, now)) {
-        s->lost = t->settled[t->slices - 1];
-        s->shortened++;
-    }
-    t->settled[s->writes - 1] = s->last;
-    memmove(t->settled + 1, t->settled, (size_t)(t->slices - 1) * sizeof *t->settled);
-    memmove(t->overfull + 1, t->overfull, (size_t)(t->slices - 1));
-    t->settled[0] = NEVER;
-    t->overfull[0] = 0;
-    s->latest = now;
-    s->filled = 0;
-    s->length = s->generation;
-    s->shifts++;
-    look_at_slices(t);
-}
-
-static void insert(Turns *t, int64_t now) {
-    State *s = &t->s;
-    if (s->filled == 0) {
-        s->first = now;
-    }
-    if (++s->filled > s->length) {
-        s->overfilled++;
-        memset(t->overfull, 1, (size_t)s->writes);
-        t->over = 0;
-    }
-    s->insertions++;
-    s->last = s->latest = now;
-}
-
-static void clear(Turns *t) {
-    State *s = &t->s;
-    s->length = s->generation;
-    s->filled = 0;
-    s->first = s->last = s->lost = s->latest = NEVER;
-    memset(t->overfull, 0, (size_t)t->slices);
-    for (int64_t position = 0; position < t->slices; position++) {
-        t->settled[position] = NEVER;
-    }
-    look_at_slices(t);
-}
-
-static void follow_all(Turns *t, const uint8_t *codes, const int64_t *times, Py_ssize_t count,
-                       Followed passage) {
-    State *s = &t->s;
-    look_at_slices(t);
-    for (Py_ssize_t i = 0; i < count; i++) {
-        int64_t now = times[i];
-        while (t->counting && now > t->settled[s->writes + t->counting - 1] + s->span) {
-            t->counting--;
-        }
-        int fresh = s->last != NEVER && now - s->last <= s->span;
-        passage.alive[i] = fresh ? s->writes + t->counting : 0;
-        passage.status[i] = status(t, now);
-        passage.guaranteed[i] = guaranteed_span(s, now);
-        passage.turned[i] = 0;
-        switch (codes[i]) {
-        case CLEAR: clear(t); break;
-        case SHIFT: turn(t, now); break;
-        case INSERT:
-        case CHECK:
-            if (is_due(t, now)) {
-                passage.turned[i] = 1;
-                turn(t, now);
-            }
-            insert(t, now);
-        }
-    }
-}
-
-/* follow(operations, times, state, settled, overfull, turned, alive, status, guaranteed) */
+/* follow(operations, times, state, policy, turned, alive, status, guaranteed) */
 static PyObject *follow(PyObject *module, PyObject *args) {
-    PyObject *o[9];
+    PyObject *o[8];
     Buffers all = {.count = 0};
+    Turns t;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOO", &o[0], &o[1], &o[2], &o[3], &o[4], &o[5], &o[6], &o[7],
-                          &o[8])) {
+    if (!PyArg_ParseTuple(args, "OOOOOOOO", &o[0], &o[1], &o[2], &o[3], &o[4], &o[5], &o[6],
+                          &o[7])) {
         return NULL;
     }
-    uint8_t *codes = core_buffer(&all, o[0], 1, -1, 0, "operations");
+    uint8_t *codes = core_buffer(&all, o[0], 1, -1, 0, "operations"), *turned, *status;
     Py_ssize_t count = codes ? core_items(&all, 0) : 0;
-    int64_t *times = codes ? core_buffer(&all, o[1], 8, count, 0, "times") : NULL;
-    int64_t *state = times ? core_buffer(&all, o[2], 8, STATE, 1, "state") : NULL;
-    Turns t = {0};
-    Followed passage = {0};
-    if (!state || !(t.settled = core_buffer(&all, o[3], 8, 1, 1, "settled"))) {
+    int64_t *times, *state, *policy, *alive, *guaranteed;
+    if (!codes || !(times = core_buffer(&all, o[1], 8, count, 0, "times")) ||
+        !(state = core_buffer(&all, o[2], 8, TURN_NUMBERS + 1, 1, "state")) ||
+        !(policy = core_buffer(&all, o[3], 8, 5, 0, "policy")) ||
+        !(turned = core_buffer(&all, o[4], 1, count, 1, "turned")) ||
+        !(alive = core_buffer(&all, o[5], 8, count, 1, "alive")) ||
+        !(status = core_buffer(&all, o[6], 1, count, 1, "status")) ||
+        !(guaranteed = core_buffer(&all, o[7], 8, count, 1, "guaranteed")) ||
+        !take_turns(&t, state, core_items(&all, 2), policy, INT64_MAX)) {
         return core_finish(&all, NULL);
     }
-    t.slices = core_items(&all, 3);
-    if (!(t.overfull = core_buffer(&all, o[4], 1, t.slices, 1, "overfull")) ||
-        !(passage.turned = core_buffer(&all, o[5], 1, count, 1, "turned")) ||
-        !(passage.alive = core_buffer(&all, o[6], 8, count, 1, "alive")) ||
-        !(passage.status = core_buffer(&all, o[7], 1, count, 1, "status")) ||
-        !(passage.guaranteed = core_buffer(&all, o[8], 8, count, 1, "guaranteed"))) {
-        return core_finish(&all, NULL);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        alive[i] = turns_alive(&t, times[i]);
+        status[i] = turns_status(&t, times[i]);
+        guaranteed[i] = turns_guaranteed_span(&t, times[i]);
+        turned[i] = (uint8_t)follow_one(&t, codes[i], times[i]);
     }
-    memcpy(&t.s, state, sizeof t.s);
-    if (t.s.writes < 1 || t.s.writes > t.slices) {
-        PyErr_SetString(PyExc_ValueError, "state: must be of a ring with these slices");
-        return core_finish(&all, NULL);
-    }
-    follow_all(&t, codes, times, count, passage);
-    memcpy(state, &t.s, sizeof t.s);
     return core_finish(&all, Py_NewRef(Py_None));
 }
 
-/* Single keys of a ring with a clock */
-
-#define MOST_SLICES 64
+/* Rings with a clock */
 
 typedef struct {
     Engine engine;
-    Engine *ring; /* owned; it does not turn by itself */
+    Engine *ring;    /* owned; it does not turn by itself */
+    Py_buffer state; /* of the turns */
     Turns t;
-    int64_t settled[MOST_SLICES];
-    uint8_t overfull[MOST_SLICES];
 } TimedRing;
 
 static PyTypeObject *timed_type;
 
-/* Turns of a ring by the clock since its latest time; fewer with the same effect if they clear
-   every segment. */
-static int64_t turns_of_clock(const Turns *t, int64_t now) {
-    int64_t latest = t->s.latest > 0 ? t->s.latest : 0, segments = t->slices + 1;
-    int64_t turns = now / t->s.old - latest / t->s.old;
-    return turns < 2 * segments ? turns : segments + turns % segments;
+/* Performs an operation on one key, whose turns by the clock are done. */
+static int64_t perform_key(TimedRing *self, int code, const uint64_t *key, int64_t now) {
+    Engine *ring = self->ring;
+    int64_t age = -1, alive = turns_alive(&self->t, now);
+    if (follow_one(&self->t, code, now)) {
+        /* The query sees the old ring; the insertion does not. */
+        age = code & QUERY ? ring->one(ring, QUERY, key) : -1;
+        engine_turn(ring);
+        ring->one(ring, INSERT, key);
+    } else {
+        age = ring->one(ring, code, key);
+    }
+    return age + self->t.writes <= alive ? age : -1;
+}
+
+static void turn_by_clock(TimedRing *self, int64_t now, int64_t turns) {
+    for (; turns > 0; turns--) {
+        turns_shift(&self->t, now);
+        engine_turn(self->ring);
+    }
 }
 
 static int64_t timed_one(Engine *engine, int code, const uint64_t *key) {
     TimedRing *self = (TimedRing *)engine;
-    Turns *t = &self->t;
-    State *s = &t->s;
-    int64_t now = engine->now > s->latest ? engine->now : s->latest, age = -1, alive;
-    int64_t due = (code & INSERT) && s->rule == BY_CLOCK ? turns_of_clock(t, now) : 0;
-    engine->late += (code & INSERT) && now != engine->now;
-    for (; due > 0; due--) {
-        turn(t, now);
-        engine_turn(self->ring);
-    }
-    int64_t counting = t->counting;
-    while (counting && now > t->settled[s->writes + counting - 1] + s->span) {
-        counting--;
-    }
-    if (code & INSERT) { /* a query may come before another one in time */
-        t->counting = counting;
-    }
-    alive = s->last != NEVER && now - s->last <= s->span ? s->writes + counting : 0;
-    if (code & QUERY) {
-        age = self->ring->one(self->ring, QUERY, key);
-        age = age + s->writes <= alive ? age : -1;
-    }
+    int64_t latest = self->t.state->latest, now = engine->now > latest ? engine->now : latest;
     if (code & INSERT) {
-        if (is_due(t, now)) {
-            turn(t, now);
-            engine_turn(self->ring);
-        }
-        insert(t, now);
-        self->ring->one(self->ring, INSERT, key);
+        engine->late += now != engine->now;
+        turn_by_clock(self, now, turns_due_by_clock(&self->t, now));
     }
-    return age;
+    return perform_key(self, code, key, now);
 }
 
-/* TimedRing(engine): the engine of a ring, for single keys at the time of a clock. */
-static PyObject *timed_new(PyTypeObject *type, PyObject *args, PyObject *named) {
-    PyObject *ring;
-    (void)named;
-    if (!PyArg_ParseTuple(args, "O!", ring_type, &ring)) {
+/* Operations of a call; statuses and spans may be NULL. */
+typedef struct {
+    const uint8_t *codes;
+    const uint64_t *keys;
+    const int64_t *times;
+    int64_t *ages, *spans;
+    uint8_t *statuses;
+} Batch;
+
+/* Performs operations that do not turn the ring, except SHIFT and CLEAR. */
+static void perform_stretch(TimedRing *self, const Batch *b, Py_ssize_t at, Py_ssize_t end) {
+    if (at < end) {
+        engine_perform(self->ring, b->codes + at, b->keys + at * self->engine.hash->words, end - at,
+                       b->ages + at);
+    }
+}
+
+static void perform_block(TimedRing *self, const Batch *b, Py_ssize_t at, Py_ssize_t end) {
+    Turns *t = &self->t;
+    uint8_t alive[BLOCK];
+    Py_ssize_t begin = at, first = at, words = self->engine.hash->words;
+    for (Py_ssize_t i = at; i < end; i++) {
+        int64_t now = b->times[i];
+        int code = b->codes[i], inserts = (code & (INSERT | ALONE)) == INSERT;
+        int64_t turns = inserts ? turns_due_by_clock(t, now) : 0;
+        if (turns) {
+            perform_stretch(self, b, first, i);
+            first = i;
+            turn_by_clock(self, now, turns);
+        }
+        if (b->statuses) {
+            b->statuses[i] = turns_status(t, now);
+            b->spans[i] = turns_guaranteed_span(t, now);
+        }
+        alive[i - begin] = (uint8_t)turns_alive(t, now);
+        if (inserts && turns_due(t, now)) {
+            perform_stretch(self, b, first, i);
+            first = i + 1;
+            b->ages[i] = perform_key(self, code, b->keys + i * words, now);
+        } else {
+            follow_one(t, code, now);
+        }
+    }
+    perform_stretch(self, b, first, end);
+    for (Py_ssize_t i = at; i < end; i++) {
+        b->ages[i] = b->ages[i] + t->writes <= alive[i - begin] ? b->ages[i] : -1;
+    }
+}
+
+/* perform(operations, keys, times, ages, statuses, spans); the last two may be left out. */
+static PyObject *timed_perform(PyObject *object, PyObject *args) {
+    TimedRing *self = (TimedRing *)object;
+    PyObject *o[6] = {NULL};
+    Buffers all = {.count = 0};
+    Batch b = {.spans = NULL};
+    if (!PyArg_ParseTuple(args, "OOOO|OO", &o[0], &o[1], &o[2], &o[3], &o[4], &o[5])) {
         return NULL;
     }
-    TimedRing *self = (TimedRing *)PyType_GenericAlloc(type, 0);
-    if (self) {
-        self->ring = (Engine *)Py_NewRef(ring);
-        engine_hash(&self->engine, self->ring->hash_object);
-        self->engine.one = timed_one;
-        self->engine.timed = 1;
-        self->t.settled = self->settled;
-        self->t.overfull = self->overfull;
+    b.codes = core_buffer(&all, o[0], 1, -1, 0, "operations");
+    Py_ssize_t count = b.codes ? core_items(&all, 0) : 0;
+    if (!b.codes ||
+        !(b.keys = core_buffer(&all, o[1], 8, count * self->engine.hash->words, 0, "keys")) ||
+        !(b.times = core_buffer(&all, o[2], 8, count, 0, "times")) ||
+        !(b.ages = core_buffer(&all, o[3], 8, count, 1, "ages")) ||
+        (o[4] && !(b.statuses = core_buffer(&all, o[4], 1, count, 1, "statuses"))) ||
+        (o[4] && !(b.spans = core_buffer(&all, o[5], 8, count, 1, "spans")))) {
+        return core_finish(&all, NULL);
     }
-    return (PyObject *)self;
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t at = 0; at < count; at += BLOCK) {
+        perform_block(self, &b, at, count - at < BLOCK ? count : at + BLOCK);
+    }
+    Py_END_ALLOW_THREADS
+    return core_finish(&all, Py_NewRef(Py_None));
+}
+
+/* TimedRing(engine, numbers, state, policy): the engine of a ring, the counts of the filter, and the
+   turns. */
+static PyObject *timed_new(PyTypeObject *type, PyObject *args, PyObject *named) {
+    PyObject *ring, *numbers, *state, *policy;
+    Buffers all = {.count = 0};
+    (void)named;
+    if (!PyArg_ParseTuple(args, "O!OOO", ring_type, &ring, &numbers, &state, &policy)) {
+        return NULL;
+    }
+    int64_t *limits = core_buffer(&all, policy, 8, 5, 0, "policy");
+    TimedRing *self = limits ? (TimedRing *)PyType_GenericAlloc(type, 0) : NULL;
+    if (!self) {
+        return core_finish(&all, NULL);
+    }
+    self->ring = (Engine *)Py_NewRef(ring);
+    self->engine.one = timed_one;
+    self->engine.timed = 1;
+    if (core_take(state, &self->state, 8, TURN_NUMBERS + 1, 1, "state") < 0 ||
+        !take_turns(&self->t, self->state.buf, self->state.len / 8, limits, MOST_SLICES) ||
+        engine_hash(&self->engine, self->ring->hash_object) < 0 ||
+        engine_count_in(&self->engine, numbers, 4) < 0) {
+        Py_DECREF((PyObject *)self);
+        return core_finish(&all, NULL);
+    }
+    return core_finish(&all, (PyObject *)self);
 }
 
 static void timed_dealloc(PyObject *object) {
     TimedRing *self = (TimedRing *)object;
     PyTypeObject *type = Py_TYPE(object);
     Py_XDECREF((PyObject *)self->ring);
+    if (self->state.obj) {
+        PyBuffer_Release(&self->state);
+    }
     engine_release(&self->engine);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
 }
 
-/* Arrays of the state of turns, as `follow` takes them. */
-typedef struct {
-    Buffers all;
-    int64_t *state, *settled, *counts;
-    uint8_t *overfull;
-    Py_ssize_t slices;
-} Arrays;
-
-static int take_arrays(Arrays *a, PyObject *state, PyObject *settled, PyObject *overfull) {
-    if ((a->state = core_buffer(&a->all, state, 8, STATE, 1, "state")) &&
-        (a->settled = core_buffer(&a->all, settled, 8, 1, 1, "settled"))) {
-        a->slices = core_items(&a->all, 1);
-        a->overfull = core_buffer(&a->all, overfull, 1, a->slices, 1, "overfull");
-    }
-    return a->overfull != NULL;
-}
-
-/* arm(state, settled, overfull): takes the state of the filter, for single keys. */
-static PyObject *timed_arm(PyObject *object, PyObject *args) {
-    TimedRing *self = (TimedRing *)object;
-    PyObject *o[3];
-    Arrays a = {.slices = 0};
-    if (!PyArg_ParseTuple(args, "OOO", &o[0], &o[1], &o[2]) ||
-        !take_arrays(&a, o[0], o[1], o[2])) {
-        return core_finish(&a.all, NULL);
-    }
-    State s;
-    memcpy(&s, a.state, sizeof s);
-    if (a.slices > MOST_SLICES || s.writes < 1 || s.old < 1 || s.writes > a.slices) {
-        PyErr_SetString(PyExc_ValueError, "state: must be of a ring with these slices");
-        return core_finish(&a.all, NULL);
-    }
-    self->t.s = s;
-    self->t.slices = a.slices;
-    memcpy(self->settled, a.settled, (size_t)a.slices * 8);
-    memcpy(self->overfull, a.overfull, (size_t)a.slices);
-    look_at_slices(&self->t);
-    self->engine.armed = 1;
-    return core_finish(&a.all, Py_NewRef(Py_None));
-}
-
-/* disarm(state, settled, overfull, counts): gives the state back; counts of single keys are
-   operations, insertions, hits, and insertions that were late. */
-static PyObject *timed_disarm(PyObject *object, PyObject *args) {
-    TimedRing *self = (TimedRing *)object;
-    PyObject *o[4];
-    Arrays a = {.slices = 0};
-    if (!PyArg_ParseTuple(args, "OOOO", &o[0], &o[1], &o[2], &o[3]) ||
-        !take_arrays(&a, o[0], o[1], o[2]) || a.slices != self->t.slices ||
-        !(a.counts = core_buffer(&a.all, o[3], 8, 4, 1, "counts"))) {
-        return core_finish(&a.all, NULL);
-    }
-    memcpy(a.state, &self->t.s, sizeof self->t.s);
-    memcpy(a.settled, self->settled, (size_t)a.slices * 8);
-    memcpy(a.overfull, self->overfull, (size_t)a.slices);
-    engine_disarm(&self->engine, a.counts);
-    return core_finish(&a.all, Py_NewRef(Py_None));
-}
-
 static PyMethodDef timed_methods[] = {
-    {"arm", timed_arm, METH_VARARGS, "Take the state of the filter, for single keys."},
-    {"disarm", timed_disarm, METH_VARARGS, "Give the state of the filter back."},
+    {"perform", timed_perform, METH_VARARGS, "Perform operations, and turn the ring."},
     {NULL, NULL, 0, NULL},
 };
 

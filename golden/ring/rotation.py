@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import compilation
-from ..operations import Operation, OperationBit
+from ..operations import Operation
+from ..parameters import require_count
 from ..spec import FilterSpec
 from ..times import NEVER, TIME_LIMIT, Times
 from .slices import check_whole
@@ -98,15 +99,27 @@ class Followed(NamedTuple):
     guaranteed_span: NDArray[np.int64]
     """Greatest age at which the answer reports every key; -1 if there is none."""
 
-    @classmethod
-    def empty(cls, count: int) -> Self:
-        """Return arrays for `count` operations."""
-        kinds: list[Any] = [np.bool_, np.int64, np.uint8, np.int64]
-        return cls._make(np.zeros(count, kind) for kind in kinds)
 
-    def part(self, part: slice) -> Self:
-        """Return views of a `part` of the operations."""
-        return type(self)._make(array[part] for array in self)
+_KINDS: list[Any] = [np.bool_, np.int64, np.uint8, np.int64]
+
+_NUMBERS = (
+    "filled", "length", "generation", "first", "last", "lost", "latest", "overfull",
+    "insertions", "shifts", "shortened", "overfilled",
+)  # fmt: skip
+"""Numbers of a `RotationState`, in the order of its array, which the extension shares."""
+
+
+class _Number:
+    """A number of a `RotationState`, in its array."""
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._index = _NUMBERS.index(name)
+
+    def __get__(self, state: "RotationState", _: type | None = None) -> int:
+        return int(state.numbers[self._index])
+
+    def __set__(self, state: "RotationState", value: int) -> None:
+        state.numbers[self._index] = value
 
 
 class RotationState:
@@ -134,44 +147,98 @@ class RotationState:
         Time of the last slice that was retired while it still counted, or `NEVER`.
     latest : int
         Time of the last insertion or shift, or `NEVER`; no operation has an earlier time.
-    settled : list of int
+    settled : ndarray of int64, shape (slices,)
         Time of each slice that is no longer written, by position from the youngest; else `NEVER`.
-    overfull : list of bool
-        Whether each slice is overfull, by position.
+    overfull : int
+        Position of the youngest slice that is overfull, -1 if none is.
     insertions, shifts, shortened, overfilled : int
         Counts since construction: insertions; turns; turns that retired a slice while it counted;
         insertions beyond the length of their generation.
     """
 
+    generation, length, filled = _Number(), _Number(), _Number()
+    first, last, lost, latest, overfull = _Number(), _Number(), _Number(), _Number(), _Number()
+    insertions, shifts, shortened, overfilled = _Number(), _Number(), _Number(), _Number()
+
     def __init__(self, policy: RotationPolicy) -> None:
+        require_count("generation", policy.generation, most=TIME_LIMIT)
         self.policy = policy
-        self.generation = policy.generation
         self._span = TIME_LIMIT if policy.span is None else policy.span
         self._old = TIME_LIMIT if policy.generation_span is None else policy.generation_span
-        self.insertions = self.shifts = self.shortened = self.overfilled = 0
+        self._slices = policy.writes + policy.settled
+        self.numbers = np.zeros(len(_NUMBERS) + self._slices, np.int64)
+        self.generation = policy.generation
         self.clear()
+
+    @property
+    def settled(self) -> Times:
+        """Described above."""
+        return self.numbers[len(_NUMBERS) :]
 
     def clear(self) -> None:
         """Forget all insertions; the counters keep their values."""
-        slices = self.policy.writes + self.policy.settled
         self.length = self.generation
         self.filled = 0
         self.first = self.last = self.lost = self.latest = NEVER
-        self.settled = [NEVER] * slices
-        self.overfull = [False] * slices
+        self.settled[:] = NEVER
+        self.overfull = -1
 
     def shift(self, now: int) -> None:
         """Turn at the time `now`, in any state of the generation."""
-        if now <= self._deadline(self.settled[-1]) and self.policy.span is not None:
-            self.lost = self.settled[-1]
+        settled, oldest = self.settled, int(self.settled[-1])
+        if self.policy.span is not None and self._counts(oldest, now):
+            self.lost = oldest
             self.shortened += 1
-        self.settled[self.policy.writes - 1] = self.last
-        self.settled = [NEVER, *self.settled[:-1]]
-        self.overfull = [False, *self.overfull[:-1]]
+        settled[self.policy.writes - 1] = self.last
+        settled[1:] = settled[:-1].copy()
+        settled[0] = NEVER
+        if self.overfull >= 0:
+            self.overfull = self.overfull + 1 if self.overfull + 1 < self._slices else -1
         self.latest = now
         self.filled = 0
         self.length = self.generation
         self.shifts += 1
+
+    def insert(self, now: int) -> None:
+        """Count an insertion at the time `now`, which does not turn the ring."""
+        if self.filled == 0:
+            self.first = now
+        self.filled += 1
+        if self.filled > self.length:
+            self.overfilled += 1
+            self.overfull = 0
+        self.insertions += 1
+        self.last = self.latest = now
+
+    def perform(self, code: int, now: int) -> bool:
+        """Perform an operation; return whether an insertion turned the ring."""
+        due = code in (Operation.INSERT, Operation.CHECK_AND_INSERT) and self._is_due(now)
+        if due or code == Operation.SHIFT:
+            self.shift(now)
+        if code in (Operation.INSERT, Operation.CHECK_AND_INSERT):
+            self.insert(now)
+        elif code == Operation.CLEAR:
+            self.clear()
+        return due
+
+    def _is_due(self, now: int) -> bool:
+        """Whether the ring turns before an insertion at the time `now`."""
+        full = self.filled >= self.length
+        if self.policy.when_full == BY_CLOCK:
+            return False
+        if self._counts(int(self.settled[-1]), now):
+            return full and self.policy.when_full == "shorten"
+        return full or (self.filled > 0 and now >= self.first + self._old)
+
+    def due_by_clock(self, now: int) -> int:
+        """Turns of a joinable ring before an insertion at the time `now`; 0 of other rings.
+
+        Turns that clear every segment are cut to fewer with the same effect.
+        """
+        if self.policy.when_full != BY_CLOCK:
+            return 0
+        turns, segments = now // self._old - max(self.latest, 0) // self._old, self._slices + 1
+        return turns if turns < 2 * segments else segments + turns % segments
 
     def join(self, others: "list[RotationState]") -> None:
         """Add the insertions of `others`, which turned at the same times."""
@@ -181,55 +248,38 @@ class RotationState:
             setattr(self, name, max(getattr(one, name) for one in states))
         for name in ("filled", "insertions", "shortened", "overfilled"):
             setattr(self, name, sum(getattr(one, name) for one in states))
-        self.settled = [max(times) for times in zip(*(one.settled for one in states), strict=True)]
-        self.overfull = [any(them) for them in zip(*(one.overfull for one in states), strict=True)]
+        self.settled[:] = np.max([one.settled for one in states], axis=0)
+        self.overfull = min((one.overfull for one in states if one.overfull >= 0), default=-1)
         if self.filled > self.length:
-            self.overfull[: self.policy.writes] = [True] * self.policy.writes
+            self.overfull = 0
 
     # At given times
 
-    def alive(self, times: Times) -> NDArray[np.int64]:
-        """Number of youngest slices that count at each of the `times`, shape (n,)."""
-        return self._alive(times, np.full(len(times), self.last))
+    def alive(self, now: int) -> int:
+        """Number of youngest slices that count at the time `now`."""
+        if not self._counts(self.last, now):
+            return 0
+        settled = self.settled[self.policy.writes :].tolist()
+        return self.policy.writes + sum(self._counts(time, now) for time in settled)
 
     def status(self, now: int) -> PoolStatus:
         """Guarantees at the time `now`."""
-        one, last = np.array([now]), np.array([self.last])
-        code = self._status(one, last, np.array([self.filled]))[0]
-        return STATUSES[int(code)]
+        if self._counts(self.lost, now):
+            return PoolStatus.WINDOW_SHORTENED
+        written = self.overfull < self.policy.writes
+        time = self.last if written else int(self.settled[self.overfull])
+        exceeded = self.overfull >= 0 and self._counts(time, now)
+        return PoolStatus.RATE_EXCEEDED if exceeded else PoolStatus.OK
 
     def guaranteed_span(self, now: int) -> int:
         """Greatest age at which every key is reported at the time `now`; -1 if there is none."""
-        return int(self._guaranteed_span(np.array([now]))[0])
+        if self.policy.span is None:
+            return -1
+        return self._span if self.lost == NEVER else min(self._span, now - self.lost - 1)
 
-    def _deadline(self, time: int) -> int:
-        """Last time at which a slice with a given time counts."""
-        return NEVER if time == NEVER else time + self._span
-
-    def _alive(self, times: Times, last: Times) -> NDArray[np.int64]:
-        settled = self.settled[: self.policy.writes - 1 : -1]
-        deadlines = [time + self._span for time in settled if time != NEVER]
-        counting = len(deadlines) - np.searchsorted(deadlines, times)
-        fresh = (last != NEVER) & (times - last <= self._span)
-        return np.where(fresh, self.policy.writes + counting, 0)
-
-    def _status(self, times: Times, last: Times, filled: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Codes at times, given the last insertion and the fill of the generation at each."""
-        position = self.overfull.index(True) if True in self.overfull else None
-        until: Any = NEVER
-        if position is not None:
-            written = position < self.policy.writes
-            until = (last if written else self.settled[position]) + self._span
-        until = np.where(filled > self.length, last + self._span, until)
-        codes = np.where(times <= until, PoolStatus.RATE_EXCEEDED.code, PoolStatus.OK.code)
-        if self.lost != NEVER:
-            codes[times - self.lost <= self._span] = PoolStatus.WINDOW_SHORTENED.code
-        return codes.astype(np.uint8)
-
-    def _guaranteed_span(self, times: Times) -> NDArray[np.int64]:
-        if self.policy.span is None or self.lost == NEVER:
-            return np.full(len(times), -1 if self.policy.span is None else self._span)
-        return np.minimum(self._span, times - self.lost - 1)
+    def _counts(self, time: int, now: int) -> bool:
+        """Whether a slice with the `time` of its last insertion counts."""
+        return bool(time != NEVER and now - time <= self._span)
 
     # Many operations
 
@@ -239,153 +289,70 @@ class RotationState:
         The `codes`, shape (n,), are values of `Operation` without removal. The `times`, shape (n,),
         never decrease.
         """
+        passage = Followed._make(np.zeros(len(codes), kind) for kind in _KINDS)
         if (core := compilation.core()) is not None:
-            return self._follow_compiled(core, codes, times)
-        passage = Followed.empty(len(codes))
-        inserts = np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
-        controls = np.flatnonzero(codes & OperationBit.ALONE)
-        at, insertions = np.flatnonzero(inserts), times[inserts]
-        start = 0
-        while start < len(codes):
-            ahead = int(np.searchsorted(at, start))
-            one = times[start : start + 1]
-            before = Followed.empty(1)
-            self._tell(before, one, np.array([self.last]), np.array([self.filled]))
-            if codes[start] == Operation.CLEAR:
-                self.clear()
-            elif codes[start] == Operation.SHIFT:
-                self.shift(int(one[0]))
-            elif inserts[start] and self._due(one) == 0:
-                self.shift(int(one[0]))
-                passage.turned[start] = True
-            due = ahead + self._due(insertions[ahead:])
-            control = int(np.searchsorted(controls, start, side="right"))
-            ends = [*at[due : due + 1], *controls[control : control + 1], len(codes)]
-            part = slice(start, int(min(ends)))
-            self._stretch(inserts[part], times[part], passage.part(part))
-            # The query comes before the turn.
-            passage.alive[start] = before.alive[0]
-            passage.status[start] = before.status[0]
-            passage.guaranteed_span[start] = before.guaranteed_span[0]
-            start = part.stop
+            operands = np.ascontiguousarray(codes), np.ascontiguousarray(times)
+            core.follow(*operands, *self.shared(), *passage)
+            return passage
+        for at, (code, now) in enumerate(zip(codes.tolist(), times.tolist(), strict=True)):
+            passage.alive[at] = self.alive(now)
+            passage.status[at] = self.status(now).code
+            passage.guaranteed_span[at] = self.guaranteed_span(now)
+            passage.turned[at] = self.perform(code, now)
         return passage
 
-    def _follow_compiled(self, core: Any, codes: NDArray[np.uint8], times: Times) -> Followed:
-        passage = Followed.empty(len(codes))
-        vector = self.vector()
-        core.follow(np.ascontiguousarray(codes), np.ascontiguousarray(times), *vector, *passage)
-        self.take(*vector)
-        return passage
-
-    def vector(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the state for the extension: numbers, settled times, overfull slices."""
+    def shared(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the state, which the extension changes in place, and the policy for it."""
         policy = self.policy
-        # Python's integers are unbounded; no part of a stream reaches this value.
-        sizes = [min(size, TIME_LIMIT) for size in (self.filled, self.length, self.generation)]
-        moments = self.first, self.last, self.lost, self.latest
-        spanned, rule = policy.span is not None, _RULES.index(policy.when_full)
-        limits = policy.writes, self._span, self._old, spanned, rule
-        state = np.array([*sizes, *moments, 0, 0, 0, 0, *limits], np.int64)
-        return state, np.array(self.settled, np.int64), np.array(self.overfull)
-
-    def take(
-        self, state: NDArray[np.int64], settled: NDArray[np.int64], overfull: NDArray[np.bool_]
-    ) -> None:
-        """Restore the state from the result of `vector`, which the extension has changed."""
-        before = min(self.length, TIME_LIMIT)
-        values = state.tolist()
-        self.filled, length, _, self.first, self.last, self.lost, self.latest = values[:7]
-        insertions, shifts, shortened, overfilled = values[7:11]
-        self.settled, self.overfull = settled.tolist(), overfull.tolist()
-        self.insertions += insertions
-        self.shifts += shifts
-        self.shortened += shortened
-        self.overfilled += overfilled
-        if length != before:
-            self.length = self.generation
-
-    def _tell(
-        self, passage: Followed, times: Times, last: Times, filled: NDArray[np.int64]
-    ) -> None:
-        """Fill in the results at times, given the last insertion and the fill before each."""
-        passage.alive[:] = self._alive(times, last)
-        passage.status[:] = self._status(times, last, filled)
-        passage.guaranteed_span[:] = self._guaranteed_span(times)
-
-    def _due(self, times: Times) -> int:
-        """Count the insertions at `times` that come before the first that turns."""
-        if not len(times) or self.policy.when_full == BY_CLOCK:
-            return len(times)
-        first = int(times[0]) if self.filled == 0 else self.first
-        full = max(0, self.length - self.filled)
-        old = int(np.searchsorted(times, first + self._old))
-        free = int(np.searchsorted(times, self._deadline(self.settled[-1]), side="right"))
-        if self.policy.when_full == "shorten":
-            return min(full, max(old, free))
-        return max(min(full, old), free)
-
-    def _stretch(self, inserts: NDArray[np.bool_], times: Times, passage: Followed) -> None:
-        """Count one or more operations that do not turn the ring."""
-        # Times never decrease: the last insertion has the greatest time.
-        last = np.maximum.accumulate(np.where(inserts, times, self.last))
-        filled = self.filled + np.cumsum(inserts)
-        before = np.append(self.last, last[:-1]), np.append(self.filled, filled[:-1])
-        self._tell(passage, times, *before)
-        if not inserts.any():
-            return
-        if self.filled == 0:
-            self.first = int(times[inserts.argmax()])
-        beyond = int(filled[-1]) - max(self.filled, self.length)
-        if beyond > 0:
-            self.overfilled += beyond
-            self.overfull[: self.policy.writes] = [True] * self.policy.writes
-        self.insertions += int(filled[-1]) - self.filled
-        self.filled = int(filled[-1])
-        self.last = self.latest = int(last[-1])
+        limits = policy.writes, self._span, self._old, policy.span is not None
+        return self.numbers, np.array([*limits, _RULES.index(policy.when_full)], np.int64)
 
     # Files
 
-    def numbers(self) -> dict[str, Any]:
+    def saved(self) -> dict[str, Any]:
         """Return the state and the counters as numbers for JSON."""
         return {
             "generation": [self.filled, self.length, self.generation],
             "times": [self.first, self.last, self.lost, self.latest],
-            "settled": list(self.settled),
-            "overfull": list(self.overfull),
+            "settled": self.settled.tolist(),
+            "overfull": [position == self.overfull for position in range(self._slices)],
             "counters": [self.insertions, self.shifts, self.shortened, self.overfilled],
         }
 
     def restore(self, numbers: dict[str, Any]) -> None:
-        """Restore the state and the counters from the result of `numbers`.
+        """Restore the state and the counters from the result of `saved`.
 
         Raises
         ------
         KeyError, TypeError, ValueError
             If the numbers cannot be the state of a ring with this policy.
         """
-        self.insertions, self.shifts, self.shortened, self.overfilled = numbers["counters"]
-        check_whole("insertions", self.insertions, 0)
-        check_whole("shifts", self.shifts, 0)
-        check_whole("shortened", self.shortened, 0, self.shifts)
-        check_whole("overfilled", self.overfilled, 0, self.insertions)
-        self.filled, self.length, self.generation = numbers["generation"]
-        check_whole("insertions of the generation", self.filled, 0, self.insertions)
-        check_whole("length of the generation", self.length, 1)
-        check_whole("generation", self.generation, 1)
-        self.first, self.last, self.lost, self.latest = numbers["times"]
-        check_whole("last operation", self.latest, NEVER, TIME_LIMIT - 1)
-        check_whole("last insertion", self.last, NEVER, self.latest)
-        check_whole("first insertion", self.first, NEVER, self.last)
-        check_whole("time of what was lost", self.lost, NEVER, self.last)
-        self._restore_slices(list(numbers["settled"]), list(numbers["overfull"]))
-
-    def _restore_slices(self, settled: list[Any], overfull: list[Any]) -> None:
-        slices, writes = len(self.settled), self.policy.writes
+        insertions, shifts, shortened, overfilled = numbers["counters"]
+        filled, length, generation = numbers["generation"]
+        first, last, lost, latest = numbers["times"]
+        settled, overfull = list(numbers["settled"]), list(numbers["overfull"])
+        slices, writes, most = self._slices, self.policy.writes, TIME_LIMIT
+        check_whole("insertions", insertions, 0, most)
+        check_whole("shifts", shifts, 0, most)
+        check_whole("shortened", shortened, 0, shifts)
+        check_whole("overfilled", overfilled, 0, insertions)
+        check_whole("insertions of the generation", filled, 0, insertions)
+        check_whole("length of the generation", length, 1, most)
+        check_whole("generation", generation, 1, most)
+        check_whole("last operation", latest, NEVER, TIME_LIMIT - 1)
+        check_whole("last insertion", last, NEVER, latest)
+        check_whole("first insertion", first, NEVER, last)
+        check_whole("time of what was lost", lost, NEVER, last)
         check_whole("settled times", len(settled), slices, slices)
         check_whole("overfull slices", len(overfull), slices, slices)
-        latest = [NEVER] * writes + [self.last, *settled[writes:-1]]
-        for time, most in zip(settled, latest, strict=True):
-            check_whole("settled time", time, NEVER, most)
+        for time, later in zip(
+            settled, [NEVER] * writes + [last, *settled[writes:-1]], strict=True
+        ):
+            check_whole("settled time", time, NEVER, later)
         if any(type(flag) is not bool for flag in overfull):
             raise ValueError(f"overfull slices: {overfull!r} does not fit the filter")
-        self.settled, self.overfull = settled, overfull
+        youngest = overfull.index(True) if True in overfull else -1
+        self.numbers[:] = [
+            filled, length, generation, first, last, lost, latest, youngest,
+            insertions, shifts, shortened, overfilled, *settled,
+        ]  # fmt: skip

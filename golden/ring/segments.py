@@ -6,6 +6,7 @@ segments (GEBF, methodology), which is the case k = 1. Here k is `run`, and segm
 youngest.
 """
 
+from collections.abc import Iterator
 from functools import cache, partial
 
 import numpy as np
@@ -78,8 +79,7 @@ class Segments:
         found, shape (n,); -1 for operations that do not query.
         """
         ages = np.full(len(codes), -1, np.int64)
-        for part in chunks(len(codes), _CHUNK):
-            batch = Batch(self._layout, self._memory, keys[part], ring)
+        for part, batch in self.batches(keys, ring):
             for at, code in enumerate(codes[part].tolist()):
                 if code in (Operation.QUERY, Operation.CHECK_AND_INSERT):
                     ages[part.start + at] = batch.age(at)
@@ -92,6 +92,13 @@ class Segments:
                 elif code == Operation.CLEAR:
                     batch.clear()
         return ages
+
+    def batches(
+        self, keys: NDArray[np.uint64], ring: RingPosition
+    ) -> Iterator[tuple[slice, "Batch"]]:
+        """Cut `keys`, shape (n, words), into parts, and hash each for operations on its keys."""
+        for part in chunks(len(keys), _CHUNK):
+            yield part, Batch(self._layout, self._memory, keys[part], ring)
 
     def seen(
         self, operation: Operation, keys: NDArray[np.uint64], ring: RingPosition

@@ -1,6 +1,7 @@
 """Rings of all families whose window is a span of time: a ring of segments with a turn policy."""
 
 import inspect
+from copy import deepcopy
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, Self, cast
@@ -12,13 +13,14 @@ from .. import compilation
 from ..convenience import State
 from ..filter import Answers, Words, require_count
 from ..operations import Operation
-from ..results import Ages
+from ..results import Ages, Results
 from ..saved import MODELS
 from ..spec import FilterSpec
 from ..spec.base import require
+from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Now, Times
-from .joinable import Joinable
 from .rotation import BY_CLOCK, PoolStatus, RotationPolicy, RotationState
+from .segments import Segments
 from .slices import check_whole
 from .sliding import SlidingFilter
 
@@ -26,7 +28,7 @@ _FAMILIES = {"apbf": "apbf", "apbbf": "apbf", "gebf": "gebf", "blocked-gebf": "g
 """Modules of the families, which import this one."""
 
 
-class TimeLimitedRing(Joinable):
+class TimeLimitedRing(TimedFilter):
     """Ring filter of any family whose window is a span of time.
 
     With `when_full` "overfill" every key is reported for `span`, at any rate of insertions.
@@ -38,6 +40,10 @@ class TimeLimitedRing(Joinable):
     differences. `RotationState` decides when the ring turns. A key is reported only if the youngest
     run of slices that it matches still counts. Slices never get younger from one position to the
     next, so no other run would count.
+
+    A joinable ring turns at multiples of the specification's `generation_span`, counted from time
+    0. Before an insertion it performs all turns that are due since the previous insertion. So a
+    segment covers the same period in all rings.
 
     Parameters
     ----------
@@ -55,6 +61,8 @@ class TimeLimitedRing(Joinable):
         `SlidingFilter`.
     """
 
+    # Two unions of two rings in two threads would wait for each other.
+    _unlocked = (*TimedFilter._unlocked, "union")
     supported = SlidingFilter.supported
     specification = FilterSpec
     _fixed = ("seed", "key_bits", "digest", "span")
@@ -77,14 +85,15 @@ class TimeLimitedRing(Joinable):
             policy = replace(policy, when_full=BY_CLOCK)
         self._turns = RotationState(policy)
         self._hash = self._ring._hash
-        self._last = NEVER
         self._wrap()
         self._digest_under(secret)
 
     def _wrap(self) -> None:
         """Let the extension know the ring, which is a new one when its memory is."""
         if self._ring._engine is not None:
-            self._engine = compilation.core().TimedRing(self._ring._engine)
+            self._engine = compilation.extension().TimedRing(
+                self._ring._engine, self._numbers, *self._turns.shared()
+            )
 
     def _prepare(self) -> None:
         """Do nothing: the constructor takes a specification."""
@@ -142,8 +151,7 @@ class TimeLimitedRing(Joinable):
 
         As in `SlidingFilter`; slices past the span match nothing. Default and errors: as `status`.
         """
-        alive = self._turns.alive(np.array([self._moment(now)]))
-        return self._ring._estimated_rate(int(alive[0]))
+        return self._ring._estimated_rate(self._turns.alive(self._moment(now)))
 
     @property
     def fill(self) -> float:
@@ -164,19 +172,53 @@ class TimeLimitedRing(Joinable):
 
     # Operations
 
-    def _lend(self) -> None:
-        self._ring._arm()
-        self._engine.arm(*self._turns.vector())
+    def _perform(self, codes: NDArray[np.uint8], keys: Words, times: Any, *_: Any) -> Results:
+        if self._joinable and (codes == Operation.SHIFT).any():
+            raise ValueError("operations: must not be SHIFT for a joinable ring, which turns alone")
+        status, span = np.empty(len(codes), np.uint8), np.empty(len(codes), np.int64)
+        age = self._ages(codes, keys, times, status, span)
+        return Results.of(age >= 0, age, status=status, time=times, covered=span + 1)
 
-    def _regain(self) -> list[int]:
-        vector, counts = self._turns.vector(), np.zeros(4, np.int64)
-        self._engine.disarm(*vector, counts)
-        self._turns.take(*vector)
-        self._last = self._turns.latest
-        self._ring._settle()
-        *events, late = counts.tolist()
-        self.late += late
-        return events
+    def _one_operation(self, operation: Operation, keys: Words, *operands: Any) -> Answers:
+        return self._age(keys, *operands, operation=operation) >= 0
+
+    def _age(self, keys: Words, times: Times, *, operation: Operation = Operation.QUERY) -> Ages:
+        return self._ages(np.full(len(keys), operation, np.uint8), keys, times)
+
+    def _ages(self, codes: NDArray[np.uint8], keys: Words, times: Times, *told: Any) -> Ages:
+        """Perform operations; return ages, and fill arrays of statuses and guaranteed spans.
+
+        This holds the rules of sections 6.1 and 6.4 for all families, one operation after another.
+        """
+        ages = np.full(len(codes), -1, np.int64)
+        if self._engine is not None:
+            operands = (np.ascontiguousarray(each) for each in (codes, keys, times))
+            self._engine.perform(*operands, ages, *told)
+            return ages
+        turns, ring = self._turns, self._ring
+        for part, batch in cast(Segments, ring._segments).batches(keys, ring._ring):
+            steps = zip(codes[part].tolist(), times[part].tolist(), strict=True)
+            for at, (code, now) in enumerate(steps):
+                inserts = code in (Operation.INSERT, Operation.CHECK_AND_INSERT)
+                for _ in range(turns.due_by_clock(now) if inserts else 0):
+                    turns.shift(now)
+                    batch.turn()
+                if told:
+                    status, span = told
+                    status[part.start + at] = turns.status(now).code
+                    span[part.start + at] = turns.guaranteed_span(now)
+                if code in (Operation.QUERY, Operation.CHECK_AND_INSERT):
+                    age = batch.age(at)
+                    # Only slices within the span count.
+                    if age >= 0 and age + self._spec.run <= turns.alive(now):
+                        ages[part.start + at] = age
+                if turns.perform(code, now) or code == Operation.SHIFT:
+                    batch.turn()
+                if inserts:
+                    batch.insert(at)
+                elif code == Operation.CLEAR:
+                    batch.clear()
+        return ages
 
     def shift(self, now: Now = None) -> None:
         """Start a new generation at the time `now`, as the operation SHIFT does.
@@ -185,14 +227,73 @@ class TimeLimitedRing(Joinable):
         the `latest` time. Errors: as `status`.
         """
         times = np.maximum(self._given(now, 1, inserts=True), self._last)
-        self._performed(Operation.SHIFT, np.zeros((1, -(-self.key_bits // 64)), np.uint64), times)
+        self._performed(Operation.SHIFT, self._ring._no_key, times)
         self._note_events(1)
 
     def _empty(self) -> None:
         # Times may begin at 0 again.
         self._ring._empty()
         self._turns.clear()
-        self._last = NEVER
+
+    def _turn_by_clock(self, now: int) -> None:
+        """Perform the turns that an insertion at the time `now` would perform."""
+        for _ in range(self._turns.due_by_clock(max(now, 0))):
+            self._turns.shift(now)
+            self._ring._performed(Operation.SHIFT, self._ring._no_key)
+
+    @property
+    def joinable(self) -> bool:
+        """Whether the clock alone turns the ring, and `union` can join it with others."""
+        return self._joinable
+
+    def union(self, *others: Self) -> Self:
+        """Return a new ring with the keys of this ring and of `others`.
+
+        The result equals, bit for bit, a ring that performed all insertions in order of time; its
+        counters are the sums. So the union reports every key that any of the rings reports.
+
+        Let n be the insertions of all rings in a generation, m the bits of a part and k the parts
+        of a segment. Such a segment matches a fresh key with probability (1 - (1 - 1/m)^n)^k. The
+        false-positive rate of a GEBF is 1 minus the product of the miss probabilities of its
+        segments. So the `rate` of `for_span` must cover all rings together. `status` only reports
+        whether a ring was overfull by itself, or is overfull now. The
+        `estimated_false_positive_rate` counts the bits.
+
+        Parameters
+        ----------
+        *others : TimeLimitedRing
+            Joinable rings with the same specification and secrets, and times from the same clock.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a ring is not joinable, or its specification or secrets differ.
+        """
+        for one in (self, *others):
+            if not isinstance(one, TimeLimitedRing) or not one._joinable:
+                raise TypeError(
+                    "union: must have rings of for_span(joinable=True), which turn by the clock, "
+                    f"not {one!r}"
+                )
+            if one._spec != self._spec:
+                raise ValueError(f"union: must have one specification, not also {one._spec}")
+        rings = [deepcopy(one) for one in (self, *others)]
+        secrets = [(one._ring._state()[0].get("secrets"), one._digest_secret) for one in rings]
+        if any(each != secrets[0] for each in secrets):
+            raise ValueError("union: must have rings with the same secrets, not others")
+        latest = max(one._last for one in rings)
+        for one in rings:
+            one._turn_by_clock(latest)
+        joined = rings[0]
+        joined._ring._ring.filled = sum(one._ring._ring.filled for one in rings)
+        bits = [one._ring._segments.bits for one in rings]
+        joined._ring._segments.bits = np.bitwise_or.reduce(bits)
+        joined._turns.join([one._turns for one in rings[1:]])
+        for name in ("operations", "_inserted_keys", "hits", "late"):
+            setattr(joined, name, sum(getattr(one, name) for one in rings))
+        joined._event_times = any(one._event_times for one in rings)
+        joined.clock = self.clock
+        return joined
 
     @property
     def generation(self) -> int:
@@ -203,20 +304,18 @@ class TimeLimitedRing(Joinable):
         TypeError
             If the new value is not an integer.
         ValueError
-            If the new value is less than 1.
+            If the new value is less than 1 or more than 2**62.
         """
         return self._turns.generation
 
     @generation.setter
     def generation(self, value: int) -> None:
-        require_count("generation", value)
+        require_count("generation", value, most=TIME_LIMIT)
         self._turns.generation = int(value)
 
-    def _query(self, keys: Words, times: Times) -> Answers:
-        return self._age(keys, times) >= 0
-
-    def _age(self, keys: Words, times: Times) -> Ages:
-        return self._within(self._ring._age(keys), self._turns.alive(times))
+    @property
+    def _last(self) -> int:  # type: ignore[override]
+        return self._turns.latest
 
     def _further_counters(self) -> dict[str, int]:
         names = ("shifts", "shortened", "overfilled")
@@ -285,7 +384,7 @@ class TimeLimitedRing(Joinable):
     @property
     def settled_times(self) -> list[int | None]:
         """Time of the last insertion into each slice that is no longer written, or None."""
-        return [None if time == NEVER else time for time in self._turns.settled]
+        return [None if time == NEVER else time for time in self._turns.settled.tolist()]
 
     @property
     def last_insertion(self) -> int | None:
@@ -299,7 +398,7 @@ class TimeLimitedRing(Joinable):
 
     def _state(self) -> State:
         numbers, arrays = self._ring._state()
-        own = {"counters": [self.operations, self.hits], "turns": self._turns.numbers()}
+        own = {"counters": [self.operations, self.hits], "turns": self._turns.saved()}
         return {"ring": numbers, **own}, arrays
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -310,9 +409,8 @@ class TimeLimitedRing(Joinable):
         self._inserted_keys = self.insertions
         self._ring._restore(numbers["ring"], arrays)
         self._wrap()
-        self._last = self._turns.latest
 
     def _identity(self) -> Any:
-        turns = self._turns.numbers()
+        turns = self._turns.saved()
         del turns["counters"]
         return self._ring._identity(), turns

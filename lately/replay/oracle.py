@@ -140,7 +140,7 @@ class Oracle:
         if self._turns is not None:
             asked[:, 2] = self._turns.shifts
             span = np.array([self._turns.guaranteed_span(self.now)])
-            limits = AgeLimits(span, _EVER, self._turns.alive(moments) - 1)
+            limits = AgeLimits(span, _EVER, self._turns.alive(self.now) - 1)
         return self._judge(asked, self._last.find(sortable(keys)), limits).kind == FRESH
 
     def _rows(self, number: NDArray[np.int64], moments: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,0 +1,130 @@
+/* Turns of a ring whose window is a span of time: `RotationState` of lately.golden.ring. */
+#ifndef LATELY_TURNS_H
+#define LATELY_TURNS_H
+
+#include <stdint.h>
+#include <string.h>
+
+#define NEVER (-1)
+
+enum { OVERFILL, SHORTEN, BY_CLOCK }; /* rule at the end of a full generation */
+enum { OK, WINDOW_SHORTENED, RATE_EXCEEDED }; /* codes of `PoolStatus` */
+
+/* Numbers of a `RotationState`, before the times of its slices. */
+typedef struct {
+    int64_t filled, length, generation, first, last, lost, latest, overfull;
+    int64_t insertions, shifts, shortened, overfilled;
+} TurnState;
+
+#define TURN_NUMBERS ((int64_t)(sizeof(TurnState) / sizeof(int64_t)))
+
+typedef struct {
+    int64_t writes, slices, span, old, spanned, rule; /* the policy */
+    TurnState *state;
+    int64_t *settled; /* time of each slice that is no longer written, by position */
+    int64_t alive;    /* answer to the last question, from `writes` to `slices` */
+} Turns;
+
+/* Whether a slice with the time of its last insertion counts. */
+static inline int turns_count(const Turns *t, int64_t time, int64_t now) {
+    return time != NEVER && now - time <= t->span;
+}
+
+/* Number of youngest slices that count, about as many as before. */
+static inline int64_t turns_alive(Turns *t, int64_t now) {
+    if (!turns_count(t, t->state->last, now)) {
+        return 0;
+    }
+    while (t->alive > t->writes && !turns_count(t, t->settled[t->alive - 1], now)) {
+        t->alive--;
+    }
+    while (t->alive < t->slices && turns_count(t, t->settled[t->alive], now)) {
+        t->alive++;
+    }
+    return t->alive;
+}
+
+static inline uint8_t turns_status(const Turns *t, int64_t now) {
+    const TurnState *s = t->state;
+    if (turns_count(t, s->lost, now)) {
+        return WINDOW_SHORTENED;
+    }
+    if (s->overfull < 0 || s->overfull >= t->slices) {
+        return OK;
+    }
+    int64_t time = s->overfull < t->writes ? s->last : t->settled[s->overfull];
+    return turns_count(t, time, now) ? RATE_EXCEEDED : OK;
+}
+
+static inline int64_t turns_guaranteed_span(const Turns *t, int64_t now) {
+    int64_t since = now - t->state->lost - 1;
+    if (!t->spanned) {
+        return -1;
+    }
+    return t->state->lost == NEVER || since > t->span ? t->span : since;
+}
+
+/* Whether the ring turns before an insertion. */
+static inline int turns_due(const Turns *t, int64_t now) {
+    const TurnState *s = t->state;
+    int full = s->filled >= s->length;
+    if (t->rule == BY_CLOCK) {
+        return 0;
+    }
+    if (turns_count(t, t->settled[t->slices - 1], now)) {
+        return full && t->rule == SHORTEN;
+    }
+    return full || (s->filled > 0 && now >= s->first + t->old);
+}
+
+/* Turns of a joinable ring before an insertion; fewer with the same effect if they clear every
+   segment. */
+static inline int64_t turns_due_by_clock(const Turns *t, int64_t now) {
+    int64_t latest = t->state->latest > 0 ? t->state->latest : 0, segments = t->slices + 1;
+    int64_t turns = t->rule == BY_CLOCK ? now / t->old - latest / t->old : 0;
+    return turns < 2 * segments ? turns : segments + turns % segments;
+}
+
+static inline void turns_shift(Turns *t, int64_t now) {
+    TurnState *s = t->state;
+    int64_t oldest = t->settled[t->slices - 1];
+    if (t->spanned && turns_count(t, oldest, now)) {
+        s->lost = oldest;
+        s->shortened++;
+    }
+    t->settled[t->writes - 1] = s->last;
+    memmove(t->settled + 1, t->settled, (size_t)(t->slices - 1) * sizeof *t->settled);
+    t->settled[0] = NEVER;
+    s->overfull = s->overfull >= 0 && s->overfull + 1 < t->slices ? s->overfull + 1 : -1;
+    s->latest = now;
+    s->filled = 0;
+    s->length = s->generation;
+    s->shifts++;
+}
+
+/* Counts an insertion, which does not turn the ring. */
+static inline void turns_insert(Turns *t, int64_t now) {
+    TurnState *s = t->state;
+    if (s->filled == 0) {
+        s->first = now;
+    }
+    if (++s->filled > s->length) {
+        s->overfilled++;
+        s->overfull = 0;
+    }
+    s->insertions++;
+    s->last = s->latest = now;
+}
+
+static inline void turns_clear(Turns *t) {
+    TurnState *s = t->state;
+    s->length = s->generation;
+    s->filled = 0;
+    s->first = s->last = s->lost = s->latest = NEVER;
+    s->overfull = -1;
+    for (int64_t position = 0; position < t->slices; position++) {
+        t->settled[position] = NEVER;
+    }
+}
+
+#endif
