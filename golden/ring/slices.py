@@ -1,6 +1,6 @@
-"""Search and update of slices of bits, chunk by chunk of keys."""
+"""Chunks of keys, and parts of state files that several families share."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,36 +14,6 @@ def chunks(count: int, size: int = CHUNK) -> Iterator[slice]:
     """Cut `count` keys into chunks of at most `size` keys."""
     for start in range(0, count, size):
         yield slice(start, min(count, start + size))
-
-
-def find_runs(matches: Iterable[NDArray[np.bool_]], k: int, count: int) -> NDArray[np.int64]:
-    """Find the first run of `k` consecutive slices that each key matches (APBF, section 5.1).
-
-    The `matches`, ndarrays of bool of shape (count,), hold one slice each, youngest first. The
-    result of shape (count,) holds the youngest slice of each run; -1 if there is none.
-    """
-    found = np.full(count, -1, np.int64)
-    run = np.zeros(count, np.int64)
-    for last, match in enumerate(matches):
-        run += 1
-        run *= match
-        found[(run >= k) & (found < 0)] = last - k + 1
-    return found
-
-
-def test_and_set(bits: NDArray[np.bool_], positions: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Set the bits at `positions` one after another; return whether each was set before.
-
-    Both the positions and the result have shape (n,); `bits`, of shape (m,), is changed.
-    """
-    before = bits[positions]
-    order = np.arange(len(positions))
-    first = np.empty(len(bits), np.intp)
-    # The last assignment to a place stays; in reverse order this is the earliest.
-    first[positions[::-1]] = order[::-1]
-    before |= first[positions] < order
-    bits[positions] = True
-    return before
 
 
 def unpacked(packed: NDArray[Any], count: int) -> NDArray[np.bool_]:

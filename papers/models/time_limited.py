@@ -1,7 +1,7 @@
 """Time-limited Bloom filter (Rodrigues, Shtul, Baquero, Almeida): an APBF over a span of time."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from lately.golden.errors import SpecificationError
 from lately.golden.filter import Words
 from lately.golden.results import Ages
 from lately.golden.ring.ring_sizes import apbf_mean_rate, apbf_shape
-from lately.golden.ring.slices import check_whole, chunks, find_runs, test_and_set, unpacked
+from lately.golden.ring.slices import check_whole, chunks, unpacked
 from lately.golden.timed_filter import TimedFilter
 from lately.golden.times import NEVER, TIME_LIMIT, Now, Times
 
@@ -30,6 +30,36 @@ def slice_capacity(bits: int) -> int:
 def slice_bits(capacity: int) -> int:
     """Bits of a slice that `capacity` insertions fill to one half (section 6.3, equation 8)."""
     return math.ceil(capacity / math.log(2))
+
+
+def find_runs(matches: Iterable[NDArray[np.bool_]], k: int, count: int) -> NDArray[np.int64]:
+    """Find the first run of `k` consecutive slices that each key matches (APBF, section 5.1).
+
+    The `matches`, ndarrays of bool of shape (count,), hold one slice each, youngest first. The
+    result of shape (count,) holds the youngest slice of each run; -1 if there is none.
+    """
+    found = np.full(count, -1, np.int64)
+    run = np.zeros(count, np.int64)
+    for last, match in enumerate(matches):
+        run += 1
+        run *= match
+        found[(run >= k) & (found < 0)] = last - k + 1
+    return found
+
+
+def set_and_test(bits: NDArray[np.bool_], positions: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Set the bits at `positions` one after another; return whether each was set before.
+
+    Both the positions and the result have shape (n,); `bits`, of shape (m,), is changed.
+    """
+    before = bits[positions]
+    order = np.arange(len(positions))
+    first = np.empty(len(bits), np.intp)
+    # The last assignment to a place stays; in reverse order this is the earliest.
+    first[positions[::-1]] = order[::-1]
+    before |= first[positions] < order
+    bits[positions] = True
+    return before
 
 
 @dataclass
@@ -250,7 +280,7 @@ class TimeLimitedAPBF(TimedFilter):
     ) -> Iterator[NDArray[np.bool_]]:
         """Matches of all slices before each key's own insertion; none of them changes the ring."""
         for i in range(self.k):
-            yield test_and_set(self._slices[i].bits, self._positions(hashes, i))
+            yield set_and_test(self._slices[i].bits, self._positions(hashes, i))
         yield from self._matches(hashes, times, self.k)
 
     # Memory and its file

@@ -7,12 +7,15 @@ from scalar_time_limited import ScalarTimeLimitedAPBF
 
 from lately.golden import TimeLimitedRing
 from lately.golden.ring.rotation import PoolStatus
-from lately.golden.ring.slices import find_runs, test_and_set
 from lately.golden.spec import APBFSpec
 from lately.intervals import clopper_pearson
-from papers.models.time_limited import TimeLimitedAPBF, slice_bits, slice_capacity
-
-test_and_set.__test__ = False  # a function of the models, by name only a test
+from papers.models.time_limited import (
+    TimeLimitedAPBF,
+    find_runs,
+    set_and_test,
+    slice_bits,
+    slice_capacity,
+)
 
 LARGE = {"k": 4, "l": 5, "span": 1000, "capacity": 100_000}
 """So large that a chance match is not to be expected."""
@@ -238,5 +241,5 @@ def test_runs_and_setting_by_hand():
     assert find_runs(matches, 3, 3).tolist() == [-1, -1, 1]
     assert find_runs([], 1, 2).tolist() == [-1, -1]
     bits = np.array([False, True, False])
-    assert test_and_set(bits, np.array([0, 1, 0, 2, 2])).tolist() == [0, 1, 1, 0, 1]
+    assert set_and_test(bits, np.array([0, 1, 0, 2, 2])).tolist() == [0, 1, 1, 0, 1]
     assert bits.all()
