@@ -5,20 +5,6 @@
 #define MOST_SLICES 63
 #define BLOCK 4096 /* operations at a time, whose slices that count are on the stack */
 
-/* Follows an operation; returns whether an insertion turns the ring. */
-static int follow_one(Turns *t, int code, int64_t now) {
-    int inserts = (code & (INSERT | ALONE)) == INSERT, due = inserts && turns_due(t, now);
-    if (due || code == SHIFT) {
-        turns_shift(t, now);
-    }
-    if (inserts) {
-        turns_insert(t, now);
-    } else if (code == CLEAR) {
-        turns_clear(t);
-    }
-    return due;
-}
-
 /* Takes the state of turns and their policy; the buffer of the state must outlive them. */
 static int take_turns(Turns *t, int64_t *numbers, Py_ssize_t count, const int64_t *policy,
                       int64_t most) {
@@ -60,7 +46,7 @@ static PyObject *follow(PyObject *module, PyObject *args) {
         alive[i] = turns_alive(&t, times[i]);
         status[i] = turns_status(&t, times[i]);
         guaranteed[i] = turns_guaranteed_span(&t, times[i]);
-        turned[i] = (uint8_t)follow_one(&t, codes[i], times[i]);
+        turned[i] = (uint8_t)turns_perform(&t, codes[i], times[i]);
     }
     return core_finish(&all, Py_NewRef(Py_None));
 }
@@ -80,7 +66,7 @@ static PyTypeObject *timed_type;
 static int64_t perform_key(TimedRing *self, int code, const uint64_t *key, int64_t now) {
     Engine *ring = self->ring;
     int64_t age = -1, alive = turns_alive(&self->t, now);
-    if (follow_one(&self->t, code, now)) {
+    if (turns_perform(&self->t, code, now)) {
         /* The query sees the old ring; the insertion does not. */
         age = code & QUERY ? ring->one(ring, QUERY, key) : -1;
         engine_turn(ring);
@@ -117,7 +103,7 @@ typedef struct {
     uint8_t *statuses;
 } Batch;
 
-/* Performs operations that do not turn the ring, except SHIFT and CLEAR. */
+/* Performs operations of which no insertion turns the ring. */
 static void perform_stretch(TimedRing *self, const Batch *b, Py_ssize_t at, Py_ssize_t end) {
     if (at < end) {
         engine_perform(self->ring, b->codes + at, b->keys + at * self->engine.hash->words, end - at,
@@ -148,7 +134,7 @@ static void perform_block(TimedRing *self, const Batch *b, Py_ssize_t at, Py_ssi
             first = i + 1;
             b->ages[i] = perform_key(self, code, b->keys + i * words, now);
         } else {
-            follow_one(t, code, now);
+            turns_perform(t, code, now);
         }
     }
     perform_stretch(self, b, first, end);
@@ -184,8 +170,8 @@ static PyObject *timed_perform(PyObject *object, PyObject *args) {
     return core_finish(&all, Py_NewRef(Py_None));
 }
 
-/* TimedRing(engine, numbers, state, policy): the engine of a ring, the counts of the filter, and the
-   turns. */
+/* TimedRing(engine, numbers, state, policy): the engine of a ring, the counts of the filter, and
+   the turns. */
 static PyObject *timed_new(PyTypeObject *type, PyObject *args, PyObject *named) {
     PyObject *ring, *numbers, *state, *policy;
     Buffers all = {.count = 0};

@@ -2,8 +2,7 @@
 #ifndef LATELY_TURNS_H
 #define LATELY_TURNS_H
 
-#include <stdint.h>
-#include <string.h>
+#include "base.h"
 
 #define NEVER (-1)
 
@@ -125,6 +124,20 @@ static inline void turns_clear(Turns *t) {
     for (int64_t position = 0; position < t->slices; position++) {
         t->settled[position] = NEVER;
     }
+}
+
+/* Follows an operation; returns whether an insertion turns the ring. */
+static inline int turns_perform(Turns *t, int code, int64_t now) {
+    int inserts = (code & (INSERT | ALONE)) == INSERT, due = inserts && turns_due(t, now);
+    if (due || code == SHIFT) {
+        turns_shift(t, now);
+    }
+    if (inserts) {
+        turns_insert(t, now);
+    } else if (code == CLEAR) {
+        turns_clear(t);
+    }
+    return due;
 }
 
 #endif
