@@ -15,7 +15,7 @@ from ..files import replace_file
 from ..filter import require_count
 from ..spec.base import require
 from .inferential import InferentialFilter, minimum_penalty
-from .timestamps import Evidence
+from .timing import Evidence
 
 _MANY = 1 << 40
 """Insertions after which the beginning of the stream shortens no window."""

@@ -13,11 +13,9 @@ from ..filter import Answers, CountedFilter, Windows, Words
 from ..hash.keys import Keys, Nulls, one_or_all
 from ..results import Ages
 from ..spec.timestamp import InferentialSpec
-from .distinct import Reals
-from .distinct_kinds import checked_distinct, distinct_function
+from .distinct import Reals, checked_distinct, distinct_function
 from .posteriors import AgePosterior, age_posterior, open_probabilities
-from .timestamps import Evidence
-from .timing import BlockTimingBloomFilter
+from .timing import BlockTimingBloomFilter, Evidence
 
 
 def minimum_penalty(

@@ -10,9 +10,7 @@ Alternatively, a table of thresholds of an inferential filter determines answers
 """
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -20,22 +18,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import compilation
 from ..analysis import mean_rate
-from ..atomic import taking_single_keys
+from ..atomic import Number, taking_single_keys
 from ..convenience import State
 from ..durations import default_tick
 from ..filter import Answers, AnyWindowFilter, Filter, Windows, Words, require_count
 from ..hash.keys import Keys, Nulls, one_or_all
 from ..operations import Operation, OperationBit
 from ..results import Ages, Results
-from ..ring.slices import check_whole, chunks
+from ..ring.slices import check_whole
 from ..sampling import sample
 from ..sizing import HASHES, parts_rate, shared_cells, smallest
 from ..spec.base import require
 from ..spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
 from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Now, Times
-from .timestamps import Integers
-from .timing_sizes import block_cells
+from .timing import Integers, block_cells
 
 
 class StampedParts(Filter):
@@ -53,6 +50,8 @@ class StampedParts(Filter):
     """
 
     age_unit = "blocks"
+    _NUMBERS: ClassVar = 6  # insertions and the last time come after the counters
+    insertions = Number(4)
 
     cells: int
     hashes: int
@@ -74,10 +73,10 @@ class StampedParts(Filter):
         self.thresholds = arrays.get("thresholds", self.thresholds)
         if self.compiled:
             core, key_hash = self._hash.compiled()
-            block, timed = self._stamped.block_units, self._stamped.timed
-            self._cells = core.Stamps(key_hash, self._stamps, self.expired_age, block, timed)
-            # A table needs the phase, which the loop for single keys lacks.
-            self._engine = self._cells if self.classes is None else None
+            self._engine = core.Stamps(
+                key_hash, self._stamps, self._numbers, self.thresholds, self.expired_age,
+                self._stamped.block_units, self._stamped.timed, self.phase_bits or 0,
+            )  # fmt: skip
 
     # State
 
@@ -94,7 +93,7 @@ class StampedParts(Filter):
     @property
     def fill(self) -> float:
         """Share of the cells that have not expired, at the last insertion."""
-        ages = self._ages(sample(self._stamps), np.int64(self._last_block))
+        ages = self._ages(sample(self._stamps), self._last_block)
         return float((ages != self.expired_age).mean())
 
     @property
@@ -103,7 +102,7 @@ class StampedParts(Filter):
 
         Cells past the window and untouched cells have `expired_age`.
         """
-        return self._ages(self._stamps, np.int64(self._last_block))
+        return self._ages(self._stamps, self._last_block)
 
     def fill_ratios(self, *now: int, window: int | None = None) -> NDArray[np.float64]:
         """Share of the cells of each part within a window, shape (hashes,).
@@ -138,23 +137,20 @@ class StampedParts(Filter):
         return self.memory
 
     @property
-    @abstractmethod
     def _last_block(self) -> int:
-        """Block of the last insertion."""
+        """Block of the last insertion; the present one if the clock counts insertions."""
+        last = max(int(self._numbers[5]), 0) if self._stamped.timed else self.insertions
+        return last // self._stamped.block_units
 
-    @abstractmethod
-    def _blocks(self, inserts: Answers, *times: Times) -> Integers:
-        """Return the block of each operation; some operations insert."""
-
-    def _ages(self, stamps: NDArray[np.uint64], blocks: "Integers | np.int64") -> Integers:
-        """Ages of stamps; a stamp is its block number plus 1, or 0 if the cell is empty."""
-        ages = np.minimum(blocks + 1 - stamps.astype(np.int64), self.expired_age)
+    def _ages(self, stamps: NDArray[np.uint64], block: int) -> Integers:
+        """Ages (definition 7) of stamps, each a block number plus 1, or 0 in an empty cell."""
+        ages = np.minimum(block + 1 - stamps.astype(np.int64), self.expired_age)
         return np.where(stamps == 0, self.expired_age, ages)
 
     def _empty(self) -> None:
-        if vars(self).get("insertions"):  # New memory is zero, and takes no pages until then.
+        if self.insertions:  # New memory is zero, and takes no pages until then.
             self._stamps[:] = 0
-        self.insertions = 0
+        self._numbers[4:] = 0, NEVER
 
     def decide_by(self, thresholds: ArrayLike) -> None:
         """Load the table that determines answers from the next operation on; CLEAR keeps the table.
@@ -178,12 +174,13 @@ class StampedParts(Filter):
             raise TypeError(f"thresholds: must be integers, not {table.dtype}")
         for value in (int(table.min()), int(table.max())):
             require(0 <= value <= most, "thresholds", f"must be 0 to {most}", value)
-        self.thresholds = table.astype(np.uint8)
+        self.thresholds[:] = table
 
     @property
     def phase(self) -> int:
         """Phase of the current block, which selects thresholds of the table."""
-        return int(np.ravel(self._phases(np.zeros(1, np.bool_)))[0])
+        filled = 0 if self._stamped.timed else self.insertions % self._stamped.block_units
+        return (filled << (self.phase_bits or 0)) // self._stamped.block_units
 
     def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
         arrays: dict[str, tuple[NDArray[Any], int]]
@@ -205,20 +202,6 @@ class StampedParts(Filter):
                 numbers = {**numbers, "insertions": insertions}
         super()._restore(numbers, arrays)
 
-    @abstractmethod
-    def _vector(self) -> Integers:
-        """Insertions, the last time, three counts of single keys, for the extension."""
-
-    def _lend(self) -> None:
-        self._engine.arm(self._vector())
-
-    def _disarmed(self) -> list[int]:
-        """Return the same numbers, and the count of late insertions, from the extension."""
-        numbers = np.zeros(6, np.int64)
-        self._engine.disarm(numbers)
-        values: list[int] = numbers.tolist()
-        return values
-
     # Operations
 
     def _age(self, keys: Words, *times: Times) -> Ages:
@@ -228,6 +211,21 @@ class StampedParts(Filter):
     def _checked_windows(self, windows: ArrayLike | None, count: int) -> Integers:
         return self._stamped.query_numbers(windows, count)
 
+    def _one_operation(self, operation: Operation, keys: Words, *operands: Any) -> Answers:
+        operands = operands if self._stamped.timed else (None, *operands)
+        times, windows = (*operands, None, None)[:2]
+        if not self.compiled:
+            return self._performed(operation, keys, times, windows).seen
+        seen = np.empty(len(keys), np.bool_)
+        self._run(int(operation), keys, times, windows, seen, None, None)
+        return seen
+
+    def _run(self, codes: Any, keys: Words, *operands: Any) -> None:
+        """Perform operations in the extension: `codes`, or one code for all."""
+        times, windows, *answers = operands
+        inputs = (None if each is None else np.ascontiguousarray(each) for each in (times, windows))
+        self._engine.perform(codes, np.ascontiguousarray(keys), *inputs, *answers)
+
     def _perform(
         self,
         codes: NDArray[np.uint8],
@@ -235,63 +233,39 @@ class StampedParts(Filter):
         times: Times | None = None,
         windows: "Integers | None" = None,
     ) -> Results:
-        asked = self._checked_windows(None, len(keys)) if windows is None else windows
-        ends = (np.flatnonzero(codes == Operation.CLEAR) + 1).tolist()
-        results = []
-        for start, stop in pairwise([0, *ends, len(keys)]):
-            for part in chunks(stop - start):
-                own = slice(start + part.start, start + part.stop)
-                clock = () if times is None else (times[own],)
-                results.append(self._perform_part(codes[own], asked[own], keys[own], *clock))
-            if stop in ends:
-                self._empty()
-        return Results.joined(results)
-
-    def _perform_part(
-        self, codes: NDArray[np.uint8], asked: Integers, keys: Words, *times: Times
-    ) -> Results:
-        """Perform operations, of which only the last may be a CLEAR, without the CLEAR."""
-        together = codes & OperationBit.ALONE == 0
-        inserts = together & (codes & OperationBit.INSERT != 0)
-        blocks = self._blocks(inserts, *times)
-        oldest, cells = self._touch(keys, blocks, inserts)
-        phases = self._phases(inserts)
-        self.insertions += int(inserts.sum())
-        if self.classes is None:
-            reported = oldest <= asked
-        else:
-            reported = cells >= self.thresholds[asked, oldest, phases]
-        seen = together & (codes & OperationBit.QUERY != 0) & reported
-        return Results.of(seen, oldest, oldest=cells, **({"time": times[0]} if times else {}))
-
-    def _phases(self, inserts: Answers) -> "Integers | int":
-        """Return the phase of the block before each operation; some operations insert."""
-        return 0
-
-    def _touch(self, keys: Words, blocks: Integers, inserts: Answers) -> tuple[Integers, Integers]:
-        """Age of each key's oldest cell before its operation, and cells that have it; insert some.
-
-        Both have shape (n,).
-        """
+        seen, (ages, oldest) = np.empty(len(keys), np.bool_), np.empty((2, len(keys)), np.int64)
         if self.compiled:
-            oldest, cells = np.empty((2, len(keys)), np.int64)
-            self._cells.touch(blocks, inserts, np.ascontiguousarray(keys), oldest, cells)
-            return oldest, cells
-        ages = self._touched(keys, blocks, inserts)
-        oldest = ages.max(axis=0)
-        return oldest, (ages == oldest).sum(axis=0)
+            self._run(codes, keys, times, windows, seen, ages, oldest)
+            return Results.of(seen, ages, oldest=oldest, time=times)
+        asked = self._checked_windows(None, len(keys)) if windows is None else windows
+        cells = np.stack(self._hash.indices(self._hash.state(keys), 0), axis=1)
+        moments = np.zeros(len(keys), np.int64) if times is None else times
+        for at, code in enumerate(codes.tolist()):
+            seen[at], ages[at], oldest[at] = self._step(code, cells[at], asked[at], moments[at])
+        return Results.of(seen, ages, oldest=oldest, time=times)
 
-    def _touched(self, keys: Words, blocks: Integers, inserts: Answers) -> Integers:
-        """Ages of the cells of each key before its operation, shape (hashes, n); insert some."""
-        ages = np.empty((self.hashes, len(keys)), np.int64)
-        for part, cells in enumerate(self._hash.indices(self._hash.state(keys), 0)):
-            stamps = self._stamps[part, cells]
-            before = _insertions_before(cells, inserts)
-            stamps[before >= 0] = blocks[before[before >= 0]] + 1
-            ages[part] = self._ages(stamps, blocks)
-            # The last insertion into a cell stays.
-            self._stamps[part, cells[inserts]] = blocks[inserts] + 1
-        return ages
+    def _step(
+        self, code: int, cells: NDArray[np.intp], asked: np.int64, time: np.int64
+    ) -> tuple[bool, np.int64, np.int64]:
+        """Perform an operation on the key with these cells, R_x (definition 4), one in each part.
+
+        Return whether it is reported, and the age and number of its oldest cells.
+        """
+        key_cells = np.arange(self.hashes), cells
+        block = (int(time) if self._stamped.timed else self.insertions) // self._stamped.block_units
+        ages = self._ages(self._stamps[key_cells], block)
+        age = ages.max()  # Lambda_x, equation 19.
+        oldest = (ages == age).sum()  # c_x, definition 11.
+        if self.classes is None:
+            reported = age <= asked  # No cell has expired, definition 9.
+        else:
+            reported = oldest >= self.thresholds[asked, age, self.phase]  # Section 2.6.
+        if code == Operation.CLEAR:
+            self._empty()
+        elif code & OperationBit.INSERT:  # Section 3.2.1.
+            self._stamps[key_cells] = block + 1
+            self._numbers[4:] = self.insertions + 1, time
+        return code in (Operation.QUERY, Operation.CHECK_AND_INSERT) and reported, age, oldest
 
 
 class PartitionedTimingFilter(StampedParts, AnyWindowFilter):
@@ -340,48 +314,12 @@ class PartitionedTimingFilter(StampedParts, AnyWindowFilter):
         """Expected false-positive rate of distinct keys, averaged over a block."""
         return self._stamped.mean_false_positive_rate
 
-    @property
-    def _last_block(self) -> int:
-        return self.insertions // self.block
-
     def _asked_windows(self, windows: Windows, count: int) -> "Integers | None":
         """Return the blocks or classes of queries; None for the filter's window or class 0."""
         if windows is None:
             return None
         asked = windows if self.classes else self._each_window(windows, count)
         return self._stamped.query_numbers(asked, count, "window")
-
-    def _one_operation(
-        self, operation: Operation, keys: Words, windows: "Integers | None" = None, *_: Any
-    ) -> Answers:
-        # With one operation and one window for all keys, the extension does the rest.
-        if self._engine is None or windows is not None:
-            return self._performed(operation, keys, None, windows).seen
-        seen, numbers = np.empty(len(keys), np.bool_), self._vector()
-        words = np.ascontiguousarray(keys)
-        self._engine.perform(numbers, operation, self.window_blocks, words, seen)
-        self.insertions = int(numbers[0])
-        return seen
-
-    def _vector(self) -> Integers:
-        return np.array([self.insertions, NEVER, 0, 0, 0], np.int64)
-
-    def _regain(self) -> list[int]:
-        self.insertions, _, *counts, _ = self._disarmed()
-        return counts
-
-    def _before(self, inserts: Answers) -> Integers:
-        """Return the insertions before each operation; some operations insert."""
-        before: Integers = self.insertions + np.cumsum(inserts) - inserts
-        return before
-
-    def _blocks(self, inserts: Answers, *_: Times) -> Integers:
-        return self._before(inserts) // self.block
-
-    def _phases(self, inserts: Answers) -> "Integers | int":
-        if not self.phase_bits:
-            return 0
-        return (self._before(inserts) % self.block << self.phase_bits) // self.block
 
 
 @taking_single_keys
@@ -481,28 +419,9 @@ class TimedTimingFilter(StampedParts, TimedFilter):
             return None
         return self._stamped.query_numbers(windows, count, "window")
 
-    def _empty(self) -> None:
-        super()._empty()
-        self._last = NEVER
-
     @property
-    def _last_block(self) -> int:
-        return max(self._last, 0) // self.period
-
-    def _vector(self) -> Integers:
-        # Python's integers are unbounded; this counts future insertions.
-        return np.array([0, self._last, 0, 0, 0], np.int64)
-
-    def _regain(self) -> list[int]:
-        insertions, self._last, *counts, late = self._disarmed()
-        self.insertions += insertions
-        self.late += late
-        return counts
-
-    def _blocks(self, inserts: Answers, *times: Times) -> Integers:
-        if inserts.any():
-            self._last = int(times[0][inserts][-1])
-        return times[0] // self.period
+    def _last(self) -> int:  # type: ignore[override]
+        return int(self._numbers[5])
 
     def memory_at(self, now: Now = None) -> Integers:
         """Return the ages of all cells at the time `now`, as `memory`; errors as `query`.
@@ -510,8 +429,7 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         The default is `latest` if you gave the time of an insertion, or if there is no clock;
         otherwise the time of the clock.
         """
-        block = np.int64(self._moment(now) // self.period)
-        return self._ages(self._stamps, block)
+        return self._ages(self._stamps, self._moment(now) // self.period)
 
     def _memory_at(self, *now: int) -> Integers:
         return self.memory_at(*now) if now else self.memory
@@ -521,18 +439,6 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         return numbers | {"last": self._last}, arrays
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self._last = numbers["last"]
-        check_whole("last insertion", self._last, NEVER, TIME_LIMIT - 1)
+        check_whole("last insertion", numbers["last"], NEVER, TIME_LIMIT - 1)
+        self._numbers[5] = numbers["last"]
         super()._restore(numbers, arrays)
-
-
-def _insertions_before(cells: NDArray[np.intp], inserts: Answers) -> NDArray[np.intp]:
-    """Return the last insertion before each operation that has its cell, or -1, shape (n,)."""
-    order = np.argsort(cells, kind="stable")
-    at = np.arange(len(cells))
-    group = np.searchsorted(cells[order], cells[order])
-    last = np.maximum.accumulate(np.where(inserts[order], at, -1))
-    earlier = np.concatenate([[-1], last[:-1]])
-    before = np.empty_like(order)
-    before[order] = np.where(earlier >= group, order[earlier], -1)
-    return before

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from ..filter import require_count
 from .distinct import Distinct, Reals, checked_probabilities
-from .timestamps import Evidence, Integers, TimestampFilter
+from .timing import Evidence, Integers, TimestampFilter
 
 # Priors
 

@@ -1,15 +1,312 @@
 """Timing Bloom filter and its blocked form (inferential paper, section 3).
 
-`TimingBloomFilter` has a timestamp for every insertion (section 3.1),
-`BlockTimingBloomFilter` one for a block of insertions (section 3.2).
-`timestamps` implements their operations.
+`TimingBloomFilter` has a timestamp for every insertion (section 3.1), `BlockTimingBloomFilter` one
+for a block of insertions (section 3.2). A cell holds a timestamp from 0 to `last_timestamp`, or the
+mark of an expired cell. The current timestamp cycles through that range, one step after each block.
+An insertion writes it to the cells of its key. A key is reported unless one of its cells has
+expired. The sweep examines `swept` cells after each insertion, so that an expired timestamp is
+marked before the current timestamp reaches the same value again. `padding` makes the range longer
+than the window needs, so that the sweep can examine fewer cells at a time.
 """
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import compilation
+from ..analysis import window_rate
+from ..atomic import Number
+from ..filter import Answers, AnyWindowFilter, Words, require_count
+from ..hash.keys import Keys, Nulls, one_or_all
+from ..results import Ages
+from ..ring.slices import chunks
+from ..sampling import sample
+from ..sizing import HASHES, bloom_rate, shared_cells, smallest
 from ..spec.timestamp import BlockTimingSpec, TimingSpec
-from .timestamps import TimestampFilter
-from .timing_sizes import timing_sizes
+
+Integers = NDArray[np.int64]
+"""Array of integers; its shape is given where it is used."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Evidence in the cells of each key about its last insertion (definitions 10 and 11)."""
+
+    age: Integers
+    """Age in blocks of the oldest timestamp among the cells of the key, the paper's lambda_x; -1
+    if one has expired; shape (n,)."""
+    oldest: Integers
+    """Number of cells with this timestamp, c_x; for -1, number of expired cells; shape (n,)."""
+    touched: Integers
+    """Distinct cells of the key, r_x, shape (n,)."""
+    filled: Integers
+    """Insertions into the current block when the key was looked up, the paper's b, shape (n,)."""
+    insertions: Integers
+    """Insertions before the key was looked up, shape (n,)."""
+
+
+class TimestampFilter(AnyWindowFilter):
+    """Base of the timing Bloom filters.
+
+    Attributes
+    ----------
+    insertions : int
+        Insertions since construction, or since `clear`.
+    compiled : bool
+        Whether operations run in the extension; results are the same either way.
+    """
+
+    _NUMBERS: ClassVar = 4  # insertions come after the counters
+    _counts: ClassVar = {"insertions": 1 << 61}
+    insertions = Number(3)
+
+    window: int
+    block: int
+    cells: int
+    hashes: int
+    padding: int
+
+    def _prepare(self) -> None:
+        if self.padding is None:
+            self.padding = -(-self.cells // (self.hashes * self.block)) - 1
+            require_count("padding", self.padding, least=0, most=1 << 30)
+        self._make_hash([self.cells] * self.hashes)
+        self.compiled = compilation.wanted() and self.hashes <= compilation.MOST_PARTS
+        self._hold({"timestamps": np.empty(self.cells, np.uint32)})
+
+    # Sizes
+
+    @property
+    def fpr(self) -> float:
+        """Expected false-positive rate of distinct keys, averaged over a block."""
+        return window_rate(
+            lambda load: bloom_rate(load, self.cells, self.hashes), self.window, self.block
+        )
+
+    @property
+    def fill(self) -> float:
+        """Share of cells that have not expired."""
+        return float((sample(self._cells) != self.expired).mean())
+
+    @property
+    def last_timestamp(self) -> int:
+        """Largest timestamp, the paper's T_Omega: blocks of a window, plus 1, plus the padding."""
+        return -(-self.window // self.block) + 1 + self.padding
+
+    @property
+    def expired(self) -> int:
+        """Mark of a cell that has expired or was never touched, the paper's T_epsilon."""
+        return self.last_timestamp + 1
+
+    @property
+    def timestamp_bits(self) -> int:
+        """Bits of a cell, for all timestamps and the mark."""
+        return self.expired.bit_length()
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits of all cells (section 3.2)."""
+        return self.cells * self.timestamp_bits
+
+    @property
+    def swept(self) -> int:
+        """Cells that the sweep examines after each insertion (sections 3.1.3 and 3.2.3)."""
+        return -(-self.cells // (self.block * (self.padding + 1)))
+
+    # State
+
+    @property
+    def memory(self) -> NDArray[np.uint32]:
+        """Contents of the cells, as `timestamps`."""
+        return self.timestamps
+
+    @property
+    def timestamps(self) -> NDArray[np.uint32]:
+        """Contents of the cells; ndarray of uint32, shape (cells,)."""
+        return self._cells.copy()
+
+    @property
+    def timestamp(self) -> int:
+        """The current timestamp, the paper's T_+."""
+        return self.insertions // self.block % (self.last_timestamp + 1)
+
+    @property
+    def filled(self) -> int:
+        """Insertions since the current timestamp began, the paper's b."""
+        return self.insertions % self.block
+
+    def _empty(self) -> None:
+        self.insertions = 0
+        self._cells[:] = self.expired
+
+    def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
+        return {"timestamps": (self._cells, self.expired)}
+
+    def _hold(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._cells = arrays["timestamps"]
+        if self.compiled:
+            core, key_hash = self._hash.compiled()
+            shape = self.window, self.block, self.last_timestamp, self.swept
+            self._engine = core.Timing(key_hash, self._cells, self._numbers, *shape)
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        super()._restore(numbers, arrays)
+        for part in chunks(self.cells):
+            touched = self._cells[part][self._cells[part] != self.expired]
+            blocks = self.insertions // self.block - self._ages(touched)
+            if ((blocks < 0) | (blocks * self.block >= self.insertions)).any():
+                raise ValueError(
+                    f"timestamps: must be of the {self.insertions} insertions that there were"
+                )
+
+    # Cells
+
+    def _ages(self, stamps: NDArray[np.uint32]) -> Integers:
+        """Ages of timestamps (definition 7)."""
+        return (self.timestamp - stamps.astype(np.int64)) % (self.last_timestamp + 1)
+
+    def _expired(self, stamps: NDArray[np.uint32], window: int) -> NDArray[np.bool_]:
+        """Whether timestamps have expired (definition 9); the mark has the age infinity."""
+        limit = -(-(window - self.filled) // self.block) + 1
+        return (stamps == self.expired) | (self._ages(stamps) >= limit)
+
+    def _inspect_cells(self, cells: NDArray[np.intp], window: int) -> tuple[int, int, int]:
+        """Return lambda_x, c_x and r_x (definitions 10, 11) of the key with these cells."""
+        stamps = self._cells[cells]
+        expired = self._expired(stamps, window)
+        if expired.any():
+            return -1, int(expired.sum()), len(cells)
+        ages = self._ages(stamps)
+        return int(ages.max()), int((ages == ages.max()).sum()), len(cells)
+
+    def _touch_cells(self, cells: NDArray[np.intp]) -> None:
+        """Insert the key with these cells, and sweep (sections 3.1.1, 3.2.1)."""
+        self._cells[cells] = self.timestamp
+        first = self.insertions * self.swept
+        self.insertions += 1  # The next block begins after the last insertion of this one.
+        # Sections 3.1.3, 3.2.3: mark expired timestamps.
+        swept = (first + np.arange(self.swept)) % self.cells
+        self._cells[swept[self._expired(self._cells[swept], self.window)]] = self.expired
+
+    # Operations
+
+    def _insert(self, keys: Words) -> None:
+        self._look(keys, None, insert=True)
+
+    def _query(self, keys: Words, windows: Integers | None = None) -> Answers:
+        return self._look(keys, windows, insert=False) >= 0
+
+    def _check_and_insert(self, keys: Words, windows: Integers | None = None) -> Answers:
+        return self._look(keys, windows, insert=True) >= 0
+
+    def _look(
+        self, keys: Words, windows: Integers | None, *, insert: bool, counts: Any = None
+    ) -> Ages:
+        """Return lambda_x of each key, -1 if a cell has expired; insert each key after its look.
+
+        In `counts`, shape (2, n), write c_x and r_x.
+        """
+        ages = np.empty(len(keys), np.int64)
+        if self.compiled:
+            words = np.ascontiguousarray(keys)
+            self._engine.look(insert, words, windows, ages, counts)
+            return ages
+        columns = np.stack(self._hash.indices(self._hash.state(keys), 0), axis=1)
+        for at, row in enumerate(columns):
+            cells = np.unique(row)  # R_x, definition 4.
+            window = self.window if windows is None else int(windows[at])
+            ages[at], *rest = self._inspect_cells(cells, window)
+            if counts is not None:
+                counts[:, at] = rest
+            if insert:
+                self._touch_cells(cells)
+        return ages
+
+    @one_or_all
+    def age(self, keys: Keys, *, nulls: Nulls = "refuse") -> Ages:
+        """Return the least possible number of insertions after each key's own; changes nothing.
+
+        The bound follows from the oldest timestamp of the key (section 3.2.2). With
+        blocks of one insertion the result is the exact age, unless other keys have touched all
+        cells since.
+
+        Parameters, errors: as `insert`. The result of int64 has shape (n,), with -1 for
+        a key that is not reported.
+        """
+        return self._age(self._words(keys))
+
+    def _age(self, keys: Words) -> Ages:
+        return self._ages_of(self._inspect(keys))
+
+    def _age_and_insert(self, keys: Words) -> Ages:
+        return self._ages_of(self._inspect_and_insert(keys))
+
+    def _ages_of(self, evidence: Evidence) -> Ages:
+        least = np.maximum((evidence.age - 1) * self.block + evidence.filled, 0)
+        return np.where(evidence.age < 0, -1, least)
+
+    def inspect(self, keys: Keys) -> Evidence:
+        """Return the evidence in the cells of each key; changes nothing; errors as `insert`."""
+        return self._inspect(self._words(keys))
+
+    def inspect_and_insert(self, keys: Keys) -> Evidence:
+        """Insert keys one after another; return the earlier evidence of each, as `inspect`."""
+        return self._inspect_and_insert(self._words(keys))
+
+    def _inspect(self, keys: Words, *, insert: bool = False) -> Evidence:
+        before = self.insertions + np.arange(len(keys)) * insert
+        counts = np.empty((2, len(keys)), np.int64)
+        ages = self._look(keys, None, insert=insert, counts=counts)
+        return Evidence(ages, counts[0], counts[1], before % self.block, before)
+
+    def _inspect_and_insert(self, keys: Words) -> Evidence:
+        return self._inspect(keys, insert=True)
+
+
+def timing_bits(window: int, cells: int, hashes: int, block: int) -> int:
+    """Return the bits of all cells with the paper's padding."""
+    expired = -(-window // block) + 1 + -(-cells // (hashes * block))
+    return cells * expired.bit_length()
+
+
+def block_cells(
+    window: int, block: int, fpr: float, hashes: int, rate: Callable[[float, int, int], float]
+) -> int:
+    """Return the fewest cells whose mean rate over a block is at most `fpr`.
+
+    The `rate` takes load, cells and hash functions, as `bloom_rate` does. Other parameters: as for
+    `timing_sizes`.
+    """
+
+    def keeps(cells: int) -> bool:
+        return (
+            cells > 1 and window_rate(lambda load: rate(load, cells, hashes), window, block) <= fpr
+        )
+
+    return smallest(keeps, shared_cells(window + block // 2, fpr, hashes))
+
+
+@lru_cache
+def timing_sizes(window: int, fpr: float, block: int = 1) -> dict[str, int]:
+    """Return window, cells and hashes of the filter with the fewest bits.
+
+    Parameters
+    ----------
+    window, block : int
+        As for `BlockTimingBloomFilter`.
+    fpr : float
+        Mean rate while the window is full of distinct keys.
+    """
+    found = []
+    for hashes in HASHES:
+        cells = block_cells(window, block, fpr, hashes, bloom_rate)
+        found.append((timing_bits(window, cells, hashes, block), hashes, cells))
+    _, hashes, cells = min(found)
+    return {"window": window, "cells": cells, "hashes": hashes}
 
 
 class TimingBloomFilter(TimestampFilter):

@@ -22,7 +22,7 @@ from lately.golden.ring.ring_sizes import apbbf_sizes
 from lately.golden.sampling import MOST_BYTES, sample
 from lately.golden.sizing import best_hashes, expected_keys
 from lately.golden.timed_filter import TIME_LIMIT
-from lately.golden.timestamp.timing_sizes import timing_bits
+from lately.golden.timestamp.timing import timing_bits
 from papers import models
 from papers.models import BloomFilter
 

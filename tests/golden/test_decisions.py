@@ -15,10 +15,10 @@ from lately.golden import (
     PartitionedTimingFilter,
     QueryClass,
 )
-from lately.golden.timestamp.distinct_kinds import distinct_function
+from lately.golden.timestamp.distinct import distinct_function
 from lately.golden.timestamp.inferential import minimum_penalty
 from lately.golden.timestamp.posteriors import age_posterior
-from lately.golden.timestamp.timestamps import Evidence
+from lately.golden.timestamp.timing import Evidence
 
 SEED = 20261122
 UNIVERSE = 20_000

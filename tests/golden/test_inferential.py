@@ -15,8 +15,7 @@ from lately.golden.timestamp import distinct as d
 from lately.golden.timestamp import posteriors
 from lately.golden.timestamp.inferential import InferentialFilter, minimum_penalty
 from lately.golden.timestamp.posteriors import age_posterior
-from lately.golden.timestamp.timestamps import Evidence
-from lately.golden.timestamp.timing import BlockTimingBloomFilter
+from lately.golden.timestamp.timing import BlockTimingBloomFilter, Evidence
 
 
 def evidence_of(rows):

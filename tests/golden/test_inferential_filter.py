@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paths import PATHS, taking
 from scalar_inferential import ScalarInferential
-from scalar_timing import ScalarBTBF
 from small_filters import as_keys
+from timing_oracle import TimingOracle
 
 from lately.golden import (
     BlockTimingBloomFilter,
@@ -19,7 +19,6 @@ from lately.golden import (
     SpecificationError,
 )
 from lately.golden.timestamp import distinct as d
-from lately.golden.timestamp import timestamps
 from lately.golden.timestamp.posteriors import age_posterior
 
 UNIFORM = {"kind": "uniform", "universe": 300}
@@ -83,16 +82,14 @@ def twin_of(model):
         "power-law": d.power_law_distinct,
         "sampled": d.interpolated_distinct,
     }
-    cells = ScalarBTBF(
-        w=model.window, m=model.cells, k=model.hashes, P=model.padding, B=model.block,
-        seed=model.seed, key_bits=model.key_bits,
-    )  # fmt: skip
     count = partial(names[kind], **rest)
-    return ScalarInferential(cells, D=lambda j: float(count(j)), recurring=model.recurring)
+    return ScalarInferential(
+        TimingOracle(model.model), D=lambda j: float(count(j)), recurring=model.recurring
+    )
 
 
-@given(model=filters(), chunk=st.sampled_from([3, 1 << 14]), data=st.data())
-def test_scalar_twin(model, chunk, data):
+@given(model=filters(), data=st.data())
+def test_scalar_twin(model, data):
     """Key by key, with the parameters of the filter or with those that a query has of each key."""
     twin = twin_of(model)
     keys = data.draw(st.lists(st.integers(0, 15), min_size=1, max_size=60), "keys")
@@ -102,15 +99,14 @@ def test_scalar_twin(model, chunk, data):
         window = data.draw(st.one_of(st.none(), st.integers(1, model.window)), "window")
         given, rows = said(model, size, data)
         kind = data.draw(st.sampled_from(CALLS), "kind")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(timestamps, "_CHUNK", chunk)
-            answers = perform(model, kind, as_keys(batch, model.key_bits), window, given)
+        answers = perform(model, kind, as_keys(batch, model.key_bits), window, given)
         for key, answer, said_of_key in zip(batch, answers, rows, strict=True):
             assert agrees(answer, twin, key, window, *said_of_key)
             if kind != "query":
-                twin.insert(key)
-        assert model.insertions == twin.n
-        assert model.model.timestamps.tolist() == twin.filter.theta
+                twin.filter.insert(key)
+        assert model.insertions == twin.filter.insertions
+        timestamps = [twin.filter.timestamp(cell) for cell in range(model.cells)]
+        assert model.model.timestamps.tolist() == timestamps
         posterior = model.posterior(as_keys(range(16), model.key_bits), window).tolist()
         expected = [twin.posterior(key, model.probability, window) for key in range(16)]
         assert posterior == pytest.approx(expected, rel=1e-8, abs=1e-13)

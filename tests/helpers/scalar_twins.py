@@ -17,8 +17,8 @@ from scalar_baselines import (
 )
 from scalar_cuckoo import ScalarCuckoo
 from scalar_time_limited import ScalarTimeLimitedAPBF
-from scalar_timing import ScalarBTBF, ScalarStampedParts
 from small_filters import as_keys
+from timing_oracle import TimingOracle
 
 BASELINES = {
     "BloomFilter": ScalarBloom,
@@ -35,7 +35,6 @@ BASELINES = {
 
 CHUNKS = [
     *(f"lately.golden.ring.{name}" for name in ("segments", "compiled_segments")),
-    "lately.golden.timestamp.timestamps",
     "papers.models.bits",
     "papers.models.cuckoo",
 ]
@@ -102,17 +101,8 @@ def twin_of(model):
     """Return an empty twin, or None of families that have none here."""
     hashing = {"seed": model.seed, "key_bits": model.key_bits}
     match type(model).__name__:
-        case "TimingBloomFilter" | "BlockTimingBloomFilter":
-            return ScalarBTBF(
-                w=model.window, m=model.cells, k=model.hashes, P=model.padding, B=model.block,
-                **hashing,
-            )  # fmt: skip
-        case "PartitionedTimingFilter" | "TimedTimingFilter":
-            timed, unit = hasattr(model, "span"), model.spec.block_units
-            return ScalarStampedParts(
-                W=model.window_blocks * unit, m=model.cells, k=model.hashes, B=unit, timed=timed,
-                **hashing,
-            )  # fmt: skip
+        case name if name.endswith(("TimingBloomFilter", "TimingFilter")):
+            return TimingOracle(model)
         case "CuckooDictionary":
             return ScalarCuckoo(
                 n=model.window, gamma=model.positions, K=model.signature_bits, moves=model.moves,
@@ -126,8 +116,9 @@ def twin_of(model):
 def ask(twin, model, key, now, window):
     """Fields of the answer of a twin; not whether it is seen if a table of thresholds decides."""
     match twin:
-        case ScalarStampedParts():
-            seen, age, oldest = twin.query(key, twin.W if window is None else window, now)
+        case TimingOracle(partitioned=True):
+            age, oldest, *_ = twin.evidence(key, time=now)
+            seen = age <= (twin.w if window is None else window) // twin.B
             known = {"age": age, "oldest": oldest}
             return known if model.spec.classes else known | {"seen": seen}
         case ScalarTimeLimitedAPBF():
@@ -138,7 +129,7 @@ def ask(twin, model, key, now, window):
 
 
 def insert(twin, key, now):
-    if isinstance(twin, ScalarStampedParts | ScalarTimeLimitedAPBF):
+    if isinstance(twin, TimingOracle | ScalarTimeLimitedAPBF):
         twin.insert(key, now)
     else:
         twin.insert(key)
@@ -179,19 +170,17 @@ def agree(model, twin, pool, now=0):
     """Compare the memory of a model with that of its twin, and answers that only its class has."""
     keys = as_keys(pool, model.key_bits)
     match twin:
-        case ScalarBTBF():
-            assert model.timestamps.tolist() == twin.theta
-            assert (model.timestamp, model.filled) == (twin.T_plus, twin.b)
+        case TimingOracle(partitioned=False):
+            assert model.timestamps.tolist() == [twin.timestamp(cell) for cell in range(twin.m)]
             assert evidence_of(model.inspect(keys)) == [twin.evidence(key) for key in pool]
             for window in {1, 1 + model.window // 2, model.window}:
                 seen = [twin.query(key, window) for key in pool]
                 assert model.query(keys, window).tolist() == seen
-        case ScalarStampedParts():
-            memory = model.memory_at(now) if twin.timed else model.memory
-            cells = range(model.cells)
-            present = twin.now(now)
+        case TimingOracle():
+            memory, most = model.memory_at(now) if twin.timed else model.memory, model.expired_age
             for part, ages in enumerate(memory.tolist()):
-                assert ages == [twin.age(part, cell, present) for cell in cells]
+                cells = [(part, cell) for cell in range(twin.m)]
+                assert ages == [min(twin.age(cell, now), most) for cell in cells]
         case ScalarTimeLimitedAPBF():
             assert model.slice_sizes == [each.m for each in twin.s]
             assert model.slice_insertions == [each.n for each in twin.s]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, inf
 
-from scalar_timing import ScalarBTBF
+from timing_oracle import TimingOracle
 
 Count = Callable[[int], float]
 """D(j): takes a number of insertions, returns a number of different keys."""
@@ -85,14 +85,8 @@ class Cells:
 class ScalarInferential:
     """Timing Bloom filter that answers as costs least (sections 2.6 and 4)."""
 
-    def __init__(self, filter: ScalarBTBF, *, D: Count, recurring: bool = False) -> None:
+    def __init__(self, filter: TimingOracle, *, D: Count, recurring: bool = False) -> None:
         self.filter, self.D, self.recurring = filter, D, recurring
-        self.n = 0
-
-    def insert(self, x: int) -> None:
-        """Insert into the timing Bloom filter."""
-        self.filter.insert(x)
-        self.n += 1
 
     def posterior(self, x: int, p_x: float, w: int | None = None) -> float:
         """Equation 9: the sum of equation 7 over the ages below w."""
@@ -109,7 +103,7 @@ class ScalarInferential:
         end = int(lambda_x) * of.B + b
         tail = weight(end) / p_x
         total = sum(weight(i) for i in range(end)) + tail
-        return sum(weight(i) for i in range(min(w or of.w, self.n))) / total
+        return sum(weight(i) for i in range(min(w or of.w, of.insertions))) / total
 
     def query(self, x: int, p_x: float, w: int | None = None, *, c_fp: float, c_fn: float) -> bool:
         """Section 2.6: report x where that is expected to cost no more."""
