@@ -28,9 +28,8 @@ LAZY = {
     "spec.timestamp": ("TIMINGS", "PartitionedTimingSpec", "TimedTimingSpec", "timing_preset"),
     "timed_filter": ("TimedFilter",),
     "timestamp.decisions": ("DecisionTable", "QueryClass"),
-    "timestamp.inferential": ("InferentialFilter",),
+    "timestamp.inferential": ("AgePosterior", "InferentialFilter"),
     "timestamp.partitioned_timing": ("PartitionedTimingFilter", "TimedTimingFilter"),
-    "timestamp.posteriors": ("AgePosterior",),
     "timestamp.timing": ("BlockTimingBloomFilter", "TimingBloomFilter"),
 }
 """Names of the package, by the module that defines them. A literal: the fingerprints of

@@ -38,9 +38,9 @@ from .spec.timestamp import timing_preset as timing_preset
 from .timed_filter import TimedFilter as TimedFilter
 from .timestamp.decisions import DecisionTable as DecisionTable
 from .timestamp.decisions import QueryClass as QueryClass
+from .timestamp.inferential import AgePosterior as AgePosterior
 from .timestamp.inferential import InferentialFilter as InferentialFilter
 from .timestamp.partitioned_timing import PartitionedTimingFilter as PartitionedTimingFilter
 from .timestamp.partitioned_timing import TimedTimingFilter as TimedTimingFilter
-from .timestamp.posteriors import AgePosterior as AgePosterior
 from .timestamp.timing import BlockTimingBloomFilter as BlockTimingBloomFilter
 from .timestamp.timing import TimingBloomFilter as TimingBloomFilter

@@ -405,7 +405,7 @@ class Board(BoardSession):
         table.check_fits(hashes=spec.hashes, bits=spec.phase_bits, shape=spec.table_shape)
         address, width = self.information.registers["table"]
         count = -(-width // WORD_BITS)
-        words = packed_entries(table.thresholds, spec.hashes).astype("<u8").view("<u4")
+        words = packed_entries(table.thresholds).astype("<u8").view("<u4")
         words = words.reshape(-1, 2)[:, :count]
         # Entries of one word are written to the same address.
         most, address = (MAX_WRITE, address | SAME) if count == 1 else (1, address)

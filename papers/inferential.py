@@ -19,8 +19,7 @@ from lately.golden.timestamp.distinct import (
     sampled_distinct,
     uniform_distinct,
 )
-from lately.golden.timestamp.inferential import minimum_penalty
-from lately.golden.timestamp.posteriors import age_posterior
+from lately.golden.timestamp.inferential import age_posterior, minimum_penalty
 from lately.golden.timestamp.timing import BlockTimingBloomFilter, TimingBloomFilter
 from lately.replay.drawing import Chart, Estimate, Series
 

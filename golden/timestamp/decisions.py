@@ -68,12 +68,10 @@ class DecisionTable:
 
     @classmethod
     def of(cls, filter: InferentialFilter, classes: Sequence[QueryClass], bits: int) -> Self:
-        """Compute the table of a filter.
+        """Compute the table of a `filter`, whose cells are not used.
 
         Parameters
         ----------
-        filter : InferentialFilter
-            Only its parameters and its prior are used, not its cells.
         classes : sequence of QueryClass
             At least one class.
         bits : int
@@ -81,9 +79,7 @@ class DecisionTable:
 
         Raises
         ------
-        TypeError
-            If `bits` is not an integer.
-        ValueError
+        TypeError, ValueError
             If there is no class, if `bits` or a field of a class is out of range, or if a decision
             is not a threshold.
         """
@@ -113,7 +109,9 @@ class DecisionTable:
             mean = np.add.reduceat(posterior, begins, axis=1) / shares
             costs = {"false_positive": one.false_positive, "false_negative": one.false_negative}
             decided = minimum_penalty(np.clip(mean, 0, 1), **costs)
-            thresholds.append(_thresholds(decided, hashes))
+            if (decided[..., :-1] & ~decided[..., 1:]).any():
+                raise ValueError("classes: a decision is no threshold of the number of cells")
+            thresholds.append(hashes + 1 - decided.sum(axis=-1))
         return cls(np.array(thresholds, np.uint8), hashes, block, bits)
 
     @property
@@ -134,15 +132,7 @@ class DecisionTable:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a file at `path` that `save` wrote.
-
-        Raises
-        ------
-        SpecificationError
-            If the file is not a decision table.
-        OSError
-            If it cannot be read.
-        """
+        """Read a file at `path` that `save` wrote; SpecificationError if it is none."""
         with open(path, "rb") as file:
             content = file.read()
         try:
@@ -161,22 +151,7 @@ class DecisionTable:
     def check_fits(
         self, *, hashes: int, bits: int, shape: tuple[int, int, int], block: int | None = None
     ) -> None:
-        """Check that the table fits a filter.
-
-        Parameters
-        ----------
-        hashes, bits : int
-            Cells of a key, and digits of the phase.
-        shape : tuple of int
-            Shape of `thresholds`.
-        block : int, optional
-            Insertions per block, if the number is known.
-
-        Raises
-        ------
-        SpecificationError
-            If a value differs, or a threshold exceeds ``hashes + 1``.
-        """
+        """Check that the table fits a filter; SpecificationError if not."""
         for name, needed, has in (
             ("hashes", hashes, self.hashes),
             ("digits", bits, self.bits),
@@ -189,67 +164,22 @@ class DecisionTable:
         require(highest <= hashes + 1, "table", rule, highest)
 
     def answers(self, evidence: Evidence, classes: ArrayLike = 0) -> NDArray[np.bool_]:
-        """Return the answer to each query, from the evidence of its cells.
+        """Return the answer to each query of a class, from the evidence of its cells, shape (n,).
 
-        Parameters
-        ----------
-        evidence : Evidence
-            Evidence for n keys, as `inspect` of the filter's model returns it.
-        classes : array_like of int, shape (n,) or ()
-            Class of each query.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-
-        Raises
-        ------
-        IndexError
-            If the class does not exist.
+        The evidence is that of `inspect` of the filter's model. IndexError if a class does not
+        exist.
         """
         phase = evidence.filled * (1 << self.bits) // self.block
         cells = np.where(evidence.age < 0, 1, evidence.oldest)
         chosen = np.asarray(classes, np.intp)
-        answers: NDArray[np.bool_] = cells >= self.thresholds[chosen, evidence.age, phase]
-        return answers
+        return np.asarray(cells >= self.thresholds[chosen, evidence.age, phase])
 
 
-def entry_fields(shape: tuple[int, int, int], hashes: int) -> tuple[int, int, int, int]:
-    """Return the bits of an entry in hardware: phase, age, class and threshold, the lowest first.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Shape of the thresholds: classes, ages and phases.
-    hashes : int
-        Cells of a key.
-    """
-    classes, ages, phases = ((count - 1).bit_length() for count in shape)
-    return phases, ages, classes, (hashes + 1).bit_length()
-
-
-def packed_entries(thresholds: ArrayLike, hashes: int) -> NDArray[np.uint64]:
-    """Return the entries of a table for hardware, packed as `entry_fields`; shape (n,).
-
-    Parameters
-    ----------
-    thresholds : array_like of int, shape (classes, ages, 2**bits)
-        Thresholds of a `DecisionTable`, each at most ``hashes + 1``.
-    hashes : int
-        Cells of a key.
-    """
+def packed_entries(thresholds: ArrayLike) -> NDArray[np.uint64]:
+    """Return the entries of a table for hardware: phase in the low bits, age, class, threshold."""
     table = np.asarray(thresholds)
-    classes, ages, phases = np.indices(table.shape)
-    fields = np.stack([phases, ages, classes, table]).astype(np.uint64)
-    bits = entry_fields(table.shape, hashes)
-    places = np.cumsum([0, *bits[:-1]]).astype(np.uint64)
-    entries: NDArray[np.uint64] = (fields << places[:, None, None, None]).sum(axis=0).ravel()
-    return entries
-
-
-def _thresholds(decided: NDArray[np.bool_], hashes: int) -> NDArray[np.int64]:
-    """Return the position of the first True, from 1, along the last axis; else one past the end."""
-    if (decided[..., :-1] & ~decided[..., 1:]).any():
-        raise ValueError("classes: a decision is no threshold of the number of cells")
-    first: NDArray[np.int64] = hashes + 1 - decided.sum(axis=-1)
-    return first
+    entries, place = np.zeros(table.shape, np.uint64), 0
+    for axis in (2, 1, 0):
+        entries |= np.indices(table.shape, np.uint64)[axis] << np.uint64(place)
+        place += (table.shape[axis] - 1).bit_length()
+    return (entries | table.astype(np.uint64) << np.uint64(place)).ravel()

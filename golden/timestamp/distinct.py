@@ -12,34 +12,21 @@ from ..errors import SpecificationError
 from ..filter import require_count
 
 Reals = NDArray[np.float64]
-"""Array of real numbers; its shape is given where it is used."""
 
 Distinct = Callable[[ArrayLike], Reals]
 """Takes numbers of insertions, of any shape; returns the expected numbers of distinct keys."""
 
 
 def all_distinct(insertions: ArrayLike) -> Reals:
-    """Return D(j) = j, for a stream of distinct keys.
+    """Return D(j) = j, for a stream of distinct keys; `insertions` j of any shape.
 
-    The `insertions` j are integers, array_like of any shape. The result is float64 of the same
-    shape.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are not integers, or one is negative.
+    TypeError or ValueError if they are not integers, or one is negative.
     """
     return _counts(insertions).astype(np.float64)
 
 
 def expected_distinct(insertions: ArrayLike, probabilities: ArrayLike) -> Reals:
-    """Expected distinct keys of a stream whose keys have these probabilities (equation 15).
-
-    Each of the `probabilities`, array_like of shape (keys,), is the probability that the next key
-    is this key. They are 0 to 1, and their sum is at most 1.
-
-    Parameters, errors, shape of the result: as for `all_distinct` and `checked_probabilities`.
-    """
+    """Expected distinct keys of a stream whose keys have these probabilities (equation 15)."""
     counts = _counts(insertions)
     chances = checked_probabilities(probabilities).reshape(-1)
     with np.errstate(divide="ignore"):
@@ -52,10 +39,7 @@ def expected_distinct(insertions: ArrayLike, probabilities: ArrayLike) -> Reals:
 
 
 def uniform_distinct(insertions: ArrayLike, universe: int) -> Reals:
-    """Expected distinct keys of a stream of `universe` equally likely keys (equation 16).
-
-    Parameters, errors, shape of the result: as for `all_distinct`.
-    """
+    """Expected distinct keys of a stream of `universe` equally likely keys (equation 16)."""
     require_count("universe", universe)
     counts = _counts(insertions)
     if universe == 1:
@@ -71,8 +55,6 @@ def power_law_distinct(insertions: ArrayLike, universe: int) -> Reals:
     near ``U H exp(-gamma)``, U being the universe and H its harmonic number.
     It peaks there, and the peak is returned for larger j. It exceeds j for small j, and j is
     returned instead.
-
-    Parameters, errors, shape of the result: as for `all_distinct`; `universe` is U.
     """
     require_count("universe", universe)
     harmonic = _harmonic(universe)
@@ -84,23 +66,10 @@ def power_law_distinct(insertions: ArrayLike, universe: int) -> Reals:
 
 
 def interpolated_distinct(insertions: ArrayLike, at: ArrayLike, distinct: ArrayLike) -> Reals:
-    """Interpolate D(j) linearly between points in log-log scale (equation 18).
+    """Interpolate D(j) linearly in log-log scale (equation 18).
 
-    Parameters
-    ----------
-    insertions : array_like of int
-        Numbers of insertions: 0, or between the ends of `at`. The result has the same shape.
-    at : array_like of int, shape (n,)
-        Numbers of insertions for which D is known, ascending.
-    distinct : array_like of float, shape (n,)
-        D at these numbers, positive.
-
-    Raises
-    ------
-    TypeError
-        If numbers of insertions are not integers.
-    ValueError
-        If they are outside the range of `at`, or `at` does not ascend.
+    `distinct`, positive, has D at the numbers `at`, ascending; `insertions` are 0 or between the
+    ends of `at`. TypeError or ValueError otherwise.
     """
     counts, known = _counts(insertions), _counts(at)
     values = np.asarray(distinct, np.float64)
@@ -125,23 +94,9 @@ def interpolated_distinct(insertions: ArrayLike, at: ArrayLike, distinct: ArrayL
 def sampled_distinct(keys: ArrayLike, at: Sequence[int], trials: int) -> Reals:
     """Return mean counts of distinct keys in stretches of a stream, over trials (section 5.3.2).
 
-    The trials start at evenly spaced positions. A stretch that reaches the end of the stream
-    continues at the beginning.
-
-    Parameters
-    ----------
-    keys : array_like of int, shape (n,)
-        The stream.
-    at : sequence of int
-        Lengths of stretches, at most n; the result has one number for each, for
-        `interpolated_distinct`.
-    trials : int
-        Number of trials.
-
-    Raises
-    ------
-    TypeError, SpecificationError
-        If a number is not an integer, or a length exceeds the length of the stream.
+    The trials start at evenly spaced positions of the stream `keys`. A stretch that reaches its end
+    continues at the beginning. The result has a number for each length in `at`, at most that of the
+    stream, for `interpolated_distinct`.
     """
     require_count("trials", trials)
     stream = np.unique(np.asarray(keys), return_inverse=True)[1].reshape(-1)
@@ -156,13 +111,7 @@ def sampled_distinct(keys: ArrayLike, at: Sequence[int], trials: int) -> Reals:
 
 
 def checked_probabilities(probabilities: ArrayLike) -> Reals:
-    """Return `probabilities`, array_like of any shape, as an array of float64.
-
-    Raises
-    ------
-    ValueError
-        If a probability is not between 0 and 1.
-    """
+    """Return `probabilities` as an array; ValueError if one is not between 0 and 1."""
     chances = np.asarray(probabilities, np.float64)
     wrong = ~((chances >= 0) & (chances <= 1))
     if wrong.any():
@@ -201,26 +150,14 @@ _LONGEST = 1 << 62
 
 
 def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, Any]:
-    """Return the description of a stream's D(j) as values for JSON.
+    """Return the description of a stream's D(j), needed up to j = `reach`, as values for JSON.
 
-    Parameters
-    ----------
-    distinct : mapping
-        ``{"kind": "all-distinct"}`` for a stream in which no key occurs twice. Or
-        ``{"kind": "uniform", "universe": 5000}`` (equation 16). Or
-        ``{"kind": "power-law", "universe": 5000}`` (equation 17). Or
-        ``{"kind": "sampled", "at": [1, 10, 100], "values": [1, 9.2, 61]}``, which is
-        interpolated (equation 18): "at" ascends from 1 to `reach` or more, and each value is
-        between 1 and its "at".
-    reach : int
-        Largest number of insertions j for which D(j) is needed.
-
-    Raises
-    ------
-    TypeError
-        If the description is not a mapping, or a value in it has the wrong type.
-    SpecificationError
-        If the kind is unknown, or a value breaks a rule.
+    It is ``{"kind": "all-distinct"}`` for a stream in which no key occurs twice,
+    ``{"kind": "uniform", "universe": 5000}`` (equation 16),
+    ``{"kind": "power-law", "universe": 5000}`` (equation 17) or
+    ``{"kind": "sampled", "at": [1, 10, 100], "values": [1, 9.2, 61]}``, which is interpolated
+    (equation 18): "at" ascends from 1 to `reach` or more, and each value is between 1 and its "at".
+    TypeError or SpecificationError if it is not.
     """
     if not isinstance(distinct, Mapping):
         raise TypeError(f"distinct: must be a mapping that has a kind, not {distinct!r}")
@@ -241,13 +178,7 @@ def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, An
 
 
 def distinct_function(distinct: Mapping[str, Any]) -> Distinct:
-    """Return the function D of a description, for arrays of any shape; see `Distinct`.
-
-    Parameters
-    ----------
-    distinct : mapping
-        Result of `checked_distinct`.
-    """
+    """Return the function D of a result of `checked_distinct`."""
     function, parameters = _KINDS[distinct["kind"]]
     return partial(function, **{name: distinct[own] for own, name in parameters.items()})
 
@@ -268,9 +199,8 @@ def _sample(at: object, values: object, reach: int) -> dict[str, list[Any]]:
             f"distinct: at must reach {reach} insertions, not end at {lengths[-1]}"
         )
     for length, number in zip(lengths, numbers, strict=True):
-        if isinstance(number, bool) or not isinstance(
-            number, int | float | np.integer | np.floating
-        ):
+        real = isinstance(number, int | float | np.integer | np.floating)
+        if isinstance(number, bool) or not real:
             raise TypeError(f"distinct: values must be numbers, not {number!r}")
         if not 1 <= number <= length:
             raise SpecificationError(

@@ -1,7 +1,24 @@
-"""Decisions and answers of a filter that infers insertion ages (inferential paper)."""
+"""Inferential filters: posteriors of insertion ages, and decisions by cost (inferential paper).
+
+The inferred quantity is I_x, the number of insertions since key x was last inserted. The prior
+assumes a stream in which x is the next key with probability p_x, independent of the past (section
+2.3.1). The evidence is in the cells of x alone.
+
+For a timing Bloom filter (section 4), the probability of the evidence given I_x = i is 0 for all i
+below `start`, constant from there to `end`, and `ratio` times that constant from `end` on. Theorems
+2 to 5 are cases of one sum over these three pieces, which this module computes. If `start` is at or
+past the window, the sum is 0 (theorem 2). The case `start` 0 and `end` b is theorem 3. Theorems 4
+and 5 are the cases with `end` up to the window, and past it. Differences of nearly equal numbers
+are avoided.
+
+The theorems are limits for endless streams. After n insertions they still hold for windows up to n,
+because the cells are the same for every i from `end` on as for a key that never came. A longer
+window counts as n.
+"""
 
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -9,13 +26,202 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import SpecificationError
-from ..filter import Answers, CountedFilter, Windows, Words
+from ..filter import Answers, CountedFilter, Windows, Words, require_count
 from ..hash.keys import Keys, Nulls, one_or_all
 from ..results import Ages
 from ..spec.timestamp import InferentialSpec
-from .distinct import Reals, checked_distinct, distinct_function
-from .posteriors import AgePosterior, age_posterior, open_probabilities
-from .timing import BlockTimingBloomFilter, Evidence
+from .distinct import Distinct, Reals, checked_distinct, checked_probabilities, distinct_function
+from .timing import BlockTimingBloomFilter, Evidence, Integers, TimestampFilter
+
+# Priors
+
+
+def prior(age: ArrayLike, probabilities: ArrayLike) -> Reals:
+    """Probability of exactly `age` insertions since the key's last one (equation 4).
+
+    The age i is below the number of insertions so far, and broadcast against the `probabilities`
+    p_x of the keys; ValueError if one is not between 0 and 1.
+    """
+    chances = checked_probabilities(probabilities)
+    return chances * np.exp(_times(age, _log_absent(chances)))
+
+
+# The classical Bloom filter
+
+
+def bloom_posterior(
+    bits: ArrayLike, indices: ArrayLike, probabilities: ArrayLike, *, insertions: int
+) -> Reals:
+    """Probability that keys are in a classical Bloom filter, from its bits (theorem 1), shape (n,).
+
+    The state `bits` has shape (cells,), and `indices` the cells of each key, shape (n, hashes); the
+    `probabilities` are p_x, and `insertions` of distinct keys came so far. TypeError or ValueError
+    if a shape is wrong, or a value out of its range.
+    """
+    cells, rows = np.asarray(bits, np.bool_), np.sort(np.asarray(indices), axis=-1)
+    require_count("insertions", insertions, least=0)
+    if cells.ndim != 1 or rows.ndim != 2:
+        raise ValueError(
+            f"bits, indices: must have shapes (cells,) and (n, hashes), "
+            f"not {cells.shape} and {rows.shape}"
+        )
+    touched = 1 + (np.diff(rows, axis=1) != 0).sum(axis=1)
+    absent = insertions * _log_absent(checked_probabilities(probabilities))
+    chance = _log_touched(len(cells), rows.shape[1], np.float64(insertions))
+    # Both sides of the quotient of theorem 1, multiplied by P(I_x < n).
+    inserted = -np.expm1(absent)
+    otherwise = np.exp(absent + touched * chance)
+    with np.errstate(invalid="ignore"):
+        posterior = inserted / (inserted + otherwise)
+    return np.where(cells[rows].all(axis=1) & (inserted > 0), posterior, 0.0)
+
+
+# Timing Bloom filters
+
+
+@dataclass(frozen=True)
+class AgePosterior:
+    """Posterior of the insertion age of each key (definition 5), not normalised."""
+
+    start: Integers
+    """Least age that the evidence allows, shape (n,)."""
+    end: Integers
+    """Least age at which only other keys can explain the evidence, shape (n,)."""
+    log_ratio: Reals
+    """Logarithm of the probability of the evidence from `end` on, divided by that between `start`
+    and `end`, shape (n,)."""
+    probabilities: Reals
+    """p_x of each key, 0 to 1, both excluded, shape (n,)."""
+
+    def within(self, window: ArrayLike) -> Reals:
+        """Probability of an age below `window` insertions (equation 9; theorems 2 to 5)."""
+        window = np.asarray(window)
+        absent = _log_absent(self.probabilities)
+        near, far = self._weights()
+        # Weights are relative to (1 - p)**start.
+        inside = np.clip(window - self.start, 0, self.end - self.start)
+        beyond = np.maximum(window - np.maximum(self.end, self.start), 0)
+        share = -np.expm1(inside * absent) - far * np.expm1(beyond * absent)
+        result: Reals = share / (near + far)
+        return result
+
+    def at(self, age: ArrayLike) -> Reals:
+        """Probability of an age (equation 7), shape (n,); `age` is as `window` of `within`."""
+        age = np.asarray(age)
+        near, far = self._weights()
+        weight = prior(np.maximum(age - self.start, 0), self.probabilities)
+        weight *= np.where(age < self.end, 1.0, np.exp(self.log_ratio))
+        return np.where(age < self.start, 0.0, weight / (near + far))
+
+    def most_likely(self) -> Integers:
+        """Most likely age (section 2.3.3): from `start` on, prior and evidence both fall."""
+        return self.start.copy()
+
+    def expected(self) -> Reals:
+        """Expected age (equation 8), shape (n,)."""
+        near, far = self._weights()
+        rate = -_log_absent(self.probabilities)
+        length = (self.end - self.start).astype(np.float64)
+        # Means of the geometric distribution below `length`, and from it on.
+        cut = _excess(rate) - length * _excess(length * rate)
+        tail = length + 1 / np.expm1(rate)
+        return self.start + (near * cut + far * tail) / (near + far)
+
+    def _weights(self) -> tuple[Reals, Reals]:
+        """Probabilities of ages before and from `end` on, relative to (1 - p)**start."""
+        absent = (self.end - self.start) * _log_absent(self.probabilities)
+        return -np.expm1(absent), np.exp(absent + self.log_ratio)
+
+
+def age_posterior(
+    evidence: Evidence,
+    probabilities: ArrayLike,
+    *,
+    model: TimestampFilter,
+    distinct: Distinct,
+    recurring: bool = False,
+) -> AgePosterior:
+    """Infer insertion ages from the evidence of a timing Bloom filter (section 4).
+
+    If a cell of a key has expired, only one fact is known: the age is at least the window. Of the
+    `model` that returned the evidence, only parameters are used. `distinct` is D(j) of the stream,
+    a function of an array, as `distinct.uniform_distinct` with the universe bound.
+
+    With `recurring`, only the keys of a block that did not recur later count: ``D(end) - D(start)``
+    instead of D(B). Equation 25 assumes two independent events: cells were touched in a block, and
+    were not touched since. If most keys of a block recur soon, as in skewed streams with long
+    windows, it predicts too many false positives. This option is not in the paper.
+
+    ValueError if a probability is not between 0 and 1, both excluded, or a timestamp belongs to the
+    current block although the block has no insertions.
+    """
+    age, filled = evidence.age, evidence.filled
+    chances = np.broadcast_to(open_probabilities(probabilities), age.shape)
+    current = age == 0
+    if (current & (filled == 0)).any():
+        raise ValueError("evidence: must not be of the current block before its first insertion")
+    start = np.maximum((age - 1) * model.block + filled, 0)
+    end = age * model.block + filled
+    if recurring:
+        past = np.maximum(end, 0)
+        others = np.maximum(distinct(past) - distinct(np.minimum(start, past)), 0)
+    else:
+        others = distinct(np.int64(model.block))
+    log_ratio = evidence.oldest * _log_touched(model.cells, model.hashes, others)
+    if current.any():
+        few = _log_touched(model.cells, model.hashes, distinct(filled[current]))
+        log_ratio[current] = evidence.touched[current] * few
+    expired = age < 0
+    start[expired] = end[expired] = model.window
+    log_ratio[expired] = 0.0
+    return AgePosterior(start, end, log_ratio, chances)
+
+
+def open_probabilities(probabilities: ArrayLike) -> Reals:
+    """Return `probabilities` as `checked_probabilities` does, but refuse 0 and 1."""
+    chances = checked_probabilities(probabilities)
+    wrong = (chances == 0) | (chances == 1)
+    if wrong.any():
+        raise ValueError(
+            f"probabilities: must be more than 0 and less than 1, not {chances[wrong].flat[0]}"
+        )
+    return chances
+
+
+# Logarithms
+
+
+def _log_absent(chances: Reals) -> Reals:
+    with np.errstate(divide="ignore"):
+        result: Reals = np.log1p(-chances)
+    return result
+
+
+def _times(count: ArrayLike, logarithm: Reals) -> Reals:
+    """Product that is 0 for a count of 0, even with an infinite logarithm."""
+    number = np.asarray(count, np.float64)
+    with np.errstate(invalid="ignore"):
+        return np.where(number == 0, 0.0, number * logarithm)
+
+
+def _log_touched(cells: int, hashes: int, distinct: "Reals | np.float64") -> Reals:
+    """Logarithm of the probability that different keys touch a cell: F(1, 0, j) (equation 21)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        untouched = hashes * distinct * np.log1p(-1 / cells)
+        result: Reals = np.log(-np.expm1(np.where(np.asarray(distinct) == 0, 0.0, untouched)))
+    return result
+
+
+def _excess(rate: Reals) -> Reals:
+    """Return 1 / (exp(rate) - 1) - 1 / rate, which is -1/2 at 0."""
+    small = rate < 1e-2
+    series = -0.5 + rate / 12 - rate**3 / 720
+    safe = np.where(small, 1.0, rate)
+    with np.errstate(over="ignore"):
+        return np.where(small, series, 1 / np.expm1(safe) - 1 / safe)
+
+
+# Decisions, and the filter
 
 
 def minimum_penalty(
@@ -23,19 +229,9 @@ def minimum_penalty(
 ) -> NDArray[np.bool_]:
     """Decide on the answer to each query that minimises the expected penalty (section 2.6).
 
-    The answers, shape (n,), are True if both answers cost the same.
-
-    Parameters
-    ----------
-    posterior : array_like of float, shape (n,)
-        Probability that the key is in the window.
-    false_positive, false_negative : array_like of float, shape (n,) or ()
-        Cost of an error, at least 0 and finite.
-
-    Raises
-    ------
-    ValueError
-        If a posterior is not between 0 and 1, or a penalty is negative or not finite.
+    The `posterior` is the probability that the key is in the window. The answer is True if both
+    cost the same. ValueError if a posterior is not between 0 and 1, or a penalty is negative or not
+    finite.
     """
     chances = np.asarray(posterior, np.float64)
     if not ((chances >= 0) & (chances <= 1)).all():
@@ -46,13 +242,7 @@ def minimum_penalty(
 
 
 def checked_penalties(name: str, penalties: ArrayLike) -> Reals:
-    """Return the `penalties` of a parameter `name`, of any shape, as an array of float64.
-
-    Raises
-    ------
-    ValueError
-        If a penalty is negative, infinite or not a number.
-    """
+    """Return `penalties` as an array; ValueError if one is negative, infinite or not a number."""
     costs = np.asarray(penalties, np.float64)
     wrong = ~((costs >= 0) & (costs < np.inf))
     if wrong.any():
@@ -123,9 +313,11 @@ class InferentialFilter(CountedFilter):
         reach = self.window + self.block - 1 if self.recurring else self.block
         self._distinct = checked_distinct(self._distinct, reach=reach)
         self._count = distinct_function(self._distinct)
-        self.probability = _probability(self.probability)
-        self.false_positive = _penalty("false_positive", self.false_positive)
-        self.false_negative = _penalty("false_negative", self.false_negative)
+        rule = "more than 0 and less than 1"
+        self.probability = _number("probability", self.probability, lambda p: 0 < p < 1, rule)
+        for name in ("false_positive", "false_negative"):
+            rule = "0 or more and finite"
+            setattr(self, name, _number(name, getattr(self, name), lambda c: 0 <= c < inf, rule))
         self._hash = self.model._hash
 
     @property
@@ -153,6 +345,11 @@ class InferentialFilter(CountedFilter):
         """Insertions since construction, or since `clear`."""
         return self.model.insertions
 
+    @property
+    def fill(self) -> float:
+        """Share of the cells that have not expired."""
+        return self.model.fill
+
     def _empty(self) -> None:
         self.model._empty()
 
@@ -167,22 +364,17 @@ class InferentialFilter(CountedFilter):
     def _insert(self, keys: Words) -> None:
         self.model._insert(keys)
 
-    @property
-    def fill(self) -> float:
-        """Share of the cells that have not expired."""
-        return self.model.fill
-
     def _query(self, keys: Words) -> Answers:
         return self._decide(self.model._inspect(keys))
 
     def _check_and_insert(self, keys: Words) -> Answers:
-        return self._decide(self.model._inspect_and_insert(keys))
+        return self._decide(self.model._inspect(keys, insert=True))
 
     def _age(self, keys: Words) -> Ages:
         return self._least_ages(self.model._inspect(keys))
 
     def _age_and_insert(self, keys: Words) -> Ages:
-        return self._least_ages(self.model._inspect_and_insert(keys))
+        return self._least_ages(self.model._inspect(keys, insert=True))
 
     @one_or_all
     def query(
@@ -216,10 +408,9 @@ class InferentialFilter(CountedFilter):
             As for `insert` and `checked_window`, or if a probability or penalty is
             out of its range or of another shape.
         """
-        posterior, costs = self._asked(
-            self.model._inspect, keys, window, probabilities, false_positive, false_negative
-        )
-        return minimum_penalty(posterior, **costs)
+        costs = false_positive, false_negative
+        posterior, penalties = self._asked(keys, window, probabilities, *costs)
+        return minimum_penalty(posterior, **penalties)
 
     @one_or_all
     def check_and_insert(
@@ -240,11 +431,9 @@ class InferentialFilter(CountedFilter):
         """
         if not refresh:
             raise ValueError(f"refresh: must be True for {type(self).__name__}, not {refresh}")
-        inspect = self.model._inspect_and_insert
-        posterior, costs = self._asked(
-            inspect, keys, window, probabilities, false_positive, false_negative
-        )
-        seen = minimum_penalty(posterior, **costs)
+        costs = false_positive, false_negative
+        posterior, penalties = self._asked(keys, window, probabilities, *costs, insert=True)
+        seen = minimum_penalty(posterior, **penalties)
         self._note_events(len(seen), len(seen), seen)
         return seen
 
@@ -264,7 +453,7 @@ class InferentialFilter(CountedFilter):
 
         Parameters, errors: as `query`.
         """
-        return self._asked(self.model._inspect, keys, window, probabilities)[0]
+        return self._asked(keys, window, probabilities)[0]
 
     @one_or_all
     def posterior_and_insert(
@@ -274,7 +463,7 @@ class InferentialFilter(CountedFilter):
 
         Parameters, errors: as `query`.
         """
-        posterior = self._asked(self.model._inspect_and_insert, keys, window, probabilities)[0]
+        posterior = self._asked(keys, window, probabilities, insert=True)[0]
         self._note_events(len(posterior), len(posterior))
         return posterior
 
@@ -298,15 +487,13 @@ class InferentialFilter(CountedFilter):
     def _within(self, evidence: Evidence, chances: Reals, limit: "Ages | int") -> Reals:
         return self._ages(evidence, chances).within(np.minimum(limit, evidence.insertions))
 
-    # Values from the query, or else from the filter
-
     def _asked(
         self,
-        inspect: Callable[[Words], Evidence],
         keys: Keys,
         window: Windows,
         probabilities: ArrayLike | None,
         *costs: ArrayLike | None,
+        insert: bool = False,
     ) -> tuple[Reals, dict[str, Any]]:
         """Check the arguments of a query, inspect the keys, and return posteriors and penalties."""
         checked = self._words(keys)
@@ -318,7 +505,8 @@ class InferentialFilter(CountedFilter):
         }
         limits = self.model._each_window(window, len(checked))
         chances = self._chances(checked, probabilities)
-        return self._within(inspect(checked), chances, limits), penalties
+        evidence = self.model._inspect(checked, insert=insert)
+        return self._within(evidence, chances, limits), penalties
 
     def _chances(self, keys: Words, probabilities: ArrayLike | None) -> Reals:
         if probabilities is None:
@@ -334,24 +522,14 @@ def _each(name: str, values: Reals, keys: Words) -> Reals:
     return values
 
 
-def _probability(value: object) -> float:
-    number = _number("probability", value)
-    if not 0 < number < 1:
-        raise SpecificationError(f"probability: must be more than 0 and less than 1, not {value}")
-    return number
-
-
-def _penalty(name: str, value: object) -> float:
-    number = _number(name, value)
-    if not 0 <= number < inf:
-        raise SpecificationError(f"{name}: must be 0 or more and finite, not {value}")
-    return number
-
-
-def _number(name: str, value: object) -> float:
+def _number(name: str, value: object, fits: Callable[[float], bool], rule: str) -> float:
+    """Return a number that fits as a float; SpecificationError with the rule if it does not."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{name}: must be a number, not {value!r}")
     try:
-        return float(value)
+        number = float(value)
     except OverflowError:
-        return inf
+        number = inf
+    if not fits(number):
+        raise SpecificationError(f"{name}: must be {rule}, not {value}")
+    return number

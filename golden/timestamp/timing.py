@@ -243,7 +243,7 @@ class TimestampFilter(AnyWindowFilter):
         return self._ages_of(self._inspect(keys))
 
     def _age_and_insert(self, keys: Words) -> Ages:
-        return self._ages_of(self._inspect_and_insert(keys))
+        return self._ages_of(self._inspect(keys, insert=True))
 
     def _ages_of(self, evidence: Evidence) -> Ages:
         least = np.maximum((evidence.age - 1) * self.block + evidence.filled, 0)
@@ -255,16 +255,13 @@ class TimestampFilter(AnyWindowFilter):
 
     def inspect_and_insert(self, keys: Keys) -> Evidence:
         """Insert keys one after another; return the earlier evidence of each, as `inspect`."""
-        return self._inspect_and_insert(self._words(keys))
+        return self._inspect(self._words(keys), insert=True)
 
     def _inspect(self, keys: Words, *, insert: bool = False) -> Evidence:
         before = self.insertions + np.arange(len(keys)) * insert
         counts = np.empty((2, len(keys)), np.int64)
         ages = self._look(keys, None, insert=insert, counts=counts)
         return Evidence(ages, counts[0], counts[1], before % self.block, before)
-
-    def _inspect_and_insert(self, keys: Words) -> Evidence:
-        return self._inspect(keys, insert=True)
 
 
 def timing_bits(window: int, cells: int, hashes: int, block: int) -> int:
@@ -276,36 +273,22 @@ def timing_bits(window: int, cells: int, hashes: int, block: int) -> int:
 def block_cells(
     window: int, block: int, fpr: float, hashes: int, rate: Callable[[float, int, int], float]
 ) -> int:
-    """Return the fewest cells whose mean rate over a block is at most `fpr`.
+    """Return the fewest cells whose mean `rate`, a function as `bloom_rate`, is at most `fpr`."""
 
-    The `rate` takes load, cells and hash functions, as `bloom_rate` does. Other parameters: as for
-    `timing_sizes`.
-    """
+    def mean(cells: int) -> float:
+        return window_rate(lambda load: rate(load, cells, hashes), window, block)
 
-    def keeps(cells: int) -> bool:
-        return (
-            cells > 1 and window_rate(lambda load: rate(load, cells, hashes), window, block) <= fpr
-        )
-
-    return smallest(keeps, shared_cells(window + block // 2, fpr, hashes))
+    return smallest(
+        lambda cells: cells > 1 and mean(cells) <= fpr,
+        shared_cells(window + block // 2, fpr, hashes),
+    )
 
 
 @lru_cache
 def timing_sizes(window: int, fpr: float, block: int = 1) -> dict[str, int]:
-    """Return window, cells and hashes of the filter with the fewest bits.
-
-    Parameters
-    ----------
-    window, block : int
-        As for `BlockTimingBloomFilter`.
-    fpr : float
-        Mean rate while the window is full of distinct keys.
-    """
-    found = []
-    for hashes in HASHES:
-        cells = block_cells(window, block, fpr, hashes, bloom_rate)
-        found.append((timing_bits(window, cells, hashes, block), hashes, cells))
-    _, hashes, cells = min(found)
+    """Return window, cells and hashes of the filter with the fewest bits for a mean rate."""
+    sizes = [(block_cells(window, block, fpr, k, bloom_rate), k) for k in HASHES]
+    _, hashes, cells = min((timing_bits(window, m, k, block), k, m) for m, k in sizes)
     return {"window": window, "cells": cells, "hashes": hashes}
 
 

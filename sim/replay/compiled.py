@@ -209,7 +209,7 @@ class CompiledUnit(DrivenModel):
         ToolError
             If the unit does not accept the entries.
         """
-        self._load_table(packed_entries(thresholds, self.spec.hashes))
+        self._load_table(packed_entries(thresholds))
 
     # State
 
@@ -325,7 +325,7 @@ class CompiledUnit(DrivenModel):
         # A swap applies from the next cycle on; a secret from its own, unless it replaces another.
         lead = self._secret_lead if getattr(self.spec, "rekey", False) else 0
         if thresholds is not None:
-            entries, lead = np.ascontiguousarray(packed_entries(thresholds, self.spec.hashes)), 1
+            entries, lead = np.ascontiguousarray(packed_entries(thresholds)), 1
         halves = secret & (1 << 64) - 1, secret >> 64
         self._library.lately_load(
             self._unit, after, lead, *halves, len(entries), entries.ctypes.data

@@ -16,8 +16,7 @@ from lately.golden import (
     QueryClass,
 )
 from lately.golden.timestamp.distinct import distinct_function
-from lately.golden.timestamp.inferential import minimum_penalty
-from lately.golden.timestamp.posteriors import age_posterior
+from lately.golden.timestamp.inferential import age_posterior, minimum_penalty
 from lately.golden.timestamp.timing import Evidence
 
 SEED = 20261122

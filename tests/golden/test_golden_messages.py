@@ -37,7 +37,7 @@ from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.spec import APBFSpec, GEBFSpec
 from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from lately.golden.timestamp import distinct as d
-from lately.golden.timestamp import posteriors
+from lately.golden.timestamp import inferential as posteriors
 from lately.golden.timestamp.inferential import minimum_penalty
 from papers import models
 from papers.models.cuckoo import cuckoo_error_bound, time_decaying_space_bound

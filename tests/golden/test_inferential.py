@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lately.golden.timestamp import distinct as d
-from lately.golden.timestamp import posteriors
-from lately.golden.timestamp.inferential import InferentialFilter, minimum_penalty
-from lately.golden.timestamp.posteriors import age_posterior
+from lately.golden.timestamp import inferential as posteriors
+from lately.golden.timestamp.inferential import InferentialFilter, age_posterior, minimum_penalty
 from lately.golden.timestamp.timing import BlockTimingBloomFilter, Evidence
 
 
@@ -353,16 +352,7 @@ def test_evidence_wrong():
 def test_priors():
     chance = 0.2
     assert posteriors.prior([0, 1, 2], chance) == pytest.approx([0.2, 0.16, 0.128])
-    assert posteriors.prior_never(3, chance) == pytest.approx(0.512)
-    assert posteriors.prior(np.arange(7), chance).sum() + posteriors.prior_never(
-        7, chance
-    ) == pytest.approx(1)
-    assert posteriors.prior_between(2, 6, chance) == pytest.approx(
-        posteriors.prior(np.arange(2, 6), chance).sum()
-    )
-    assert posteriors.prior_between(5, 5, chance) == posteriors.prior_between(6, 5, chance) == 0
     assert posteriors.prior([0, 3], 1).tolist() == [1, 0]
-    assert posteriors.prior_never([0, 3], 0).tolist() == [1, 1]
 
 
 # Different keys

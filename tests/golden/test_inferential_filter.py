@@ -19,7 +19,7 @@ from lately.golden import (
     SpecificationError,
 )
 from lately.golden.timestamp import distinct as d
-from lately.golden.timestamp.posteriors import age_posterior
+from lately.golden.timestamp.inferential import age_posterior
 
 UNIFORM = {"kind": "uniform", "universe": 300}
 SMALL = {
