@@ -1,16 +1,18 @@
 """Dictionary of digests with an exact window; moves of entries are optional.
 
-It has the timestamps and the sharp window of the time-decaying cuckoo dictionary
-(Near-optimal Approximate Membership Query over Time-decaying Windows, section
-IV); moves are an option. A key becomes a digest of D bits. In each column some of these bits select
-a cell, which holds the other bits, the remainder, with a timestamp. Row and remainder together
-determine the digest. An insertion writes the cell that already holds the digest. Otherwise it
-writes the first free cell in the order of the columns, or else a place in a small stash, which
-holds whole digests. With moves, it first takes a cell of the middle column. The displaced entry
-takes a cell of the next column, and so on in a ring until a cell is free. So the answers equal a
-list of digests with the last insertion of each, until too many digests select the same cells for
-the stash. Then the oldest entry of the stash is evicted, and the dictionary reports the windows for
-which its answers are still exact.
+It is a variant of the time-decaying cuckoo dictionary (Near-optimal Approximate Membership Query
+over Time-decaying Windows, section IV.B), whose notation the comments use: i, tau, n, d, T, S, L.
+
+- A key becomes a digest of D bits. In each column some of these bits select a cell, which holds a
+  timestamp, the paper's T, and the other bits, the remainder, as its S. Row and remainder together
+  determine the digest, as P and S do in the paper. (The split is quotienting: Knuth, The Art of
+  Computer Programming, volume 3, section 6.4, exercise 13.)
+- There are any number of columns in place of two tables, and a new entry takes the first that has
+  a free cell. Moves start in the middle column, and go on from each column to the next.
+- The list L has a fixed number of places, the stash, and holds whole digests. If it is full, its
+  oldest entry is evicted, and the dictionary reports the windows for which its answers are still
+  exact. So the answers equal a list of digests with the last insertion of each.
+- Timestamps never repeat, so nothing is deleted by a sweep.
 """
 
 import inspect
@@ -20,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import compilation
+from ..atomic import Number
+from ..convenience import State
 from ..errors import SpecificationError
 from ..filter import Answers, AnyWindowFilter, Windows, Words
 from ..hash.functions import KeyHash, offset_tables, offset_terms
@@ -27,21 +31,21 @@ from ..hash.keys import Keys
 from ..hash.siphash import check_secret
 from ..operations import Operation, OperationBit
 from ..results import Ages, Results
-from ..ring.slices import chunks
+from ..sampling import sample
+from ..saved import Bounded
 from ..spec.dictionary_sizes import WindowDictionarySpec, least_columns, least_digest_bits
-from .window_loop import Cells, KeyOperations, perform
-from .window_state import DictionaryState
 
-_MOST_COLUMNS = 64
-"""Most columns that the extension supports."""
+_MOST_COLUMNS = 64  # of the extension
+_QUERY, _INSERT, _REMOVE = (
+    int(bit) for bit in (OperationBit.QUERY, OperationBit.INSERT, OperationBit.REMOVE)
+)
+
+_INSERTIONS, _LOST, _YOUNGEST_LOST, _STASH_PEAK, _ALL_LOST, _SECRET = range(3, 9)
+"""Places in `_numbers`; the secret is the last two, low half first."""
 
 
-class WindowDictionary(DictionaryState):
+class WindowDictionary(AnyWindowFilter):
     """Dictionary of digests: reports recent keys and the insertions since each.
-
-    Sources: timestamps, and cells that become free at expiry, come from the time-decaying cuckoo
-    dictionary (its section IV.B). The split of a digest into row and remainder is quotienting
-    (Knuth, The Art of Computer Programming, volume 3, section 6.4, exercise 13).
 
     A query accepts any window from 1 to `window` insertions. A key of the window is always
     reported, with its exact age, while `guaranteed_window` is at least this window. Any other key
@@ -103,11 +107,21 @@ class WindowDictionary(DictionaryState):
         "stash_peak": "stash",
     }
 
+    window: int
+    columns: int
+    rows: int
+    digest_bits: int
+    stash: int
+    moves: int | None
     hash: str
+
+    _NUMBERS = _SECRET + 2
+    insertions, lost, youngest_lost = Number(_INSERTIONS), Number(_LOST), Number(_YOUNGEST_LOST)
+    stash_peak, _all_lost = Number(_STASH_PEAK), Number(_ALL_LOST)
 
     def __init__(self, **parameters: Any) -> None:
         secret = parameters.pop("secret", 0)
-        self._secret = self._waiting = self._all_lost = 0
+        self._secret = self._waiting = 0
         super().__init__(**parameters)
         if check_secret(secret):
             self.rekey(secret)
@@ -132,32 +146,33 @@ class WindowDictionary(DictionaryState):
 
     def _prepare(self) -> None:
         spec = self.spec
-        self._make_hash([self.rows, 1 << spec.rest_bits])
+        self._row_bits = spec.row_bits
+        self._hash = KeyHash(
+            key_bits=self.key_bits, sizes=[self.rows, 1 << spec.rest_bits], functions=1,
+            seed=self.seed, hash=self.hash,
+        )  # fmt: skip
         terms = offset_terms(
             columns=self.columns, row_bits=spec.row_bits, rest_bits=spec.rest_bits, seed=self.seed
         )
-        self._tables = [offset_tables(column, spec.rest_bits) for column in terms]
-        self._offsets = np.array(self._tables, np.int64)
+        tables = [offset_tables(column, spec.rest_bits) for column in terms]
+        self._offsets = np.array(tables, np.int64)  # shape (columns, bytes of a remainder, 256)
         self.compiled = compilation.wanted() and self.columns <= _MOST_COLUMNS
         cells = np.zeros((self.columns * self.rows, 2), np.int64)
         stash = np.zeros((2, self.stash), np.int64)
         self._hold({"cells": cells, "stash_times": stash[0], "stash": stash[1]})
 
     def _hold(self, arrays: dict[str, NDArray[Any]]) -> None:
-        # Both numbers of a cell are in the same cache line.
         self._cells, self._stash_times = arrays["cells"], arrays["stash_times"]
-        self._stash, (self._times, self._held) = arrays["stash"], self._cells.T
+        self._stash = arrays["stash"]
+        # Both numbers of a cell are in the same cache line.
+        self._times, self._held = self._cells.T.reshape(2, self.columns, self.rows)
         if self.compiled:
             core, key_hash = self._hash.compiled()
-            memory = self._offsets, self._cells, self._stash_times, self._stash
+            memory = self._offsets, self._numbers, self._cells, self._stash_times, self._stash
             self._engine = core.Dictionary(
                 key_hash, self.columns, self.window, self.moves or 0, *memory
             )
-
-    def _make_hash(self, sizes: Any, functions: int = 1) -> None:
-        self._hash = KeyHash(
-            key_bits=self.key_bits, sizes=sizes, functions=functions, seed=self.seed, hash=self.hash
-        )
+            self._engine.count_in(self._numbers)
 
     # Operations
 
@@ -169,14 +184,6 @@ class WindowDictionary(DictionaryState):
         words = self._words(keys)
         self._performed(Operation.REMOVE, words)
         self._note_events(len(words))
-
-    def _empty(self) -> None:
-        # New memory is zero, and takes no pages until it is written.
-        used = vars(self).get("insertions")
-        for array in (self._cells, self._stash_times, self._stash) if used else ():
-            array[:] = 0
-        self.insertions = self.lost = self.youngest_lost = self.stash_peak = 0
-        self._secret = self._waiting
 
     def rekey(self, secret: int) -> None:
         """Load a new secret of at most 128 bits, which takes effect at the next clear.
@@ -192,7 +199,39 @@ class WindowDictionary(DictionaryState):
             )
         self._waiting = check_secret(secret)
 
-    # Steps
+    def _empty(self) -> None:
+        # New memory is zero, and takes no pages until it is written.
+        for array in (self._cells, self._stash_times, self._stash) if self.insertions else ():
+            array[:] = 0
+        self._numbers[_INSERTIONS:_ALL_LOST] = 0
+        self._secret = self._waiting
+
+    def _perform(
+        self,
+        codes: NDArray[np.uint8],
+        keys: Words,
+        times: Any = None,
+        windows: "Ages | None" = None,
+    ) -> Results:
+        asked = np.full(len(keys), self.window) if windows is None else windows
+        ages, covered = np.full(len(keys), -1, np.int64), np.zeros(len(keys), np.int64)
+        start = 0
+        for clear in [*np.flatnonzero(codes == Operation.CLEAR).tolist(), len(codes)]:
+            part = slice(start, clear)
+            if self.compiled:
+                answers = ages[part], covered[part], None
+                self._run(codes[part], keys[part], asked[part], *answers)
+            else:
+                columns = codes[part], *self._digests(keys[part]), asked[part]
+                operations = zip(*(column.tolist() for column in columns), strict=True)
+                for at, operation in enumerate(operations, start):
+                    covered[at], ages[at] = self.guaranteed_window, self._operate(*operation)
+            if clear < len(codes):
+                covered[clear] = self.guaranteed_window
+                self._empty()
+            start = clear + 1
+        queries = codes & (OperationBit.QUERY | OperationBit.ALONE) == OperationBit.QUERY
+        return Results.of(ages >= 0, ages, status=queries & (asked > covered), covered=covered)
 
     def _one_operation(
         self, operation: Operation, keys: Words, window: Any = None, *_: Any
@@ -212,84 +251,222 @@ class WindowDictionary(DictionaryState):
     def _checked_windows(self, windows: Windows, count: int) -> Ages:
         return self._each_window(windows, count)
 
-    def _perform(
-        self,
-        codes: NDArray[np.uint8],
-        keys: Words,
-        times: Any = None,
-        windows: "Ages | None" = None,
-    ) -> Results:
-        asked = np.full(len(keys), self.window) if windows is None else windows
-        ages, covered = np.full(len(keys), -1, np.int64), np.zeros(len(keys), np.int64)
-        start = 0
-        for clear in [*np.flatnonzero(codes == Operation.CLEAR), len(codes)]:
-            for part in chunks(clear - start):
-                own = slice(start + part.start, start + part.stop)
-                answers = ages[own], covered[own]
-                self._perform_part(codes[own], keys[own], asked[own], *answers)
-            if clear < len(codes):
-                covered[clear] = self.guaranteed_window
-                self._empty()
-            start = clear + 1
-        queries = codes & (OperationBit.QUERY | OperationBit.ALONE) == OperationBit.QUERY
-        return Results.of(ages >= 0, ages, status=queries & (asked > covered), covered=covered)
+    # One operation after another, as in section IV.B. The present timestamp tau is i, the number
+    # of insertions; T and S are `_times` and `_held`, by column and row; L is the stash.
 
-    def _perform_part(
-        self, codes: NDArray[np.uint8], keys: Words, windows: Ages, ages: Ages, covered: Ages
-    ) -> None:
-        """Perform operations without CLEAR; write ages and covered windows."""
-        if self.compiled:
-            self._run(codes, keys, windows, ages, covered, None)
-            return
-        numbers = self._vector()
-        # The interpreter reads elements of lists three times as fast as elements of arrays.
-        asked: list[Any] = [codes.astype(np.int64), *self._digests(keys), windows]
-        kept: list[Any] = [self._times, self._held, self._stash_times, self._stash]
-        views: list[Any] = [memoryview(array) for array in (*kept, numbers, ages, covered)]
-        offsets = self._offsets.tolist()
-        cells = Cells._make([*views[:4], self.window, self.moves or 0, offsets])
-        perform(KeyOperations._make(array.tolist() for array in asked), cells, *views[4:])
-        self._take_numbers(numbers)
+    def _operate(self, code: int, digest: int, rows: list[int], w: int) -> int:
+        """Perform an operation on the digest with these rows; return its age, -1 if unreported."""
+        tau, rest = int(self._numbers[_INSERTIONS]), digest >> self._row_bits
+        own = free = None
+        for cell in enumerate(rows):
+            t = self._times[cell]
+            # 3) Query: T has not expired, and S and P are those of the key.
+            if self._is_live(t, tau) and self._held[cell] == rest:
+                own = cell
+            elif free is None and not self._is_live(t, tau + 1):
+                free = cell
+        t = self._times[own] if own else 0
+        for place, time in enumerate(self._stash_times.tolist()):
+            if self._stash[place] == digest and self._is_live(time, tau):
+                t = time
+                if code & (_INSERT | _REMOVE):
+                    self._stash_times[place] = 0
+        if code & _REMOVE and own:
+            self._times[own] = 0
+        if code & _INSERT:
+            # 2) Insertion: in the cell of the key, or else in the first that is free.
+            self._numbers[_INSERTIONS] = tau + 1
+            if chosen := own or free:
+                self._times[chosen], self._held[chosen] = tau + 1, rest  # (5)
+            else:
+                self._move(digest, tau + 1)
+        return tau - t if code & _QUERY and t and tau - t < w else -1
+
+    def _move(self, digest: int, tau: int) -> None:
+        """Insert a digest in place of an entry, which moves to the next column, and so on."""
+        time, column = tau, self.columns // 2
+        for _ in range(self.moves or 0):
+            cell = column, self._row(column, digest)
+            before, rest = self._times[cell], self._held[cell]
+            self._times[cell], self._held[cell] = time, digest >> self._row_bits  # (6)
+            if not self._is_live(before, tau):
+                return
+            time, digest = before, self._digest(*cell, rest)
+            column = (column + 1) % self.columns
+        # Into L (7), in place of the oldest entry, which may be lost.
+        oldest = self._stash_times.argmin()
+        if self._is_live(before := self._stash_times[oldest], tau):
+            self._numbers[[_LOST, _ALL_LOST]] += 1
+            self._numbers[_YOUNGEST_LOST] = max(self._numbers[_YOUNGEST_LOST], before)
+        self._stash_times[oldest], self._stash[oldest] = time, digest
+        self._numbers[_STASH_PEAK] = max(self._numbers[_STASH_PEAK], self.stashed)
+
+    def _is_live(self, time: int, tau: int) -> bool:
+        """Whether a timestamp is that of an entry, and d(T, tau) <= n (4)."""
+        return time > 0 and tau - time + 1 <= self.window
+
+    # Digests
+
+    def _digests(self, keys: Words) -> tuple[Ages, Ages]:
+        """Return the digests of keys, and the row of each in each column, shape (n, columns)."""
+        low, rest = self._hash.indices(self._hash.state(keys, self._secret), 0)
+        digests = rest.astype(np.int64) << self._row_bits | low
+        return digests, self._row(np.arange(self.columns), digests[:, np.newaxis])
+
+    def _row(self, column: Any, digest: Any) -> Any:
+        """Return the row of a digest in a column: its low part plus bits of the remainder."""
+        return digest & self.rows - 1 ^ self._offset(column, digest >> self._row_bits)
+
+    def _digest(self, column: Any, row: Any, rest: Any) -> Any:
+        """Return the digest to which the entry of a cell belongs."""
+        return rest << self._row_bits | row ^ self._offset(column, rest)
+
+    def _offset(self, column: Any, rest: Any) -> Any:
+        """Return what a column adds to a row, over GF(2)."""
+        offset = 0
+        for byte in range(self._offsets.shape[1]):
+            offset = offset ^ self._offsets[column, byte, rest >> 8 * byte & 0xFF]
+        return offset
+
+    # The extension
 
     def _run(self, codes: Any, keys: Words, windows: Any, *answers: Any) -> None:
         """Perform operations in the extension: `codes`, or one code for all."""
-        numbers, secret = self._vector(), compilation.halves([self._secret])
         if not isinstance(codes, Operation):
             codes = np.ascontiguousarray(codes)
-        words = np.ascontiguousarray(keys)
-        self._engine.perform(numbers, secret, codes, words, windows, *answers)
-        self._take_numbers(numbers)
+        self._engine.perform(codes, np.ascontiguousarray(keys), windows, *answers)
 
-    def _vector(self) -> Ages:
-        """Numbers of the state for the loops, and three counts of single keys."""
-        state = self.insertions, self.lost, self.youngest_lost, self.stash_peak
-        return np.array([*state, 0, 0, 0], np.int64)
+    @property
+    def _secret(self) -> int:
+        low, high = self._numbers[_SECRET:].view(np.uint64).tolist()
+        return int(high) << 64 | int(low)
 
-    def _take_numbers(self, numbers: Ages) -> list[int]:
-        """Take the numbers of the state back; return the counts of single keys."""
-        self._all_lost -= self.lost
-        state: list[int] = numbers.tolist()
-        self.insertions, self.lost, self.youngest_lost, self.stash_peak = state[:4]
-        self._all_lost += self.lost
-        return state[4:]
+    @_secret.setter
+    def _secret(self, secret: int) -> None:
+        self._numbers[_SECRET:].view(np.uint64)[:] = compilation.halves([secret])[0]
 
-    def _lend(self) -> None:
-        self._engine.arm(self._vector(), compilation.halves([self._secret]))
+    # Figures
 
-    def _regain(self) -> list[int]:
-        numbers = np.zeros(7, np.int64)
-        self._engine.disarm(numbers)
-        return self._take_numbers(numbers)
+    @property
+    def spec(self) -> WindowDictionarySpec:
+        """Specification of the dictionary."""
+        return WindowDictionarySpec(**self.parameters)
 
-    def _digests(self, keys: Words) -> tuple[Ages, Ages, Ages]:
-        """Return digests, their remainders, and the cell in each column, shape (n, columns)."""
-        states = self._hash.state(keys, self._secret)
-        low, rest = (part.astype(np.uint64) for part in self._hash.indices(states, 0))
-        places = np.empty((len(keys), self.columns), np.int64)
-        for column, tables in enumerate(self._tables):
-            row = low.copy()
-            for byte, table in enumerate(tables):
-                row ^= table[(rest >> np.uint64(8 * byte) & np.uint64(0xFF)).astype(np.intp)]
-            places[:, column] = row + np.uint64(column * self.rows)
-        digests = rest << np.uint64(self.spec.row_bits) | low
-        return digests.astype(np.int64), rest.astype(np.int64), places
+    @property
+    def guaranteed_window(self) -> int:
+        """Largest window for which the answers are exact.
+
+        It is `window` unless an entry was evicted within the window. It is then the number of
+        insertions after the youngest evicted entry, until this entry would have expired.
+        """
+        since = self._numbers[_INSERTIONS] - self._numbers[_YOUNGEST_LOST]
+        return min(self.window, int(since)) if self._numbers[_LOST] else self.window
+
+    @property
+    def fpr(self) -> float:
+        """Expected false-positive rate with a full window of distinct keys."""
+        return self.spec.mean_false_positive_rate
+
+    def expected_false_positive_rate(self, window: int | None = None) -> float:
+        """Return the probability that a fresh key is reported now: live digests over 2**D.
+
+        Parameters, errors: as `checked_window`.
+        """
+        window = self.checked_window(window)
+        live = sum(
+            int((self._distances(times) <= window).sum())
+            for times in (self._times, self._stash_times)
+        )
+        return live / 2.0**self.digest_bits
+
+    def estimated_false_positive_rate(self, window: int | None = None) -> float:
+        """Return `expected_false_positive_rate`, under the name that rings use.
+
+        The `window` is the window of the query.
+        """
+        return self.expected_false_positive_rate(window)
+
+    def fill_ratios(self) -> NDArray[np.float64]:
+        """Share of cells with a live entry in each column, shape (columns,)."""
+        fills: NDArray[np.float64] = np.mean(self.memory[0] != 0, axis=1)
+        return fills
+
+    def differing_cells(self, memory: Ages) -> int:
+        """Return the number of cells in which the hardware's `memory` differs, as in `Filter`.
+
+        With moves, places may differ: the result counts hardware entries that the model lacks, and
+        missing entries beyond the capacity of the stash. The argument has the shape of `memory`.
+        """
+        if not self.moves:
+            return int((memory != self.memory).any(axis=0).sum())
+        found = {tuple(entry) for entry in self.entries_of(memory).tolist()}
+        due = {tuple(entry) for entry in self.entries.tolist()}
+        return len(found - due) + max(0, len(due - found) - self.stash)
+
+    @property
+    def stashed(self) -> int:
+        """Live entries in the stash."""
+        return int((self._distances(self._stash_times) <= self.window).sum())
+
+    @property
+    def memory(self) -> Ages:
+        """Age plus 1 and remainder of each cell's live entry, or 0; shape (2, columns, rows)."""
+        distances = self._distances(self._times)
+        live = distances <= self.window
+        return np.stack([distances * live, self._held * live])
+
+    @property
+    def entries(self) -> Ages:
+        """Digest and age plus 1 of each live entry, sorted by digest; shape (live, 2)."""
+        distances = self._distances(self._stash_times)
+        stashed = np.stack([self._stash, distances], axis=1)[distances <= self.window]
+        found = np.concatenate([self.entries_of(self.memory), stashed])
+        return found[np.argsort(found[:, 0])]
+
+    def entries_of(self, memory: Ages) -> Ages:
+        """Return digest and age plus 1 of each entry in a `memory`, shape (live, 2).
+
+        The argument has the form of `memory`, for this specification.
+        """
+        distances, rests = memory
+        column, row = used = np.nonzero(distances)
+        return np.stack([self._digest(column, row, rests[used]), distances[used]], axis=1)
+
+    @property
+    def fill(self) -> float:
+        """Share of cells that hold a live entry."""
+        return float(np.mean(self._distances(sample(self._times)) <= self.window))
+
+    def _distances(self, times: Ages) -> Ages:
+        """Return ages plus 1; more than the window for an empty cell."""
+        return np.where(times > 0, self.insertions + 1 - times, self.window + 1)
+
+    # State files
+
+    @property
+    def _private(self) -> bool:
+        return self.hash == "siphash"
+
+    def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        super()._take_saved(numbers, arrays)
+        self._all_lost = numbers.get("events", {}).get("lost", self.lost)
+
+    def _arrays(self) -> Bounded:
+        return {
+            "cells": (self._cells, (self.insertions, (1 << self.spec.rest_bits) - 1)),
+            "stash_times": (self._stash_times, self.insertions),
+            "stash": (self._stash, (1 << self.digest_bits) - 1),
+        }
+
+    def _state(self) -> State:
+        numbers, arrays = super()._state()
+        if self._private:
+            numbers["secrets"] = [self._secret, self._waiting]
+        return numbers, arrays
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        if "times" in arrays:  # Format 2.
+            arrays["cells"] = np.stack([arrays["times"], arrays["held"]], axis=1)
+        super()._restore(numbers, arrays)
+        if self._private:
+            self._secret, self._waiting = (check_secret(secret) for secret in numbers["secrets"])

@@ -36,10 +36,10 @@ LAP = FEW_ROWS.rows * swept_per_row(FEW_ROWS)
 def sharing(spec, count, *, apart=False):
     """Keys of different digests that share their cell in the first column, or one apart from it."""
     model = WindowDictionary.from_spec(spec)
-    digests, _, places = model._digests(model._hash.check_keys(list(range(64))))
+    digests, rows = model._digests(model._hash.check_keys(list(range(64))))
     found = {}
     for key in range(64):
-        if (places[key][0] == places[0][0]) != apart:
+        if (rows[key][0] == rows[0][0]) != apart:
             found.setdefault(int(digests[key]), key)
     return [*found.values()][:count]
 
@@ -69,13 +69,13 @@ def test_an_upset_is_told(form):
     """By an operation that asks for its cell, and by the sweep where none does."""
     spec = FORMS[form]
     model = WindowDictionary.from_spec(spec)
-    _, _, places = model._digests(model._hash.check_keys(list(range(64))))
+    _, rows = model._digests(model._hash.check_keys(list(range(64))))
 
     async def script(struck):
         upsets = struck.unit.upsets
         column, row = await struck.insert(2)
         struck.flip((column, row), 3)
-        elsewhere = next(key for key in range(64) if places[key][column] != places[2][column])
+        elsewhere = next(key for key in range(64) if rows[key][column] != rows[2][column])
         others = [(NONE, elsewhere)] * 12
         for operation, told in ((NONE, 0), (QUERY, 1), (NONE, 1)):
             await struck.do([*others, (operation, 2), *others])

@@ -1,0 +1,261 @@
+/* Operations of a window dictionary, as `lately.golden.cuckoo.window_dictionary` has them. */
+#ifndef LATELY_PURE_DICTIONARY_H
+#define LATELY_PURE_DICTIONARY_H
+
+#include "hash.h"
+
+#define DICTIONARY_COLUMNS 64        /* most columns */
+#define DICTIONARY_FETCHED (1 << 16) /* cells up to which nothing is fetched ahead */
+
+/* Numbers of the filter, of which the first three count what its callers did. */
+typedef struct {
+    int64_t operations, keys, hits;
+    int64_t insertions, lost, youngest_lost, stash_peak; /* since the last clear */
+    int64_t all_lost;
+    Secret secret;
+} DictionaryNumbers;
+
+typedef struct {
+    int64_t time, held; /* insertion that wrote the cell, 0 if it is empty; remainder */
+} DictionaryCell;
+
+typedef struct {
+    const Hash *hash;
+    const int64_t *offsets; /* what columns add to a row: columns x bytes of a remainder x 256 */
+    uint64_t *packed;       /* those of several columns in one word: groups x bytes x 256 */
+    int64_t together;       /* columns of a group */
+    int64_t columns, rows, bytes, places, window, moves;
+    int row_bits;
+} DictionaryShape;
+
+typedef struct {
+    DictionaryNumbers *numbers;
+    DictionaryCell *cells;
+    int64_t *stash_times, *stash;
+    int64_t stashed; /* places of the stash that are written, while operations run */
+} DictionaryState;
+
+/* What to do with the keys: the codes of operations, or `code` for all if there are none, and the
+   windows of queries, or the dictionary's. Answers that are NULL are not needed. */
+typedef struct {
+    const uint8_t *codes;
+    int code;
+    const uint64_t *keys;
+    const int64_t *windows;
+    int64_t *ages, *covered;
+    uint8_t *seen;
+} DictionaryWork;
+
+/* The value that a column adds to a row, from the remainder. */
+ALWAYS int64_t dictionary_offset(const DictionaryShape *d, int64_t column, int64_t rest) {
+    const int64_t *tables = d->offsets + column * d->bytes * 256;
+    int64_t sum = 0;
+    for (int64_t byte = 0; byte < d->bytes; byte++) {
+        sum ^= tables[byte * 256 + (rest >> (8 * byte) & 255)];
+    }
+    return sum;
+}
+
+/* Packs the offsets of the columns of each group, into words that are 0. */
+static void dictionary_pack(const DictionaryShape *d) {
+    int64_t size = d->bytes * 256;
+    for (int64_t column = 0; column < d->columns; column++) {
+        uint64_t *table = d->packed + column / d->together * size;
+        int shift = (int)(column % d->together) * d->row_bits;
+        for (int64_t i = 0; i < size; i++) {
+            table[i] |= (uint64_t)d->offsets[column * size + i] << shift;
+        }
+    }
+}
+
+/* Puts an entry in the stash, in place of the oldest one. */
+static void dictionary_put_away(const DictionaryShape *d, DictionaryState *s, int64_t time,
+                                int64_t digest) {
+    int64_t now = s->numbers->insertions, live = 0, oldest = 0;
+    for (int64_t place = 1; place < d->places; place++) {
+        oldest = s->stash_times[place] < s->stash_times[oldest] ? place : oldest;
+    }
+    int64_t before = s->stash_times[oldest];
+    if (before && now - before < d->window) {
+        s->numbers->lost++;
+        s->numbers->all_lost++;
+        if (before > s->numbers->youngest_lost) {
+            s->numbers->youngest_lost = before;
+        }
+    }
+    s->stashed += !before;
+    s->stash_times[oldest] = time;
+    s->stash[oldest] = digest;
+    for (int64_t place = 0; place < d->places; place++) {
+        live += s->stash_times[place] > 0 && now - s->stash_times[place] < d->window;
+    }
+    if (live > s->numbers->stash_peak) {
+        s->numbers->stash_peak = live;
+    }
+}
+
+/* Inserts a digest for which no cell is free: moves entries, then takes a place of the stash. */
+static void dictionary_move(const DictionaryShape *d, DictionaryState *s, int64_t rest,
+                            int64_t place) {
+    int64_t now = s->numbers->insertions, time = now;
+    int64_t column = d->columns / 2, row = place - column * d->rows;
+    for (int64_t moved = 0; moved < d->moves; moved++) {
+        int64_t at = column * d->rows + row, after = (column + 1) % d->columns;
+        DictionaryCell other = s->cells[at];
+        s->cells[at] = (DictionaryCell){time, rest};
+        time = other.time;
+        rest = other.held;
+        if (time == 0 || now - time >= d->window) {
+            return;
+        }
+        row ^= dictionary_offset(d, column, rest) ^ dictionary_offset(d, after, rest);
+        column = after;
+    }
+    row ^= dictionary_offset(d, column, rest);
+    dictionary_put_away(d, s, time, rest << d->row_bits | row);
+}
+
+/* Searches a digest in the stash; an operation that writes or removes the key takes it out. Returns
+   its time, or `last`. */
+static int64_t dictionary_look(const DictionaryShape *d, DictionaryState *s, int code,
+                               int64_t digest, int64_t last) {
+    int64_t now = s->numbers->insertions;
+    int there = 0;
+    for (int64_t place = 0; place < d->places; place++) {
+        there |= s->stash[place] == digest;
+    }
+    for (int64_t place = 0; there && place < d->places; place++) {
+        int64_t time = s->stash_times[place];
+        if (s->stash[place] == digest && time && now < time + d->window) {
+            last = time;
+            if (code & (INSERT | REMOVE)) {
+                s->stash_times[place] = 0;
+                s->stashed--;
+            }
+        }
+    }
+    return last;
+}
+
+/* Performs an operation on key `i` of a chunk; returns its age, -1 if it is not reported. */
+ALWAYS int64_t dictionary_key(const DictionaryShape *d, DictionaryState *s, int64_t columns,
+                              int code, const uint64_t (*found)[CHUNK], int64_t i, int64_t asked,
+                              int64_t *covered) {
+    DictionaryNumbers *numbers = s->numbers;
+    int64_t now = numbers->insertions, own = -1, free = -1, window = d->window;
+    int64_t low = (int64_t)found[0][i], rest = (int64_t)found[1][i];
+    int64_t expired = now + 1 > window ? now + 1 - window : 0, oldest = expired ? expired : 1;
+    /* Without branches, as none could be foreseen. */
+    for (int64_t column = 0; column < columns; column++) {
+        int64_t at = (int64_t)found[column + 2][i];
+        DictionaryCell cell = s->cells[at];
+        int match = (cell.time >= oldest) & (cell.held == rest);
+        int vacant = (free < 0) & !match & (cell.time <= expired);
+        own = match ? at : own;
+        free = vacant ? at : free;
+    }
+    int64_t last = own >= 0 ? s->cells[own].time : 0;
+    if (s->stashed) {
+        last = dictionary_look(d, s, code, rest << d->row_bits | low, last);
+    }
+    if (covered) {
+        int64_t since = now - numbers->youngest_lost;
+        *covered = numbers->lost && since < window ? since : window;
+    }
+    int reported = ((code & QUERY) != 0) & (last != 0) & (now - last < asked);
+    int64_t age = reported ? now - last : -1;
+    if ((code & REMOVE) && own >= 0) {
+        s->cells[own].time = 0;
+    }
+    if (code & INSERT) {
+        numbers->insertions++;
+        own = own >= 0 ? own : free;
+        if (own >= 0) {
+            s->cells[own] = (DictionaryCell){now + 1, rest};
+        } else {
+            dictionary_move(d, s, rest, (int64_t)found[columns / 2 + 2][i]);
+        }
+    }
+    return age;
+}
+
+/* Finds low part of the digest, remainder, and the place in each column: the rows of `found`. */
+WIDE static void dictionary_places(const DictionaryShape *d, const uint64_t *states, int64_t count,
+                                   uint64_t (*found)[CHUNK]) {
+    hash_indices(d->hash, states, count, 0, found);
+    uint64_t sums[CHUNK], mask = (uint64_t)d->rows - 1;
+    const uint64_t *table = d->packed;
+    for (int64_t first = 0; first < d->columns; first += d->together) {
+        for (int64_t i = 0; i < count; i++) {
+            sums[i] = 0;
+        }
+        for (int64_t byte = 0; byte < d->bytes; byte++, table += 256) {
+            for (int64_t i = 0; i < count; i++) {
+                sums[i] ^= table[found[1][i] >> (8 * byte) & 255];
+            }
+        }
+        for (int64_t column = first; column < first + d->together && column < d->columns;
+             column++) {
+            uint64_t begin = (uint64_t)(column * d->rows);
+            int shift = (int)(column - first) * d->row_bits;
+            for (int64_t i = 0; i < count; i++) {
+                found[column + 2][i] = begin + (found[0][i] ^ (sums[i] >> shift & mask));
+            }
+        }
+    }
+}
+
+ALWAYS int64_t dictionary_columns(const DictionaryShape *d, DictionaryState *s, int64_t columns,
+                                  const DictionaryWork *work, const uint64_t (*found)[CHUNK],
+                                  int64_t first, int64_t count) {
+    int64_t hits = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = first + i;
+        int64_t age = dictionary_key(d, s, columns, work->codes ? work->codes[at] : work->code,
+                                     found, i, work->windows ? work->windows[at] : d->window,
+                                     work->covered ? work->covered + at : NULL);
+        hits += age >= 0;
+        if (work->ages) {
+            work->ages[at] = age;
+        }
+        if (work->seen) {
+            work->seen[at] = age >= 0;
+        }
+    }
+    return hits;
+}
+
+/* Performs operations on keys, one after another, but no CLEAR; returns the hits. */
+static int64_t dictionary_perform(const DictionaryShape *d, DictionaryState *s,
+                                  const DictionaryWork *work, int64_t count) {
+    uint64_t states[CHUNK], found[DICTIONARY_COLUMNS + 2][CHUNK];
+    int64_t hits = 0;
+    s->stashed = 0;
+    for (int64_t place = 0; place < d->places; place++) {
+        s->stashed += s->stash_times[place] != 0;
+    }
+    for (int64_t at = 0; at < count; at += CHUNK) {
+        int64_t part = count - at < CHUNK ? count - at : CHUNK;
+        hash_states(d->hash, work->keys + at * d->hash->words, part, s->numbers->secret, states);
+        dictionary_places(d, states, part, found);
+        for (int64_t i = 0; d->columns * d->rows > DICTIONARY_FETCHED && i < part; i++) {
+            for (int64_t column = 0; column < d->columns; column++) {
+                __builtin_prefetch(s->cells + found[column + 2][i], 1);
+            }
+        }
+#define FOUND (const uint64_t(*)[CHUNK]) found
+#define COLUMNS(n)                                                                               \
+    case n: hits += dictionary_columns(d, s, n, work, FOUND, at, part); break;
+        switch (d->columns) { /* the usual numbers of columns are constants */
+            COLUMNS(3) COLUMNS(4) COLUMNS(5) COLUMNS(6) COLUMNS(7) COLUMNS(8) COLUMNS(9)
+            COLUMNS(10) COLUMNS(11) COLUMNS(12)
+        default:
+            hits += dictionary_columns(d, s, d->columns, work, FOUND, at, part);
+        }
+#undef COLUMNS
+#undef FOUND
+    }
+    return hits;
+}
+
+#endif
