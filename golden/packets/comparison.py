@@ -17,37 +17,23 @@ class Field(IntFlag):
     """Fields compared in addition to layer 3, and fields excluded from the comparison."""
 
     NONE = 0
-    TOS = 1
-    """Type of service of IPv4, traffic class of IPv6."""
-    TTL = 2
-    """TTL of IPv4, hop limit of IPv6."""
-    VLAN = 4
-    """VLAN identifiers of all tags."""
-    LAYER2 = 8
-    """All bytes before layer 3."""
-    FRAME = 16
-    """All captured bytes, and nothing else."""
-    NO_CHECKSUM = 32
-    """Not the checksum of TCP, UDP or SCTP, which an adapter may compute later."""
-    NO_SEQUENCE = 64
-    """Not the sequence number of TCP."""
-    NO_ID = 128
-    """Not the identification of IPv4."""
-    NO_RADIOTAP = 256
-    """Not the radiotap header before an 802.11 frame."""
+    TOS = 1  # type of service of IPv4, traffic class of IPv6
+    TTL = 2  # TTL of IPv4, hop limit of IPv6
+    VLAN = 4  # VLAN identifiers of all tags
+    LAYER2 = 8  # all bytes before layer 3
+    FRAME = 16  # all captured bytes, and nothing else
+    NO_CHECKSUM = 32  # not the checksum of TCP, UDP or SCTP, which an adapter may compute later
+    NO_SEQUENCE = 64  # not the sequence number of TCP
+    NO_ID = 128  # not the identification of IPv4
+    NO_RADIOTAP = 256  # not the radiotap header before an 802.11 frame
 
 
+# fields that hardware supports
 HARDWARE_FIELDS = Field.TOS | Field.TTL | Field.VLAN | Field.LAYER2 | Field.FRAME
-"""Fields that hardware supports."""
-
-DEFAULT_FIELDS = Field.TOS
-"""Fields of a digest by default."""
-
-IP4_TOS, IP4_ID, IP4_TTL, IP4_CHECKSUM = 1, 4, 8, 10
-"""Places in a header of IPv4."""
-
+DEFAULT_FIELDS = Field.TOS  # fields of a digest by default
+IP4_TOS, IP4_ID, IP4_TTL, IP4_CHECKSUM = 1, 4, 8, 10  # places in a header of IPv4
+# Places in a header of IPv6. The traffic class begins in the second half of its byte.
 IP6_CLASS, IP6_HOP_LIMIT = 0, 7
-"""Places in a header of IPv6. The traffic class begins in the second half of its byte."""
 
 
 class FieldError(LatelyError, ValueError):
@@ -55,13 +41,7 @@ class FieldError(LatelyError, ValueError):
 
 
 def parse_fields(text: str, allowed: Field = ~Field.NONE) -> Field:
-    """Return the fields of a text such as "tos,no-id"; "none" stands for none.
-
-    Raises
-    ------
-    FieldError
-        If a field does not exist, or has no effect beside "frame".
-    """
+    """Return the fields of a text such as "tos,no-id"; "none" stands for none."""
     known = {
         field.name.lower().replace("_", "-"): field
         for field in Field
@@ -99,18 +79,13 @@ def parse_tunnel(text: str) -> Tunnel:
     return Tunnel(int(found[1]), int(found[2]), found[3])
 
 
+# place in layer 4, and bytes, of the checksum of TCP (RFC 9293, 3.1), UDP (RFC 768) and SCTP (RFC
+# 9260, 3.1)
 CHECKSUMS = {6: (16, 2), 17: (6, 2), 132: (8, 4)}
-"""Place in layer 4, and bytes, of the checksum of TCP (RFC 9293, 3.1), UDP (RFC 768) and SCTP
-(RFC 9260, 3.1)."""
-
-TCP, SEQUENCE = 6, (4, 4)
-"""Protocol of TCP; place and bytes of its sequence number (RFC 9293, 3.1)."""
-
+TCP, SEQUENCE = 6, (4, 4)  # protocol of TCP; place and bytes of its sequence number (RFC 9293, 3.1)
+# link type of 802.11 with a radiotap header, whose length is its third and fourth byte
 RADIOTAP = 127
-"""Link type of 802.11 with a radiotap header, whose length is its third and fourth byte."""
-
-MOST_OFFSET = 1 << 16
-"""Offsets of masks end before it."""
+MOST_OFFSET = 1 << 16  # offsets of masks end before it
 
 
 @dataclass(frozen=True)

@@ -27,21 +27,12 @@ from .comparison import IP4_TTL, IP6_HOP_LIMIT, Comparison, Field, FieldError
 from .packet_digest import packet_digests
 from .packet_layers import Version, find_headers
 
-POLICIES = ("last-seen", "first-seen")
-"""Packets that are remembered: all, or all except copies."""
-
-SCOPES = ("any", "same", "other")
-"""Origins of the earlier packet: any, the same, or another one."""
-
+POLICIES = ("last-seen", "first-seen")  # packets that are remembered: all, or all except copies
+SCOPES = ("any", "same", "other")  # origins of the earlier packet: any, the same, or another one
+# origins of a packet; the file is the number of the capture that the packet is from
 ORIGINS = ("interface", "vlan", "file")
-"""Origins of a packet; the file is the number of the capture that the packet is from."""
-
-PROPERTIES = (*ORIGINS, "ttl", "layer2")
-"""Properties of a packet that can differ."""
-
-FOR_EVER = 1 << 62
-"""More nanoseconds than any stream has."""
-
+PROPERTIES = (*ORIGINS, "ttl", "layer2")  # properties of a packet that can differ
+FOR_EVER = 1 << 62  # more nanoseconds than any stream has
 _SPREAD = 0x9E3779B97F4A7C15
 
 
@@ -49,26 +40,12 @@ _SPREAD = 0x9E3779B97F4A7C15
 class CopyRule:
     """Rule that decides which repeats of a packet are copies.
 
-    Attributes
-    ----------
-    policy : str
-        One of `POLICIES`.
-    differs : str or None
-        Property that must differ, one of `PROPERTIES`.
-    scope : str
-        One of `SCOPES`; "other" means that the origin must differ.
-    by : str
-        Origin of a packet, one of `ORIGINS`.
-
-    Raises
-    ------
-    FieldError
-        If a name is not known, or two properties must differ.
+    A `FieldError` is raised if a name is not known, or two properties must differ.
     """
 
     policy: str = POLICIES[0]
-    differs: str | None = None
-    scope: str = SCOPES[0]
+    differs: str | None = None  # property that must differ, one of `PROPERTIES`
+    scope: str = SCOPES[0]  # "other": the origin must differ
     by: str = ORIGINS[0]
 
     def __post_init__(self) -> None:
@@ -93,13 +70,7 @@ class CopyRule:
         return self.differing is not None or self.policy == "first-seen"
 
     def check(self, what: Comparison) -> None:
-        """Refuse a comparison that makes every property equal.
-
-        Raises
-        ------
-        FieldError
-            If the property that must differ counts in the comparison.
-        """
+        """Raise a `FieldError` if the property that must differ counts in the comparison."""
         name = self.differing
         if name in (None, "interface", "file"):
             return
@@ -149,15 +120,8 @@ class CopyTable:
     """Decides which packets are copies, by a rule.
 
     Two tables find at least the last `most` digests. They take turns: when the newer table is half
-    full, it becomes the older table, and the previous older table is cleared for new digests.
-
-    Parameters
-    ----------
-    window, span : int
-        Packets and nanoseconds for which a packet is remembered.
-    most : int
-        Minimum number of digests that are found, at least `window`.
-    rule : CopyRule
+    full, it becomes the older table, and the previous older table is cleared for new digests. A
+    packet is remembered for `window` packets and `span` nanoseconds; `most` is at least `window`.
     """
 
     def __init__(self, window: int, span: int, most: int, rule: CopyRule) -> None:
@@ -181,22 +145,11 @@ class CopyTable:
         elapsed: Times,
         found: NDArray[np.uint64],
     ) -> NDArray[np.int64]:
-        """Clear `seen` for packets that are not copies.
+        """Clear `seen` for packets that are not copies; all arrays have shape (n,).
 
-        Parameters
-        ----------
-        digests : ndarray of uint64, shape (n,)
-        seen : ndarray of bool, shape (n,)
-            Packets that may be copies: the reports of a filter that reports every copy.
-        elapsed : ndarray of int64, shape (n,)
-            Nanoseconds since the beginning; they never decrease.
-        found : ndarray of uint64, shape (n,)
-            `properties` of the packets.
-
-        Returns
-        -------
-        ndarray of int64, shape (n,)
-            Number of the remembered packet with the digest, from 1, or 0 if there is none.
+        `seen` are the reports of a filter that reports every copy, `elapsed` nanoseconds since the
+        beginning, which never decrease, and `found` the `properties` of the packets. The result is
+        the number of the remembered packet with the digest, from 1, or 0 if there is none.
         """
         first = self._packets + 1
         self._packets += len(digests)

@@ -9,32 +9,21 @@ byte is missing, `ValueError` if the header contradicts its protocol.
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-IP4, IP6, ARP, LLDP = 0x0800, 0x86DD, 0x0806, 0x88CC
-"""EtherTypes at which the search ends."""
-
-TAG_TYPES = (0x8100, 0x88A8, 0x9100)
-"""EtherTypes of VLAN tags in hardware and software."""
-
-MORE_TAG_TYPES = (0x9200, 0x9300)
-"""Further EtherTypes of VLAN tags in software."""
-
-BRIDGED = 0x6558
-"""EtherType of an Ethernet frame inside another protocol."""
-
+IP4, IP6, ARP, LLDP = 0x0800, 0x86DD, 0x0806, 0x88CC  # EtherTypes at which the search ends
+TAG_TYPES = (0x8100, 0x88A8, 0x9100)  # EtherTypes of VLAN tags in hardware and software
+MORE_TAG_TYPES = (0x9200, 0x9300)  # further EtherTypes of VLAN tags in software
+BRIDGED = 0x6558  # EtherType of an Ethernet frame inside another protocol
 IP_PROTOCOL, UDP_PORT, PPP_PROTOCOL = 0x10000, 0x20000, 0x30000
-
+# kinds that have no number: LLC, spanning tree, IS-IS, content by its first bytes, PPP, ERSPAN II,
+# content that is not understood, content after a word that may be a control word, and the last four
+# bytes before an extension header of GTP-U
 LLC, STP, IS_IS, UNTYPED, PPP, ERSPAN2, NOTHING, CONTROL_WORD, GTP_EXTENSION = range(
     0x40000, 0x40009
 )
-"""Kinds that have no number: LLC, spanning tree, IS-IS, content by its first bytes, PPP, ERSPAN II,
-content that is not understood, content after a word that may be a control word, and the last four
-bytes before an extension header of GTP-U."""
 
-MPLS = 0x8847
-"""EtherType of a label of MPLS."""
-
+MPLS = 0x8847  # EtherType of a label of MPLS
+# values from here to there in place of an EtherType are lengths (IEEE 802.3, 3.2.6) of LLC
 LEAST_LENGTH, MOST_LENGTH = 3, 1500
-"""Values from here to there in place of an EtherType are lengths (IEEE 802.3, 3.2.6) of LLC."""
 
 
 class HeaderPlace(NamedTuple):
@@ -42,10 +31,8 @@ class HeaderPlace(NamedTuple):
 
     kind: int
     at: int
-    end: int
-    """First byte past the content on the line."""
-    tags: tuple[int, ...] = ()
-    """VLAN identifiers before it, outermost first."""
+    end: int  # first byte past the content on the line
+    tags: tuple[int, ...] = ()  # VLAN identifiers before it, outermost first
 
 
 def number(octets: bytes, at: int) -> int:
@@ -259,8 +246,7 @@ class Tunnel(NamedTuple):
 
     port: int
     skip: int
-    content: str
-    """One of `CONTENTS`."""
+    content: str  # one of `CONTENTS`
 
     def step(self, octets: bytes, place: HeaderPlace) -> HeaderPlace:
         """Return the place of the frame or packet."""
@@ -269,15 +255,14 @@ class Tunnel(NamedTuple):
         return place._replace(kind=kind, at=at)
 
 
-CONTENTS = ("ethernet", "ip")
-"""Contents of a `Tunnel`."""
-
+CONTENTS = ("ethernet", "ip")  # contents of a `Tunnel`
+# functions by EtherType, tags apart
 ETHER_STEPS: dict[int, Step] = {
     BRIDGED: _ethernet, MPLS: _mpls, 0x8848: _mpls, 0x8864: _pppoe, 0x880B: _ppp,
     0x22EB: _erspan3, 0x00FE: _osi, 0x8870: _llc,
 }  # fmt: skip
-"""Functions by EtherType, tags apart."""
 
+# functions by kind, tags apart: IPIP is RFC 2003, 6in4 RFC 4213, 4in6 RFC 2473, MPLS RFC 4023
 STEPS: dict[int, Step] = {
     **ETHER_STEPS, LLC: _llc, UNTYPED: _untyped, PPP: _ppp, ERSPAN2: _erspan2,
     CONTROL_WORD: _control_word, GTP_EXTENSION: _gtp_extension,
@@ -288,9 +273,8 @@ STEPS: dict[int, Step] = {
     UDP_PORT + 4789: _vxlan, UDP_PORT + 8472: _vxlan,
     UDP_PORT + 6081: _geneve, UDP_PORT + 2152: _gtp,
 }  # fmt: skip
-"""Functions by kind, tags apart: IPIP is RFC 2003, 6in4 RFC 4213, 4in6 RFC 2473, MPLS RFC 4023."""
 
+# EtherTypes that are known
 ETHER_TYPES: Iterable[int] = frozenset(
     {IP4, IP6, ARP, LLDP, *ETHER_STEPS, *TAG_TYPES, *MORE_TAG_TYPES}
 )
-"""EtherTypes that are known."""

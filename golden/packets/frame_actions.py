@@ -2,32 +2,23 @@
 
 from enum import IntEnum
 
-LONGEST_FRAME = 2000
-"""Default maximum of bytes per frame: IEEE 802.3 with all tags."""
-
-MOST_BYTES = (1 << 17) - 1
-"""Highest maximum: the hardware counts the places of a frame in 17 bits."""
+LONGEST_FRAME = 2000  # default maximum of bytes per frame: IEEE 802.3 with all tags
+MOST_BYTES = (1 << 17) - 1  # highest maximum: the hardware counts the places of a frame in 17 bits
 
 
 class Action(IntEnum):
     """Action on a duplicate frame."""
 
-    COUNT = 0
-    """The frame is counted and forwarded like any other."""
-    MARK = 1
-    """The frame is forwarded with a mark."""
-    DROP = 2
-    """The frame is dropped."""
+    COUNT = 0  # the frame is counted and forwarded like any other
+    MARK = 1  # the frame is forwarded with a mark
+    DROP = 2  # the frame is dropped
 
 
-WIDTHS = (8, 64, 128, 256, 512)
-"""Bits of a transfer of frames in hardware."""
-
+WIDTHS = (8, 64, 128, 256, 512)  # bits of a transfer of frames in hardware
+# rules for a frame above the maximum: it is discarded, or forwarded without a record
 OVERSIZE = ("drop", "pass")
-"""Rules for a frame above the maximum: it is discarded, or forwarded without a record."""
-
+# beats and frames of the hardware's store that stay free, as its count of places is delayed
 ROOM_LAG = 3
-"""Beats and frames of the hardware's store that stay free, as its count of places is delayed."""
 
 
 def beat_bytes(width: int) -> int:

@@ -13,17 +13,9 @@ from ..models import from_spec
 from ..operations import Operation
 from ..spec.base import Specification
 from .comparison import DEFAULT_FIELDS, HARDWARE_FIELDS, Comparison, Field, FieldError
-from .frame_actions import (
-    LONGEST_FRAME,
-    OVERSIZE,
-    WIDTHS,
-    Action,
-    default_store,
-    longest_stored,
-)
-from .inner_layers import inner_layers
+from .frame_actions import LONGEST_FRAME, OVERSIZE, WIDTHS, Action, default_store, longest_stored
 from .packet_digest import message, message_digest
-from .packet_layers import ETHERNET, Fault, Reach, Version, layers
+from .packet_layers import ETHERNET, Fault, Reach, Version, inner_layers, layers
 
 
 class Sent(NamedTuple):
@@ -35,38 +27,20 @@ class Sent(NamedTuple):
 
 @dataclass
 class FrameCounts:
-    """Counters of the deduplicator, by the names of its registers.
+    """Counters of the deduplicator, by the names of its registers."""
 
-    Attributes
-    ----------
-    frames_in, bytes_in : int
-        All received frames.
-    frames_out, bytes_out : int
-        Forwarded frames.
-    hits : int
-        Duplicate frames.
-    frames_ip4, frames_ip6, frames_other : int
-        Digested frames by version.
-    frames_malformed : int
-        Digested frames with contradictory headers.
-    frames_errored, frames_no_room : int
-        Discarded frames: damaged frames, and undamaged frames for which there was no room.
-    frames_oversize : int
-        Undamaged frames above the maximum: discarded, or passed without a record.
-    """
-
-    frames_in: int = 0
+    frames_in: int = 0  # all received frames
     bytes_in: int = 0
-    frames_out: int = 0
+    frames_out: int = 0  # forwarded frames
     bytes_out: int = 0
-    hits: int = 0
-    frames_ip4: int = 0
+    hits: int = 0  # duplicate frames
+    frames_ip4: int = 0  # digested frames by version
     frames_ip6: int = 0
     frames_other: int = 0
-    frames_malformed: int = 0
-    frames_errored: int = 0
-    frames_oversize: int = 0
-    frames_no_room: int = 0
+    frames_malformed: int = 0  # digested frames with contradictory headers
+    frames_errored: int = 0  # damaged frames, discarded
+    frames_oversize: int = 0  # undamaged frames above the maximum, discarded or without a record
+    frames_no_room: int = 0  # undamaged frames for which there was no room, discarded
 
     def add(self, name: str, amount: int = 1) -> None:
         """Add an `amount` to the counter `name`."""
@@ -95,46 +69,19 @@ class FrameDeduplicator(Atomic):
     other frames are queried and inserted in order. Frames are Ethernet frames without their check
     sequence.
 
-    Attributes
-    ----------
-    spec : Specification
-        Filter with a span, and keys of 64 bits.
-    fields : Field
-        Fields in the digest, from `HARDWARE_FIELDS`.
-    secret : int
-        Secret of the digest, 128 bits.
-    action : Action
-    longest : int
-        Maximum bytes of a recorded frame.
-    width : int
-        Bits of a transfer, from `WIDTHS`. From 128 bits the digest is a
-        `lately.golden.packets.polynomial_digest`.
-    store : int, optional
-        Bytes in which frames wait. By default `default_store`.
-    oversize : str
-        Rule for frames above the maximum, of `OVERSIZE`. With "pass", there is no room for a frame
-        longer than `longest_stored`.
-    inner : bool
-        Whether layer 3 is the innermost that `lately.golden.packets.inner_layers` finds.
-    counts : FrameCounts
-
-    Raises
-    ------
-    FieldError
-        If hardware does not support the fields, or layer 2 counts and ``inner`` is set.
-    SpecificationError
-        If the width or the rule does not exist.
+    A `FieldError` is raised if hardware does not support the fields, or layer 2 counts and `inner`
+    is set, and a `SpecificationError` if the width or the rule does not exist.
     """
 
-    spec: Specification
+    spec: Specification  # with a span, and keys of 64 bits
     fields: Field = DEFAULT_FIELDS
-    secret: int = field(default=0, repr=False)
+    secret: int = field(default=0, repr=False)  # 128 bits
     action: Action = Action.DROP
-    longest: int = LONGEST_FRAME
-    width: int = 64
-    store: int | None = None
-    oversize: str = "drop"
-    inner: bool = False
+    longest: int = LONGEST_FRAME  # maximum bytes of a recorded frame
+    width: int = 64  # bits of a transfer; from 128 on the digest is a `polynomial_digest`
+    store: int | None = None  # bytes in which frames wait; by default `default_store`
+    oversize: str = "drop"  # with "pass", there is no room for a frame beyond `longest_stored`
+    inner: bool = False  # whether layer 3 is the one that `inner_layers` finds
     counts: FrameCounts = field(default_factory=FrameCounts)
 
     def __post_init__(self) -> None:
@@ -158,15 +105,9 @@ class FrameDeduplicator(Atomic):
         errored: ArrayLike | None = None,
         lost: ArrayLike | None = None,
     ) -> list[Sent]:
-        """Process frames in order; return the forwarded frames.
+        """Process frames in order, each at the tick of its query; return the forwarded frames.
 
-        Parameters
-        ----------
-        frames : sequence of bytes
-        times : array_like of int, shape (n,)
-            Tick of each frame's query.
-        errored, lost : array_like of bool, shape (n,), optional
-            Whether each frame is damaged, and whether it is lost because there is no room.
+        `errored` and `lost` tell whether each frame is damaged, and whether there is no room.
         """
         none = np.zeros(len(frames), bool)
         damaged = none if errored is None else np.asarray(errored, bool)
@@ -205,10 +146,8 @@ class FrameDeduplicator(Atomic):
         return reason is None or (passes and reason == "frames_oversize")
 
     def _digest(self, frame: bytes) -> int:
-        if self.inner:
-            found = inner_layers(frame)
-        else:
-            found = layers(frame, len(frame), ETHERNET, Reach.HARDWARE)
+        by_tags = frame, len(frame), ETHERNET, Reach.HARDWARE
+        found = inner_layers(frame) if self.inner else layers(*by_tags)
         self.counts.add(_OF_VERSION[found.version])
         self.counts.add("frames_malformed", int(Fault.MALFORMED in found.faults))
         compared = message(frame, len(frame), found, Comparison(self.fields))

@@ -29,36 +29,21 @@ from .comparison import Comparison, Field, hide, radiotap
 from .packet_layers import Layers, Version, frames, layers, search_tables
 from .polynomial_digest import polynomial_digest
 
+# bits of a beat of the hardware from which on the digest is a `polynomial_digest`
 POLYNOMIAL_WIDTH = 128
-"""Bits of a beat of the hardware from which on the digest is a `polynomial_digest`."""
-
+# added without carry to the secret for the second lane: the first 128 bits of pi - 3
 OTHER_LANE = 0x243F6A8885A308D313198A2E03707344
-"""Added without carry to the secret for the second lane: the first 128 bits of pi - 3."""
-
+# bits of the closing bytes, lowest first: length, half the version, number of tags, each tag
 LENGTH_BITS, VERSION_BITS, COUNT_BITS, TAG_BITS = 16, 2, 2, 12
-"""Bits of the closing bytes, lowest first: length, half the version, number of tags, each tag."""
-
-CLOSING_BYTES = 7
-"""Bytes that end both lanes; the eighth of their word is SipHash's own."""
-
-LEAST_WORDS = 2
-"""Fewest words of a message: one per lane."""
+CLOSING_BYTES = 7  # bytes that end both lanes; the eighth of their word is SipHash's own
+LEAST_WORDS = 2  # fewest words of a message: one per lane
 
 
-FURTHER = 1 << 63
-"""Bit of a word that is no length."""
-
-FURTHER_TAG = 1 << 62
-"""Bit of a word with a VLAN identifier after the closing bytes' own."""
-
-CLOSING_TAGS = 3
-"""VLAN identifiers that the closing bytes have room for."""
-
-MOST_BYTES = (1 << 63) - 1
-"""More bytes than any message has."""
-
-DEFAULT = Comparison()
-"""Default comparison."""
+FURTHER = 1 << 63  # bit of a word that is no length
+FURTHER_TAG = 1 << 62  # bit of a word with a VLAN identifier after the closing bytes' own
+CLOSING_TAGS = 3  # VLAN identifiers that the closing bytes have room for
+MOST_BYTES = (1 << 63) - 1  # more bytes than any message has
+DEFAULT = Comparison()  # default comparison
 
 
 class Message(NamedTuple):
@@ -66,12 +51,9 @@ class Message(NamedTuple):
 
     octets: bytes
     version: Version
-    tags: tuple[int, ...]
-    """VLAN identifiers, outermost first."""
-    length: int
-    """Bytes on the line; more than `octets` if the capture is incomplete."""
-    kind: int = 0
-    """Protocol of `Version.CONTROL`."""
+    tags: tuple[int, ...]  # VLAN identifiers, outermost first
+    length: int  # bytes on the line; more than `octets` if the capture is incomplete
+    kind: int = 0  # protocol of `Version.CONTROL`
 
     @property
     def words(self) -> list[bytes]:
@@ -153,12 +135,9 @@ def message_digest(found: Message, secret: int, width: int = 64) -> int:
 class Digests(NamedTuple):
     """Digests of some packets; all arrays have shape (n,)."""
 
-    values: NDArray[np.uint64]
-    """As `packet_digest`."""
-    versions: NDArray[np.uint8]
-    """`Version` of each."""
-    faults: NDArray[np.uint8]
-    """`Fault` of each."""
+    values: NDArray[np.uint64]  # as `packet_digest`
+    versions: NDArray[np.uint8]  # `Version` of each
+    faults: NDArray[np.uint8]  # `Fault` of each
 
 
 def packet_digests(

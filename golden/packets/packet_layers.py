@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from ..compilation import core
 from .encapsulations import (
     ARP,
+    BRIDGED,
     CONTENTS,
+    CONTROL_WORD,
+    GTP_EXTENSION,
     IP4,
     IP6,
     IP_PROTOCOL,
@@ -19,11 +22,13 @@ from .encapsulations import (
     LLC,
     LLDP,
     MORE_TAG_TYPES,
+    MPLS,
     NOTHING,
     STEPS,
     STP,
     TAG_TYPES,
     UDP_PORT,
+    UNTYPED,
     HeaderPlace,
     Step,
     Tunnel,
@@ -33,42 +38,32 @@ from .encapsulations import (
     typed,
 )
 
+# Link types whose packets have a layer 3: bytes before it, and where the EtherType is, or -1.
+# Ethernet; Linux cooked capture, versions 1 and 2; loopback of BSD; and raw IP. Numbers are those
+# of capture files (https://www.tcpdump.org/linktypes.html).
 LINK_HEADERS = {
     1: (14, 12), 113: (16, 14), 276: (20, 0), 0: (4, -1), 108: (4, -1), 12: (0, -1), 14: (0, -1),
     101: (0, -1), 228: (0, -1), 229: (0, -1),
 }  # fmt: skip
-"""Link types whose packets have a layer 3: bytes before it, and where the EtherType is, or -1.
 
-Ethernet; Linux cooked capture, versions 1 and 2; loopback of BSD; and raw IP. Numbers are those
-of capture files (https://www.tcpdump.org/linktypes.html).
-"""
-
-ETHERNET = 1
-"""Link type of Ethernet."""
-
-MOST_TAGS = 3
-"""VLAN tags that hardware understands."""
-
-MOST_PACKETS = 8
-"""IP packets inside each other of which the innermost is found."""
+ETHERNET = 1  # link type of Ethernet
+MOST_TAGS = 3  # VLAN tags that hardware understands
+MOST_PACKETS = 8  # IP packets inside each other of which the innermost is found
 
 
 class Fault(IntFlag):
     """Fault of a packet."""
 
-    MALFORMED = 1
-    """The headers contradict each other, or are longer than the packet."""
-    CUT = 2
-    """The capture of the packet is incomplete."""
+    MALFORMED = 1  # the headers contradict each other, or are longer than the packet
+    CUT = 2  # the capture of the packet is incomplete
 
 
 class Version(IntEnum):
     """Kind of a packet."""
 
+    # none of the other versions, or an unreadable header: the digest takes the whole frame
     OTHER = 0
-    """None of the other versions, or an unreadable header: the digest takes the whole frame."""
-    CONTROL = 2
-    """ARP, LLDP, spanning tree, IS-IS or ES-IS."""
+    CONTROL = 2  # ARP, LLDP, spanning tree, IS-IS or ES-IS
     IP4 = 4
     IP6 = 6
 
@@ -76,23 +71,15 @@ class Version(IntEnum):
 class Reach(IntEnum):
     """Headers that the search for layer 3 skips."""
 
-    HARDWARE = 0
-    """Up to `MOST_TAGS` VLAN tags of `TAG_TYPES` before IP, as the hardware."""
-    LAYER2 = 1
-    """All tags, LLC and SNAP, MPLS with pseudo-wires, and PPPoE."""
-    INNER = 2
-    """Tunnels as well: layer 3 is the innermost, up to `MOST_PACKETS` deep."""
+    HARDWARE = 0  # up to `MOST_TAGS` VLAN tags of `TAG_TYPES` before IP, as the hardware
+    LAYER2 = 1  # all tags, LLC and SNAP, MPLS with pseudo-wires, and PPPoE
+    INNER = 2  # tunnels as well: layer 3 is the innermost, up to `MOST_PACKETS` deep
 
 
+# kinds of packets in hardware, by EtherType; all others are `Version.OTHER`
 ETHER_TYPES = {IP4: Version.IP4, IP6: Version.IP6}
-"""Kinds of packets in hardware, by EtherType; all others are `Version.OTHER`."""
-
-NO_NEXT_HEADER = 59
-"""Next header of IPv6 after which nothing follows."""
-
-HEADERS = {Version.IP4: 20, Version.IP6: 40}
-"""Bytes of the shortest header of each version."""
-
+NO_NEXT_HEADER = 59  # next header of IPv6 after which nothing follows
+HEADERS = {Version.IP4: 20, Version.IP6: 40}  # bytes of the shortest header of each version
 _COOKED_LLC = 4
 
 
@@ -100,17 +87,13 @@ class Layers(NamedTuple):
     """Place of layer 3 in a packet."""
 
     version: Version
-    begin: int
-    """First byte of layer 3; 0 for the whole frame."""
-    end: int
-    """First byte past it: what follows, such as padding, belongs to the frame."""
-    tags: tuple[int, ...]
-    """VLAN identifiers, outermost first; none for the whole frame."""
+    begin: int  # first byte of layer 3; 0 for the whole frame
+    end: int  # first byte past it: what follows, such as padding, belongs to the frame
+    tags: tuple[int, ...]  # VLAN identifiers, outermost first; none for the whole frame
     faults: Fault
+    # first byte past it on the line; after `end` if the capture does not have all of it
     line_end: int
-    """First byte past it on the line; after `end` if the capture does not have all of it."""
-    kind: int = 0
-    """Protocol of `Version.CONTROL`, as `encapsulations` has it; 0 for other versions."""
+    kind: int = 0  # protocol of `Version.CONTROL`, as `encapsulations` has it; 0 for other versions
 
 
 def layers(
@@ -254,36 +237,29 @@ def _rest(layer3: bytes) -> int:
     return 0
 
 
+# version of a kind of layer 3, and the function of its bytes, 0 for all up to the end
 SIZES = {
     IP4: (Version.IP4, _ip4_size), IP6: (Version.IP6, _ip6_size),
     ARP: (Version.CONTROL, _arp_size), LLDP: (Version.CONTROL, _lldp_size),
     STP: (Version.CONTROL, _rest), IS_IS: (Version.CONTROL, _rest),
 }  # fmt: skip
-"""Version of a kind of layer 3, and the function of its bytes, 0 for all up to the end."""
 
 
-FRAGMENT = 44
-"""Extension header of IPv6 for a fragment."""
-
+FRAGMENT = 44  # extension header of IPv6 for a fragment
+# extension headers of IPv6; the unit of their length in bytes, which counts from byte 8 on
 EXTENSIONS = {0: 8, 43: 8, 60: 8, 135: 8, 51: 4, FRAGMENT: 0}
-"""Extension headers of IPv6; the unit of their length in bytes, which counts from byte 8 on."""
-
-MOST_EXTENSIONS = 16
-"""Extension headers that are followed."""
+MOST_EXTENSIONS = 16  # extension headers that are followed
 
 
 class Headers(NamedTuple):
     """Places of the headers of a packet: rows of the table of `find_headers`."""
 
     version: int
-    begin: int
-    """First byte of layer 3."""
+    begin: int  # first byte of layer 3
     end: int
     faults: int
-    protocol: int
-    """Protocol of layer 4, -1 if it is unknown."""
-    layer4: int
-    """First byte of layer 4, -1 where there is none, such as in a later fragment."""
+    protocol: int  # protocol of layer 4, -1 if it is unknown
+    layer4: int  # first byte of layer 4, -1 where there is none, such as in a later fragment
 
 
 def headers(
@@ -367,3 +343,128 @@ def search_tables(
     """Return both for the compiled loops; a row of tunnels is port, bytes, and whether it is IP."""
     rows = [(one.port, one.skip, CONTENTS.index(one.content)) for one in tunnels]
     return np.array(tag_types, np.int64), np.array(rows, np.int64)
+
+
+# Innermost layer 3 as hardware finds it: see `inner_layers`.
+
+MOST_READ = 192  # bytes of a frame that hardware reads in search of the innermost layer 3
+MOST_HEADERS = 8  # headers that hardware passes
+# end of a frame of `MOST_READ` bytes or more, while its headers are read
+UNKNOWN_END = (1 << 17) - 1
+IP6_NEXT = 0x50000  # added to the number of an extension header of IPv6, it is a kind
+
+
+def _inner_gre(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+    """Refuse routing (RFC 1701)."""
+    if octets[place.at] & 0x40:
+        raise ValueError(octets[place.at])
+    return STEPS[IP_PROTOCOL + 47](octets, place)
+
+
+def _extension(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+    """RFC 8200, 4: an extension header; a fragment has no content (4.5)."""
+    protocol, at = place.kind - IP6_NEXT, place.at
+    octets[at + 7]
+    if protocol == FRAGMENT and number(octets, at + 2) & 0xFFF9:
+        raise ValueError(at)
+    size = 8 + EXTENSIONS[protocol] * octets[at + 1]
+    return place._replace(kind=_behind_ip6(octets[at]), at=at + size)
+
+
+def _behind_ip6(protocol: int) -> int:
+    return (IP6_NEXT if protocol in EXTENSIONS else IP_PROTOCOL) + protocol
+
+
+# functions of the headers that hardware passes, by kind, IP and tags apart
+PASSED: dict[int, Step] = {
+    **{kind: STEPS[kind] for kind in (
+        MPLS, MPLS + 1, UNTYPED, CONTROL_WORD, GTP_EXTENSION, IP_PROTOCOL + 17, IP_PROTOCOL + 137,
+        UDP_PORT + 4789, UDP_PORT + 8472, UDP_PORT + 2152,
+    )},
+    IP_PROTOCOL + 47: _inner_gre,
+    **dict.fromkeys((IP6_NEXT + protocol for protocol in EXTENSIONS), _extension),
+}  # fmt: skip
+
+
+def inner_layers(frame: bytes) -> Layers:
+    """Find the innermost layer 3 of a complete Ethernet frame within the limits of hardware.
+
+    The result is the result of `layers` with `Reach.INNER`, except:
+
+    - Hardware parses at most `MOST_HEADERS` headers, and reads the first `MOST_READ` bytes of a
+      frame. Layer 3 is the last IP packet that it reached.
+    - Hardware parses VLAN tags, MPLS labels, IP with extension headers, UDP, VXLAN, GRE without
+      routing, and GTP-U. Other protocols end the search, so layer 3 is the packet around them. Only
+      IP is a layer 3.
+    - A frame of `MOST_READ` bytes or more has an unknown length while its headers are read. So any
+      length that a packet without a type has in its header fits the frame.
+
+    Each of these counts as one header: a tag, a label, an IP header, an extension header of IPv6 or
+    GTP-U, the end of the extension headers of GTP-U, and a header of UDP, VXLAN, GRE or GTP-U. The
+    first half byte of content without a type counts as one, and so does a control word. Addresses
+    and EtherType of Ethernet do not count.
+    """
+    *_, (_, found) = inner_headers(frame)
+    return found
+
+
+def inner_headers(frame: bytes) -> Iterator[tuple[int, Layers]]:
+    """Yield the kind of each header of a frame, and the innermost layer 3 after it.
+
+    The first kind is `BRIDGED`, for the frame. A header that contradicts its protocol has the kind
+    `NOTHING`.
+    """
+    head, whole = frame[:MOST_READ], len(frame) < MOST_READ
+    other = found = Layers(Version.OTHER, 0, len(frame), (), Fault(0), len(frame))
+    yield BRIDGED, found
+    start = HeaderPlace(0, 0, len(frame) if whole else UNKNOWN_END)
+    try:
+        place = typed(head, LINK_HEADERS[ETHERNET][1], start)
+        for _ in range(MOST_HEADERS):
+            kind, octets = place.kind, head[: place.end]
+            if kind in (IP4, IP6):
+                found, place = _inner_network(frame, octets, place)
+                yield kind, found
+                place = _inner_content(octets, place)
+            elif kind in TAG_TYPES and len(place.tags) < MOST_TAGS:
+                place = tag(octets, place)
+                yield kind, found
+            elif kind in PASSED:
+                place = _typeless(head, PASSED[kind](octets, place))
+                yield kind, found
+            else:
+                break
+    except (IndexError, ValueError) as error:
+        if found is other and (whole or isinstance(error, ValueError)):
+            found = other._replace(faults=Fault.MALFORMED)
+        yield NOTHING, found
+
+
+def _inner_network(frame: bytes, octets: bytes, place: HeaderPlace) -> tuple[Layers, HeaderPlace]:
+    """Return layer 3 at a place, and the place with the end of layer 3."""
+    version, find_size = SIZES[place.kind]
+    at, size = place.at, find_size(octets[place.at :])
+    end = min(at + size, place.end) if size else place.end
+    faults = Fault.MALFORMED if at + size > min(place.end, len(frame)) else Fault(0)
+    last = min(end, len(frame))
+    return Layers(version, at, last, place.tags, faults, last), place._replace(end=end)
+
+
+def _inner_content(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+    """Return the content of a packet of IP; a fragment has none (RFC 791, 2.3)."""
+    at = place.at
+    if place.kind == IP6:
+        kind, size = _behind_ip6(octets[at + 6]), HEADERS[Version.IP6]
+    else:
+        kind, size = IP_PROTOCOL + octets[at + 9], 4 * (octets[at] & 15)
+        if number(octets, at + 6) & 0x3FFF:
+            raise ValueError(at)
+    return _typeless(octets, place._replace(kind=kind, at=at + size))
+
+
+def _typeless(head: bytes, place: HeaderPlace) -> HeaderPlace:
+    """Return the place behind Ethernet, and IP for its protocol number, which count nothing."""
+    if place.kind == BRIDGED:
+        return typed(head[: place.end], place.at + LINK_HEADERS[ETHERNET][1], place)
+    inside = {IP_PROTOCOL + 4: IP4, IP_PROTOCOL + 41: IP6}
+    return place._replace(kind=inside.get(place.kind, place.kind))

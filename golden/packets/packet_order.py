@@ -16,38 +16,16 @@ from ..times import Times
 
 
 def due_times(times: Times, bound: int, reached: int = 0) -> Times:
-    """Return when packets of one input are due, in nanoseconds.
+    """Return when packets of one input are due, in nanoseconds as `times` and `bound`.
 
-    Parameters
-    ----------
-    times : ndarray of int64, shape (n,)
-        Nanoseconds; a negative value means a packet without a time, which counts as the latest.
-    bound : int
-        Nanoseconds.
-    reached : int
-        Latest time of the packets before them.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
+    `reached` is the latest time of the packets before them. A packet without a time, which is
+    negative, counts as the latest.
     """
     latest = np.maximum(np.maximum.accumulate(times), reached)
     return np.where(times < 0, latest, np.maximum(times, latest - bound))
 
 
 def merged_order(inputs: Sequence[Times], bound: int) -> NDArray[np.int64]:
-    """Return the numbers of packets in order, from 0, counted over all inputs in sequence.
-
-    Parameters
-    ----------
-    inputs : sequence of ndarray of int64
-        Times of each input, as for `due_times`.
-    bound : int
-        Nanoseconds.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-    """
+    """Return the numbers of packets in order, from 0, counted over all inputs in sequence."""
     due = [due_times(times, bound) for times in inputs]
     return np.argsort(np.concatenate([*due, np.empty(0, np.int64)]), kind="stable")

@@ -28,20 +28,12 @@ import numpy as np
 
 from ..hash.siphash import WORD_BITS, siphash
 
-MODULUS = 0b11011
-"""Terms of the modulus below x^64."""
+MODULUS = 0b11011  # terms of the modulus below x^64
+EMPTY = 0x10000  # closing of the keys: an empty message of `Version.CONTROL`
+KEYS = 2  # polynomials, each with a key
+FINISH_BITS = 184  # bits of the three values that F takes
 
-EMPTY = 0x10000
-"""Closing of the keys: an empty message of `Version.CONTROL`."""
-
-KEYS = 2
-"""Polynomials, each with a key."""
-
-FINISH_BITS = 184
-"""Bits of the three values that F takes."""
-
-Key = list[list[int]]
-"""Products of a key with each value of each byte of a word, by byte and value."""
+Key = list[list[int]]  # products of a key with each value of each byte of a word, by byte and value
 
 
 def times_x(word: int) -> int:
@@ -82,17 +74,7 @@ def _products(key: int) -> Key:
 
 
 def values(octets: bytes, secret: int, beat_bytes: int) -> tuple[int, ...]:
-    """Return the values of both polynomials for a message.
-
-    Parameters
-    ----------
-    octets : bytes
-        The message.
-    secret : int
-        128 bits.
-    beat_bytes : int
-        Bytes of a beat, 8 times a power of two.
-    """
+    """Return the values of both polynomials for a message, in beats of 8 bytes times 2**i."""
     beats = max(1, -(-len(octets) // beat_bytes))
     words = np.frombuffer(octets.ljust(beats * beat_bytes, b"\0"), "<u8").tolist()
     found = []
@@ -109,18 +91,9 @@ def values(octets: bytes, secret: int, beat_bytes: int) -> tuple[int, ...]:
 
 
 def polynomial_digest(octets: bytes, closing: int, secret: int, beat_bytes: int) -> int:
-    """Return the digest of a message, of 64 bits.
+    """Return the digest of a message, of 64 bits, as for `values`.
 
-    Parameters
-    ----------
-    octets : bytes
-        Fewer than 65,536 bytes; otherwise the bound does not hold.
-    closing : int
-        56 bits, as `packet_digest.Message.closing`.
-    secret : int
-        128 bits.
-    beat_bytes : int
-        Bytes of a beat of the hardware, 8 times a power of two.
+    `closing` is that of `packet_digest.Message`. The bound holds for fewer than 65,536 `octets`.
     """
     first, second = values(octets, secret, beat_bytes)
     return finish(first, second, closing, secret)

@@ -56,7 +56,7 @@ class FrameDigest(wiring.Component):
     table_bits : int
         As for `PolynomialKey`: 5 for distributed memories with 32 words, 4 for 16 words.
     inner : bool
-        Whether layer 3 is the innermost, as `lately.golden.packets.inner_layers`. Then the field
+        Whether layer 3 is the innermost, as golden's `inner_layers`. Then the field
         ``layer2`` has no effect.
 
     Members

@@ -104,7 +104,7 @@ class FrameOptions:
     ready : bool
         Whether the input has TREADY. Without TREADY `when_full` must be "drop".
     inner : bool
-        Whether innermost packets are compared, as `lately.golden.packets.inner_layers` finds them.
+        Whether innermost packets are compared, as golden's `inner_layers` finds them.
         Then the field ``layer2`` has no effect.
     side : Sideband
 

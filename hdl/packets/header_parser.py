@@ -4,13 +4,13 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.packets.inner_layers import MOST_READ
 from ...golden.packets.packet_digest import TAG_BITS
 from ...golden.packets.packet_layers import (
     ETHER_TYPES,
     ETHERNET,
     HEADERS,
     LINK_HEADERS,
+    MOST_READ,
     MOST_TAGS,
     NO_NEXT_HEADER,
     TAG_TYPES,

@@ -1,4 +1,4 @@
-"""Innermost layer 3 of Ethernet frames: `lately.golden.packets.inner_layers` in hardware."""
+"""Innermost layer 3 of Ethernet frames: golden `inner_layers` in hardware."""
 
 from itertools import pairwise
 
@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.packets.inner_layers import MOST_HEADERS, MOST_READ, UNKNOWN_END
+from ...golden.packets.packet_layers import MOST_HEADERS, MOST_READ, UNKNOWN_END
 from ..latencies import QUEUE_LATENCY
 from ..pipeline import delayed, registered
 from ..queue import ResultQueue

@@ -14,15 +14,16 @@ from ...golden.packets.encapsulations import (
     MPLS,
     TAG_TYPES,
 )
-from ...golden.packets.inner_layers import MOST_READ, UNKNOWN_END
 from ...golden.packets.packet_digest import TAG_BITS
 from ...golden.packets.packet_layers import (
     EXTENSIONS,
     HEADERS,
     IP4,
     IP6,
+    MOST_READ,
     MOST_TAGS,
     NO_NEXT_HEADER,
+    UNKNOWN_END,
     Version,
 )
 from ..pipeline import registered

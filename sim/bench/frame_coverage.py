@@ -17,8 +17,7 @@ from ...golden.packets.encapsulations import (
     UNTYPED,
 )
 from ...golden.packets.frame_actions import Action
-from ...golden.packets.inner_layers import IP6_NEXT, inner_headers
-from ...golden.packets.packet_layers import EXTENSIONS, FRAGMENT
+from ...golden.packets.packet_layers import EXTENSIONS, FRAGMENT, IP6_NEXT, inner_headers
 from ...hdl.packets.frame_options import FrameOptions
 from .coverage import RUNS, Point, length, only
 from .frames import PassedFrame

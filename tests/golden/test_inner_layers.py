@@ -8,8 +8,16 @@ from capture_files import ETHERNET, MADE
 from lately.captures.capture_reader import CaptureReader
 from lately.golden.packets.encapsulations import BRIDGED, IP4, IP_PROTOCOL, NOTHING, UDP_PORT
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
-from lately.golden.packets.inner_layers import MOST_HEADERS, MOST_READ, inner_headers, inner_layers
-from lately.golden.packets.packet_layers import Fault, Reach, Version, layers
+from lately.golden.packets.packet_layers import (
+    MOST_HEADERS,
+    MOST_READ,
+    Fault,
+    Reach,
+    Version,
+    inner_headers,
+    inner_layers,
+    layers,
+)
 from lately.golden.spec import GEBFSpec
 from lately.sim.bench.encapsulated import (
     FRAME,

@@ -11,7 +11,7 @@ from ethernet_frames import beats, packet_frame, random_frames, sized_frame
 from simulation import simulate
 
 from lately.golden.packets.comparison import Field
-from lately.golden.packets.inner_layers import MOST_HEADERS, MOST_READ
+from lately.golden.packets.packet_layers import MOST_HEADERS, MOST_READ
 from lately.golden.packets.polynomial_digest import keys, multiply
 from lately.hdl.packets.frame_digest import WIDE_RESULTS
 from lately.hdl.packets.inner_parser import InnerParser

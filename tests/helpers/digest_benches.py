@@ -11,9 +11,8 @@ from amaranth.sim import Simulator
 from ethernet_frames import beats
 
 from lately.golden.packets.comparison import Comparison, Field
-from lately.golden.packets.inner_layers import inner_layers
 from lately.golden.packets.packet_digest import message, message_digest
-from lately.golden.packets.packet_layers import ETHERNET, Fault, Reach, layers
+from lately.golden.packets.packet_layers import ETHERNET, Fault, Reach, inner_layers, layers
 from lately.hdl.packets.frame_digest import FrameDigest
 from lately.sim.replay.model import Closable, cached_model, defines, load_model
 
