@@ -106,36 +106,25 @@ static PyObject *scan_records(PyObject *self, PyObject *args) {
     return core_finish(&all, Py_BuildValue("nni", scan.at, scan.count, reason));
 }
 
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
 /* Time of a number of units of an interface, in nanoseconds, rounded down. */
 static int64_t nanoseconds(uint64_t units, const int64_t *interface) {
-    int64_t exponent = interface[EXPONENT];
-    uint64_t seconds, rest, one = 1;
-    if (exponent < 0 || exponent > (interface[BASE] == 10 ? 19 : 63)) {
+    int64_t exponent = interface[EXPONENT], offset = interface[OFFSET];
+    uint64_t base = interface[BASE] == 10 ? 10 : 2, one = 1;
+    if (exponent < 0 || exponent > (base == 10 ? 19 : 63)) {
         return NO_TIME;
     }
-    if (interface[BASE] == 10) {
-        for (int64_t i = 0; i < exponent; i++) {
-            one *= 10;
-        }
-        seconds = units / one, rest = units % one;
-        for (int64_t i = exponent; i < 9; i++) {
-            rest *= 10;
-        }
-        for (int64_t i = 9; i < exponent; i++) {
-            rest /= 10;
-        }
-    } else {
-        seconds = units >> exponent, rest = units & ((one << exponent) - 1);
-        if (exponent <= 32) {
-            rest = rest * SECOND >> exponent;
-        } else {
-            rest = ((rest >> 32) * SECOND + ((rest & 0xFFFFFFFF) * SECOND >> 32)) >> (exponent - 32);
-        }
+    for (int64_t i = 0; i < exponent; i++) {
+        one *= base;
     }
-    if (seconds >> 33 || interface[OFFSET] >> 33 > 0 || interface[OFFSET] < -((int64_t)1 << 33)) {
+    uint64_t seconds = units / one, rest = units % one;
+    /* Divisions of 64 bits are faster. */
+    rest = one >> 34 ? (uint64_t)((unsigned __int128)rest * SECOND / one) : rest * SECOND / one;
+    if (seconds >> 33 || offset >> 33 > 0 || offset < -((int64_t)1 << 33)) {
         return NO_TIME;
     }
-    int64_t total = (int64_t)seconds + interface[OFFSET];
+    int64_t total = (int64_t)seconds + offset;
     if (total < 0 || total > LATEST / SECOND) {
         return NO_TIME;
     }
@@ -143,34 +132,35 @@ static int64_t nanoseconds(uint64_t units, const int64_t *interface) {
     return time < LATEST ? time : NO_TIME;
 }
 
-/* Interface, place, bytes captured, which are -1 if the block cannot hold them, and bytes on the
-   line of the packet of a block. */
-typedef struct {
-    int64_t interface, place, captured, length;
-} Placed;
-
-static Placed place_packet(const Scan *scan, int64_t kind, int64_t total, const int64_t *interfaces,
-                           Py_ssize_t known) {
+/* Adds the packet of a block; returns 0 if the block cannot hold it. */
+static int add_block(Scan *scan, int64_t kind, int64_t total, const int64_t *interfaces,
+                     Py_ssize_t known) {
     const uint8_t *block = scan->bytes + scan->at;
-    int64_t interface = word(block + 8, scan->big);
+    int64_t number = word(block + 8, scan->big), place = PACKET_HEADER, captured, length;
+    int64_t time = NO_TIME;
     if (kind == SIMPLE_PACKET) {
-        int64_t captured = interface < total - 16 ? interface : total - 16;
-        if (known && interfaces[SNAPLEN] && interfaces[SNAPLEN] < captured) {
-            captured = interfaces[SNAPLEN];
-        }
-        return (Placed){0, 12, captured, interface};
+        length = number, number = 0, place = 12;
+        captured = least(length, total - 16);
+        captured = known && interfaces[SNAPLEN] ? least(captured, interfaces[SNAPLEN]) : captured;
+    } else if (total < PACKET_HEADER + 4 ||
+               (captured = word(block + 20, scan->big)) > total - PACKET_HEADER - 4) {
+        return 0;
+    } else {
+        length = word(block + 24, scan->big);
+        number = kind != OLD_PACKET ? number : scan->big ? number >> 16 : number & 0xFFFF;
     }
-    if (total < PACKET_HEADER + 4) {
-        return (Placed){0, 0, -1, 0};
+    if (captured < 0) {
+        return 0;
     }
-    if (kind == OLD_PACKET) {
-        interface = scan->big ? interface >> 16 : interface & 0xFFFF;
+    const int64_t *interface = number < known ? interfaces + COLUMNS * number : NULL;
+    if (interface && kind != SIMPLE_PACKET) {
+        uint64_t units = (uint64_t)word(block + 12, scan->big) << 32;
+        time = nanoseconds(units | (uint64_t)word(block + 16, scan->big), interface);
     }
-    int64_t captured = word(block + 20, scan->big);
-    if (captured > total - PACKET_HEADER - 4) {
-        captured = -1;
-    }
-    return (Placed){interface, PACKET_HEADER, captured, word(block + 24, scan->big)};
+    add_packet(scan, (int64_t[]){scan->at, scan->at + total, scan->at + place, captured,
+                                 captured > length ? captured : length,
+                                 interface ? interface[LINK_OF] : -1, time, number});
+    return 1;
 }
 
 static int scan_section(Scan *scan, int64_t most, const int64_t *interfaces, Py_ssize_t known) {
@@ -193,23 +183,9 @@ static int scan_section(Scan *scan, int64_t most, const int64_t *interfaces, Py_
             if (scan->count == scan->rows) {
                 return FULL;
             }
-            Placed found = place_packet(scan, kind, total, interfaces, known);
-            if (found.captured < 0) {
+            if (!add_block(scan, kind, total, interfaces, known)) {
                 return DAMAGED;
             }
-            int64_t link = -1, time = NO_TIME;
-            if (found.interface < known) {
-                const int64_t *interface = interfaces + COLUMNS * found.interface;
-                link = interface[LINK_OF];
-                if (kind != SIMPLE_PACKET) {
-                    uint64_t units = (uint64_t)word(block + 12, scan->big) << 32;
-                    time = nanoseconds(units | (uint64_t)word(block + 16, scan->big), interface);
-                }
-            }
-            int64_t length = found.captured > found.length ? found.captured : found.length;
-            add_packet(scan, (int64_t[]){scan->at, scan->at + total, scan->at + found.place,
-                                         found.captured, length, link, time,
-                                         found.interface});
         }
         scan->at += total;
     }
@@ -227,10 +203,8 @@ static PyObject *scan_blocks(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OnnpLOO", &a, &scan.at, &scan.end, &scan.big, &most, &b, &c)) {
         return NULL;
     }
-    const int64_t *interfaces = NULL;
-    if (take_scan(&scan, &all, a, c)) {
-        interfaces = core_buffer(&all, b, 8, -1, 0, "interfaces");
-    }
+    const int64_t *interfaces =
+        take_scan(&scan, &all, a, c) ? core_buffer(&all, b, 8, -1, 0, "interfaces") : NULL;
     if (!interfaces) {
         return core_finish(&all, NULL);
     }
@@ -259,24 +233,17 @@ static PyObject *follow_clock(PyObject *self, PyObject *args) {
     }
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < count; i++) {
-        int64_t time = times[i];
-        if (state[ELAPSED] < LATEST && time == NO_TIME) {
+        int64_t before = state[REACHED] - times[i];
+        int started = state[REACHED] != NO_TIME, step = started && before > span;
+        if (state[ELAPSED] < LATEST && times[i] == NO_TIME) {
             state[UNTIMED]++;
-        } else if (state[ELAPSED] < LATEST && state[REACHED] == NO_TIME) {
-            state[REACHED] = time;
+        } else if (state[ELAPSED] < LATEST && started && !step && before > 0) {
+            state[LATE]++;
+            state[MOST_LATE] = before > state[MOST_LATE] ? before : state[MOST_LATE];
         } else if (state[ELAPSED] < LATEST) {
-            int64_t before = state[REACHED] - time;
-            if (before > span) {
-                state[STEPS]++;
-                state[REACHED] = time;
-                state[ELAPSED] += silence;
-            } else if (before > 0) {
-                state[LATE]++;
-                state[MOST_LATE] = before > state[MOST_LATE] ? before : state[MOST_LATE];
-            } else {
-                state[REACHED] = time;
-                state[ELAPSED] += -before < silence ? -before : silence;
-            }
+            state[STEPS] += step;
+            state[ELAPSED] += step ? silence : started ? least(-before, silence) : 0;
+            state[REACHED] = times[i];
         }
         elapsed[i] = state[ELAPSED];
     }
@@ -293,11 +260,11 @@ typedef struct {
 
 /* Row of a digest, or the free row for the digest. */
 static Row *find_row(Row *table, uint64_t digest, size_t mask) {
-    size_t row = digest & mask;
-    for (size_t tried = 0; tried < mask && table[row].number && table[row].digest != digest; tried++) {
-        row = (row + 1) & mask;
+    Row *row = table + (digest & mask);
+    for (size_t tried = 0; tried < mask && row->number && row->digest != digest; tried++) {
+        row = row == table + mask ? table : row + 1;
     }
-    return table + row;
+    return row;
 }
 
 /* judge_copies(digests, seen, elapsed, found, last, (first, window, span, exact, differs, refresh),
@@ -327,9 +294,8 @@ static PyObject *judge_copies(PyObject *self, PyObject *args) {
     const int64_t *elapsed = taken[2];
     uint8_t *seen = taken[1];
     int64_t *last = taken[4], *state = taken[6];
-    Row *tables[2] = {taken[5], NULL};
     size_t rows = (size_t)core_items(&all, 5) / 8, mask = rows - 1;
-    tables[1] = tables[0] + rows;
+    Row *tables[2] = {taken[5], (Row *)taken[5] + rows};
     if (rows < 2 || rows & mask || core_items(&all, 5) % 8) {
         PyErr_SetString(PyExc_ValueError, "rows: must be two tables of a power of two");
         return core_finish(&all, NULL);
@@ -348,12 +314,9 @@ static PyObject *judge_copies(PyObject *self, PyObject *args) {
             at = find_row(old, digests[i], mask);
         }
         last[i] = at->number;
-        if (at->number) {
-            int near = first + i - at->number <= window && elapsed[i] - at->time <= span;
-            seen[i] = seen[i] && near && !(differs && at->property == found[i]);
-        } else {
-            seen[i] = seen[i] && !exact;
-        }
+        int near = first + i - at->number <= window && elapsed[i] - at->time <= span;
+        int copied = at->number ? near && !(differs && at->property == found[i]) : !exact;
+        seen[i] = seen[i] && copied;
         if (!seen[i] || refresh) {
             state[1] += !row->number;
             uint64_t property = seen[i] && at->number ? at->property : found[i];
@@ -399,9 +362,8 @@ static PyObject *copy_parts(PyObject *self, PyObject *args) {
     Py_END_ALLOW_THREADS
     if (!inside) {
         PyErr_SetString(PyExc_ValueError, "begins, places: must be inside the buffers");
-        return core_finish(&all, NULL);
     }
-    return core_finish(&all, Py_NewRef(Py_None));
+    return core_finish(&all, inside ? Py_NewRef(Py_None) : NULL);
 }
 
 PyMethodDef core_captures_methods[] = {

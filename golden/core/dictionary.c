@@ -20,8 +20,8 @@ static int64_t perform_one(Engine *engine, int code, const uint64_t *key) {
     return age;
 }
 
-/* Takes offsets, numbers, cells, times and digests of the stash. Returns whether every row is within
-   its column, and every column within the arrays; sets an error if not. */
+/* Takes offsets, numbers, cells, times and digests of the stash. Returns whether every row is in
+   its column, and every column in the arrays; sets an error if not. */
 static int take_arrays(Dictionary *d, PyObject *arrays[5]) {
     const char *names[] = {"offsets", "numbers", "cells", "stash_times", "stash"};
     void *buffers[5];

@@ -28,11 +28,11 @@ typedef struct {
 } Walk;
 
 static int octet(Walk *w, int64_t at) {
-    if (w->error || at >= w->captured || at >= w->end) {
-        w->error = w->error ? w->error : MISSING;
-        return 0;
+    if (!w->error && at < w->captured && at < w->end) {
+        return w->bytes[at];
     }
-    return w->bytes[at];
+    w->error = w->error ? w->error : MISSING;
+    return 0;
 }
 
 static int pair(Walk *w, int64_t at) {
@@ -41,11 +41,8 @@ static int pair(Walk *w, int64_t at) {
 }
 
 static int there(const Walk *w, int64_t end) { return end <= w->captured && end <= w->end; }
-
-static void refuse(Walk *w) { w->error = w->error ? w->error : WRONG; }
-
+static void expect(Walk *w, int holds) { w->error = holds || w->error ? w->error : WRONG; }
 static void move(Walk *w, int kind, int64_t at) { w->kind = kind, w->at = at; }
-
 static void end_at(Walk *w, int64_t end) { w->end = end < w->end ? end : w->end; }
 
 static int by_version(Walk *w, int64_t at) {
@@ -65,9 +62,7 @@ static void typed(Walk *w, int64_t type_at) {
 }
 
 static void ethernet(Walk *w) { typed(w, w->at + 12); }
-
 static void ip4(Walk *w) { w->kind = TYPE_IP4; }
-
 static void ip6(Walk *w) { w->kind = TYPE_IP6; }
 
 static void tag(Walk *w) {
@@ -89,22 +84,18 @@ static void osi(Walk *w) {
 static void llc(Walk *w) {
     int head = pair(w, w->at) << 8;
     head |= octet(w, w->at + 2);
-    if (head == 0x424203) {
-        move(w, STP, w->at + 3);
-    } else if (head == 0xFEFE03) {
-        w->at += 3;
-        osi(w);
-    } else if (head != 0xAAAA03) {
-        w->kind = NOTHING;
-    } else {
+    if (head == 0xAAAA03) {
         int organisation = octet(w, w->at + 3) << 16, kind;
         organisation |= pair(w, w->at + 4);
         kind = pair(w, w->at + 6);
-        if ((organisation == 0 || organisation == 0xF8) && kind > MOST_LENGTH) {
-            move(w, kind, w->at + 8);
-        } else {
-            move(w, organisation == 0xC && kind == 0x10B ? STP : NOTHING, w->at + 8);
-        }
+        int is_typed = (organisation == 0 || organisation == 0xF8) && kind > MOST_LENGTH;
+        int is_stp = organisation == 0xC && kind == 0x10B;
+        move(w, is_typed ? kind : is_stp ? STP : NOTHING, w->at + 8);
+    } else if (head == 0xFEFE03) {
+        w->at += 3;
+        osi(w);
+    } else {
+        move(w, head == 0x424203 ? STP : NOTHING, w->at + 3);
     }
 }
 
@@ -115,36 +106,40 @@ static void mpls(Walk *w) {
     move(w, UNTYPED, w->at + 4);
 }
 
-static int always_tag(int kind) { return kind == 0x8100 || kind == 0x88A8 || kind == 0x9100; }
+static int hardware_tag(int kind) { return kind == 0x8100 || kind == 0x88A8 || kind == 0x9100; }
+
+static int software_tag(int kind) {
+    return hardware_tag(kind) || kind == 0x9200 || kind == 0x9300;
+}
 
 static int is_tag(int kind, const Search *search) {
-    if (always_tag(kind) || search->reach == HARDWARE) {
-        return always_tag(kind);
-    }
-    int found = kind == 0x9200 || kind == 0x9300;
-    for (Py_ssize_t i = 0; i < search->type_count && !found; i++) {
+    int found = search->reach == HARDWARE ? hardware_tag(kind) : software_tag(kind);
+    for (Py_ssize_t i = 0; search->reach != HARDWARE && i < search->type_count && !found; i++) {
         found = kind == search->types[i];
     }
     return found;
 }
 
-static int known_type(int kind) {
+static int version_of(int kind) {
     switch (kind) {
-    case TYPE_IP4: case TYPE_IP6: case TYPE_ARP: case TYPE_LLDP: case BRIDGED: case MPLS:
-    case MPLS_UPSTREAM: case PPPOE: case OF_PPP: case ERSPAN3: case LONG_LLC:
-    case 0x8100: case 0x88A8: case 0x9100: case 0x9200: case 0x9300:
-        return 1;
-    default:
-        return 0;
+    case TYPE_IP4: return IP4;
+    case TYPE_IP6: return IP6;
+    case TYPE_ARP: case TYPE_LLDP: case STP: case IS_IS: return CONTROL;
+    default: return OTHER;
     }
 }
+
+static void (*step_of(int kind))(Walk *);
 
 static int like_ethernet(const Walk *w, int64_t at) {
     if (!there(w, at + 14)) {
         return 0;
     }
     int kind = number(w->bytes + at + 12);
-    return kind > MOST_LENGTH ? known_type(kind) : kind >= LEAST_LENGTH && at + 14 + kind <= w->end;
+    if (kind <= MOST_LENGTH) {
+        return kind >= LEAST_LENGTH && at + 14 + kind <= w->end;
+    }
+    return version_of(kind) || step_of(kind) || software_tag(kind);
 }
 
 static int fits(const Walk *w, int kind) {
@@ -172,9 +167,7 @@ static void untyped(Walk *w) {
 }
 
 static void pppoe(Walk *w) {
-    if (pair(w, w->at) != 0x1100) {
-        refuse(w);
-    }
+    expect(w, pair(w, w->at) == 0x1100);
     int64_t end = w->at + 6 + pair(w, w->at + 4);
     move(w, PPP, w->at + 6);
     end_at(w, end);
@@ -184,12 +177,8 @@ static void ppp(Walk *w) {
     if (octet(w, w->at) == 0xFF && octet(w, w->at + 1) == 3) {
         w->at += 2;
     }
-    int first = octet(w, w->at);
-    if (first & 1) {
-        move(w, PPP_PROTOCOL + first, w->at + 1);
-    } else {
-        move(w, PPP_PROTOCOL + pair(w, w->at), w->at + 2);
-    }
+    int first = octet(w, w->at), is_short = first & 1;
+    move(w, PPP_PROTOCOL + (is_short ? first : pair(w, w->at)), w->at + (is_short ? 1 : 2));
 }
 
 static void udp(Walk *w) {
@@ -199,17 +188,13 @@ static void udp(Walk *w) {
 }
 
 static void vxlan(Walk *w) {
-    if (!(octet(w, w->at) & 8)) {
-        refuse(w);
-    }
+    expect(w, octet(w, w->at) & 8);
     move(w, BRIDGED, w->at + 8);
 }
 
 static void geneve(Walk *w) {
     int first = octet(w, w->at);
-    if (octet(w, w->at + 1) & 0x80 || first >> 6) {
-        refuse(w);
-    }
+    expect(w, !(octet(w, w->at + 1) & 0x80 || first >> 6));
     move(w, pair(w, w->at + 2), w->at + 8 + 4 * (first & 63));
 }
 
@@ -218,58 +203,44 @@ static void gre(Walk *w) {
     int64_t at = w->at + 4;
     int key = flags & 0x2000 ? 4 : 0, sequence = flags & 0x1000 ? 4 : 0;
     if ((flags & 7) == 1) {
-        if (kind != OF_PPP || !key || !sequence) {
-            refuse(w);
-        }
+        expect(w, kind == OF_PPP && key && sequence);
         int64_t begin = at + 8 + (flags & 0x80 ? 4 : 0);
         int64_t end = begin + pair(w, at);
         move(w, PPP, begin);
         end_at(w, end);
         return;
     }
-    if (flags & 7) {
-        refuse(w);
-    }
+    expect(w, !(flags & 7));
     at += (flags & 0xC000 ? 4 : 0) + key + sequence;
     while (flags & 0x4000 && !w->error) {
         int family = pair(w, at), size = octet(w, at + 3);
         at += 4 + size;
-        if (family == 0 && size == 0) {
-            break;
-        }
+        flags = family || size ? flags : 0;
     }
     move(w, kind != ERSPAN ? kind : sequence ? ERSPAN2 : BRIDGED, at);
 }
 
 static void erspan2(Walk *w) {
-    if (octet(w, w->at) >> 4 != 1) {
-        refuse(w);
-    }
+    expect(w, octet(w, w->at) >> 4 == 1);
     move(w, BRIDGED, w->at + 8);
 }
 
 static void erspan3(Walk *w) {
     int last = pair(w, w->at + 10), of = last >> 10 & 31;
-    if (octet(w, w->at) >> 4 != 2) {
-        refuse(w);
-    }
+    expect(w, octet(w, w->at) >> 4 == 2);
     move(w, of == 0 ? BRIDGED : of == 2 ? UNTYPED : NOTHING, w->at + 12 + 8 * (last & 1));
 }
 
 static void gtp(Walk *w) {
     int64_t at = w->at;
-    int flags = octet(w, at), following;
-    if (flags >> 4 != 3 || octet(w, at + 1) != 0xFF) {
-        refuse(w);
-    }
+    int flags = octet(w, at);
+    expect(w, flags >> 4 == 3 && octet(w, at + 1) == 0xFF);
     int64_t end = at + 8 + pair(w, at + 2);
-    following = flags & 4 ? octet(w, at + 11) : 0;
+    int following = flags & 4 ? octet(w, at + 11) : 0;
     at += flags & 7 ? 12 : 8;
     while (following && !w->error) {
         int size = 4 * octet(w, at);
-        if (!size) {
-            refuse(w);
-        }
+        expect(w, size);
         following = octet(w, at + size - 1);
         at += size;
     }
@@ -301,15 +272,6 @@ static void (*step_of(int kind))(Walk *) {
     }
 }
 
-static int version_of(int kind) {
-    switch (kind) {
-    case TYPE_IP4: return IP4;
-    case TYPE_IP6: return IP6;
-    case TYPE_ARP: case TYPE_LLDP: case STP: case IS_IS: return CONTROL;
-    default: return OTHER;
-    }
-}
-
 /* Moves to the content of a tunnel of the search; returns 0 if the place is in none. */
 static int enter_tunnel(Walk *w, const Search *search) {
     for (Py_ssize_t i = 0; i < search->tunnel_count; i++) {
@@ -325,45 +287,33 @@ static int enter_tunnel(Walk *w, const Search *search) {
 
 static void walk(Walk *w, const Search *search) {
     while (!version_of(w->kind) && !w->error) {
-        if (is_tag(w->kind, search)) {
-            if (search->reach == HARDWARE && w->tag_count == MOST_TAGS) {
+        int hardware = search->reach == HARDWARE;
+        if (is_tag(w->kind, search) && !(hardware && w->tag_count == MOST_TAGS)) {
+            tag(w);
+        } else if (hardware || !enter_tunnel(w, search)) {
+            void (*step)(Walk *) = hardware ? NULL : step_of(w->kind);
+            if (!step) {
                 break;
             }
-            tag(w);
-            continue;
+            step(w);
         }
-        if (enter_tunnel(w, search)) {
-            continue;
-        }
-        void (*step)(Walk *) = search->reach == HARDWARE ? NULL : step_of(w->kind);
-        if (!step) {
-            break;
-        }
-        step(w);
     }
     if (search->reach == HARDWARE && w->kind != TYPE_IP4 && w->kind != TYPE_IP6) {
         w->kind = NOTHING;
     }
 }
 
-/* Bytes before layer 3, and the place of the EtherType or -1; returns 0 for an unknown link. */
-static int link_header(int64_t link, int64_t *begin, int64_t *place) {
-    switch (link) {
-    case 1: *begin = 14, *place = 12; return 1;
-    case 113: *begin = 16, *place = 14; return 1;
-    case 276: *begin = 20, *place = 0; return 1;
-    case 0: case 108: *begin = 4, *place = -1; return 1;
-    case 12: case 14: case 101: case 228: case 229: *begin = 0, *place = -1; return 1;
-    default: return 0;
-    }
-}
-
 static Walk start(const Packet *packet) {
     Walk w = {.bytes = packet->bytes, .captured = packet->captured, .end = packet->length,
               .kind = NOTHING};
-    int64_t begin, place;
-    if (!link_header(packet->link, &begin, &place)) {
-        return w;
+    int64_t begin, place; /* bytes before layer 3, and the place of the EtherType or -1 */
+    switch (packet->link) {
+    case 1: begin = 14, place = 12; break;
+    case 113: begin = 16, place = 14; break;
+    case 276: begin = 20, place = 0; break;
+    case 0: case 108: begin = 4, place = -1; break;
+    case 12: case 14: case 101: case 228: case 229: begin = 0, place = -1; break;
+    default: return w;
     }
     if (packet->captured < begin) {
         w.error = MISSING;
@@ -386,25 +336,19 @@ static int64_t size_of(Walk *w) {
     case TYPE_IP4:
         octet(w, at + 19);
         size = pair(w, at + 2), header = 4 * (octet(w, at) & 15);
-        if (octet(w, at) >> 4 != 4 || header < 20 || (size && size < header)) {
-            refuse(w);
-        }
+        expect(w, octet(w, at) >> 4 == 4 && header >= 20 && (!size || size >= header));
         return size;
     case TYPE_IP6:
         octet(w, at + 39);
         size = pair(w, at + 4);
-        if (octet(w, at) >> 4 != 6) {
-            refuse(w);
-        }
+        expect(w, octet(w, at) >> 4 == 6);
         return size || octet(w, at + 6) == 59 ? 40 + size : 0;
     case TYPE_ARP:
         size = octet(w, at + 4);
         return 8 + 2 * (size + octet(w, at + 5));
     case TYPE_LLDP:
         while (((head = pair(w, at + size)) || count < 3) && !w->error) {
-            if (++count <= 3 && head >> 9 != count) {
-                refuse(w);
-            }
+            expect(w, ++count > 3 || head >> 9 == count);
             size += 2 + (head & 511);
         }
         return size + 2;
@@ -422,11 +366,8 @@ static void take_network(Walk *w, int cut, Layers *found) {
     *found = (Layers){.version = version, .faults = cut, .begin = w->at, .line_end = w->end,
                       .tags = w->tags, .tag_count = w->tag_count,
                       .kind = version == CONTROL ? w->kind : 0};
-    if (w->at + size > w->end) {
-        found->faults |= MALFORMED;
-    } else if (size) {
-        found->line_end = w->at + size;
-    }
+    found->faults |= w->at + size > w->end ? MALFORMED : 0;
+    found->line_end = size && w->at + size < w->end ? w->at + size : w->end;
     int64_t count = w->tag_count < CLOSING_TAGS ? w->tag_count : CLOSING_TAGS;
     found->tags |= (uint64_t)count << 18;
     found->end = found->line_end < w->captured ? found->line_end : w->captured;
@@ -476,9 +417,18 @@ void further_tags(const Packet *packet, const Search *search, const Layers *foun
     search_layers(&w, packet, search);
 }
 
-static int64_t behind_extensions(const uint8_t *layer3, int64_t size, int *protocol, int *part) {
+int64_t find_layer4(const uint8_t *layer3, int64_t size, int version, int *protocol, int *part) {
     int64_t place = 40;
-    *protocol = layer3[6];
+    *part = 0;
+    if (version == IP4) {
+        *part = (number(layer3 + 6) & 0x3FFF) > 0;
+        *protocol = layer3[9];
+        return number(layer3 + 6) & 0x1FFF ? -1 : 4 * (layer3[0] & 15);
+    }
+    *protocol = version == IP6 ? layer3[6] : -1;
+    if (version != IP6) {
+        return -1;
+    }
     for (int i = 0; i < MOST_EXTENSIONS; i++) {
         int kind = *protocol, fragment = kind == 44;
         if (kind != 0 && kind != 43 && kind != 60 && kind != 135 && kind != 51 && !fragment) {
@@ -496,19 +446,5 @@ static int64_t behind_extensions(const uint8_t *layer3, int64_t size, int *proto
         }
         place += fragment ? 8 : kind == 51 ? 4 * (header[1] + 2) : 8 * (header[1] + 1);
     }
-    return -1;
-}
-
-int64_t find_layer4(const uint8_t *layer3, int64_t size, int version, int *protocol, int *part) {
-    *part = 0;
-    if (version == IP4) {
-        *part = (number(layer3 + 6) & 0x3FFF) > 0;
-        *protocol = layer3[9];
-        return number(layer3 + 6) & 0x1FFF ? -1 : 4 * (layer3[0] & 15);
-    }
-    if (version == IP6) {
-        return behind_extensions(layer3, size, protocol, part);
-    }
-    *protocol = -1;
     return -1;
 }

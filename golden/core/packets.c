@@ -11,7 +11,6 @@ enum { NO_CHECKSUM = 32, NO_SEQUENCE = 64, NO_ID = 128, NO_RADIOTAP = 256 };
 #define OTHER_LANE_HIGH 0x243F6A8885A308D3
 #define FURTHER ((uint64_t)1 << 63)
 #define FURTHER_TAG ((uint64_t)1 << 62)
-#define TCP 6
 #define LINK_RADIOTAP 127
 #define HEAD 48 /* bytes, whole pairs of words, in which the fields of most packets are hidden */
 
@@ -25,12 +24,9 @@ typedef struct {
 static int take_packets(Buffers *all, PyObject *buffer, PyObject *rows, Packets *packets) {
     packets->bytes = core_buffer(all, buffer, 1, -1, 0, "buffer");
     packets->rows = packets->bytes ? core_buffer(all, rows, 8, -1, 0, "packets") : NULL;
-    if (!packets->rows) {
-        return 0;
-    }
-    packets->size = core_items(all, 0);
-    packets->count = core_items(all, 1) / 4;
-    return 1;
+    packets->size = packets->rows ? core_items(all, 0) : 0;
+    packets->count = packets->rows ? core_items(all, 1) / 4 : 0;
+    return packets->rows != NULL;
 }
 
 /* Reads one packet; returns 0 if the packet is not inside the buffer. */
@@ -62,9 +58,8 @@ static int take_search(Buffers *all, PyObject *types, PyObject *tunnels, Search 
 static PyObject *finish_packets(Buffers *all, int inside) {
     if (!inside) {
         PyErr_SetString(PyExc_ValueError, "packets: must be inside the buffer");
-        return core_finish(all, NULL);
     }
-    return core_finish(all, Py_NewRef(Py_None));
+    return core_finish(all, inside ? Py_NewRef(Py_None) : NULL);
 }
 
 /* The compared part of a packet: `Comparison`. */
@@ -99,35 +94,26 @@ static void add_word(Words *words, uint64_t word) {
     sip_word(&words->lanes[words->count++ & 1], word);
 }
 
-static void add_tag(void *words, int tag) { add_word(words, FURTHER | FURTHER_TAG | (uint64_t)tag); }
+static void add_tag(void *words, int tag) {
+    add_word(words, FURTHER | FURTHER_TAG | (uint64_t)tag);
+}
 
 /* Zeros some bytes of layer 4, as far as they are there. */
 static void hide_layer4(uint8_t *layer3, int64_t size, int version, int fields) {
     int protocol, part;
-    int64_t at = find_layer4(layer3, size, version, &protocol, &part), places[2][2];
-    int count = 0;
-    if (at < 0) {
-        return;
-    }
-    if (fields & NO_CHECKSUM && (protocol == TCP || protocol == 17 || protocol == 132)) {
-        places[count][0] = at + (protocol == TCP ? 16 : protocol == 17 ? 6 : 8);
-        places[count++][1] = protocol == 132 ? 4 : 2;
-    }
-    if (fields & NO_SEQUENCE && protocol == TCP) {
-        places[count][0] = at + 4;
-        places[count++][1] = 4;
-    }
-    for (int i = 0; i < count; i++) {
-        for (int64_t byte = places[i][0]; byte < places[i][0] + places[i][1]; byte++) {
-            if (byte < size) {
-                layer3[byte] = 0;
-            }
+    int64_t at = find_layer4(layer3, size, version, &protocol, &part);
+    int tcp = protocol == 6, sctp = protocol == 132, has_sum = tcp || sctp || protocol == 17;
+    int sum = tcp ? 16 : sctp ? 8 : 6, sum_end = sum + (sctp ? 4 : 2);
+    for (int i = 0; at >= 0 && i < 20 && at + i < size; i++) {
+        if ((fields & NO_CHECKSUM && has_sum && i >= sum && i < sum_end) ||
+            (fields & NO_SEQUENCE && tcp && i >= 4 && i < 8)) {
+            layer3[at + i] = 0;
         }
     }
 }
 
 /* Zeros the fields of a packet's layer 3 that the digest leaves out. */
-static void hide(uint8_t *layer3, int version, int fields) {
+static void hide(uint8_t *layer3, int64_t size, int version, int fields) {
     if (version == IP4) {
         layer3[1] = fields & TOS ? layer3[1] : 0;
         layer3[8] = fields & TTL ? layer3[8] : 0;
@@ -139,9 +125,10 @@ static void hide(uint8_t *layer3, int version, int fields) {
         layer3[1] &= fields & TOS ? 0xFF : 0x0F;
         layer3[7] = fields & TTL ? layer3[7] : 0;
     }
+    if (fields & (NO_CHECKSUM | NO_SEQUENCE) && version != CONTROL) {
+        hide_layer4(layer3, size, version, fields);
+    }
 }
-
-static uint64_t length_on_top(int64_t words) { return (uint64_t)(8 * words + 7) << 56; }
 
 /* The words of a message without its further tags. */
 static Words take_words(const Message *m, uint64_t low, uint64_t high) {
@@ -173,10 +160,11 @@ static Words take_words(const Message *m, uint64_t low, uint64_t high) {
 }
 
 static uint64_t end_words(Words *words, uint64_t closing) {
-    SipState *lanes = words->lanes;
-    sip_word(&lanes[0], closing | length_on_top((words->count + 1) / 2));
-    sip_word(&lanes[1], closing | length_on_top(words->count / 2));
-    return sip_end(&lanes[0]) ^ sip_end(&lanes[1]);
+    for (int lane = 0; lane < 2; lane++) {
+        uint64_t length = (uint64_t)(8 * ((words->count + 1 - lane) / 2) + 7);
+        sip_word(&words->lanes[lane], closing | length << 56);
+    }
+    return sip_end(&words->lanes[0]) ^ sip_end(&words->lanes[1]);
 }
 
 /* Bytes of a radiotap header that does not count. */
@@ -224,9 +212,9 @@ static int digest_packet(const Packet *packet, const Layers *at, const Rule *rul
     int fields = rule->fields, whole = fields & FRAME || at->version == OTHER;
     int64_t first = whole ? radiotap(packet, fields) : fields & LAYER2 ? 0 : at->begin;
     int64_t layer3 = at->begin - first, deep = fields & (NO_CHECKSUM | NO_SEQUENCE);
+    uint8_t head[HEAD] = {0};
     Message m = {.bytes = packet->bytes + first, .size = packet->captured - first,
                  .length = packet->length - first};
-    uint8_t head[HEAD] = {0};
     if (!whole) {
         m.size = at->end - first, m.length = at->line_end - first, m.kind = at->kind;
         m.closing = (uint64_t)(at->version / 2) << 16 | (fields & VLAN ? at->tags : 0);
@@ -235,7 +223,7 @@ static int digest_packet(const Packet *packet, const Layers *at, const Rule *rul
     int special = rule->mask_size || rule->skip || rule->first >= 0;
     if (!whole && !special && !deep && layer3 + 12 <= HEAD) {
         memcpy(head, m.bytes, (size_t)(m.size < HEAD ? m.size : HEAD));
-        hide(head + layer3, at->version, fields);
+        hide(head + layer3, 0, at->version, fields);
         m.head = head;
     } else if (!whole || rule->mask_size) {
         uint8_t *bytes = copy_message(scratch, &m);
@@ -243,10 +231,7 @@ static int digest_packet(const Packet *packet, const Layers *at, const Rule *rul
             return 0;
         }
         if (!whole) {
-            hide(bytes + layer3, at->version, fields);
-        }
-        if (!whole && deep && at->version != CONTROL) {
-            hide_layer4(bytes + layer3, m.size - layer3, at->version, fields);
+            hide(bytes + layer3, m.size - layer3, at->version, fields);
         }
         for (int64_t i = 0; i < rule->mask_size && i < m.size; i++) {
             bytes[i] &= rule->mask[i];
@@ -294,21 +279,20 @@ static PyObject *packet_digests(PyObject *self, PyObject *args) {
     rule.mask_size = core_items(&all, all.count - 1);
     rule.skip = skip > 0 ? skip : 0, rule.first = first, rule.low = low, rule.high = high;
     Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t i = 0; i < packets.count && inside && enough; i++) {
-        Packet packet;
-        if ((inside = read_packet(&packets, i, &packet))) {
-            Layers at = find_layers(&packet, &rule.search);
-            versions[i] = (uint8_t)at.version;
-            faults[i] = (uint8_t)at.faults;
-            enough = digest_packet(&packet, &at, &rule, &scratch, &digests[i]);
-        }
+    Packet packet;
+    for (Py_ssize_t i = 0;
+         i < packets.count && enough && (inside = read_packet(&packets, i, &packet)); i++) {
+        Layers at = find_layers(&packet, &rule.search);
+        versions[i] = (uint8_t)at.version;
+        faults[i] = (uint8_t)at.faults;
+        enough = digest_packet(&packet, &at, &rule, &scratch, &digests[i]);
     }
     free(scratch.bytes);
     Py_END_ALLOW_THREADS
     return enough ? finish_packets(&all, inside) : core_finish(&all, PyErr_NoMemory());
 }
 
-/* packet_headers(buffer, packets, reach, types, tunnels, table): rows of the table as in `Headers`. */
+/* packet_headers(buffer, packets, reach, types, tunnels, table): rows as in `Headers`. */
 static PyObject *packet_headers(PyObject *self, PyObject *args) {
     PyObject *a, *b, *c, *d, *e;
     int inside = 1;
@@ -325,11 +309,8 @@ static PyObject *packet_headers(PyObject *self, PyObject *args) {
         return core_finish(&all, NULL);
     }
     Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t i = 0; i < n && inside; i++) {
-        Packet packet;
-        if (!(inside = read_packet(&packets, i, &packet))) {
-            break;
-        }
+    Packet packet;
+    for (Py_ssize_t i = 0; i < n && (inside = read_packet(&packets, i, &packet)); i++) {
         Layers at = find_layers(&packet, &search);
         int protocol, part;
         int64_t layer4 = find_layer4(packet.bytes + at.begin, at.end - at.begin, at.version,
