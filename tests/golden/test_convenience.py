@@ -304,7 +304,7 @@ def test_bits_of_timing_filters_are_foreseen(block):
 def unpacked_fill(model):
     """Share of the memory that is in use, from the copy of it."""
     expired = {
-        "timestamps": lambda: model.expired,
+        "timing": lambda: model.expired,
         "partitioned_timing": lambda: model.expired_age,
     }
     home = type(model).fill.fget.__module__.rpartition(".")[2]
