@@ -7,6 +7,7 @@ typedef struct {
     Engine engine;
     Buffers buffers; /* offsets, numbers and the three arrays */
     DictionaryShape shape;
+    uint64_t *packed; /* owned */
     DictionaryState state;
 } Dictionary;
 
@@ -82,12 +83,13 @@ static PyObject *dictionary_new(PyTypeObject *type, PyObject *args, PyObject *na
     }
     shape->together = shape->row_bits ? 64 / shape->row_bits : columns;
     int64_t groups = (columns + shape->together - 1) / shape->together;
-    shape->packed = PyMem_Calloc((size_t)(groups * shape->bytes * 256) + 1, 8);
-    if (!shape->packed) {
+    d->packed = PyMem_Calloc((size_t)(groups * shape->bytes * 256) + 1, 8);
+    if (!d->packed) {
         Py_DECREF((PyObject *)d);
         return PyErr_NoMemory();
     }
-    dictionary_pack(shape);
+    shape->packed = d->packed;
+    dictionary_pack(shape, d->packed);
     return (PyObject *)d;
 }
 
@@ -95,7 +97,7 @@ static void dictionary_dealloc(PyObject *self) {
     Dictionary *d = (Dictionary *)self;
     PyTypeObject *type = Py_TYPE(self);
     core_finish(&d->buffers, NULL);
-    PyMem_Free(d->shape.packed);
+    PyMem_Free(d->packed);
     engine_release(&d->engine);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);

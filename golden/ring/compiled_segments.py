@@ -104,6 +104,19 @@ class PackedSegments:
         else:
             self._memory[segment] = 0
 
+    def shape(self) -> NDArray[np.uint64]:
+        """Return the numbers that the extension calls the shape of a ring."""
+        layout, spec = self._layout, self._layout.spec
+        joint = not self._columns and layout.blocked and layout.parts * layout.cells <= 64
+        stride, rotations = 0, (0, 0, 0)
+        if spec.shards > 1:
+            stride = spec.segment_blocks // spec.shards * self._pitch or spec.shard_bits
+            key_hash = layout.hash
+            rotations = shard_rotations(key_hash.fields, key_hash.functions, key_hash.seed)
+        part = layout.cells if layout.partitioned else 0
+        flags = spec.segments, spec.run, joint, spec.rekey, layout.blocked
+        return np.array([*flags, self._pitch, part, stride, spec.shards, *rotations], np.uint64)
+
 
 class CompiledSegments(PackedSegments):
     """Segments whose operations run in the extension; equal to `Segments` bit for bit.
@@ -123,20 +136,7 @@ class CompiledSegments(PackedSegments):
         self._numbers = numbers
         core, key_hash = layout.hash.compiled()
         shared = () if live is None else (live,)
-        self.engine = core.Ring(key_hash, self._memory, numbers, self._shape(), *shared)
-
-    def _shape(self) -> NDArray[np.uint64]:
-        """Return the numbers that the extension calls the shape."""
-        layout, spec = self._layout, self._layout.spec
-        joint = not self._columns and layout.blocked and layout.parts * layout.cells <= 64
-        stride, rotations = 0, (0, 0, 0)
-        if spec.shards > 1:
-            stride = spec.segment_blocks // spec.shards * self._pitch or spec.shard_bits
-            key_hash = layout.hash
-            rotations = shard_rotations(key_hash.fields, key_hash.functions, key_hash.seed)
-        part = layout.cells if layout.partitioned else 0
-        flags = spec.segments, spec.run, joint, spec.rekey, layout.blocked
-        return np.array([*flags, self._pitch, part, stride, spec.shards, *rotations], np.uint64)
+        self.engine = core.Ring(key_hash, self._memory, numbers, self.shape(), *shared)
 
     def holding(self, memory: NDArray[np.unsignedinteger]) -> "CompiledSegments":
         """Return segments with another `memory`."""

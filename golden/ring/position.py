@@ -20,6 +20,9 @@ and how far the extension has cleared the segment that left the ring last."""
 BASE = 4
 """Place of the first number of the position."""
 
+CLEARED = 19
+"""Place of the cleared bytes of the segment that left the ring last."""
+
 MOST = 1 << 62
 """Largest length of a generation."""
 

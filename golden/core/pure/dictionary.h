@@ -19,10 +19,15 @@ typedef struct {
     int64_t time, held; /* insertion that wrote the cell, 0 if it is empty; remainder */
 } DictionaryCell;
 
+ALWAYS DictionaryCell dictionary_cell(int64_t time, int64_t held) {
+    DictionaryCell cell = {time, held};
+    return cell;
+}
+
 typedef struct {
     const Hash *hash;
     const int64_t *offsets; /* what columns add to a row: columns x bytes of a remainder x 256 */
-    uint64_t *packed;       /* those of several columns in one word: groups x bytes x 256 */
+    const uint64_t *packed; /* those of several columns in one word: groups x bytes x 256 */
     int64_t together;       /* columns of a group */
     int64_t columns, rows, bytes, places, window, moves;
     int row_bits;
@@ -57,10 +62,10 @@ ALWAYS int64_t dictionary_offset(const DictionaryShape *d, int64_t column, int64
 }
 
 /* Packs the offsets of the columns of each group, into words that are 0. */
-static void dictionary_pack(const DictionaryShape *d) {
+static inline void dictionary_pack(const DictionaryShape *d, uint64_t *packed) {
     int64_t size = d->bytes * 256;
     for (int64_t column = 0; column < d->columns; column++) {
-        uint64_t *table = d->packed + column / d->together * size;
+        uint64_t *table = packed + column / d->together * size;
         int shift = (int)(column % d->together) * d->row_bits;
         for (int64_t i = 0; i < size; i++) {
             table[i] |= (uint64_t)d->offsets[column * size + i] << shift;
@@ -69,7 +74,7 @@ static void dictionary_pack(const DictionaryShape *d) {
 }
 
 /* Puts an entry in the stash, in place of the oldest one. */
-static void dictionary_put_away(const DictionaryShape *d, DictionaryState *s, int64_t time,
+static inline void dictionary_put_away(const DictionaryShape *d, DictionaryState *s, int64_t time,
                                 int64_t digest) {
     int64_t now = s->numbers->insertions, live = 0, oldest = 0;
     for (int64_t place = 1; place < d->places; place++) {
@@ -95,14 +100,14 @@ static void dictionary_put_away(const DictionaryShape *d, DictionaryState *s, in
 }
 
 /* Inserts a digest for which no cell is free: moves entries, then takes a place of the stash. */
-static void dictionary_move(const DictionaryShape *d, DictionaryState *s, int64_t rest,
+static inline void dictionary_move(const DictionaryShape *d, DictionaryState *s, int64_t rest,
                             int64_t place) {
     int64_t now = s->numbers->insertions, time = now;
     int64_t column = d->columns / 2, row = place - column * d->rows;
     for (int64_t moved = 0; moved < d->moves; moved++) {
         int64_t at = column * d->rows + row, after = (column + 1) % d->columns;
         DictionaryCell other = s->cells[at];
-        s->cells[at] = (DictionaryCell){time, rest};
+        s->cells[at] = dictionary_cell(time, rest);
         time = other.time;
         rest = other.held;
         if (time == 0 || now - time >= d->window) {
@@ -117,7 +122,7 @@ static void dictionary_move(const DictionaryShape *d, DictionaryState *s, int64_
 
 /* Searches a digest in the stash; an operation that writes or removes the key takes it out. Returns
    its time, or `last`. */
-static int64_t dictionary_look(const DictionaryShape *d, DictionaryState *s, int code,
+static inline int64_t dictionary_look(const DictionaryShape *d, DictionaryState *s, int code,
                                int64_t digest, int64_t last) {
     int64_t now = s->numbers->insertions;
     int there = 0;
@@ -171,7 +176,7 @@ ALWAYS int64_t dictionary_key(const DictionaryShape *d, DictionaryState *s, int6
         numbers->insertions++;
         own = own >= 0 ? own : free;
         if (own >= 0) {
-            s->cells[own] = (DictionaryCell){now + 1, rest};
+            s->cells[own] = dictionary_cell(now + 1, rest);
         } else {
             dictionary_move(d, s, rest, (int64_t)found[columns / 2 + 2][i]);
         }
@@ -226,7 +231,7 @@ ALWAYS int64_t dictionary_columns(const DictionaryShape *d, DictionaryState *s, 
 }
 
 /* Performs operations on keys, one after another, but no CLEAR; returns the hits. */
-static int64_t dictionary_perform(const DictionaryShape *d, DictionaryState *s,
+static inline int64_t dictionary_perform(const DictionaryShape *d, DictionaryState *s,
                                   const DictionaryWork *work, int64_t count) {
     uint64_t states[CHUNK], found[DICTIONARY_COLUMNS + 2][CHUNK];
     int64_t hits = 0;
@@ -240,7 +245,7 @@ static int64_t dictionary_perform(const DictionaryShape *d, DictionaryState *s,
         dictionary_places(d, states, part, found);
         for (int64_t i = 0; d->columns * d->rows > DICTIONARY_FETCHED && i < part; i++) {
             for (int64_t column = 0; column < d->columns; column++) {
-                __builtin_prefetch(s->cells + found[column + 2][i], 1);
+                FETCH(s->cells + found[column + 2][i]);
             }
         }
 #define FOUND (const uint64_t(*)[CHUNK]) found

@@ -150,7 +150,14 @@ RARELY int ring_follow(const Ring *ring, RingState *state) {
     return 1;
 }
 
-WIDE static void ring_keep_bits(uint64_t *words, ptrdiff_t count, uint64_t keep) {
+/* Words over columns of any size. */
+#if defined(__GNUC__)
+typedef uint64_t RingWord __attribute__((may_alias));
+#else
+typedef uint64_t RingWord;
+#endif
+
+WIDE static void ring_keep_bits(RingWord *words, ptrdiff_t count, uint64_t keep) {
     for (ptrdiff_t i = 0; i < count; i++) {
         words[i] &= keep;
     }
@@ -170,7 +177,7 @@ RARELY void ring_clear_more(const Ring *ring, RingState *state, void *memory, in
     for (int low = 0; low < 64; low += 8 * ring->size) {
         bits |= bit << low;
     }
-    ring_keep_bits((uint64_t *)(void *)begin, part / 8, ~bits);
+    ring_keep_bits((RingWord *)(void *)begin, part / 8, ~bits);
     memcpy(&rest, begin + part / 8 * 8, (size_t)(part % 8));
     rest &= ~bits;
     memcpy(begin + part / 8 * 8, &rest, (size_t)(part % 8));

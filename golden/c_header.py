@@ -1,0 +1,408 @@
+"""A filter as one C99 header, and its state in bytes.
+
+The header has the sources of the extension, with the constants of a specification. Their names get
+the prefix of the filter, so that several headers fit into one program. In the files of
+core/header, which have the functions for users, ``X`` stands for the prefix.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import compilation
+from .cuckoo.window_dictionary import WindowDictionary
+from .errors import StateFileError
+from .filter import Filter
+from .hash.digests import KeyDigest
+from .hash.functions import KeyHash
+from .hash.siphash import length_word, message_words
+from .models import from_spec
+from .ring.compiled_segments import PackedSegments
+from .ring.layout import Layout
+from .ring.position import CLEARED
+from .ring.timed_ring import TimeLimitedRing
+from .spec import FilterSpec
+from .spec.base import Specification, require
+from .spec.dictionary_sizes import WindowDictionarySpec
+from .spec.span import WHEN_FULL
+from .spec.timestamp import StampedPartsSpec
+
+SOURCES = Path(__file__).with_name("core")
+
+CHUNK = 8
+"""Keys at a time in a header of a timing filter or dictionary, which takes them one by one."""
+
+_COMMENT = re.compile(r"(/\*.*?\*/)", re.DOTALL)
+_ENUM = re.compile(r"^enum \{(.*?)\};", re.DOTALL | re.MULTILINE)
+_DEFINITION = re.compile(
+    r"""^[ ]*\#define[ ](\w+)                   # a macro
+    |^}[ ](\w+);                                # a type
+    |^typedef[ ][\w ]+[ ](\w+)(?:\[\w+\]|[ ]__attribute__.*)?;
+    |^static[ ]const[ ]\w+[ ](\w+)\[            # a table
+    |^\w[\w* ]*[* ](\w+)\(                      # a function
+    |^\w+\((\w+),                               # a function that a macro makes
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+_ABOUT = """\
+/* The filter. The caller gives its memory, as `static X_filter filter;`, and calls X_init first.
+   A key of more than 64 bits is an array of words, the least significant first. A function
+   that changes a filter must not run beside another on the same filter. */
+
+"""
+
+
+def header(spec: Specification, name: str) -> str:
+    """Return a self-contained header of the filter that a specification describes.
+
+    Parameters
+    ----------
+    spec : Specification
+        Of any family that has hardware, without classes of queries.
+    name : str
+        Begins all names of the header: an identifier of C.
+
+    Raises
+    ------
+    SpecificationError
+        If C has no such filter.
+    """
+    if isinstance(spec, FilterSpec):
+        sources, values, text = _ring(spec)
+    elif isinstance(spec, StampedPartsSpec):
+        sources, values, text = _timing(spec)
+    else:
+        known = isinstance(spec, WindowDictionarySpec)
+        require(known, "family", "must be one that has hardware, in C", spec.family)
+        sources, values, text = _dictionary(cast(WindowDictionarySpec, spec))
+    values |= _operands(spec)
+    digest = ["pure/blake2b.h"] if spec.digest == "blake2b" else []
+    first = ["pure/base.h", "pure/siphash.h", *digest, "pure/hash.h"]
+    last = [*sources, "header/calls.h", "header/state.h"]
+    own = [one for one in last if one.startswith("header")]
+    parts = [
+        "#define NO_CLONES /* the compiler knows the processor */",
+        *(_source(one) for one in [*first, *(one for one in last if one not in own)]),
+        text + "".join(f"#define X_{key} {value}\n" for key, value in values.items()),
+        _ABOUT + "".join(map(_source, own)),
+        _digest(spec),
+    ]
+    fields = spec.toml().rstrip("\n").replace("\n", "\n   ")
+    text = _prefixed(_shortened("\n".join(parts), spec), name)
+    return (
+        f"/* {name}: {spec.shape}, of Lately.\n\n   {fields} */\n"
+        f"#ifndef {name.upper()}_H\n#define {name.upper()}_H\n\n"
+        f"{text}\n#endif\n"
+    )
+
+
+def _source(file: str) -> str:
+    """Return a source without its guard and its includes of other sources."""
+    text = (SOURCES / file).read_text("utf-8")
+    text = re.sub(r'(?m)^#include "\w+\.h"\n', "", text)
+    guarded = re.fullmatch(r"(.*?)#ifndef \w+_H\n#define \w+_H\n(.*)#endif\n", text, re.DOTALL)
+    return f"{guarded[1]}{guarded[2].strip()}\n" if guarded else text
+
+
+def _shortened(text: str, spec: Specification) -> str:
+    """Take fewer keys at a time, for a small stack, where batches are of one key."""
+    if spec.kind == "ring":
+        return text
+    most = {"CHUNK": CHUNK, "MOST_HASHES": 0, "DICTIONARY_COLUMNS": 0}
+    most["MOST_HASHES"] = most["DICTIONARY_COLUMNS"] = spec.cell_shape[0]
+    for name, value in most.items():
+        text = re.sub(rf"(?m)^#define {name} \d+", f"#define {name} {value}", text)
+    return text
+
+
+def _prefixed(text: str, prefix: str) -> str:
+    """Put a prefix before each name that the text defines, and in place of X."""
+    code = _COMMENT.sub("", text)
+    names = {name for found in _DEFINITION.findall(code) for name in found if name}
+    for body in _ENUM.findall(code):
+        names |= {one.split()[0] for one in body.split(",")}
+    names = {one for one in names if not one.startswith(("X_", "__"))}
+    pattern = re.compile(rf"\b({'|'.join(sorted(names))})\b")
+    parts = _COMMENT.split(text)
+    parts[::2] = [pattern.sub(rf"{prefix}_\1", part) for part in parts[::2]]
+    return re.sub(r"\bX_", f"{prefix}_", "".join(parts))
+
+
+# Constants
+
+_Header = tuple[list[str], dict[str, object], str]
+"""Sources, macros and constants of a family."""
+
+
+def _list(values: Iterable[Any], form: str = "0x{:X}", each: int = 4) -> str:
+    shown = [form.format(value) for value in values]
+    rows = [", ".join(shown[at : at + each]) for at in range(0, len(shown), each)]
+    return "{" + ",\n    ".join(rows) + "}"
+
+
+def _table(kind: str, name: str, values: Iterable[Any], *form: Any) -> str:
+    return f"static const {kind} X_{name} = {_list(values, *form)};\n"
+
+
+def _hash(key_hash: KeyHash) -> str:
+    """Return the constants of a hash, as those that the extension's `Hash` takes."""
+    bits, keyed = key_hash.key_bits, key_hash.hash == "siphash"
+    words = [word for function in key_hash.rotations for word in function]
+    fields = [
+        f"{{0x{(1 << one.bits) - 1:X}, {one.size}, {one.word}, "
+        f"{64 - one.offset - one.bits}, {one.bits}}}"
+        for one in key_hash.fields
+    ]
+    tables, products, text = "NULL", "NULL", ""
+    if not keyed:
+        tables, text = "X_tables", _tables(key_hash.columns)
+    if not keyed and len(key_hash.tables) == 8:
+        products = "X_products"
+        text += _table("uint64_t", "products[][8]", _products(key_hash.columns), "{}", 1)
+    constants = [0] if keyed else key_hash.constants
+    values = [
+        int(keyed), bits, -(-bits // 64), message_words(bits), f"0x{length_word(bits):X}",
+        len(key_hash.tables), tables, products, len(constants), "X_constants",
+        key_hash.functions, len(key_hash.rotations[0]), "X_rotations", len(fields), "X_fields",
+    ]  # fmt: skip
+    return (
+        text
+        + _table("uint64_t", "constants[]", constants)
+        + _table("uint64_t", "rotations[]", [turn for word in words for turn in word], "{}", 24)
+        + _table("Field", "fields[]", fields, "{}", 2)
+        + _table("Hash", "hash", values, "{}", 8)
+    )
+
+
+def _tables(columns: Iterable[int]) -> str:
+    """Return the tables of the fold; the preprocessor makes the sums of eight columns."""
+    known = [*columns]
+    known += [0] * (-len(known) % 8)
+    macros = "#define FOLD1(sum, a) (sum), (sum) ^ (a)\n"
+    for count in range(2, 9):
+        *names, last = "abcdefgh"[:count]
+        inner, before = ", ".join(names), f"FOLD{count - 1}"
+        macros += (
+            f"#define FOLD{count}(sum, {inner}, {last}) \\\n"
+            f"    {before}(sum, {inner}), {before}((sum) ^ ({last}), {inner})\n"
+        )
+    rows = [f"{{FOLD8(0, {_list(known[at : at + 8])[1:-1]})}}" for at in range(0, len(known), 8)]
+    return macros + _table("uint64_t", "tables[][256]", rows, "{}", 1)
+
+
+def _products(columns: tuple[int, ...]) -> list[str]:
+    """Return the fold as products of 8 by 8 bits; row d has those from byte o + d to byte o."""
+    rows = [[0] * 8 for _ in range(8)]
+    for bit, column in enumerate(columns):
+        byte, source = divmod(bit, 8)
+        for out in range(64):
+            to, at = divmod(out, 8)
+            rows[(byte - to) % 8][to] |= (column >> out & 1) << ((7 - at) * 8 + source)
+    return [_list(row) for row in rows]
+
+
+def _ring(spec: FilterSpec) -> _Header:
+    layout = Layout.of(spec, True)
+    few = spec.segments <= compilation.MOST_SEGMENTS and spec.parts <= compilation.MOST_PARTS
+    require(few, spec.size_field, "must give at most 63 segments of 64 parts in C", spec.shape)
+    segments = PackedSegments(layout)
+    memory = segments.memory
+    count, run, joint, rekeys, blocked, *strides, r0, r1, r2 = segments.shape().tolist()
+    column = memory.itemsize if memory.ndim == 1 else 0
+    whole = memory.nbytes if column else memory[0].nbytes
+    rows = 6 * spec.parts if column else (run + 1) * (1 if joint else spec.parts)
+    block, part, shard, shards = strides
+    shape = [
+        "&X_hash", column, count, run, joint, blocked, rekeys, spec.parts,
+        0 if column else whole // 8, memory.nbytes, whole, block, part, shard, shards,
+        f"{{{r0}, {r1}, {r2}}}", "NULL", 0,
+    ]  # fmt: skip
+    text = _hash(layout.hash) + _table("Ring", "ring", shape, "{}", 8)
+    text += f"typedef uint{8 * memory.itemsize}_t X_Cell;\n"
+    values: dict[str, object] = {"CELLS": memory.size, "GENERATION": spec.generation}
+    sources = ["pure/ring.h"]
+    if spec.timed:
+        rule = WHEN_FULL.index(cast(str, spec.when_full))
+        values |= {
+            "SLICES": spec.ring_segments, "WRITES": spec.run, "SPAN": spec.span,
+            "GENERATION_SPAN": spec.generation_span, "WHEN_FULL": ("SHORTEN", "OVERFILL")[rule],
+        }  # fmt: skip
+        sources += ["pure/turns.h", "header/timed_ring.h"]
+    else:
+        masks = rows if joint else 1
+        stack = 512 * rows + 1024 * masks + 12288
+        values |= {"PLACES": rows, "MASKS": masks, "STACK": stack}
+        sources += ["pure/batch.h", "header/ring.h"]
+    return [*sources, *["header/ring_secret.h"] * spec.keyed], values, text
+
+
+def _timing(spec: StampedPartsSpec) -> _Header:
+    require(spec.classes is None, "classes", "must not be given for C", spec.classes)
+    key_hash = KeyHash(key_bits=spec.key_bits, sizes=spec.index_sizes, functions=1, seed=spec.seed)
+    shape = [
+        "&X_hash", spec.hashes, spec.cells, spec.window_blocks + 1, spec.block_units,
+        int(spec.timed), "NULL", 0, 0,
+    ]  # fmt: skip
+    text = _hash(key_hash) + _table("Parts", "parts", shape, "{}", 9)
+    values = {
+        "CELLS": spec.hashes * spec.cells, "WINDOW": spec.guaranteed_window,
+        "BLOCK": spec.block_units, "TIMED": int(spec.timed),
+        "MOMENT": "time" if spec.timed else "0",
+    }  # fmt: skip
+    return (
+        ["pure/timing.h", "header/timing.h"],
+        values,
+        f"{text}typedef uint64_t X_Cell;\n",
+    )
+
+
+def _dictionary(spec: WindowDictionarySpec) -> _Header:
+    model = cast(WindowDictionary, from_spec(spec))
+    offsets = model._offsets
+    columns, size, _ = offsets.shape
+    together = 64 // spec.row_bits
+    packed = np.zeros((-(-columns // together), size, 256), np.uint64)
+    for column, table in enumerate(offsets.astype(np.uint64)):
+        packed[column // together] |= table << np.uint64(column % together * spec.row_bits)
+    shape = [
+        "&X_hash", "X_offsets", "X_packed", together, columns, spec.rows, size, spec.stash,
+        spec.window, spec.moves or 0, spec.row_bits,
+    ]  # fmt: skip
+    text = (
+        _hash(model._hash)
+        + _table("int64_t", "offsets[]", offsets.ravel(), "{}", 16)
+        + _table("uint64_t", "packed[]", packed.ravel())
+        + _table("DictionaryShape", "shape", shape, "{}", 11)
+        + "typedef int64_t X_Cell;\n"
+    )
+    cells = 2 * columns * spec.rows + 2 * spec.stash
+    values = {"CELLS": cells, "WINDOW": spec.window, "STASH": spec.stash}
+    sources = ["pure/dictionary.h", "header/dictionary.h"]
+    return [*sources, *["header/dictionary_secret.h"] * spec.keyed], values, text
+
+
+def _operands(spec: Specification) -> dict[str, object]:
+    """Return what the functions of all families call by names."""
+    wide, asks = spec.key_bits > 64, spec.kind != "ring"
+    return {
+        "FINGERPRINT": f"0x{int.from_bytes(spec.fingerprint, 'little'):X}",
+        "STATE_BYTES": len(to_c(from_spec(spec))),
+        "KEY": "const uint64_t *key" if wide else "uint64_t key",
+        "NO_KEY": "NULL" if wide else "0",
+        "WORDS": "key" if wide else "&key",
+        "NOW": ", int64_t time" * spec.timed,
+        "TIME": ", time" * spec.timed,
+        "NO_TIME": ", 0" * spec.timed,
+        "ASKED": ", int64_t window" * asks,
+        "ASK": ", window" * asks,
+        "WHOLE": ", X_WINDOW" * asks,
+        "SECRET": ", uint64_t secret_low, uint64_t secret_high" * spec.keyed,
+        "FIRST_SECRET": "Secret first;" * _has_first(spec),
+        "TAKE_SECRET": "filter->state.secret.low = secret_low; "
+        "filter->state.secret.high = secret_high;"
+        * spec.keyed
+        + " filter->first = filter->state.secret;" * _has_first(spec),
+    }
+
+
+def _digest(spec: Specification) -> str:
+    """Return the function that makes keys of text, where C has it."""
+    words = -(-spec.key_bits // 64)
+    if spec.digest == "siphash" and spec.keyed:
+        return "/* Keys of text depend on the secret by SHAKE256, which is not here. */\n"
+    if spec.digest == "blake2b" and words > 8:
+        return "/* Keys of text of more than 512 bits are of SHAKE256, which is not here. */\n"
+    if spec.digest == "siphash":
+        keys = KeyDigest(spec.key_bits, spec.digest, spec.seed).keys.tolist()
+        steps = [
+            f"key[{word}] = siphash(bytes, (ptrdiff_t)size, 0x{low:X}, 0x{high:X});"
+            for word, (low, high) in enumerate(keys)
+        ]
+    else:
+        steps = [f"blake2b(bytes, (ptrdiff_t)size, {words}, key);"]
+    if spec.key_bits % 64:
+        steps.append(f"key[{words - 1}] &= 0x{(1 << spec.key_bits % 64) - 1:X};")
+    body = "\n    ".join(["const uint8_t *bytes = (const uint8_t *)text;", *steps])
+    return (
+        "/* Makes the key of a text; `key` has room for its words. */\n"
+        "static inline void X_digest(const void *text, size_t size, uint64_t *key) {\n"
+        f"    {body}\n}}\n"
+    )
+
+
+# State
+
+
+def to_c(model: Filter) -> bytes:
+    """Return the state of a filter as `X_save` of its header writes it; it holds the secrets."""
+    with model._lock:
+        model._settle()
+        arrays = [*model._saved()[1].values()]
+        numbers = [part.copy() for part in _numbers(model)]
+        if model.spec.kind == "ring":  # The extension may not have the retired segment.
+            numbers[-2][CLEARED] = arrays[0].nbytes if arrays[0].ndim == 1 else arrays[0][0].nbytes
+        parts = [*numbers, *arrays]
+        little = (part.astype(part.dtype.newbyteorder("<"), copy=False) for part in parts)
+        return b"".join([model.spec.fingerprint, *(part.tobytes() for part in little)])
+
+
+def from_c(spec: Specification, data: bytes) -> Filter:
+    """Return the filter whose state `X_save` of its header wrote.
+
+    Raises
+    ------
+    SpecificationError
+        If C has no such filter.
+    StateFileError
+        If the bytes are not of this specification, or damaged.
+    """
+    model, scratch = from_spec(spec), cast(Any, from_spec(spec))
+    numbers = _numbers(scratch)
+    arrays = [*scratch._saved()[1].values()]
+    size = 8 + sum(part.nbytes for part in [*numbers, *arrays])
+    if data[:8] != spec.fingerprint or len(data) != size:
+        raise StateFileError(
+            f"state: must have {size} bytes that begin with {spec.fingerprint.hex()}, "
+            f"not {len(data)} that begin with {data[:8].hex()}"
+        )
+    at, taken = 8, []
+    for part in [*numbers, *arrays]:
+        little = np.frombuffer(data, part.dtype.newbyteorder("<"), part.size, at)
+        taken.append(little.astype(part.dtype).reshape(part.shape))
+        at += part.nbytes
+    secrets = [int(low) | int(high) << 64 for low, high in _pairs(taken[len(numbers) - 1])]
+    for part, values in zip(numbers[:-1], taken, strict=False):
+        part[:] = values
+    if isinstance(scratch, WindowDictionary):
+        scratch._waiting = secrets[0]
+    try:
+        state, names = scratch._saved()
+        if _has_first(spec):
+            state["digest_secret"] = secrets[-1]
+        model._take_saved(state, dict(zip(names, taken[len(numbers) :], strict=True)))
+    except (TypeError, ValueError) as error:
+        raise StateFileError(f"state: damaged: {error}") from None
+    return model
+
+
+def _numbers(model: Any) -> list[NDArray[np.int64]]:
+    """Return the numbers of a filter in the order of C; the last array has further secrets."""
+    secrets = [model._waiting] if isinstance(model, WindowDictionary) else []
+    secrets += [model._digest_secret] * _has_first(model.spec)
+    rest = compilation.halves(secrets).reshape(-1).view(np.int64)
+    if isinstance(model, TimeLimitedRing):
+        return [model._numbers, *model._turns.shared()[:1], model._ring._numbers, rest]
+    return [model._numbers, rest]
+
+
+def _pairs(words: NDArray[np.int64]) -> NDArray[np.uint64]:
+    return words.view(np.uint64).reshape(-1, 2)
+
+
+def _has_first(spec: Specification) -> bool:
+    """Whether a header keeps the first secret, on which the digest of text depends."""
+    return spec.keyed and spec.digest == "siphash"

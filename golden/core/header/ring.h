@@ -1,0 +1,67 @@
+typedef struct {
+    RingState state;
+    X_FIRST_SECRET
+    X_Cell memory[X_CELLS];
+} X_filter;
+
+/* Makes a filter without keys. */
+static inline void X_init(X_filter *filter X_SECRET) {
+    memset(filter, 0, sizeof *filter);
+    filter->state.generation = filter->state.length = X_GENERATION;
+    filter->state.cleared = X_ring.whole;
+    X_TAKE_SECRET
+}
+
+/* Performs an operation by its code in hardware: 1 QUERY, 2 INSERT, 3 CHECK_AND_INSERT, 4 SHIFT,
+   5 CLEAR; any other does nothing. Returns the least age that the key can have, in generations;
+   -1 if it is not reported, or not asked. */
+static inline int64_t X_perform(X_filter *filter, int operation, X_KEY) {
+    RingState *state = &filter->state;
+    state->operations++;
+    if (operation == SHIFT) {
+        ring_turn(&X_ring, state, filter->memory);
+    } else if (operation == CLEAR) {
+        ring_erase(&X_ring, state, filter->memory);
+    } else if (operation == QUERY || operation == INSERT || operation == CHECK) {
+        uint64_t met = ring_perform_key(&X_ring, state, filter->memory, operation, X_WORDS);
+        state->keys += (operation & INSERT) != 0;
+        state->hits += met != 0;
+        return lowest(met);
+    }
+    return -1;
+}
+
+/* Returns the least age that a key can have, in generations; -1 if it is not in the window. Changes
+   nothing. */
+static inline int64_t X_age(X_filter *filter, X_KEY) {
+    return lowest(ring_perform_key(&X_ring, &filter->state, filter->memory, QUERY, X_WORDS));
+}
+
+/* Checks and inserts keys one after another; faster than one by one from 8 keys on. `seen` takes
+   whether each was in the window, or is NULL. Returns how many were. Needs some X_STACK bytes of
+   stack. */
+static inline int64_t X_check_and_insert_many(X_filter *filter, const uint64_t *keys, size_t count,
+                                              uint8_t *seen) {
+    RingPlaces places[X_PLACES];
+    RingRow masks[X_MASKS];
+    int64_t hits = ring_perform(&X_ring, &filter->state, filter->memory, places, masks, NULL, CHECK,
+                                keys, (ptrdiff_t)count, NULL, seen);
+    filter->state.operations += (int64_t)count;
+    filter->state.keys += (int64_t)count;
+    filter->state.hits += hits;
+    return hits;
+}
+
+/* Starts a new generation now. */
+static inline void X_shift(X_filter *filter) { X_perform(filter, SHIFT, X_NO_KEY); }
+
+/* Sets the insertions of a generation, at least 1, from the next shift or clear on. */
+static inline void X_set_generation(X_filter *filter, int64_t insertions) {
+    filter->state.generation = insertions;
+}
+
+static inline int X_is_sound(const X_filter *filter) { return ring_fits(&X_ring, &filter->state); }
+
+static inline void X_settle(X_filter *filter) {
+    ring_settle(&X_ring, &filter->state, filter->memory);
+}

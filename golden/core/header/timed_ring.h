@@ -1,0 +1,104 @@
+typedef struct {
+    int64_t operations, keys, hits, late; /* the last: insertions before the latest time */
+    TurnState turns;
+    int64_t settled[X_SLICES]; /* time of each slice that is no longer written */
+    RingState state;           /* which does not turn by itself */
+    X_FIRST_SECRET
+    X_Cell memory[X_CELLS];
+} X_filter;
+
+ALWAYS Turns X_turns(X_filter *filter) {
+    Turns turns = {X_WRITES, X_SLICES, X_SPAN, X_GENERATION_SPAN, 1, X_WHEN_FULL, NULL, NULL, X_WRITES};
+    turns.state = &filter->turns;
+    turns.settled = filter->settled;
+    return turns;
+}
+
+/* Makes a filter without keys. */
+static inline void X_init(X_filter *filter X_SECRET) {
+    memset(filter, 0, sizeof *filter);
+    Turns turns = X_turns(filter);
+    filter->turns.generation = X_GENERATION;
+    turns_clear(&turns);
+    filter->state.generation = filter->state.length = RING_NUMBER;
+    filter->state.cleared = X_ring.whole;
+    X_TAKE_SECRET
+}
+
+/* Performs QUERY, INSERT or CHECK of a key; returns its age. */
+static inline int64_t X_perform_key(X_filter *filter, int code, const uint64_t *key, int64_t now) {
+    Turns turns = X_turns(filter);
+    int64_t alive = turns_alive(&turns, now), age = -1;
+    if (turns_perform(&turns, code, now)) { /* the query sees the old ring, the insertion not */
+        if (code & QUERY) {
+            age = lowest(ring_perform_key(&X_ring, &filter->state, filter->memory, QUERY, key));
+        }
+        ring_turn(&X_ring, &filter->state, filter->memory);
+        code = INSERT;
+    } else if (code & QUERY) {
+        age = lowest(ring_perform_key(&X_ring, &filter->state, filter->memory, code, key));
+        code = NONE;
+    }
+    if (code & INSERT) {
+        ring_perform_key(&X_ring, &filter->state, filter->memory, INSERT, key);
+    }
+    return age + X_WRITES <= alive ? age : -1;
+}
+
+/* Performs an operation by its code in hardware: 1 QUERY, 2 INSERT, 3 CHECK_AND_INSERT, 4 SHIFT,
+   5 CLEAR; any other does nothing. Times never decrease; an earlier one is taken as the latest.
+   Returns the least age that the key can have, in generations; -1 if it is not reported, or not
+   asked. */
+static inline int64_t X_perform(X_filter *filter, int operation, X_KEY, int64_t now) {
+    int64_t latest = filter->turns.latest, age = -1;
+    Turns turns = X_turns(filter);
+    int inserts = operation == INSERT || operation == CHECK;
+    filter->operations++;
+    filter->keys += inserts;
+    filter->late += inserts && now < latest;
+    now = now > latest ? now : latest;
+    if (inserts || operation == QUERY) {
+        age = X_perform_key(filter, operation, X_WORDS, now);
+        filter->hits += age >= 0;
+    } else if (operation == SHIFT) {
+        turns_shift(&turns, now);
+        ring_turn(&X_ring, &filter->state, filter->memory);
+    } else if (operation == CLEAR) {
+        turns_clear(&turns);
+        ring_erase(&X_ring, &filter->state, filter->memory);
+    }
+    return age;
+}
+
+/* Returns the least age that a key can have, in generations; -1 if it is not in the window. Changes
+   nothing. */
+static inline int64_t X_age(X_filter *filter, X_KEY, int64_t now) {
+    return X_perform_key(filter, QUERY, X_WORDS, now > filter->turns.latest ? now : filter->turns.latest);
+}
+
+/* Returns 0 if the window is whole and the rate of false positives keeps its bound, 1 if the window
+   is shortened, 2 if the rate exceeds its bound. */
+static inline int X_status(X_filter *filter, int64_t now) {
+    Turns turns = X_turns(filter);
+    return turns_status(&turns, now > filter->turns.latest ? now : filter->turns.latest);
+}
+
+/* Starts a new generation now. */
+static inline void X_shift(X_filter *filter, int64_t now) {
+    X_perform(filter, SHIFT, X_NO_KEY, now);
+}
+
+/* Sets the insertions of a generation, at least 1, from the next shift or clear on. */
+static inline void X_set_generation(X_filter *filter, int64_t insertions) {
+    filter->turns.generation = insertions;
+}
+
+static inline int X_is_sound(const X_filter *filter) {
+    const TurnState *turns = &filter->turns;
+    return ring_fits(&X_ring, &filter->state) && turns->length >= 1 && turns->generation >= 1 &&
+           turns->filled >= 0;
+}
+
+static inline void X_settle(X_filter *filter) {
+    ring_settle(&X_ring, &filter->state, filter->memory);
+}
