@@ -61,9 +61,6 @@ class Atomic(Base):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}
 
-    def _settle(self) -> None:
-        """Take over changes by single keys from the extension; holds the lock."""
-
 
 class Constructor(classmethod):  # type: ignore[type-arg]
     """A class method that returns a new object, so a call on an object is a mistake."""
@@ -100,23 +97,6 @@ class Cached(cached_property[_Value]):
         self.lock: Any = nullcontext()
 
 
-class Counter:
-    """An attribute `name` that is read under the lock, so a reader never sees half an operation."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __get__(self, owner: Atomic | None, kind: type | None = None) -> Any:
-        if owner is None:
-            return self
-        with owner._lock:
-            owner._settle()
-            return vars(owner)[self._name]
-
-    def __set__(self, owner: Atomic, value: int) -> None:
-        vars(owner)[self._name] = value
-
-
 class Number:
     """Number `index` of a filter's `_numbers`, read under the lock; below 2**62 when it is set."""
 
@@ -130,7 +110,6 @@ class Number:
         if owner is None:
             return self  # type: ignore[return-value]
         with owner._lock:
-            owner._settle()
             return int(owner._numbers[self._index])
 
     def __set__(self, owner: Any, value: int) -> None:
@@ -166,7 +145,6 @@ def _holding(function: Callable[..., Any]) -> Callable[..., Any]:
         if _forking and not self._lock._is_owned():
             _give_way()
         with self._lock:
-            self._settle()
             return function(self, *arguments, **options)
 
     return locked

@@ -340,7 +340,6 @@ def _digest(spec: Specification) -> str:
 def to_c(model: Filter) -> bytes:
     """Return the state of a filter as `X_save` of its header writes it; it holds the secrets."""
     with model._lock:
-        model._settle()
         arrays = [*model._saved()[1].values()]
         numbers = [part.copy() for part in _numbers(model)]
         if model.spec.kind == "ring":  # The extension may not have the retired segment.

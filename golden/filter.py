@@ -285,7 +285,6 @@ class Filter(Saved):
         """Answer for each checked key, then insert it unless it is reported."""
         seen = np.empty(len(keys), np.bool_)
         if self._engine is not None and all(one is None for one in operands):
-            self._arm()
             self._engine.check_and_insert_new(np.ascontiguousarray(keys), seen)
             return seen
         for at in range(len(keys)):

@@ -2,14 +2,14 @@
 
 import io
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .atomic import Counter, Number
+from .atomic import Number
 from .convenience import State
 from .errors import StateFileError
 from .hash.digests import DIGESTS
@@ -30,7 +30,7 @@ _DIGEST = ("digest", DIGESTS[0])
 
 
 class Saved(Parameterised):
-    """Mixin of `Filter` that saves, loads and compares states, and passes them to the extension."""
+    """Mixin of `Filter` that saves, loads and compares states."""
 
     _unlocked: ClassVar[tuple[str, ...]] = ("save",)
     _uncompared: ClassVar[tuple[str, ...]] = ()
@@ -51,34 +51,11 @@ class Saved(Parameterised):
         _CLASSES[cls.__name__] = cls
         if "specification" in vars(cls):
             MODELS[cls.specification.family] = cls
-        for name in cls._counts:
-            if not hasattr(cls, name):
-                setattr(cls, name, Counter(name))
 
     @property
     @abstractmethod
     def counters(self) -> dict[str, int]:
         """Events since construction by name."""
-
-    # Compiled state
-
-    def _arm(self) -> None:
-        """Lend the state to the extension, for single keys; the extension calls this method."""
-        with self._lock:
-            if not self._engine.armed:
-                self._lend()
-
-    def _settle(self) -> None:
-        """Take over changes by single keys from the extension; holds the lock."""
-        if self._engine is not None and self._engine.armed:
-            self._numbers[:3] += self._regain()
-
-    def _lend(self) -> None:
-        """Give the state to the extension."""
-
-    def _regain(self) -> Sequence[int]:
-        """Take the state back; return operations, insertions and hits of single keys."""
-        return 0, 0, 0
 
     # State
 
@@ -193,7 +170,6 @@ class Saved(Parameterised):
             If the file cannot be written.
         """
         with self._lock:
-            self._settle()
             header, arrays = self._content(secrets)
             arrays = {name: array.copy() for name, array in arrays.items()}
         write_state(file, header, arrays, private=self._private)
@@ -305,7 +281,6 @@ class Saved(Parameterised):
     def _compared(self) -> tuple[Any, dict[str, NDArray[Any]]]:
         """Return the parts of the state that `==` compares."""
         with self._lock:
-            self._settle()
             arrays = {name: array.copy() for name, array in self._state()[1].items()}
             return (self._identity(), self._digest_secret), arrays
 

@@ -263,7 +263,6 @@ class TimedFilter(Filter):
         """As in `Filter`; a key that is not inserted does not change `latest`."""
         seen = np.empty(len(keys), np.bool_)
         if self._engine is not None and windows is None:
-            self._arm()
             operands = np.ascontiguousarray(keys), seen, np.ascontiguousarray(given)
             self._engine.check_and_insert_new(*operands)
             return seen

@@ -149,29 +149,14 @@ static PyObject *digest_by(PyObject *self, PyObject *keys) {
     return core_finish(&all, Py_NewRef(Py_None));
 }
 
-static PyMemberDef engine_members[] = {
-    {"armed", T_INT, offsetof(Engine, armed), READONLY, "Whether its numbers are those of the filter."},
-    {NULL, 0, 0, 0, NULL},
-};
-
 int engine_count_in(Engine *engine, PyObject *numbers, Py_ssize_t count) {
     Py_buffer view;
     if (core_take(numbers, &view, 8, count, 1, "numbers") < 0) {
         return -1;
     }
-    if (engine->counts) {
-        PyBuffer_Release(&engine->numbers);
-    }
     engine->numbers = view;
     engine->counts = view.buf;
     return 0;
-}
-
-/* count_in(numbers): as `engine_count_in`, without numbers of a family. */
-static PyObject *count_in(PyObject *self, PyObject *numbers) {
-    Engine *engine = (Engine *)self;
-    int done = engine_count_in(engine, numbers, 3 + (engine->timed != 0));
-    return done < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 int engine_hash(Engine *engine, PyObject *object) {
@@ -184,38 +169,6 @@ void engine_release(Engine *engine) {
     Py_CLEAR(engine->hash_object);
     if (engine->counts) {
         PyBuffer_Release(&engine->numbers);
-    }
-}
-
-void engine_disarm(Engine *engine, int64_t *numbers) {
-    numbers[0] = engine->operations;
-    numbers[1] = engine->insertions;
-    numbers[2] = engine->hits;
-    if (engine->timed) {
-        numbers[3] = engine->late;
-    }
-    engine->operations = engine->insertions = engine->hits = engine->late = 0;
-    engine->armed = 0;
-}
-
-/* Counts a change by a single key, in the filter itself if it is not armed. */
-static void count_change(Engine *engine, int insertion, int hit) {
-    if (engine->counts) {
-        engine->counts[0]++;
-        engine->counts[1] += insertion;
-        engine->counts[2] += hit;
-    } else {
-        engine->operations++;
-        engine->insertions += insertion;
-        engine->hits += hit;
-    }
-}
-
-/* Lets the late insertions since the last call be those of the filter, if it is not armed. */
-static void count_late(Engine *engine) {
-    if (engine->counts && engine->timed) {
-        engine->counts[3] += engine->late;
-        engine->late = 0;
     }
 }
 
@@ -244,7 +197,7 @@ static PyObject *engine_check_new(PyObject *self, PyObject *args) {
     if (!seen || (c && !times)) {
         return core_finish(&all, NULL);
     }
-    if (!(engine->armed || engine->counts) || engine->reads || engine->timed != (times != NULL)) {
+    if (engine->reads || engine->timed != (times != NULL)) {
         PyErr_SetString(PyExc_ValueError, engine->reads ? CORE_READS : "times: must fit the engine");
         return core_finish(&all, NULL);
     }
@@ -253,13 +206,11 @@ static PyObject *engine_check_new(PyObject *self, PyObject *args) {
         engine->now = times ? times[i] : 0;
         seen[i] = check_new(engine, keys + i * words) >= 0;
     }
-    count_late(engine);
     Py_END_ALLOW_THREADS
     return core_finish(&all, Py_NewRef(Py_None));
 }
 
 static PyMethodDef engine_methods[] = {
-    {"count_in", count_in, METH_O, "Let these numbers of the filter be its counts."},
     {"digest_by", digest_by, METH_O, "Let these keys be those of the digest of text."},
     {"check_and_insert_new", engine_check_new, METH_VARARGS, "Insert keys that are not reported."},
     {NULL, NULL, 0, NULL},
@@ -478,18 +429,15 @@ static int perform_plain(Base *self, int code, PyObject *plain, Time *time, int6
     if (text.bytes) {
         free_text(&text);
     }
-    if (ready > 0 && !engine->counts && !engine->armed) {
-        ready = prepare(self, engine, "_arm");
-        ready = ready > 0 ? engine->armed : ready;
-    }
     if (ready <= 0) {
         return ready;
     }
     engine->now = time->now;
     *age = code == CHECK_NEW ? check_new(engine, &key) : engine->one(engine, code, &key);
     if (code != QUERY) {
-        count_change(engine, code != CHECK_NEW || *age < 0, code != INSERT && *age >= 0);
-        count_late(engine);
+        engine->counts[0]++;
+        engine->counts[1] += code != CHECK_NEW || *age < 0;
+        engine->counts[2] += code != INSERT && *age >= 0;
     }
     return 1;
 }
@@ -634,9 +582,7 @@ int core_add_calls(PyObject *module) {
                           {Py_tp_members, base_members},
                           {Py_tp_getset, base_getset},
                           {0, NULL}};
-    PyType_Slot engine[] = {{Py_tp_members, engine_members},
-                            {Py_tp_methods, engine_methods},
-                            {0, NULL}};
+    PyType_Slot engine[] = {{Py_tp_methods, engine_methods}, {0, NULL}};
     if (core_add_type(module, &lock_type, "lately.golden._core.Lock", sizeof(Lock), lock) < 0 ||
         core_add_type(module, &base_type, "lately.golden._core.Base", sizeof(Base), base) < 0 ||
         core_add_type(module, &engine_type, "lately.golden._core.Engine", sizeof(Engine), engine) <

@@ -9,24 +9,21 @@
 
 enum { BLAKE2B = 1, SIPHASH = 2 };
 
-/* First part of the compiled state of a filter. An engine with `counts` always has the state of the
-   filter. Another has it while it is armed. Then single keys need nothing of Python. */
+/* First part of the compiled state of a filter, which lies in buffers that numpy sees too. Single
+   keys need nothing of Python. */
 typedef struct Engine {
     PyObject_HEAD
-    Py_buffer numbers; /* the first numbers of the filter, if `counts` points to them */
-    int64_t *counts;   /* operations, insertions, hits, and late insertions if it is timed */
-    int armed;
-    int reads;                            /* whether another process writes the memory */
-    int64_t operations, insertions, hits; /* since it was armed */
-    PyObject *hash_object;                /* owned: the Hash with `hash` */
+    Py_buffer numbers;     /* of the filter */
+    int64_t *counts;       /* the first: operations, insertions, hits; late ones if it is timed */
+    int reads;             /* whether another process writes the memory */
+    PyObject *hash_object; /* owned: the Hash with `hash` */
     const Hash *hash;
     int digest;                           /* of text: BLAKE2B, SIPHASH, or 0 while unknown */
     Secret digest_key;                    /* of SIPHASH */
     /* Performs QUERY, INSERT or CHECK of one key, and returns its age; -1 if it is not reported. */
     int64_t (*one)(struct Engine *engine, int code, const uint64_t *key);
-    int timed;    /* whether a single key has the time that the filter's `_clock` gives */
-    int64_t now;  /* that time */
-    int64_t late; /* insertions since it was armed whose time was before the latest */
+    int timed;   /* whether a single key has the time that the filter's `_clock` gives */
+    int64_t now; /* that time; an insertion before the latest time counts as late */
 } Engine;
 
 /* Type on which compiled states build. */
@@ -53,8 +50,8 @@ void free_text(Text *text);
 /* Key of one word of a text, by the digest of a filter. */
 uint64_t text_key(const uint8_t *bytes, Py_ssize_t count, const Engine *engine);
 
-/* Lets numbers of the filter, `count` of them or more, be the counts of an engine, which needs no
-   arming then; returns 0, or -1 with an error set. */
+/* Lets numbers of the filter, `count` of them or more, be those of an engine; returns 0, or -1 with
+   an error set. */
 int engine_count_in(Engine *engine, PyObject *numbers, Py_ssize_t count);
 
 /* Turn a ring that does not turn by itself, and perform operations on it. */
@@ -67,9 +64,5 @@ int engine_hash(Engine *engine, PyObject *object);
 
 /* Releases what an engine owns. */
 void engine_release(Engine *engine);
-
-/* Takes the counts of single keys into three of `numbers`, and disarms; a timed engine has a
-   fourth, `late`. */
-void engine_disarm(Engine *engine, int64_t *numbers);
 
 #endif

@@ -77,7 +77,7 @@ static PyObject *dictionary_new(PyTypeObject *type, PyObject *args, PyObject *na
     engine_hash(&d->engine, a);
     d->shape = (DictionaryShape){.columns = columns, .window = window, .moves = moves};
     DictionaryShape *shape = &d->shape;
-    if (!take_arrays(d, arrays)) {
+    if (!take_arrays(d, arrays) || engine_count_in(&d->engine, arrays[1], 3) < 0) {
         Py_DECREF((PyObject *)d);
         return NULL;
     }

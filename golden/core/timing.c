@@ -26,7 +26,9 @@ static int64_t stamps_one(Engine *engine, int code, const uint64_t *key) {
     Cells *c = (Cells *)engine;
     PartsNumbers *numbers = parts_numbers(c);
     int64_t now = engine->now > numbers->last ? engine->now : numbers->last;
-    engine->late += engine->timed && code & INSERT && now != engine->now;
+    if (engine->timed && code & INSERT) {
+        engine->counts[3] += now != engine->now;
+    }
     return parts_one(&c->shape.parts, numbers, held(c, 0), code, key, now);
 }
 

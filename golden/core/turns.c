@@ -88,7 +88,7 @@ static int64_t timed_one(Engine *engine, int code, const uint64_t *key) {
     TimedRing *self = (TimedRing *)engine;
     int64_t latest = self->t.state->latest, now = engine->now > latest ? engine->now : latest;
     if (code & INSERT) {
-        engine->late += now != engine->now;
+        engine->counts[3] += now != engine->now;
         turn_by_clock(self, now, turns_due_by_clock(&self->t, now));
     }
     return perform_key(self, code, key, now);

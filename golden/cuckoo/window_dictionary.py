@@ -172,7 +172,6 @@ class WindowDictionary(AnyWindowFilter):
             self._engine = core.Dictionary(
                 key_hash, self.columns, self.window, self.moves or 0, *memory
             )
-            self._engine.count_in(self._numbers)
 
     # Operations
 
