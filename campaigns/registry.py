@@ -1,7 +1,6 @@
 """All campaigns, by name."""
 
 from .attacks import ATTACK
-from .counts import COUNTS
 from .golden_speed import GOLDEN, STREAM
 from .hardware import HARDWARE
 from .lines import LINES
@@ -13,7 +12,7 @@ from .upsets import UPSETS
 CAMPAIGNS = {
     one.name: one
     for one in (
-        HARDWARE, LANES, SOAK, UPSETS, ATTACK, GOLDEN, STREAM, REPLAY, DEDUP, PLANNER, COUNTS,
+        HARDWARE, LANES, SOAK, UPSETS, ATTACK, GOLDEN, STREAM, REPLAY, DEDUP, PLANNER,
         LINES,
     )
 }  # fmt: skip

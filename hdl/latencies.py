@@ -1,14 +1,10 @@
 """Latencies and sizes of the hardware as functions of numbers, with their constants.
 
 Components, profiles, planner, simulation and documentation take these numbers from here. This
-module does not import Amaranth. The functions also accept arrays of integers, element by element,
-so that the planner can evaluate thousands of filters at once.
+module does not import Amaranth.
 """
 
 from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
 
 from ..golden.hash.functions import MIX_ROUNDS
 from ..golden.hash.siphash import COMPRESSION_ROUNDS, FINALIZATION_ROUNDS, message_words
@@ -141,20 +137,16 @@ Variants without explicit block RAMs are missing.
 """
 
 
-def memory_shape(*, bits: Any, clear: Any, block_bits: int = BLOCK_BITS) -> tuple[Any, Any]:
+def memory_shape(*, bits: int, clear: int, block_bits: int = BLOCK_BITS) -> tuple[int, int]:
     """Return columns and rows of block RAMs that hold `bits` and zero `clear` bits per cycle.
 
-    Parameters
-    ----------
-    bits, clear : int or ndarray of int
-    block_bits : int
-        Bits of a block RAM. All pipelines use `BLOCK_BITS`, so they are equal on all devices.
+    All pipelines use `BLOCK_BITS`, so they are equal on all devices.
     """
-    columns = _at_least_one(clear // BLOCK_CLEAR_BITS)
-    return columns, _at_least_one(bits // columns // block_bits)
+    columns = max(1, clear // BLOCK_CLEAR_BITS)
+    return columns, max(1, bits // columns // block_bits)
 
 
-def address_registers(blocks: Any, *, lanes: int = 1) -> Any:
+def address_registers(blocks: int, *, lanes: int = 1) -> int:
     """Return the number of address registers of each memory, for the block RAMs of a unit.
 
     Many block RAMs spread across the chip; the block RAMs of one shard are placed side by side.
@@ -162,7 +154,7 @@ def address_registers(blocks: Any, *, lanes: int = 1) -> Any:
     return 1 + (2 if lanes == 1 else 1) * (blocks > CROWDED_BLOCKS)
 
 
-def memory_latency(*, bits: Any, clear: Any, registers: Any = 1) -> Any:
+def memory_latency(*, bits: int, clear: int, registers: int = 1) -> int:
     """Return the cycles from an address to its bit, for a part of `bits`.
 
     `registers` precede the memory, and the block RAM has two. `SELECTED_DIGITS` address bits per
@@ -171,7 +163,7 @@ def memory_latency(*, bits: Any, clear: Any, registers: Any = 1) -> Any:
     """
     _, rows = memory_shape(bits=bits, clear=clear)
     selection = ceil_log(1 << SELECTED_DIGITS, rows * clear)
-    return 2 + registers + _at_least_one(selection) + (registers > 2)
+    return 2 + registers + max(1, selection) + (registers > 2)
 
 
 def stamp_bits(span: int) -> int:
@@ -181,7 +173,7 @@ def stamp_bits(span: int) -> int:
 
 def fold_steps(key_bits: int) -> int:
     """Return the steps that fold a key of `key_bits` into a state."""
-    return int(_at_least_one(ceil_log(FAN_IN, key_bits)))
+    return max(1, ceil_log(FAN_IN, key_bits))
 
 
 def hash_steps(key_bits: int) -> int:
@@ -212,35 +204,25 @@ def hash_latency(key_bits: int, hash: str = "h3", *, levels: int = DEFAULT_LEVEL
     return siphash_latency(key_bits) if hash == "siphash" else -(-hash_steps(key_bits) // levels)
 
 
-def detector_steps(*, parts: Any, segments: Any, run: Any, generations: Any) -> dict[str, Any]:
-    """Return the steps from the bits of a key to its verdict, in order.
-
-    Parameters
-    ----------
-    parts, segments, run, generations : int or ndarray of int
-        As in `FilterSpec`.
-
-    Returns
-    -------
-    dict of str to int or ndarray of int
-    """
+def detector_steps(*, parts: int, segments: int, run: int, generations: int) -> dict[str, int]:
+    """Return the steps from the bits of a key to its verdict, in order; as in `FilterSpec`."""
     return {
         # The bits pass a level of LUTs after the registers of their memories.
-        "match": 1 + _at_least_one(ceil_log(FAN_IN, parts)),
+        "match": 1 + max(1, ceil_log(FAN_IN, parts)),
         "rotate": ceil_log(2, segments),
         "run": ceil_log(FAN_IN, run),
-        "age": _at_least_one(ceil_log(2, generations + 1)),
+        "age": max(1, ceil_log(2, generations + 1)),
     }
 
 
-def detector_latency(*, levels: int = DEFAULT_LEVELS, **figures: Any) -> Any:
+def detector_latency(*, levels: int = DEFAULT_LEVELS, **figures: int) -> int:
     """Return the cycles from the bits of a key to its verdict.
 
     Parameters
     ----------
     levels : int
         Levels of LUTs between two registers.
-    figures : int or ndarray of int
+    figures : int
         As for `detector_steps`.
     """
     return -(-sum(detector_steps(**figures).values()) // levels)
@@ -258,15 +240,15 @@ def paged_latency(depth: int, *, far: bool = False) -> int:
     far : bool
         As for `lately.hdl.memory.paged.PagedMemory`.
     """
-    return 2 + 2 * far + int(ceil_log(2, -(-depth // PAGE_WORDS))) // 2
+    return 2 + 2 * far + ceil_log(2, -(-depth // PAGE_WORDS)) // 2
 
 
-def result_places(latency: Any, *, lag: int = ACCEPT_LAG) -> Any:
+def result_places(latency: int, *, lag: int = ACCEPT_LAG) -> int:
     """Return the places of the result queue of a unit with this latency: a power of two.
 
     Parameters
     ----------
-    latency : int or ndarray of int
+    latency : int
     lag : int
         Cycles from an acceptance until `i.ready` depends on it.
     """
@@ -283,13 +265,9 @@ def check_bits(held_bits: int) -> int:
     return 1 + (held_bits + 1) % 2
 
 
-def ceil_log(base: int, value: Any) -> Any:
-    """Return the smallest n with ``base**n >= value``, element by element for an array."""
-    exponent, power = 0 * value, 1
-    while np.any(short := power < value):
-        exponent, power = exponent + short, power * base
+def ceil_log(base: int, value: int) -> int:
+    """Return the smallest n with ``base**n >= value``."""
+    exponent, power = 0, 1
+    while power < value:
+        exponent, power = exponent + 1, power * base
     return exponent
-
-
-def _at_least_one(value: Any) -> Any:
-    return value + (value < 1)

@@ -198,7 +198,7 @@ class Profile:
 
         While results are taken, at most `latency` results are in flight.
         """
-        return 1 << int(ceil_log(2, self.latency + ACCEPT_LAG + 1))
+        return 1 << ceil_log(2, self.latency + ACCEPT_LAG + 1)
 
     @property
     def least_period(self) -> int:

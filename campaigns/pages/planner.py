@@ -1,66 +1,53 @@
-"""docs/planner.md: predicted and counted LUTs and flip-flops.
-
-`python -m campaigns.pages planner fit` fits the coefficients in lately/planner to the results of
-`python -m campaigns run counts`, and writes the page.
-"""
+"""lately/planner/measured.json: figures of placed units that `lately plan` prints."""
 
 import json
-import sys
+from dataclasses import dataclass
+from pathlib import Path
 
-from lately.planner import cost
+from lately.boards.flow.devices import device
+from lately.golden.spec.all_presets import ALL_PRESETS
 
-from .. import cell_costs, ring_costs, scaled_costs
-from ..cost_fit import model, predicted, runs, specification
-from ..counts import rows_of, scaled_rows
-from .blocks import DOCS, ROOT, Page, records, render, write
-
-COSTS = ROOT / "lately" / "planner" / "costs.json"
+from ..hardware import summarise
+from .blocks import ROOT, Page, records, write
 
 
-def residuals(rows, shown):
-    """Return the name of each unit by its specification, its counts, and the predicted counts."""
-    return [(shown(specification(row)[0]), row, predicted(row, cost.models())) for row in rows]
+def text() -> str:
+    """Return the content of the file: a line for each unit of one lane on each device."""
+    presets = {spec: name for name, spec in ALL_PRESETS.items()}
+    lines = {}
+    for summary in summarise(records("hardware")):
+        case, report = summary.case, summary.median
+        spec = case.spec
+        if getattr(spec, "lanes", 1) > 1:
+            continue
+        figures = {
+            "unit": presets.get(spec, spec.shape),
+            "family": spec.family,
+            "timed": spec.timed,
+            "moves": bool(getattr(spec, "moves", None)),
+            "bits": spec.storage_bits,
+            "device": case.device,
+            "device_family": device(case.device).family,
+            "block_rams": report.bram,
+            "luts": report.lut,
+            "flip_flops": report.ff,
+            "clock_mhz": round(report.fmax_mhz, 1),
+        }
+        lines[spec, case.device] = json.dumps(figures)
+    return "[\n" + ",\n".join(lines.values()) + "\n]\n"
 
 
-def ring_name(spec):
-    """Return the family and the window of a ring."""
-    window = f"{spec.span:,} ticks" if spec.timed else f"window {spec.window:,}"
-    return f"{spec.family}, {window}"
+@dataclass(frozen=True)
+class Figures(Page):
+    """A file that is written as a whole."""
+
+    def stale(self) -> list[Path]:
+        """Return the file if it is not current."""
+        return [] if self.path.read_text("utf-8") == text() else [self.path]
+
+    def write(self) -> None:
+        """Write the file."""
+        write(self.path, text())
 
 
-def fit_all(what):
-    """Fit and write the coefficients."""
-    if [path.name for path in what] != ["fit"]:
-        sys.exit("docs/planner.md takes no measurements: python -m campaigns.pages planner fit")
-    rings, cells = rows_of(records("counts"))
-    measured = records("hardware")
-    ring, stamped = ring_costs.fit(rings, measured), cell_costs.fit(cells, measured)
-    models = {family: {"ring": ring[family], **stamped[family]} for family in ring}
-    models |= scaled_costs.fit(scaled_rows(records("counts")), models)
-    write(COSTS, json.dumps(models, indent=1) + "\n")
-    cost.models.cache_clear()
-
-
-def content():
-    """Return the blocks of the page."""
-    measured, counted = records("hardware"), records("counts")
-    kinds = [(family, named) for family in cell_costs.SAMPLES for named in cell_costs.DRAWS]
-    # The units that the fit is held against.
-    held_out = {each: cell_costs.parts(rows_of(counted)[1], measured, *each)[1] for each in kinds}
-    models, same = cost.models(), scaled_costs.SAME
-    return render(
-        "planner",
-        models=models,
-        found=[*measured, *counted],
-        rings=residuals([row for row in runs(measured) if model(row)[1] == "ring"], ring_name),
-        ring_families=ring_costs.SAMPLES,
-        cells=residuals([row for own in held_out.values() for row in own], lambda one: one.shape),
-        held_out=held_out,
-        # Families with the costs of an ECP5, scaled, and those that share the costs of each.
-        scaled={family: ", ".join([family, *(one for one in same if same[one] == family)])
-                for family in models if family in scaled_costs.DEVICES},
-        kinds=scaled_costs.MODELS,
-    )  # fmt: skip
-
-
-PAGE = Page(DOCS / "planner.md", content, take=fit_all)
+PAGE = Figures(ROOT / "lately" / "planner" / "measured.json")

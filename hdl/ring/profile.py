@@ -94,12 +94,12 @@ class RingProfile(Profile):
     @property
     def block_rams(self) -> int:
         columns, rows = self.memory_shape
-        return self.memories * int(columns) * int(rows) * self.copies
+        return self.memories * columns * rows * self.copies
 
     @property
     def address_registers(self) -> int:
         """Address registers of each memory."""
-        return int(address_registers(self.block_rams, lanes=self.spec.lanes))
+        return address_registers(self.block_rams, lanes=self.spec.lanes)
 
     @property
     def shard_spec(self) -> FilterSpec:

@@ -29,7 +29,7 @@ DECISION_LATENCY = 3
 
 def oldest_latency(hashes: int) -> int:
     """Return the cycles from the ages of `hashes` cells to a verdict."""
-    return int(2 * ceil_log(2, hashes)) + (3 if hashes > 1 else 2)
+    return 2 * ceil_log(2, hashes) + (3 if hashes > 1 else 2)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def list(*, what: str, as_json: bool) -> None:
 
 @click.command(cls=OneLineCommand)
 @filter_options()
-@listed_option("--device name", "devices", "Device that the area is predicted for.")
+@listed_option("--device name", "devices", "Device whose block RAMs are counted.")
 @json_option
 def show(*, spec: str | None, preset: str | None, name: str | None, as_json: bool) -> None:
     """Show the window, rates, memory and latency of a filter.
@@ -80,7 +80,7 @@ def show(*, spec: str | None, preset: str | None, name: str | None, as_json: boo
     name = name or (place if chosen.lanes == 1 else None)
     target = None if name is None else device(name)
     if target is not None and chosen.lanes > 1:
-        raise click.UsageError("--device: area is predicted for one lane; see `lately synth`")
+        raise click.UsageError("--device: block RAMs are counted for one lane; see `lately synth`")
     window = getattr(chosen, "window", None)
     requirement = Requirement(
         window=window or 1, false_positive_rate=0.5, device=target, key_bits=chosen.key_bits

@@ -120,14 +120,14 @@ def plan(
 ) -> None:
     """Find the cheapest filter that meets window, false-positive rate and slack.
 
-    The cheapest filter has the fewest memories of 16 kbit, then the fewest
-    bits. On a device, it has the smallest sum of its shares of block RAMs and
-    LUTs. Block RAMs are exact; LUTs and flip-flops are predicted. Without
-    --any-size, every filter found can be built in hardware. With --span, a key
-    is reported for that time, as long as the keys within the time do not
-    exceed the given rate. Filters with timestamps cost more than rings of
-    segments, and have more functions: no slack, a window for each query, exact
-    ages, removal.
+    The cheapest filter has the fewest memories of 16 kbit, or block RAMs of the
+    device, then the fewest bits. Block RAMs are exact. LUTs and flip-flops are
+    not predicted: `lately synth` counts them, and the measured figures of the
+    nearest unit are printed. Without --any-size, every filter found can be
+    built in hardware. With --span, a key is reported for that time, as long as
+    the keys within the time do not exceed the given rate. Filters with
+    timestamps cost more than rings of segments, and have more functions: no
+    slack, a window for each query, exact ages, removal.
 
     \b
     Examples:
@@ -141,7 +141,7 @@ def plan(
       lately plan --fpr 0.01 --block-rams 24 --device ecp5-25k-6
       lately plan --window 100000 --fpr 0.01 --plot front.svg
     """
-    from ..planner.chart import check_format, draw_plan
+    from ..planner.plans import check_format, draw_plan
     from ..planner.plans import plan as search
 
     requirement = _requirement(**asked)
@@ -157,8 +157,7 @@ def plan(
         facts = {"tick_seconds": span and float(span.tick), "device": place and place.name}
         known = {name: value for name, value in facts.items() if value is not None}
         found.chosen.spec.to_toml(out, plan=known)
-    device = requirement.device
-    figures = vars(found) | {"plan": found, "errors": device and found.errors}
+    figures = vars(found) | {"plan": found, "device": requirement.device, "nearest": found.nearest}
     show(as_json, found.to_dict(), "plan", figures)
 
 
@@ -186,8 +185,7 @@ def _requirement(
     from ..boards.flow.devices import device
     from ..golden import FAMILIES
     from ..golden.durations import time_seconds
-    from ..planner.failure import USELESS
-    from ..planner.limits import within_limits
+    from ..planner.failure import USELESS, within_limits
     from ..planner.requirement import LARGEST_WINDOW, Requirement, Span, distinct
 
     time = None

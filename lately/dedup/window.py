@@ -5,7 +5,7 @@ from fractions import Fraction
 from ..golden import FilterSpec
 from ..golden.durations import default_tick, time_text
 from ..planner.requirement import Requirement, RequirementError, Span
-from ..planner.rings import by_cost, sized
+from ..planner.rings import PlannedRing
 
 SLACK = 0.25
 """Most slack in spans, while packets keep arriving."""
@@ -16,8 +16,8 @@ MOST_SPAN = 13_343 * 86_400 * 10**9
 LEAST_WINDOW = 64
 """Least capacity of the filter in packets; a `CopyTable` enforces smaller bounds."""
 
-MOST_SEGMENTS = 16
-"""Most segments: more segments take less memory, but more time per packet."""
+RINGS = PlannedRing("gebf", generations=range(1, 15))
+"""Filters of up to 15 segments: more segments take less memory, but more time per packet."""
 
 
 def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
@@ -42,8 +42,7 @@ def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
         bits_only=True,
         families=("gebf",),
     )
-    found = sized("gebf", asked)
-    best = next(by_cost(found[found.shapes.ring_segments < MOST_SEGMENTS], asked), None)
+    best = next(RINGS.search(asked), None)
     if best is None:
         given = f"--span {time_text(Fraction(span, 10**9))} and --fpr {fpr:g}"
         raise RequirementError(f"no filter has {given}; try a longer span or a greater share")

@@ -1,29 +1,63 @@
-"""Reasons why no filter meets a requirement, and requirements that can be met."""
+"""The cheapest filters, what limits of memory permit, and why no filter meets a requirement."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from itertools import chain, islice
+from itertools import islice
 
 from ..golden.durations import time_text
 from ..golden.times import TIME_LIMIT
-from ..hdl.build import unit_profile
-from .cost import models
 from .requirement import (
+    LARGEST_WINDOW,
     OPTIONS,
     PLANNER_FAMILIES,
     Found,
     PlannerFamily,
     Requirement,
     RequirementError,
+    unit_profile,
 )
-from .space import GENERATIONS
+from .rings import GENERATIONS
 
 USELESS = 0.5
 """Least rate at which a filter is not offered."""
 
 _TRIED = 60
-"""Cheapest filters per family in the search for ticks, or for a filter within memory limits."""
+"""Cheapest filters per family in the search for ticks."""
+
+
+def cheapest(requirement: Requirement, count: int = 1) -> list[Found]:
+    """Return at most `count` filters of each family, cheapest first."""
+    every = (family.search(requirement) for family in requirement.able)
+    return [one for found in every for one in islice(found, count)]
+
+
+def within_limits(requirement: Requirement, *, window: bool) -> Requirement:
+    """Return a requirement with the lowest rate that its memory limits permit.
+
+    With `window`, it has the largest window of three digits instead. The current rate or window of
+    the requirement is ignored.
+
+    Raises
+    ------
+    RequirementError
+        If no filter is within the limits.
+    """
+    if requirement.most_bits is not None and requirement.device is None:
+        requirement = replace(requirement, bits_only=not requirement.any_size)
+    if window:
+        largest = largest_window(replace(requirement, window=LARGEST_WINDOW), digits=3)
+        if largest is not None:
+            return replace(requirement, window=largest)
+    else:
+        lowest = _lowest_rate(requirement)
+        if lowest is not None and lowest < USELESS:
+            return replace(requirement, false_positive_rate=lowest)
+    option, most = next(iter(requirement.limits.items()))
+    asked = f"rate of {requirement.false_positive_rate:g}" if window else requirement.window_text()
+    where = f" on {requirement.device.name}" if requirement.device else ""
+    raise RequirementError(
+        f"{option}: must be more for {family_names(requirement)} with a {asked}{where}, not {most}"
+    )
 
 
 def explain(requirement: Requirement) -> RequirementError:
@@ -61,22 +95,6 @@ def _unable(requirement: Requirement) -> str:
     return f"span: must be left out, as no family has {wanted}, not {requirement.window_text()}"
 
 
-def kept(
-    family: PlannerFamily, requirement: Requirement, *, fitting: bool = True
-) -> Iterator[Found]:
-    """Yield the filters of a family within the memory limits, cheapest first."""
-    found = family.search(requirement, fitting=fitting)
-    if not requirement.limits:
-        return found
-    # Without a device, the cost is what the limit counts: the cheapest decides.
-    exact = requirement.device is None and len(requirement.limits) == 1
-    first = next(found, None) if exact else None
-    if exact and (first is None or not family.keeps_limits(first.spec, requirement)):
-        return iter(())
-    some = islice(chain([first] if first else [], found), _TRIED)
-    return (one for one in some if family.keeps_limits(one.spec, requirement))
-
-
 def _lowest_rate(requirement: Requirement) -> float | None:
     rates = [family.lowest_rate(requirement) for family in requirement.able]
     return min((rate for rate in rates if rate is not None), default=None)
@@ -91,12 +109,6 @@ def _rate_message(requirement: Requirement, lowest: float | None) -> str:
         f"fpr: {could} for {family_names(requirement)} with a {requirement.window_text()}"
         f"{slack}{why}, not {requirement.false_positive_rate:g}"
     )
-
-
-def cheapest(requirement: Requirement, count: int = 1, *, fitting: bool = True) -> list[Found]:
-    """Return at most `count` filters of each family, cheapest first."""
-    every = (kept(family, requirement, fitting=fitting) for family in requirement.able)
-    return [one for found in every for one in islice(found, count)]
 
 
 def _tick_message(requirement: Requirement) -> str | None:
@@ -119,14 +131,11 @@ def _device_message(requirement: Requirement) -> str:
     device = requirement.device
     assert device is not None
     lowest = _lowest_rate(requirement)
-    unfit = cheapest(requirement, fitting=False)
+    roomy = replace(device, bram=1 << 62)
+    unfit = cheapest(replace(requirement, device=roomy))
     if not unfit:
-        return _unplanned(requirement)
+        return _uncounted(requirement)
     best = min(unfit, key=lambda one: one.cost)
-    area = PLANNER_FAMILIES[best.spec.family].area(best.spec, device)
-    assert area is not None
-    needs = area.needs(device).items()
-    binds = " and ".join(f"{need} {name}" for name, (beyond, need) in needs if beyond[0])
     window = largest_window(requirement)
     could = [] if window is None else [f"a window of {window:,} at this rate"]
     if lowest is not None and lowest < USELESS:
@@ -134,23 +143,28 @@ def _device_message(requirement: Requirement) -> str:
     nearest = " or ".join(could) or "nothing of this slack"
     return (
         f"device: {device.name} cannot hold a {requirement.text().split(' on ')[0]}: the cheapest, "
-        f"of family {best.spec.family}, needs {binds}; it holds {nearest}"
+        f"of family {best.spec.family}, needs {best.cost:,} block RAMs of {device.bram:,}; "
+        f"it holds {nearest}"
     )
 
 
-def _unplanned(requirement: Requirement) -> str:
-    """Return the error for filters without cost data on a device."""
+def _uncounted(requirement: Requirement) -> str:
+    """Return the error for filters whose block RAMs are not known on a device."""
+    from ..boards.flow.devices import DEVICES
+
     assert requirement.device is not None
-    wanted = {
-        PLANNER_FAMILIES[one.spec.family].model(one.spec)
+    found = [
+        (PLANNER_FAMILIES[one.spec.family], one.spec)
         for one in cheapest(replace(requirement, device=None))
+    ]
+    known = {
+        device.family
+        for device in DEVICES.values()
+        if any(family.is_counted(spec, device) for family, spec in found)
     }
-    planned = ", ".join(
-        sorted(family for family, known in models().items() if wanted & known.keys())
-    )
     return (
-        f"device: must be of {planned} for {family_names(requirement)}, whose area is known there, "
-        f"not {requirement.device.name}"
+        f"device: must be of {', '.join(sorted(known))} for {family_names(requirement)}, whose "
+        f"block RAMs are known there, not {requirement.device.name}"
     )
 
 

@@ -1,16 +1,20 @@
 """The plan: candidates, the cheapest candidate, and why no smaller filter suffices."""
 
+import json
+import math
+import operator
+import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from itertools import islice
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..golden.spec.base import import_families
-from ..hdl.build import unit_profile
 from . import rings as rings
 from . import stamped as stamped
-from .cost import models
-from .failure import cheapest, explain, kept
+from .failure import cheapest, explain
 from .requirement import (
     PLANNER_FAMILIES,
     Binding,
@@ -18,10 +22,14 @@ from .requirement import (
     PlannerFamily,
     Requirement,
     Span,
+    unit_profile,
 )
 from .requirement import (
     RequirementError as RequirementError,
 )
+
+if TYPE_CHECKING:
+    from ..replay.drawing import Chart
 
 POOL = 60
 """Cheapest filters per family in the search for alternatives."""
@@ -42,14 +50,15 @@ class Candidate:
     Attributes
     ----------
     spec : Specification
-    cost : float
+    cost : int
         Cost as in `Found`.
     worst_rate, mean_rate : float
         Expected false-positive rates for distinct keys: at the worst moment, and on average.
     bits : int
         Bits of the hardware's memory, which has a spare segment if the filter is a ring.
     memories : int or None
-        Memories of 16 kbit that hold the bits; None with `any_size`.
+        Memories of 16 kbit that hold the bits, or exact block RAMs of the device; None with
+        `any_size`.
     slack : float
         Insertions past the required window after which no trace remains, in windows. With a span:
         ticks past the span, in spans, if every tick has an insertion.
@@ -60,8 +69,6 @@ class Candidate:
         Latency of the hardware in cycles; None with `any_size`.
     limit_mhz : float or None
         On a device: the highest clock frequency that the vendor allows the unit.
-    area : dict of str to int, or None
-        On a device: ``bram``, and predicted ``lut`` and ``ff``.
     bindings : list of Binding
         Constraints that keep the next smaller filters from meeting the requirement.
     cycle_share : float
@@ -74,7 +81,7 @@ class Candidate:
     """
 
     spec: Any
-    cost: float
+    cost: int
     worst_rate: float
     mean_rate: float
     bits: int
@@ -83,7 +90,6 @@ class Candidate:
     accesses: float
     latency: int | None
     limit_mhz: float | None
-    area: dict[str, int] | None
     bindings: list[Binding]
     cycle_share: float = 1.0
     edges: tuple[int, int] | None = None
@@ -98,14 +104,6 @@ class Candidate:
     def most_operations(self) -> float | None:
         """On a device: operations per second at the highest clock that the vendor allows."""
         return self.limit_mhz and self.limit_mhz * 1e6 * self.cycle_share
-
-    @property
-    def merits(self) -> tuple[float, ...]:
-        """Figures to minimise."""
-        accesses = self.accesses if self.latency is None else self.latency
-        # With moves, a dictionary takes fewer block RAMs and more logic, at a lower clock
-        # frequency.
-        return (self.cost, self.slack, accesses, bool(getattr(self.spec, "moves", None)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content as values for JSON."""
@@ -126,7 +124,6 @@ class Candidate:
             "latency_cycles": self.latency,
             "limit_mhz": self.limit_mhz,
             "most_operations_per_second": self.most_operations,
-            "area": self.area,
             **{name: getattr(self.family, name) for name in _ANSWERED},
             "binds": [asdict(binding) for binding in self.bindings],
         }
@@ -156,17 +153,27 @@ class Plan:
         return self.candidates[0]
 
     @property
+    def nearest(self) -> dict[str, Any] | None:
+        """Measured figures of the unit that is most like the chosen filter; None for golden models.
+
+        It is of the same family, if possible on the same kind of device, and nearest in bits.
+        """
+        spec, device = self.chosen.spec, self.requirement.device
+        same = [one for one in measured() if one["family"] == spec.family]
+        if self.requirement.any_size or not same:
+            return None
+
+        def distance(one: dict[str, Any]) -> tuple[Any, ...]:
+            elsewhere = device is not None and one["device_family"] != device.family
+            traits = one["timed"] != spec.timed, one["moves"] != bool(getattr(spec, "moves", None))
+            return elsewhere, *traits, abs(math.log(one["bits"] / spec.storage_bits))
+
+        return min(same, key=distance)
+
+    @property
     def shows_answers(self) -> bool:
         """Whether the answers of some candidates have a form that not every family has."""
         return any(one.family.answers != PlannerFamily.answers for one in self.candidates)
-
-    @property
-    def errors(self) -> tuple[float, float]:
-        """Largest relative errors of predicted LUTs and flip-flops, of these candidates."""
-        device = self.requirement.device
-        assert device is not None
-        fits = [models()[device.family][one.family.model(one.spec)] for one in self.candidates]
-        return max(fit["lut_error"] for fit in fits), max(fit["ff_error"] for fit in fits)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content as values for JSON."""
@@ -188,7 +195,17 @@ class Plan:
             "candidates": [candidate.to_dict() for candidate in self.candidates],
             "chosen": self.chosen.to_dict(),
             "front": [candidate.to_dict() for candidate in self.front],
+            "nearest_measured": self.nearest,
         }
+
+
+@cache
+def measured() -> list[dict[str, Any]]:
+    """Return the figures of placed units, which `campaigns.pages` writes from its results."""
+    found: list[dict[str, Any]] = json.loads(
+        Path(__file__).with_name("measured.json").read_text("utf-8")
+    )
+    return found
 
 
 def _span(span: Span) -> dict[str, Any]:
@@ -213,7 +230,7 @@ def plan(
     """
     candidates = []
     for family in requirement.able:
-        pool = islice(kept(family, requirement), POOL)
+        pool = islice(family.search(requirement), POOL)
         candidates += _alternatives(pool, requirement, alternatives)
     if not candidates:
         raise explain(requirement)
@@ -237,15 +254,25 @@ def _order(one: Found | Candidate, requirement: Requirement) -> tuple[float, ...
 
 def _alternatives(pool: Iterable[Found], requirement: Requirement, count: int) -> list[Candidate]:
     """Return the cheapest filter, and filters that beat all cheaper ones in another figure."""
-    kept: list[Candidate] = []
+    kept: list[tuple[tuple[float, ...], Found]] = []
     for found in pool:
-        new = describe(found, requirement)
-        merits = [zip(old.merits, new.merits, strict=True) for old in kept]
-        if not any(all(a <= b for a, b in pairs) for pairs in merits):
-            kept.append(new)
+        merits = _merits(found, requirement)
+        if not any(all(map(operator.le, old, merits)) for old, _ in kept):
+            kept.append((merits, found))
         if len(kept) == count:
             break
-    return [replace(new, bindings=new.family.bindings(new.spec, requirement)) for new in kept]
+    candidates = [describe(found, requirement) for _, found in kept]
+    return [replace(new, bindings=new.family.bindings(new.spec, requirement)) for new in candidates]
+
+
+def _merits(found: Found, requirement: Requirement) -> tuple[float, ...]:
+    """Return figures to minimise."""
+    spec, family = found.spec, PLANNER_FAMILIES[found.spec.family]
+    slack = family.slack(spec, requirement)
+    any_size = requirement.any_size
+    steps = family.accesses(spec, requirement) if any_size else unit_profile(spec).latency
+    # With moves, a dictionary takes fewer block RAMs and more logic, at a lower clock frequency.
+    return found.cost, slack, steps, bool(getattr(spec, "moves", None))
 
 
 def describe(found: Found, requirement: Requirement) -> Candidate:
@@ -255,19 +282,17 @@ def describe(found: Found, requirement: Requirement) -> Candidate:
     worst, mean = family.rates(spec, requirement)
     unit = unit_profile(spec)
     profile = None if requirement.any_size else unit
-    area = None if device is None else family.area(spec, device)
     return Candidate(
         spec=spec,
         cost=found.cost,
         worst_rate=worst,
         mean_rate=mean,
         bits=spec.storage_bits,
-        memories=None if profile is None else profile.block_rams,
+        memories=None if profile is None else family.block_rams(spec, device),
         slack=family.slack(spec, requirement),
         accesses=family.accesses(spec, requirement),
         latency=None if profile is None else profile.latency,
         limit_mhz=None if device is None else device.limit_mhz,
-        area=None if area is None else area.rounded(),
         bindings=[],
         cycle_share=1.0 if profile is None else family.cycle_share(spec),
         edges=unit.edges,
@@ -292,6 +317,57 @@ def _undominated(ones: list[Candidate]) -> list[Candidate]:
         if not kept or one.worst_rate < kept[-1].worst_rate:
             kept.append(one)
     return kept
+
+
+# The drawing
+
+FORMATS = (".svg", ".png", ".pdf")
+"""Suffixes of the files to which a plan can be drawn."""
+
+
+def check_format(path: str) -> None:
+    """Refuse the `path` of a file in a format that is not supported.
+
+    Raises
+    ------
+    RequirementError
+        If the suffix is not in `FORMATS`.
+    """
+    if Path(path).suffix.lower() not in FORMATS:
+        raise RequirementError(f"plot: must end in {', '.join(FORMATS)}, not {path!r}")
+
+
+def front_chart(plan: Plan) -> "Chart":
+    """Return the front as a chart: cost against worst false-positive rate, family by family."""
+    from ..replay.drawing import Chart, Series
+
+    asked, device = plan.requirement, plan.requirement.device
+    memories = "Memories of 16 kbit" if device is None else f"Block RAMs of {device.name}"
+    cost = "Memory in bits" if asked.counts_bits else memories
+    series = []
+    for family in asked.able:
+        own = [candidate for candidate in plan.front if candidate.family is family]
+        if own:
+            rates = [candidate.worst_rate for candidate in own]
+            series.append(Series(family.name, [one.cost for one in own], rates, marks=True))
+    chosen = plan.chosen
+    at = [chosen.cost], [chosen.worst_rate]
+    return Chart(
+        name="plan",
+        title=f"Cheapest filters, {asked.text()}",
+        x=cost,
+        y="Worst false-positive rate",
+        series=[*series, Series("chosen", *at, marks=True)],
+        x_log=True,
+        y_log=True,
+    )
+
+
+def draw_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
+    """Draw the front to the file `path`; the same plan gives the same bytes."""
+    from ..replay.drawing import draw
+
+    draw(front_chart(plan), path)
 
 
 import_families()

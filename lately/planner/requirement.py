@@ -4,16 +4,17 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from ..golden.durations import NANOSECONDS, default_tick, span_ticks, time_text
 from ..golden.errors import LatelyError, SpecificationError
 from ..golden.spec.span import WHEN_FULL
 from ..golden.times import TIME_LIMIT
-from .cost import Area, predicted
 
 if TYPE_CHECKING:
     from ..boards.flow.devices import Device
+    from ..hdl.profile import Profile
 
 
 class RequirementError(LatelyError, ValueError):
@@ -125,7 +126,7 @@ class Requirement:
         cleared in time. For golden models only.
     bits_only : bool
         Whether the cost is the number of bits. Otherwise it is the number of memories of 16 kbit,
-        or the share of a `device`. With `any_size`, bits are the cost too.
+        or of block RAMs of a `device`. With `any_size`, bits are the cost too.
     key_bits : int
         Width of a key.
     seed : int
@@ -182,15 +183,21 @@ class Requirement:
             object.__setattr__(self, "slack", SLACK_IN_TIME)
 
     @property
-    def counts_memories(self) -> bool:
-        """Whether the cost is the number of memories of 16 kbit, then the number of bits."""
-        return self.device is None and not (self.bits_only or self.any_size)
+    def counts_bits(self) -> bool:
+        """Whether the cost is the number of bits, not of memories or block RAMs."""
+        return self.bits_only or self.any_size
 
     @property
     def limits(self) -> dict[str, int]:
         """The given memory limits, by option."""
         both = {"bits": self.most_bits, "block-rams": self.most_block_rams}
         return {option: most for option, most in both.items() if most is not None}
+
+    @property
+    def most_memories(self) -> int | None:
+        """Maximum number of block RAMs, or memories of 16 kbit; None if they are not bounded."""
+        most = [self.most_block_rams, self.device and self.device.bram]
+        return min((one for one in most if one is not None), default=None)
 
     @property
     def able(self) -> "tuple[PlannerFamily, ...]":
@@ -291,16 +298,14 @@ class Found(NamedTuple):
     """A specification that meets a requirement, and its cost."""
 
     spec: Any
-    cost: float
-    """Memories of 16 kbit; bits if only bits count; on a device, the sum of the shares of block
-    RAMs and LUTs."""
+    cost: int
+    """Memories of 16 kbit; bits if only bits count; on a device, its block RAMs."""
 
 
 class PlannerFamily:
     """Plans the filters of one family.
 
-    A family must implement `specs` and `rates`. It has costs on a device if ``costs.json`` has its
-    `model`. Each `spec` is an instance of the family's class.
+    A family must implement `specs` and `rates`. Each `spec` is an instance of the family's class.
 
     Parameters
     ----------
@@ -363,65 +368,41 @@ class PlannerFamily:
         """
         return []
 
-    # Cost
+    def is_counted(self, spec: Any, device: "Device") -> bool:
+        """Return whether the block RAMs of `spec` are known on a device."""
+        return True
 
-    def model(self, spec: Any) -> str:
-        """Return the name of the model of `spec` in ``costs.json``."""
-        return self.name
-
-    def features(self, spec: Any, device: "Device") -> Mapping[str, Any]:
-        """Return the features from which LUTs and flip-flops of `spec` are predicted."""
-        return {}
-
-    def block_rams(self, spec: Any, device: "Device") -> int:
-        """Return the exact number of block RAMs of `spec` on a device."""
+    def block_rams(self, spec: Any, device: "Device | None") -> int:
+        """Return the exact number of block RAMs of `spec`; without a device, of 16 kbit."""
         return unit_profile(spec, device).block_rams
 
-    def luts(self, spec: Any, device: "Device") -> int:
-        """Return the LUTs of `spec` that no coefficient covers."""
-        return 0
+    def cost(self, spec: Any, requirement: Requirement) -> int:
+        """Return the cost of `spec`, as in `Found`."""
+        bits: int = spec.storage_bits
+        return bits if requirement.counts_bits else self.block_rams(spec, requirement.device)
 
-    def area(self, spec: Any, device: "Device") -> Area | None:
-        """Predict the area of `spec` on a device; None without a model."""
-        blocks, luts = self.block_rams(spec, device), self.luts(spec, device)
-        return predicted(self.model(spec), device, self.features(spec, device), blocks, luts)
+    def is_permitted(self, spec: Any, requirement: Requirement) -> bool:
+        """Return whether `spec` can be built, and is within the device and the limits of memory."""
+        bits, most, device = requirement.most_bits, requirement.most_memories, requirement.device
+        return (
+            (bits is None or spec.storage_bits <= bits)
+            and (most is None or self.block_rams(spec, device) <= most)
+            and (device is None or self.is_counted(spec, device))
+            and is_buildable(spec, requirement)
+        )
 
-    # Search
-
-    def search(self, requirement: Requirement, *, fitting: bool = True) -> Iterator[Found]:
+    def search(self, requirement: Requirement) -> Iterator[Found]:
         """Yield the filters that meet a requirement, cheapest first.
 
-        Ties go to fewer bits, then to fewer memories, then to the lower rate. If `fitting`, only
-        filters that fit on the device count.
+        Ties go to fewer bits, then to fewer memories, then to the lower rate.
         """
-        device, found = requirement.device, []
+        found = []
         for spec in self.specs(requirement):
-            if not buildable(spec, requirement):
-                continue
-            cost = float(spec.storage_bits)
-            if device is not None:
-                area = self.area(spec, device)
-                if area is None or (fitting and not area.fits(device)[0]):
-                    continue
-                cost = float(area.share(device)[0])
-            elif requirement.counts_memories:
-                cost = float(unit_profile(spec).block_rams)
-            worst = self.rates(spec, requirement)[0]
-            found.append(((cost, spec.storage_bits, self.memories(spec), worst), spec))
+            if self.is_permitted(spec, requirement):
+                cost, worst = self.cost(spec, requirement), self.rates(spec, requirement)[0]
+                found.append(((cost, spec.storage_bits, self.memories(spec), worst), spec))
         found.sort(key=lambda one: one[0])
         yield from (Found(spec, rank[0]) for rank, spec in found)
-
-    def keeps_limits(self, spec: Any, requirement: Requirement) -> bool:
-        """Return whether the memory of `spec` is within the given limits."""
-        bits, blocks, device = (
-            requirement.most_bits, requirement.most_block_rams, requirement.device
-        )  # fmt: skip
-        if bits is not None and spec.storage_bits > bits:
-            return False
-        if blocks is None:
-            return True
-        found = self.block_rams(spec, device) if device else unit_profile(spec).block_rams
-        return bool(found <= blocks)
 
     def lowest_rate(self, requirement: Requirement) -> float | None:
         """Return a rate that can be met and is approximately the lowest; ignore the required rate.
@@ -445,8 +426,8 @@ _TENTHS = 3000
 """Steps of a tenth of a decade in the search for the lowest rate."""
 
 
-def buildable(spec: Any, requirement: Requirement) -> bool:
-    """Return whether hardware of `spec` meets its timing on the device, if required."""
+def is_buildable(spec: Any, requirement: Requirement) -> bool:
+    """Return whether hardware of `spec` exists and meets its timing on the device, if required."""
     if requirement.any_size:
         return True
     profile = unit_profile(spec, requirement.device)
@@ -454,26 +435,42 @@ def buildable(spec: Any, requirement: Requirement) -> bool:
         profile.check_buildable()
     except SpecificationError:
         return False
-    return in_time(profile, requirement)
+    return is_in_time(spec, requirement)
 
 
-def unit_profile(spec: Any, device: "Device | None" = None) -> Any:
+def is_in_time(spec: Any, requirement: Requirement) -> bool:
+    """Return whether the ticks of the span are long enough for hardware on the device."""
+    span, device = requirement.span, requirement.device
+    if span is None or device is None or device.limit_mhz is None:
+        return True
+    period = unit_profile(spec, device).least_period
+    return period <= span.tick * Fraction(device.limit_mhz * 1e6)
+
+
+def unit_profile(spec: Any, device: "Device | None" = None) -> "Profile":
     """Return the figures of a unit with the memories of a device; errors as `own_memory`."""
-    # Imported here, as no ring without a device needs them.
+    # Imported here, as a requirement needs no hardware.
     from ..boards.flow.devices import own_memory
     from ..hdl.build import unit_profile as profile
 
     return profile(spec) if device is None else profile(spec, memory=own_memory(device, spec))
 
 
-def in_time(profile: Any, requirement: Requirement) -> bool:
-    """Return whether the ticks of the span are long enough for hardware with a `profile`."""
-    span, device = requirement.span, requirement.device
-    if span is None or device is None or device.limit_mhz is None:
-        return True
-    period: int = profile.least_period
-    return period <= span.tick * Fraction(device.limit_mhz * 1e6)
+@cache
+def inferred_blocks(
+    family: str, depth: int, width: int, *, forced: bool = False, new: bool = False
+) -> int:
+    """Return the block RAMs of a memory with one read port, as `inferred_memory`."""
+    from ..boards.flow.inference import inferred_memory
 
+    reads = [range(width)]
+    return inferred_memory(
+        family, depth=depth, width=width, reads=reads, forced=forced, new=new
+    ).blocks
+
+
+TAG_BITS = 8
+"""Width of the tag in planned units."""
 
 PLANNER_FAMILIES: dict[str, PlannerFamily] = {}
 """Planned families by name; an entry is all that the planner knows of a family."""

@@ -11,7 +11,6 @@ import numpy as np
 from ..boards.flow.devices import Device
 from ..boards.flow.inference import (
     INFERRED,
-    Inferred,
     has_lut_memory,
     inferred_memory,
     is_inferred,
@@ -29,10 +28,17 @@ from ..golden.spec.dictionary_sizes import (
 )
 from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from ..hdl.build import unit_profile
-from ..hdl.latencies import ACCEPT_LAG, PAGE_WORDS, ceil_log, hash_latency
+from ..hdl.latencies import PAGE_WORDS
 from ..hdl.timing.sweep_rules import rest_interval
-from .cost import TAG_BITS
-from .requirement import PLANNER_FAMILIES, Binding, PlannerFamily, Requirement, buildable
+from .requirement import (
+    PLANNER_FAMILIES,
+    TAG_BITS,
+    Binding,
+    PlannerFamily,
+    Requirement,
+    inferred_blocks,
+    is_buildable,
+)
 
 MOST_DEPTH = 1 << 14
 """Most cells of a memory in hardware: the bits of a block RAM of an ECP5."""
@@ -52,6 +58,9 @@ _MOMENTS = 33
 _ROWS_PER_KEY = 32
 """Most rows per key of the window that are tried: more rows save no column."""
 
+INEXACT = ("cyclonev", "gatemate")
+"""Families of devices where yosys takes one block RAM more or fewer for a column than is known."""
+
 _LEAST_SHARE = 1e-12
 """Share of touched cells below which a filter has too many cells."""
 
@@ -69,59 +78,30 @@ class Stamped(PlannerFamily, ABC):
     def result_bits(self, spec: Any) -> tuple[int, ...]:
         """Return the width of a verdict of `spec`, then the width of its time if it has one."""
 
-    @abstractmethod
-    def own_features(self, spec: Any) -> dict[str, int]:
-        """Return the features of `spec` that other families lack."""
-
     def waiting(self, spec: Any, profile: Any) -> Iterator[tuple[int, int]]:
         """Yield words and width of memories in which windows of `spec` wait, by its `profile`."""
         yield from ()
 
-    def features(self, spec: Any, device: Device) -> dict[str, float]:
-        """Return the features from which LUTs and flip-flops of `spec` are predicted."""
-        profile = _profile(spec, device)
-        depth = hash_latency(spec.key_bits, levels=profile.levels)
-        named = {
-            "unit": 1,
-            "key bits": spec.key_bits,
-            "registers of the hash": depth * spec.key_bits,
-            "places of results": _places(profile) * (TAG_BITS + sum(self.result_bits(spec))),
-            **self.own_features(spec),
-        }
-        return {name: float(value) for name, value in named.items()}
+    def is_counted(self, spec: Any, device: Device) -> bool:
+        """Return whether block RAMs are known: where Lately chooses them, or yosys as predicted."""
+        return not is_inferred(device.family)
 
-    def block_rams(self, spec: Any, device: Device) -> int:
+    def block_rams(self, spec: Any, device: Device | None) -> int:
         """Return the block RAMs of the cells of `spec`; on iCE40, small memories are included."""
-        if device.family not in INFERRED:
+        if device is None or device.family not in INFERRED:
             return super().block_rams(spec, device)
-        blocks = self.memories(spec) * self._inferred(spec, device).blocks
-        if not has_lut_memory(device.family):
-            profile = _profile(spec, device)
-            results = [(_places(profile), width) for width in (TAG_BITS, *self.result_bits(spec))]
+        family, (depth, width, reads) = device.family, self.cells(spec)
+        each = inferred_memory(
+            family, depth=depth, width=width, reads=reads, forced=is_inferred(family)
+        )
+        blocks = self.memories(spec) * each.blocks
+        if not has_lut_memory(family):
+            profile: Any = unit_profile(spec, levels=device.levels)
+            places = profile.result_places
+            results = [(places, width) for width in (TAG_BITS, *self.result_bits(spec))]
             for depth, width in (*results, *self.waiting(spec, profile)):
-                how: Any = {"reads": [range(width)], "new": True}
-                blocks += inferred_memory(device.family, depth=depth, width=width, **how).blocks
+                blocks += inferred_blocks(family, depth, width, new=True)
         return blocks
-
-    def luts(self, spec: Any, device: Device) -> int:
-        """Return the LUTs of the cells of `spec`, if yosys maps cells to LUTs."""
-        inferred = device.family in INFERRED
-        return self.memories(spec) * self._inferred(spec, device).tables if inferred else 0
-
-    def _inferred(self, spec: Any, device: Device) -> Inferred:
-        """Return the area of each memory of cells if yosys chooses its block RAMs."""
-        depth, width, reads = self.cells(spec)
-        forced = is_inferred(device.family)
-        return inferred_memory(device.family, depth=depth, width=width, reads=reads, forced=forced)
-
-
-def _profile(spec: Any, device: Device) -> Any:
-    return unit_profile(spec, levels=device.levels)
-
-
-def _places(profile: Any) -> int:
-    """Places in the result queue, from the latency."""
-    return 1 << int(ceil_log(2, profile.latency + ACCEPT_LAG + 1))
 
 
 class Dictionary(Stamped):
@@ -164,9 +144,10 @@ class Dictionary(Stamped):
         """Return the number of columns."""
         return spec.columns
 
-    def model(self, spec: WindowDictionarySpec) -> str:
-        """Return the name of the model, which depends on whether entries move."""
-        return f"{self.name}, moves" if spec.moves else self.name
+    def is_counted(self, spec: WindowDictionarySpec, device: Device) -> bool:
+        """Return whether block RAMs are known; with moves, only where Lately chooses them."""
+        inexact = bool(spec.moves) or device.family in INEXACT
+        return super().is_counted(spec, device) or not inexact
 
     def cells(self, spec: WindowDictionarySpec) -> tuple[int, int, list[range]]:
         """Return words and width; the sweep reads valid bit and time, with moves the whole cell."""
@@ -177,17 +158,6 @@ class Dictionary(Stamped):
     def result_bits(self, spec: WindowDictionarySpec) -> tuple[int, ...]:
         """Return the width of a verdict."""
         return (2 + (spec.window - 1).bit_length(),)
-
-    def own_features(self, spec: WindowDictionarySpec) -> dict[str, int]:
-        """Return the bits of the columns and of the stash."""
-        return {
-            "digest bits": spec.digest_bits,
-            "columns": spec.columns,
-            "row bits of columns": spec.columns * spec.row_bits,
-            "rest bits of columns": spec.columns * spec.rest_bits,
-            "time bits of columns": spec.columns * spec.timestamp_bits,
-            "bits of the stash": spec.stash * (spec.digest_bits + spec.timestamp_bits),
-        }
 
     def bindings(self, spec: WindowDictionarySpec, requirement: Requirement) -> list[Binding]:
         """Return constraints that break with a shorter digest, fewer columns or half the rows."""
@@ -252,16 +222,6 @@ class Timing(Stamped):
         while (cycles := min(left, PAGE_WORDS + 1)) > 1:
             yield cycles - 1, spec.window_blocks.bit_length()
             left -= cycles
-
-    def own_features(self, spec: Any) -> dict[str, int]:
-        """Return the bits of the parts of `spec`."""
-        return {
-            "window bits": spec.window_blocks.bit_length(),
-            "parts": spec.hashes,
-            "address bits of parts": spec.hashes * (spec.cells.bit_length() - 1),
-            "stamp bits of parts": spec.hashes * spec.stamp_bits,
-            "age bits of parts": spec.hashes * spec.window_blocks.bit_length(),
-        }
 
     def bindings(self, spec: Any, requirement: Requirement) -> list[Binding]:
         """Return the constraints that break in `spec` with fewer cells, or one hash fewer."""
@@ -337,7 +297,7 @@ class TimedTiming(Timing):
         assert span is not None
         for parts in _parts(requirement.window, requirement):
             spec = TimedTimingSpec(span=span.ticks, **parts)
-            yield from _shortest(spec, spec.stamp_bits, lambda one: buildable(one, requirement))
+            yield from _shortest(spec, spec.stamp_bits, lambda one: is_buildable(one, requirement))
 
     def keys(self, spec: TimedTimingSpec, requirement: Requirement) -> tuple[int, int]:
         """Return the keys of the span's ticks, without and with the current tick."""

@@ -2,13 +2,12 @@
 
 import re
 
-import numpy as np
 import pytest
 from cases import daily
 
 from lately.golden import PRESETS, FilterSpec, SpecificationError, any_preset, preset
 from lately.hdl.build import filter_unit, unit_profile
-from lately.hdl.latencies import ceil_log, memory_latency, siphash_latency
+from lately.hdl.latencies import ceil_log, siphash_latency
 from lately.hdl.memory.variants import VARIANTS
 from lately.hdl.ring.profile import RingProfile
 
@@ -76,17 +75,6 @@ def test_clear_of_sizes_that_do_not_divide():
 def test_ceil_log(base, value, result):
     assert ceil_log(base, value) == result
     assert isinstance(ceil_log(base, value), int)
-    assert ceil_log(base, np.array([value, 1])).tolist() == [result, 0]
-
-
-def test_arrays_are_reckoned_with_like_integers():
-    grid = np.meshgrid([64, 1 << 14, 1 << 15, 1 << 20], [8, 16, 64], [1, 2])
-    bits, clears, registers = (axis.ravel() for axis in grid)
-    expected = [
-        memory_latency(bits=int(size), clear=int(clear), registers=int(count))
-        for size, clear, count in zip(bits, clears, registers, strict=True)
-    ]
-    assert memory_latency(bits=bits, clear=clears, registers=registers).tolist() == expected
 
 
 # Rules

@@ -7,13 +7,12 @@ import pytest
 from click.testing import CliRunner
 from command_runs import figures_of, lately
 
-from lately.boards.flow.devices import DEVICES
 from lately.cli import app as cli
 from lately.golden import FilterSpec, Specification, TimedTimingSpec, WindowDictionarySpec
 from lately.golden.errors import SpecificationError
 from lately.hdl.build import filter_unit
 from lately.hdl.ring.profile import RingProfile
-from lately.planner import PLANNER_FAMILIES, Requirement, choose
+from lately.planner import Requirement, choose
 from lately.planner.choice import planned
 
 SMALL = ("--window", "500", "--fpr", "0.05", "--family", "gebf")
@@ -49,19 +48,10 @@ def test_cost_without_a_device_is_memories():
     assert fewer_bits["memories"] == 348
 
 
-@pytest.mark.slow
-def test_what_is_planned_without_a_device_fits_one():
-    """Of ECP5: the filter of the default cost, in LUTs and block RAMs."""
-    options = ("--window", 20_000, "--fpr", 0.01)
-    spec = FilterSpec.from_dict(figures_of("plan", *options)["chosen"]["spec"])
-    device = DEVICES["ecp5-25k-6"]
-    assert PLANNER_FAMILIES[spec.family].area(spec, device).fits(device)[0]
-
-
 def test_files_and_json(tmp_path):
     toml, plot = tmp_path / "filter.toml", tmp_path / "front.svg"
     found = figures_of("plan", *SMALL, "--out", toml, "--plot", plot)
-    assert sorted(found) == ["candidates", "chosen", "front", "requirement"]
+    assert sorted(found) == ["candidates", "chosen", "front", "nearest_measured", "requirement"]
     assert found["requirement"] == {
         "window": 500, "false_positive_rate": 0.05, "slack": None, "families": ["gebf"],
         "device": None, "any_size": False, "span": None, "window_per_query": False,
@@ -118,7 +108,10 @@ def test_a_file_keeps_tick_and_device_of_its_plan(tmp_path):
     spec = Specification.from_toml(toml)
     assert spec == Specification.from_dict(found["spec"])
     shown = CliRunner().invoke(cli.main, ["show", "--spec", str(toml), "--json"]).stdout
-    assert (json.loads(shown)["tick_seconds"], json.loads(shown)["area"]) == (5e-5, found["area"])
+    assert (json.loads(shown)["tick_seconds"], json.loads(shown)["memories"]) == (
+        5e-5,
+        found["memories"],
+    )
     for plan in ("3", "{ tick_seconds = 0 }"):
         toml.write_text(f"{spec.toml()}plan = {plan}\n")
         with pytest.raises(
@@ -143,10 +136,13 @@ def test_what_only_timestamps_can_do(tmp_path):
     assert timing["most_operations_per_second"] < 212e6
     spec = WindowDictionarySpec.from_toml(toml)
     assert spec.to_dict() == found["chosen"]["spec"]
+    near = {"unit": "dictionary-ring-1000", "device": "ecp5-25k-6", "block_rams": 6}
+    assert found["nearest_measured"] == found["nearest_measured"] | near
     assert filter_unit(spec, memory="ecp5").latency == found["chosen"]["latency_cycles"]
     table = lately("plan", *exact).stdout
     assert "window of 1,000 at 0.001, no slack on ecp5-25k-6\n" in table
     assert all(word in table for word in ("answers", "exact", "remove", "blocks"))
+    assert "Measured nearest: dictionary-ring-1000 on ecp5-25k-6 has 6 block RAMs, " in table
     assert "answers" not in lately("plan", *SMALL).stdout
 
 
@@ -193,5 +189,5 @@ def test_largest_window_within_bits():
 def test_largest_window_within_block_rams_of_a_device():
     options = ("--fpr", 0.05, "--block-rams", 8, "--device", "ecp5-25k-6", "--family", "apbbf")
     told = figures_of("plan", *options, "--candidates", 1)
-    assert told["chosen"]["area"]["bram"] <= 8
+    assert told["chosen"]["memories"] <= 8
     assert told["requirement"]["window"] > 1000

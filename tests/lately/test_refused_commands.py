@@ -43,7 +43,7 @@ MESSAGES = {
     "": {
         "fly": "No such command 'fly'. (see 'lately --help')",
         "list filters": "...'filters' is not one of ",
-        "show --preset two-lanes --device ecp5-85k-8": "--device: area is predicted for one lane; ",
+        "show --preset two-lanes --device ecp5-85k-8": "--device: block RAMs are counted for one ",
         "show --preset tiny --spec a.toml": "give one of --spec and --preset, not both",
         "tap one.pcap out --encapsulate gre --vlan 7":
         "--vlan cannot be combined with --encapsulate",
