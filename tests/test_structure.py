@@ -14,7 +14,7 @@ APART = ("papers", "campaigns", "lately.sim.bench", "lately.sim.proofs")
 WITHIN = {
     "captures": set(),
     "replay": {"captures"},
-    "planner": {"replay"},
+    "planner": set(),
     "dedup": {"captures", "replay", "planner"},
     "lines": {"dedup"},
     "cli": {"captures", "dedup", "lines", "replay", "planner"},

@@ -1,12 +1,15 @@
-"""Block RAMs that yosys infers for a memory, from the rules of `memory_libmap`."""
+"""Block RAMs of units on a device; some are inferred by the rules of yosys's `memory_libmap`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ...hdl.build import unit_profile
+from ...hdl.latencies import PAGE_WORDS, STATUS_BITS, ceil_log, memory_shape
 from ...hdl.memory.map import BLOCK_KINDS
-from .devices import TABLES
+from .devices import TABLES, Device, own_memory
 
 SELECTION_COST = 0.5
 """Cost of each further block from which a port selects a bit, and which a word selects."""
@@ -178,3 +181,87 @@ def _geometry(
     selected = (banks - 1) * width * ports + banks * (banks > 1)
     blocks = ports * -(-banks * bits // unit)
     return blocks * block.cost + SELECTION_COST * selected, unit, banks, bits
+
+
+# Units
+
+INEXACT = ("cyclonev", "gatemate")
+"""Families where yosys takes one block RAM more or fewer for a column of a dictionary."""
+
+
+def is_exact(spec: Any, family: str) -> bool:
+    """Return whether `unit_blocks` are those of synthesis, on all devices of a family."""
+    if spec.kind == "ring" or not is_inferred(family):
+        return True
+    return spec.kind == "dictionary" and not spec.moves and family not in INEXACT
+
+
+def unit_blocks(spec: Any, device: Device) -> int:
+    """Return the block RAMs of the unit of a specification, without bus or frames, on a device."""
+    family = device.family
+    if spec.kind == "ring":
+        blocks = _ring_blocks(spec, device)
+        profile: Any = unit_profile(spec)
+    else:
+        profile = unit_profile(spec, levels=device.levels)
+        if family not in INFERRED:
+            return unit_profile(spec, memory=own_memory(device, spec)).block_rams
+        depth, width, reads = _cells(spec)
+        memories, forced = spec.cell_shape[0], is_inferred(family)
+        each = inferred_memory(family, depth=depth, width=width, reads=reads, forced=forced)
+        blocks = memories * each.blocks
+    if has_lut_memory(family):
+        return blocks
+    new = spec.kind != "ring"
+    return blocks + sum(_plain_blocks(family, *one, new=new) for one in _small(spec, profile))
+
+
+def _ring_blocks(spec: Any, device: Device) -> int:
+    """Return the block RAMs of the parts of all segments, including the spare."""
+    bits, clear = spec.shard_bits, min(spec.clear, spec.shard_bits)
+    if is_inferred(device.family):
+        each = _plain_blocks(device.family, bits // clear, clear, forced=True)
+    else:
+        columns, rows = memory_shape(bits=bits, clear=clear, block_bits=device.bram_bits)
+        each = columns * rows
+    return spec.shards * spec.segments * spec.parts * each
+
+
+def _cells(spec: Any) -> tuple[int, int, list[range]]:
+    """Return words and width of a memory of cells, and the bits that each port reads."""
+    _, depth, width = spec.cell_shape
+    whole = range(width)
+    if spec.kind == "dictionary" and not spec.moves:
+        return depth, width, [whole, range(1 + spec.timestamp_bits)]
+    return depth, width, [whole] if spec.family == "partitioned-timing" else [whole, whole]
+
+
+def _small(spec: Any, profile: Any) -> Iterator[tuple[int, int]]:
+    """Yield words and width of memories that are in LUTs where LUTs can be memories."""
+    yield profile.result_places, profile.options.tag_bits
+    if spec.kind == "ring":
+        ages = ceil_log(2, spec.window_generations + 1)
+        yield profile.result_places, 1 + ages
+        if spec.timed:
+            yield profile.result_places, STATUS_BITS + profile.time_bits
+            yield 1 << ages, profile.time_bits  # times of the generations
+    elif spec.kind == "dictionary":
+        yield profile.result_places, 2 + (spec.window - 1).bit_length()
+    else:
+        ages = (spec.window_blocks + 1).bit_length()
+        yield profile.result_places, 1 + ages + spec.hashes.bit_length()
+        if spec.family == "timed-timing":
+            yield profile.result_places, spec.stamp_bits
+        # Windows wait for the hash and the cells.
+        left = profile.latency_terms["hash"] + profile.latency_terms["cells"]
+        while (cycles := min(left, PAGE_WORDS + 1)) > 1:
+            yield cycles - 1, spec.window_blocks.bit_length()
+            left -= cycles
+
+
+@cache
+def _plain_blocks(
+    family: str, depth: int, width: int, *, new: bool = False, forced: bool = False
+) -> int:
+    how: dict[str, Any] = {"new": new, "forced": forced, "reads": [range(width)]}
+    return inferred_memory(family, depth=depth, width=width, **how).blocks

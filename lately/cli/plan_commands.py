@@ -1,5 +1,6 @@
 """Command that finds the cheapest filter."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +22,12 @@ from .reporting import OneLineCommand, require
 from .tables import show
 
 if TYPE_CHECKING:
+    from ..planner.plans import Plan
     from ..planner.requirement import Requirement
+    from ..replay.drawing import Chart
+
+FORMATS = (".svg", ".png", ".pdf")
+"""Suffixes of the files to which a plan can be drawn."""
 
 
 @click.command(
@@ -141,17 +147,19 @@ def plan(
       lately plan --fpr 0.01 --block-rams 24 --device ecp5-25k-6
       lately plan --window 100000 --fpr 0.01 --plot front.svg
     """
-    from ..planner.plans import check_format, draw_plan
     from ..planner.plans import plan as search
 
     requirement = _requirement(**asked)
     if plot is not None:
         require("matplotlib")
-        check_format(plot)
+        if Path(plot).suffix.lower() not in FORMATS:
+            raise click.UsageError(f"--plot: must end in {', '.join(FORMATS)}, not {plot!r}")
     wanted = as_json or plot is not None
     found = search(requirement, front=wanted, alternatives=candidates)
     if plot is not None:
-        draw_plan(found, plot)
+        from ..replay.drawing import draw
+
+        draw(front_chart(found), plot)
     if out is not None:
         span, place = requirement.span, requirement.device
         facts = {"tick_seconds": span and float(span.tick), "device": place and place.name}
@@ -159,6 +167,32 @@ def plan(
         found.chosen.spec.to_toml(out, plan=known)
     figures = vars(found) | {"plan": found, "device": requirement.device, "nearest": found.nearest}
     show(as_json, found.to_dict(), "plan", figures)
+
+
+def front_chart(plan: "Plan") -> "Chart":
+    """Return the front as a chart: cost against worst false-positive rate, family by family."""
+    from ..replay.drawing import Chart, Series
+
+    asked, device = plan.requirement, plan.requirement.device
+    memories = "Memories of 16 kbit" if device is None else f"Block RAMs of {device.name}"
+    cost = "Memory in bits" if asked.counts_bits else memories
+    series = []
+    for family in asked.able:
+        own = [candidate for candidate in plan.front if candidate.family is family]
+        if own:
+            rates = [candidate.worst_rate for candidate in own]
+            series.append(Series(family.name, [one.cost for one in own], rates, marks=True))
+    chosen = plan.chosen
+    at = [chosen.cost], [chosen.worst_rate]
+    return Chart(
+        name="plan",
+        title=f"Cheapest filters, {asked.text()}",
+        x=cost,
+        y="Worst false-positive rate",
+        series=[*series, Series("chosen", *at, marks=True)],
+        x_log=True,
+        y_log=True,
+    )
 
 
 def _requirement(

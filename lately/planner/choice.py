@@ -24,30 +24,16 @@ from ..hdl.family import family_of
 
 @dataclass(frozen=True, kw_only=True)
 class FilterRequest:
-    """Filter that a user requests; each part is None if it is not given.
+    """Filter that a user requests; each part is None if it is not given."""
 
-    Attributes
-    ----------
-    spec, preset : str, optional
-        Path of a TOML file, or name of a preset; by default the preset "default".
-    window, fpr : optional
-        Insertions, or keys within the span, and false-positive rate, to size a ring.
-    span, tick : str, optional
-        Times, such as "50ms".
-    rate : float, optional
-        Keys per second, in place of `window`.
-    when_full : str, optional
-        One of `lately.golden.spec.span.WHEN_FULL`.
-    """
-
-    spec: str | None = None
-    preset: str | None = None
-    window: int | None = None
+    spec: str | None = None  # path of a TOML file
+    preset: str | None = None  # by default "default"
+    window: int | None = None  # insertions, or keys within the span, to size a ring
     fpr: float | None = None
-    span: str | None = None
+    span: str | None = None  # times, such as "50ms"
     tick: str | None = None
-    rate: float | None = None
-    when_full: str | None = None
+    rate: float | None = None  # keys per second, in place of `window`
+    when_full: str | None = None  # one of `lately.golden.spec.span.WHEN_FULL`
 
     @property
     def sized(self) -> bool:
@@ -58,12 +44,8 @@ class FilterRequest:
 def choice(request: FilterRequest) -> tuple[Specification, int | None]:
     """Return the filter that a request describes, and the nanoseconds of its ticks if it has any.
 
-    The family has hardware. A filter that is sized for a window is a ring.
-
-    Raises
-    ------
-    LatelyError
-        If the filter does not exist.
+    The family has hardware. A filter that is sized for a window is a ring. Raises a `LatelyError`
+    if the filter does not exist.
     """
     span, tick = (_nanoseconds(name, getattr(request, name)) for name in ("span", "tick"))
     if not request.sized:
@@ -113,9 +95,7 @@ def _nanoseconds(name: str, text: str | None) -> int | None:
 def with_span(
     spec: Any, span: int | None, tick: int | None, when_full: str | None = None
 ) -> tuple[Specification, int | None]:
-    """Give a filter a window in real time.
-
-    Its ticks follow from `lately.golden.durations.span_ticks`.
+    """Give a filter a window in real time, as `lately.golden.durations.span_ticks` counts it.
 
     Parameters
     ----------
@@ -126,16 +106,8 @@ def with_span(
     when_full : str, optional
         As in `spec`, for a filter without a span.
 
-    Returns
-    -------
-    spec : Specification
-    tick : int or None
-        In nanoseconds; None if insertions are counted.
-
-    Raises
-    ------
-    SpecificationError
-        If an argument is missing or not needed, or if the filter cannot exist.
+    Returns the filter, and its tick in nanoseconds or None. Raises a `SpecificationError` if an
+    argument is missing or not needed, or if the filter cannot exist.
     """
     if spec.timed:
         rule = f"must be given, or --span, for a filter whose span is {spec.span:,} ticks"
@@ -152,18 +124,10 @@ def with_span(
 
 
 def with_ticks(spec: Any, **fields: Any) -> Specification:
-    """Give a filter a window in time, or none.
+    """Give a filter a window in time, or none, by fields of a specification with a span.
 
-    Parameters
-    ----------
-    spec : Specification
-    **fields
-        Fields of a specification with a span, in ticks, or None.
-
-    Raises
-    ------
-    SpecificationError
-        If the filter already has a span, if no span is given, or if no such filter exists.
+    Raises a `SpecificationError` if it already has a span, if no span is given, or if no such
+    filter exists.
     """
     given = {name: value for name, value in fields.items() if value is not None}
     for name, value in given.items():

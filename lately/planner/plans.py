@@ -3,13 +3,12 @@
 import json
 import math
 import operator
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..golden.spec.base import import_families
 from . import rings as rings
@@ -28,9 +27,6 @@ from .requirement import (
     RequirementError as RequirementError,
 )
 
-if TYPE_CHECKING:
-    from ..replay.drawing import Chart
-
 POOL = 60
 """Cheapest filters per family in the search for alternatives."""
 
@@ -45,55 +41,32 @@ _ANSWERED = ("window_per_query", "exact_age", "remove")
 
 @dataclass(frozen=True)
 class Candidate:
-    """A specification that meets the requirement.
-
-    Attributes
-    ----------
-    spec : Specification
-    cost : int
-        Cost as in `Found`.
-    worst_rate, mean_rate : float
-        Expected false-positive rates for distinct keys: at the worst moment, and on average.
-    bits : int
-        Bits of the hardware's memory, which has a spare segment if the filter is a ring.
-    memories : int or None
-        Memories of 16 kbit that hold the bits, or exact block RAMs of the device; None with
-        `any_size`.
-    slack : float
-        Insertions past the required window after which no trace remains, in windows. With a span:
-        ticks past the span, in spans, if every tick has an insertion.
-    accesses : float
-        Memories that a query of a fresh key reads one after another in the worst case; hardware
-        reads all at once.
-    latency : int or None
-        Latency of the hardware in cycles; None with `any_size`.
-    limit_mhz : float or None
-        On a device: the highest clock frequency that the vendor allows the unit.
-    bindings : list of Binding
-        Constraints that keep the next smaller filters from meeting the requirement.
-    cycle_share : float
-        Minimum share of cycles in which an operation can be accepted. For a dictionary, keys that
-        always write the same column are excluded.
-    edges : tuple of int, or None
-        As `lately.hdl.profile.Profile.edges`.
-    least_period : int
-        As `lately.hdl.profile.Profile.least_period`.
-    """
+    """A specification that meets the requirement."""
 
     spec: Any
-    cost: int
-    worst_rate: float
-    mean_rate: float
-    bits: int
+    cost: int  # as in `Found`
+    worst_rate: float  # expected false-positive rate for distinct keys at the worst moment
+    mean_rate: float  # expected false-positive rate for distinct keys, on average
+    bits: int  # bits of the hardware's memory, which has a spare segment if the filter is a ring
     memories: int | None
+    """Memories of 16 kbit that hold the bits, or exact block RAMs of the device; None with
+    `any_size`."""
     slack: float
+    """Insertions past the required window after which no trace remains, in windows. With a span:
+    ticks past the span, in spans, if every tick has an insertion."""
     accesses: float
-    latency: int | None
+    """Memories that a query of a fresh key reads one after another in the worst case; hardware
+    reads all at once."""
+    latency: int | None  # latency of the hardware in cycles; None with `any_size`
+    # On a device: the highest clock frequency that the vendor allows the unit.
     limit_mhz: float | None
+    # Constraints that keep the next smaller filters from meeting the requirement.
     bindings: list[Binding]
-    cycle_share: float = 1.0
-    edges: tuple[int, int] | None = None
-    least_period: int = 0
+    cycle_share: float
+    """Minimum share of cycles in which an operation can be accepted. For a dictionary, keys that
+    always write the same column are excluded."""
+    edges: tuple[int, int] | None  # as `lately.hdl.profile.Profile.edges`
+    least_period: int  # as `lately.hdl.profile.Profile.least_period`
 
     @property
     def family(self) -> PlannerFamily:
@@ -131,21 +104,13 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Plan:
-    """Filters that meet a requirement.
-
-    Attributes
-    ----------
-    requirement : Requirement
-    candidates : list of Candidate
-        Cheapest first.
-    front : list of Candidate
-        The cheapest filters of each family at the required rate and at lower rates. Filters that
-        another filter of the family beats in cost and rate are omitted. Empty by default.
-    """
+    """Filters that meet a requirement."""
 
     requirement: Requirement
-    candidates: list[Candidate]
+    candidates: list[Candidate]  # cheapest first
     front: list[Candidate]
+    """The cheapest filters of each family at the required rate and at lower rates, without those
+    that another filter of the family beats in cost and rate. Empty by default."""
 
     @property
     def chosen(self) -> Candidate:
@@ -219,14 +184,8 @@ def plan(
     """Find the cheapest specifications that meet a requirement.
 
     Each family has at most `alternatives` candidates: the cheapest, and costlier ones with less
-    slack or latency than all cheaper ones. With `any_size`, accesses replace latency. The `front`
-    also has the cost of lower rates.
-
-    Raises
-    ------
-    RequirementError
-        If no filter meets the requirement. The message names the binding constraint and a
-        requirement that can be met.
+    slack or latency than all cheaper ones; with `any_size`, accesses replace latency. If there are
+    none, a `RequirementError` names the binding constraint and a requirement that can be met.
     """
     candidates = []
     for family in requirement.able:
@@ -317,57 +276,6 @@ def _undominated(ones: list[Candidate]) -> list[Candidate]:
         if not kept or one.worst_rate < kept[-1].worst_rate:
             kept.append(one)
     return kept
-
-
-# The drawing
-
-FORMATS = (".svg", ".png", ".pdf")
-"""Suffixes of the files to which a plan can be drawn."""
-
-
-def check_format(path: str) -> None:
-    """Refuse the `path` of a file in a format that is not supported.
-
-    Raises
-    ------
-    RequirementError
-        If the suffix is not in `FORMATS`.
-    """
-    if Path(path).suffix.lower() not in FORMATS:
-        raise RequirementError(f"plot: must end in {', '.join(FORMATS)}, not {path!r}")
-
-
-def front_chart(plan: Plan) -> "Chart":
-    """Return the front as a chart: cost against worst false-positive rate, family by family."""
-    from ..replay.drawing import Chart, Series
-
-    asked, device = plan.requirement, plan.requirement.device
-    memories = "Memories of 16 kbit" if device is None else f"Block RAMs of {device.name}"
-    cost = "Memory in bits" if asked.counts_bits else memories
-    series = []
-    for family in asked.able:
-        own = [candidate for candidate in plan.front if candidate.family is family]
-        if own:
-            rates = [candidate.worst_rate for candidate in own]
-            series.append(Series(family.name, [one.cost for one in own], rates, marks=True))
-    chosen = plan.chosen
-    at = [chosen.cost], [chosen.worst_rate]
-    return Chart(
-        name="plan",
-        title=f"Cheapest filters, {asked.text()}",
-        x=cost,
-        y="Worst false-positive rate",
-        series=[*series, Series("chosen", *at, marks=True)],
-        x_log=True,
-        y_log=True,
-    )
-
-
-def draw_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
-    """Draw the front to the file `path`; the same plan gives the same bytes."""
-    from ..replay.drawing import draw
-
-    draw(front_chart(plan), path)
 
 
 import_families()

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from ..golden.durations import NANOSECONDS, default_tick, span_ticks, time_text
@@ -42,26 +41,11 @@ OPTIONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """Window that is a span of time, as hardware counts time.
+    """Window that is a span of time, as hardware counts time; errors: `RequirementError`."""
 
-    Attributes
-    ----------
-    ticks : int
-        Span of the filter; see `lately.golden.durations.span_ticks`.
-    tick : Fraction
-        P, in seconds.
-    when_full : str
-        One of `lately.golden.spec.span.WHEN_FULL`.
-
-    Raises
-    ------
-    RequirementError
-        If an attribute is out of range.
-    """
-
-    ticks: int
-    tick: Fraction
-    when_full: str = WHEN_FULL[0]
+    ticks: int  # span of the filter, see `lately.golden.durations.span_ticks`
+    tick: Fraction  # P, in seconds
+    when_full: str = WHEN_FULL[0]  # one of `lately.golden.spec.span.WHEN_FULL`
 
     def __post_init__(self) -> None:
         _require(self.when_full in WHEN_FULL, "when-full", " or ".join(WHEN_FULL), self.when_full)
@@ -73,10 +57,7 @@ class Span:
     def of(
         cls, seconds: Fraction, tick: Fraction | None = None, *, when_full: str = WHEN_FULL[0]
     ) -> Self:
-        """Return the `Span` for a time in `seconds`, with a `tick` in seconds.
-
-        The default tick is `durations.default_tick`; `when_full` is as in `Span`.
-        """
+        """Return the `Span` of a time in seconds; the default tick is `durations.default_tick`."""
         if tick is None:
             tick = Fraction(default_tick(seconds * NANOSECONDS), NANOSECONDS)
         return cls(ticks=span_ticks(seconds, tick), tick=tick, when_full=when_full)
@@ -93,83 +74,48 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True)
 class Requirement:
-    """Requirements of a filter.
+    """Requirements of a filter; a value out of range raises a `RequirementError`.
 
-    Attributes
-    ----------
-    window : int
-        Last insertions whose keys must be reported, N; at most 2**32. With a `span`, the maximum
-        number of insertions within it.
-    false_positive_rate : float
-        P, bound of the expected rate at the worst moment of a generation, with distinct keys; above
-        0 and below 1.
-    slack : float or None
-        F, bound of the slack in windows: no trace of a key remains after (1 + F) N insertions. The
-        slack is k/l of an age-partitioned filter (APBF, section 5.2) or 1/r of a guarded-epoch
-        filter (GEBF, proposition 1), plus rounding to whole generations. With a `span`, the slack
-        is in spans, if every span has an insertion. With 0, a key is forgotten exactly when its
-        window ends.
-    span : Span or None
-        Time for which a key must be reported, in place of a number of insertions.
-    window_per_query, exact_age, remove : bool
-        Whether each query must accept a shorter window; whether answers must contain the exact age
-        in insertions; whether keys must be removable.
-    families : tuple of str
-        Permitted families of `PLANNER_FAMILIES`.
-    device : Device or None
-        Device that the filter must fit.
-    most_bits, most_block_rams : int or None
-        Maximum bits of memory, and maximum number of block RAMs of the `device`; without a device,
-        of memories of 16 kbit.
-    any_size : bool
-        Whether to drop two limits of hardware: sizes that are powers of two, and a spare that is
-        cleared in time. For golden models only.
-    bits_only : bool
-        Whether the cost is the number of bits. Otherwise it is the number of memories of 16 kbit,
-        or of block RAMs of a `device`. With `any_size`, bits are the cost too.
-    key_bits : int
-        Width of a key.
-    seed : int
-        Selects the hash functions.
-
-    Raises
-    ------
-    RequirementError
-        If an attribute is out of range.
+    The slack is k/l of an age-partitioned filter (APBF, section 5.2) or 1/r of a guarded-epoch
+    filter (GEBF, proposition 1), plus rounding to whole generations: no trace of a key remains
+    after (1 + F) N insertions. With a `span`, it is in spans, if every span has an insertion.
     """
 
+    # Last insertions whose keys must be reported, N. With a `span`, the maximum within it.
     window: int
+    # P, bound of the expected rate at the worst moment of a generation, with distinct keys.
     false_positive_rate: float
+    # F, bound of the slack in windows. With 0, a key is forgotten when its window ends.
     slack: float | None = None
+    # Time for which a key must be reported, in place of a number of insertions.
     span: Span | None = None
-    window_per_query: bool = False
-    exact_age: bool = False
-    remove: bool = False
+    window_per_query: bool = False  # whether each query must accept a shorter window
+    exact_age: bool = False  # whether answers must contain the exact age in insertions
+    remove: bool = False  # whether keys must be removable
+    # Permitted families of `PLANNER_FAMILIES`.
     families: tuple[str, ...] = field(default_factory=lambda: tuple(PLANNER_FAMILIES))
-    device: "Device | None" = None
-    most_bits: int | None = None
+    device: "Device | None" = None  # device that the filter must fit
+    most_bits: int | None = None  # maximum bits of memory
+    # Maximum block RAMs of the `device`; without a device, memories of 16 kbit.
     most_block_rams: int | None = None
     any_size: bool = False
-    bits_only: bool = False
-    key_bits: int = 64
-    seed: int = 0
+    """Whether to drop two limits of hardware: sizes that are powers of two, and a spare that is
+    cleared in time. For golden models only; bits are the cost."""
+    bits_only: bool = False  # whether the cost is the number of bits, not of memories of 16 kbit
+    key_bits: int = 64  # width of a key
+    seed: int = 0  # selects the hash functions
 
     def __post_init__(self) -> None:
-        window, rate, slack, bits = (
-            self.window, self.false_positive_rate, self.slack, self.key_bits
-        )  # fmt: skip
+        window, slack, bits = self.window, self.slack, self.key_bits
+        rate = self.false_positive_rate
         _require(1 <= window <= LARGEST_WINDOW, "window", "1 to 2**32 insertions", window)
         _require(0 < rate < 1, "fpr", "a rate above 0 and below 1", f"{rate:g}")
         if slack is not None:
             rule = "a fraction of the window, 0 or more"
             _require(0 <= slack < math.inf, "slack", rule, f"{slack:g}")
+        rule = f"one of {', '.join(PLANNER_FAMILIES)}"
         for family in self.families:
-            _require(
-                family in PLANNER_FAMILIES,
-                "family",
-                f"one of {', '.join(PLANNER_FAMILIES)}",
-                family,
-            )
+            _require(family in PLANNER_FAMILIES, "family", rule, family)
         _require(len(self.families) > 0, "family", "one at least", "none")
         for one, other in (
             ("device", "any_size"), ("device", "bits_only"), ("most_block_rams", "any_size"),
@@ -258,20 +204,12 @@ def distinct(families: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Binding:
-    """A smaller filter, and the constraint that it breaks.
+    """A smaller filter, and the constraint that it breaks."""
 
-    Attributes
-    ----------
-    field, value : str, int
-        Parameter that is smaller: a field of the specification, or ``cells``.
-    constraint, reached : str, float
-        One of `CONSTRAINTS`, and its figure in the smaller filter.
-    """
-
-    field: str
+    field: str  # parameter that is smaller: of the specification, or ``cells``
     value: int
-    constraint: str
-    reached: float
+    constraint: str  # one of `CONSTRAINTS`
+    reached: float  # its figure in the smaller filter
 
     def __str__(self) -> str:
         # Four digits, so that a value just above a round figure is visible.
@@ -303,35 +241,25 @@ class Found(NamedTuple):
 
 
 class PlannerFamily:
-    """Plans the filters of one family.
+    """Plans the filters of one family, which has the `name` of its specifications.
 
     A family must implement `specs` and `rates`. Each `spec` is an instance of the family's class.
-
-    Parameters
-    ----------
-    name : str
-        Name of the family, as in its specifications.
-
-    Attributes
-    ----------
-    exact_window, window_per_query, exact_age, remove : bool
-        Whether a key can be forgotten exactly when its window ends; whether each query has its own
-        window; whether answers contain the exact age in insertions; whether keys can be removed.
-    counts : tuple of str
-        Units of its windows: "insertions", "time" or both.
-    answers : str
-        Short description of the answers, with the unit of ages.
-    limit : str
-        Clause that explains why the rate cannot be lower in hardware.
     """
 
     exact_window: ClassVar[bool] = False
+    """Whether a key can be forgotten exactly when its window ends."""
     window_per_query: ClassVar[bool] = False
+    """Whether each query has its own window."""
     exact_age: ClassVar[bool] = False
+    """Whether answers contain the exact age in insertions."""
     remove: ClassVar[bool] = False
+    """Whether keys can be removed."""
     counts: ClassVar[tuple[str, ...]] = ("insertions", "time")
+    """Units of its windows."""
     answers: ClassVar[str] = "age in generations"
+    """Short description of the answers, with the unit of ages."""
     limit: ClassVar[str] = ""
+    """Clause that explains why the rate cannot be lower in hardware."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -363,18 +291,23 @@ class PlannerFamily:
     def bindings(self, spec: Any, requirement: Requirement) -> list[Binding]:
         """Return the broken constraint for each parameter of `spec` that can be one step smaller.
 
-        A smaller filter that breaks no constraint is omitted: it is not cheaper, or is itself a
-        candidate.
+        Omitted if there is none: the smaller filter is not cheaper, or is itself a candidate.
         """
         return []
 
-    def is_counted(self, spec: Any, device: "Device") -> bool:
-        """Return whether the block RAMs of `spec` are known on a device."""
-        return True
-
     def block_rams(self, spec: Any, device: "Device | None") -> int:
         """Return the exact number of block RAMs of `spec`; without a device, of 16 kbit."""
-        return unit_profile(spec, device).block_rams
+        if device is None:
+            return unit_profile(spec).block_rams
+        from ..boards.flow.inference import unit_blocks
+
+        return unit_blocks(spec, device)
+
+    def is_counted(self, spec: Any, device: "Device") -> bool:
+        """Return whether the number of block RAMs is exact on a device."""
+        from ..boards.flow.inference import is_exact
+
+        return is_exact(spec, device.family)
 
     def cost(self, spec: Any, requirement: Requirement) -> int:
         """Return the cost of `spec`, as in `Found`."""
@@ -405,9 +338,9 @@ class PlannerFamily:
         yield from (Found(spec, rank[0]) for rank, spec in found)
 
     def lowest_rate(self, requirement: Requirement) -> float | None:
-        """Return a rate that can be met and is approximately the lowest; ignore the required rate.
+        """Return a rate that can be met and is approximately the lowest; None if there is none.
 
-        On a device, only filters that fit count. None if no filter has the window and the slack.
+        The required rate is ignored.
         """
         low, high, best = 0, _TENTHS, None
         while high - low > 1:
@@ -455,22 +388,6 @@ def unit_profile(spec: Any, device: "Device | None" = None) -> "Profile":
 
     return profile(spec) if device is None else profile(spec, memory=own_memory(device, spec))
 
-
-@cache
-def inferred_blocks(
-    family: str, depth: int, width: int, *, forced: bool = False, new: bool = False
-) -> int:
-    """Return the block RAMs of a memory with one read port, as `inferred_memory`."""
-    from ..boards.flow.inference import inferred_memory
-
-    reads = [range(width)]
-    return inferred_memory(
-        family, depth=depth, width=width, reads=reads, forced=forced, new=new
-    ).blocks
-
-
-TAG_BITS = 8
-"""Width of the tag in planned units."""
 
 PLANNER_FAMILIES: dict[str, PlannerFamily] = {}
 """Planned families by name; an entry is all that the planner knows of a family."""

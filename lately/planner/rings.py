@@ -11,27 +11,21 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, islice, product
 from math import comb
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..golden import FilterSpec, analysis
 from ..golden.errors import SpecificationError
 from ..golden.sizing import parts_rate, smallest
-from ..hdl.latencies import STATUS_BITS, TIMED_GENERATION, ceil_log, memory_shape
+from ..hdl.latencies import TIMED_GENERATION
 from .requirement import (
     PLANNER_FAMILIES,
-    TAG_BITS,
     Binding,
     Found,
     PlannerFamily,
     Requirement,
-    inferred_blocks,
     is_buildable,
     is_in_time,
-    unit_profile,
 )
-
-if TYPE_CHECKING:
-    from ..boards.flow.devices import Device
 
 GENERATIONS = (*range(1, 33), *(m << e for e in range(1, 6) for m in range(17, 33)))
 """l of an APBF, r of a GEBF: every one up to 32, then 16 to an octave, up to 1024."""
@@ -115,7 +109,6 @@ class Shape(NamedTuple):
 
     @property
     def cells(self) -> int:
-        """Bits of one part of one block; 1 if there are no blocks."""
         return self.block_bits // self.parts if self.block_bits else 1
 
     @property
@@ -162,7 +155,8 @@ class Shape(NamedTuple):
         # (1 - q**j)**b, expanded and averaged over the binomial number of keys j in a block.
         b, kept = self.parts, 1 - 1 / self.cells
         terms = (
-            (-1) ** t * comb(b, t) * (1 - (1 - kept**t) / self.size) ** load for t in range(b + 1)
+            (-1) ** t * comb(b, t) * math.exp(load * math.log1p((kept**t - 1) / self.size))
+            for t in range(b + 1)
         )
         return max(0.0, math.fsum(terms) - _ROUNDING * 2.0**b)
 
@@ -188,46 +182,19 @@ class PlannedRing(PlannerFamily):
     # Figures
 
     def rates(self, spec: FilterSpec, requirement: Requirement) -> tuple[float, float]:
-        """Return the rates just before a shift, and on average."""
         return spec.worst_false_positive_rate, spec.mean_false_positive_rate
 
     def slack(self, spec: FilterSpec, requirement: Requirement) -> float:
-        """Return the slack, in windows: how long a trace of a key remains past the window."""
         if spec.timed:
             return spec.run * (spec.generation_span - 1) / spec.span
         return (spec.guaranteed_window + spec.slack) / spec.window - 1
 
     def memories(self, spec: FilterSpec) -> int:
-        """Return the number of parts of all segments, including the spare."""
         return spec.segments * spec.parts
 
     def accesses(self, spec: FilterSpec, requirement: Requirement) -> float:
-        """Return the segments that a query reads at the worst moment (APBF, section 5.4)."""
         fills = spec.segment_false_positive_rates(phase=1.0)
         return analysis.apbf_accesses(spec.run, spec.window_generations, "false", fills=fills)
-
-    def block_rams(self, spec: FilterSpec, device: "Device | None") -> int:
-        """Return the block RAMs of segments, spare and small memories."""
-        profile: Any = unit_profile(spec, device)
-        if device is None:
-            return int(profile.block_rams)
-        from ..boards.flow.inference import has_lut_memory, is_inferred
-
-        family, bits, clear = device.family, spec.shard_bits, min(spec.clear, spec.shard_bits)
-        if is_inferred(family):
-            each = inferred_blocks(family, bits // clear, clear, forced=True)
-        else:
-            each = math.prod(memory_shape(bits=bits, clear=clear, block_bits=device.bram_bits))
-        blocks = profile.memories * each
-        if has_lut_memory(family):
-            return blocks
-        # Tags, verdicts and times of waiting results, and the times of the generations.
-        verdict = 1 + ceil_log(2, spec.window_generations + 1)
-        small = [(profile.result_places, width) for width in (TAG_BITS, verdict)]
-        if spec.timed:
-            small.append((profile.result_places, STATUS_BITS + profile.time_bits))
-            small.append((1 << (verdict - 1), profile.time_bits))
-        return blocks + sum(inferred_blocks(family, *memory) for memory in small)
 
     # Search
 
@@ -388,7 +355,6 @@ class PlannedRing(PlannerFamily):
     # What cannot be, and what binds
 
     def lowest_rate(self, requirement: Requirement) -> float | None:
-        """Return the lowest rate of the largest filters of the best shapes."""
         sizes = SIZES[requirement.any_size]
         free = replace(requirement, false_positive_rate=_LOWEST)
         large = [
@@ -404,7 +370,6 @@ class PlannedRing(PlannerFamily):
         return min((one.worst_false_positive_rate for one in islice(able, _JUDGED)), default=None)
 
     def least_slack(self, requirement: Requirement) -> float | None:
-        """Return the least slack of all shapes."""
         if requirement.span is not None:
             return 1 / min(max(self.generations), requirement.span.ticks)
         free = Requirement(
@@ -414,7 +379,6 @@ class PlannedRing(PlannerFamily):
         return min(traces) / requirement.window - 1 if traces else None
 
     def bindings(self, spec: FilterSpec, requirement: Requirement) -> list[Binding]:
-        """Return the broken constraint for each parameter that is one step smaller."""
         broken = (
             (field, value, self._broken(smaller, requirement))
             for field, value, smaller in self._smaller(spec, requirement)

@@ -8,13 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ..boards.flow.devices import Device
-from ..boards.flow.inference import (
-    INFERRED,
-    has_lut_memory,
-    inferred_memory,
-    is_inferred,
-)
 from ..golden.analysis import bloom_accesses, stashed_entries
 from ..golden.errors import SpecificationError
 from ..golden.sizing import HASHES, parts_cells, parts_rate
@@ -27,18 +20,8 @@ from ..golden.spec.dictionary_sizes import (
     least_digest_bits,
 )
 from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
-from ..hdl.build import unit_profile
-from ..hdl.latencies import PAGE_WORDS
 from ..hdl.timing.sweep_rules import rest_interval
-from .requirement import (
-    PLANNER_FAMILIES,
-    TAG_BITS,
-    Binding,
-    PlannerFamily,
-    Requirement,
-    inferred_blocks,
-    is_buildable,
-)
+from .requirement import PLANNER_FAMILIES, Binding, PlannerFamily, Requirement, is_buildable
 
 MOST_DEPTH = 1 << 14
 """Most cells of a memory in hardware: the bits of a block RAM of an ECP5."""
@@ -58,61 +41,18 @@ _MOMENTS = 33
 _ROWS_PER_KEY = 32
 """Most rows per key of the window that are tried: more rows save no column."""
 
-INEXACT = ("cyclonev", "gatemate")
-"""Families of devices where yosys takes one block RAM more or fewer for a column than is known."""
-
 _LEAST_SHARE = 1e-12
 """Share of touched cells below which a filter has too many cells."""
 
 
-class Stamped(PlannerFamily, ABC):
-    """Filters with memories of cells, each of which holds a timestamp."""
-
-    exact_window = window_per_query = True
-
-    @abstractmethod
-    def cells(self, spec: Any) -> tuple[int, int, list[range]]:
-        """Return words and width of each memory of `spec`, and the bits that each port reads."""
-
-    @abstractmethod
-    def result_bits(self, spec: Any) -> tuple[int, ...]:
-        """Return the width of a verdict of `spec`, then the width of its time if it has one."""
-
-    def waiting(self, spec: Any, profile: Any) -> Iterator[tuple[int, int]]:
-        """Yield words and width of memories in which windows of `spec` wait, by its `profile`."""
-        yield from ()
-
-    def is_counted(self, spec: Any, device: Device) -> bool:
-        """Return whether block RAMs are known: where Lately chooses them, or yosys as predicted."""
-        return not is_inferred(device.family)
-
-    def block_rams(self, spec: Any, device: Device | None) -> int:
-        """Return the block RAMs of the cells of `spec`; on iCE40, small memories are included."""
-        if device is None or device.family not in INFERRED:
-            return super().block_rams(spec, device)
-        family, (depth, width, reads) = device.family, self.cells(spec)
-        each = inferred_memory(
-            family, depth=depth, width=width, reads=reads, forced=is_inferred(family)
-        )
-        blocks = self.memories(spec) * each.blocks
-        if not has_lut_memory(family):
-            profile: Any = unit_profile(spec, levels=device.levels)
-            places = profile.result_places
-            results = [(places, width) for width in (TAG_BITS, *self.result_bits(spec))]
-            for depth, width in (*results, *self.waiting(spec, profile)):
-                blocks += inferred_blocks(family, depth, width, new=True)
-        return blocks
-
-
-class Dictionary(Stamped):
+class Dictionary(PlannerFamily):
     """Window dictionaries: one for each number of rows, with moves and without."""
 
-    exact_age = remove = True
+    exact_window = window_per_query = exact_age = remove = True
     counts = ("insertions",)
     answers = "exact age, any window, remove"
 
     def specs(self, requirement: Requirement) -> Iterator[WindowDictionarySpec]:
-        """Yield the fewest columns for each number of rows."""
         window = requirement.window
         if window > MOST_ROWS:
             return
@@ -137,30 +77,12 @@ class Dictionary(Stamped):
                     pass
 
     def rates(self, spec: WindowDictionarySpec, requirement: Requirement) -> tuple[float, float]:
-        """Return the rate twice: the worst case and the mean are equal."""
         return spec.mean_false_positive_rate, spec.mean_false_positive_rate
 
     def memories(self, spec: WindowDictionarySpec) -> int:
-        """Return the number of columns."""
         return spec.columns
 
-    def is_counted(self, spec: WindowDictionarySpec, device: Device) -> bool:
-        """Return whether block RAMs are known; with moves, only where Lately chooses them."""
-        inexact = bool(spec.moves) or device.family in INEXACT
-        return super().is_counted(spec, device) or not inexact
-
-    def cells(self, spec: WindowDictionarySpec) -> tuple[int, int, list[range]]:
-        """Return words and width; the sweep reads valid bit and time, with moves the whole cell."""
-        whole = range(spec.cell_bits)
-        swept = whole if spec.moves else range(1 + spec.timestamp_bits)
-        return spec.rows, spec.cell_bits, [whole, swept]
-
-    def result_bits(self, spec: WindowDictionarySpec) -> tuple[int, ...]:
-        """Return the width of a verdict."""
-        return (2 + (spec.window - 1).bit_length(),)
-
     def bindings(self, spec: WindowDictionarySpec, requirement: Requirement) -> list[Binding]:
-        """Return constraints that break with a shorter digest, fewer columns or half the rows."""
         found = []
         if spec.digest_bits - 1 > spec.row_bits:
             rate = replace(spec, digest_bits=spec.digest_bits - 1).mean_false_positive_rate
@@ -180,15 +102,16 @@ class Dictionary(Stamped):
         return found
 
 
-class Timing(Stamped):
+class Timing(PlannerFamily, ABC):
     """Timing filters; the search includes all numbers of hashes."""
+
+    exact_window = window_per_query = True
 
     @abstractmethod
     def keys(self, spec: Any, requirement: Requirement) -> tuple[int, int]:
         """Return the keys in `spec` at the beginning and the end of a block or a tick."""
 
     def rates(self, spec: Any, requirement: Requirement) -> tuple[float, float]:
-        """Return the rates of `spec`: at the end of a block or tick, and the mean over one."""
         rates = self.moments(spec, requirement)
         return float(max(rates)), float(np.mean(rates))
 
@@ -199,32 +122,14 @@ class Timing(Stamped):
         return [parts_rate(keys, spec.cells, spec.hashes) for keys in moments.tolist()]
 
     def memories(self, spec: Any) -> int:
-        """Return the parts of `spec`."""
         return int(spec.hashes)
 
     def accesses(self, spec: Any, requirement: Requirement) -> float:
-        """Return the cells of `spec` that a query reads at the worst moment."""
         worst = self.rates(spec, requirement)[0]
         fill = min(worst ** (1 / spec.hashes), 1 - 1e-12)
         return bloom_accesses(spec.hashes, "false", fill)
 
-    def cells(self, spec: Any) -> tuple[int, int, list[range]]:
-        """Return words and width of each memory of `spec`; both ports read whole stamps."""
-        return spec.cells, spec.stamp_bits, [range(spec.stamp_bits)] * 2
-
-    def result_bits(self, spec: Any) -> tuple[int, ...]:
-        """Return the width of a verdict of `spec`."""
-        return (1 + (spec.window_blocks + 1).bit_length() + spec.hashes.bit_length(),)
-
-    def waiting(self, spec: Any, profile: Any) -> Iterator[tuple[int, int]]:
-        """Yield the delay lines in which windows wait for the hash and the cells of `spec`."""
-        left = profile.latency_terms["hash"] + profile.latency_terms["cells"]
-        while (cycles := min(left, PAGE_WORDS + 1)) > 1:
-            yield cycles - 1, spec.window_blocks.bit_length()
-            left -= cycles
-
     def bindings(self, spec: Any, requirement: Requirement) -> list[Binding]:
-        """Return the constraints that break in `spec` with fewer cells, or one hash fewer."""
         found = []
         fewer = spec.cells - 1 if requirement.any_size else spec.cells // 2
         for name, less in (("cells", fewer), ("hashes", spec.hashes - 1)):
@@ -243,7 +148,6 @@ class CountedTiming(Timing):
     answers = "age in blocks, any window"
 
     def specs(self, requirement: Requirement) -> Iterator[PartitionedTimingSpec]:
-        """Yield filters with the shortest stamps that leave enough time for the sweep."""
         block = 1
         while block <= requirement.window:
             window = -(-requirement.window // block) * block
@@ -259,23 +163,15 @@ class CountedTiming(Timing):
             block *= 2
 
     def keys(self, spec: PartitionedTimingSpec, requirement: Requirement) -> tuple[int, int]:
-        """Return the keys of the window, without and with its slack."""
         return spec.window, spec.window + spec.slack
 
     def slack(self, spec: PartitionedTimingSpec, requirement: Requirement) -> float:
-        """Return the slack: the rest of the oldest block, in windows."""
         return (spec.window + spec.slack) / requirement.window - 1
 
     def cycle_share(self, spec: PartitionedTimingSpec) -> float:
-        """Return the share of cycles that the sweep leaves."""
         return 1 - 1 / rest_interval(spec)
 
-    def cells(self, spec: PartitionedTimingSpec) -> tuple[int, int, list[range]]:
-        """Return words and width of each memory; one port reads whole stamps."""
-        return spec.cells, spec.stamp_bits, [range(spec.stamp_bits)]
-
     def bindings(self, spec: PartitionedTimingSpec, requirement: Requirement) -> list[Binding]:
-        """Return the constraints that break with fewer cells, one hash fewer, or shorter stamps."""
         found = super().bindings(spec, requirement)
         if not requirement.any_size:
             bits = spec.stamp_bits - 1
@@ -292,7 +188,6 @@ class TimedTiming(Timing):
     answers = "age in ticks, any window"
 
     def specs(self, requirement: Requirement) -> Iterator[TimedTimingSpec]:
-        """Yield filters with the shortest stamps with which hardware can be built."""
         span = requirement.span
         assert span is not None
         for parts in _parts(requirement.window, requirement):
@@ -300,13 +195,8 @@ class TimedTiming(Timing):
             yield from _shortest(spec, spec.stamp_bits, lambda one: is_buildable(one, requirement))
 
     def keys(self, spec: TimedTimingSpec, requirement: Requirement) -> tuple[int, int]:
-        """Return the keys of the span's ticks, without and with the current tick."""
         ticks, last = spec.window_blocks, requirement.window
         return last * ticks // (ticks + 1), last
-
-    def result_bits(self, spec: TimedTimingSpec) -> tuple[int, ...]:
-        """Return the width of a verdict, and of the time."""
-        return (*super().result_bits(spec), spec.stamp_bits)
 
 
 def _shortest(spec: Any, least: int, suits: Callable[[Any], bool]) -> Iterator[Any]:
