@@ -34,13 +34,8 @@ def cheapest(requirement: Requirement, count: int = 1) -> list[Found]:
 def within_limits(requirement: Requirement, *, window: bool) -> Requirement:
     """Return a requirement with the lowest rate that its memory limits permit.
 
-    With `window`, it has the largest window of three digits instead. The current rate or window of
-    the requirement is ignored.
-
-    Raises
-    ------
-    RequirementError
-        If no filter is within the limits.
+    With `window`, it has the largest window of three digits instead. Its present rate or window is
+    ignored. Raises a `RequirementError` if no filter is within the limits.
     """
     if requirement.most_bits is not None and requirement.device is None:
         requirement = replace(requirement, bits_only=not requirement.any_size)

@@ -23,9 +23,7 @@ from .requirement import (
     Span,
     unit_profile,
 )
-from .requirement import (
-    RequirementError as RequirementError,
-)
+from .requirement import RequirementError as RequirementError
 
 POOL = 60
 """Cheapest filters per family in the search for alternatives."""
@@ -167,10 +165,8 @@ class Plan:
 @cache
 def measured() -> list[dict[str, Any]]:
     """Return the figures of placed units, which `campaigns.pages` writes from its results."""
-    found: list[dict[str, Any]] = json.loads(
-        Path(__file__).with_name("measured.json").read_text("utf-8")
-    )
-    return found
+    text = Path(__file__).with_name("measured.json").read_text("utf-8")
+    return list(json.loads(text))
 
 
 def _span(span: Span) -> dict[str, Any]:

@@ -117,9 +117,8 @@ class Requirement:
         for family in self.families:
             _require(family in PLANNER_FAMILIES, "family", rule, family)
         _require(len(self.families) > 0, "family", "one at least", "none")
-        for one, other in (
-            ("device", "any_size"), ("device", "bits_only"), ("most_block_rams", "any_size"),
-        ):  # fmt: skip
+        pairs = ("device any_size", "device bits_only", "most_block_rams any_size")
+        for one, other in map(str.split, pairs):
             if getattr(self, one) is not None and getattr(self, other):
                 raise RequirementError(f"{one} cannot be combined with {other}")
         for option, most in self.limits.items():

@@ -9,7 +9,7 @@ from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import chain, islice, product
+from itertools import chain, islice, product, repeat
 from math import comb
 from typing import Any, NamedTuple
 
@@ -62,17 +62,11 @@ _MOST_BITS = (1 << 48) - 1
 _SPARE_BITS = 2
 """Bits of the largest filter that is offered, as a multiple of those of the smallest."""
 
-_NINTH = Fraction(9, 8)
-"""Bits of a block RAM with its ninth bits, as a multiple of those without."""
-
 _JUDGED = 20
 """Filters per family whose exact rates are compared in the search for the lowest rate."""
 
 _LOWEST = 1e-300
 """Rate for which all shapes are tried."""
-
-_ROUNDING = 1e-15
-"""Bound of the rounding error of one term of an alternating sum."""
 
 _FIELDS = {
     "apbf": ("k", "l", "", "slice_bits"),
@@ -125,10 +119,6 @@ class Shape(NamedTuple):
         """Return the shape with another size."""
         return self._replace(size=size)
 
-    def lengthened(self, other: "Shape") -> "Shape":
-        """Return another shape with the size of this one."""
-        return other._replace(size=self.size)
-
     @property
     def rate_bound(self) -> float:
         """A lower bound, except for rounding, of the rate of distinct keys before a shift.
@@ -158,7 +148,7 @@ class Shape(NamedTuple):
             (-1) ** t * comb(b, t) * math.exp(load * math.log1p((kept**t - 1) / self.size))
             for t in range(b + 1)
         )
-        return max(0.0, math.fsum(terms) - _ROUNDING * 2.0**b)
+        return max(0.0, math.fsum(terms) - 1e-15 * 2.0**b)  # less the rounding errors
 
 
 class _Option(NamedTuple):
@@ -253,11 +243,8 @@ class PlannedRing(PlannerFamily):
         In hardware, only the fewest generations with each size are yielded, and what is larger has
         more generations; in any size, it has more bits.
         """
-        sizes, rate, budget = (
-            SIZES[requirement.any_size],
-            requirement.false_positive_rate,
-            _MOST_BITS,
-        )
+        sizes, rate = SIZES[requirement.any_size], requirement.false_positive_rate
+        budget = _MOST_BITS
         for shapes in self._shapes(requirement):
             number, last = 1, len(sizes)
             for place, shape in enumerate(shapes):
@@ -280,8 +267,8 @@ class PlannedRing(PlannerFamily):
                     yield shape, map(shape.enlarged, islice(sizes, index + 1, most + 1))
                 elif index < last:
                     last = index
-                    more = islice(shapes, place + 1, None)
-                    yield shape, map(shape.lengthened, more)
+                    more = shapes[place + 1 :]
+                    yield shape, map(Shape.enlarged, more, repeat(shape.size))
 
     def _shapes(self, requirement: Requirement) -> Iterator[list[Shape]]:
         """Yield lists of shapes without size that differ in generations alone, fewest first."""
@@ -315,16 +302,13 @@ class PlannedRing(PlannerFamily):
                 yield list(found.values())
 
     def _most(self, shape: Shape, total: int, requirement: Requirement) -> int:
-        """Return the index of the largest size that hardware and limits may permit.
-
-        At most `total` bits.
-        """
+        """Return the index of the largest size, of `total` bits at most, that may be permitted."""
         device, most = requirement.device, requirement.most_memories
         if requirement.most_bits is not None:
             total = min(total, requirement.most_bits)
         if most is not None and _fills(requirement):
             each = device.bram_bits if device else 1 << 14
-            total = min(total, math.floor(most * each * _NINTH))
+            total = min(total, most * each * 9 // 8)  # with ninth bits
         bits = total // (shape.segments * shape.parts)
         if not requirement.any_size:
             bits = min(bits, LARGEST_CLEAR * (shape.generation - 1))
