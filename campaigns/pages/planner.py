@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lately.boards.flow.devices import device
 from lately.golden.spec.all_presets import ALL_PRESETS
@@ -17,7 +18,7 @@ def text() -> str:
     lines = {}
     for summary in summarise(records("hardware")):
         case, report = summary.case, summary.median
-        spec = case.spec
+        spec: Any = case.spec
         if getattr(spec, "lanes", 1) > 1:
             continue
         figures = {

@@ -141,7 +141,7 @@ class Requirement:
     @property
     def most_memories(self) -> int | None:
         """Maximum number of block RAMs, or memories of 16 kbit; None if they are not bounded."""
-        most = [self.most_block_rams, self.device and self.device.bram]
+        most = [self.most_block_rams, None if self.device is None else self.device.bram]
         return min((one for one in most if one is not None), default=None)
 
     @property

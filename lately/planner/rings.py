@@ -201,14 +201,14 @@ class PlannedRing(PlannerFamily):
                 yield Found(spec, int(rank[0]))
             if most is not None and not requirement.counts_bits and option.rank[0] > most:
                 break
-            if (spec := self._decided(option, requirement)) is not None:
-                worst = spec.worst_false_positive_rate
-                insort(found, ((*self._rank(spec, requirement), worst), option.number, spec))
+            if (decided := self._decided(option, requirement)) is not None:
+                worst = decided.worst_false_positive_rate
+                insort(found, ((*self._rank(decided, requirement), worst), option.number, decided))
         yield from (Found(spec, int(rank[0])) for rank, _, spec in found)
 
     def _options(self, requirement: Requirement) -> Iterator[_Option]:
         for number, (shape, larger) in enumerate(self._smallest(requirement)):
-            rank = (shape.bits, shape.bits, shape.segments * shape.parts)
+            rank: tuple[int, ...] = (shape.bits, shape.bits, shape.segments * shape.parts)
             if not requirement.counts_bits:
                 rank = self._rank(self.spec(shape, requirement), requirement)
             yield _Option(rank, number, shape, larger)
