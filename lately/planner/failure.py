@@ -16,7 +16,7 @@ from .requirement import (
     RequirementError,
     unit_profile,
 )
-from .rings import GENERATIONS
+from .rings import most_generations
 
 USELESS = 0.5
 """Least rate at which a filter is not offered."""
@@ -70,8 +70,8 @@ def _message(requirement: Requirement) -> str:
     if requirement.slack is not None and least > requirement.slack:
         return (
             f"slack: must be at least {_up(least)} for {family_names(requirement)} with a "
-            f"{requirement.window_text()} in {max(GENERATIONS):,} generations at most, "
-            f"not {requirement.slack:g}"
+            f"{requirement.window_text()} in {most_generations(requirement):,} generations at "
+            f"most, not {requirement.slack:g}"
         )
     anywhere = _lowest_rate(replace(requirement, device=None))
     if requirement.device is None or anywhere is None or anywhere > requirement.false_positive_rate:

@@ -341,7 +341,7 @@ class PlannerFamily:
 
         The required rate is ignored.
         """
-        low, high, best = 0, _TENTHS, None
+        low, high, best = 0, 3000, None  # tenths of a decade
         while high - low > 1:
             middle = (low + high) // 2
             lower = replace(requirement, false_positive_rate=10.0 ** (-middle / 10))
@@ -352,10 +352,6 @@ class PlannerFamily:
     def least_slack(self, requirement: Requirement) -> float | None:
         """Return the least slack of filters with the required window; None if there are none."""
         return 0.0
-
-
-_TENTHS = 3000
-"""Steps of a tenth of a decade in the search for the lowest rate."""
 
 
 def is_buildable(spec: Any, requirement: Requirement) -> bool:

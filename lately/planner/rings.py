@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..golden import FilterSpec, analysis
 from ..golden.errors import SpecificationError
 from ..golden.sizing import parts_rate, smallest
-from ..hdl.latencies import TIMED_GENERATION
+from ..hdl.latencies import MOST_SEGMENTS, TIMED_GENERATION
 from .requirement import (
     PLANNER_FAMILIES,
     Binding,
@@ -58,12 +58,6 @@ LEAST_CELLS = 8
 
 _MOST_BITS = (1 << 48) - 1
 """Bits of the largest filter."""
-
-_SPARE_BITS = 2
-"""Bits of the largest filter that is offered, as a multiple of those of the smallest."""
-
-_JUDGED = 20
-"""Filters per family whose exact rates are compared in the search for the lowest rate."""
 
 _LOWEST = 1e-300
 """Rate for which all shapes are tried."""
@@ -262,13 +256,15 @@ class PlannedRing(PlannerFamily):
                 index = least + number - 1
                 shape = shape.enlarged(sizes[index])
                 if requirement.counts_bits:
-                    budget = min(budget, _SPARE_BITS * shape.bits)
+                    budget = min(budget, 2 * shape.bits)  # more bits are not offered
                 if requirement.any_size:
                     yield shape, map(shape.enlarged, islice(sizes, index + 1, most + 1))
                 elif index < last:
-                    last = index
+                    # The next size, too, as the rate may exceed its bound.
                     more = shapes[place + 1 :]
-                    yield shape, map(Shape.enlarged, more, repeat(shape.size))
+                    for size in sizes[index : min(last, index + 2, most + 1)]:
+                        yield shape.enlarged(size), map(Shape.enlarged, more, repeat(size))
+                    last = index
 
     def _shapes(self, requirement: Requirement) -> Iterator[list[Shape]]:
         """Yield lists of shapes without size that differ in generations alone, fewest first."""
@@ -292,6 +288,8 @@ class PlannedRing(PlannerFamily):
                 if run * parts > most_hashes + 2 * math.log2(generations):
                     continue
                 shape = Shape(run, generations, parts, block_bits, generation, 0)
+                if not requirement.any_size and shape.segments > MOST_SEGMENTS:
+                    break
                 if longest is not None and shape.trace > longest:
                     continue
                 if most is not None and shape.segments * parts > most and _fills(requirement):
@@ -351,11 +349,11 @@ class PlannedRing(PlannerFamily):
         large.sort(key=lambda shape: shape.rate_bound)
         specs = (self.spec(shape, requirement) for shape in large)
         able = (spec for spec in specs if self.is_permitted(spec, requirement))
-        return min((one.worst_false_positive_rate for one in islice(able, _JUDGED)), default=None)
+        return min((one.worst_false_positive_rate for one in islice(able, 20)), default=None)
 
     def least_slack(self, requirement: Requirement) -> float | None:
         if requirement.span is not None:
-            return 1 / min(max(self.generations), requirement.span.ticks)
+            return 1 / min(most_generations(requirement), requirement.span.ticks)
         free = Requirement(
             window=requirement.window, false_positive_rate=_LOWEST, any_size=requirement.any_size
         )
@@ -411,6 +409,12 @@ class PlannedRing(PlannerFamily):
             return "clearing", float(spec.part_bits)
         rate = spec.worst_false_positive_rate
         return ("rate", rate) if rate > requirement.false_positive_rate else None
+
+
+def most_generations(requirement: Requirement) -> int:
+    """Return the generations of the longest ring."""
+    segments = math.inf if requirement.any_size else MOST_SEGMENTS
+    return max(generations for generations in GENERATIONS if generations + 2 <= segments)
 
 
 def _fills(requirement: Requirement) -> bool:
