@@ -47,7 +47,7 @@ def _memories(frames: int, tried: int) -> tuple[int, int]:
 def _in_ultra(memories: int) -> int:
     """Return the frames that filters in so many UltraRAMs remember, to two digits."""
     sizes = [digits * 10**power for power in range(4, 8) for digits in range(10, 100)]
-    return sizes[bisect_right(sizes, memories, key=lambda frames: _memories(frames, 40)[1]) - 1]
+    return sizes[bisect_right(sizes, memories, key=lambda frames: _memories(frames, 10)[1]) - 1]
 
 
 def _row(name: str, kind: str, frames: int, width: int) -> dict[str, object]:
