@@ -142,7 +142,7 @@ def test_what_only_timestamps_can_do(tmp_path):
     table = lately("plan", *exact).stdout
     assert "window of 1,000 at 0.001, no slack on ecp5-25k-6\n" in table
     assert all(word in table for word in ("answers", "exact", "remove", "blocks"))
-    assert "Measured nearest: dictionary-ring-1000 on ecp5-25k-6 has 6 block RAMs, " in table
+    assert "dictionary-ring-1000 on ecp5-25k-6, 6 block RAMs, 4,289 LUTs, " in table
     assert "answers" not in lately("plan", *SMALL).stdout
 
 
