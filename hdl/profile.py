@@ -39,6 +39,8 @@ class UnitOptions:
         field of each request, see `lately.hdl.frontend.request_times.Stamps`; timing filters lack
         it. Ticks of a port must be `Profile.least_period` cycles apart; up to
         `lately.hdl.latencies.TICKS_WAITING` closer ticks wait.
+    period : int
+        Value of the port `period` after reset; 0 if whatever drives the port knows no other.
     time_bits : int, optional
         Width of the tick counter, and of the ``time`` of requests and results; by default the
         minimum that the specification needs.
@@ -64,6 +66,7 @@ class UnitOptions:
     tag_bits: int = 8
     statistics_bits: int = 32
     ticks: str = "tick"
+    period: int = 0
     time_bits: int | None = None
     report_covered: bool = False
     protect: str = "none"

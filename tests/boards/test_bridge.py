@@ -1,211 +1,254 @@
-"""The bridge, byte by byte: sessions, registers and operations."""
+"""The bridge of a board, byte by byte, and the words of blocks and results."""
 
+import random
+import zlib
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from cases import daily
 from simulation import simulate
 
+from lately.boards.link import layout
 from lately.boards.link.bridge import Bridge
-from lately.boards.link.frames import FrameReceiver, FrameSender
-from lately.boards.link.line_registers import LineRegisters, line_addresses
-from lately.boards.link.protocol import (
-    SAME,
-    VERSION,
-    Decoder,
-    Request,
-    Status,
-    encode,
-    encode_request,
-)
+from lately.boards.link.link import FilterLink
+from lately.boards.link.operations import OperationPort
+from lately.golden import SpecificationError, any_preset, from_spec
+from lately.golden.results import Results
+from lately.golden.spec.all_presets import ALL_PRESETS
+from lately.host import differing
 
-pytestmark = pytest.mark.rtl
-
-NONCE = b"once"
-HELLO = (Request.HELLO, 6, NONCE)
-KNOWN = 0x10
-"""Words from this one on can be read and written, but 0x1F refuses to be written."""
+SEED = 16550
+TIMEOUT = 50
+WORDS = 64
+"""Words from address 0 on; the upper half refuses every access."""
 
 
-def answered(*requests, operations=True):
-    """Send requests, of each its kind, number and payload, to a bridge.
-
-    An operation of one byte has the same byte as its result. Return the answers, of each its
-    number, status and payload, and the words that were written.
-    """
+def answered(*parts):
+    """Send bytes, or wait for cycles, to a bridge; return its bytes, and the words at the end."""
     m = Module()
-    m.submodules.receiver = receiver = FrameReceiver(slots=2)
-    m.submodules.sender = sender = FrameSender(slots=2)
-    m.submodules.bridge = bridge = Bridge(slots=2, operations=operations)
-    wiring.connect(m, bridge.answer, sender.i)
-    wiring.connect(m, receiver.o, bridge.request)
-    wiring.connect(m, bridge.operations, bridge.results)
-    bus = bridge.bus
-    words, answers, refuses = Signal(32, init=0x04030201), Signal(), Signal()
+    m.submodules.bridge = bridge = Bridge(timeout=TIMEOUT)
+    m.submodules.memory = memory = Memory(shape=32, depth=WORDS, init=range(WORDS))
+    read, write = memory.read_port(), memory.write_port()
+    bus, there = bridge.bus, Signal()
+    asked = bus.stb & ~bus.ack & ~bus.err
     m.d.comb += [
-        bridge.ended.eq(receiver.ended),
-        receiver.release.eq(bridge.release),
-        sender.write.eq(bridge.write),
-        sender.address.eq(bridge.write_address),
-        sender.byte.eq(bridge.write_byte),
-        sender.o.ready.eq(1),
-        bridge.idle.eq(1),
-        answers.eq(bus.ack | bus.err),
-        refuses.eq((bus.adr < KNOWN) | (bus.we & (bus.adr == 0x1F))),
+        there.eq(bus.adr < WORDS // 2),
+        read.addr.eq(bus.adr),
+        write.addr.eq(bus.adr),
+        write.data.eq(bus.dat_w),
+        write.en.eq(asked & bus.we & there),
+        bus.dat_r.eq(read.data),
     ]
-    m.d.sync += [
-        bus.ack.eq(bus.stb & ~refuses & ~answers),
-        bus.err.eq(bus.stb & refuses & ~answers),
-        bus.dat_r.eq(words + bus.adr - KNOWN),
+    m.d.sync += [bus.ack.eq(asked & there), bus.err.eq(asked & ~there)]
+    choose, sent, words = random.Random(SEED), bytearray(), []
+
+    async def send(ctx):
+        for part in parts:
+            if isinstance(part, int):
+                await ctx.tick().repeat(part)
+                continue
+            for byte in part:
+                ctx.set(bridge.i.payload, byte)
+                ctx.set(bridge.i.valid, 1)
+                await ctx.tick().until(bridge.i.ready)
+                ctx.set(bridge.i.valid, 0)
+                await ctx.tick().repeat(choose.choice([1, 1, 5]))
+        await ctx.tick().repeat(20)
+        await ctx.tick().until(~bridge.busy)
+        words.extend(ctx.get(memory.data[at]) for at in range(WORDS))
+
+    async def take(ctx):
+        while True:
+            ctx.set(bridge.o.ready, choose.random() < 0.5)
+            valid, byte, ready = (ctx.get(one) for one in
+                                  (bridge.o.valid, bridge.o.payload, bridge.o.ready))  # fmt: skip
+            await ctx.tick()
+            if valid and ready:
+                sent.append(byte)
+
+    simulate(m, send, background=[take])
+    return bytes(sent), words
+
+
+def command(kind, count, address, *words):
+    return bytes([kind, count]) + address.to_bytes(4, "big") + np.array(words, ">u4").tobytes()
+
+
+def test_bursts_read_and_write():
+    """At random; the words that exist are as written, and all others read as ones."""
+    choose, held = random.Random(SEED), dict(enumerate(range(WORDS // 2)))
+    parts, expected = [], []
+    for _ in range(40):
+        kind, count, at = choose.randint(1, 4), choose.randint(1, 9), choose.randrange(WORDS - 9)
+        places = [at + number * (kind < layout.WRITE_SAME) for number in range(count)]
+        if kind in (layout.WRITE, layout.WRITE_SAME):
+            words = [choose.getrandbits(32) for _ in places]
+            held |= {place: word for place, word in zip(places, words, strict=True)
+                     if place in held}  # fmt: skip
+            parts.append(command(kind, count, at, *words))
+        else:
+            expected += [held.get(place, layout.MISSING) for place in places]
+            parts.append(command(kind, count, at))
+    sent, words = answered(*parts)
+    assert sent == np.array(expected, ">u4").tobytes()
+    assert words[: WORDS // 2] == list(held.values())
+    assert words[WORDS // 2 :] == list(range(WORDS // 2, WORDS))
+
+
+@pytest.mark.parametrize("cut", [1, 5, 7, 13])
+def test_command_that_stops_is_dropped(cut):
+    whole, read = command(layout.WRITE, 2, 3, 77, 78), command(layout.READ, 2, 3)
+    sent, _ = answered(whole[:cut], TIMEOUT // 2, whole[cut:], read)
+    assert sent == np.array([77, 78], ">u4").tobytes()
+    sent, _ = answered(whole[:cut], TIMEOUT + 10, read)
+    assert sent == np.array([77 if cut > 9 else 3, 4], ">u4").tobytes()
+
+
+def test_bytes_that_are_no_command_do_nothing():
+    sent, words = answered(bytes([0, 5, 255, 0, 0]), command(layout.READ, 1, 2))
+    assert (sent, words) == ((2).to_bytes(4, "big"), list(range(WORDS)))
+
+
+# Words
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("key_bits", [8, 32, 65])
+def test_blocks_have_all_operations_in_order(key_bits, mixed):
+    spec = replace(any_preset("dictionary-tiny"), key_bits=key_bits)
+    rng = np.random.default_rng(SEED)
+    codes = rng.choice([1, 3], 600) if mixed else np.full(600, 3)
+    keys = rng.integers(0, 1 << 63, (600, -(-key_bits // 64)), np.uint64)
+    windows = np.full(600, 9)
+    found = []
+    for block in layout.pack_blocks(spec, codes, keys, windows):
+        head, shape, performed, check = block.trailer(5)
+        words = -(-key_bits // 32) + mixed
+        assert shape & 255 == layout.TRAILER - len(block.words)
+        assert (shape & layout.MIXED > 0, performed) == (mixed, 5)
+        rows = block.words.reshape(block.operations, words)
+        heads = rows[:, 0] if mixed else np.full(len(rows), head)
+        found += [(int(one) & 15, int(one) >> 4, *key) for one, key in
+                  zip(heads, rows[:, mixed:].tolist(), strict=True)]  # fmt: skip
+        assert check == zlib.crc32(np.array([*block.words, head, shape, 5], "<u4"))
+    expected = [
+        (code, 9, *key)
+        for code, key in zip(codes, keys.view("<u4")[:, : -(-key_bits // 32)].tolist(), strict=True)
     ]
-    heard, written = bytearray(), []
-
-    async def bench(ctx):
-        for request in requests:
-            data = request if isinstance(request, bytes) else encode_request(*request)
-            for byte in data:
-                ctx.set(receiver.data, byte)
-                ctx.set(receiver.valid, 1)
-                await ctx.tick()
-                ctx.set(receiver.valid, 0)
-                await ctx.tick().repeat(3)
-            await ctx.tick().repeat(300 + 15 * len(data) if len(data) < 20 else 2500)
-
-    async def listen(ctx):
-        sampled = ctx.tick().sample(sender.o.valid, sender.o.payload, bus.ack & bus.we, bus.adr,
-                                    bus.dat_w)  # fmt: skip
-        async for _, _, valid, byte, writes, address, word in sampled:
-            if valid:
-                heard.append(byte)
-            if writes:
-                written.append((address, word))
-
-    simulate(m, bench, background=[listen])
-    frames = Decoder().feed(bytes(heard))
-    return [(one.sequence, one.body[0], one.body[1:]) for one in frames], written
+    assert found == expected
 
 
-def test_registers_are_read_and_written_in_bursts():
-    found, written = answered(
-        HELLO,
-        (Request.READ, 7, b"\x10\0\1"),
-        (Request.WRITE, 8, b"\x10\0" + b"\xaa\xbb\xcc\xdd" + b"\1\2\3\4"),
-        (Request.READ, 9, b"\x0f\0\3"),
-        (Request.WRITE, 10, (0x12 | SAME).to_bytes(2, "little") + bytes(range(12))),
-        (Request.READ, 11, b"\x10\0\xff"),
-        bytes(150),
-        (Request.READ, 12, b"\x10\0\0"),
-    )
-    assert found[:5] == [
-        (6, Status.OK, NONCE + b"\2"),
-        (7, Status.OK, b"\1\2\3\4"),
-        (8, Status.OK, b""),
-        # A word that does not exist is read as 0.
-        (9, Status.OK, b"\0\0\0\0" + b"\1\2\3\4" + b"\2\2\3\4"),
-        (10, Status.OK, b""),
-    ]
-    # An answer has room for 32 words.
-    assert (found[5][:2], len(found[5][2])) == ((11, Status.OK), 128)
-    assert found[6] == (12, Status.OK, b"")
-    assert written == [
-        (0x10, 0xDDCCBBAA), (0x11, 0x04030201),
-        (0x12, 0x03020100), (0x12, 0x07060504), (0x12, 0x0B0A0908),
-    ]  # fmt: skip
+def test_results_are_unpacked():
+    for name in ("tiny", "timed-tiny", "dictionary-tiny", "timing-tiny", "timing-counted-tiny"):
+        spec = any_preset(name)
+        rng = np.random.default_rng(SEED)
+        seen = rng.random(100) < 0.5
+        status = {"oldest" if spec.kind == "timing" else "status": rng.integers(0, 4, 100)}
+        age = rng.integers(0, 1 << 26, 100)
+        results = Results.of(
+            seen,
+            age if spec.kind == "timing" else np.where(seen, age, -1),
+            time=rng.integers(0, 1 << 30, 100) * spec.timed,
+            **status,
+        )
+        words = np.concatenate([
+            (np.maximum(results.age, 0) | next(iter(status.values())) << 26 | seen << 31)[:, None],
+            results.time[:, None],
+        ], axis=1)  # fmt: skip
+        found = layout.unpack_results(spec, words[:, : layout.result_words(spec)].astype("<u4"))
+        for one, other in zip(found, results, strict=True):
+            assert (one == other).all(), name
 
 
-def test_operations_and_results_pass():
-    found, _ = answered(
-        HELLO,
-        (Request.OPERATE, 7, bytes(range(100))),
-        (Request.OPERATE, 8, b""),
-        (Request.OPERATE, 9, bytes(200)),
-    )
-    assert found[1:3] == [(7, Status.OK, bytes(range(100))), (8, Status.OK, b"")]
-    # Results that an answer has no room for are lost.
-    assert found[3] == (9, Status.OK, bytes(128))
+@pytest.mark.parametrize("name", ALL_PRESETS)
+def test_host_and_board_know_the_same_of_a_filter(name):
+    """What the host derives from the specification is what the unit has."""
+    spec = ALL_PRESETS[name]
+    if spec.lanes > 1:
+        with pytest.raises(SpecificationError, match="lanes: must be at most 1 for a serial link"):
+            FilterLink(spec, clock_hz=8_000_000, baud=1_000_000)
+        return
+    link = FilterLink(spec, clock_hz=8_000_000, baud=1_000_000)
+    signature, registers = link.unit.signature, link.unit.registers.registers
+    request, result = signature.request.members, signature.result.members
+    assert len(OperationPort(link.unit).record) == 32 * layout.result_words(spec)
+    assert spec.timed == ("period" in registers) == ("time" in result)
+    assert (spec.kind == "ring") == ("generation" in registers)
+    assert (spec.kind == "timing") == ("oldest" in result)
+    assert spec.keyed == ("secret" in registers)
+    assert spec.query_field in ("", *request)
+    assert ("window" in request or "query_class" in request) == bool(spec.query_field)
 
 
-def test_repetition_is_answered_again_and_not_performed():
-    write = Request.WRITE, 7, b"\x10\0\1\0\0\0"
-    operate = Request.OPERATE, 8, b"abc"
-    found, written = answered(HELLO, write, write, operate, operate, (Request.OPERATE, 8, b"d"))
-    assert found[1:] == [(7, 0, b"")] * 2 + [(8, 0, b"abc")] * 3
-    assert len(written) == 1
+PORTS = {
+    "ring": replace(any_preset("tiny"), key_bits=20),
+    "dictionary": replace(any_preset("dictionary-tiny"), key_bits=40),
+    "counted": any_preset("timing-counted-tiny"),
+    "timed": any_preset("timed-tiny"),
+}
 
 
-WRONG = [
-    # The words before the one that is refused are written.
-    (Request.WRITE, b"\x1e\0" + bytes(12), Status.BAD_ADDRESS),
-    (Request.WRITE, b"\x05\0" + bytes(4), Status.BAD_ADDRESS),
-    (0, b"", Status.BAD_TYPE),
-    (9, b"abc", Status.BAD_TYPE),
-    # Requests without an address or a whole word change nothing.
-    (Request.WRITE, b"\x10", Status.OK),
-    (Request.WRITE, b"\x10\0\1\2\3", Status.OK),
-    (Request.READ, b"", Status.OK),
-    (Request.READ, b"\x10\0", Status.OK),
-]
+@pytest.mark.parametrize("name", daily(2, PORTS))
+def test_blocks_are_performed_once_or_not_at_all(name):
+    """With random operations; a block with a wrong word, place, number or CRC does nothing."""
+    spec = PORTS[name]
+    link = FilterLink(spec, clock_hz=8_000_000, baud=1_000_000)
+    m = Module()
+    m.submodules.unit = unit = link.unit
+    m.submodules.port = port = OperationPort(unit)
+    wiring.connect(m, port.i, unit.i)
+    wiring.connect(m, unit.o, port.o)
+    rng, golden, rejected = np.random.default_rng(SEED), from_spec(spec), []
 
-
-def test_request_wrong():
-    requests = [(one, number, payload) for number, (one, payload, _) in enumerate(WRONG, 7)]
-    found, written = answered(HELLO, *requests, (Request.READ, 99, b"\x10\0\1"))
-    expected = [(number, status, b"") for number, (_, _, status) in enumerate(WRONG, 7)]
-    assert found[1:] == [*expected, (99, Status.OUT_OF_ORDER, b"")]
-    assert written == [(0x1E, 0)]
-
-
-def test_no_session_and_other_versions():
-    other = encode((VERSION + 1) << 4 | Request.READ, 3, b"\x10\0\1")
-    found, _ = answered((Request.READ, 7, b"\x10\0\1"), other, HELLO, other)
-    assert found == [
-        (7, Status.NO_SESSION, b""),
-        (3, Status.BAD_VERSION, b""),
-        (6, Status.OK, NONCE + b"\2"),
-        (3, Status.BAD_VERSION, b""),
-    ]
-
-
-def test_board_of_frames_has_no_operations():
-    found, _ = answered(HELLO, (Request.OPERATE, 7, b"abc"), operations=False)
-    assert found[1:] == [(7, Status.BAD_TYPE, b"")]
-
-
-def test_line_registers():
-    """Counters count, settings are kept, and the ROM is read; what does not exist is refused."""
-    addresses = line_addresses(ticks=True, operations=True)
-    registers = LineRegisters(addresses=addresses, rom=bytes(range(8)), period=77, least_period=9)
-    bus = registers.bus
-
-    async def access(ctx, name, word=None):
-        address = addresses[name][0] if isinstance(name, str) else name
-        ctx.set(bus.adr, address)
+    async def access(ctx, address, word=None):
+        bus = port.bus
+        ctx.set(bus.adr, address // 4 & 1023)
         ctx.set(bus.we, word is not None)
         ctx.set(bus.dat_w, word or 0)
         ctx.set(bus.stb, 1)
-        await ctx.tick()
-        *_, ack, err, read = await ctx.tick().sample(bus.ack, bus.err, bus.dat_r)
+        await ctx.tick().until(bus.ack)
         ctx.set(bus.stb, 0)
-        assert ack != err
-        return "refused" if err else read
+        return ctx.get(bus.dat_r)
+
+    async def send(ctx, block, performed, wrong):
+        words = [*block.words.tolist(), *block.trailer(performed)]
+        if wrong:
+            words[rng.integers(len(words))] ^= 1 << int(rng.integers(8))
+        for number, word in enumerate(words, layout.TRAILER - len(block.words)):
+            await access(ctx, layout.BLOCK + 4 * number, word)
 
     async def bench(ctx):
-        for number, name in enumerate(("good", "bad", "dropped", "repeated"), 1):
-            ctx.set(getattr(registers, name), 1)
-            await ctx.tick().repeat(number)
-            ctx.set(getattr(registers, name), 0)
-        await ctx.tick().repeat(8)
-        for number, name in enumerate(("good", "bad", "dropped", "repeated"), 1):
-            assert await access(ctx, f"frames_{name}") == number
-        assert await access(ctx, "frames_good", 5) == "refused"
-        assert await access(ctx, "period") == 77
-        for period in (8, 1 << 24):
-            assert await access(ctx, "period", period) == "refused"
-        await access(ctx, "period", 9)
-        await access(ctx, "failed", 1)
-        assert [await access(ctx, name) for name in ("period", "failed")] == [9, 1]
-        await access(ctx, "reset", 1)
-        assert [await access(ctx, name) for name in ("period", "failed")] == [77, 0]
-        assert [await access(ctx, 0x200), await access(ctx, 0x201)] == [0x03020100, 0x07060504]
-        assert await access(ctx, 0x7F, 1) == await access(ctx, 0x200, 1) == "refused"
+        performed = 0
+        for number in range(12):
+            count = int(rng.integers(1, 20))
+            codes = rng.choice([1, 3], count) if number % 2 else np.full(count, 3)
+            keys = rng.integers(0, 12, (count, 1), np.uint64)
+            longest = layout.longest_query(spec)
+            least = 1 if number % 2 and longest else longest
+            windows = rng.integers(least, longest + 1, count)
+            (block,) = layout.pack_blocks(spec, codes, keys, windows)
+            for wrong in (True, False):
+                await send(ctx, block, performed, wrong)
+                found = await access(ctx, layout.RESULTS)
+                assert found == performed + count * (not wrong)
+            performed += count
+            size = count * layout.result_words(spec)
+            signature, *words = [
+                await access(ctx, layout.RESULTS + 4 + 4 * at) for at in range(1 + size)
+            ]
+            answer = np.array(words, "<u4")
+            assert zlib.crc32(answer.tobytes()) == signature
+            results = layout.unpack_results(spec, answer.reshape(count, -1))
+            asked = windows if spec.query_field else None
+            assert len(differing(spec, golden, codes, keys[:, 0], asked, results)) == 0
 
-    simulate(registers, bench)
+    async def count(ctx):
+        async for _, _, wrong in ctx.tick().sample(port.rejected):
+            rejected.append(wrong)
+
+    simulate(m, bench, background=[count])
+    assert sum(rejected) == 12

@@ -1,7 +1,6 @@
 """The serial line: rates, damage, and both ends together."""
 
 import random
-from functools import partial
 
 import pytest
 from amaranth.hdl import Module
@@ -130,16 +129,14 @@ def test_rate_is_met(clock_hz, baud):
     assert abs(rate.actual / baud - 1) < TOLERANCE / 20
 
 
-def test_wrong():
-    for call, error, message in (
-        (lambda: BaudRate(clock_hz=12_000_000, baud=BAUD), ValueError,
-         "at least 8 x 3000000 baud = 24000000 Hz, not 12000000"),
-        (lambda: BaudRate(clock_hz=25e6, baud=115_200), TypeError,
-         r"Clock must be an integer, not 25000000\.0"),
-        *((partial(BaudRate, clock_hz=100_000_000, baud=baud), ValueError,
-           f"must be 115200 to 3000000, not {baud}") for baud in (9600, 3_000_001)),
-        *((partial(end, rate=115200), TypeError, "^Rate must be a BaudRate, not 115200$")
-          for end in (Receiver, Transmitter)),
-    ):  # fmt: skip
-        with pytest.raises(error, match=message):
-            call()
+@pytest.mark.parametrize(
+    ("clock_hz", "baud", "message"),
+    [
+        (12_000_000, BAUD, "at least 8 x 3000000 baud = 24000000 Hz, not 12000000"),
+        (100_000_000, 9600, "must be 115200 to 3000000, not 9600"),
+        (100_000_000, 3_000_001, "must be 115200 to 3000000, not 3000001"),
+    ],
+)
+def test_wrong(clock_hz, baud, message):
+    with pytest.raises(ValueError, match=message):
+        BaudRate(clock_hz=clock_hz, baud=baud)

@@ -1,0 +1,121 @@
+"""Words behind a board's serial line, as board and host see them; `docs/host.md` describes them.
+
+This module does not import Amaranth.
+"""
+
+import zlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...golden.errors import SpecificationError
+from ...golden.results import Results
+from ...golden.spec.base import Specification
+
+WRITE, READ, WRITE_SAME, READ_SAME = COMMANDS = 1, 2, 3, 4
+"""Commands of UARTBone, for ascending addresses and for one address. The number of words and the
+word address, high byte first, follow."""
+
+BASE, BLOCK, RESULTS = 0x4C41_0000, 0xB3BE_0400, 0xB3BE_0800
+"""Byte addresses of the registers; of a block of operations, which are performed when its last word
+is written; and of `performed`, the signature and the results of the last block. A damaged byte of
+an address never leads from one to the other: a block does not become settings."""
+
+BLOCK_WORDS, TRAILER = 256, 252
+"""Words of a block, and place of its trailer, before which the operations end. The trailer has the
+operation and window of all of them (or 0), the place of their first word, `performed` before the
+block, and the CRC-32 of all words from that place on."""
+
+MIXED = 1 << 8
+"""Bit of the place of the first word: a word with operation and window precedes each key."""
+
+CODE_BITS, WINDOW_BITS = 4, 28
+AGE_BITS, STATUS_BITS, TIME_BITS = 26, 5, 30
+"""Bits of a result: the highest bit of the first word is `seen`, and the time has a word."""
+
+MISSING = (1 << 32) - 1
+"""Word that is read at an address without a register."""
+
+
+def check_spec(spec: Specification) -> None:
+    """Raise SpecificationError if the line does not support a filter."""
+    most = {"lanes": 1, "span": (1 << TIME_BITS - 1) - 1}
+    for name, value in {name: getattr(spec, name, None) or 0 for name in most}.items():
+        if value > most[name]:
+            raise SpecificationError(
+                f"{name}: must be at most {most[name]} for a serial link, not {value}"
+            )
+
+
+def result_words(spec: Specification) -> int:
+    """Return the words of a result."""
+    return 2 if spec.timed else 1
+
+
+def longest_query(spec: Specification) -> int:
+    """Return the longest window of a query, or its highest class; 0 if it has neither."""
+    if spec.classes is not None:
+        return spec.classes - 1
+    return spec.window_blocks if spec.query_field else 0
+
+
+class Block(NamedTuple):
+    """Operations that are performed together: their words, and the first two of the trailer."""
+
+    operations: int
+    words: NDArray[np.uint32]
+    head: list[int]
+
+    def trailer(self, performed: int) -> list[int]:
+        """Return the trailer of a block before which a number of operations were performed."""
+        head = [*self.head, performed & MISSING]
+        return [
+            *head,
+            zlib.crc32(np.array(head, "<u4").tobytes(), zlib.crc32(self.words.tobytes())),
+        ]
+
+
+def pack_blocks(
+    spec: Specification, codes: NDArray[Any], keys: NDArray[np.uint64], windows: NDArray[Any]
+) -> Iterator[Block]:
+    """Yield the blocks of operations.
+
+    `codes` and `windows` have shape (n,), and `keys`, of 64-bit words, shape (n, words).
+    """
+    heads = codes.astype("<u4") | windows.astype("<u4") << CODE_BITS
+    words = np.ascontiguousarray(keys, "<u8").view("<u4")[:, : -(-spec.key_bits // 32)]
+    mixed = len(heads) > 0 and bool((heads != heads[0]).any())
+    if mixed:
+        words = np.hstack([heads[:, None], words])
+    # There are as many words of results.
+    count = TRAILER // max(words.shape[1], result_words(spec))
+    for start in range(0, len(words), count):
+        part = np.ascontiguousarray(words[start : start + count])
+        first = TRAILER - part.size
+        head = [0, first | MIXED] if mixed else [int(heads[0]), first]
+        yield Block(len(part), part.ravel(), head)
+
+
+def pack_results(spec: Specification, results: Results) -> NDArray[np.uint32]:
+    """Return the words of results, shape (n, words)."""
+    status = results.oldest if spec.kind == "timing" else results.status
+    ages = np.maximum(results.age, 0)
+    words = [ages | status.astype(np.int64) << AGE_BITS | results.seen.astype(np.int64) << 31]
+    words += [results.time & (1 << TIME_BITS) - 1] * spec.timed
+    return np.stack(words, axis=1).astype("<u4")
+
+
+def unpack_results(spec: Specification, words: NDArray[np.uint32]) -> Results:
+    """Return results from their words, of shape (n, words); times are the low bits."""
+    first = words[:, 0].astype(np.int64)
+    seen, status = first >> 31 > 0, first >> AGE_BITS & (1 << STATUS_BITS) - 1
+    age = first & (1 << AGE_BITS) - 1
+    timing = spec.kind == "timing"
+    return Results.of(
+        seen,
+        age if timing else np.where(seen, age, -1),
+        **{"oldest" if timing else "status": status},
+        time=words[:, 1] if spec.timed else None,
+    )
