@@ -84,6 +84,7 @@ class Board(UartBone):
         known = _address("id"), _ROWS["id"].reset or 0
         super().__init__(port, known=known, baud=baud, timeout=timeout, attempts=attempts)
         self._time = 0
+        self._count: int | None = None
         try:
             self.synchronise()
             low, high = self.read(_address("digest"), 2)
@@ -193,7 +194,8 @@ class Board(UartBone):
         The words of the next block are sent while results arrive, but its trailer only when they
         are right. `performed` then says what an interrupted or damaged exchange left undone.
         """
-        performed, ahead = self._performed() if blocks else 0, False
+        performed, ahead = self._count if self._count is not None else self._performed(), False
+        self._count = None
         for block, following in zip(blocks, [*blocks, None][1:], strict=True):
             before, after = performed, (performed + block.operations) & MISSING
             size = block.operations * layout.result_words(self.spec)
@@ -221,6 +223,7 @@ class Board(UartBone):
             else:
                 raise NoAnswerError(f"{self.port}: a block went wrong {self.attempts} times")
             yield answer.reshape(block.operations, -1)
+        self._count = performed
 
     def _performed(self) -> int:
         """Return the number of operations that the board has performed, and forget all else."""
@@ -372,7 +375,7 @@ class Board(UartBone):
         """Reset the unit: contents, counters and settings are as after configuration."""
         self._require("reset", not self.frames, "takes frames")
         self.write(_address("reset"), [1])
-        self._time = 0
+        self._time, self._count = 0, None
 
     def self_test(self) -> SelfTestResult:
         """Perform random operations, and compare the results with the golden model's.

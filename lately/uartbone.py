@@ -17,6 +17,9 @@ DEFAULT_BAUD = 1_000_000
 MOST_WORDS = 255
 """Maximum words of a command."""
 
+QUIET = 0.3
+"""Seconds without a byte after which no answer is on its way."""
+
 
 class HostError(LatelyError, RuntimeError):
     """The board, or the serial line, does not work as required."""
@@ -115,10 +118,11 @@ class UartBone:
         The board may take some commands for the rest of an earlier write.
         """
         for _ in range(self.attempts):
-            end = time.monotonic() + self._timeout
-            with self._explained():
-                while self._serial.read(4096) and time.monotonic() < end:
-                    pass
+            start = last = time.monotonic()
+            # An answer that is late must not be taken for the next one.
+            while time.monotonic() < last + QUIET and last < start + 10 * QUIET:
+                with self._explained():
+                    last = time.monotonic() if self._serial.read(4096) else last
             self.send(READ, self._known[0], count=1)
             with suppress(NoAnswerError):
                 if self.receive(1) == [self._known[1]]:
