@@ -214,9 +214,9 @@ def test_blocks_are_performed_once_or_not_at_all(name):
         ctx.set(bus.stb, 0)
         return ctx.get(bus.dat_r)
 
-    async def send(ctx, block, performed, wrong):
+    async def send(ctx, block, performed, damage):
         words = [*block.words.tolist(), *block.trailer(performed)]
-        if wrong:
+        if damage:
             words[rng.integers(len(words))] ^= 1 << int(rng.integers(8))
         for number, word in enumerate(words, layout.TRAILER - len(block.words)):
             await access(ctx, layout.BLOCK + 4 * number, word)
@@ -231,11 +231,11 @@ def test_blocks_are_performed_once_or_not_at_all(name):
             least = 1 if number % 2 and longest else longest
             windows = rng.integers(least, longest + 1, count)
             (block,) = layout.pack_blocks(spec, codes, keys, windows)
-            for wrong in (True, False):
-                await send(ctx, block, performed, wrong)
-                found = await access(ctx, layout.RESULTS)
-                assert found == performed + count * (not wrong)
+            for before, damage in ((performed, True), (performed + 1, False), (performed, False)):
+                assert await access(ctx, layout.RESULTS) == performed
+                await send(ctx, block, before, damage)
             performed += count
+            assert await access(ctx, layout.RESULTS) == performed
             size = count * layout.result_words(spec)
             signature, *words = [
                 await access(ctx, layout.RESULTS + 4 + 4 * at) for at in range(1 + size)
@@ -251,4 +251,4 @@ def test_blocks_are_performed_once_or_not_at_all(name):
             rejected.append(wrong)
 
     simulate(m, bench, background=[count])
-    assert sum(rejected) == 12
+    assert sum(rejected) == 2 * 12
