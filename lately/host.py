@@ -27,8 +27,8 @@ from .hdl.registers import REGISTERS
 from .uartbone import DEFAULT_BAUD, HostError, NoAnswerError, UartBone
 
 Windows = ArrayLike | None
-"""Window of all queries, or of each query, shape (n,); None for the longest window. If the board
-answers from a table, the class of all queries, or of each; None for class 0."""
+"""Window, or with a table class, of all queries or of each, shape (n,); None for the longest window
+or for class 0."""
 
 _ROWS = {register.name: register for register in REGISTERS}
 

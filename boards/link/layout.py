@@ -98,15 +98,6 @@ def pack_blocks(
         yield Block(len(part), part.ravel(), head)
 
 
-def pack_results(spec: Specification, results: Results) -> NDArray[np.uint32]:
-    """Return the words of results, shape (n, words)."""
-    status = results.oldest if spec.kind == "timing" else results.status
-    ages = np.maximum(results.age, 0)
-    words = [ages | status.astype(np.int64) << AGE_BITS | results.seen.astype(np.int64) << 31]
-    words += [results.time & (1 << TIME_BITS) - 1] * spec.timed
-    return np.stack(words, axis=1).astype("<u4")
-
-
 def unpack_results(spec: Specification, words: NDArray[np.uint32]) -> Results:
     """Return results from their words, of shape (n, words); times are the low bits."""
     first = words[:, 0].astype(np.int64)
