@@ -32,7 +32,7 @@ test: tools icarus verilator tcl ghdl $(DEV) ## Run the tests, all but the slow 
 
 # The contract of golden, specifications, parts of the hardware: no simulator, no studies.
 QUICK := test_structure $(addprefix golden/test_,contract filters keys spec spec_families) \
-	$(addprefix hdl/test_,hdl interface memory_map profile registers) boards/test_protocol
+	$(addprefix hdl/test_,hdl interface memory_map profile registers) boards/test_uart
 
 test-quick: $(DEV) ## Run the contracts, in less than a minute
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not slow and not rtl and not statistics' \
