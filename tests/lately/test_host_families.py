@@ -219,7 +219,7 @@ def test_commands(host, spec, lately):
     longest = host.longest
     host.close()
     info = json.loads(lately("info", "--json"))
-    assert (info["family"], info["preset"], info["span"]) == (
+    assert (info["family"], info["preset"], info.get("span")) == (
         spec.family, None, getattr(spec, "span", None)
     )  # fmt: skip
     lately("insert", 17, 18)
