@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from . import compilation
 from .cuckoo.window_dictionary import WindowDictionary
-from .errors import StateFileError
+from .errors import SpecificationError, StateFileError
 from .filter import Filter
 from .hash.digests import KeyDigest
 from .hash.functions import KeyHash
@@ -69,8 +69,10 @@ def header(spec: Specification, name: str) -> str:
     Raises
     ------
     SpecificationError
-        If C has no such filter.
+        If C has no such filter, or `name` is no identifier.
     """
+    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
+        raise SpecificationError(f"name: must be an identifier of C, such as seen, not {name!r}")
     if isinstance(spec, FilterSpec):
         sources, values, text = _ring(spec)
     elif isinstance(spec, StampedPartsSpec):
@@ -98,6 +100,27 @@ def header(spec: Specification, name: str) -> str:
         f"#ifndef {name.upper()}_H\n#define {name.upper()}_H\n\n"
         f"{text}\n#endif\n"
     )
+
+
+def files(spec: Specification, name: str) -> dict[str, str]:
+    """Return the header, the specification, and the model for SystemVerilog, by their names.
+
+    Parameters, errors: as `header`.
+    """
+    words = "words" if spec.key_bits > 64 else "words[0]"
+    macros = {
+        "X_DPI_SECRET": ", secret_low, secret_high" * spec.keyed, "X_DPI_KEY": words,
+        "X_DPI_BITS": str(spec.key_bits), "X_DPI_TOP": str(spec.key_bits - 1),
+        "X_DPI_MASK": f"0x{(1 << (spec.key_bits - 1) % 64 + 1) - 1:X}",
+        "X_TIME": ", time" * spec.timed, "X_ASK": ", window" * (spec.kind != "ring"),
+    }  # fmt: skip
+    texts = {f"{name}.h": header(spec, name), f"{name}.toml": spec.toml()}
+    for end in ("c", "sv"):
+        text = (SOURCES / "header" / f"dpi.{end}").read_text("utf-8")
+        for macro, value in macros.items():
+            text = re.sub(rf" ?\b{macro}\b" if not value else rf"\b{macro}\b", value, text)
+        texts[f"{name}_dpi.{end}"] = re.sub(r"\bX([_.])", rf"{name}\1", text)
+    return texts
 
 
 def _source(file: str) -> str:
@@ -338,7 +361,15 @@ def _digest(spec: Specification) -> str:
 
 
 def to_c(model: Filter) -> bytes:
-    """Return the state of a filter as `X_save` of its header writes it; it holds the secrets."""
+    """Return the state of a filter as `X_save` of its header writes it; it holds the secrets.
+
+    Raises
+    ------
+    SpecificationError
+        If C has no such filter, such as one that is not partitioned.
+    """
+    require(getattr(model, "partitioned", True), "partitioned", "must be True for C", False)
+    require(not getattr(model, "joinable", False), "joinable", "must be False for C", True)
     with model._lock:
         arrays = [*model._saved()[1].values()]
         numbers = [part.copy() for part in _numbers(model)]

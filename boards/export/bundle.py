@@ -1,8 +1,6 @@
 """Files of an exported unit, written together or not at all."""
 
-import errno
 import os
-import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -10,10 +8,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ... import __version__
-from ...golden.files import named, temporary_name
 from ...hdl.target_clocks import target_mhz
 from .bench import bench_values
-from .design import NO_BUS, Design, ExportError
+from .design import NO_BUS, Design
+from .folder import write_folder
 from .interfaces import labels, platform_interfaces, vivado_interfaces
 from .litex_values import litex_values
 from .page import page_values
@@ -45,55 +43,7 @@ def write(design: Design, directory: str | os.PathLike[str], *, force: bool = Fa
     The folder must be new or empty, unless `force` replaces files of the same names. An interrupt
     leaves the files of one export.
     """
-    folder = Path(directory).resolve()
-    _check_folder(folder, force)
-    files = texts(design)
-    staged = Path(temporary_name(str(folder / "new" if folder.exists() else folder)))
-    try:
-        with named(folder):  # The user does not know the temporary name.
-            staged.mkdir(parents=True)
-            for name, text in files.items():
-                (staged / name).write_text(text, "utf-8")
-        if staged.parent == folder:
-            _move_files(staged, folder, [*files])
-        else:
-            staged.rename(folder)
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
-    return sorted(files)
-
-
-def _move_files(staged: Path, folder: Path, names: list[str]) -> None:
-    """Move files into a folder; after an interrupt, the earlier files return."""
-    earlier = staged / "earlier"
-    earlier.mkdir()
-    try:
-        for name in names:
-            if (folder / name).is_dir():
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), folder / name)
-            if os.path.lexists(folder / name):
-                (folder / name).rename(earlier / name)
-            (staged / name).rename(folder / name)
-    except BaseException:
-        for name in names:
-            if os.path.lexists(earlier / name):
-                (earlier / name).replace(folder / name)
-            elif not (staged / name).exists():
-                (folder / name).unlink()
-        raise
-
-
-def _check_folder(folder: Path, force: bool) -> None:
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    if not there.is_dir():
-        raise ExportError(f"out-dir: must be a directory, not the file {there}")
-    if folder.is_dir() and any(folder.iterdir()) and not force:
-        raise ExportError(
-            f"out-dir: must be an empty directory, but {folder} holds files; "
-            "--force replaces the files of an export"
-        )
-    if folder == Path.cwd():
-        raise ExportError(f"out-dir: must not be the current directory, {folder}")
+    return write_folder(texts(design), directory, force=force)
 
 
 def texts(design: Design) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from amaranth.lib.wiring import In
 
 from ... import __version__
-from ...golden.errors import LatelyError, SpecificationError
+from ...golden.errors import SpecificationError
 from ...golden.packets.frame_actions import WIDTHS
 from ...golden.spec.base import Specification
 from ...hdl.build import filter_unit, unit_profile
@@ -25,6 +25,7 @@ from ...hdl.packets.frame_options import FrameOptions
 from ...hdl.profile import Profile
 from ...hdl.target_clocks import target_mhz
 from ..flow.devices import Device, device
+from .folder import ExportError as ExportError
 from .memories import RAM_STYLES, with_templates
 from .plain_names import keywords
 from .verilog import verilog_text
@@ -95,10 +96,6 @@ LINE_MHZ = {8: 125.0} | dict.fromkeys((64, 128, 256, 512), 156.25)
 
 MOST_TAG_BITS = 64
 """Widest tag of an exported unit."""
-
-
-class ExportError(LatelyError, ValueError):
-    """A unit cannot be exported as requested; the message gives the reason."""
 
 
 _NAME = re.compile(r"[A-Za-z](?:_?[A-Za-z0-9])*")

@@ -28,7 +28,7 @@ gc.set_threshold(50_000)
 GROUPS = {
     "Filter a stream": {"run": "run", "dedup": "dedup", "uniq": "uniq", "tap": "tap"},
     "Build hardware": {"plan": "plan", "synth": "synth", "export": "export",
-                       "collect": "export", "build": "build"},
+                       "convert": "export", "collect": "export", "build": "build"},
     "Look up": {"list": "about", "show": "about", "doctor": "about"},
     "Use a board": {"program": "build", "host": "host"},
 }  # fmt: skip

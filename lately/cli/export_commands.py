@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from .options import (
     Command,
@@ -52,6 +53,7 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
 )  # fmt: skip
 @filter_options()
 @click.option("--name", metavar="X", help="Name of the module and of all files.")
+@click.option("--c", "as_c", is_flag=True, help="Write the filter as one C99 header instead.")
 @wrap_option("axis", "axis")
 @bus_option
 @memory_option("portable", "portable")
@@ -153,11 +155,14 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
 @folder_option("Folder to write, new or empty.  [default: X]")
 @click.option("--force", is_flag=True, help="Replace files of the same names in the folder.")
 @json_option
+@click.pass_context
 def export(
+    ctx: click.Context,
     *,
     spec: str | None,
     preset: str | None,
     name: str | None,
+    as_c: bool,
     folder: str | None,
     force: bool,
     as_json: bool,
@@ -172,6 +177,10 @@ def export(
     and Python. The same input gives the same files. All names begin with X, so that
     several units fit into one design.
 
+    With --c the folder gets the filter as software: a C99 header without other
+    files, and a model for SystemVerilog by DPI-C. It answers as the unit does, bit
+    for bit.
+
     \b
     Examples:
       lately export --name seen_lately --out-dir ip/seen_lately
@@ -181,10 +190,14 @@ def export(
       lately export --spec filter.toml --name seen --tlast --tag-bits 16
       lately export --spec timed.toml --name dedup --wrap frames-64 --bus axi4-lite
       lately export --spec timed.toml --name dedup --wrap frames-512 --no-tready
+      lately export --spec filter.toml --name seen --c --out-dir c
     """
     if name is None:
         raise click.UsageError("give --name, the name of the module")
     chosen = choose_unit(spec, preset)
+    if as_c:
+        _export_c(ctx, chosen, name, folder or name, force, as_json)
+        return
     if how.pop("registered"):
         how["memory"] = "portable-registered"
     require("amaranth", "export")
@@ -207,6 +220,59 @@ def export(
     lacks = (spec or "a preset") if design.frames and tick is None and open_period else None
     told = {"name": name, "directory": folder, "files": files, **unit, "spec": chosen.to_dict()}
     show(as_json, told, "export", told | {"design": design, "lacks": lacks})
+
+
+C_OPTIONS = ("spec", "preset", "name", "as_c", "folder", "force", "as_json")
+"""Parameters of an export as C."""
+
+
+def _export_c(
+    ctx: click.Context, chosen: Any, name: str, folder: str, force: bool, as_json: bool
+) -> None:
+    for option in ctx.command.params:
+        given = ctx.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if given and option.name not in C_OPTIONS:
+            raise click.UsageError(f"--c cannot be combined with {option.opts[-1]}")
+    from ..boards.export.folder import write_folder
+    from ..golden.c_header import files
+
+    written = write_folder(files(chosen, name), folder, force=force)
+    told = {"name": name, "directory": folder, "files": written, "spec": chosen.to_dict()}
+    show(as_json, told, "export-c", told | {"shape": chosen.shape})
+
+
+@click.command("convert", cls=OneLineCommand, short_help="Convert a state between Python and C.")
+@click.argument("state", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("output", type=click.Path(dir_okay=False, path_type=Path))
+@spec_option()
+def convert(*, state: Path, output: Path, spec: str | None) -> None:
+    """Convert a STATE file of Python to the bytes of a C header, or these to a state file.
+
+    X_save of the header that 'lately export --c' writes gives the bytes, and X_load
+    takes them. They name no filter: give its specification, X.toml of the export,
+    with --spec. A filter with a secret keeps it in both files.
+
+    \b
+    Examples:
+      lately convert seen.npz seen.bin
+      lately convert seen.bin seen.npz --spec c/seen.toml
+    """
+    from ..golden import load
+    from ..golden.c_header import from_c, to_c
+    from ..golden.files import replace_file
+    from ..golden.spec.base import Specification
+
+    data = state.read_bytes()
+    if data.startswith(b"PK"):
+        if spec is not None:
+            raise click.UsageError("--spec is for the bytes of a C header, not for a state file")
+        model = load(str(state))
+        with replace_file(output, private=model._private) as file:
+            file.write(to_c(model))
+        return
+    if spec is None:
+        raise click.UsageError("give --spec, the filter of the C header that wrote the bytes")
+    from_c(Specification.from_toml(spec), data).save(str(output), secrets=True)
 
 
 @click.command(

@@ -1,0 +1,68 @@
+"""Files of an export, written together or not at all."""
+
+import errno
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...golden.errors import LatelyError
+from ...golden.files import named, temporary_name
+
+
+class ExportError(LatelyError, ValueError):
+    """A unit cannot be exported as requested; the message gives the reason."""
+
+
+def write_folder(
+    files: Mapping[str, str], directory: str | os.PathLike[str], *, force: bool = False
+) -> list[str]:
+    """Write texts into a folder that is new or empty, or into another by `force`; return names."""
+    folder = Path(directory).resolve()
+    _check_folder(folder, force)
+    staged = Path(temporary_name(str(folder / "new" if folder.exists() else folder)))
+    try:
+        with named(folder):  # The user does not know the temporary name.
+            staged.mkdir(parents=True)
+            for name, text in files.items():
+                (staged / name).write_text(text, "utf-8")
+        if staged.parent == folder:
+            _move_files(staged, folder, [*files])
+        else:
+            staged.rename(folder)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+    return sorted(files)
+
+
+def _move_files(staged: Path, folder: Path, names: list[str]) -> None:
+    """Move files into a folder; after an interrupt, the earlier files return."""
+    earlier = staged / "earlier"
+    earlier.mkdir()
+    try:
+        for name in names:
+            if (folder / name).is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), folder / name)
+            if os.path.lexists(folder / name):
+                (folder / name).rename(earlier / name)
+            (staged / name).rename(folder / name)
+    except BaseException:
+        for name in names:
+            if os.path.lexists(earlier / name):
+                (earlier / name).replace(folder / name)
+            elif not (staged / name).exists():
+                (folder / name).unlink()
+        raise
+
+
+def _check_folder(folder: Path, force: bool) -> None:
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not there.is_dir():
+        raise ExportError(f"out-dir: must be a directory, not the file {there}")
+    if folder.is_dir() and any(folder.iterdir()) and not force:
+        raise ExportError(
+            f"out-dir: must be an empty directory, but {folder} holds files; "
+            "--force replaces the files of an export"
+        )
+    if folder == Path.cwd():
+        raise ExportError(f"out-dir: must not be the current directory, {folder}")
