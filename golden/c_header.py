@@ -207,7 +207,7 @@ def _tables(columns: Iterable[int]) -> str:
     known += [0] * (-len(known) % 8)
     macros = "#define FOLD1(sum, a) (sum), (sum) ^ (a)\n"
     for count in range(2, 9):
-        *names, last = "abcdefgh"[:count]
+        *names, last = list("abcdefgh")[:count]
         inner, before = ", ".join(names), f"FOLD{count - 1}"
         macros += (
             f"#define FOLD{count}(sum, {inner}, {last}) \\\n"
@@ -249,7 +249,7 @@ def _ring(spec: FilterSpec) -> _Header:
     values: dict[str, object] = {"CELLS": memory.size, "GENERATION": spec.generation}
     sources = ["pure/ring.h"]
     if spec.timed:
-        rule = WHEN_FULL.index(cast(str, spec.when_full))
+        rule = WHEN_FULL.index(spec.when_full)
         values |= {
             "SLICES": spec.ring_segments, "WRITES": spec.run, "SPAN": spec.span,
             "GENERATION_SPAN": spec.generation_span, "WHEN_FULL": ("SHORTEN", "OVERFILL")[rule],
@@ -271,7 +271,7 @@ def _timing(spec: StampedPartsSpec) -> _Header:
         int(spec.timed), "NULL", 0, 0,
     ]  # fmt: skip
     text = _hash(key_hash) + _table("Parts", "parts", shape, "{}", 9)
-    values = {
+    values: dict[str, object] = {
         "CELLS": spec.hashes * spec.cells, "WINDOW": spec.guaranteed_window,
         "BLOCK": spec.block_units, "TIMED": int(spec.timed),
         "MOMENT": "time" if spec.timed else "0",
@@ -303,7 +303,7 @@ def _dictionary(spec: WindowDictionarySpec) -> _Header:
         + "typedef int64_t X_Cell;\n"
     )
     cells = 2 * columns * spec.rows + 2 * spec.stash
-    values = {"CELLS": cells, "WINDOW": spec.window, "STASH": spec.stash}
+    values: dict[str, object] = {"CELLS": cells, "WINDOW": spec.window, "STASH": spec.stash}
     sources = ["pure/dictionary.h", "header/dictionary.h"]
     return [*sources, *["header/dictionary_secret.h"] * spec.keyed], values, text
 

@@ -21,7 +21,7 @@ from .golden.results import Results
 from .golden.spec.all_presets import ALL_PRESETS
 from .golden.spec.base import Specification
 from .golden.times import Times, check_each
-from .golden.timestamp.decisions import DecisionTable, entry_fields, packed_entries
+from .golden.timestamp.decisions import DecisionTable, packed_entries
 from .hdl.latencies import PERIOD_BITS
 from .hdl.registers import REGISTERS
 from .uartbone import DEFAULT_BAUD, HostError, NoAnswerError, UartBone
@@ -360,7 +360,8 @@ class Board(UartBone):
         spec: Any = self.spec
         table.check_fits(hashes=spec.hashes, bits=spec.phase_bits, shape=spec.table_shape)
         words = packed_entries(table.thresholds).astype("<u8").view("<u4")
-        at, wide = _address("table"), sum(entry_fields(spec.table_shape, spec.hashes)) > 32
+        bits = [(spec.hashes + 1).bit_length(), *((n - 1).bit_length() for n in spec.table_shape)]
+        at, wide = _address("table"), sum(bits) > 32
         # A repeated order to swap would bring the former table back: load both anew.
         for _ in range(self.attempts):
             for entry in words.reshape(-1, 2) if wide else []:

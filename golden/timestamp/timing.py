@@ -172,7 +172,8 @@ class TimestampFilter(AnyWindowFilter):
     def _expired(self, stamps: NDArray[np.uint32], window: int) -> NDArray[np.bool_]:
         """Whether timestamps have expired (definition 9); the mark has the age infinity."""
         limit = -(-(window - self.filled) // self.block) + 1
-        return (stamps == self.expired) | (self._ages(stamps) >= limit)
+        expired: NDArray[np.bool_] = (stamps == self.expired) | (self._ages(stamps) >= limit)
+        return expired
 
     def _inspect_cells(self, cells: NDArray[np.intp], window: int) -> tuple[int, int, int]:
         """Return lambda_x, c_x and r_x (definitions 10, 11) of the key with these cells."""
