@@ -291,7 +291,7 @@ def test_positions_and_arrays_wrong(name):
 def test_memory_wrong(name):
     with taking("compiled"):
         segments = from_spec(RINGS[name])._segments
-    memory, numbers, shape = segments._memory, segments._numbers, segments._shape()
+    memory, numbers, shape = segments._memory, segments._numbers, segments.shape()
     core, key_hash = segments._layout.hash.compiled()
     core.Ring(key_hash, memory, numbers, shape)
     short = memory.reshape(-1)[: memory.size // 2].copy()

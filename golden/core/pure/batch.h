@@ -25,6 +25,7 @@ typedef struct {
     int rows;                /* secrets there are */
     int row, older_row;
     ptrdiff_t count;
+    int alike;               /* whether all operations are the same, on keys */
     uint8_t codes[CHUNK];
     RingRow values;
     int64_t *ages;
@@ -387,7 +388,13 @@ static inline ptrdiff_t ring_perform_some(RingBatch *batch, RingPlaces *places,
                                           ptrdiff_t first, ptrdiff_t at, ptrdiff_t limit) {
     int64_t room = batch->state->length - batch->state->filled, inserts = 0;
     ptrdiff_t end = at;
-    for (room = room > 0 ? room : 0; end < limit && batch->codes[end] < ALONE; end++) {
+    room = room > 0 ? room : 0;
+    if (batch->alike) {
+        int insert = batch->codes[at] >> 1 & 1;
+        end = insert && room < limit - at ? at + (ptrdiff_t)room : limit;
+        inserts = insert ? end - at : 0;
+    }
+    for (; !batch->alike && end < limit && batch->codes[end] < ALONE; end++) {
         int insert = batch->codes[end] >> 1 & 1;
         if (insert && inserts == room) {
             break;
@@ -478,6 +485,7 @@ static inline int64_t ring_perform(const Ring *ring, RingState *state, void *mem
     batch.ages = NULL;
     batch.seen = NULL;
     batch.hits = 0;
+    batch.alike = !codes && code < ALONE;
     batch.rows = 1 + (state->older || state->waits);
     batch.row = 0;
     batch.older_row = state->older > 0;
