@@ -19,7 +19,10 @@ FOLDERS = {"lately": "lately"} | {
 # Without the lock there is no stable ABI yet; numpy does the work there, as without a compiler.
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
-FLAGS = ["-std=c11", "-O3", "-fno-strict-aliasing", "-fwrapv", "-fvisibility=hidden", "-g0"]
+FLAGS = [
+    "-std=c11", "-O3", "-fno-strict-aliasing", "-fwrapv", "-fvisibility=hidden", "-g0",
+    "-fno-asynchronous-unwind-tables",
+]  # fmt: skip
 
 
 def packages() -> list[str]:
@@ -35,8 +38,8 @@ def core() -> Extension:
     """Return the extension module; without a compiler, numpy does its work."""
     root = Path(__file__).parent
     sources, headers = (
-        sorted(path.relative_to(root).as_posix() for path in (root / "golden/core").rglob(end))
-        for end in ("*.c", "*.h")
+        sorted(path.relative_to(root).as_posix() for path in (root / "golden/core").glob(files))
+        for files in ("*.c", "**/*.h")
     )
     return Extension(
         "lately.golden._core",

@@ -237,7 +237,7 @@ def _ring(spec: FilterSpec) -> _Header:
     count, run, joint, rekeys, blocked, *strides, r0, r1, r2 = segments.shape().tolist()
     column = memory.itemsize if memory.ndim == 1 else 0
     whole = memory.nbytes if column else memory[0].nbytes
-    rows = 6 * spec.parts if column else (run + 1) * (1 if joint else spec.parts)
+    rows = 4 * spec.parts if column else (run + 1) * (1 if joint else spec.parts)
     block, part, shard, shards = strides
     shape = [
         "&X_hash", column, count, run, joint, blocked, rekeys, spec.parts,

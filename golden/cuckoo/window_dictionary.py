@@ -45,7 +45,7 @@ _INSERTIONS, _LOST, _YOUNGEST_LOST, _STASH_PEAK, _ALL_LOST, _SECRET = range(3, 9
 
 
 class WindowDictionary(AnyWindowFilter):
-    """Dictionary of digests: reports recent keys and the insertions since each.
+    """Dictionary of digests: reports recent keys and the insertions since each (section IV.B).
 
     A query accepts any window from 1 to `window` insertions. A key of the window is always
     reported, with its exact age, while `guaranteed_window` is at least this window. Any other key

@@ -15,6 +15,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
@@ -185,7 +186,7 @@ class SlidingFilter(CountedFilter):
         TypeError, SpecificationError
             If a parameter is of the wrong kind, or out of its range.
         """
-        from .timed_ring import TimeLimitedRing  # which imports this module
+        timed: Any = import_module(".timed_ring", __package__)  # which imports this module
 
         shared = options.get("partitioned", True)
         require(shared is True, "partitioned", "must be True with a span", shared)
@@ -193,7 +194,9 @@ class SlidingFilter(CountedFilter):
         keys = expected_keys(length / NANOSECONDS, rate)
         sized = cls._for_keys(keys, check_rate(fpr), {}, options)
         spec = replace(sized.spec, span=length, when_full=when_full)
-        ring = TimeLimitedRing(spec, secret=options.get("secret", 0), joinable=joinable)
+        ring: TimeLimitedRing = timed.TimeLimitedRing(
+            spec, secret=options.get("secret", 0), joinable=joinable
+        )
         ring.clock, ring.max_ahead = clock or SteadyClock(), max_ahead
         return ring
 
