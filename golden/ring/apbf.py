@@ -2,10 +2,10 @@
 
 from ..spec import APBBFSpec, APBFSpec
 from .ring_sizes import apbbf_sizes, apbf_sizes
-from .sliding import SlidingFilter
+from .timed_ring import Spanned
 
 
-class APBF(SlidingFilter):
+class APBF(Spanned):
     """Age-Partitioned Bloom Filter (section 5).
 
     A key is reported for all d <= W = ``l * generation``, where d is the number of insertions
@@ -30,7 +30,7 @@ class APBF(SlidingFilter):
     _sizes = staticmethod(apbf_sizes)
 
 
-class APBBF(SlidingFilter):
+class APBBF(Spanned):
     """Age-Partitioned Blocked Bloom Filter (section 6), each block partitioned.
 
     A key is reported for all d <= W = ``l * generation``, where d is the number of insertions

@@ -2,10 +2,10 @@
 
 from ..spec import BlockedGEBFSpec, GEBFSpec
 from .ring_sizes import blocked_gebf_sizes, gebf_sizes
-from .sliding import SlidingFilter
+from .timed_ring import Spanned
 
 
-class GEBF(SlidingFilter):
+class GEBF(Spanned):
     """Guarded Epoch Bloom Filter.
 
     A key is reported for all d <= W = `window`, where d is the number of insertions after its own
@@ -36,7 +36,7 @@ class GEBF(SlidingFilter):
     _sizes = staticmethod(gebf_sizes)
 
 
-class BlockedGEBF(SlidingFilter):
+class BlockedGEBF(Spanned):
     """Blocked Guarded Epoch Bloom Filter: one hash selects a block for all other hashes.
 
     A key is reported for all d <= W = `window`, where d is the number of insertions after its
