@@ -42,7 +42,7 @@ class OperationPort(wiring.Component):
         result = self.o.p
         fields = {name: getattr(result, name) for name in result.shape().members}
         mark = fields.get("status", fields.get("oldest", Const(0, 0)))
-        age = padded("age", result.age, layout.AGE_BITS)
+        age = padded("age", fields.get("age", Const(0, 0)), layout.AGE_BITS)
         time = [padded("time", result.time, WORD_BITS)] if "time" in fields else []
         # As `layout.unpack_results` has it.
         self.record = Cat(age, padded("status", mark, layout.STATUS_BITS), result.seen, time)

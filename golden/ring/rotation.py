@@ -147,8 +147,6 @@ class RotationState:
         Time of the last slice that was retired while it still counted, or `NEVER`.
     latest : int
         Time of the last insertion or shift, or `NEVER`; no operation has an earlier time.
-    settled : ndarray of int64, shape (slices,)
-        Time of each slice that is no longer written, by position from the youngest; else `NEVER`.
     overfull : int
         Position of the youngest slice that is overfull, -1 if none is.
     insertions, shifts, shortened, overfilled : int
@@ -172,7 +170,7 @@ class RotationState:
 
     @property
     def settled(self) -> Times:
-        """Described above."""
+        """Time of each slice that is no longer written, youngest first; else `NEVER`."""
         return self.numbers[len(_NUMBERS) :]
 
     def clear(self) -> None:

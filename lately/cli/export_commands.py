@@ -24,6 +24,7 @@ from .options import (
     spec_option,
     wrap_option,
 )
+from .outputs import InputFile, OutputFile
 from .reporting import OneLineCommand, require
 from .tables import show
 
@@ -242,11 +243,11 @@ def _export_c(
 
 
 @click.command("convert", cls=OneLineCommand, short_help="Convert a state between Python and C.")
-@click.argument("state", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.argument("output", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("source", type=InputFile(), metavar="STATE")
+@click.argument("output", type=OutputFile(), metavar="OUT")
 @spec_option()
-def convert(*, state: Path, output: Path, spec: str | None) -> None:
-    """Convert a STATE file of Python to the bytes of a C header, or these to a state file.
+def convert(*, source: str, output: str, spec: str | None) -> None:
+    """Convert a STATE file of Python to the bytes of a C header, or these to a state file OUT.
 
     X_save of the header that 'lately export --c' writes gives the bytes, and X_load
     takes them. They name no filter: give its specification, X.toml of the export,
@@ -262,17 +263,17 @@ def convert(*, state: Path, output: Path, spec: str | None) -> None:
     from ..golden.files import replace_file
     from ..golden.spec.base import Specification
 
-    data = state.read_bytes()
+    data = Path(source).read_bytes()
     if data.startswith(b"PK"):
         if spec is not None:
             raise click.UsageError("--spec is for the bytes of a C header, not for a state file")
-        model = load(str(state))
+        model = load(source)
         with replace_file(output, private=model._private) as file:
             file.write(to_c(model))
         return
     if spec is None:
         raise click.UsageError("give --spec, the filter of the C header that wrote the bytes")
-    from_c(Specification.from_toml(spec), data).save(str(output), secrets=True)
+    from_c(Specification.from_toml(spec), data).save(output, secrets=True)
 
 
 @click.command(

@@ -13,7 +13,8 @@ EXPORTED = [getattr(golden, name) for name in golden.__all__]
 EXPORTED += [getattr(models, name) for name in models.__all__]
 CLASSES = [one for one in EXPORTED if isinstance(one, type)]
 SOURCE = re.compile(
-    r"([Ss]ection|[Ee]quation|[Tt]heorem|[Dd]efinition|[Ll]emma|[Pp]roposition)s? (\d|[IV]+\b)|Source: "
+    r"([Ss]ection|[Ee]quation|[Tt]heorem|[Dd]efinition|[Ll]emma|[Pp]roposition)s? "
+    r"(\d|[IV]+\b)|Source: "
 )
 SHAPE = re.compile(r"[Ss]hape|[Bb]roadcast|as (for )?`")
 

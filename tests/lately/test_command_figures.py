@@ -97,7 +97,7 @@ FIGURES = {
         {"untimed": 2},
         ["dropped 1 seen within 65,536 packets; 50% of all", "no: late times", "no: clock steps"]),
     f"{PLAN} --device ice40-hx8k": (
-        {"requirement.device": "ice40-hx8k", "chosen.area.bram": lambda count: 0 < count <= 32,
+        {"requirement.device": "ice40-hx8k", "chosen.memories": lambda count: 0 < count <= 32,
          "chosen.limit_mhz": 275, "chosen.most_operations_per_second": 275e6},
         ["block RAMs", "The vendor allows at most 275 MHz, 275 million operations a second"]),
     # In one tick more than the span, which is one more than 1000 ticks.

@@ -84,7 +84,7 @@ def test_short_forms():
 
 
 def test_commands_with_figures_have_json():
-    silent = {"lately", "lately host", "lately program", "lately collect"} | {
+    silent = {"lately", "lately host", "lately program", "lately collect", "lately convert"} | {
         f"lately host {name}"
         for name in ("insert", "remove", "shift", "clear", "table", "reset", "configure")
     }

@@ -61,7 +61,8 @@ def source_files():
         for path in (ROOT / folder).rglob("*"):
             if folder == "sim" and path.relative_to(ROOT / folder).parts[0] in ("bench", "proofs"):
                 continue
-            if path.suffix in DATA | {".py"} or path.name == "py.typed":
+            exported = path.parent.name in ("pure", "header")
+            if path.suffix in DATA | {".py"} or path.name == "py.typed" or exported:
                 name = path.relative_to(ROOT)
                 yield name if folder == "lately" else "lately" / name
 

@@ -83,7 +83,7 @@ def test_every_output_is_checked():
         if isinstance(one.type, OutputFile | OutputFolder)
     }
     assert outputs == checked
-    assert (len(FILES), len(FOLDERS)) == (9, 5)
+    assert (len(FILES), len(FOLDERS)) == (10, 5)
 
 
 def test_every_stream_is_known_as_an_input():
@@ -92,6 +92,7 @@ def test_every_stream_is_known_as_an_input():
         (("run",), "trace"),
         (("uniq",), "files"),
         (("tap",), "capture"),
+        (("convert",), "source"),
         (("host", "stream"), "trace"),
     }
 
