@@ -49,7 +49,7 @@ def warn_if_missing() -> None:
         remedy = "install gcc or clang, then run pip install --force-reinstall --no-deps ."
         if sysconfig.get_config_var("Py_GIL_DISABLED"):
             remedy = "it needs a Python with the global interpreter lock"
-        slow = "a single key takes about 100 times as long"
+        slow = "keys take about 1,000 times as long"
         warnings.warn(f"lately has no compiled extension, so {slow}: {remedy}", RuntimeWarning, 3)
 
 

@@ -126,7 +126,7 @@ def test_first_filter_without_the_extension(monkeypatch, free, variable, remedie
         warnings.simplefilter("always")
         assert not GEBF.for_window(100).compiled
         GEBF.for_window(100)
-    prefix = "lately has no compiled extension, so a single key takes about 100 times as long: "
+    prefix = "lately has no compiled extension, so keys take about 1,000 times as long: "
     assert [str(each.message) for each in found] == [prefix + remedy for remedy in remedies]
 
 
