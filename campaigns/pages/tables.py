@@ -316,7 +316,9 @@ def fields_table() -> dict[str, str]:
     """Return the block of all fields of specifications that have hardware."""
     kinds = {n: Specification.of_family(n) for one in FAMILIES for n in one.families()}
     rows: dict[tuple[str, ...], list[str]] = {}
-    for name in Specification.field_names()[1:]:
+    names = [name for kind in kinds.values() for name in kind.field_names()[1:]]
+    # Those that all families have come last.
+    for name in sorted(dict.fromkeys(names), key=lambda name: names.count(name) == len(kinds)):
         for family, kind in kinds.items():
             if (item := {one.name: one for one in fields(kind)}.get(name)) is not None:
                 row = code(name), _values(item), _default(item), _meaning(kind, name)
