@@ -16,7 +16,7 @@ FOLDERS = {"lately": "lately"} | {
     f"lately.{folder}": folder for folder in ("golden", "hdl", "sim", "boards")
 }
 
-# Without the lock there is no stable ABI yet; numpy does the work there, as without a compiler.
+# Without the lock there is no stable ABI yet; the readable form works there, as without a compiler.
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 FLAGS = [
@@ -35,7 +35,7 @@ def packages() -> list[str]:
 
 
 def core() -> Extension:
-    """Return the extension module; without a compiler, numpy does its work."""
+    """Return the extension module; without a compiler, Python does its work."""
     root = Path(__file__).parent
     sources, headers = (
         sorted(path.relative_to(root).as_posix() for path in (root / "golden/core").glob(files))

@@ -8,7 +8,7 @@ from functools import cached_property, wraps
 from threading import RLock, get_ident
 from time import monotonic, sleep
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from . import compilation
@@ -108,7 +108,7 @@ class Number:
 
     def __get__(self, owner: Any, kind: type | None = None) -> int:
         if owner is None:
-            return self  # type: ignore[return-value]
+            return cast(int, self)  # as a property
         with owner._lock:
             return int(owner._numbers[self._index])
 

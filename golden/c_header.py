@@ -237,7 +237,6 @@ def _ring(spec: FilterSpec) -> _Header:
     count, run, joint, rekeys, blocked, *strides, r0, r1, r2 = segments.shape().tolist()
     column = memory.itemsize if memory.ndim == 1 else 0
     whole = memory.nbytes if column else memory[0].nbytes
-    rows = 4 * spec.parts if column else (run + 1) * (1 if joint else spec.parts)
     block, part, shard, shards = strides
     shape = [
         "&X_hash", column, count, run, joint, blocked, rekeys, spec.parts,
@@ -256,9 +255,8 @@ def _ring(spec: FilterSpec) -> _Header:
         }  # fmt: skip
         sources += ["pure/turns.h", "header/timed_ring.h"]
     else:
-        masks = rows if joint else 1
-        stack = 512 * rows + 1024 * masks + 12288
-        values |= {"PLACES": rows, "MASKS": masks, "STACK": stack}
+        values["PLACES"] = f"RING_ROOM({column}, {joint}, {spec.parts}, {run})"
+        values["MASKS"] = "X_PLACES" if joint else 1
         sources += ["pure/batch.h", "header/ring.h"]
     return [*sources, *["header/ring_secret.h"] * spec.keyed], values, text
 

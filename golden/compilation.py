@@ -1,7 +1,7 @@
 """The extension module with loops in C, and whether it is used.
 
 It is used where it can be imported, unless ``LATELY_FAST=0`` is in the environment when a
-filter is built. Without it, all runs in numpy, with the same results.
+filter is built. Without it, all runs in the readable form, with the same results.
 """
 
 import os

@@ -1,5 +1,6 @@
 """The contract of filters whose window is a span of time."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from fractions import Fraction
@@ -52,7 +53,6 @@ class TimedFilter(Filter):
     _NUMBERS = 4
     late = Number(3)
     _chooser = "for_window(span, fpr, rate=rate)"
-    _last: int
     _clock: Callable[[], int] | None = None
     _max_ahead: int | None = DAY
     _event_times = False  # whether the caller gave the time of an insertion
@@ -179,6 +179,11 @@ class TimedFilter(Filter):
         if self._clock is None:
             return f"window of {self.span:,} units of time"
         return f"window of {time_text(Fraction(self.span, NANOSECONDS))}"
+
+    @property
+    @abstractmethod
+    def _last(self) -> int:
+        """Return the time of the last insertion; -1 if there was none."""
 
     @property
     def latest(self) -> int:

@@ -20,8 +20,8 @@ word address, high byte first, follow."""
 
 BASE, BLOCK, RESULTS = 0x4C41_0000, 0xB3BE_0400, 0xB3BE_0800
 """Byte addresses of the registers; of a block of operations, which are performed when its last word
-is written; and of `performed`, the signature and the results of the last block. A damaged byte of
-an address never leads from one to the other: a block does not become settings."""
+is written; and of `performed`, the signature and the results of the last block. No single damaged
+byte of an address leads from the last two to the registers: a block does not become settings."""
 
 BLOCK_WORDS, TRAILER = 256, 252
 """Words of a block, and place of its trailer, before which the operations end. The trailer has the

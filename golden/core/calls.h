@@ -27,7 +27,7 @@ typedef struct Engine {
 } Engine;
 
 /* Type on which compiled states build. */
-extern PyTypeObject *engine_type, *ring_type;
+extern PyTypeObject *engine_type;
 
 /* Bytes of a str or bytes object; returns 0 if it is another, or has no UTF-8. */
 int text_bytes(PyObject *object, const uint8_t **bytes, Py_ssize_t *count);
@@ -53,11 +53,6 @@ uint64_t text_key(const uint8_t *bytes, Py_ssize_t count, const Engine *engine);
 /* Lets numbers of the filter, `count` of them or more, be those of an engine; returns 0, or -1 with
    an error set. */
 int engine_count_in(Engine *engine, PyObject *numbers, Py_ssize_t count);
-
-/* Turn a ring that does not turn by itself, and perform operations on it. */
-void engine_turn(Engine *ring);
-void engine_perform(Engine *ring, const uint8_t *codes, const uint64_t *keys, Py_ssize_t count,
-                    int64_t *ages);
 
 /* Takes the object as the hash functions of an engine; returns 0, or -1 with an error set. */
 int engine_hash(Engine *engine, PyObject *object);

@@ -45,10 +45,9 @@ int core_add_calls(PyObject *module);
 int core_add_ring(PyObject *module);
 int core_add_dictionary(PyObject *module);
 int core_add_timing(PyObject *module);
-int core_add_turns(PyObject *module);
 
 /* Functions of each file, ended by a row of zeros. */
 extern PyMethodDef core_captures_methods[], core_lines_methods[], core_packets_methods[],
-    core_texts_methods[], core_turns_methods[];
+    core_ring_methods[], core_texts_methods[];
 
 #endif

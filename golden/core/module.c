@@ -1,4 +1,4 @@
-/* The module lately.golden._core: compiled loops of the golden models, equal to numpy's. */
+/* The module lately.golden._core: the golden models compiled, equal to their readable form. */
 #include "core.h"
 
 int core_take(PyObject *object, Py_buffer *view, Py_ssize_t size, Py_ssize_t count, int writable,
@@ -45,14 +45,14 @@ int core_add_type(PyObject *module, PyTypeObject **type, const char *name, size_
 
 static int add_contents(PyObject *module) {
     PyMethodDef *tables[] = {core_captures_methods, core_lines_methods, core_packets_methods,
-                             core_texts_methods, core_turns_methods};
+                             core_ring_methods,  core_texts_methods};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         if (PyModule_AddFunctions(module, tables[i]) < 0) {
             return -1;
         }
     }
     int (*types[])(PyObject *) = {core_add_hash,  core_add_calls,      core_add_ring,
-                               core_add_timing, core_add_dictionary, core_add_turns};
+                               core_add_timing, core_add_dictionary};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (types[i](module) < 0) {
             return -1;

@@ -318,7 +318,7 @@ class TimeLimitedRing(TimedFilter):
         self._turns.generation = int(value)
 
     @property
-    def _last(self) -> int:  # type: ignore[override]
+    def _last(self) -> int:
         return self._turns.latest
 
     def _further_counters(self) -> dict[str, int]:
@@ -438,37 +438,17 @@ class Spanned(SlidingFilter):
     ) -> TimeLimitedRing:
         """Build a ring of this family with a clock, for a span of time and a rate.
 
+        Parameters, errors: as `TimedFilter.for_span`, and two more. The `fpr` holds while keys
+        arrive at most at the `rate`. Times are nanoseconds.
+
         Parameters
         ----------
-        span : str, timedelta or timedelta64
-            Time for which every key is reported, such as "10min".
-        fpr : float
-            Share of fresh keys that may be reported by chance, while keys arrive at most at the
-            `rate`.
-        rate : float
-            Highest expected rate of insertions, per second.
         when_full : str
             Behaviour if keys arrive faster. With "overfill", `fpr` no longer holds, and every key
             is reported for the span. With "shorten", some keys are reported for a shorter time.
         joinable : bool
             Whether `TimeLimitedRing.union` can join the ring with others. The clock alone turns
             such rings; keys that arrive in bursts then raise the false-positive rate.
-        clock : callable, optional
-            Function that returns the time in nanoseconds; by default a `SteadyClock`.
-        max_ahead : str, timedelta or timedelta64, optional
-            As `TimeLimitedRing.max_ahead`; None for no limit.
-        **options
-            `seed`, `key_bits`, `hash`, `secret` and `rekey`, as for the constructor.
-
-        Returns
-        -------
-        TimeLimitedRing
-            Its times are nanoseconds.
-
-        Raises
-        ------
-        TypeError, SpecificationError
-            If a parameter is of the wrong kind, or out of its range.
         """
         shared = options.get("partitioned", True)
         require(shared is True, "partitioned", "must be True with a span", shared)

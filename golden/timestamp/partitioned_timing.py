@@ -420,7 +420,7 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         return self._stamped.query_numbers(windows, count, "window")
 
     @property
-    def _last(self) -> int:  # type: ignore[override]
+    def _last(self) -> int:
         return int(self._numbers[5])
 
     def memory_at(self, now: Now = None) -> Integers:

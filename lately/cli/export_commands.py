@@ -260,6 +260,7 @@ def convert(*, source: str, output: str, spec: str | None) -> None:
     """
     from ..golden import load
     from ..golden.c_header import from_c, to_c
+    from ..golden.errors import StateFileError
     from ..golden.files import replace_file
     from ..golden.spec.base import Specification
 
@@ -273,7 +274,11 @@ def convert(*, source: str, output: str, spec: str | None) -> None:
         return
     if spec is None:
         raise click.UsageError("give --spec, the filter of the C header that wrote the bytes")
-    from_c(Specification.from_toml(spec), data).save(output, secrets=True)
+    try:
+        model = from_c(Specification.from_toml(spec), data)
+    except StateFileError as error:
+        raise StateFileError(f"{source}: {error}") from None
+    model.save(output, secrets=True)
 
 
 @click.command(

@@ -106,12 +106,16 @@ class TimeLimitedAPBF(TimedFilter):
     _slices: list[_Slice]  # youngest first
     _function: int
     _first: int
-    _last: int
+    _last_time: int  # of the last insertion
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
         k, l = apbf_shape(keys, fpr, mean=True)
         return {"k": k, "l": l, "capacity": keys}
+
+    @property
+    def _last(self) -> int:
+        return self._last_time
 
     @property
     def fpr(self) -> float:
@@ -131,7 +135,7 @@ class TimeLimitedAPBF(TimedFilter):
     def _empty(self) -> None:
         self._slices = [_empty(self._first_bits) for _ in range(self.k + self.l)]
         self._function = 0
-        self._first = self._last = NEVER
+        self._first = self._last_time = NEVER
         self._begin_generation()
         self.insertions = self.shifts = 0
 
@@ -148,7 +152,7 @@ class TimeLimitedAPBF(TimedFilter):
     def _shift(self, now: int) -> None:
         """Retire slices that are past the span, and put a new slice in front (equations 3, 6-8)."""
         target = self._target(now)
-        self._slices[self.k - 1].settled = self._last
+        self._slices[self.k - 1].settled = self._last_time
         least = self.k + self.l
         while len(self._slices) > least and self._deadline(len(self._slices) - 1) < now:
             self._slices.pop()
@@ -165,7 +169,7 @@ class TimeLimitedAPBF(TimedFilter):
         # Between the last insertions of two generations there are g intervals, as there are
         # between the first insertion of all and the first shift.
         previous = self._slices[self.k].settled
-        duration = now - self._first if previous == NEVER else self._last - previous
+        duration = now - self._first if previous == NEVER else self._last_time - previous
         return -(-self.generation * self.span // (self.l * max(1, duration)))
 
     def _new_capacity(self, target: int) -> int:
@@ -190,7 +194,7 @@ class TimeLimitedAPBF(TimedFilter):
 
     def _begin(self, times: Times, start: int) -> slice:
         now = int(times[start])
-        if self._last != NEVER and now - self._last > self.span:
+        if self._last_time != NEVER and now - self._last_time > self.span:
             self._wake()
         elif self.insertions_left == 0:
             self._shift(now)
@@ -201,7 +205,7 @@ class TimeLimitedAPBF(TimedFilter):
         return slice(start, start + int(silences[0]) + 1 if len(silences) else stop)
 
     def _count(self, times: Times) -> None:
-        self._last = int(times[-1])
+        self._last_time = int(times[-1])
         self.insertions_left -= len(times)
         self.insertions += len(times)
         for part in self._slices[: self.k]:
@@ -317,11 +321,11 @@ class TimeLimitedAPBF(TimedFilter):
     @property
     def last_insertion(self) -> int | None:
         """Time of the last insertion, None before the first."""
-        return None if self._last == NEVER else self._last
+        return None if self._last_time == NEVER else self._last_time
 
     def _deadline(self, i: int) -> int:
         """Last time at which slice s_i counts; all that are written have the last insertion's."""
-        time = self._last if i < self.k else self._slices[i].settled
+        time = self._last_time if i < self.k else self._slices[i].settled
         return NEVER if time == NEVER else time + self.span
 
     def estimated_false_positive_rate(self, now: Now = None) -> float:
@@ -338,7 +342,7 @@ class TimeLimitedAPBF(TimedFilter):
             "slices": [[len(s.bits), s.inserted, s.settled] for s in self._slices],
             "function": self._function,
             "generation": [self.generation, self.insertions_left],
-            "times": [self._first, self._last],
+            "times": [self._first, self._last_time],
             "counters": [self.insertions, self.shifts],
         }
         return numbers, {"bits": np.packbits(self.memory)}
@@ -349,9 +353,9 @@ class TimeLimitedAPBF(TimedFilter):
         self.generation, self.insertions_left = numbers["generation"]
         check_whole("generation", self.generation, 1)
         check_whole("insertions left", self.insertions_left, 0, self.generation)
-        self._first, self._last = numbers["times"]
-        check_whole("last insertion", self._last, NEVER, TIME_LIMIT - 1)
-        check_whole("first insertion", self._first, NEVER, self._last)
+        self._first, self._last_time = numbers["times"]
+        check_whole("last insertion", self._last_time, NEVER, TIME_LIMIT - 1)
+        check_whole("first insertion", self._first, NEVER, self._last_time)
         self.insertions, self.shifts = numbers["counters"]
         check_whole("insertions", self.insertions, 0)
         check_whole("shifts", self.shifts, 0, self.insertions)
@@ -360,7 +364,7 @@ class TimeLimitedAPBF(TimedFilter):
         for i, (size, inserted, settled) in enumerate(numbers["slices"]):
             check_whole("bits of a slice", size, 1, self.slice_bits_limit)
             check_whole("insertions into a slice", inserted, 0, self.insertions)
-            latest = NEVER if i < self.k else self._last
+            latest = NEVER if i < self.k else self._last_time
             if i > self.k:
                 latest = self._slices[-1].settled
             check_whole("settled time", settled, NEVER, latest)

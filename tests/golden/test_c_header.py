@@ -78,6 +78,7 @@ MANY = """
 int64_t {n}_many({n}_filter *f, const uint64_t *keys, size_t count, uint8_t *seen) {{
     return {n}_check_and_insert_many(f, keys, count, seen);
 }}
+size_t {n}_stack(void) {{ return {n}_STACK; }}
 """
 
 
@@ -116,15 +117,31 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def library(folder):
-    options = ["-std=c99", "-O0", *FLAGS, "-shared", "-fPIC"]
-    subprocess.run(["cc", *options, folder / "all.c", "-o", folder / "all.so"], check=True)
-    return ctypes.CDLL(folder / "all.so")
+def libraries(folder):
+    """One as it is, and one without what only GCC and Clang have."""
+    made = []
+    for name, without in {"all.so": [], "plain.so": ["-U__GNUC__"]}.items():
+        options = ["-std=c99", "-O0", *without, *FLAGS, "-shared", "-fPIC"]
+        subprocess.run(["cc", *options, folder / "all.c", "-o", folder / name], check=True)
+        made.append(ctypes.CDLL(folder / name))
+    return made
 
 
 def test_is_cpp_too(folder):
     command = ["c++", "-x", "c++", "-std=c++11", *FLAGS, "-fsyntax-only", folder / "all.c"]
     subprocess.run(command, check=True)
+
+
+@pytest.mark.parametrize("name", ["gebf_secret", "blocked_small", "apbf_secret", "apbbf_wide"])
+def test_stack(name, folder, libraries):
+    """All functions together take no more stack than the header says for a batch."""
+    (folder / "one.c").write_text(f'#include "{name}.h"\n' + MANY.format(n=name))
+    command = ["cc", "-std=c99", "-O2", "-fstack-usage", "-c", "one.c"]
+    subprocess.run(command, check=True, cwd=folder)
+    frames = [int(line.split("\t")[1]) for line in (folder / "one.su").read_text().splitlines()]
+    stack = getattr(libraries[0], f"{name}_stack")
+    stack.restype = ctypes.c_size_t
+    assert sum(frames) <= stack()
 
 
 class InC:
@@ -209,7 +226,7 @@ def same_state(filter_in_c, model):
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_equals_golden(name, library):
+def test_equals_golden(name, libraries):
     """Answers, counters, secrets and memory, operation by operation and in batches."""
     spec, random = SPECS[name], np.random.default_rng(5)
     secret = 0x0123456789ABCDEF_FEDCBA9876543210 if spec.keyed else 0
@@ -220,7 +237,7 @@ def test_equals_golden(name, library):
     )
     if spec.keyed and spec.kind == "dictionary":
         model = type(model)(**model.parameters, secret=secret)
-    c, other = (InC(library, name, secret) for _ in range(2))
+    c, other = (InC(library, name, secret) for library in libraries)
     now = 0
     for _ in range(30):
         count = int(random.integers(1, 400))
@@ -245,6 +262,7 @@ def test_equals_golden(name, library):
         state = same_state(c, model)
         assert other.load(state) == 0
         assert other.save() == state
+        c, other = other, c
     assert other.load(b"\0" + state[1:]) == -1
     if has_digest(spec):
         for text in (b"", b"a", b"flow 10.0.0.1:80" * 20, bytes(128), bytes(129)):

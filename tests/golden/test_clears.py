@@ -26,7 +26,7 @@ RINGS = {
 
 def on_both(spec):
     filters = []
-    for path in ("compiled", "numpy"):
+    for path in ("compiled", "readable"):
         with taking(path):
             filters.append(from_spec(spec))
     return filters

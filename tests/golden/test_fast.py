@@ -1,4 +1,4 @@
-"""The compiled path of the golden models is the numpy path, bit for bit."""
+"""The compiled form of the golden models is the readable form, bit for bit."""
 
 import io
 import os
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.skipif(
 def on_both(build):
     """Build the same filter for either path."""
     models = []
-    for path in ("compiled", "numpy"):
+    for path in ("compiled", "readable"):
         with taking(path):
             models.append(build())
         assert getattr(models[-1], "compiled", path == "compiled") == (path == "compiled")
@@ -233,7 +233,7 @@ def test_counters_beyond_what_a_machine_counts():
         header["numbers"]["counters"] = [most] * 4
         header["numbers"]["events"] |= dict.fromkeys(("operations", "insertions", "hits"), most)
         write_state(file := io.BytesIO(), header, arrays)
-        with taking("compiled" if model.compiled else "numpy"):
+        with taking("compiled" if model.compiled else "readable"):
             loaded = load(io.BytesIO(file.getvalue()))
         assert loaded.compiled == model.compiled
         loaded.check_and_insert([5, 5])
@@ -316,7 +316,7 @@ def test_engine_wrong():
 # Which path
 
 
-def test_sizes_that_take_the_numpy_path(monkeypatch):
+def test_sizes_that_take_the_readable_form(monkeypatch):
     long = FilterSpec(family="apbf", k=20, l=42, slice_bits=50, generation=5)
     assert long.segments == compilation.MOST_SEGMENTS
     assert from_spec(long).compiled

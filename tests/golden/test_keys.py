@@ -132,7 +132,7 @@ def test_digests_never_change(text, key_bits):
         assert values([text.encode()], key_bits) == [expected]
 
 
-@pytest.mark.parametrize("path", daily(1, ["compiled", "numpy"]))
+@pytest.mark.parametrize("path", daily(1, ["compiled", "readable"]))
 @pytest.mark.parametrize("key_bits", [1, 17, 64, 65, 128, 600])
 @pytest.mark.parametrize(("seed", "secret"), [(0, 0), (7, 0), (7, 1 << 100)])
 def test_siphash_is_that_of_the_paper_under_keys_of_shake256(path, key_bits, seed, secret):
@@ -184,7 +184,7 @@ def test_nothing_shows_the_secret_of_a_digest():
 )
 def test_texts(keys):
     keys = [*keys] if isinstance(keys, Iterator) else keys
-    with taking("numpy"):
+    with taking("readable"):
         due = [values(["a", "b"], name=name) for name in DIGESTS]
         assert [values(keys, name=name) for name in DIGESTS] == due
     assert [values(keys, name=name) for name in DIGESTS] == due
@@ -558,7 +558,7 @@ class Damaged:
 @pytest.mark.parametrize(
     "offsets", [[0, 9, 3], [-1, 1, 3], [0, 2, 1], [0, 1, 4], [0, 2**31 - 1, -(2**31)], [0, 1], []]
 )
-@pytest.mark.parametrize("path", ["compiled", "numpy"])
+@pytest.mark.parametrize("path", ["compiled", "readable"])
 def test_offsets_of_arrow_that_are_damaged(kind, offsets, path, monkeypatch):
     monkeypatch.setattr(keys_module, "arrow_chunks", lambda keys: [keys])
     message = "spans: must be in the buffer|keys: must have 3 offsets in their buffer, not [02]"

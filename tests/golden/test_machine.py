@@ -88,7 +88,7 @@ class SingleOperations:
     def _answer(self, call, key, now, window=None):
         now = [max(now, self.latest)] if isinstance(self.filter, TimedFilter) else None
         asked = {} if window is None else {"windows": [window]}
-        with taking("numpy"):
+        with taking("readable"):
             results = call(as_keys([key], self.filter.key_bits), now, **asked)
         return {name: column[0] for name, column in results._asdict().items()}
 
@@ -114,9 +114,9 @@ class Filters(RuleBasedStateMachine):
         for path in PATHS:
             with taking(path):
                 self.filters[path] = self.make()
-        self.spec = self.filters["numpy"].spec
-        self.timed = isinstance(self.filters["numpy"], TimedFilter)
-        self.joinable = getattr(self.filters["numpy"], "joinable", False)
+        self.spec = self.filters["readable"].spec
+        self.timed = isinstance(self.filters["readable"], TimedFilter)
+        self.joinable = getattr(self.filters["readable"], "joinable", False)
         self.pool = [self.secret() % (1 << self.spec.key_bits) for _ in range(9)]
         edges = [getattr(self.spec, "span", None) or 9]
         edges += [getattr(self.spec, name, None) or 1 for name in ("generation_span", "period")]
@@ -150,7 +150,7 @@ class Filters(RuleBasedStateMachine):
         options = options | {"key_bits": data.draw(st.sampled_from([8, 64, 100]), "key_bits")}
         options |= {"secret": self.secret()} if options.get("hash") == "siphash" else {}
         make = partial(model_class(self.name), **options, seed=int(self.random.integers(4)))
-        with taking("numpy"):
+        with taking("readable"):
             self.model = SingleOperations(make())
         return make
 
@@ -233,7 +233,7 @@ class Filters(RuleBasedStateMachine):
 
     @rule(size=st.integers(0, 40))
     def perform(self, size):
-        kinds = [*self.filters["numpy"].supported]
+        kinds = [*self.filters["readable"].supported]
         if self.joinable:
             kinds.remove(Operation.SHIFT)
         chances = np.where(np.array(kinds) >= Operation.SHIFT, 0.02, 0.3)
@@ -430,7 +430,7 @@ class Filters(RuleBasedStateMachine):
 
     @invariant()
     def both_engines_have_one_state(self):
-        fast, slow = self.filters["compiled"], self.filters["numpy"]
+        fast, slow = self.filters["compiled"], self.filters["readable"]
         assert fast == slow
         assert np.array_equal(fast.memory, slow.memory)
         assert fast.counters == slow.counters

@@ -218,7 +218,7 @@ def test_no_key_of_the_window_is_missed_by_single_keys_and_batches(name, path):
     """Each thread asks for keys that it has inserted; batches let other threads run."""
     with taking(path):
         model = model_class(name).for_window(100_000)
-    size, single_keys = (300, 20) if path == "numpy" else (3000, 2000)
+    size, single_keys = (300, 20) if path == "readable" else (3000, 2000)
 
     def work(turn):
         start = threading.get_ident() % (1 << 40) << 20 | turn << 16

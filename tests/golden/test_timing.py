@@ -85,7 +85,7 @@ def test_sweep_is_just_in_time(window, block, padding, monkeypatch):
 
     def remembered(swept, start):
         monkeypatch.setattr(TimestampFilter, "swept", swept)
-        with taking("numpy"):
+        with taking("readable"):
             again = BlockTimingBloomFilter(**model.parameters)
         around = [other] * (block - 1 + block * (model.last_timestamp + 1))
         again.insert([other] * (start * block) + [key] + around)

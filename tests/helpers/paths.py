@@ -6,12 +6,12 @@ import pytest
 
 from lately.golden import compilation
 
-PATHS = ("compiled", "numpy")
+PATHS = ("compiled", "readable")
 
 
 @contextmanager
 def taking(path):
-    """Build filters that run compiled loops, or numpy alone, in the block."""
+    """Build filters that run compiled loops, or the readable form, in the block."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(compilation.VARIABLE, "0" if path == "numpy" else "1")
+        patch.setenv(compilation.VARIABLE, "0" if path == "readable" else "1")
         yield

@@ -99,7 +99,7 @@ runpy.run_path("setup.py", run_name="__main__")
 
 @pytest.mark.slow
 def test_free_threaded_python_has_no_extension(tmp_path):
-    """CPython without the lock has no stable ABI; numpy does all work there."""
+    """CPython without the lock has no stable ABI; the readable form does all work there."""
     sources = build_wheel(tmp_path).parent / "sources"
     command = [sys.executable, "-W", "ignore", "-c", FREE_THREADED, str(tmp_path / "free")]
     subprocess.run(command, cwd=sources, check=True, capture_output=True)

@@ -37,9 +37,11 @@ static inline int64_t X_age(X_filter *filter, X_KEY) {
     return lowest(ring_perform_key(&X_ring, &filter->state, filter->memory, QUERY, X_WORDS));
 }
 
+/* Bytes of stack that X_check_and_insert_many takes at most, with the optimizations of a compiler. */
+#define X_STACK (sizeof(RingPlaces) * X_PLACES + sizeof(RingRow) * X_MASKS + 12288)
+
 /* Checks and inserts keys one after another; faster than one by one from 8 keys on. `seen` takes
-   whether each was in the window, or is NULL. Returns how many were. Needs some X_STACK bytes of
-   stack. */
+   whether each was in the window, or is NULL. Returns how many were. */
 static inline int64_t X_check_and_insert_many(X_filter *filter, const uint64_t *keys, size_t count,
                                               uint8_t *seen) {
     RingPlaces places[X_PLACES];

@@ -25,26 +25,6 @@ static inline void X_init(X_filter *filter X_SECRET) {
     X_TAKE_SECRET
 }
 
-/* Performs QUERY, INSERT or CHECK of a key; returns its age. */
-static inline int64_t X_perform_key(X_filter *filter, int code, const uint64_t *key, int64_t now) {
-    Turns turns = X_turns(filter);
-    int64_t alive = turns_alive(&turns, now), age = -1;
-    if (turns_perform(&turns, code, now)) { /* the query sees the old ring, the insertion not */
-        if (code & QUERY) {
-            age = lowest(ring_perform_key(&X_ring, &filter->state, filter->memory, QUERY, key));
-        }
-        ring_turn(&X_ring, &filter->state, filter->memory);
-        code = INSERT;
-    } else if (code & QUERY) {
-        age = lowest(ring_perform_key(&X_ring, &filter->state, filter->memory, code, key));
-        code = NONE;
-    }
-    if (code & INSERT) {
-        ring_perform_key(&X_ring, &filter->state, filter->memory, INSERT, key);
-    }
-    return age + X_WRITES <= alive ? age : -1;
-}
-
 /* Performs an operation by its code in hardware: 1 QUERY, 2 INSERT, 3 CHECK_AND_INSERT, 4 SHIFT,
    5 CLEAR; any other does nothing. Times never decrease; an earlier one is taken as the latest.
    Returns the least age that the key can have, in generations; -1 if it is not reported, or not
@@ -58,7 +38,8 @@ static inline int64_t X_perform(X_filter *filter, int operation, X_KEY, int64_t 
     filter->late += inserts && now < latest;
     now = now > latest ? now : latest;
     if (inserts || operation == QUERY) {
-        age = X_perform_key(filter, operation, X_WORDS, now);
+        age = turns_perform_key(&turns, &X_ring, &filter->state, filter->memory, operation, X_WORDS,
+                                now);
         filter->hits += age >= 0;
     } else if (operation == SHIFT) {
         turns_shift(&turns, now);
@@ -73,7 +54,9 @@ static inline int64_t X_perform(X_filter *filter, int operation, X_KEY, int64_t 
 /* Returns the least age that a key can have, in generations; -1 if it is not in the window. Changes
    nothing. */
 static inline int64_t X_age(X_filter *filter, X_KEY, int64_t now) {
-    return X_perform_key(filter, QUERY, X_WORDS, now > filter->turns.latest ? now : filter->turns.latest);
+    Turns turns = X_turns(filter);
+    now = now > filter->turns.latest ? now : filter->turns.latest;
+    return turns_perform_key(&turns, &X_ring, &filter->state, filter->memory, QUERY, X_WORDS, now);
 }
 
 /* Returns 0 if the window is whole and the rate of false positives keeps its bound, 1 if the window

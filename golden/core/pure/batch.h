@@ -18,9 +18,9 @@ typedef struct {
     const Ring *ring;
     RingState *state;
     void *memory;
-    RingPlaces *places;      /* room for `ring_room` rows */
-    RingRow *masks;          /* of words, for each row of places; of a ring that is `joint` */
-    RingPlaces *ahead; /* of the next chunk, which are fetched meanwhile; NULL: none */
+    RingPlaces *places; /* room for RING_ROOM rows */
+    RingRow *masks;     /* of words, for each row of places; of a ring that is `joint` */
+    RingPlaces *ahead;  /* of the next chunk, which are fetched meanwhile; NULL: none */
     Secret secrets[RING_ROWS];
     int rows;                /* secrets there are */
     int row, older_row;
@@ -33,11 +33,9 @@ typedef struct {
     int64_t hits;
 } RingBatch;
 
-/* Rows of places that a batch needs. */
-static inline ptrdiff_t ring_room(const Ring *ring) {
-    ptrdiff_t parts = ring->joint ? 1 : ring->parts;
-    return ring->size ? 2 * RING_ROWS * parts : (ring->run + 1) * parts;
-}
+/* Rows of places that a batch needs: of a ring with columns, or with words. */
+#define RING_ROOM(columns, joint, parts, run) \
+    (((columns) ? 2 * RING_ROWS : (run) + 1) * ((joint) ? 1 : (parts)))
 
 /* Place of the first bit of the block, or of the shard, of each key. */
 ALWAYS void ring_bases(const Ring *ring, const uint64_t *states, ptrdiff_t count,

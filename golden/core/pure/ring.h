@@ -123,6 +123,7 @@ ALWAYS uint64_t ring_ages(uint64_t met, uint64_t older_met, int64_t base, int64_
 /* Moves of the ring */
 
 RARELY void ring_publish(const Ring *ring, const RingState *state) {
+#if defined(__GNUC__) /* other compilers have no ring that processes share */
     RingLive *live = ring->live;
     if (live && !ring->reads) {
         uint64_t next = live->turns + 1;
@@ -131,23 +132,10 @@ RARELY void ring_publish(const Ring *ring, const RingState *state) {
         /* The clear that follows must not be seen before the turn. */
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     }
-}
-
-/* Takes the position that was published last; returns 0 if it fits no ring. */
-RARELY int ring_follow(const Ring *ring, RingState *state) {
-    const RingLive *live = ring->live;
-    RingState found = *state;
-    uint64_t turns;
-    do {
-        turns = __atomic_load_n(&live->turns, __ATOMIC_ACQUIRE);
-        memcpy(&found.base, live->slots[turns & 1], 4 * sizeof(int64_t));
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    } while (__atomic_load_n(&live->turns, __ATOMIC_RELAXED) != turns);
-    if (!ring_fits(ring, &found)) {
-        return 0;
-    }
-    memcpy(&state->base, &found.base, 4 * sizeof(int64_t));
-    return 1;
+#else
+    (void)ring;
+    (void)state;
+#endif
 }
 
 /* Words over columns of any size. */

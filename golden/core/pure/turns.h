@@ -2,7 +2,7 @@
 #ifndef LATELY_TURNS_H
 #define LATELY_TURNS_H
 
-#include "base.h"
+#include "ring.h"
 
 #define NEVER (-1)
 
@@ -138,6 +138,23 @@ static inline int turns_perform(Turns *t, int code, int64_t now) {
         turns_clear(t);
     }
     return due;
+}
+
+/* Performs QUERY, INSERT or CHECK of a key in a ring that does not turn by itself; returns its age,
+   -1 if it is not in the window. */
+static inline int64_t turns_perform_key(Turns *t, const Ring *ring, RingState *state, void *memory,
+                                        int code, const uint64_t *key, int64_t now) {
+    int64_t alive = turns_alive(t, now), age = -1;
+    if (turns_perform(t, code, now)) { /* the query sees the old ring; the insertion does not */
+        if (code & QUERY) {
+            age = lowest(ring_perform_key(ring, state, memory, QUERY, key));
+        }
+        ring_turn(ring, state, memory);
+        ring_perform_key(ring, state, memory, INSERT, key);
+    } else {
+        age = lowest(ring_perform_key(ring, state, memory, code, key));
+    }
+    return age + t->writes <= alive ? age : -1;
 }
 
 #endif
