@@ -390,6 +390,7 @@ def from_c(spec: Specification, data: bytes) -> Filter:
     """
     model, scratch = from_spec(spec), cast(Any, from_spec(spec))
     numbers = _numbers(scratch)
+    clear = numbers[-2][CLEARED:].copy()  # of the retired segment, in the form of this memory
     arrays = [*scratch._saved()[1].values()]
     size = 8 + sum(part.nbytes for part in [*numbers, *arrays])
     if data[:8] != spec.fingerprint or len(data) != size:
@@ -405,6 +406,8 @@ def from_c(spec: Specification, data: bytes) -> Filter:
     secrets = [int(low) | int(high) << 64 for low, high in _pairs(taken[len(numbers) - 1])]
     for part, values in zip(numbers[:-1], taken, strict=False):
         part[:] = values
+    if spec.kind == "ring":
+        numbers[-2][CLEARED:] = clear
     if isinstance(scratch, WindowDictionary):
         scratch._waiting = secrets[0]
     try:

@@ -202,7 +202,9 @@ def export() -> dict[str, str]:
 # Speed
 
 
-def speed(measured: Sequence[Record], stream: Sequence[Record]) -> dict[str, str]:
+def speed(
+    measured: Sequence[Record], stream: Sequence[Record], rolling: Sequence[Record]
+) -> dict[str, str]:
     """Return the blocks of docs/speed.md."""
     (record,) = measured
     filters = [{"touched": None} | one for one in record.result["filters"]]
@@ -218,6 +220,7 @@ def speed(measured: Sequence[Record], stream: Sequence[Record]) -> dict[str, str
              if one["filter"] == "rbloom, two"},
         turn=record.result.get("turn"),
         stream=stream,
+        rolling=rolling,
     )  # fmt: skip
 
 
@@ -517,7 +520,7 @@ PAGES = (
         ],
     ),
     _page("security", lambda: security(records("attack"), load("fuzz")), take=take_fuzz),
-    _page("speed", lambda: speed(records("golden"), records("stream"))),
+    _page("speed", lambda: speed(records("golden"), records("stream"), records("rolling"))),
     _page("upsets/campaign", lambda: upsets(records("upsets"))),
     _page("verification/test-plan", testplan),
     _page(

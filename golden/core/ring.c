@@ -62,9 +62,9 @@ static int take_memory(RingObject *self, PyObject *memory, PyObject *live) {
     return PyObject_GetBuffer(memory, &self->memory, PyBUF_C_CONTIGUOUS);
 }
 
-/* The shape has segments, run, whether all bits of a key are in one word, whether a new secret
-   takes effect at a turn, whether there are blocks, the strides of blocks, parts and shards, the
-   number of shards, and the rotations that select one. */
+/* The shape has segments, run, the form (1: all bits of a key are in one word, 2: lines), whether a
+   new secret takes effect at a turn, whether there are blocks, the strides of blocks, parts and
+   shards, the number of shards, and the rotations that select one. */
 #define SHAPE 12
 
 static int take_shape(RingObject *self, const uint64_t *shape) {
@@ -77,7 +77,7 @@ static int take_shape(RingObject *self, const uint64_t *shape) {
     ring->hash = self->engine.hash;
     ring->segments = (int)(few ? shape[0] : 0);
     ring->run = (int)shape[1];
-    ring->joint = shape[2] != 0;
+    ring->joint = shape[2] == 1;
     ring->rekeys = shape[3] != 0;
     ring->blocked = shape[4] != 0;
     ring->block_stride = shape[5];
@@ -85,11 +85,14 @@ static int take_shape(RingObject *self, const uint64_t *shape) {
     ring->shard_stride = shape[7];
     ring->shards = shape[8];
     memcpy(ring->shard_rotations, shape + 9, sizeof ring->shard_rotations);
-    ring->size = ring->hash->functions == 1 ? (int)item : 0;
+    ring->size = ring->hash->functions == 1 ? shape[2] == 2 ? LINE : (int)item : 0;
     ring->parts = ring->hash->fields - ring->blocked;
     ring->bytes = self->memory.len;
     ring->words = ring->size || !ring->segments ? 0 : ring->bytes / 8 / ring->segments;
     ring->whole = ring->size ? ring->bytes : ring->words * 8;
+    if (ring->size == LINE && ring->segments) {
+        ring->whole = ring->bytes / ring->segments / LINE * LINE;
+    }
     if (!ring_is_sound(ring, item)) {
         PyErr_SetString(PyExc_ValueError, "memory: must have the bits of all segments");
         return -1;
@@ -224,7 +227,35 @@ static PyObject *follow(PyObject *object, PyObject *nothing) {
     return NULL;
 }
 
+#ifdef LINES
+/* columns(array, back): copies the bits of lines from an array of columns, or to one that is clear.
+   */
+static PyObject *columns(PyObject *object, PyObject *args) {
+    const RingObject *self = (RingObject *)object;
+    const Ring *ring = &self->ring;
+    PyObject *array;
+    Buffers all = {.count = 0};
+    int back;
+    if (!PyArg_ParseTuple(args, "Op", &array, &back)) {
+        return NULL;
+    }
+    ptrdiff_t count = ring->size == LINE ? ring->whole * 8 : 0;
+    int size = ring->segments <= 8 ? 1 : ring->segments <= 16 ? 2 : ring->segments <= 32 ? 4 : 8;
+    void *from = core_buffer(&all, array, size, count, back, "columns");
+    if (!from || !count) {
+        return core_finish(&all, NULL);
+    }
+    lines_copy(self->memory.buf, ring->segments, ring->whole / LINE, from, size, back);
+    return core_finish(&all, Py_NewRef(Py_None));
+}
+#define COLUMNS {"columns", columns, METH_VARARGS, "Copy bits from an array of columns, or to one."},
+#else
+#define COLUMNS
+#define HAVE_LINES 0
+#endif
+
 static PyMethodDef methods[] = {
+    COLUMNS
     {"perform", ring_perform_all, METH_VARARGS, "Perform operations; return the hits."},
     {"settle", settle, METH_NOARGS, "Clear the rest of the segment that left the ring last."},
     {"follow", follow, METH_NOARGS, "Take the position of the process that writes."},
@@ -444,7 +475,8 @@ int core_add_ring(PyObject *module) {
                            {Py_tp_dealloc, timed_dealloc},
                            {Py_tp_methods, timed_methods},
                            {0, NULL}};
-    if (core_add_type(module, &ring_type, "lately.golden._core.Ring", sizeof(RingObject), slots)) {
+    if (PyModule_AddIntConstant(module, "LINES", HAVE_LINES) < 0 ||
+        core_add_type(module, &ring_type, "lately.golden._core.Ring", sizeof(RingObject), slots)) {
         return -1;
     }
     return core_add_type(module, &timed_type, "lately.golden._core.TimedRing", sizeof(TimedRing),

@@ -1,5 +1,7 @@
 """Segments of a filter whose operations run in the extension module."""
 
+import math
+import mmap
 from typing import Any
 
 import numpy as np
@@ -104,25 +106,45 @@ class PackedSegments:
         else:
             self._memory[segment] = 0
 
+    @property
+    def _form(self) -> int:
+        """1 if one word has all bits of a key in a segment, otherwise 0."""
+        layout = self._layout
+        return not self._columns and layout.blocked and layout.parts * layout.cells <= 64
+
     def shape(self) -> NDArray[np.uint64]:
         """Return the numbers that the extension calls the shape of a ring."""
         layout, spec = self._layout, self._layout.spec
-        joint = not self._columns and layout.blocked and layout.parts * layout.cells <= 64
         stride, rotations = 0, (0, 0, 0)
         if spec.shards > 1:
             stride = spec.segment_blocks // spec.shards * self._pitch or spec.shard_bits
             key_hash = layout.hash
             rotations = shard_rotations(key_hash.fields, key_hash.functions, key_hash.seed)
         part = layout.cells if layout.partitioned else 0
-        flags = spec.segments, spec.run, joint, spec.rekey, layout.blocked
+        flags = spec.segments, spec.run, self._form, spec.rekey, layout.blocked
         return np.array([*flags, self._pitch, part, stride, spec.shards, *rotations], np.uint64)
+
+
+def _has_lines(layout: Layout) -> bool:
+    spec = layout.spec
+    eight = layout.blocked and spec.shards == 1 and layout.parts == spec.parts == 8
+    return eight and layout.cells == 32 and layout.hash.functions == 1
+
+
+def _is_mapped(array: Any) -> bool:
+    """Whether an array is a file that is mapped."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, mmap.mmap)
 
 
 class CompiledSegments(PackedSegments):
     """Segments whose operations run in the extension; equal to `Segments` bit for bit.
 
     `numbers` are those of the `RingPosition`. `memory` and `live` are arrays that several processes
-    share: the bits and the position.
+    share: the bits and the position. Without them, blocks of 256 bits with eight bits of a key are
+    lines: one block of each segment beside the other, in which a processor with AVX2 finds a key
+    faster.
     """
 
     def __init__(
@@ -132,17 +154,59 @@ class CompiledSegments(PackedSegments):
         memory: NDArray[np.unsignedinteger] | None = None,
         live: NDArray[np.int64] | None = None,
     ) -> None:
+        core, key_hash = layout.hash.compiled()
+        self._lines = memory is None and bool(core.LINES) and _has_lines(layout)
         super().__init__(layout, memory)
         self._numbers = numbers
-        core, key_hash = layout.hash.compiled()
         shared = () if live is None else (live,)
         self.engine = core.Ring(key_hash, self._memory, numbers, self.shape(), *shared)
 
     def holding(self, memory: NDArray[np.unsignedinteger]) -> "CompiledSegments":
-        """Return segments with another `memory`."""
-        return CompiledSegments(self._layout, self._numbers, memory)
+        """Return segments with another `memory`; the array itself, unless it becomes lines."""
+        if not self._lines or _is_mapped(memory):
+            return CompiledSegments(self._layout, self._numbers, memory)
+        segments = CompiledSegments(self._layout, self._numbers)
+        segments.engine.columns(memory, False)
+        return segments
 
     # Bits
+
+    def _empty(self) -> NDArray[np.unsignedinteger]:
+        if self._lines:
+            # A line of the cache begins at the first block.
+            shape = self._blocks, self._layout.spec.segments, 4
+            room = np.zeros(math.prod(shape) + 7, np.uint64)
+            start = -(room.ctypes.data // 8) % 8
+            return room[start : start + math.prod(shape)].reshape(shape)
+        return super()._empty()
+
+    @property
+    def _form(self) -> int:
+        return 2 if self._lines else super()._form
+
+    def packed(self) -> PackedSegments:
+        """Return the bits in the form of state files, without a copy unless they are lines."""
+        if not self._lines:
+            return self
+        packed = PackedSegments(self._layout)
+        self.engine.settle()
+        self.engine.columns(packed.memory, True)
+        return packed
+
+    @property
+    def bits(self) -> NDArray[np.bool_]:
+        """Bits as in `PackedSegments`."""
+        return super().bits
+
+    @bits.setter
+    def bits(self, values: NDArray[np.bool_]) -> None:
+        if not self._lines:
+            PackedSegments.bits.__set__(self, values)  # type: ignore[attr-defined]
+            return
+        packed = PackedSegments(self._layout)
+        packed.bits = values
+        self._memory[:] = 0
+        self.engine.columns(packed.memory, False)
 
     @property
     def nbytes(self) -> int:
@@ -161,7 +225,7 @@ class CompiledSegments(PackedSegments):
 
     def counts(self) -> NDArray[np.int64]:
         """Count the set bits of each physical segment, shape (segments,)."""
-        counts, memory = np.zeros(self._layout.spec.segments, np.int64), self.memory
+        counts, memory = np.zeros(self._layout.spec.segments, np.int64), self.packed().memory
         bits: NDArray[Any]
         for part in chunks(memory.shape[-1], _CHUNK):
             for segment in range(len(counts)):

@@ -137,7 +137,7 @@ def _attached(mapped: mmap.mmap, write: bool) -> SlidingFilter:
     model = _KINDS[spec.family](spec, partitioned=header["partitioned"])
     if not model.compiled:
         raise LatelyError("attach: must have the extension, which is not built or is refused")
-    like = cast(CompiledSegments, model._segments).memory
+    like = cast(CompiledSegments, model._segments).packed().memory
     if len(mapped) != start + _PAGE + like.nbytes:
         raise ValueError(f"{len(mapped)} bytes do not fit the specification")
     words = np.frombuffer(mapped, np.int64, _WORDS, start)

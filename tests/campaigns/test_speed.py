@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from campaigns import golden_speed as speed
+from campaigns import rolling
 from campaigns import speed as product
 from campaigns.engine import Record
 from campaigns.machine import peak_bytes
@@ -54,6 +55,17 @@ def test_a_filter_that_forgets_is_found_out():
     contestant = next(one for one in speed.peers(500, 7_000) if one.name == "rbloom, two")
     result = speed.take(replace(contestant, share=1), stream)
     assert result["false_negatives"] > 0.1 * result["repeated"]
+
+
+def test_windows_beside_boost():
+    """All that is there answers alike but for the hash, and misses nothing."""
+    for point in rolling.points(quick=True, rounds=1, keys=80_000)[:2]:
+        run = rolling.run(point)
+        rates = {(one["filter"], one["call"]): one["false_positive_rate"] for one in run["filters"]}
+        assert len(rates) == 3 + (rolling.boost_include() is not None)
+        assert list(rolling.ROLLING.wrong(run)) == []
+        blocked = {rate for (name, _), rate in rates.items() if "B = 256" in name}
+        assert len(blocked) == 1
 
 
 # Long streams

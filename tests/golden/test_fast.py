@@ -4,6 +4,7 @@ import io
 import os
 import subprocess
 import sys
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -21,10 +22,12 @@ from lately.golden import (
     StateFileError,
     TimedFilter,
     TimingBloomFilter,
+    attach,
     compilation,
     from_spec,
     load,
     preset,
+    share,
 )
 from lately.golden.spec.dictionary_sizes import WindowDictionarySpec
 from lately.golden.spec.timestamp import BlockTimingSpec, PartitionedTimingSpec, TimedTimingSpec
@@ -83,6 +86,16 @@ RINGS = {
     ),
     "blocked": FilterSpec(
         family="blocked-gebf", window=900, epochs=5, hashes=3, bits=9_000, block_bits=64
+    ),
+    "lines": FilterSpec(
+        family="blocked-gebf", window=900, epochs=4, hashes=8, bits=18_000, block_bits=256
+    ),
+    "lines of eleven segments": FilterSpec(
+        family="blocked-gebf", window=900, epochs=9, hashes=8, bits=16_384, block_bits=256
+    ),
+    "lines with a secret": FilterSpec(
+        family="blocked-gebf", window=600, epochs=6, hashes=8, bits=9_000, block_bits=256,
+        hash="siphash", rekey=True,
     ),
     "lanes": FilterSpec(
         family="apbbf", k=2, l=4, block_bits=64, hashes_per_block=4, blocks=66, generation=200,
@@ -225,6 +238,27 @@ def test_any_layout_of_keys():
             assert same(fast, slow)
 
 
+def test_lines_in_files(tmp_path):
+    """Files have columns; a filter that is loaded has lines again, unless the file is mapped."""
+    keys = np.random.default_rng(7).integers(0, 1 << 64, 3000, np.uint64)
+    fast, slow = on_both(lambda: from_spec(RINGS["lines"]))
+    for each in (fast, slow):
+        each.check_and_insert(keys)
+    assert fast.to_bytes() == slow.to_bytes()
+    fast.save(path := tmp_path / "state.npz")
+    with taking("compiled"):
+        models = [load(path), load(path, mmap=True)]
+        share(fast, tmp_path / "shared")
+    models.append(attach(tmp_path / "shared", write=True))
+    has_lines = fast._segments._memory.ndim == 3
+    assert [model._segments._memory.ndim == 3 for model in models] == [has_lines, False, False]
+    for model in models:
+        assert np.array_equal(model.memory, slow.memory)
+        assert np.array_equal(model.fill_ratios(), slow.fill_ratios())
+        assert np.array_equal(model.check_and_insert(keys), deepcopy(fast).check_and_insert(keys))
+        assert 0 < model.fill < 1
+
+
 def test_counters_beyond_what_a_machine_counts():
     """A filter is loaded with as many insertions as any stream has, and refuses more."""
     most = (1 << 62) - 1
@@ -287,7 +321,7 @@ def test_positions_and_arrays_wrong(name):
             model._engine.perform(*arguments)
 
 
-@pytest.mark.parametrize("name", ["word", "gebf", "lanes"])
+@pytest.mark.parametrize("name", ["word", "gebf", "lines", "lanes"])
 def test_memory_wrong(name):
     with taking("compiled"):
         segments = from_spec(RINGS[name])._segments

@@ -48,7 +48,8 @@ def specs(draw, families=tuple(CLASSES), lanes=(1, 2, 4)):
         extra = draw(st.integers(0, 100))
         bits = 2 * shards * hashes * (epochs + 1) + extra
         return FilterSpec(**shared, hashes=hashes, bits=bits)
-    block_bits = draw(st.sampled_from([4, 8, 16]))
+    block_bits = draw(st.sampled_from([4, 8, 16, 256]))
+    hashes = 8 if block_bits == 256 else hashes
     blocks = shards * draw(st.integers(1, 4))
     extra = draw(st.integers(0, block_bits))
     return FilterSpec(

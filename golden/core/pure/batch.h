@@ -144,6 +144,20 @@ ALWAYS void ring_meet(void *memory, int size, ptrdiff_t parts, RingPlaces *place
     RING_CASE(size, 8) RING_CASE(size, 9) RING_CASE(size, 10) RING_CASE(size, 11)                \
     RING_CASE(size, 12) RING_CASE(size, 13)
 
+/* Rows of places hold lines instead. */
+#ifdef LINES
+#define RING_LINES()                                                                             \
+    if (ring->size == LINE) {                                                                    \
+        ptrdiff_t rows = row * ring->parts;                                                      \
+        lines_meet_all(ring->hash, ring->segments, batch->memory, (Lines *)(void *)(all + rows), \
+                       batch->ahead ? (Lines *)(void *)(batch->ahead + rows) : NULL, codes,      \
+                       codes ? 1 + batch->alike : 0, batch->state->base, met, at, end);          \
+        return;                                                                                  \
+    }
+#else
+#define RING_LINES()
+#endif
+
 /* The usual numbers of parts are constants: the loop over them is written out. The places are those
    of a secret, the `row` of them. */
 #define RING_MEET(name, given)                                                                   \
@@ -151,6 +165,7 @@ ALWAYS void ring_meet(void *memory, int size, ptrdiff_t parts, RingPlaces *place
                      ptrdiff_t at, ptrdiff_t end) {                                              \
         const Ring *ring = batch->ring;                                                          \
         const uint8_t *codes = given;                                                            \
+        RING_LINES()                                                                             \
         RingPlaces *places = all + row * ring->parts;                                      \
         RingPlaces *ahead = batch->ahead ? batch->ahead + row * ring->parts : NULL;        \
         void *memory = batch->memory;                                                            \
@@ -366,11 +381,13 @@ static inline void ring_chunk_words(RingBatch *batch, ptrdiff_t first, ptrdiff_t
 
 WIDE static void ring_answer(RingBatch *batch, ptrdiff_t at, ptrdiff_t end) {
     int64_t hits = 0;
+    uint8_t reported[CHUNK]; /* which no other pointer reaches */
     for (ptrdiff_t i = at; i < end; i++) {
-        hits += (batch->values[i] != 0) & batch->codes[i] & QUERY;
+        reported[i] = (batch->values[i] != 0) & batch->codes[i] & QUERY;
+        hits += reported[i];
     }
     for (ptrdiff_t i = at; batch->seen && i < end; i++) {
-        batch->seen[i] |= (batch->values[i] != 0) & batch->codes[i] & QUERY;
+        batch->seen[i] |= reported[i];
     }
     for (ptrdiff_t i = at; batch->ages && i < end; i++) {
         if (batch->values[i] && (batch->codes[i] & QUERY)) {
@@ -461,7 +478,14 @@ static inline void ring_find_columns(const RingBatch *batch, const uint64_t *key
     RingRow states[RING_ROWS];
     ring_find_states(batch, keys, count, states);
     for (int row = 0; row < batch->rows; row++) {
-        ring_places(batch->ring, states[row], count, 0, places + row * batch->ring->parts, NULL);
+        RingPlaces *own = places + row * batch->ring->parts;
+#ifdef LINES
+        if (batch->ring->size == LINE) {
+            lines_find(batch->ring->hash, batch->ring->segments, states[row], count, (Lines *)(void *)own);
+            continue;
+        }
+#endif
+        ring_places(batch->ring, states[row], count, 0, own, NULL);
     }
 }
 

@@ -1,12 +1,18 @@
 /* Rings of segments, one operation after another: `Segments` of lately.golden.ring.
 
-   The memory has one of two forms. Columns, with one hash function for all segments (GEBF): an
-   integer for each bit of a segment; bit j of it belongs to physical segment j. Words, with a hash
-   function for each segment (APBF): one segment after another. */
+   The memory has one of three forms. Columns, with one hash function for all segments (GEBF): an
+   integer for each bit of a segment; bit j of it belongs to physical segment j. Lines: columns of
+   another order (see lines.h). Words, with a hash function for each segment (APBF): one segment
+   after another. */
 #ifndef LATELY_RING_H
 #define LATELY_RING_H
 
 #include "hash.h"
+
+#define LINE 32 /* bytes of a block in a segment; see lines.h */
+#ifdef CLONES
+#include "lines.h"
+#endif
 
 #define RING_PARTS 64         /* most bits of a key in a segment */
 #define RING_SEGMENTS 64      /* most segments, the spare included */
@@ -26,7 +32,7 @@ typedef struct {
 /* What does not change. */
 typedef struct {
     const Hash *hash;
-    int size;          /* bytes of a column; 0 for words */
+    int size;          /* bytes of a column; LINE for lines, 0 for words */
     int segments, run;
     int joint;         /* whether all bits of a key in a segment are in one word */
     int blocked;       /* whether the first index selects a block */
@@ -61,6 +67,9 @@ static inline int ring_is_sound(const Ring *ring, ptrdiff_t item) {
     const uint64_t most = (uint64_t)1 << 32;
     uint64_t bits = (uint64_t)(ring->size ? ring->bytes / ring->size : ring->words * 64);
     uint64_t block = ring->block_stride, reach = 0;
+#ifdef LINES
+    bits = ring->size == LINE ? (uint64_t)ring->whole * 8 : bits;
+#endif
     if (ring->segments < 2 || ring->segments > RING_SEGMENTS || ring->run < 1 ||
         ring->run >= ring->segments || ring->parts < 1 || ring->parts > RING_PARTS ||
         ring->shards < 1 || ring->shards > 1 << 12 || block > most ||
@@ -77,6 +86,13 @@ static inline int ring_is_sound(const Ring *ring, ptrdiff_t item) {
         uint64_t end = (uint64_t)part * ring->part_stride + hash->field[part + ring->blocked].size;
         reach = end > reach ? end : reach;
     }
+#ifdef LINES
+    int fits = ring->blocked && block == LINE_PARTS * LINE_BITS && ring->parts == LINE_PARTS &&
+               ring->part_stride == LINE_BITS && ring->shards == 1;
+    if (ring->size == LINE && (item != 8 || !fits || !lines_fit(hash))) {
+        return 0;
+    }
+#endif
     if (ring->joint && (!ring->blocked || block < 1 || block > 64 || reach > block ||
                         block & (block - 1) || ring->shard_stride % block)) {
         return 0;
@@ -93,8 +109,8 @@ RARELY int ring_fits(const Ring *ring, const RingState *s) {
            ring_within(s->waits, 0, !s->older) &&
            ring_within(s->retired, 0, ring->segments - 1) &&
            ring_within(s->cleared, 0, ring->whole) &&
-           (s->cleared % 8 == 0 || s->cleared == ring->whole) && s->pace % 8 == 0 &&
-           ring_within(s->pace, 0, ring->whole + RING_CLEARED + 8);
+           (s->cleared % LINE == 0 || s->cleared == ring->whole) && s->pace % LINE == 0 &&
+           ring_within(s->pace, 0, ring->whole + RING_CLEARED + LINE);
 }
 
 ALWAYS int64_t ring_segment(const Ring *ring, const RingState *state, int index) {
@@ -160,6 +176,12 @@ RARELY void ring_clear_more(const Ring *ring, RingState *state, void *memory, in
         memset(begin + state->retired * ring->whole, 0, (size_t)part);
         return;
     }
+#ifdef LINES
+    if (ring->size == LINE) {
+        lines_clear(memory, ring->segments, state->retired, state->cleared - part, part);
+        return;
+    }
+#endif
     /* Several columns at a time, then the rest. */
     uint64_t bit = (uint64_t)1 << state->retired, bits = 0, rest = 0;
     for (int low = 0; low < 64; low += 8 * ring->size) {
@@ -196,7 +218,7 @@ RARELY void ring_turn(const Ring *ring, RingState *state, void *memory) {
         state->older_secret = none;
     }
     ring_publish(ring, state);
-    int64_t pace = (ring->whole / state->length + 8) / 8 * 8; /* whole words */
+    int64_t pace = (ring->whole / state->length + LINE) / LINE * LINE;
     state->retired = ring_segment(ring, state, ring->segments - 1);
     state->cleared = 0;
     state->pace = pace > RING_CLEARED ? pace : RING_CLEARED;
@@ -296,6 +318,11 @@ static inline uint64_t ring_touch_columns(const Ring *ring, const RingState *sta
                                           uint64_t own, int inserts) {
     uint32_t places[RING_PARTS];
     uint64_t bit = (uint64_t)(inserts != 0) << state->base;
+#ifdef LINES
+    if (ring->size == LINE) {
+        return lines_perform(ring->hash, ring->segments, memory, own, state->base, inserts != 0);
+    }
+#endif
     ring_place(ring, own, 0, places, NULL);
     switch (ring->size) {
     case 1: return ring_touch_places(memory, 1, ring->parts, places, bit);

@@ -1,0 +1,213 @@
+"""How fast our rings are beside a window of filters of Boost.Bloom, at equal bits and rate."""
+
+import ctypes
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lately.golden import GEBF, BlockedGEBF, c_header
+from lately.golden.spec import BlockedGEBFSpec, GEBFSpec
+from lately.golden.spec.ring import GuardedEpochSpec
+
+from .engine import Campaign, Point, Records, Result
+from .golden_speed import BATCH, draw_stream
+from .machine import processor
+from .workers import tell
+
+FILTERS = 5
+"""Filters of Boost in a window: four generations of the window, and the one that fills."""
+
+WINDOWS = (20_000, 10**6, 10**7)
+
+BITS = {0.01: (18.0, 15.7, 9), 0.001: (28.0, 21.3, 12)}
+"""For a rate: bits per key of Boost and of the blocked ring; bits and hashes of the GEBF."""
+
+Check = Callable[[NDArray[np.uint64]], NDArray[np.bool_]]
+
+_SIZE = ctypes.c_size_t
+_FLAGS = ("-O3", "-march=native", "-shared", "-fPIC")
+_SINGLE = """\
+#include "ring.h"
+static ring_filter filter;
+void start(void) { ring_init(&filter); }
+void single(const uint64_t *keys, size_t count, uint8_t *seen) {
+    for (size_t i = 0; i < count; i++) {
+        seen[i] = (uint8_t)ring_check_and_insert(&filter, keys[i]);
+    }
+}
+"""
+
+
+def boost_include() -> str | None:
+    """Return the folder of Boost's headers: $BOOST_INCLUDE, or that of the system; or None."""
+    folders = [os.environ.get("BOOST_INCLUDE", ""), "/usr/include", "/usr/local/include"]
+    return next((one for one in folders if one and Path(one, "boost/bloom.hpp").exists()), None)
+
+
+def _compiled(compiler: str, source: Path, *options: str) -> ctypes.CDLL:
+    with TemporaryDirectory() as folder:
+        library = Path(folder, "library.so")
+        subprocess.run([compiler, *_FLAGS, *options, str(source), "-o", library], check=True)
+        return ctypes.CDLL(str(library))
+
+
+def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+@cache
+def _boost() -> ctypes.CDLL:
+    source = Path(__file__).with_name("rolling_filter.cpp")
+    library = _compiled("g++", source, "-std=c++17", f"-I{boost_include()}")
+    library.rolling_new.restype = ctypes.c_void_p
+    library.rolling_bits.restype = _SIZE
+    return library
+
+
+def boost(window: int, bits_per_key: float) -> tuple[int, Check]:
+    """Return the bits of a window of Boost's filters, and what checks and inserts keys."""
+    library, generation = _boost(), -(-window // (FILTERS - 1))
+    sizes = (_SIZE(generation), _SIZE(FILTERS), _SIZE(int(window * bits_per_key)))
+    model = ctypes.c_void_p(library.rolling_new(*sizes))
+
+    def check(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        seen = np.empty(len(keys), np.bool_)
+        library.rolling_check_and_insert(model, _pointer(keys), _SIZE(len(keys)), _pointer(seen))
+        return seen
+
+    return library.rolling_bits(model), check
+
+
+def single(spec: GuardedEpochSpec) -> tuple[int, Check]:
+    """Return the bits of a ring in the header for C, and what checks and inserts key by key."""
+    with TemporaryDirectory() as folder:
+        Path(folder, "ring.h").write_text(c_header.header(spec, "ring"), "utf-8")
+        (source := Path(folder, "single.c")).write_text(_SINGLE, "utf-8")
+        library = _compiled("gcc", source, "-std=c99", f"-I{folder}")
+    library.start()
+
+    def check(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        seen = np.empty(len(keys), np.bool_)
+        library.single(_pointer(keys), _SIZE(len(keys)), _pointer(seen))
+        return seen
+
+    return spec.memory_bits, check
+
+
+def contestants(window: int, rate: float) -> dict[tuple[str, str], tuple[int, Check]]:
+    """Return the bits and the check of each filter, by its name and its call."""
+    per_key, gebf_bits, hashes = BITS[rate]
+    blocked = BlockedGEBFSpec(
+        window=window, epochs=4, hashes=8, bits=int(window * per_key), block_bits=256
+    )
+    gebf = GEBFSpec(window=window, epochs=6, hashes=hashes, bits=int(window * gebf_bits))
+    every: dict[tuple[str, str], tuple[int, Check]] = {}
+    if boost_include():
+        name = f"Boost, {FILTERS} filters, `fast_multiblock32`"
+        every[name, "C++, one key"] = boost(window, per_key)
+    names = {BlockedGEBF: "`BlockedGEBF`, k = 8, B = 256", GEBF: f"`GEBF`, k = {hashes}"}
+    for kind, spec in ((BlockedGEBF, blocked), (GEBF, gebf)):
+        model = kind.from_spec(spec)
+        every[names[kind], "Python, batch"] = spec.memory_bits, model.check_and_insert
+    every[names[BlockedGEBF], "C, one key"] = single(blocked)
+    return every
+
+
+def points(
+    *,
+    keys: int = 2_000_000,
+    rounds: int = 7,
+    seed: int = 1,
+    quick: bool = False,
+) -> list[Point]:
+    """Return a point for each window and rate."""
+    small = 40 if quick else 1
+    return [{"window": size // small, "rate": each, "keys": keys // small, "rounds": rounds,
+             "seed": seed} for size in WINDOWS for each in BITS]  # fmt: skip
+
+
+def run(point: Point) -> Result:
+    """Measure CPU time for each key; in each round all filters take the same keys in turn.
+
+    The windows are full before the first round.
+    """
+    window, count = point["window"], point["keys"]
+    full = 2 * window
+    stream = draw_stream(full + point["rounds"] * count, window, point["seed"])
+    filters = contestants(window, point["rate"])
+    times: dict[tuple[str, str], list[float]] = {one: [] for one in filters}
+    wrong = {one: [0, 0] for one in filters}
+    for number in range(-1, point["rounds"]):
+        tell(stage=f"round {number + 1}", share=(number + 1) / point["rounds"])
+        begin = full + number * count if number >= 0 else 0
+        end = full + (number + 1) * count
+        keys, repeated = stream.keys[begin:end], stream.repeated[begin:end]
+        for one, (_, check) in filters.items():
+            began = time.process_time_ns()
+            parts = [check(keys[at : at + BATCH]) for at in range(0, len(keys), BATCH)]
+            taken = time.process_time_ns() - began
+            if number >= 0:
+                seen = np.concatenate(parts)
+                times[one].append(taken / count)
+                wrong[one][0] += int(np.count_nonzero(seen & ~repeated))
+                wrong[one][1] += int(np.count_nonzero(repeated & ~seen))
+    fresh = int(np.count_nonzero(~stream.repeated[full:]))
+    return {
+        "filters": [
+            {
+                "filter": name, "call": call, "bits_per_key": bits / window,
+                "ns": statistics.median(times[name, call]),
+                "range": [min(times[name, call]), max(times[name, call])],
+                "false_positive_rate": wrong[name, call][0] / fresh,
+                "false_negatives": wrong[name, call][1],
+            }
+            for (name, call), (bits, _) in filters.items()
+        ],
+        "processor": processor(),
+    }  # fmt: skip
+
+
+def rows(records: Records) -> list[dict[str, object]]:
+    """Return a row for each filter of each point."""
+    if not boost_include():
+        print("Boost 1.89 or newer: not found, left out ($BOOST_INCLUDE names its headers)",
+              file=sys.stderr)  # fmt: skip
+    return [
+        {"window": record.point["window"], "rate": record.point["rate"], "filter": one["filter"],
+         "call": one["call"], "bits per key": f"{one['bits_per_key']:.1f}",
+         "ns": f"{one['ns']:.2f}", "false positives": one["false_positive_rate"],
+         "false negatives": one["false_negatives"]}
+        for record in records
+        for one in record.result["filters"]
+    ]  # fmt: skip
+
+
+ROLLING = Campaign(
+    name="rolling",
+    about="""Time rings beside a window of filters of Boost.Bloom.
+
+    All filters take the same stream, in turn in each round, with as many bits for each key. Ratios
+    carry over to other machines; single figures do not.
+    """,
+    packages=("lately.golden", "campaigns"),
+    points=points,
+    run=run,
+    label=lambda point: f"window {point['window']:,}, rate {point['rate']}",
+    wrong=lambda result: (
+        f"{one['filter']}: {one['false_negatives']} false negatives"
+        for one in result["filters"]
+        if one["false_negatives"]
+    ),
+    worse=lambda now, before: (),
+    rows=rows,
+)
