@@ -9,7 +9,7 @@ from typing import Any
 
 from amaranth.back import rtlil
 
-from lately.boards.flow.devices import Device, device, own_memory
+from lately.boards.flow.devices import Device, device, device_memory
 from lately.boards.flow.floorplan import SITES, options_for
 from lately.boards.flow.kept_netlists import cache_directory
 from lately.boards.flow.limits import unit_limit
@@ -154,7 +154,7 @@ def identity(point: Point) -> dict[str, Any]:
     case = CASES[point["case"]]
     target = device(case.device)
     return {
-        "rtlil": _digest(case.spec, own_memory(target, case.spec), target.levels),
+        "rtlil": _digest(case.spec, device_memory(target, case.spec), target.levels),
         "flow": flow(case.spec, target),
         "versions": versions(target),
     }
@@ -170,7 +170,7 @@ def _digest(spec: Specification, memory: str, fast: int) -> str:
 
 def counted_identity(spec: Specification, target: Device) -> dict[str, Any]:
     """Return the identity of a unit that is synthesised but not placed."""
-    unit = _digest(spec, own_memory(target, spec), target.levels)
+    unit = _digest(spec, device_memory(target, spec), target.levels)
     return {"rtlil": unit, "flow": synthesis_flow(target)}
 
 

@@ -29,6 +29,10 @@ WORD_BITS = 32
 """Width of a register for reads: counts are modulo ``2**32``."""
 
 
+ID = 0x4C41544C
+"""Content of the first register: the letters LATL."""
+
+
 class Access(Enum):
     """Ways to access a register from outside."""
 
@@ -163,7 +167,7 @@ REGISTERS = (
              meaning="Cycles per tick; a change applies from the next tick."),
     Register(name="covered", width=None, reset=None, holder=Block.WINDOW, address=0x28,
              meaning="Ticks, including the current one, whose keys are all still reported."),
-    Register(name="id", reset=0x4C41544C, holder=Block.BUS, address=0x00,
+    Register(name="id", reset=ID, holder=Block.BUS, address=0x00,
              meaning="The letters LATL."),
     Register(name="version", reset=None, holder=Block.BUS, address=0x04,
              meaning="Version of Lately that generated the unit.",
@@ -257,6 +261,8 @@ REGISTERS = (
              meaning="Any word resets the unit."),
     Register(name="clock", holder=Block.LINE, address=0x104, reset=None,
              meaning="Cycles per second."),
+    Register(name="write_check", holder=Block.LINE, address=0x114,
+             meaning="Checksum of all writes to registers."),
 )  # fmt: skip
 """All registers. The rows with an event are counters."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .boards.link import layout
-from .boards.link.layout import MISSING
+from .boards.link.layout import MISSING, register_address
 from .golden import from_spec
 from .golden.errors import RekeyError, SpecificationError
 from .golden.hash.keys import check_keys
@@ -21,24 +21,24 @@ from .golden.results import Results
 from .golden.spec.all_presets import ALL_PRESETS
 from .golden.spec.base import Specification
 from .golden.times import Times, check_each
-from .golden.timestamp.decisions import DecisionTable, packed_entries
+from .golden.timestamp.decisions import DecisionTable, entry_widths, packed_entries
 from .hdl.latencies import PERIOD_BITS
-from .hdl.registers import REGISTERS
+from .hdl.registers import ADDRESSES, REGISTERS
 from .uartbone import DEFAULT_BAUD, HostError, NoAnswerError, UartBone
 
 Windows = ArrayLike | None
 """Window, or with a table class, of all queries or of each, shape (n,); None for the longest window
 or for class 0."""
 
-_ROWS = {register.name: register for register in REGISTERS}
+_FIELDS = {register.name: register.fields for register in REGISTERS}
 
 _STATES = ("generation", "period", "covered", "guaranteed", "alarms")
 """Registers of `Board.statistics` that are not event counters."""
 
-_MOST_POLLS = 100
+_MAX_POLLS = 100
 """Reads of the status until an order is complete; one read takes longer than an order."""
 
-_LEAST_OPERATIONS = 1 << 11
+_MIN_OPERATIONS = 1 << 11
 """Minimum operations of a self-test."""
 
 
@@ -49,8 +49,7 @@ class SelfTestResult(NamedTuple):
     operations: int
     mismatches: int
     first_mismatch: int | None
-    upsets: int
-    """Cycles of the test in which a protected memory was found upset."""
+    upsets: int  # cycles of the test in which a protected memory was found upset
 
 
 class Board(UartBone):
@@ -64,13 +63,10 @@ class Board(UartBone):
     """
 
     spec: Specification
-    preset: str | None
-    """Name of the preset that the filter is."""
-    frames: bool
-    """Whether the board takes frames instead of operations."""
+    preset: str | None  # name of the preset that the filter is
+    frames: bool  # whether the board takes frames instead of operations
+    longest: int  # longest window of a query, or the highest class
     clock_hz: int
-    repeated = 0
-    """Blocks of operations sent again, because bytes were lost, doubled or damaged."""
 
     def __init__(
         self,
@@ -81,35 +77,30 @@ class Board(UartBone):
         timeout: float = 0.5,
         attempts: int = 6,
     ) -> None:
-        known = _address("id"), _ROWS["id"].reset or 0
-        super().__init__(port, known=known, baud=baud, timeout=timeout, attempts=attempts)
+        super().__init__(port, baud=baud, timeout=timeout, attempts=attempts)
         self._time = 0
-        self._count: int | None = None
+        self._count: int | None = None  # operations performed, if known
         try:
             self.synchronise()
-            low, high = self.read(_address("digest"), 2)
+            low, high = self.read(register_address("digest"), 2)
             digest = (high << 32 | low).to_bytes(8, "big")
-            presets = {one.fingerprint: name for name, one in ALL_PRESETS.items()}
+            presets = {preset.fingerprint: name for name, preset in ALL_PRESETS.items()}
             self.preset = presets.get(digest)
-            found = f"preset {self.preset}" if self.preset else f"digest {digest.hex()}"
+            name = f"preset {self.preset}" if self.preset else f"digest {digest.hex()}"
             if spec is not None and spec.fingerprint != digest:
                 raise HostError(
-                    f"{port}: must have the filter of digest {spec.fingerprint.hex()}, "
-                    f"but the board has that of {found}"
+                    f"{port}: the board has the filter of {name}, "
+                    f"not that of digest {spec.fingerprint.hex()}"
                 )
             if spec is None and self.preset is None:
-                raise HostError(f"{port}: the filter, {found}, is no preset; give --spec")
+                raise HostError(f"{port}: the filter, {name}, is no preset; give --spec")
             self.spec = spec or ALL_PRESETS[self.preset or ""]
+            self.longest = layout.longest_query(self.spec)
             self.frames = self._read("frames") != MISSING
             self.clock_hz = self._read("clock")
         except BaseException:
             self.close()
             raise
-
-    @property
-    def longest(self) -> int:
-        """Longest window of a query, or the highest class."""
-        return layout.longest_query(self.spec)
 
     @property
     def _has_generations(self) -> bool:
@@ -118,36 +109,34 @@ class Board(UartBone):
     # Registers
 
     def _read(self, name: str) -> int:
-        return self.read(_address(name))[0]
+        return self.read(register_address(name))[0]
 
     def _changed(self, register: str, **values: int | None) -> list[int]:
         """Return the word of a register in which some fields have other values."""
         word = self._read(register)
-        for field in _ROWS[register].fields:
+        for field in _FIELDS[register]:
             if (value := values.get(field.name)) is not None:
                 word = word & ~((1 << field.width) - 1 << field.place) | value << field.place
         return [word]
 
     def _pending(self, name: str) -> bool:
-        (place,) = (field.place for field in _ROWS["status"].fields if field.name == name)
-        return bool(self._read("status") >> place & 1)
+        (bit,) = (field.place for field in _FIELDS["status"] if field.name == name)
+        return bool(self._read("status") >> bit & 1)
 
     def _set(self, name: str, value: int) -> None:
         """Change a number; if the board does not keep it, restore the former one."""
         if not isinstance(value, int) or not 1 <= value < MISSING:
             raise ValueError(f"{name}: must be an integer from 1 to {MISSING - 1}, not {value!r}")
         former = self._read(name)
-        self.write(_address(name), [value])
-        if (kept := self._read(name)) != value:
-            self.write(_address(name), [former])
-            raise HostError(f"{self.port}: {name}: the board takes no {value}, but {kept}")
+        self.write(register_address(name), [value])
+        if (stored := self._read(name)) != value:
+            self.write(register_address(name), [former])
+            raise HostError(f"{self.port}: {name}: the board stored {stored}, not {value}")
 
     def _require(self, name: str, has: bool, lacks: str) -> None:
         """Refuse an operation that the board does not support."""
         if not has:
-            raise SpecificationError(
-                f"{name}: must not be given for the board at {self.port}, which {lacks}"
-            )
+            raise SpecificationError(f"{name}: the board at {self.port} {lacks}")
 
     # Operations
 
@@ -175,18 +164,16 @@ class Board(UartBone):
         words = check_keys(keys, spec.key_digest())
         codes = np.broadcast_to(np.asarray(operations), len(words))
         known = [*range(Operation.CLEAR + 1), *[Operation.REMOVE] * (spec.kind == "dictionary")]
-        if len(wrong := codes[~np.isin(codes, known)]):
-            raise ValueError(f"operations: must be among {[*map(int, known)]}, not {wrong[0]}")
+        if len(unknown := codes[~np.isin(codes, known)]):
+            raise ValueError(f"operations: must be among {[*map(int, known)]}, not {unknown[0]}")
         checked = self.checked_windows(windows, len(words))
-        results = np.empty((len(words), layout.result_words(spec)), np.uint32)
-        done = 0
+        answers = [np.empty((0, layout.result_words(spec)), np.uint32)]
         for answer in self._perform(list(layout.pack_blocks(spec, codes, words, checked))):
-            results[done : done + len(answer)] = answer
-            done += len(answer)
+            answers.append(answer)
             if progress is not None:
                 progress(len(answer))
-        found = layout.unpack_results(spec, results)
-        return found._replace(time=self._times(found.time)) if spec.timed else found
+        results = layout.unpack_results(spec, np.concatenate(answers))
+        return results._replace(time=self._times(results.time)) if spec.timed else results
 
     def _perform(self, blocks: Sequence[layout.Block]) -> Iterator[NDArray[np.uint32]]:
         """Perform blocks one after another, and yield the words of their results.
@@ -221,7 +208,7 @@ class Board(UartBone):
                         f"not {before}; was it reset?"
                     )
             else:
-                raise NoAnswerError(f"{self.port}: a block went wrong {self.attempts} times")
+                raise NoAnswerError(f"{self.port}: a block failed {self.attempts} times")
             yield answer.reshape(block.operations, -1)
         self._count = performed
 
@@ -231,19 +218,19 @@ class Board(UartBone):
         return self.read(layout.RESULTS)[0]
 
     def _send_words(self, block: layout.Block) -> None:
-        at = layout.BLOCK + 4 * (layout.TRAILER - len(block.words))
-        self.send(layout.WRITE, at, block.words)
+        address = layout.BLOCK + 4 * (layout.TRAILER - len(block.words))
+        self.send(layout.WRITE, address, block.words)
 
     def checked_windows(self, windows: Windows, count: int) -> Times:
         """Return the window or class of each of `count` operations; errors as `perform`."""
-        longest, decides = self.longest, self.spec.classes is not None
+        longest, has_classes = self.longest, self.spec.classes is not None
         if windows is None:
-            return np.full(count, 0 if decides else longest)
-        name = "classes" if decides else "windows"
-        self._require(name, decides or longest > 0, "has none for queries")
+            return np.full(count, 0 if has_classes else longest)
+        name = "classes" if has_classes else "windows"
+        self._require(name, has_classes or longest > 0, "takes no window of queries")
         checked = check_each(name, windows, count)
-        if len(wrong := checked[checked > longest]):
-            raise ValueError(f"{name}: must be at most {longest} for this board, not {wrong[0]}")
+        if len(longer := checked[checked > longest]):
+            raise ValueError(f"{name}: must be at most {longest} for this board, not {longer[0]}")
         return checked
 
     def _times(self, stamps: NDArray[np.int64]) -> Times:
@@ -280,22 +267,23 @@ class Board(UartBone):
         if not self.frames:
             self.perform(Operation.CLEAR, [0])
             return
-        self.write(_address("control"), self._changed("control", clear=1))
-        if all(self._pending("order") for _ in range(_MOST_POLLS)):
+        self.write(register_address("control"), self._changed("control", clear=1))
+        if all(self._pending("order") for _ in range(_MAX_POLLS)):
             raise HostError(f"{self.port}: the board does not complete a clear")
 
     # The board
 
     def statistics(self) -> dict[str, int]:
         """Return a snapshot of the counters since reset, and other registers, by name."""
-        self.write(_address("control"), self._changed("control", snapshot=1))
+        self.write(register_address("control"), self._changed("control", snapshot=1))
         figures = {}
-        for name, row in _ROWS.items():
-            if row.event or name in _STATES:
-                wide = bool(row.event) and row.address < _ROWS["reset"].address
-                words = self.read(_address(name), 1 + wide)
+        for register in REGISTERS:
+            if register.event or register.name in _STATES:
+                # Counters of the unit have 64 bits.
+                count = 1 + (bool(register.event) and register.address < ADDRESSES["reset"])
+                words = self.read(register_address(register.name), count)
                 if any(word != MISSING for word in words):
-                    figures[name] = sum(word << 32 * at for at, word in enumerate(words))
+                    figures[register.name] = sum(word << 32 * n for n, word in enumerate(words))
         return figures
 
     def window_seconds(self, statistics: Mapping[str, int]) -> dict[str, float]:
@@ -332,7 +320,7 @@ class Board(UartBone):
         for name, value, has, lacks in (
             ("generation", generation, self._has_generations, "has no generations"),
             ("period", period, spec.timed or frames, "has no span"),
-            ("secret", secret, spec.keyed or frames, "takes none"),
+            ("secret", secret, spec.keyed or frames, "takes no secret"),
             ("action", action, frames, "takes no frames"),
             ("fields", fields, frames, "takes no frames"),
         ):
@@ -340,15 +328,16 @@ class Board(UartBone):
         if secret is not None:
             check_secret(secret)
         if action is not None or fields is not None:
-            self.write(_address("frames"), self._changed("frames", action=action, fields=fields))
+            word = self._changed("frames", action=action, fields=fields)
+            self.write(register_address("frames"), word)
         for name, length in (("generation", generation), ("period", period)):
             if length is not None:
                 self._set(name, length)
         if secret is not None:
             if not frames and self._pending("secret"):
-                raise RekeyError("rekey: must come when all segments of the ring have one secret")
+                raise RekeyError("rekey: another secret is still in use; shift until it is not")
             words = np.frombuffer(secret.to_bytes(16, "little"), "<u4")
-            self.write(_address("digest_secret" if frames else "secret"), words)
+            self.write(register_address("digest_secret" if frames else "secret"), words)
 
     def decide_by(self, table: DecisionTable) -> None:
         """Load a table of thresholds that answers from the next operation on.
@@ -359,23 +348,22 @@ class Board(UartBone):
         self._require("table", self.spec.classes is not None, "has no classes")
         spec: Any = self.spec
         table.check_fits(hashes=spec.hashes, bits=spec.phase_bits, shape=spec.table_shape)
-        words = packed_entries(table.thresholds).astype("<u8").view("<u4")
-        bits = [(spec.hashes + 1).bit_length(), *((n - 1).bit_length() for n in spec.table_shape)]
-        at, wide = _address("table"), sum(bits) > 32
+        entries = packed_entries(table.thresholds).astype("<u8").view("<u4").reshape(-1, 2)
+        # The unit takes an entry with its last word.
+        if sum(entry_widths(spec.table_shape, spec.hashes)) <= 32:
+            entries = entries[:, 0].reshape(1, -1)
         # A repeated order to swap would bring the former table back: load both anew.
         for _ in range(self.attempts):
-            for entry in words.reshape(-1, 2) if wide else []:
-                self.write(at, entry)
-            if not wide:
-                self.write(at, words[::2], same=True)
-            if self.try_write(_address("control"), self._changed("control", swap=1)):
+            for words in entries:
+                self.write(register_address("table"), words, same=len(entries) == 1)
+            if self.try_write(register_address("control"), self._changed("control", swap=1)):
                 return
-        raise NoAnswerError(f"{self.port}: a table went wrong {self.attempts} times")
+        raise NoAnswerError(f"{self.port}: loading the table failed {self.attempts} times")
 
     def reset(self) -> None:
         """Reset the unit: contents, counters and settings are as after configuration."""
         self._require("reset", not self.frames, "takes frames")
-        self.write(_address("reset"), [1])
+        self.write(register_address("reset"), [1])
         self._time, self._count = 0, None
 
     def self_test(self) -> SelfTestResult:
@@ -398,13 +386,7 @@ class Board(UartBone):
         self.reset()
         for name, value in settings.items():
             self._set(name, value)
-        return SelfTestResult(
-            not wrong, len(codes), len(wrong), wrong[0] if wrong else None, upsets
-        )
-
-
-def _address(name: str) -> int:
-    return layout.BASE + _ROWS[name].address
+        return SelfTestResult(not wrong, len(codes), len(wrong), next(iter(wrong), None), upsets)
 
 
 def differing(
@@ -431,15 +413,15 @@ def self_test_operations(spec: Specification) -> tuple[Any, Any, Any, int]:
     # Operations per tick, or per block of insertions.
     rate = max(1, 2 * window // fields["span"]) if spec.timed else 2 * spec.block_units
     wrap = rate << (fields.get("stamp_bits") or fields.get("timestamp_bits") or 0)
-    count, words = max(_LEAST_OPERATIONS, 4 * window, wrap + wrap // 4), -(-spec.key_bits // 64)
+    count, words = max(_MIN_OPERATIONS, 4 * window, wrap + wrap // 4), -(-spec.key_bits // 64)
     random = np.random.default_rng(1)
-    rare = {"ring": [Operation.SHIFT], "dictionary": [Operation.REMOVE]}.get(spec.kind, [])
+    rare = {"ring": Operation.SHIFT, "dictionary": Operation.REMOVE}.get(spec.kind, Operation.QUERY)
     codes = random.choice([Operation.QUERY, Operation.CHECK_AND_INSERT], count).astype(np.uint8)
-    codes[random.integers(0, count, count // window)] = [*rare, Operation.QUERY][0]
+    codes[random.integers(0, count, count // window)] = rare
     distances = random.integers(0, 1 << random.integers(0, (2 * window).bit_length() + 1, count))
     numbers = np.cumsum(codes == Operation.CHECK_AND_INSERT) - distances
     keys = numbers.astype(np.uint64)[:, None] * random.integers(0, 1 << 64, words, np.uint64)
     keys[:, -1] >>= np.uint64(-spec.key_bits % 64)
-    least, most = int(spec.classes is None), layout.longest_query(spec)
-    windows = random.integers(least, most + 1, count) if spec.query_field else None
+    first, last = int(spec.classes is None), layout.longest_query(spec)
+    windows = random.integers(first, last + 1, count) if spec.query_field else None
     return codes, keys if words > 1 else keys[:, 0], windows, rate

@@ -1,20 +1,20 @@
-"""Client of a bus behind LiteX's UARTBone, on pyserial."""
+"""Client of a board behind LiteX's UARTBone, on pyserial."""
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 import numpy as np
 
-from .boards.link.layout import READ, WRITE, WRITE_SAME
+from .boards.link.layout import READ, WRITE, WRITE_SAME, register_address, write_check
 from .golden.errors import LatelyError
+from .hdl.registers import ID
 
 DEFAULT_BAUD = 1_000_000
 """Default rate of the serial line, in bits per second."""
 
-MOST_WORDS = 255
+MAX_WORDS = 255
 """Maximum words of a command."""
 
 QUIET = 0.3
@@ -34,26 +34,27 @@ class NoAnswerError(HostError):
 
 
 class UartBone:
-    """Words of a bus, at byte addresses, behind a serial `port` such as ``/dev/ttyUSB0``.
+    """Words of a board's bus, at byte addresses, behind a serial `port` such as ``/dev/ttyUSB0``.
 
     UARTBone has no check sequence, so a read must give the same words twice in succession. After a
-    write, a constant word is read, so that a lost or doubled byte is noticed: `known` is its
-    address and value. An answer may take `timeout` seconds, and the time of its bytes at `baud`; a
+    write, the board's checksum of all writes must be as expected, which shows lost, doubled and
+    damaged bytes. An answer may take `timeout` seconds, and the time of its bytes at `baud`; a
     command is sent up to `attempts` times. PortError if the port cannot be opened.
     """
 
-    def __init__(
-        self, port: str, *, known: tuple[int, int], baud: int, timeout: float, attempts: int
-    ) -> None:
+    repeated = 0  # exchanges repeated, because bytes were lost, doubled or damaged
+
+    def __init__(self, port: str, *, baud: int, timeout: float, attempts: int) -> None:
         if not timeout > 0 or attempts < 1:
-            raise ValueError(f"timeout and attempts must be above 0, not {timeout}, {attempts}")
+            raise ValueError(f"timeout, attempts: must be above 0, not {timeout}, {attempts}")
         self.port, self.baud, self.attempts = port, baud, attempts
-        self._known, self._timeout = known, timeout
+        self._timeout = timeout
+        self._check: int | None = None  # the checksum of writes, if known
         import serial
 
         with self._explained():
             self._serial = serial.serial_for_url(
-                port, baudrate=baud, timeout=0.05, write_timeout=30, exclusive=True
+                port, baudrate=baud, write_timeout=30, exclusive=True
             )
 
     def __enter__(self) -> Self:
@@ -74,11 +75,11 @@ class UartBone:
         try:
             yield
         except serial.SerialTimeoutException:
-            raise PortError(f"{self.port}: takes no bytes") from None
+            raise PortError(f"{self.port}: the port accepts no bytes") from None
         except (serial.SerialException, OSError, ValueError) as error:
             number = getattr(error, "errno", None)
             text = os.strerror(number) if number else str(error)
-            raise PortError(f"{self.port}: must be a serial port with a board: {text}") from None
+            raise PortError(f"{self.port}: no serial port with a board: {text}") from None
 
     # Without a check
 
@@ -90,42 +91,32 @@ class UartBone:
 
     def receive(self, count: int) -> list[int]:
         """Return the words of an answer; NoAnswerError if they do not arrive in time."""
-        data, size = b"", 4 * count
+        size = 4 * count
         # A whole block may be on its way in the other direction.
-        end = time.monotonic() + self._timeout + 10 * (size + 4096) / self.baud
-        while len(data) < size and time.monotonic() < end:
-            with self._explained():
-                data += self._serial.read(size - len(data))
+        data = self._read_bytes(size, self._timeout + 10 * (size + 4096) / self.baud)
         if len(data) < size:
             raise NoAnswerError(f"{self.port}: {len(data)} bytes of an answer of {size} arrived")
         words: list[int] = np.frombuffer(data, ">u4").tolist()
         return words
 
-    def try_write(self, address: int, words: Any, *, same: bool = False) -> bool:
-        """Write words with one command, and return whether no byte was lost or doubled."""
-        # With a wrong length, a single word does not reach the registers behind it.
-        self.send(WRITE_SAME if same or len(words) == 1 else WRITE, address, words)
-        self.send(READ, self._known[0], count=1)
-        with suppress(NoAnswerError):
-            if self.receive(1) == [self._known[1]]:
-                return True
-        self.synchronise()
-        return False
+    def _read_bytes(self, size: int, seconds: float) -> bytes:
+        with self._explained():
+            self._serial.timeout = seconds
+            data: bytes = self._serial.read(size)
+        return data
 
     def synchronise(self) -> None:
         """Discard what is on the line, until the board answers a command again.
 
         The board may take some commands for the rest of an earlier write.
         """
+        self._check = None
         for _ in range(self.attempts):
-            start = last = time.monotonic()
-            # An answer that is late must not be taken for the next one.
-            while time.monotonic() < last + QUIET and last < start + 10 * QUIET:
-                with self._explained():
-                    last = time.monotonic() if self._serial.read(4096) else last
-            self.send(READ, self._known[0], count=1)
+            # Until the line is quiet: a late answer must not be taken for the next one.
+            all(self._read_bytes(4096, QUIET) for _ in range(10))
+            self.send(READ, register_address("id"), count=1)
             with suppress(NoAnswerError):
-                if self.receive(1) == [self._known[1]]:
+                if self.receive(1) == [ID]:
                     return
         raise NoAnswerError(
             f"{self.port}: no answer in {self.attempts} attempts of {self._timeout:.2g} s; "
@@ -142,6 +133,7 @@ class UartBone:
             try:
                 words = self.receive(count)
             except NoAnswerError:
+                self.repeated += 1
                 self.synchronise()
                 continue
             if words == last:
@@ -149,9 +141,28 @@ class UartBone:
             last = words
         raise NoAnswerError(f"{self.port}: no two answers in succession are equal")
 
+    def try_write(self, address: int, words: Any, *, same: bool = False) -> bool:
+        """Write words with one command, and return whether the board took these and no others."""
+        check = register_address("write_check")
+        before = self.read(check)[0] if self._check is None else self._check
+        # With a wrong length, a single word does not reach the registers behind it.
+        same = same or len(words) == 1
+        self.send(WRITE_SAME if same else WRITE, address, words)
+        self.send(READ, check, count=1)
+        expected = write_check(before, address, words, same=same)
+        with suppress(NoAnswerError):
+            (self._check,) = self.receive(1)
+            if self._check == expected:
+                return True
+        # The answer may be wrong instead of the write.
+        self.repeated += 1
+        self.synchronise()
+        (self._check,) = self.read(check)
+        return self._check == expected
+
     def write(self, address: int, words: Any, *, same: bool = False) -> None:
         """Write words at ascending addresses, or at the `same`; repeat what went wrong."""
-        for start in range(0, len(words), MOST_WORDS):
-            at, part = address + 4 * start * (not same), words[start : start + MOST_WORDS]
-            if not any(self.try_write(at, part, same=same) for _ in range(self.attempts)):
-                raise NoAnswerError(f"{self.port}: a write went wrong {self.attempts} times")
+        for start in range(0, len(words), MAX_WORDS):
+            first, part = address + 4 * start * (not same), words[start : start + MAX_WORDS]
+            if not any(self.try_write(first, part, same=same) for _ in range(self.attempts)):
+                raise NoAnswerError(f"{self.port}: a write failed {self.attempts} times")

@@ -26,7 +26,7 @@ _KEYS = 24
 
 @dataclass(frozen=True)
 class Vectors:
-    """Values of the ports that hold fields, by name, transfer by transfer."""
+    """Transfers of a test bench: for each, the values of the ports that carry fields, by port."""
 
     requests: list[dict[str, int]]
     results: list[dict[str, int]]
@@ -49,31 +49,31 @@ def vectors(design: Design, count: int, *, seed: int) -> Vectors:
     answers = _answers(design, [step for beat in beats for step in beat])
     requests, results = [], []
     for beat in beats:
-        found: list[dict[str, Any]] = [next(answers) | {"tag": step.tag} for step in beat]
+        fields: list[dict[str, Any]] = [next(answers) | {"tag": step.tag} for step in beat]
         requests.append(_spread(component.requests, _request(signature, beat)))
-        results.append(_spread(component.results, _result(signature, found)))
+        results.append(_spread(component.results, _result(signature, fields)))
     return Vectors(requests, results)
 
 
 def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[list[_Step]]:
     """Yield the operations of each transfer; SHIFT and CLEAR come first, outside the lanes."""
     signature: UnitSignature = design.component.unit.signature
-    lanes, tags = signature.lanes, 1 << design.tag_bits + design.last
+    lanes, tags = signature.lanes, 1 << design.tag_bits + design.tlast
     keys = random_keys(rng, _KEYS, design.spec.key_bits)
-    least, most = _asked_range(design)
+    first, last = _asked_range(design)
     # Without back-pressure, SHIFT and CLEAR have no result; otherwise, no age and no cells.
-    told = design.waits and "oldest" not in signature.of_lane(signature.result, 0).members
+    has_result = design.waits and "oldest" not in signature.of_lane(signature.result, 0).members
     for number in range(count):
         beat = [
             _Step(
                 int(rng.choice([int(code) for code in _CODES])),
                 keys[rng.integers(_KEYS)],
-                int(rng.integers(least, most + 1)),
+                int(rng.integers(first, last + 1)),
                 (lanes * number + lane) % tags,
             )
             for lane in range(lanes)
         ]
-        if told and rng.random() < _ALONE:
+        if has_result and rng.random() < _ALONE:
             shifts = design.spec.kind == "ring" and rng.random() < 0.8
             code = int(Operation.SHIFT if shifts else Operation.CLEAR)
             beat = (
@@ -105,9 +105,9 @@ def bench_thresholds(design: Design) -> NDArray[np.int64]:
     """
     layout = table_layout(design)
     spec: Any = design.spec
-    places = np.indices(spec.table_shape)
+    indices = np.indices(spec.table_shape)
     names = ("query_class", "age", "phase")
-    address = sum(place << layout[name].offset for name, place in zip(names, places, strict=True))
+    address = sum(index << layout[name].offset for name, index in zip(names, indices, strict=True))
     thresholds: NDArray[np.int64] = address % (spec.hashes + 2)
     return thresholds
 
@@ -127,9 +127,9 @@ def _answers(design: Design, steps: list[_Step]) -> Iterator[dict[str, int]]:
     results = model.perform(codes, keys, times if spec.timed else None, windows)
     signature: UnitSignature = design.component.unit.signature
     names = signature.of_lane(signature.result, 0).members.keys() & results._fields
-    found = {name: np.maximum(getattr(results, name), 0) for name in names - {"time"}}
+    columns = {name: np.maximum(getattr(results, name), 0) for name in names - {"time"}}
     for number in range(len(steps)):
-        yield {name: int(values[number]) for name, values in found.items()}
+        yield {name: int(values[number]) for name, values in columns.items()}
 
 
 def _request(signature: UnitSignature, beat: list[_Step]) -> int:
@@ -144,8 +144,8 @@ def _request(signature: UnitSignature, beat: list[_Step]) -> int:
     return signature.pack_request(requests, alone=alone)
 
 
-def _result(signature: UnitSignature, found: list[dict[str, Any]]) -> int:
-    results = [fields for fields in found if fields["tag"] is not None]
+def _result(signature: UnitSignature, lane_fields: list[dict[str, Any]]) -> int:
+    results = [fields for fields in lane_fields if fields["tag"] is not None]
     if signature.lanes == 1:
         return pack(signature.result, results[0])
     return pack(signature.result, {"lanes": [{"valid": 1} | fields for fields in results]})
@@ -153,20 +153,20 @@ def _result(signature: UnitSignature, found: list[dict[str, Any]]) -> int:
 
 def _number(key: Any) -> int:
     words = np.atleast_1d(key)
-    return sum(int(word) << 64 * place for place, word in enumerate(words))
+    return sum(int(word) << 64 * index for index, word in enumerate(words))
 
 
 def _spread(fields: list[Field], bits: int) -> dict[str, int]:
-    """Return the values of the ports whose fields a payload has."""
+    """Spread a payload over the ports that carry its fields."""
     values: dict[str, int] = {}
-    for one in fields:
-        part = bits >> one.source & (1 << one.width) - 1
-        values[one.port] = values.get(one.port, 0) | part << one.offset
+    for field in fields:
+        part = bits >> field.source & (1 << field.width) - 1
+        values[field.port] = values.get(field.port, 0) | part << field.offset
     return values
 
 
 _FRAMES = 24
-_SHORTEST, MOST_FRAME = 14, 80
+_SHORTEST, MAX_FRAME = 14, 80
 """Bytes of a frame."""
 _SHORTEST_OF_LINE = 60
 """Minimum bytes of a frame if the input has no back-pressure."""
@@ -178,49 +178,52 @@ _LABEL = b"\x88\x47\x00\x01\x41\x40"
 """EtherType and label of MPLS."""
 
 
-def all_fit(how: FrameOptions) -> bool:
+def all_fit(options: FrameOptions) -> bool:
     """Return whether every frame of the test bench fits into the store, at any input rate."""
-    beats = _FRAMES * beats_of(MOST_FRAME, how.beat) + ROOM_LAG
-    slow = how.ready or how.longest >= _SHORTEST_OF_LINE
-    fits = beats * how.beat <= 8 * (how.store or 0) and (how.frames or 0) >= _FRAMES + ROOM_LAG
-    return how.when_full == "wait" or (slow and fits)
+    beats = _FRAMES * beats_of(MAX_FRAME, options.beat) + ROOM_LAG
+    slow = options.ready or options.longest >= _SHORTEST_OF_LINE
+    fits = (
+        beats * options.beat <= 8 * (options.store or 0)
+        and (options.frames or 0) >= _FRAMES + ROOM_LAG
+    )
+    return options.when_full == "wait" or (slow and fits)
 
 
 def frame_vectors(design: Design, *, seed: int) -> Vectors:
     """Return the transfers of random frames, and of the output without duplicates."""
     choose = random.Random(seed)
-    how = design.frame_options
-    shortest = _SHORTEST if how.ready else min(_SHORTEST_OF_LINE, how.longest)
+    options = design.frame_options
+    shortest = _SHORTEST if options.ready else min(_SHORTEST_OF_LINE, options.longest)
     frames: list[bytes] = []
     for _ in range(_FRAMES):
         if frames and choose.random() < _AGAIN:
-            frames.append(_copy(choose, choose.choice(frames), inner=how.inner))
+            frames.append(_copy(choose, choose.choice(frames), inner=options.inner))
         else:
-            frames.append(_frame(choose, choose.randint(shortest, MOST_FRAME)))
-    if how.longest < MOST_FRAME:
+            frames.append(_frame(choose, choose.randint(shortest, MAX_FRAME)))
+    if options.longest < MAX_FRAME:
         # At least this frame leaves.
-        frames[0] = frames[0][: how.longest]
-    side = how.side
+        frames[0] = frames[0][: options.longest]
+    side = options.side
     beside = [_beside(side, choose) for _ in frames]
     model = FrameDeduplicator(
         design.spec,
-        longest=how.longest,
-        width=how.width,
-        store=how.store,
-        oversize=how.oversize,
-        inner=how.inner,
+        longest=options.longest,
+        width=options.width,
+        store=options.store,
+        oversize=options.oversize,
+        inner=options.inner,
     )
     requests, results = [], []
     for frame, signals in zip(frames, beside, strict=True):
-        requests += _transfers("s_axis", frame, how.width // 8, signals)
+        requests += _transfers("s_axis", frame, options.width // 8, signals)
         if model.perform([frame], [0]):
             carried = sum(signals["user"] & 1 << at for at in side.carried)
-            results += _transfers("m_axis", frame, how.width // 8, signals | {"user": carried})
+            results += _transfers("m_axis", frame, options.width // 8, signals | {"user": carried})
     names = {port.name for port in design.ports}
     return Vectors(
         *(
-            [{name: one[name] for name in one if name in names} for one in found]
-            for found in (requests, results)
+            [{name: values[name] for name in values if name in names} for values in transfers]
+            for transfers in (requests, results)
         )
     )
 
@@ -238,7 +241,7 @@ def _copy(choose: random.Random, frame: bytes, *, inner: bool) -> bytes:
     if frame[12:15] != _IP4:
         return frame
     hop = choose.randbytes(15)
-    if inner and len(frame) + 4 <= MOST_FRAME and choose.random() < 0.5:
+    if inner and len(frame) + 4 <= MAX_FRAME and choose.random() < 0.5:
         return hop[:12] + _LABEL + frame[14:]
     return hop[:12] + frame[12:22] + hop[12:13] + frame[23:24] + hop[13:] + frame[26:]
 
@@ -246,8 +249,8 @@ def _copy(choose: random.Random, frame: bytes, *, inner: bool) -> bytes:
 def _beside(side: Sideband, choose: random.Random) -> dict[str, int]:
     """Return random sideband signals of an intact frame."""
     widths = side.widths(leaves=False)
-    found = {name: choose.getrandbits(width) if width else 0 for name, width in widths.items()}
-    return found | {"user": found["user"] & ~(1 << side.bad)}
+    signals = {name: choose.getrandbits(width) if width else 0 for name, width in widths.items()}
+    return signals | {"user": signals["user"] & ~(1 << side.bad)}
 
 
 def _transfers(
@@ -269,14 +272,14 @@ OPERATIONS = 200
 KEY_CYCLES = 5000
 """Cycles after reset within which a digest of frames has loaded its keys."""
 
-FRAME_CYCLES = 4 * MOST_FRAME + 200
+FRAME_CYCLES = 4 * MAX_FRAME + 200
 """Cycles in which a frame of the test bench leaves, with transfers of one byte and pauses."""
 
 _SEED = 1
 
 
 def bench_values(design: Design) -> dict[str, Any]:
-    """Return the values for the templates of test bench and instance."""
+    """Return the values that the templates of the test bench and of the instance need."""
     component, ports = design.component, design.ports
     members = component.signature.members
     if design.frames:
@@ -312,7 +315,7 @@ def bench_values(design: Design) -> dict[str, Any]:
         "connections": connections,
         "gap": gap,
         "settled": KEY_CYCLES if gap else _settled(design, pause),
-        "most_cycles": 100 * max(OPERATIONS, len(stimuli.requests)) * (pause + 1) + 2 * entries,
+        "max_cycles": 100 * max(OPERATIONS, len(stimuli.requests)) * (pause + 1) + 2 * entries,
     }
 
 
@@ -324,7 +327,7 @@ def _settled(design: Design, pause: int) -> int:
 
 
 def _table(design: Design, ports: list[Port]) -> dict[str, Any]:
-    """Return how the ports load a table; empty if no port loads a table."""
+    """Describe the ports that load a table; empty if there are none."""
     layout = table_layout(design)
     if layout is None:
         return {}
@@ -367,22 +370,22 @@ def _wired(design: Design) -> set[str]:
 
 def _is_watched(port: Port, connections: dict[str, str]) -> bool:
     """Whether an output has a wire of its own in the test bench."""
-    own = connections[port.name] == port.name
-    return own and not port.inward and port.name not in ("in_ready", "out_valid")
+    has_wire = connections[port.name] == port.name
+    return has_wire and not port.inward and port.name not in ("in_ready", "out_valid")
 
 
 def _compared(design: Design, results: list[Port]) -> dict[str, int]:
     """Return the compared bits of each port; the time is left out if a period had begun."""
     free = dict.fromkeys((port.name for port in results), 0)
     if design.options.get("ticks") == "period":
-        for one in design.component.results:
-            if one.name == "time":
-                free[one.port] |= (1 << one.width) - 1 << one.offset
+        for field in design.component.results:
+            if field.name == "time":
+                free[field.port] |= (1 << field.width) - 1 << field.offset
     return {port.name: (1 << port.width) - 1 & ~free[port.name] for port in results}
 
 
 def _word(ports: list[Port], values: dict[str, int]) -> int:
-    """Return the values of ports, the first one in the highest bits."""
+    """Concatenate the values of ports, the first in the highest bits."""
     word = 0
     for port in ports:
         word = word << port.width | values[port.name]
@@ -397,17 +400,19 @@ def _connections(
     resets: dict[str, int],
 ) -> dict[str, str]:
     """Return the expression that the test bench connects to each port."""
-    found = {port.name: port.name for port in ports}
-    found |= {name: f"{len(getattr(component, name))}'d{value}" for name, value in resets.items()}
-    found |= {name: name for name in (component.CLOCK, component.RESET)}
+    expressions = {port.name: port.name for port in ports}
+    expressions |= {
+        name: f"{len(getattr(component, name))}'d{value}" for name, value in resets.items()
+    }
+    expressions |= {name: name for name in (component.CLOCK, component.RESET)}
     for word, held in (("request", requests), ("result", results)):
         top = sum(port.width for port in held)
         for port in held:
             top -= port.width
-            found[port.name] = f"{word}[{top + port.width - 1}:{top}]"
-    prefixes = ("s_axis_t", "m_axis_t") if "s_axis_tvalid" in found else ("in_", "out_")
+            expressions[port.name] = f"{word}[{top + port.width - 1}:{top}]"
+    prefixes = ("s_axis_t", "m_axis_t") if "s_axis_tvalid" in expressions else ("in_", "out_")
     for prefix, side in zip(prefixes, ("in", "out"), strict=True):
         for flag in ("valid", "ready"):
-            if f"{prefix}{flag}" in found:
-                found[f"{prefix}{flag}"] = f"{side}_{flag}"
-    return found
+            if f"{prefix}{flag}" in expressions:
+                expressions[f"{prefix}{flag}"] = f"{side}_{flag}"
+    return expressions

@@ -18,7 +18,7 @@ from .page import page_values
 from .waves import save_file
 
 FILES = ["X_template.v", "X_tb.v", "X.core", "X_pkg.vhd", "X_litex.py", "X.sdc", "X.md"]
-"""Files beside the Verilog, as their templates are called; X stands for the name of the unit."""
+"""Templates of the files beside the Verilog; X stands for the name of the unit."""
 
 FIELD_FILES = ["X_records.vhd"]
 """Further files for a unit whose ports have fields."""
@@ -48,13 +48,13 @@ def write(design: Design, directory: str | os.PathLike[str], *, force: bool = Fa
 
 def texts(design: Design) -> dict[str, str]:
     """Return the texts of all files of an exported unit, by their names."""
-    found = descriptions(design)
+    files = descriptions(design)
     head = _templates()("head.v", **_heading(design))
-    found[f"{design.name}.v"] = head + design.verilog
-    found[f"{design.name}.gtkw"] = save_file(design.verilog, design.name)
+    files[f"{design.name}.v"] = head + design.verilog
+    files[f"{design.name}.gtkw"] = save_file(design.verilog, design.name)
     if design.models:
-        found[f"{design.name}_models.v"] = "\n".join([head, *design.models])
-    return found
+        files[f"{design.name}_models.v"] = "\n".join([head, *design.models])
+    return files
 
 
 def descriptions(design: Design) -> dict[str, str]:
@@ -62,14 +62,14 @@ def descriptions(design: Design) -> dict[str, str]:
     render, values = _templates(), _values(design)
     files = [*FILES, *([] if design.frames else FIELD_FILES)]
     files += REGISTER_FILES if design.registers else []
-    found = {_named(file, design): render(file, **values) for file in files}
+    contents = {_named(file, design): render(file, **values) for file in files}
     if design.registers:
-        found[f"{design.name}.h"] = _c_header(found[f"{design.name}.rdl"], design.name)
+        contents[f"{design.name}.h"] = _c_header(contents[f"{design.name}.rdl"], design.name)
     for tool in design.tools:
         interfaces = vivado_interfaces if tool == "vivado" else platform_interfaces
         values |= {"tool": tool, "part": design.part(tool), "interfaces": interfaces(design)}
-        found |= {_named(file, design): render(file, **values) for file in _tool_files(tool)}
-    return found | {f"{design.name}.toml": design.spec.toml()}
+        contents |= {_named(file, design): render(file, **values) for file in _tool_files(tool)}
+    return contents | {f"{design.name}.toml": design.spec.toml()}
 
 
 def _named(file: str, design: Design) -> str:
@@ -101,7 +101,7 @@ def _heading(design: Design) -> dict[str, str]:
 
 
 def _values(design: Design) -> dict[str, Any]:
-    """Return the values for the templates."""
+    """Return the values that the templates need."""
     component, device = design.component, design.device
     placed_on = device.name if design.target and device.placed else ""
     return {

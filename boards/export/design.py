@@ -33,10 +33,10 @@ from .verilog import verilog_text
 WRAPS: dict[str, Callable[..., FlatUnit]] = {
     "axis": AxisUnit, "avalon-st": AvalonUnit, "raw": RawUnit, "extern": ExternUnit,
 }  # fmt: skip
-"""Conventions of ports."""
+"""Port conventions of units, by the names of `--wrap`."""
 
 FRAMES = {f"frames-{width}": width for width in WIDTHS}
-"""Conventions of ports for a frame deduplicator, and the bits of its streams."""
+"""Port conventions of a frame deduplicator, each with the width of its streams."""
 
 NO_BUS = "none"
 """Name of the choice without a bus: settings and counters are ports."""
@@ -92,9 +92,10 @@ TOOLS = {
 The first part is the example for other devices."""
 
 LINE_MHZ = {8: 125.0} | dict.fromkeys((64, 128, 256, 512), 156.25)
-"""Clocks of 1 and 10 Gb/s Ethernet, by bits of the stream; wider streams carry higher rates."""
+"""Clocks in MHz of 1 and 10 Gb/s Ethernet, by the width of the stream; wider streams carry higher
+rates."""
 
-MOST_TAG_BITS = 64
+MAX_TAG_BITS = 64
 """Widest tag of an exported unit."""
 
 
@@ -109,7 +110,7 @@ def check_name(name: str) -> None:
             f"underscores, not {name!r}"
         )
     if name.lower() in keywords():
-        raise ExportError(f"name: must be no keyword of Verilog, VHDL or Python, not {name!r}")
+        raise ExportError(f"name: {name!r} is a keyword of Verilog, VHDL or Python")
 
 
 def release() -> tuple[int, int, int]:
@@ -143,7 +144,7 @@ class Design:
     target: str | None = None  # device of the scripts and of the clock; None: examples
     tick: Fraction | None = None  # seconds of the tick for which the filter was planned
     tag_bits: int = 8  # without TLAST
-    last: bool = False  # whether the streams have TLAST
+    tlast: bool = False  # whether the streams have TLAST
     levels: int = DEFAULT_LEVELS
     protect: str = "none"
     ram_style: str = "auto"  # memory in the attributes for tools, one of `RAM_STYLES`
@@ -162,13 +163,13 @@ class Design:
         ):
             if value not in known:
                 raise ExportError(f"{name}: must be one of {', '.join(known)}, not {value!r}")
-        if self.last and self.wrap != "axis":
-            raise ExportError(f"tlast: must be given with wrap axis only, not {self.wrap}")
-        if self.tag_bits > MOST_TAG_BITS:
-            raise ExportError(f"tag_bits: must be at most {MOST_TAG_BITS}, not {self.tag_bits}")
+        if self.tlast and self.wrap != "axis":
+            raise ExportError(f"tlast cannot be combined with wrap {self.wrap}")
+        if self.tag_bits > MAX_TAG_BITS:
+            raise ExportError(f"tag_bits: must be at most {MAX_TAG_BITS}, not {self.tag_bits}")
         if self.ram_style != "auto" and self._kind != "portable":
             raise ExportError(
-                f"ram_style: must be auto for memory {self.memory}, not {self.ram_style}"
+                f"ram_style {self.ram_style} cannot be combined with memory {self.memory}"
             )
         if self._kind in DEVICES.keys() - {"portable", self.device.family}:
             raise ExportError(
@@ -225,7 +226,7 @@ class Design:
         """The unit with its ports, as an Amaranth component."""
         if self.frames:
             return AxisFrames(self.unit)
-        return AxisUnit(self.unit, last=True) if self.last else WRAPS[self.wrap](self.unit)
+        return AxisUnit(self.unit, last=True) if self.tlast else WRAPS[self.wrap](self.unit)
 
     @cached_property
     def unit(self) -> Any:
@@ -246,7 +247,7 @@ class Design:
         unit = filter_unit(
             self.spec,
             **self._shape,
-            tag_bits=self.tag_bits + self.last + MARK_BITS * has_bus,
+            tag_bits=self.tag_bits + self.tlast + MARK_BITS * has_bus,
             **options,
         )
         if not has_bus:
@@ -294,7 +295,7 @@ class Design:
 
     @property
     def profile(self) -> Profile:
-        """Figures of the unit."""
+        """Latency and limits of the unit."""
         return unit_profile(self.spec, **self._shape)
 
     @property

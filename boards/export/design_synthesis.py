@@ -5,7 +5,7 @@ from math import ceil
 from typing import Any
 
 from ...golden.spec.base import Specification
-from ..flow.devices import Device, own_memory
+from ..flow.devices import Device, device_memory
 from ..flow.synthesis import CountReport, SynthesisReport, synthesize
 from .design import FRAMES, LINE_MHZ, NO_BUS, Design
 
@@ -19,7 +19,7 @@ def synthesize_design(
     memory: str | None = None,
     strict: bool = False,
     protect: str = "none",
-    check: bool = False,
+    self_check: bool = False,
     **options: Any,
 ) -> SynthesisReport | CountReport:
     """Synthesise, place and route a unit with its registers; report area and timing.
@@ -35,11 +35,11 @@ def synthesize_design(
         name="unit",
         wrap=wrap,
         bus=bus,
-        memory=memory or own_memory(device, spec, strict=strict),
+        memory=memory or device_memory(device, spec, strict=strict),
         target=device.name,
         levels=device.levels_at(clock),
         protect=protect,
-        options={name: True for name, on in (("self_check", check), ("inner", inner)) if on},
+        options={name: True for name, on in (("self_check", self_check), ("inner", inner)) if on},
     )
     report = synthesize(design.unit, device=device, target_mhz=clock, **options)
     if frames:

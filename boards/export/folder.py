@@ -60,9 +60,6 @@ def _check_folder(folder: Path, force: bool) -> None:
     if not there.is_dir():
         raise ExportError(f"out-dir: must be a directory, not the file {there}")
     if folder.is_dir() and any(folder.iterdir()) and not force:
-        raise ExportError(
-            f"out-dir: must be an empty directory, but {folder} holds files; "
-            "--force replaces the files of an export"
-        )
+        raise ExportError(f"out-dir: {folder} holds files; --force replaces the files of an export")
     if folder == Path.cwd():
-        raise ExportError(f"out-dir: must not be the current directory, {folder}")
+        raise ExportError(f"out-dir: {folder} is the current directory; name another one")

@@ -28,19 +28,19 @@ class Interface:
 def vivado_interfaces(design: Design) -> list[Interface]:
     """Return the interfaces that the attributes of the Verilog ports name."""
     ports = {port.name: port for port in design.ports}
-    found: dict[str, Interface] = {}
+    interfaces: dict[str, Interface] = {}
     for port, attributes in design.component.attributes().items():
         info = _INFO.fullmatch(attributes["X_INTERFACE_INFO"])
         assert info is not None
         library, kind, name, part = info.groups()
-        one = found.setdefault(name, Interface(name, kind, library=library))
-        one.ports[ports[port]] = part
+        interface = interfaces.setdefault(name, Interface(name, kind, library=library))
+        interface.ports[ports[port]] = part
         if part == "TVALID":
-            one.inward = ports[port].inward
+            interface.inward = ports[port].inward
         for parameter in filter(None, attributes.get("X_INTERFACE_PARAMETER", "").split(", ")):
             parameter, value = parameter.split(" ")
-            one.parameters[parameter] = value
-    return list(found.values())
+            interface.parameters[parameter] = value
+    return list(interfaces.values())
 
 
 def platform_interfaces(design: Design) -> list[Interface]:
@@ -48,35 +48,39 @@ def platform_interfaces(design: Design) -> list[Interface]:
     component = design.component
     ports = {port.name: port for port in design.ports}
     reset = "reset_n" if component.ACTIVE_LOW else "reset"
-    found = [
+    interfaces = [
         Interface("clock", "clock", ports={ports.pop(component.CLOCK): "clk"}),
         Interface("reset", "reset", ports={ports.pop(component.RESET): reset}),
     ]
-    for one in vivado_interfaces(design):
-        if one.library == "interface":
-            one.kind = {"axis": "axi4stream", "aximm": "axi4lite"}[one.kind]
-            one.ports = {ports.pop(port.name): part.lower() for port, part in one.ports.items()}
-            found.append(one)
+    for interface in vivado_interfaces(design):
+        if interface.library == "interface":
+            interface.kind = {"axis": "axi4stream", "aximm": "axi4lite"}[interface.kind]
+            interface.ports = {
+                ports.pop(port.name): part.lower() for port, part in interface.ports.items()
+            }
+            interfaces.append(interface)
     bus = getattr(design.unit, "bus_ports", ())
     if design.bus == "avalon-mm":
         agent = {ports.pop(name): name.removeprefix("avs_") for name in bus}
-        found.append(Interface("avs", "avalon", ports=agent, properties=_AGENT))
+        interfaces.append(Interface("avs", "avalon", ports=agent, properties=_AGENT))
     if design.wrap == "avalon-st":
-        found += _avalon_streams(design, ports)
-    agents = [one.name for one in found if one.kind in ("axi4lite", "avalon")]
+        interfaces += _avalon_streams(design, ports)
+    agents = [
+        interface.name for interface in interfaces if interface.kind in ("axi4lite", "avalon")
+    ]
     if agents and "irq" in ports:
         sender = {ports.pop("irq"): "irq"}
         properties: dict[str, str | int] = {"associatedAddressablePoint": agents[0]}
-        found.append(Interface("irq", "interrupt", ports=sender, properties=properties))
-    found += [Interface(name, "conduit", ports={port: name}) for name, port in ports.items()]
-    for one in found:
-        if one.kind != "clock":
-            one.properties = {"associatedClock": "clock", **one.properties}
-        if one.kind not in ("clock", "reset"):
-            one.properties["associatedReset"] = "reset"
-    found[0].properties["clockRate"] = 0
-    found[1].properties["synchronousEdges"] = "BOTH"
-    return found
+        interfaces.append(Interface("irq", "interrupt", ports=sender, properties=properties))
+    interfaces += [Interface(name, "conduit", ports={port: name}) for name, port in ports.items()]
+    for interface in interfaces:
+        if interface.kind != "clock":
+            interface.properties = {"associatedClock": "clock", **interface.properties}
+        if interface.kind not in ("clock", "reset"):
+            interface.properties["associatedReset"] = "reset"
+    interfaces[0].properties["clockRate"] = 0
+    interfaces[1].properties["synchronousEdges"] = "BOTH"
+    return interfaces
 
 
 _AGENT: dict[str, str | int] = {
@@ -84,7 +88,7 @@ _AGENT: dict[str, str | int] = {
     "maximumPendingReadTransactions": 1,
     "maximumPendingWriteTransactions": 1,
 }
-"""Properties of the bus of registers."""
+"""Properties of the register bus in Platform Designer."""
 
 
 def _avalon_streams(design: Design, ports: dict[str, Port]) -> Iterator[Interface]:
@@ -120,12 +124,12 @@ def labels(component: FlatUnit) -> list[Label]:
     return [
         Label(
             side,
-            f"{one.name}{one.lane}" if several and one.name != "alone" else one.name,
-            one.port,
-            one.offset,
-            one.width,
-            one.name,
+            f"{field.name}{field.lane}" if several and field.name != "alone" else field.name,
+            field.port,
+            field.offset,
+            field.width,
+            field.name,
         )
-        for side, found in (("in", component.requests), ("out", component.results))
-        for one in found
+        for side, fields in (("in", component.requests), ("out", component.results))
+        for field in fields
     ]

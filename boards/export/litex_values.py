@@ -1,4 +1,4 @@
-"""Connections of the LiteX module of an exported unit."""
+"""Values for the template of the LiteX module: the signal of LiteX that each port connects to."""
 
 import re
 from typing import Any
@@ -8,7 +8,7 @@ from .design import NO_BUS, Design, Port
 from .interfaces import Label, labels
 
 _BUS_PORT = re.compile(r"(?:s_axil_(aw|ar|[wbr])|avs_|wb_)(\w+?)(?:_[io])?")
-"""Channel of AXI4-Lite, and signal of the bus."""
+"""Matches a port of a bus: its channel of AXI4-Lite, if any, and its signal."""
 
 _SIGNALS = {"wb_dat_i": "dat_w", "wb_dat_o": "dat_r"}
 """Signals of LiteX's interfaces that have other names than the ports."""
@@ -20,13 +20,13 @@ _ABSENT = ("wb_stall_o", "avs_response", "avs_writeresponsevalid")
 def litex_values(design: Design) -> dict[str, Any]:
     """Return the values for the template of the LiteX module."""
     component, ports = design.component, {port.name: port for port in design.ports}
-    found = _stream_fields(design)
-    streams = {side: [one for one in found if one.side == side] for side in ("in", "out")}
+    fields = _stream_fields(design)
+    streams = {side: [field for field in fields if field.side == side] for side in ("in", "out")}
     connected = _handshakes(ports) | _bus(design)
     for name, (data, valid, ready) in component.side_streams.items():
         connected |= {data: f"self.{name}.data", valid: f"self.{name}.valid",
                       ready: f"self.{name}.ready"}  # fmt: skip
-    parts = list(dict.fromkeys(one.port for one in found))
+    parts = list(dict.fromkeys(field.port for field in fields))
     return {
         "streams": streams,
         "side_streams": {
@@ -39,7 +39,7 @@ def litex_values(design: Design) -> dict[str, Any]:
             if name not in (component.CLOCK, component.RESET, *parts, *connected)
         ],
         "connected": connected | {name: name for name in parts},
-        "assignments": [_assignment(one) for one in found],
+        "assignments": [_assignment(field) for field in fields],
         "irq": "irq" in ports,
         "size": 1 << ADDRESS_BITS,
         # A SoC of LiteX takes no slave with Avalon-MM.
@@ -77,7 +77,7 @@ def _handshakes(ports: dict[str, Port]) -> dict[str, str]:
 
 def _bus(design: Design) -> dict[str, str]:
     """Return signals of LiteX's bus interface by the ports that they connect."""
-    found = {}
+    signals = {}
     for port in design.ports:
         if port.name not in getattr(design.unit, "bus_ports", ()):
             continue
@@ -85,14 +85,14 @@ def _bus(design: Design) -> dict[str, str]:
         assert parts is not None
         channel, signal = parts[1], _SIGNALS.get(port.name, parts[2])
         bits = f"[:{port.width}]" if signal in ("adr", "address", "addr") else ""
-        found[port.name] = f"self.bus.{channel + '.' if channel else ''}{signal}{bits}"
+        signals[port.name] = f"self.bus.{channel + '.' if channel else ''}{signal}{bits}"
         if port.name in _ABSENT:
-            found[port.name] = f"Signal({port.width})"
-    return found
+            signals[port.name] = f"Signal({port.width})"
+    return signals
 
 
-def _assignment(one: Label) -> str:
-    endpoint = "sink" if one.side == "in" else "source"
-    bits = f"{one.port}[{one.offset}:{one.offset + one.width}]"
-    field = f"self.{endpoint}.{one.label}"
-    return f"{bits}.eq({field})" if one.side == "in" else f"{field}.eq({bits})"
+def _assignment(label: Label) -> str:
+    endpoint = "sink" if label.side == "in" else "source"
+    bits = f"{label.port}[{label.offset}:{label.offset + label.width}]"
+    field = f"self.{endpoint}.{label.label}"
+    return f"{bits}.eq({field})" if label.side == "in" else f"{field}.eq({bits})"

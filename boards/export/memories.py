@@ -27,7 +27,7 @@ RAM_STYLES = {
 """Attributes of Vivado, Quartus and Synplify for each kind of memory."""
 
 ULTRA_BITS = 64
-"""Bits of a word of an UltraRAM, without the parity bits."""
+"""Width of a word of an UltraRAM, without the parity bits."""
 
 
 def with_wide_words(spec: Specification, style: str) -> Specification:
@@ -61,21 +61,21 @@ def with_templates(text: str, style: str) -> str:
     """
     values = {"rw_addr_collision": "no"} | RAM_STYLES[style]
     attributes = ", ".join(f'{name} = "{value}"' for name, value in values.items())
-    return _MEMORY.sub(lambda found: _template(found, attributes), text)
+    return _MEMORY.sub(lambda match: _template(match, attributes), text)
 
 
-def _template(found: re.Match[str], attributes: str) -> str:
+def _template(match: re.Match[str], attributes: str) -> str:
     """Return one memory with its ports."""
-    reads = _READ.findall(found["reads"])
-    beside = [register for register, address in reads if address == found["address"]]
+    reads = _READ.findall(match["reads"])
+    beside = [register for register, address in reads if address == match["address"]]
     lines = [
         f"(* {attributes} *)",
-        f"reg {found['width'] or ''}words {found['depth']};",
-        *(line.strip() for line in found["registers"].splitlines()),
+        f"reg {match['width'] or ''}words {match['depth']};",
+        *(line.strip() for line in match["registers"].splitlines()),
         "always @(posedge clk) begin",
-        f"  if ({found['enable']})",
-        f"    words[{found['address']}] <= {found['word']};",
-        *(f"  {register} <= words[{found['address']}];" for register in beside),
+        f"  if ({match['enable']})",
+        f"    words[{match['address']}] <= {match['word']};",
+        *(f"  {register} <= words[{match['address']}];" for register in beside),
         "end",
     ]
     for register, address in reads:

@@ -11,7 +11,7 @@ _IDENTIFIER = re.compile(r"[\\$]\S+")
 _DECLARED = ("wire", "cell", "process", "memory")
 
 _FIXED = re.compile(r" +(?:attribute|parameter) .*| +(?:cell|connect) \S+")
-"""Parts of lines whose names do not belong to the module."""
+"""Matches the part of a line whose names belong to other modules."""
 
 _MEMORY = re.compile(r'( +parameter \\MEMID ")\\\\(\S+)"')
 """The name of a memory, as a string."""
@@ -27,7 +27,7 @@ class RtlilModule:
     shared: bool = False  # whether the module replaces other modules
 
     @property
-    def own(self) -> list[str]:
+    def declared(self) -> list[str]:
         """Identifiers that the module declares, in order."""
         return [line.split()[-1] for line in self.lines if line.split()[0] in _DECLARED]
 
@@ -45,7 +45,7 @@ class RtlilModule:
                 continue
             fixed = _FIXED.match(line)
             start = fixed.end() if fixed else 0
-            rest = _IDENTIFIER.sub(lambda found: names.get(found[0], found[0]), line[start:])
+            rest = _IDENTIFIER.sub(lambda match: names.get(match[0], match[0]), line[start:])
             yield line[:start] + rest
 
 
@@ -55,10 +55,10 @@ def read_modules(text: str) -> list[RtlilModule]:
     Attributes are omitted, except the initial values of registers and, at the top, the attributes
     of ports.
     """
-    found: list[RtlilModule] = []
+    modules: list[RtlilModule] = []
     for name, body in _MODULE.findall(text):
-        found.append(RtlilModule(name, list(_stripped(body, top=not found)), name[1:]))
-    return found
+        modules.append(RtlilModule(name, list(_stripped(body, top=not modules)), name[1:]))
+    return modules
 
 
 def _stripped(body: str, *, top: bool) -> Iterator[str]:
@@ -81,13 +81,13 @@ def _stripped(body: str, *, top: bool) -> Iterator[str]:
 
 
 def share(modules: list[RtlilModule]) -> list[RtlilModule]:
-    """Return modules that differ in more than names; instances of others use one of these."""
+    """Remove modules that differ from another only in names; their instances use the other."""
     left: dict[str, RtlilModule] = {}
     stand_ins: dict[str, tuple[str, dict[str, str]]] = {}
     # Bottom-up, so that each parent is compared after its submodules.
     for module in reversed(modules):
         module.lines = list(instances(module.lines, stand_ins))
-        numbers = {name: f"\\{number}" for number, name in enumerate(module.own)}
+        numbers = {name: f"\\{number}" for number, name in enumerate(module.declared)}
         stand_in = left.setdefault("\n".join(module.renamed(numbers)), module)
         ports = dict(zip(module.ports, stand_in.ports, strict=True))
         stand_ins[module.name] = stand_in.name, ports

@@ -23,14 +23,14 @@ def page_values(design: Design) -> dict[str, Any]:
         "Order": _order(design),
         "Window": _window(design),
     }
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "contract": {
             name: " ".join(sentences) for name, sentences in guarantees.items() if sentences
         },
         "meanings": _frame_meanings(design.frame_options.side) if design.frames else MEANINGS,
     }
     if design.frames:
-        return found
+        return values
     unit = design.component.unit
     condition = (
         "the acceptance of its request, or later under back-pressure"
@@ -38,9 +38,10 @@ def page_values(design: Design) -> dict[str, Any]:
         else "its request"
     )
     table = getattr(unit.unit if design.registers else unit, "table", None)
-    return found | {
+    return values | {
         "operations": [
-            f"{one.name} = {one.value}" for one in sorted(model_of(design.spec).supported)
+            f"{operation.name} = {operation.value}"
+            for operation in sorted(model_of(design.spec).supported)
         ],
         "latency": f"The result leaves {unit.latency} cycles after {condition}.",
         "entry": [] if table is None else list(fields(table.p.shape())),
@@ -61,11 +62,13 @@ def _reset(design: Design) -> list[str]:
 
 def _clear(design: Design) -> list[str]:
     pause = design.profile.longest_pause
-    who = "filter" if design.frames else "unit"
-    found = [f"The {who} accepts the next {_unit(design)} at most {pause} cycles after a CLEAR."]
+    name = "filter" if design.frames else "unit"
+    sentences = [
+        f"The {name} accepts the next {_unit(design)} at most {pause} cycles after a CLEAR."
+    ]
     if design.bus != NO_BUS:
-        found.append(f"A CLEAR by register starts {GENERATION_LEAD} cycles after the write.")
-    return found
+        sentences.append(f"A CLEAR by register starts {GENERATION_LEAD} cycles after the write.")
+    return sentences
 
 
 def _unit(design: Design) -> str:
@@ -77,40 +80,43 @@ def _throughput(design: Design) -> list[str]:
     if design.frames:
         return ["One transfer per cycle for frames of at least 60 bytes, while the store has room."]
     requests = f"{profile.lanes} requests" if profile.lanes > 1 else "One request"
-    found = [f"{requests} per cycle.", *profile.pauses]
+    sentences = [f"{requests} per cycle.", *profile.pauses]
     if "time" in design.component.unit.signature.request.members:
-        found.append("A request with a later time than its predecessor waits for this time.")
+        sentences.append("A request with a later time than its predecessor waits for this time.")
     closed = (
         "The input also closes if the receiver does not accept the results."
         if design.waits
         else "A request that arrives while the input is closed is refused."
     )
-    return [*found, closed]
+    return [*sentences, closed]
 
 
 def _ticks(design: Design) -> list[str]:
     """Return the sentences on ticks; none if the unit has no ticks, or takes times of requests."""
-    members, least = design.unit.signature.members, design.profile.least_period
+    members, min_period = design.unit.signature.members, design.profile.least_period
     if design.bus != NO_BUS:
         # On the bus, `period` is a register.
         members = {**design.unit.unit.signature.members, **members}
-    mhz, found = design.clock_mhz, []
+    mhz, sentences = design.clock_mhz, []
     if "tick" in members:
         sign = "`tick_lost`" if design.bus == NO_BUS else "the bit `tick_lost` of `faults`"
-        found = [
-            f"Two ticks must be at least {least:,} cycles apart. Up to {TICKS_WAITING} ticks that "
-            f"come closer wait for that distance; a further tick is lost, and {sign} reports it."
+        sentences = [
+            f"Two ticks must be at least {min_period:,} cycles apart. Up to {TICKS_WAITING} ticks "
+            f"that come closer wait for that distance; a further tick is lost, and {sign} reports "
+            "it."
         ]
     elif "period" in members:
-        found = [f"A tick lasts `period` cycles; a value below {least:,} counts as {least:,}."]
+        sentences = [
+            f"A tick lasts `period` cycles; a value below {min_period:,} counts as {min_period:,}."
+        ]
         if design.bus != NO_BUS:
             reset = members["period"].init or (1 << PERIOD_BITS) - 1
             time = f", {time_text(reset / (Fraction(mhz) * 10**6))} at {mhz:g} MHz" if mhz else ""
-            found.append(f"After reset it lasts {reset:,} cycles{time}.")
-    if found and design.tick is not None:
+            sentences.append(f"After reset it lasts {reset:,} cycles{time}.")
+    if sentences and design.tick is not None:
         length = f": {design.planned_period:,} cycles at {mhz:g} MHz" if mhz else ""
-        found.append(f"The filter is planned for ticks of {time_text(design.tick)}{length}.")
-    return found
+        sentences.append(f"The filter is planned for ticks of {time_text(design.tick)}{length}.")
+    return sentences
 
 
 def _order(design: Design) -> list[str]:
@@ -183,8 +189,8 @@ MEANINGS = (
         )
     }
     | {
-        f"s_axil_{channel}{flag}": f"handshake of {what}"
-        for channel, what in (
+        f"s_axil_{channel}{flag}": f"handshake of {contents}"
+        for channel, contents in (
             ("aw", "write addresses"),
             ("w", "write data"),
             ("b", "write responses"),
@@ -215,7 +221,7 @@ _FIELDS = {
     "valid": "the lane holds a request or a result",
     "tag": "any value; returns with the result",
     "last": "TLAST; returns with the result",
-    "window": "window of the query, in {steps}; a value above {most} counts as {most}",
+    "window": "window of the query, in {steps}; a value above {longest} counts as {longest}",
     "query_class": "class of the query in the table of thresholds",
     "seen": "1 if the key was reported",
     "oldest": "number of the key's cells that have this age",
@@ -274,13 +280,13 @@ def _field_meanings(spec: Specification) -> dict[str, str]:
     """Return the meanings of fields of requests, results and entries of a table."""
     if not spec.query_field:
         return _FIELDS | _FIELDS_OF_KIND.get(spec.kind, {})
-    steps, most = "insertions", spec.window_blocks
+    steps, longest = "insertions", spec.window_blocks
     if spec.timed:
         steps = "ticks"
     elif spec.block_units > 1:
         steps = f"blocks of {spec.block_units:,} insertions"
     return {
-        name: meaning.format(steps=steps, most=f"{most:,}", above=f"{most + 1:,}")
+        name: meaning.format(steps=steps, longest=f"{longest:,}", above=f"{longest + 1:,}")
         for name, meaning in (_FIELDS | _FIELDS_OF_KIND[spec.kind]).items()
     }
 

@@ -19,10 +19,10 @@ _NUMBERED = re.compile(r"\\port\$\d+\$\d+|\$\d+")
 """Names that Amaranth generates for ports and wires, by number."""
 
 _CONNECT = re.compile(r"connect \\(\S+) (.+)")
-"""A wire that is another name for some bits, and these bits."""
+"""Matches a wire that only names some bits: the wire and the bits."""
 
 _BITS = re.compile(r"(\S+) \[(\d+)(?::(\d+))?\]|(\d+)'[01x]*")
-"""Bits of a wire, or of a constant."""
+"""Matches bits of a wire, or a constant."""
 
 _COPY = re.compile(r"\$\d+$")
 """Suffix by which Amaranth distinguishes equal names."""
@@ -48,30 +48,30 @@ def _part_names(modules: list[RtlilModule]) -> dict[str, dict[str, str]]:
     The name comes from a signal that contains the wire, else from a port of a submodule at the
     wire, else from the parent, else from any module with the same port.
     """
-    found = {module.name: _signal_parts(module) for module in modules}
+    parts = {module.name: _signal_parts(module) for module in modules}
     ports: dict[str, str] = {}
-    for names in found.values():
+    for names in parts.values():
         ports = {net: name for net, name in names.items() if net[0] != "$"} | ports
     for module in reversed(modules):
         for kind, instance, port, net, _ in _connections(module):
-            if kind in found and _NUMBERED.fullmatch(net):
-                below = found[kind].get(port) or ports.get(port) or _COPY.sub("", port[1:])
-                found[module.name].setdefault(net, f"{instance}_{below}")
+            if kind in parts and _NUMBERED.fullmatch(net):
+                below = parts[kind].get(port) or ports.get(port) or _COPY.sub("", port[1:])
+                parts[module.name].setdefault(net, f"{instance}_{below}")
     for module in modules:
-        names = found[module.name]
+        names = parts[module.name]
         widths = _widths(module)
         for kind, _, port, net, bits in _connections(module):
-            if kind in found and _NUMBERED.fullmatch(port):
+            if kind in parts and _NUMBERED.fullmatch(port):
                 high, _, low = bits.partition(":")
                 whole = int(high) - int(low or high) + 1 == widths[net]
                 name = names.get(net, _COPY.sub("", net[1:]))
                 if not whole:
                     name = "_".join([name, high, low][: 2 + bool(low)])
-                found[kind].setdefault(port, name)
+                parts[kind].setdefault(port, name)
         for net in module.ports:
             if _NUMBERED.fullmatch(net):
                 names.setdefault(net, ports.get(net, net[1:]))
-    return found
+    return parts
 
 
 def _widths(module: RtlilModule) -> dict[str, int]:
@@ -95,9 +95,13 @@ def _signal_parts(module: RtlilModule) -> dict[str, str]:
     """Return the names of numbered wires that belong to exactly one signal of the module."""
     names: dict[str, str] = {}
     whole = _widths(module)
-    aliases = [(one[1], _bits(one[2])) for one in map(_CONNECT.fullmatch, module.lines) if one]
+    aliases = [
+        (match[1], _bits(match[2])) for match in map(_CONNECT.fullmatch, module.lines) if match
+    ]
     # Prefer a name without a copy's suffix, then a wide signal to its parts.
-    aliases.sort(key=lambda one: (bool(_COPY.search(one[0])), -sum(width for _, width in one[1])))
+    aliases.sort(
+        key=lambda match: (bool(_COPY.search(match[0])), -sum(width for _, width in match[1]))
+    )
     for alias, parts in aliases:
         low = sum(width for _, width in parts)
         for wire, width in parts:
@@ -112,13 +116,13 @@ def _signal_parts(module: RtlilModule) -> dict[str, str]:
 def _bits(text: str) -> list[tuple[str, int]]:
     """Return the wires of some bits, and the number of bits of each; "" for a constant."""
     return [
-        (one[1] or "", int(one[4] or int(one[2]) - int(one[3] or one[2]) + 1))
-        for one in _BITS.finditer(text)
+        (match[1] or "", int(match[4] or int(match[2]) - int(match[3] or match[2]) + 1))
+        for match in _BITS.finditer(text)
     ]
 
 
 def _without_copies(module: RtlilModule, parts: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines without wires that are unread copies of a name."""
+    """Yield the lines without wires that only duplicate a name and are not read."""
     read: Counter[str] = Counter()
     copies: dict[str, str] = {}
     for line in module.lines:
@@ -157,14 +161,14 @@ def module_names(modules: list[RtlilModule]) -> dict[str, str]:
 def _locals(module: RtlilModule, parts: Mapping[str, str]) -> dict[str, str]:
     """Return the names that a module declares, without suffixes of copies, ports first."""
     # yosys names the identifiers that begin with a dollar sign.
-    own = [name for name in module.own if name.startswith("\\") or name in parts]
-    ordered = [*module.ports, *sorted(own, key=lambda name: bool(_COPY.search(name)))]
+    declared = [name for name in module.declared if name.startswith("\\") or name in parts]
+    ordered = [*module.ports, *sorted(declared, key=lambda name: bool(_COPY.search(name)))]
     return {name: parts.get(name) or _COPY.sub("", name[1:]) for name in ordered}
 
 
 def _plain_names(wanted: Mapping[str, str]) -> dict[str, str]:
     """Return a unique identifier for each name, close to the wanted name."""
-    found: dict[str, str] = {}
+    plain_by_name: dict[str, str] = {}
     taken: set[str] = set()
     for name, text in wanted.items():
         plain = first = _plain(text)
@@ -173,8 +177,8 @@ def _plain_names(wanted: Mapping[str, str]) -> dict[str, str]:
             number += 1
             plain = f"{first}_{number}"
         taken.add(plain)
-        found[name] = f"\\{plain}"
-    return found
+        plain_by_name[name] = f"\\{plain}"
+    return plain_by_name
 
 
 def _plain(text: str) -> str:

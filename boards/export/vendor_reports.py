@@ -1,4 +1,4 @@
-"""Area and clock of a unit from the reports that the scripts of an export print."""
+"""Reads area and clock of a unit from the reports that the scripts of an export print."""
 
 import re
 
@@ -12,14 +12,15 @@ class ReportError(LatelyError, ValueError):
     """A text is not a report of a known vendor's tool, or lacks a figure."""
 
 
-def _vivado_mhz(found: dict[str, str]) -> float:
+def _vivado_mhz(figures: dict[str, str]) -> float:
     """Return the clock frequency from the worst slack after routing."""
-    if found["design state"] not in ("Routed", "Physopt postRoute"):
-        raise ReportError("report: must be of a routed design; see X_vivado.tcl")
-    delay = float(found["period"]) - float(found["slack"])
+    if figures["design state"] not in ("Routed", "Physopt postRoute"):
+        raise ReportError("report: the design is not routed; X_vivado.tcl routes it")
+    delay = float(figures["period"]) - float(figures["slack"])
     if delay <= 0:
         raise ReportError(
-            f"report: slack must be below the period, {found['period']} ns, not {found['slack']} ns"
+            f"report: slack must be below the period, {figures['period']} ns, "
+            f"not {figures['slack']} ns"
         )
     return 1000 / delay
 
@@ -60,36 +61,35 @@ _MARKS = {"vivado": "Tool Version : Vivado", "quartus": "Fitter Status :",
 """Text that only reports of a tool have."""
 
 _BLOCKS = {"vivado": 2}
-"""Block RAMs of `lately plan` in a block RAM of a report: a tile holds two blocks of 18 kbit."""
+"""Block RAMs, as `lately plan` counts them, in one of a report: a tile of Vivado holds two."""
 
 
 def read_report(text: str) -> dict[str, str | int | float]:
     """Return the tool, version, device, area and clock of a report."""
     tool = next((name for name, mark in _MARKS.items() if mark in text), None)
     if tool is None:
-        raise ReportError(f"report: must be of {', '.join(FORMATS)}; the text names none of them")
-    found = {}
+        raise ReportError("report: not recognised as a report of Vivado, Quartus or Radiant")
+    figures = {}
     for figure, pattern in FORMATS[tool].items():
         matches = re.findall(pattern, text, re.M)
         if not matches:
             raise ReportError(
-                f"report: must state the {figure}, which X_{tool}.tcl prints; "
-                f"this report of {tool} does not"
+                f"report: no {figure} in this report of {tool}; X_{tool}.tcl prints it"
             )
-        found[figure] = (min(matches, key=float) if figure == "clock" else matches[0]).replace(
+        figures[figure] = (min(matches, key=float) if figure == "clock" else matches[0]).replace(
             ",", ""
         )
-    lut_name = "ALMs" if "ALMs" in found else "LUTs"
+    lut_name = "ALMs" if "ALMs" in figures else "LUTs"
     uram = re.search(r"\| URAM +\| +(\d+)", text)  # Only some devices of AMD have UltraRAM.
-    mhz = float(found["clock"]) if "clock" in found else _vivado_mhz(found)
+    mhz = float(figures["clock"]) if "clock" in figures else _vivado_mhz(figures)
     return {
         "tool": tool,
-        "version": found["version"],
-        "device": found["device"],
-        "luts": int(found[lut_name]),
+        "version": figures["version"],
+        "device": figures["device"],
+        "luts": int(figures[lut_name]),
         "lut_name": lut_name,
-        "ff": int(found["registers"]),
-        "bram": round(_BLOCKS.get(tool, 1) * float(found["block RAMs"])),
+        "ff": int(figures["registers"]),
+        "bram": round(_BLOCKS.get(tool, 1) * float(figures["block RAMs"])),
         "uram": int(uram[1]) if uram else 0,
         "timing_mhz": round(mhz, 1),
         "kind": REPORTED,

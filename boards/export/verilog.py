@@ -1,4 +1,4 @@
-"""Readable Verilog of a component, from RTLIL through yosys.
+"""Converts a component to readable Verilog, from RTLIL through yosys.
 
 Equal modules are shared, every module has a comment, no identifier is escaped, and only the
 ports of the top have attributes.
@@ -24,7 +24,7 @@ PACKAGE = __name__.partition(".")[0]
 WIDTH = 96
 """Columns of a comment, without its delimiters."""
 
-_LEAST_YOSYS = (0, 40)
+_MIN_YOSYS = (0, 40)
 """First release of yosys that reads Amaranth's output."""
 
 _SCRIPT = """\
@@ -56,9 +56,9 @@ def verilog_text(component: Any, name: str, *, initial_values: bool = True) -> s
     modules = share(read_modules(rtlil.convert(kept, name=name, emit_src=False)))
     comments = _comments(modules, dict(_parts(kept.fragment, name)))
     script = _SCRIPT.format("\n".join(plain_lines(modules)))
-    yosys = find_yosys(lambda version: version >= _LEAST_YOSYS)
+    yosys = find_yosys(lambda version: version >= _MIN_YOSYS)
     text = with_start(yosys.run(["-q", "-"], script, ignore_warnings=True))
-    text = _HEAD.sub(lambda found: f"{comments.get(found[1], '')}{found[0]}", text)
+    text = _HEAD.sub(lambda match: f"{comments.get(match[1], '')}{match[0]}", text)
     if not initial_values:
         return _INITIAL.sub("", _START.sub(r"\1;", text))
     # Verilator warns if a register has an initial value in its declaration and is assigned.
@@ -82,9 +82,11 @@ class _Kept(Elaboratable):
 
 def _parts(fragment: Fragment, path: str) -> Iterator[tuple[str, Any]]:
     """Yield the path of each part of a design and the object that created it."""
-    made = [one for one in fragment.origins or () if type(one).__module__.startswith(PACKAGE)]
-    if made:
-        yield path, made[-1]
+    origins = [
+        origin for origin in fragment.origins or () if type(origin).__module__.startswith(PACKAGE)
+    ]
+    if origins:
+        yield path, origins[-1]
     for below, name, _ in fragment.subfragments:
         if name is not None:
             yield from _parts(below, f"{path}.{name}")
@@ -93,7 +95,7 @@ def _parts(fragment: Fragment, path: str) -> Iterator[tuple[str, Any]]:
 def _comments(modules: list[RtlilModule], parts: Mapping[str, Any]) -> dict[str, str]:
     """Return a comment for each module of Lately: its summary, its class and its latency."""
     names = module_names(modules)
-    found = {}
+    texts = {}
     for module in modules:
         part = parts.get(re.sub(r"\$\d+", "", module.path))
         if part is not None:
@@ -103,5 +105,5 @@ def _comments(modules: list[RtlilModule], parts: Mapping[str, Any]) -> dict[str,
             cycles = f" Latency: {latency} cycle{'s' * (latency != 1)}." if latency else ""
             text = f"{about} Class {kind.__qualname__} of {kind.__module__}.{cycles}"
             lines = textwrap.wrap(text.replace("`", ""), WIDTH)
-            found[names[module.name].removeprefix("\\")] = "".join(f"// {one}\n" for one in lines)
-    return found
+            texts[names[module.name].removeprefix("\\")] = "".join(f"// {line}\n" for line in lines)
+    return texts

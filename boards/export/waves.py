@@ -26,15 +26,20 @@ def save_file(text: str, name: str) -> str:
 
 def groups(text: str, top: str, path: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the path of each instance below `path`, parents first, and those of its ports."""
-    modules = {found[1]: found[0] for found in _MODULE.finditer(text)}
+    modules = {match[1]: match[0] for match in _MODULE.finditer(text)}
     waiting = [(top, path)]
     shown = set()
     while waiting:
-        kind, where = waiting.pop(0)
-        if kind in shown or kind not in modules:
+        module, instance = waiting.pop(0)
+        if module in shown or module not in modules:
             continue
-        shown.add(kind)
-        ports = _PORT.findall(modules[kind])
-        yield where, [f"{where}.{name}" + (f"[{high}:0]" if high else "") for high, name in ports]
-        below = [(one, f"{where}.{name}") for one, name in _INSTANCE.findall(modules[kind])]
+        shown.add(module)
+        ports = _PORT.findall(modules[module])
+        yield (
+            instance,
+            [f"{instance}.{name}" + (f"[{high}:0]" if high else "") for high, name in ports],
+        )
+        below = [
+            (module, f"{instance}.{name}") for module, name in _INSTANCE.findall(modules[module])
+        ]
         waiting = [*below, *waiting]

@@ -21,61 +21,35 @@ class UnknownDeviceError(LatelyError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """A device, with its options for yosys and nextpnr.
+    """A device, with its options for yosys and nextpnr."""
 
-    Attributes
-    ----------
-    name, description : str
-        Name on the command line, and description for people.
-    family : str
-        Family of devices, the name of a table in `devices.toml`.
-    synthesis : tuple of str
-        yosys pass and its options.
-    mapping : str
-        Script of ABC that maps logic to LUTs.
-    place_and_route : tuple of str
-        nextpnr program and its options. If empty, units are counted but not placed.
-    lut, ff : int
-        Number of LUTs and flip-flops. On iCE40 they share logic cells.
-    bram, bram_bits, usram : int
-        Number of block RAMs, bits of one without its ninth bits, and number of uSRAMs, which only a
-        PolarFire has.
-    cells : mapping
-        For "lut", "ff", "bram" and "usram": yosys cells as regular expressions, and the number of
-        resources that each cell uses.
-    source : str
-        Source of the totals.
-    before : tuple of str
-        yosys commands before synthesis.
-    delay_ps : int or None
-        Target delay of ABC for a path without routing, in ps; by default the longest path.
-    pads : str
-        yosys command that adds pads to the top level, if nextpnr does not.
-    pins : tuple of str
-        Pins for the ports of the top level, the clock first, if nextpnr does
-        not choose them.
-    caveat : str
-        Remark for every timing figure, or empty.
-    """
-
+    # Name on the command line, and description for people.
     name: str
     description: str
-    family: str
-    synthesis: tuple[str, ...]
-    mapping: str
+    family: str  # name of a table in `devices.toml`
+    synthesis: tuple[str, ...]  # yosys pass and its options
+    mapping: str  # script of ABC that maps logic to LUTs
+    # Number of LUTs and flip-flops. On iCE40 they share logic cells.
     lut: int
     ff: int
+    # Number of block RAMs, bits of one without its ninth bits, and number of uSRAMs, which only a
+    # PolarFire has.
     bram: int
     bram_bits: int
+    # For "lut", "ff", "bram" and "usram": yosys cells as regular expressions, and the number of
+    # resources that each cell uses.
     cells: Mapping[str, Mapping[str, int]]
+    # nextpnr program and its options. If empty, units are counted but not placed.
     place_and_route: tuple[str, ...] = ()
     usram: int = 0
-    source: str = ""
-    before: tuple[str, ...] = ()
+    source: str = ""  # of the totals
+    before: tuple[str, ...] = ()  # yosys commands before synthesis
+    # Target delay of ABC for a path without routing, in ps; by default the longest path.
     delay_ps: int | None = None
-    pads: str = ""
+    pads: str = ""  # yosys command that adds pads to the top level, if nextpnr does not
+    # Pins for the ports of the top level, the clock first, if nextpnr does not choose them.
     pins: tuple[str, ...] = ()
-    caveat: str = ""
+    caveat: str = ""  # remark for every timing figure, or empty
 
     @property
     def placed(self) -> bool:
@@ -129,8 +103,8 @@ def _device(name: str, *, family: str, **fields: Any) -> Device:
         elif isinstance(value, str) and field != "mapping":
             shared[field] = value.format(**fields)
     names = ("lut", "ff", "bram", "usram", "mapping", "place_and_route", "source", "description")
-    own = {field: fields[field] for field in names if field in fields}
-    return Device(name=name, family=family, pins=tuple(pins), **shared | own)
+    changed = {field: fields[field] for field in names if field in fields}
+    return Device(name=name, family=family, pins=tuple(pins), **shared | changed)
 
 
 DEVICES: Mapping[str, Device] = {
@@ -140,31 +114,17 @@ DEVICES: Mapping[str, Device] = {
 
 
 def device(name: str) -> Device:
-    """Return a device by name.
-
-    Raises
-    ------
-    UnknownDeviceError
-        If the device is unknown.
-    """
+    """Return a device by name; UnknownDeviceError if there is none."""
     if name not in DEVICES:
         raise UnknownDeviceError(unknown_name("device", name, DEVICES))
     return DEVICES[name]
 
 
-def own_memory(device: Device, spec: Specification, *, strict: bool = False) -> str:
+def device_memory(device: Device, spec: Specification, *, strict: bool = False) -> str:
     """Return the variant of a unit's memories with the block RAMs of a device.
 
-    This is "portable" if this kind of unit has no variant for the device's family.
-
-    Parameters
-    ----------
-    device : Device
-    spec : Specification
-    strict : bool
-        Whether the unit never uses a word while another port writes a bit of that word.
-
-    Errors: as for `family_of`.
+    This is "portable" if this kind of unit has no variant for the device's family. In a `strict`
+    variant the unit never uses a word while another port writes a bit of the word.
     """
-    own = device.family + STRICT * strict
-    return own if strict or own in family_of(spec).profile.MEMORIES else "portable"
+    variant = device.family + STRICT * strict
+    return variant if strict or variant in family_of(spec).profile.MEMORIES else "portable"

@@ -4,20 +4,12 @@ from typing import Any
 
 
 def use_normal_mode(netlist: dict[str, Any]) -> bool:
-    """Set ports that only read or only write to NORMAL mode, which permits the highest clock.
+    """Set ports that only read or only write to NORMAL mode; return whether any port changed.
+
+    NORMAL mode permits the highest clock. `netlist` has the modules of yosys's JSON by name.
 
     Modes differ only in reads during a write of the same port. yosys selects READBEFOREWRITE for
     the ports of inferred memories, even if a port only reads or only writes.
-
-    Parameters
-    ----------
-    netlist : dict
-        Modules by name, from yosys's JSON, with yosys cells of ECP5. Modified.
-
-    Returns
-    -------
-    bool
-        Whether the netlist was modified.
     """
     changed = False
     for module in netlist.values():

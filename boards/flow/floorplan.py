@@ -13,47 +13,35 @@ TILES = 9 / 4
 
 
 class Sites(NamedTuple):
-    """Positions of the block RAMs of a device.
+    """Positions of the block RAMs of a device."""
 
-    Attributes
-    ----------
-    rows : tuple of int
-        Rows from one edge to the other.
-    columns : tuple of (int, int)
-        Column and index within it, from left to right; equal in every row.
-    bands : tuple of (int, int)
-        Pairs of close rows, the row nearer to the edge first; empty if there are
-        too few rows.
-    """
-
-    rows: tuple[int, ...]
+    rows: tuple[int, ...]  # rows from one edge to the other
+    # Column and index within it, from left to right; equal in every row.
     columns: tuple[tuple[int, int], ...]
+    # Pairs of close rows, the row nearer to the edge first; empty if there are too few rows.
     bands: tuple[tuple[int, int], ...] = ()
 
-    def name(self, row: int, place: int) -> str:
-        """Return nextpnr's name of the site at a `place` of a `row`."""
-        column, number = self.columns[place]
+    def name(self, row: int, index: int) -> str:
+        """Return nextpnr's name of the site at an `index` of a `row`."""
+        column, number = self.columns[index]
         return f"X{column}/Y{row}/EBR{number}"
 
     def near(self, count: int) -> list[str]:
         """Return the names of `count` sites that are close together, column by column.
 
-        The sites are in the middle of neighbouring rows, with the smallest distances.
-
-        Raises
-        ------
-        ValueError
-            If there are fewer sites.
+        The sites are in the middle of neighbouring rows, with the smallest distances. ValueError if
+        there are fewer sites.
         """
         if not count:
             return []
         if count > len(self.rows) * len(self.columns):
-            raise ValueError(f"There are fewer sites than {count}")
+            sites = len(self.rows) * len(self.columns)
+            raise ValueError(f"count: must be at most {sites} sites, not {count}")
         rows = min(self._neighbours(count), key=lambda rows: self._extent(rows, count))
         width = -(-count // len(rows))
         first = (len(self.columns) - width) // 2
-        places = range(first, first + width)
-        return [self.name(row, place) for place in places for row in rows][:count]
+        columns = range(first, first + width)
+        return [self.name(row, column) for column in columns for row in rows][:count]
 
     def _neighbours(self, count: int) -> Iterator[tuple[int, ...]]:
         """Yield ranges of consecutive rows that have `count` sites."""
@@ -111,7 +99,7 @@ def options_for(options: tuple[str, ...], *, shards: bool) -> tuple[str, ...]:
 
 
 def place_blocks(netlist: dict[str, Any], sites: Sites, groups: Groups = ()) -> int:
-    """Place the block RAMs of a unit.
+    """Place the block RAMs of a unit in its harness; return the number of placed block RAMs.
 
     Blocks are placed side by side in the natural order of their names, which is the order of
     segments and parts. So blocks that share addresses are close to each other and to their
@@ -119,33 +107,20 @@ def place_blocks(netlist: dict[str, Any], sites: Sites, groups: Groups = ()) -> 
 
     Several `groups` are placed one after another, each with one half in either row of a band. The
     middle remains free for the logic between the groups. If they do not fit, no block is placed.
-
-    Parameters
-    ----------
-    netlist : dict
-        Modules by name, from yosys's JSON, with the unit in its harness. A top level without a unit
-        is not changed. Modified.
-    sites : Sites
-    groups : sequence of sequences of str
-        Names within the unit, from `lately.hdl.memory.map.floorplan_groups`.
-
-    Returns
-    -------
-    int
-        Number of placed block RAMs.
+    Names of `groups` are within the unit, from `lately.hdl.memory.map.floorplan_groups`.
     """
     cells = netlist.get("top.unit", {"cells": {}})["cells"]
     if len(groups) < 2:
         blocks = [name for name, cell in cells.items() if cell["type"] == "DP16KD"]
         blocks.sort(key=_natural)
-        places = dict(zip(blocks, sites.near(len(blocks)), strict=True))
+        sites_by_name = dict(zip(blocks, sites.near(len(blocks)), strict=True))
     elif all(name in cells for group in groups for name in group):
-        places = _in_bands(groups, sites)
+        sites_by_name = _in_bands(groups, sites)
     else:
-        places = {}
-    for name, site in places.items():
+        sites_by_name = {}
+    for name, site in sites_by_name.items():
         cells[name].setdefault("attributes", {})["BEL"] = site
-    return len(places)
+    return len(sites_by_name)
 
 
 def _natural(name: str) -> list[tuple[str, int]]:
@@ -161,11 +136,11 @@ def _in_bands(groups: Groups, sites: Sites) -> dict[str, str]:
     pitch = len(sites.columns) // in_band
     if not sites.bands or width > pitch:
         return {}
-    places = {}
+    sites_by_name = {}
     for number, group in enumerate(groups):
         band = sites.bands[number % len(sites.bands)]
         left = number // len(sites.bands) * pitch
         for index, name in enumerate(group):
-            row, place = band[index // 2 % 2], left + index // 4 * 2 + index % 2
-            places[name] = sites.name(row, place)
-    return places
+            row, column = band[index // 2 % 2], left + index // 4 * 2 + index % 2
+            sites_by_name[name] = sites.name(row, column)
+    return sites_by_name

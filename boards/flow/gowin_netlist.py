@@ -12,17 +12,11 @@ _INPUTS = ("I0", "I1", "I2", "I3")
 
 
 def make_timeable(netlist: dict[str, Any]) -> None:
-    """Change the modules of a netlist so that nextpnr times all paths.
+    """Change the modules of a netlist, from yosys's JSON, so that nextpnr times all paths.
 
     nextpnr has delays only for LUTs with 4 inputs. It omits every path through a smaller LUT, and
     through the LUT that it inserts before a register without one. So this function adds unused
     inputs to LUTs, and inserts such LUTs before registers.
-
-    Parameters
-    ----------
-    netlist : dict
-        Modules by name, from yosys's JSON, with yosys cells of
-        GW1N or GW2A. Modified.
     """
     for module in netlist.values():
         cells = module["cells"]

@@ -9,53 +9,37 @@ from typing import Any, NamedTuple
 from ...hdl.build import unit_profile
 from ...hdl.latencies import PAGE_WORDS, STATUS_BITS, ceil_log, memory_shape
 from ...hdl.memory.map import BLOCK_KINDS
-from .devices import TABLES, Device, own_memory
+from .devices import TABLES, Device, device_memory
 
 SELECTION_COST = 0.5
-"""Cost of each further block from which a port selects a bit, and which a word selects."""
+"""Cost of each bit that a port selects from one more block, and of each block that it addresses."""
 
 EMULATION_COST, NEW_COST = 6, 11
-"""Cost of a port that must initially read 0, and return the old word during a write; or the new
-word."""
+"""Costs of a port that initially reads 0 and that returns, during a write of its word, the old word
+or the new word."""
 
 TABLE_ROWS, TABLE_BITS = 16, 4
-"""Words of a memory in LUTs, and bits of each word."""
+"""Depth and width of a memory in LUTs."""
 
 
 @dataclass(frozen=True)
 class InferredBlock:
-    """A block RAM with a read port and a write port, as in the library of yosys.
+    """A block RAM with a read port and a write port, as in the library of yosys."""
 
-    Attributes
-    ----------
-    bits : int
-        Bits of a block, without its ninth bits.
-    widths : mapping of int to int
-        Width of a word with its ninth bits, by the width without them.
-    byte : int
-        Bits per write enable; narrower words have one write enable.
-    cost : float
-        Cost of a block, relative to a bit in a register.
-    table_cost : float
-        Cost of a bit of `TABLE_ROWS` words in LUTs; infinite if LUTs cannot be memories.
-    shared : int
-        Widest word, in bits, with two read ports at different addresses; 0 if each read port
-        needs a copy.
-    least : int
-        Minimum bits of a memory in blocks, for which yosys's older pass `memory_bram` selects
-        the fullest blocks.
-    small : mapping of str to int
-        A smaller kind of block with a copy for each port, which has the same attribute: its
-        `rows` and `width`, and the `cost` of one. Empty if there is no such kind.
-    """
-
-    bits: int
-    widths: Mapping[int, int]
-    byte: int
-    cost: float
+    bits: int  # bits of a block, without its ninth bits
+    widths: Mapping[int, int]  # width of a word with its ninth bits, by the width without them
+    byte: int  # bits per write enable; narrower words have one write enable
+    cost: float  # cost of a block, relative to a bit in a register
+    # Cost of a bit of `TABLE_ROWS` words in LUTs; infinite if LUTs cannot be memories.
     table_cost: float = inf
+    # Widest word, in bits, with two read ports at different addresses; 0 if each read port needs a
+    # copy.
     shared: int = 0
-    least: int = 0
+    # Minimum bits of a memory in blocks, for which yosys's older pass `memory_bram` selects the
+    # fullest blocks.
+    min_bits: int = 0
+    # A smaller kind of block with a copy for each port, which has the same attribute: its `rows`
+    # and `width`, and the `cost` of one. Empty if there is no such kind.
     small: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -80,18 +64,10 @@ def has_lut_memory(family: str) -> bool:
 
 
 class Inferred(NamedTuple):
-    """Resources of a memory.
+    """Resources of a memory."""
 
-    Attributes
-    ----------
-    blocks : int
-        Block RAMs.
-    tables : int
-        Approximate number of LUTs that hold bits, or select a block or LUT.
-    """
-
-    blocks: int
-    tables: int
+    blocks: int  # block RAMs
+    tables: int  # approximate number of LUTs that hold bits, or select a block or LUT
 
 
 def inferred_memory(
@@ -99,32 +75,18 @@ def inferred_memory(
     *,
     depth: int,
     width: int,
-    reads: Sequence[range],
-    new: bool = False,
-    forced: bool = False,
+    reads: Sequence[range],  # bits of each read port that are used in one cycle
+    new: bool = False,  # whether a read during a write of its word returns the new word
+    forced: bool = False,  # whether the memory has the attribute for block RAMs
 ) -> Inferred:
-    """Return yosys's resources for a memory with one port that writes whole words.
-
-    Parameters
-    ----------
-    family : str
-        One of `INFERRED`.
-    depth, width : int
-        Number of words, and bits of each word.
-    reads : sequence of range
-        Bits of each read port that are used in one cycle.
-    new : bool
-        Whether a read during a write of its word returns the new word.
-    forced : bool
-        Whether the memory has the attribute for block RAMs.
-    """
+    """Return yosys's resources for a memory with one port that writes whole words."""
     block = INFERRED[family]
     small = _small_cost(block, depth, width, len(reads))
     if len(reads) == 2 and block.shared:
         reads = [range(width)]
         block = replace(block, widths={n: w for n, w in block.widths.items() if w <= block.shared})
     ports = len(reads)
-    if block.least:
+    if block.min_bits:
         return _fullest(block, depth, width, ports)
     choices = [_geometry(block, plain, depth, width, ports) for plain in block.widths]
     cost, unit, banks, bits = min(choices, key=lambda choice: choice[0])
@@ -139,10 +101,13 @@ def inferred_memory(
             return Inferred(0, (depth - 1) * width * ports)
         tables = rows * TABLE_BITS * -(-width // TABLE_BITS)
         return Inferred(0, ports * (tables + (rows - 1) * width))
-    if all(len(own) == width for own in reads):
+    if all(len(bits_read) == width for bits_read in reads):
         return Inferred(ports * -(-banks * bits // unit), (banks - 1) * width * ports)
     # Blocks without a used bit are removed.
-    used = [{(bank * bits + bit) // unit for bank in range(banks) for bit in own} for own in reads]
+    used = [
+        {(bank * bits + bit) // unit for bank in range(banks) for bit in bits_read}
+        for bits_read in reads
+    ]
     return Inferred(sum(map(len, used)), (banks - 1) * sum(map(len, reads)))
 
 
@@ -165,7 +130,7 @@ def _fullest(block: InferredBlock, depth: int, width: int, ports: int) -> Inferr
         filled = depth * width / (banks * columns * words * unit)
         choices.append((filled, -banks * columns, banks))
     filled, blocks, banks = max(choices)
-    if depth * width < block.least:
+    if depth * width < block.min_bits:
         return Inferred(0, ports * width * -(-depth // 32))
     return Inferred(-blocks * ports, (banks - 1) * width * ports)
 
@@ -205,7 +170,7 @@ def unit_blocks(spec: Any, device: Device) -> int:
     else:
         profile = unit_profile(spec, levels=device.levels)
         if family not in INFERRED:
-            return unit_profile(spec, memory=own_memory(device, spec)).block_rams
+            return unit_profile(spec, memory=device_memory(device, spec)).block_rams
         depth, width, reads = _cells(spec)
         memories, forced = spec.cell_shape[0], is_inferred(family)
         each = inferred_memory(family, depth=depth, width=width, reads=reads, forced=forced)
@@ -213,7 +178,7 @@ def unit_blocks(spec: Any, device: Device) -> int:
     if has_lut_memory(family):
         return blocks
     new = spec.kind != "ring"
-    return blocks + sum(_plain_blocks(family, *one, new=new) for one in _small(spec, profile))
+    return blocks + sum(_plain_blocks(family, *shape, new=new) for shape in _small(spec, profile))
 
 
 def _ring_blocks(spec: Any, device: Device) -> int:
@@ -228,7 +193,7 @@ def _ring_blocks(spec: Any, device: Device) -> int:
 
 
 def _cells(spec: Any) -> tuple[int, int, list[range]]:
-    """Return words and width of a memory of cells, and the bits that each port reads."""
+    """Return depth and width of a memory of cells, and the bits that each port reads."""
     _, depth, width = spec.cell_shape
     whole = range(width)
     if spec.kind == "dictionary" and not spec.moves:
@@ -237,7 +202,7 @@ def _cells(spec: Any) -> tuple[int, int, list[range]]:
 
 
 def _small(spec: Any, profile: Any) -> Iterator[tuple[int, int]]:
-    """Yield words and width of memories that are in LUTs where LUTs can be memories."""
+    """Yield depth and width of memories that are in LUTs where LUTs can be memories."""
     yield profile.result_places, profile.options.tag_bits
     if spec.kind == "ring":
         ages = ceil_log(2, spec.window_generations + 1)
@@ -263,5 +228,7 @@ def _small(spec: Any, profile: Any) -> Iterator[tuple[int, int]]:
 def _plain_blocks(
     family: str, depth: int, width: int, *, new: bool = False, forced: bool = False
 ) -> int:
-    how: dict[str, Any] = {"new": new, "forced": forced, "reads": [range(width)]}
-    return inferred_memory(family, depth=depth, width=width, **how).blocks
+    reads = [range(width)]
+    return inferred_memory(
+        family, depth=depth, width=width, reads=reads, new=new, forced=forced
+    ).blocks

@@ -11,7 +11,7 @@ import platformdirs
 
 from ...golden.files import replace_file
 
-MOST = 64
+MAX_NETLISTS = 64
 """Maximum number of netlists in the cache; the oldest is deleted first."""
 
 
@@ -47,5 +47,5 @@ class KeptNetlist:
             kept = sorted(
                 self._path.parent.glob("*.json.gz"), key=lambda path: path.stat().st_mtime
             )
-            for path in kept[:-MOST]:
+            for path in kept[:-MAX_NETLISTS]:
                 path.unlink()

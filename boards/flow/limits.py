@@ -39,13 +39,7 @@ class Limit:
     source: str
 
     def check(self, clock_mhz: float, device: str) -> None:
-        """Reject a `clock_mhz` above the limit of a `device`.
-
-        Raises
-        ------
-        LimitError
-            If the clock is above the limit.
-        """
+        """Raise LimitError if a `clock_mhz` is above the limit of a `device`."""
         if clock_mhz > self.mhz:
             raise LimitError(
                 f"clock: must be at most {self.mhz:g} MHz on {device} "

@@ -18,23 +18,15 @@ class ClockError(LatelyError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits of a family's PLLs, from its data sheet; frequencies in MHz.
+    """Limits of a family's PLLs, from its data sheet; frequencies in MHz."""
 
-    Attributes
-    ----------
-    reference, feedback, output : range or tuple of int
-        Divisors of the input, of the feedback and of the output.
-    after : bool
-        Whether the feedback is taken after the output divisor; otherwise before it.
-    input_mhz, detector_mhz, oscillator_mhz, output_mhz : tuple of float
-        Lowest and highest frequency of the input, at the phase detector, of
-        the oscillator and of the output.
-    """
-
+    # Divisors of the input, of the feedback and of the output.
     reference: range
     feedback: range
     output: range | tuple[int, ...]
-    after: bool
+    after: bool  # whether the feedback is taken after the output divisor; otherwise before it
+    # Lowest and highest frequency of the input, at the phase detector, of the oscillator and of the
+    # output.
     input_mhz: tuple[float, float]
     detector_mhz: tuple[float, float]
     oscillator_mhz: tuple[float, float]
@@ -64,17 +56,10 @@ TOLERANCE = Fraction(1, 10)
 
 @dataclass(frozen=True)
 class Setting:
-    """Divisors of a PLL and the resulting frequencies, exact and in Hz.
-
-    Attributes
-    ----------
-    input_hz : int
-    reference, feedback, output : int
-        Divisors, as for `Limits`.
-    detector_hz, oscillator_hz, output_hz : Fraction
-    """
+    """Divisors of a PLL and the resulting frequencies, exact and in Hz."""
 
     input_hz: int
+    # Divisors, as for `Limits`.
     reference: int
     feedback: int
     output: int
@@ -87,20 +72,8 @@ def find_setting(family: str, *, input_hz: int, wanted_hz: int) -> Setting:
     """Return the setting whose output is closest to the requested clock.
 
     Ties go to the setting with the fastest phase detector, for low jitter, and then with the
-    oscillator farthest from its limits.
-
-    Parameters
-    ----------
-    family : str
-        One of `LIMITS`.
-    input_hz, wanted_hz : int
-        Frequencies of the board's oscillator, and of the output.
-
-    Raises
-    ------
-    ClockError
-        If a frequency is outside the limits of the family, or the closest output differs by more
-        than `TOLERANCE`.
+    oscillator farthest from its limits. ClockError if a frequency is outside the limits of the
+    family, or the closest output differs by more than `TOLERANCE`.
     """
     limits = LIMITS[family]
     _check("oscillator", input_hz, limits.input_mhz, family)
@@ -108,10 +81,10 @@ def find_setting(family: str, *, input_hz: int, wanted_hz: int) -> Setting:
     middle = sum(limits.oscillator_mhz) * 10**6 / 2
     nearest = min(
         _settings(limits, input_hz),
-        key=lambda found: (
-            abs(found.output_hz - wanted_hz),
-            -found.detector_hz,
-            abs(found.oscillator_hz - middle),
+        key=lambda setting: (
+            abs(setting.output_hz - wanted_hz),
+            -setting.detector_hz,
+            abs(setting.oscillator_hz - middle),
         ),
     )
     if abs(nearest.output_hz - wanted_hz) > TOLERANCE * wanted_hz:
@@ -123,10 +96,10 @@ def find_setting(family: str, *, input_hz: int, wanted_hz: int) -> Setting:
 
 
 def _check(name: str, hz: int, limits_mhz: tuple[float, float], family: str) -> None:
-    least, most = limits_mhz
-    if not least <= hz / 1e6 <= most:
+    lowest, highest = limits_mhz
+    if not lowest <= hz / 1e6 <= highest:
         raise ClockError(
-            f"{name}: must be {least:g} to {most:g} MHz for a PLL of {family}, not {hz / 1e6:g}"
+            f"{name}: must be {lowest:g} to {highest:g} MHz for a PLL of {family}, not {hz / 1e6:g}"
         )
 
 
@@ -152,29 +125,14 @@ def _within(hz: Fraction, limits_mhz: tuple[float, float]) -> bool:
 
 
 class PLL(Elaboratable):
-    """PLL between the oscillator pin of a board and a clock domain.
-
-    Parameters
-    ----------
-    setting : Setting
-        Setting of a PLL of the same family.
-    pin : io.SingleEndedPort
-        Pin of the oscillator, from `platform.request(..., dir="-")`.
-
-    Attributes
-    ----------
-    clk : Signal
-        The output clock.
-    locked : Signal
-        Whether the output clock is stable. Asynchronous.
-    """
+    """PLL between the oscillator pin of a board and a clock domain."""
 
     def __init__(self, *, setting: Setting, pin: io.SingleEndedPort) -> None:
         self._setting = setting
         self._pin = pin
-        # A separate name for constraints.
+        # The output clock, with a separate name for constraints.
         self.clk = Signal(attrs={"keep": 1})
-        self.locked = Signal()
+        self.locked = Signal()  # whether the output clock is stable; asynchronous
 
     def _buffered(self, m: Module) -> Signal:
         m.submodules.buffer = buffer = io.Buffer("i", self._pin)

@@ -17,7 +17,7 @@ from amaranth.lib import wiring
 from ...golden.spec.base import Specification
 from ...hdl.build import filter_unit, unit_profile
 from ...hdl.target_clocks import target_mhz as default_target
-from .devices import COUNTED, Device, own_memory
+from .devices import COUNTED, Device, device_memory
 from .limits import PortLimit, block_ports, lowest_limit, undocumented
 from .timing_harness import TimingHarness
 from .tools import TIME_LIMIT, Flow, Progress, SynthesisError, refuse_excess, versions
@@ -43,47 +43,27 @@ class Resources:
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """A design that was placed and routed on a device.
-
-    Attributes
-    ----------
-    device : str
-        Name of the device.
-    seed : int
-        Seed of placement.
-    timing_mhz : float
-        Post-route static timing: the clock in MHz of the slowest path between registers.
-    limit_mhz : float or None
-        Highest clock in MHz that the vendor permits with these block RAMs; None if no such limit
-        with a source is known.
-    limit : str
-        Part of the device with this limit, as in `Limit.name`.
-    lut, ff, bram : int
-        4-input LUTs, flip-flops and block RAMs in the netlist before placement. A carry cell counts
-        as two LUTs on ECP5 and one on Gowin, as it occupies them.
-    utilisation : dict of str to int
-        nextpnr's count of cells on the chip, by type, including cells that routing and carry
-        chains added.
-    critical_path : str
-        Description of the slowest path.
-    versions : dict of str to str
-        Versions of the tools and libraries on PyPI.
-    caveat : str
-        Remark about the timing, or empty.
-    """
+    """A design that was placed and routed on a device."""
 
     device: str
-    seed: int
+    seed: int  # of placement
+    # Post-route static timing: the clock in MHz of the slowest path between registers.
     timing_mhz: float
+    # Highest clock in MHz that the vendor permits with these block RAMs; None if no such limit with
+    # a source is known.
     limit_mhz: float | None
-    limit: str
+    limit: str  # part of the device with this limit, as in `Limit.name`
+    # 4-input LUTs, flip-flops and block RAMs in the netlist before placement. A carry cell counts
+    # as two LUTs on ECP5 and one on Gowin, as it occupies them.
     lut: int
     ff: int
     bram: int
+    # nextpnr's count of cells on the chip, by type, including cells that routing and carry chains
+    # added.
     utilisation: dict[str, int]
-    critical_path: str
-    versions: dict[str, str]
-    caveat: str = ""
+    critical_path: str  # as `describe_critical_path` states it
+    versions: dict[str, str]  # versions of the tools and libraries on PyPI
+    caveat: str = ""  # remark about the timing, or empty
 
     @property
     def fmax_mhz(self) -> float:
@@ -102,26 +82,12 @@ class Placement:
 
 @dataclass(frozen=True, kw_only=True)
 class CountReport(Resources):
-    """Cells of a unit on a device without a place-and-route tool.
-
-    Attributes
-    ----------
-    device : str
-        Name of the device.
-    lanes : int
-        Operations that the unit accepts per cycle.
-    latency_cycles : int or None
-        Cycles from an operation to its result.
-    versions : dict of str to str
-        Versions of the tools and libraries on PyPI.
-    figures : str
-        `lately.boards.flow.devices.COUNTED`.
-    """
+    """Cells of a unit on a device without a place-and-route tool."""
 
     device: str
-    lanes: int = 1
-    latency_cycles: int | None = None
-    versions: dict[str, str]
+    lanes: int = 1  # operations that the unit accepts per cycle
+    latency_cycles: int | None = None  # cycles from an operation to its result
+    versions: dict[str, str]  # versions of the tools and libraries on PyPI
     figures: str = COUNTED
 
     def to_dict(self) -> dict[str, Any]:
@@ -131,22 +97,13 @@ class CountReport(Resources):
 
 @dataclass(frozen=True, kw_only=True)
 class SynthesisReport(Placement):
-    """Cells of a unit on a device, without the harness, and its clock.
+    """Cells of a unit on a device, without the harness, and its clock."""
 
-    Attributes
-    ----------
-    harness_lut, harness_ff : int
-        Cells of the harness; 0 for a top level.
-    lanes : int
-        Operations that the unit accepts per cycle.
-    latency_cycles : int or None
-        Cycles from an operation to its result, if given.
-    """
-
+    # Cells of the harness; 0 for a top level.
     harness_lut: int
     harness_ff: int
-    lanes: int = 1
-    latency_cycles: int | None = None
+    lanes: int = 1  # operations that the unit accepts per cycle
+    latency_cycles: int | None = None  # cycles from an operation to its result, if given
 
     @property
     def logic_cells(self) -> int:
@@ -208,34 +165,15 @@ def synthesize(
     cost, because registers separate them. The same module, device, seed and tool versions give the
     same report.
 
-    Parameters
-    ----------
-    module : wiring.Component or Top
-        The unit, in domain ``sync``; or a top level, which is built without a harness.
-    device : Device
-        See `devices.device`.
-    seed : int
-        Seed of placement.
-    directory : path, optional
-        Folder for ``top.il``, ``netlist.json``, ``report.json`` and the tools' logs. It is created
-        if necessary, and stays empty on failure.
-    target_mhz : float, optional
-        Clock that nextpnr aims for; by default the vendor's limit for the unit.
-    time_limit : float
-        Maximum run time of one tool, in seconds.
-    progress : callable, optional
-        Called with a stage of `STAGES` and the completed share of the whole run.
-    netlists : Path, optional
-        Folder in which netlists are kept for other seeds. A kept netlist has no log.
+    nextpnr aims for `target_mhz`, by default the vendor's limit for the unit. A tool may run for
+    `time_limit` seconds. `progress` is called with a stage of `STAGES` and the completed share of
+    the whole run. The `directory` gets ``top.il``, ``netlist.json``, ``report.json`` and the tools'
+    logs; on failure it stays empty. The folder `netlists` keeps netlists for other seeds; a kept
+    netlist has no log.
 
-    Raises
-    ------
-    DoesNotFitError
-        If the device is too small.
-    SynthesisError
-        If a tool is missing, fails or reaches the time limit, or there is no path to time.
-    TypeError
-        If the module is neither a component nor a top level.
+    DoesNotFitError if the device is too small, TypeError if the module is neither a component nor a
+    top level, SynthesisError if a tool is missing, fails or reaches the time limit, or if there is
+    no path to time.
     """
     if not isinstance(module, wiring.Component | Top):
         raise TypeError(f"module: must be a wiring.Component or a Top, not {module!r}")
@@ -250,9 +188,9 @@ def synthesize(
                 flow.keep(Path(directory))
             return CountReport(device=device.name, versions=versions(device), **unit.fields())
         flow.complete(netlist, getattr(module, "floorplan_groups", ()))
-        most = lowest_limit(device.name, block_ports(netlist)).mhz
-        striven = default_target(device.name) if most == inf else ceil(most)
-        timing = flow.place_and_route(seed, target_mhz or striven)
+        limit = lowest_limit(device.name, block_ports(netlist)).mhz
+        target = default_target(device.name) if limit == inf else ceil(limit)
+        timing = flow.place_and_route(seed, target_mhz or target)
         flow.report("timing", 1.0)
         if directory is not None:
             flow.keep(Path(directory))
@@ -271,11 +209,6 @@ def placement(
     """Return the `Placement` fields that yosys's `netlist` and nextpnr's `timing` determine.
 
     The `unit` is as for `describe_critical_path`.
-
-    Raises
-    ------
-    SynthesisError
-        If there is no clock to time.
     """
     clock, mhz = slowest_clock(timing)
     used = {kind: count["used"] for kind, count in timing["utilization"].items() if count["used"]}
@@ -296,39 +229,22 @@ def synthesize_unit(
     memory: str | None = None,
     strict: bool = False,
     protect: str = "none",
-    check: bool = False,
+    self_check: bool = False,
     **options: Any,
 ) -> SynthesisReport | CountReport:
     """Synthesise the unit of a specification, pipelined for the target clock.
 
-    Parameters
-    ----------
-    spec : Specification
-        Specification of the unit.
-    memory : str, optional
-        Variant of the memories; by default from `own_memory`.
-    strict : bool
-        Whether to use the variant that never uses a word while another port writes to it.
-    protect, check
-        As for `UnitOptions`.
-    device
-        As for `synthesize`, including the errors.
-    options
-        ``seed``, ``directory``, ``target_mhz``, ``time_limit``, ``progress`` and ``netlists`` of
-        `synthesize`.
-
-    Raises
-    ------
-    SpecificationError
-        If the hardware cannot implement the specification.
+    The memories are by default those of `device_memory`, which takes `strict`; `protect` and
+    `self_check` are as for `lately.hdl.build.filter_unit`. The `options` and errors are those of
+    `synthesize`; SpecificationError if the hardware cannot implement the specification.
     """
     clock = options.get("target_mhz")
     unit = filter_unit(
         spec,
-        memory=memory or own_memory(device, spec, strict=strict),
+        memory=memory or device_memory(device, spec, strict=strict),
         levels=device.levels_at(clock),
         protect=protect,
-        self_check=check,
+        self_check=self_check,
     )
     figures = {"lanes": unit_profile(spec).lanes, "latency_cycles": unit.latency}
     return replace(synthesize(unit, device=device, **options), **figures)
@@ -339,7 +255,7 @@ def count_unit(spec: Specification, *, device: Device) -> Resources:
 
     Errors as for `synthesize_unit`.
     """
-    unit = filter_unit(spec, memory=own_memory(device, spec), levels=device.levels)
+    unit = filter_unit(spec, memory=device_memory(device, spec), levels=device.levels)
     return count_cells(unit, device)
 
 
@@ -381,17 +297,11 @@ def _count(modules: Iterable[dict[str, Any]], device: Device) -> Resources:
 
 
 def check_fit(device: Device, *needed: Resources) -> None:
-    """Reject a design whose `needed` resources together exceed the device.
-
-    Raises
-    ------
-    DoesNotFitError
-        If the design does not fit.
-    """
+    """Raise DoesNotFitError if the `needed` resources together exceed the device."""
     kinds = {"bram": "block RAMs", "usram": "uSRAMs", "lut": "LUTs", "ff": "flip-flops"}
     counts = (
-        (what, sum(getattr(part, kind) for part in needed), getattr(device, kind))
-        for kind, what in kinds.items()
+        (name, sum(getattr(part, kind) for part in needed), getattr(device, kind))
+        for kind, name in kinds.items()
     )
     refuse_excess(device, counts)
 
@@ -402,13 +312,10 @@ def check_fit(device: Device, *needed: Resources) -> None:
 def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
     """Return the name and Fmax in MHz of the slowest clock in a nextpnr `report`.
 
-    Raises
-    ------
-    SynthesisError
-        If there is no clock to time.
+    SynthesisError if there is no clock to time.
     """
     if not report["fmax"]:
-        raise SynthesisError("module: must have a path between registers, there is none to time")
+        raise SynthesisError("module: no path between two registers to time")
     clock = min(report["fmax"], key=lambda name: report["fmax"][name]["achieved"])
     return clock, round(report["fmax"][clock]["achieved"], 2)
 

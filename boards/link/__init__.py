@@ -1,1 +1,1 @@
-"""A unit behind a serial line: frames, requests, self-test."""
+"""The serial link between a board and its host."""

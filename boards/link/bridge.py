@@ -47,23 +47,23 @@ class Bridge(wiring.Component):
         bus = self.bus
         command, left, word = Signal(8), Signal(8), Signal(WORD_BITS)
         number = Signal(3)  # of the byte
-        quiet = Signal(range(self._timeout + 1))
+        idle = Signal(range(self._timeout + 1))
         done, late, step = Signal(), Signal(), Signal()
-        last, taken = left == 1, self.i.valid & self.i.ready
+        last, accepted = left == 1, self.i.valid & self.i.ready
         m.d.comb += [
             done.eq(bus.ack | bus.err),
             bus.dat_w.eq(word),
             self.o.payload.eq(word[-8:]),
         ]
         m.d.sync += [
-            late.eq(quiet == self._timeout),
-            quiet.eq(Mux(taken | done | self.o.valid | ~self.busy, 0, quiet + 1)),
+            late.eq(idle == self._timeout),
+            idle.eq(Mux(accepted | done | self.o.valid | ~self.busy, 0, idle + 1)),
         ]
         with m.FSM(name="bridge") as fsm:
             m.d.comb += self.busy.eq(~fsm.ongoing("HEADER") | (number != 0))
             with m.State("HEADER"):
                 self._receive(m, Cat(bus.adr, left, command), number, 6, "DECODE")
-                # So that commands are found again after a byte too few or too many.
+                # Commands are found again after a byte too few or too many.
                 with m.If((number == 0) & ~self.i.payload.matches(*COMMANDS)):
                     m.d.sync += number.eq(0)
             with m.State("DECODE"):
@@ -104,7 +104,7 @@ class Bridge(wiring.Component):
         return m
 
     def _receive(self, m, word, number, count, state):
-        """Shift bytes into a word; go to a state after some of them."""
+        """Shift bytes into a word, and enter a state after `count` bytes."""
         m.d.comb += self.i.ready.eq(1)
         with m.If(self.i.valid):
             m.d.sync += [word.eq(Cat(self.i.payload, word)), number.eq(number + 1)]

@@ -4,15 +4,15 @@ This module does not import Amaranth.
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...golden.errors import SpecificationError
 from ...golden.results import Results
-from ...golden.spec.base import Specification
+from ...golden.spec.base import Specification, require
+from ...hdl.registers import ADDRESSES
 
 WRITE, READ, WRITE_SAME, READ_SAME = COMMANDS = 1, 2, 3, 4
 """Commands of UARTBone, for ascending addresses and for one address. The number of words and the
@@ -24,33 +24,46 @@ is written; and of `performed`, the signature and the results of the last block.
 byte of an address leads from the last two to the registers: a block does not become settings."""
 
 BLOCK_WORDS, TRAILER = 256, 252
-"""Words of a block, and place of its trailer, before which the operations end. The trailer has the
-operation and window of all of them (or 0), the place of their first word, `performed` before the
-block, and the CRC-32 of all words from that place on."""
+"""Number of words of a block, and index of its trailer, before which the operations end. The
+trailer has the operation and window of all of them (or 0), the index of their first word,
+`performed` before the block, and the CRC-32 of all words from that index on."""
 
 MIXED = 1 << 8
-"""Bit of the place of the first word: a word with operation and window precedes each key."""
+"""Bit beside the index of the first word: a word with operation and window precedes each key."""
 
 CODE_BITS, WINDOW_BITS = 4, 28
 AGE_BITS, STATUS_BITS, TIME_BITS = 26, 5, 30
-"""Bits of a result: the highest bit of the first word is `seen`, and the time has a word."""
+"""Widths in a result: the highest bit of the first word is `seen`, and the time has a word."""
 
 MISSING = (1 << 32) - 1
 """Word that is read at an address without a register."""
 
 
+def register_address(name: str) -> int:
+    """Return the byte address of a register behind the serial line."""
+    return BASE + ADDRESSES[name]
+
+
+def write_check(check: int, address: int, words: Iterable[int], *, same: bool) -> int:
+    """Return the checksum of all writes to registers after one more write.
+
+    `check` is the checksum before it. The words go to ascending addresses, or to the `same`.
+    """
+    for number, word in enumerate(words):
+        rotated = (check << 1 | check >> 31) & MISSING
+        check = rotated ^ (address // 4 + number * (not same)) ^ int(word)
+    return check
+
+
 def check_spec(spec: Specification) -> None:
     """Raise SpecificationError if the line does not support a filter."""
-    most = {"lanes": 1, "span": (1 << TIME_BITS - 1) - 1}
-    for name, value in {name: getattr(spec, name, None) or 0 for name in most}.items():
-        if value > most[name]:
-            raise SpecificationError(
-                f"{name}: must be at most {most[name]} for a serial link, not {value}"
-            )
+    for name, limit in (("lanes", 1), ("span", (1 << TIME_BITS - 1) - 1)):
+        value = getattr(spec, name, None) or 0
+        require(value <= limit, name, f"must be at most {limit} for a serial link", value)
 
 
 def result_words(spec: Specification) -> int:
-    """Return the words of a result."""
+    """Return the number of words of a result."""
     return 2 if spec.timed else 1
 
 

@@ -1,7 +1,5 @@
 """A unit behind a serial line: the content of a board, except clock, reset and pins."""
 
-from typing import Any
-
 from amaranth.hdl import Const, Module, Mux, ResetInserter, Signal
 from amaranth.lib import fifo, wiring
 from amaranth.lib.wiring import In, Out
@@ -46,69 +44,69 @@ class Link(wiring.Component):
     def _elaborate_line(self, m, unit, port, events, reset=None):
         """Connect the line with the registers of unit and board, and with a `port` on the bus.
 
-        The `events`, which are counted, get those of the line. A write to a register is a `reset`.
+        The `events`, which are counted, get those of the line. A write to `reset` asserts `reset`.
         """
         m.submodules.uart_receiver = receiver = Receiver(rate=self._rate)
         m.submodules.uart_transmitter = transmitter = Transmitter(rate=self._rate)
         m.submodules.queue = queue = fifo.SyncFIFOBuffered(width=8, depth=QUEUE)
         m.submodules.bridge = bridge = Bridge(timeout=self._timeout)
+        wiring.connect(m, queue.r_stream, bridge.i)
         wiring.connect(m, bridge.o, transmitter.i)
-        bus, registers = bridge.bus, BusSignature().create()
+        bus, board = bridge.bus, BusSignature().create()
         # The address is stable before an access begins.
-        ours, own, ports = Signal(), Signal(), Signal()
+        for_unit, for_board, for_port = Signal(), Signal(), Signal()
         address, above = bus.adr[:_WORDS], bus.adr[_WORDS:]
-        within, low = above == BASE >> _WORDS + 2, address[WORD_ADDRESS_BITS:] == 0
+        registers, low = above == BASE >> _WORDS + 2, address[WORD_ADDRESS_BITS:] == 0
         m.d.sync += [
-            ours.eq(within & low),
-            own.eq(within & ~low),
-            ports.eq(above == BLOCK >> _WORDS + 2),
+            for_unit.eq(registers & low),
+            for_board.eq(registers & ~low),
+            for_port.eq(above == BLOCK >> _WORDS + 2),
         ]
-        missing = ~ours & ~own & ~ports
+        missing = ~for_unit & ~for_board & ~for_port
         m.d.comb += [
             receiver.rx.eq(self.rx),
             self.tx.eq(transmitter.tx),
             queue.w_data.eq(receiver.data),
             queue.w_en.eq(receiver.valid),
-            bridge.i.payload.eq(queue.r_data),
-            bridge.i.valid.eq(queue.r_rdy),
-            queue.r_en.eq(bridge.i.ready),
-            unit.wb_cyc_i.eq(bus.stb & ours),
-            unit.wb_stb_i.eq(bus.stb & ours),
+            unit.wb_cyc_i.eq(bus.stb & for_unit),
+            unit.wb_stb_i.eq(bus.stb & for_unit),
             unit.wb_we_i.eq(bus.we),
             unit.wb_adr_i.eq(bus.adr),
             unit.wb_sel_i.eq(-1),
             unit.wb_dat_i.eq(bus.dat_w),
-            port.stb.eq(bus.stb & ports),
-            registers.stb.eq(bus.stb & own),
-            bus.ack.eq(unit.wb_ack_o | port.ack | registers.ack),
-            bus.err.eq(unit.wb_err_o | port.err | registers.err | (bus.stb & missing)),
-            bus.dat_r.eq(Mux(ours, unit.wb_dat_o, Mux(ports, port.dat_r, registers.dat_r))),
+            port.stb.eq(bus.stb & for_port),
+            board.stb.eq(bus.stb & for_board),
+            bus.ack.eq(unit.wb_ack_o | port.ack | board.ack),
+            bus.err.eq(unit.wb_err_o | port.err | board.err | (bus.stb & missing)),
+            bus.dat_r.eq(Mux(for_unit, unit.wb_dat_o, Mux(for_port, port.dat_r, board.dat_r))),
         ]
-        for part in (port, registers):
-            m.d.comb += [part.adr.eq(address), part.we.eq(bus.we), part.dat_w.eq(bus.dat_w)]
+        for slave in (port, board):
+            m.d.comb += [slave.adr.eq(address), slave.we.eq(bus.we), slave.dat_w.eq(bus.dat_w)]
         m.d.sync += self.busy.eq(queue.r_rdy | bridge.busy | ~transmitter.i.ready)
-        events |= {"dropped": receiver.valid & ~queue.w_rdy, "error": receiver.error}
-        self._elaborate_registers(m, registers, events, reset)
+        # As `layout.write_check` has it. Blocks of operations have a CRC.
+        check = Signal(WORD_BITS)
+        with m.If(bus.we & (bus.ack | bus.err) & ~for_port):
+            m.d.sync += check.eq(check.rotate_left(1) ^ bus.adr ^ bus.dat_w)
 
-    def _elaborate_registers(self, m, bus, events, reset):
-        """Answer accesses to the registers of the board: clock, counters and reset."""
-        asked, known = bus.stb & ~bus.ack & ~bus.err, Signal()
-        m.d.sync += [bus.ack.eq(asked & known), bus.err.eq(asked & ~known)]
-        values = {"clock": Const(self._clock_hz, WORD_BITS)}
+        # Registers of the board.
+        values = {"clock": Const(self._clock_hz, WORD_BITS), "write_check": check}
+        events |= {"dropped": receiver.valid & ~queue.w_rdy, "error": receiver.error}
         for row in counters(Block.LINE):
             if row.event in events:
                 m.submodules[row.name] = counter = EventCounter(width=WORD_BITS)
                 m.d.comb += counter.event.eq(events[row.event])
                 values[row.name] = counter.count
-        with m.Switch(bus.adr):
+        begins, exists = board.stb & ~board.ack & ~board.err, Signal()
+        m.d.sync += [board.ack.eq(begins & exists), board.err.eq(begins & ~exists)]
+        with m.Switch(address):
             for name, value in values.items():
                 with m.Case(ADDRESSES[name] // 4):
-                    m.d.comb += known.eq(~bus.we)
-                    m.d.sync += bus.dat_r.eq(value)
+                    m.d.comb += exists.eq(~bus.we)
+                    m.d.sync += board.dat_r.eq(value)
             if reset is not None:
                 with m.Case(ADDRESSES["reset"] // 4):
-                    m.d.comb += known.eq(bus.we)
-                    m.d.sync += reset.eq(asked & bus.we)
+                    m.d.comb += exists.eq(bus.we)
+                    m.d.sync += reset.eq(begins & bus.we)
 
 
 class FilterLink(Link):
@@ -117,21 +115,19 @@ class FilterLink(Link):
     The unit generates the ticks of a window in time: one per millisecond after reset, or at the
     minimum period of the unit if that is longer, until another period is set. `options` are as for
     `lately.hdl.build.filter_unit`. SpecificationError if hardware or line do not support the
-    specification, ValueError if the clock cannot be divided to the baud rate.
+    specification, BaudError if the clock cannot be divided to the baud rate.
     """
 
     def __init__(
-        self, spec, *, clock_hz, baud, version=(0, 0, 0), check=False, timeout_bits=TIMEOUT_BITS,
-        **options,
-    ):  # fmt: skip
+        self, spec, *, clock_hz, baud, version=(0, 0, 0), timeout_bits=TIMEOUT_BITS, **options
+    ):
         check_spec(spec)
-        least = unit_profile(spec, **options).least_period
-        period = max(-(-clock_hz // 1000), least)
-        ticks: dict[str, Any] = {"ticks": "period", "period": period, "time_bits": TIME_BITS}
-        inner = filter_unit(spec, tag_bits=MARK_BITS, statistics_bits=COUNTER_BITS,
-                            self_check=check, **options, **(ticks if least else {}))  # fmt: skip
+        if min_period := unit_profile(spec, **options).least_period:
+            period = max(-(-clock_hz // 1000), min_period)
+            options |= {"ticks": "period", "period": period, "time_bits": TIME_BITS}
+        inner = filter_unit(spec, tag_bits=MARK_BITS, statistics_bits=COUNTER_BITS, **options)
         unit = ControlledUnit(inner, spec=spec, bus="wishbone", version=version, status_bits=0)
-        self._checks = check
+        self._checks = options.get("self_check", False)
         self._port = OperationPort(unit)
         lights = {
             "alive": Out(1),  # toggles about once per second
@@ -155,23 +151,24 @@ class FilterLink(Link):
         events = {"rejected": port.rejected}
         self._elaborate_line(m, unit, port.bus, events, reset)
         m.submodules.time = time = EventCounter(width=(self._clock_hz - 1).bit_length())
-        alarmed, lit = Signal(), {}
         m.d.comb += [time.event.eq(1), self.alive.eq(time.count[-1])]
-        # An event shows until a bit of the time has fallen twice.
-        for name, event, place in (
-            ("hit", unit.o.valid & unit.o.p.seen, 4),
-            ("wrong", events["dropped"] | events["error"] | events["rejected"], 1),
+        alarmed = Signal()
+        m.d.sync += alarmed.eq(alarmed | fault)
+        wrong = events["dropped"] | events["error"] | events["rejected"]
+        for name, event, bit, always in (
+            ("hit", unit.o.valid & unit.o.p.seen, 4, Const(0)),
+            ("fault", wrong, 1, alarmed),
         ):
-            came, past, fell = (Signal(name=f"{name}_{one}") for one in ("came", "past", "fell"))
-            lit[name] = Signal(2, name=f"{name}_lit")
+            # An event shows until a bit of the time has fallen twice.
+            registers = (Signal(name=f"{name}_{part}") for part in ("event", "past", "fell"))
+            shown, (came, past, fell) = Signal(2, name=f"{name}_shown"), registers
             m.d.sync += [
                 came.eq(event),
-                past.eq(time.count[-place]),
-                fell.eq(past & ~time.count[-place]),
-                lit[name].eq(Mux(came, 3, Mux(fell, lit[name] >> 1, lit[name]))),
+                past.eq(time.count[-bit]),
+                fell.eq(past & ~time.count[-bit]),
+                shown.eq(Mux(came, 3, Mux(fell, shown >> 1, shown))),
+                getattr(self, name).eq(shown.any() | always),
             ]
-        m.d.sync += [alarmed.eq(alarmed | fault), self.fault.eq(lit["wrong"].any() | alarmed)]
-        m.d.comb += self.hit.eq(lit["hit"].any())
         return m
 
 
@@ -182,15 +179,15 @@ class FrameLink(Link):
         inner = ControlledDeduplicator(deduplicator, bus="wishbone", version=version)
         line = LineDeduplicator(inner)
         members = line.signature.members.items()
-        self._lines = {name: one for name, one in members if not name.startswith("wb_")}
+        self._lines = {name: port for name, port in members if not name.startswith("wb_")}
         super().__init__(line, clock_hz=clock_hz, baud=baud, others=self._lines)
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.line = line = self.unit
-        none = BusSignature().create()
-        m.d.comb += none.err.eq(none.stb)
-        self._elaborate_line(m, line, none, {})
+        no_port = BusSignature().create()
+        m.d.comb += no_port.err.eq(no_port.stb)
+        self._elaborate_line(m, line, no_port, {})
         for name, member in self._lines.items():
             outer, inner = getattr(self, name), getattr(line, name)
             m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)

@@ -1,11 +1,11 @@
-"""Port of operations of a board: a block of operations in, their results out."""
+"""Takes blocks of operations from the bus of a board, and keeps their results."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.crc import catalog
 from amaranth.lib.wiring import In, Out
 
-from ...golden.errors import SpecificationError
+from ...golden.spec.base import require
 from ...hdl.registers import WORD_BITS
 from . import layout
 from .bridge import BusSignature
@@ -14,13 +14,11 @@ from .layout import BLOCK_WORDS, CODE_BITS, TRAILER
 _CRC = catalog.CRC32_ISO_HDLC
 
 
-def padded(name, value, bits):
-    """Return a value in some bits; SpecificationError if it does not fit."""
-    if len(value) > bits:
-        raise SpecificationError(
-            f"{name}: must have at most {bits} bits for a serial link, not {len(value)}"
-        )
-    return Cat(value, Const(0, bits - len(value)))
+def padded(name, value, width):
+    """Extend a value to a width; SpecificationError if it is wider."""
+    rule = f"must have at most {width} bits for a serial link"
+    require(len(value) <= width, name, rule, len(value))
+    return Cat(value, Const(0, width - len(value)))
 
 
 class OperationPort(wiring.Component):
@@ -58,9 +56,9 @@ class OperationPort(wiring.Component):
             with m.If(write.en & (write.addr == TRAILER + number)):
                 m.d.sync += word.eq(write.data)
         m.submodules.check = check = _CRC(data_width=WORD_BITS).create()
-        place, fetched, right = Signal(range(BLOCK_WORDS)), Signal(), Signal()
+        index, fetched, right = Signal(range(BLOCK_WORDS)), Signal(), Signal()
         m.d.comb += [
-            read.addr.eq(place),
+            read.addr.eq(index),
             check.start.eq(begin),
             check.data.eq(read.data),
             check.valid.eq(fetched),
@@ -73,39 +71,39 @@ class OperationPort(wiring.Component):
         with m.FSM(name="block") as fsm:
             m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
             with m.State("IDLE"):
-                m.d.sync += place.eq(shape)
+                m.d.sync += index.eq(shape)
                 with m.If(begin):
                     m.next = "CHECK"
             with m.State("CHECK"):
-                m.d.sync += [place.eq(place + 1), fetched.eq(1)]
-                with m.If(place.all()):
+                m.d.sync += [index.eq(index + 1), fetched.eq(1)]
+                with m.If(index.all()):
                     m.next = "LAST"
             with m.State("LAST"):
                 m.next = "COMPARE"
             with m.State("COMPARE"):
                 m.next = "DECIDE"
             with m.State("DECIDE"):
-                m.d.sync += [self.rejected.eq(~right), place.eq(shape)]
+                m.d.sync += [self.rejected.eq(~right), index.eq(shape)]
                 m.next = "IDLE"
                 with m.If(right):
                     m.next = "FETCH"
-            self._elaborate_operations(m, read.data, place, head, shape & layout.MIXED != 0)
+            self._elaborate_operations(m, read.data, index, head, shape & layout.MIXED != 0)
         return m
 
-    def _elaborate_operations(self, m, word, place, head, mixed):
-        """Perform the operations from a place on."""
+    def _elaborate_operations(self, m, word, index, head, mixed):
+        """Perform the operations from an index on."""
         request = self.i.p
         key = Signal(-(-len(request.key) // WORD_BITS) * WORD_BITS)
         # Words of an operation: the one with code and window, if mixed, and those of the key.
         last = len(key) // WORD_BITS
-        number, missing = Signal(range(last + 1)), Signal(range(BLOCK_WORDS))
-        m.d.sync += missing.eq(missing + (self.i.valid & self.i.ready) - self.o.valid)
+        number, pending = Signal(range(last + 1)), Signal(range(BLOCK_WORDS))
+        m.d.sync += pending.eq(pending + (self.i.valid & self.i.ready) - self.o.valid)
         with m.State("FETCH"):
             m.next = "TAKE"
-            with m.If(place >= TRAILER):
+            with m.If(index >= TRAILER):
                 m.next = "WAIT"
         with m.State("TAKE"):
-            m.d.sync += [place.eq(place + 1), number.eq(number + 1)]
+            m.d.sync += [index.eq(index + 1), number.eq(number + 1)]
             m.next = "FETCH"
             with m.If(mixed & (number == 0)):
                 m.d.sync += head.eq(word)
@@ -120,10 +118,10 @@ class OperationPort(wiring.Component):
                 m.next = "FETCH"
         with m.State("WAIT"):
             m.d.sync += number.eq(0)
-            with m.If(missing == 0):
+            with m.If(pending == 0):
                 m.next = "IDLE"
-        code, most = head[:CODE_BITS], len(Value.cast(request.operation))
-        m.d.comb += [request.operation.eq(Mux(code >> most, 0, code)), request.key.eq(key)]
+        code, width = head[:CODE_BITS], len(Value.cast(request.operation))
+        m.d.comb += [request.operation.eq(Mux(code >> width, 0, code)), request.key.eq(key)]
         for name in {"window", "query_class"} & request.shape().members.keys():
             padded(name, getattr(request, name), layout.WINDOW_BITS)
             m.d.comb += getattr(request, name).eq(head[CODE_BITS:])
@@ -137,10 +135,10 @@ class OperationPort(wiring.Component):
         )
         put, get = results.write_port(), results.read_port()
         m.submodules.signature = crc = _CRC(data_width=size).create()
-        asked = bus.stb & ~bus.ack & ~self.busy
+        begins = bus.stb & ~bus.ack & ~self.busy
         read = Array(get.data.word_select(number, WORD_BITS) for number in range(words))
         m.d.comb += [
-            write.en.eq(asked & bus.we & ~bus.adr[9]),
+            write.en.eq(begins & bus.we & ~bus.adr[9]),
             write.addr.eq(bus.adr),
             write.data.eq(bus.dat_w),
             begin.eq(write.en & write.addr.all()),
@@ -154,8 +152,8 @@ class OperationPort(wiring.Component):
             bus.dat_r.eq(read[bus.adr[0] if words > 1 else 0]),
         ]
         # The first results are two words later.
-        for place, value in enumerate((performed, crc.crc)):
-            with m.If(bus.adr[:8] == place):
+        for index, value in enumerate((performed, crc.crc)):
+            with m.If(bus.adr[:8] == index):
                 m.d.comb += bus.dat_r.eq(value)
-        m.d.sync += [bus.ack.eq(asked), performed.eq(performed + self.o.valid)]
+        m.d.sync += [bus.ack.eq(begins), performed.eq(performed + self.o.valid)]
         m.d.sync += put.addr.eq(Mux(begin, 2 // words, put.addr + put.en))

@@ -4,30 +4,36 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import cdc, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-LOWEST_BAUD, HIGHEST_BAUD = 115_200, 3_000_000
+from ...golden.errors import LatelyError
+
+MIN_BAUD, MAX_BAUD = 115_200, 3_000_000
 """Range of the line rate, in bits per second."""
 
-LEAST_CYCLES = 8
+MIN_CYCLES = 8
 """Minimum cycles per bit: edges are known to one cycle, at most an eighth of a bit."""
 
 TOLERANCE = 0.02
 """Maximum relative error of the rate."""
 
 
+class BaudError(LatelyError, ValueError):
+    """The clock cannot be divided to the rate of the serial port."""
+
+
 class BaudRate:
     """Division of a clock into bits.
 
     A sum of `width` bits grows by `increment` in every cycle, and a bit starts when it overflows.
-    So bits vary by one cycle, but the average rate, `actual`, is exact. ValueError if the rate is
-    out of range or a bit has fewer than `LEAST_CYCLES` cycles.
+    So bits vary by one cycle, but the average rate, `actual`, is exact. BaudError if the rate is
+    out of range or a bit has fewer than `MIN_CYCLES` cycles.
     """
 
     def __init__(self, *, clock_hz, baud):
-        if not LOWEST_BAUD <= baud <= HIGHEST_BAUD:
-            raise ValueError(f"Baud rate must be {LOWEST_BAUD} to {HIGHEST_BAUD}, not {baud}")
-        if clock_hz < LEAST_CYCLES * baud:
-            raise ValueError(
-                f"Clock must be at least {LEAST_CYCLES} x {baud} baud = {LEAST_CYCLES * baud} Hz, "
+        if not MIN_BAUD <= baud <= MAX_BAUD:
+            raise BaudError(f"baud: must be {MIN_BAUD} to {MAX_BAUD}, not {baud}")
+        if clock_hz < MIN_CYCLES * baud:
+            raise BaudError(
+                f"clock: must be at least {MIN_CYCLES} x {baud} baud = {MIN_CYCLES * baud} Hz, "
                 f"not {clock_hz}"
             )
         # Ten bits more than the increment: an error of at most one thousandth.
@@ -45,18 +51,17 @@ class Transmitter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        phase = Signal(self._rate.width)
-        turn = Signal()
+        phase, bit_ends = Signal(self._rate.width), Signal()
         # Start bit, data, stop bit; the marker above them shows when all have left.
         bits = Signal(10, init=1)
         idle = Signal(init=1)
         m.d.comb += self.i.ready.eq(idle)
-        m.d.sync += Cat(phase, turn).eq(phase + self._rate.increment)
+        m.d.sync += Cat(phase, bit_ends).eq(phase + self._rate.increment)
         with m.If(idle):
-            m.d.sync += [Cat(phase, turn).eq(0), self.tx.eq(1)]
+            m.d.sync += [Cat(phase, bit_ends).eq(0), self.tx.eq(1)]
             with m.If(self.i.valid):
                 m.d.sync += [bits.eq(Cat(self.i.payload, 1, 1)), idle.eq(0), self.tx.eq(0)]
-        with m.Elif(turn):
+        with m.Elif(bit_ends):
             m.d.sync += [self.tx.eq(bits[0]), bits.eq(bits >> 1), idle.eq(bits == 1)]
         return m
 

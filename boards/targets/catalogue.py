@@ -27,68 +27,35 @@ class UnknownBoardError(LatelyError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """A board, with the defaults of its bitstream.
+    """A board, with the defaults of its bitstream."""
 
-    Attributes
-    ----------
-    name, description : str
-        Name on the command line, and description for people.
-    platform : str
-        Module and class in amaranth-boards, separated by a dot; a leading dot means this package.
-    resources : callable or None
-        Takes the platform; returns missing resources.
-    device : Device
-        Device, with the package and the pin file of the board.
-    pll : str
-        Name of a class in `lately.boards.flow.pll`.
-    clock_mhz : float
-        Clock of the unit.
-    baud : int
-        Rate of the serial port.
-    spec : Specification
-        Specification of the filter.
-    alive, hit, fault : str or None
-        LEDs in the terms of amaranth-boards: the name of the resource, after a dot the name of its
-        part if any, and the number.
-    rgmii : tuple of str
-        Two PHYs in the same form. Frames from the first PHY leave through the second, except
-        duplicates. Empty for a link only.
-    period : int or None
-        Cycles per tick of the filter between two PHYs.
-    seeds : tuple of int
-        Seeds of placement, tried in order until the clock is reached.
-    reset : str or None
-        Button, in the same form.
-    high : str or None
-        Output, in the same form, that must be high to keep the board running.
-    loader : str
-        openFPGALoader's name of the board.
-    link : str
-        Connector of the serial port, for people.
-    pack : tuple of str
-        Options of the program that creates the bitstream.
-    """
-
+    # Name on the command line, and description for people.
     name: str
     description: str
+    # Module and class in amaranth-boards, separated by a dot; a leading dot means this package.
     platform: str
-    device: Device
-    pll: str
-    clock_mhz: float
+    device: Device  # with the package and the pin file of the board
+    pll: str  # name of a class in `lately.boards.flow.pll`
+    clock_mhz: float  # of the unit
     spec: Specification
-    loader: str
-    link: str
+    loader: str  # openFPGALoader's name of the board
+    link: str  # connector of the serial port, for people
+    # LEDs in the terms of amaranth-boards: the name of the resource, after a dot the name of its
+    # part if any, and the number.
     alive: str | None = None
     hit: str | None = None
     fault: str | None = None
+    # Two PHYs in the same form. Frames from the first PHY leave through the second, except
+    # duplicates. Empty for a link only.
     rgmii: tuple[str, ...] = ()
-    period: int | None = None
-    seeds: tuple[int, ...] = (1,)
+    period: int | None = None  # cycles per tick of the filter between two PHYs
+    seeds: tuple[int, ...] = (1,)  # of placement, tried in order until the clock is reached
     baud: int = 1_000_000
-    reset: str | None = None
+    reset: str | None = None  # button, in the same form
+    # Takes the platform; returns missing resources.
     resources: Callable[[Any], list[Any]] | None = None
-    high: str | None = None
-    pack: tuple[str, ...] = ()
+    high: str | None = None  # output, in the same form, that must be high to keep the board running
+    pack: tuple[str, ...] = ()  # options of the program that creates the bitstream
 
     @property
     def family(self) -> str:
@@ -108,10 +75,10 @@ class Board:
 
     def make_platform(self) -> Any:
         """Return a new platform of amaranth-boards with all resources."""
-        module, _, name = self.platform.rpartition(".")
-        where = "amaranth_boards" if not module.startswith(".") else __package__
-        found = importlib.import_module(f".{module.removeprefix('.')}", where)
-        platform = getattr(found, name)()
+        path, _, name = self.platform.rpartition(".")
+        package = "amaranth_boards" if not path.startswith(".") else __package__
+        module = importlib.import_module(f".{path.removeprefix('.')}", package)
+        platform = getattr(module, name)()
         if self.resources is not None:
             platform.add_resources(self.resources(platform))
         return platform
@@ -167,10 +134,10 @@ def _colorlight_5a_75b(platform: Any) -> list[Any]:
         signals = (
             Subsignal(
                 name,
-                Pins(places, dir="i" if name.startswith("rx") else "o"),
+                Pins(names, dir="i" if name.startswith("rx") else "o"),
                 *([Clock(GMII_HZ)] if name == "rx_clk" else []),
             )
-            for name, places in pins.items()
+            for name, names in pins.items()
         )
         return Resource("rgmii", number, *signals, Attrs(IO_TYPE="LVCMOS33"))
 
@@ -217,12 +184,12 @@ def _board(
 
 
 def _filter(spec: dict[str, Any]) -> FilterSpec:
-    """Return a filter: from all its fields, or from a preset with some changed fields."""
+    """Build a filter from all its fields, or from a preset with some changed fields."""
     if "preset" not in spec:
         return FilterSpec.from_dict(spec)
-    own = cast(APBBFSpec, preset(spec["preset"]))
-    own = own.with_generations(spec.get("generations", own.l))
-    return replace(own, key_bits=spec.get("key_bits", own.key_bits))
+    chosen = cast(APBBFSpec, preset(spec["preset"]))
+    chosen = chosen.with_generations(spec.get("generations", chosen.l))
+    return replace(chosen, key_bits=spec.get("key_bits", chosen.key_bits))
 
 
 _TABLES = tomllib.loads(resources.files(__package__).joinpath("boards.toml").read_text("utf-8"))
@@ -235,13 +202,7 @@ BOARDS: Mapping[str, Board] = {
 
 
 def board(name: str) -> Board:
-    """Return a board by name.
-
-    Raises
-    ------
-    UnknownBoardError
-        If the board is unknown.
-    """
+    """Return a board by name; UnknownBoardError if there is none."""
     if name not in BOARDS:
         raise UnknownBoardError(unknown_name("board", name, BOARDS))
     return BOARDS[name]

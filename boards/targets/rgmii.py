@@ -12,24 +12,11 @@ of transmitted data."""
 
 
 class RgmiiReceiver(wiring.Component):
-    """Receives GMII bytes from a PHY: half a byte per clock edge, the low half first.
-
-    Parameters
-    ----------
-    pins : PortGroup
-        With ``rx_data`` and ``rx_ctl``.
-    domain : str
-        Clock domain of the PHY's ``rx_clk``.
-
-    Members
-    -------
-    data : Out(8)
-    valid, error : Out(1)
-    """
+    """Receives GMII bytes from a PHY: half a byte per clock edge, the low half first."""
 
     def __init__(self, pins: Any, *, domain: str) -> None:
-        self._pins = pins
-        self._domain = domain
+        self._pins = pins  # with `rx_data` and `rx_ctl`
+        self._domain = domain  # of the PHY's `rx_clk`
         super().__init__({"data": Out(8), "valid": Out(1), "error": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -64,21 +51,10 @@ class RgmiiReceiver(wiring.Component):
 
 
 class RgmiiTransmitter(wiring.Component):
-    """Sends GMII bytes to a PHY, with the clock of domain ``sync``.
-
-    Parameters
-    ----------
-    pins : PortGroup
-        With ``tx_data``, ``tx_ctl`` and ``tx_clk``.
-
-    Members
-    -------
-    data : In(8)
-    valid, error : In(1)
-    """
+    """Sends GMII bytes to a PHY, with the clock of domain ``sync``."""
 
     def __init__(self, pins: Any) -> None:
-        self._pins = pins
+        self._pins = pins  # with `tx_data`, `tx_ctl` and `tx_clk`
         super().__init__({"data": In(8), "valid": In(1), "error": In(1)})
 
     def elaborate(self, platform: object) -> Module:

@@ -19,24 +19,16 @@ STARTUP_S = 50e-6
 
 
 class Startup(wiring.Component):
-    """Reset of domain ``sync``, extended for some cycles after the end of its cause.
-
-    Parameters
-    ----------
-    clocks : int
-        Minimum cycles of reset after the cause.
-
-    Members
-    -------
-    cause : In(1)
-        Asynchronous; effective without a clock.
-    reset : Out(1)
-        Ends synchronously. High after configuration.
-    """
+    """Reset of domain ``sync``, extended for some cycles after the end of its cause."""
 
     def __init__(self, *, clocks: int) -> None:
         self._clocks = clocks
-        super().__init__({"cause": In(1), "reset": Out(1, init=1)})
+        super().__init__(
+            {
+                "cause": In(1),  # asynchronous; effective without a clock
+                "reset": Out(1, init=1),  # ends synchronously; high after configuration
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -54,18 +46,8 @@ class BoardTop(Elaboratable):
     """Top level of a board for `platform.build`: a link or a deduplicator of frames.
 
     The PLL generates the clock of domain ``sync``. Configuration, a loss of lock or the button
-    resets the domain. The reset is synchronous and ends `STARTUP_S` after its cause.
-
-    Parameters
-    ----------
-    link : wiring.Component
-        Has the members ``rx``, which may change at any time, ``tx``, ``alive``, ``hit`` and
-        ``fault`` of one bit, in domain ``sync``, like `lately.boards.link.link.FilterLink`. On a
-        board with PHYs, a `lately.boards.link.link.FrameLink`.
-    board : Board
-        Board with the pins.
-    setting : Setting
-        Setting of the PLL.
+    resets the domain. The reset is synchronous and ends `STARTUP_S` after its cause. The `link` is
+    a `lately.boards.link.link.FilterLink`, or on a board with PHYs a `FrameLink`.
     """
 
     def __init__(self, link: wiring.Component, *, board: Board, setting: Setting) -> None:
@@ -79,8 +61,8 @@ class BoardTop(Elaboratable):
         m.submodules.link = self._link
         self._elaborate_clock(m, platform, pins)
         self._elaborate_lines(m, platform, pins)
-        for name, place in self._board.lights.items():
-            m.submodules[name] = light = io.Buffer("o", pins.port(place))
+        for name, pin in self._board.lights.items():
+            m.submodules[name] = light = io.Buffer("o", pins.port(pin))
             m.d.comb += light.o.eq(getattr(self._link, name))
         if self._board.high is not None:
             m.submodules.high = high = io.Buffer("o", pins.port(self._board.high))
@@ -99,7 +81,7 @@ class BoardTop(Elaboratable):
         """Receive from the first PHY, and send to the second."""
         link, (first, second) = self._link, self._board.rgmii
         incoming, outgoing = (
-            platform.request(*_named(place), dir="-") for place in (first, second)
+            platform.request(*_named(resource), dir="-") for resource in (first, second)
         )
         m.submodules.rx_clk = clock = io.Buffer("i", incoming.rx_clk)
         m.domains += ClockDomain(RECEIVING, reset_less=True)

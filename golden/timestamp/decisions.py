@@ -175,11 +175,18 @@ class DecisionTable:
         return np.asarray(cells >= self.thresholds[chosen, evidence.age, phase])
 
 
+def entry_widths(shape: tuple[int, int, int], hashes: int) -> tuple[int, int, int, int]:
+    """Return the widths of an entry in hardware, low bits first: phase, age, class, threshold."""
+    phase, age, query_class = ((count - 1).bit_length() for count in reversed(shape))
+    return phase, age, query_class, (hashes + 1).bit_length()
+
+
 def packed_entries(thresholds: ArrayLike) -> NDArray[np.uint64]:
-    """Return the entries of a table for hardware: phase in the low bits, age, class, threshold."""
+    """Return the entries of a table for hardware, with the fields of `entry_widths`."""
     table = np.asarray(thresholds)
-    entries, place = np.zeros(table.shape, np.uint64), 0
-    for axis in (2, 1, 0):
-        entries |= np.indices(table.shape, np.uint64)[axis] << np.uint64(place)
-        place += (table.shape[axis] - 1).bit_length()
-    return (entries | table.astype(np.uint64) << np.uint64(place)).ravel()
+    widths = entry_widths(table.shape, 0)
+    entries, low = np.zeros(table.shape, np.uint64), 0
+    for axis, width in zip((2, 1, 0), widths, strict=False):
+        entries |= np.indices(table.shape, np.uint64)[axis] << np.uint64(low)
+        low += width
+    return (entries | table.astype(np.uint64) << np.uint64(low)).ravel()

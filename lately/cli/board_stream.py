@@ -1,9 +1,9 @@
-"""A stream through the filter of a board."""
+"""Streams the keys of a trace through the filter of a board."""
 
 import csv
 import io
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
 import click
@@ -36,8 +36,8 @@ def prepare(
     spec = board.spec
     if verify and skip and spec.timed:
         raise click.UsageError(
-            "--verify must not be given with --skip for a window in time: "
-            "when the board performed the skipped operations is not known"
+            "--verify cannot be combined with --skip for a window in time: "
+            "the times of the skipped operations are unknown"
         )
     if verify and spec.keyed != (secret is not None):
         raise click.UsageError(
@@ -77,9 +77,9 @@ def perform(
     """
     spec = board.spec
     kinds = {"timing": ["oldest"], "dictionary": ["status"]}
-    columns = ["time"] * spec.timed + kinds.get(spec.kind, ["status"] * spec.timed)
+    more = ["time"] * spec.timed + kinds.get(spec.kind, ["status"] * spec.timed)
     if verdicts is not None:
-        verdicts.write(",".join(["index", "key", "seen", "age", *columns]).encode() + b"\n")
+        verdicts.write(_csv([["index", "key", "seen", "age", *more]]))
     done = skipped = seen = 0
     wrong: list[int] = []
     error: str | None = None
@@ -98,7 +98,7 @@ def perform(
                     part = differing(spec, golden, codes, keys, window, results)
                     wrong += (part + skipped + done).tolist()
                 if verdicts is not None:
-                    _write(verdicts, skipped + done, texts, results, columns)
+                    verdicts.write(_csv(_rows(skipped + done, texts, results, more)))
                 done += len(texts)
                 seen += int(results.seen.sum())
                 progress(len(texts))
@@ -123,23 +123,19 @@ def perform(
 def _texts(trace: Trace, count: int | None, interrupted: Callable[[], bool]) -> Iterator[list[str]]:
     """Yield the texts of some records, or of all, a stretch at a time."""
     left = CHUNK if count is None else count
-    while left and not interrupted():
-        records = trace.read(min(CHUNK, left))
-        if not records:
-            return
+    while left and not interrupted() and (records := trace.read(min(CHUNK, left))):
         yield [text for text, _ in records]
         left -= len(records) if count is not None else 0
 
 
-def _write(
-    verdicts: BinaryIO, start: int, texts: list[str], results: Results, columns: list[str]
-) -> None:
+def _rows(start: int, texts: list[str], results: Results, more: list[str]) -> Iterator[Any]:
+    seen = results.seen.astype(np.uint8).tolist()
+    ages = (age if hit else "" for hit, age in zip(seen, results.age.tolist(), strict=True))
+    others = (getattr(results, name).tolist() for name in more)
+    return zip(range(start, start + len(texts)), texts, seen, ages, *others, strict=True)
+
+
+def _csv(rows: Iterable[Any]) -> bytes:
     text = io.StringIO(newline="")
-    more = [getattr(results, name).tolist() for name in columns]
-    csv.writer(text, lineterminator="\n").writerows(
-        (index, key, int(seen), age if seen else "", *rest)
-        for index, (key, seen, age, *rest) in enumerate(
-            zip(texts, results.seen.tolist(), results.age.tolist(), *more, strict=True), start
-        )
-    )
-    verdicts.write(text.getvalue().encode("utf-8", "surrogateescape"))
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode("utf-8", "surrogateescape")

@@ -117,12 +117,11 @@ def program(*, name: str | None, path: str | None) -> None:
     path = path or os.path.join(_default_directory(target), target.bitstream)
     if not os.path.isfile(path):
         raise click.ClickException(
-            f"file: expected a bitstream, found no file {path}; "
-            f"`lately build --board {target.name}` makes one"
+            f"bitstream {path} not found; `lately build --board {target.name}` makes one"
         )
     loader = shutil.which(LOADER)
     if loader is None:
-        raise click.ClickException(f"{LOADER}: expected it on PATH to load the board, found none")
+        raise click.ClickException(f"{LOADER} not found on PATH; install it to load a board")
     status = subprocess.run([loader, "-b", target.loader, path], check=False).returncode
     if status:
         raise click.ClickException(f"{LOADER}: failed with exit status {status}")

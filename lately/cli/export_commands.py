@@ -1,7 +1,7 @@
 """Command that exports a unit for projects in other languages."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +22,52 @@ from .options import (
     memory_option,
     protect_option,
     spec_option,
+    together,
     wrap_option,
 )
 from .outputs import InputFile, OutputFile
 from .reporting import OneLineCommand, require
 from .tables import show
 
-FRAME_OPTIONS = {
-    "period": "period", "max_frame": "longest", "buffer": "store", "on_overflow": "when_full",
-    "on_oversize": "oversize", "no_tready": "ready", "user_bits": "user_bits",
-    "id_bits": "id_bits", "dest_bits": "dest_bits", "bad_bit": "bad_bit", "mark_bit": "mark_bit",
-    "inner": "inner",
+FRAME_OPTIONS: dict[str, tuple[str, str | Sequence[str] | bool, str]] = {
+    "period": ("period", "CYCLES", "cycles of a tick, after reset."),
+    "max-frame": ("longest", "BYTES", "longest frame that is recorded.  [default: 2000]"),
+    "buffer": ("store", "BYTES",
+               "memory in which frames wait for the filter's answer.  [default: 8192, or 512 "
+               "transfers]"),
+    "on-overflow": ("when_full", ("wait", "drop"),
+                    "frames without room wait, or are discarded.  [default: wait]"),
+    "on-oversize": ("oversize", ("drop", "pass"),
+                    "discard frames above --max-frame, or forward them unrecorded.  "
+                    "[default: drop]"),
+    "no-tready": ("ready", False,
+                  "the input has no TREADY; a frame without room is discarded whole."),
+    "inner": ("inner", True,
+              "compare the innermost packet of tunnels, within the limits of hardware."),
+    "user-bits": ("user_bits", "BITS",
+                  "width of TUSER at the input; the bad bit leaves as 0.  [default: 1]"),
+    "id-bits": ("id_bits", "BITS", "width of TID, which is forwarded with each frame.  "
+                "[default: 0]"),
+    "dest-bits": ("dest_bits", "BITS", "width of TDEST, which is forwarded with each frame.  "
+                  "[default: 0]"),
+    "bad-bit": ("bad_bit", "BIT", "position in TUSER of the bit for a bad frame.  [default: 0]"),
+    "mark-bit": ("mark_bit", "BIT",
+                 "position in TUSER of the output of the bit for a marked frame; --user-bits adds "
+                 "a bit.  [default: --bad-bit]"),
 }  # fmt: skip
-"""Options of a deduplicator of frames, and what its parameters are called."""
+"""Options of a deduplicator of frames: the parameter, its unit, choices or value, and the help."""
 
 
-def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
-    """Return an option of a deduplicator of frames that takes a number of bits, or of a bit."""
-    return count_option(name, None, f"Frames: {text}", least=0, metavar="BITS")
+def frame_option(name: str) -> Callable[[Command], Command]:
+    """Return an option of `FRAME_OPTIONS`."""
+    parameter, kind, text = FRAME_OPTIONS[name]
+    names, help = (f"--{name}", parameter), f"Frames: {text}"
+    if isinstance(kind, bool):
+        return click.option(*names, is_flag=True, flag_value=kind, default=None, help=help)
+    if isinstance(kind, str):
+        low = 0 if kind in ("BIT", "BITS") else 1
+        return count_option(" ".join(names), None, help, least=low, metavar=kind)
+    return click.option(*names, type=click.Choice(kind), help=help)
 
 
 @click.command(
@@ -49,7 +77,7 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
         "--ram-output-register needs --memory portable", "--ram-style needs --memory portable",
         "--tlast needs --wrap axis", "--period cannot be combined with --ticks tick",
         "--wrap frames-* cannot be combined with --tag-bits or --covered or --self-check",
-        *(f"--{name.replace('_', '-')} needs --wrap frames-*" for name in FRAME_OPTIONS),
+        *(f"--{name} needs --wrap frames-*" for name in FRAME_OPTIONS),
     ],
 )  # fmt: skip
 @filter_options()
@@ -87,59 +115,13 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
     "[default: examples]",
 )
 @count_option("--tag-bits", 8, "Width of the tag that comes back with each result.", least=0)
-@click.option("--tlast", "last", is_flag=True, help="With axis: pass TLAST through.")
+@click.option("--tlast", is_flag=True, help="With axis: pass TLAST through.")
 @click.option(
     "--ticks",
     type=click.Choice(["tick", "period", "time"]),
     help="For a window in time: where ticks come from.  [default: tick]",
 )
-@count_option("--period", None, "Frames: cycles of a tick, after reset.", metavar="CYCLES")
-@count_option(
-    "--max-frame", None, "Frames: longest frame that is recorded.  [default: 2000]", metavar="BYTES"
-)
-@count_option(
-    "--buffer", None,
-    "Frames: memory in which frames wait for the filter's answer.  [default: 8192, or 512 "
-    "transfers]",
-    metavar="BYTES",
-)  # fmt: skip
-@click.option(
-    "--on-overflow",
-    type=click.Choice(["wait", "drop"]),
-    help="Frames: frames without room wait, or are discarded.  [default: wait]",
-)
-@click.option(
-    "--on-oversize",
-    type=click.Choice(["drop", "pass"]),
-    help="Frames: discard frames above --max-frame, or forward them unrecorded.  [default: drop]",
-)
-@click.option(
-    "--no-tready",
-    is_flag=True,
-    flag_value=False,
-    default=None,
-    help="Frames: the input has no TREADY; a frame without room is discarded whole.",
-)
-@click.option(
-    "--inner",
-    is_flag=True,
-    flag_value=True,
-    default=None,
-    help="Frames: compare the innermost packet of tunnels, within the limits of hardware.",
-)
-@frame_bits_option(
-    "--user-bits", "width of TUSER at the input; the bad bit leaves as 0.  [default: 1]"
-)
-@frame_bits_option("--id-bits", "width of TID, which is forwarded with each frame.  [default: 0]")
-@frame_bits_option(
-    "--dest-bits", "width of TDEST, which is forwarded with each frame.  [default: 0]"
-)
-@frame_bits_option("--bad-bit", "position in TUSER of the bit for a bad frame.  [default: 0]")
-@frame_bits_option(
-    "--mark-bit",
-    "position in TUSER of the output of the bit for a marked frame; --user-bits adds a bit.  "
-    "[default: --bad-bit]",
-)
+@together(*map(frame_option, FRAME_OPTIONS))
 @click.option(
     "--covered",
     is_flag=True,
@@ -167,7 +149,7 @@ def export(
     folder: str | None,
     force: bool,
     as_json: bool,
-    **how: Any,
+    **options: Any,
 ) -> None:
     """Write a filter unit for a project in Verilog, VHDL, FuseSoC or LiteX.
 
@@ -199,8 +181,8 @@ def export(
     if as_c:
         _export_c(ctx, chosen, name, folder or name, force, as_json)
         return
-    if how.pop("registered"):
-        how["memory"] = "portable-registered"
+    if options.pop("registered"):
+        options["memory"] = "portable-registered"
     require("amaranth", "export")
     from ..boards.export.bundle import write
     from ..boards.export.design import Design
@@ -209,18 +191,20 @@ def export(
     from ..sim.toolchain import models
 
     tick, device = planned(spec)
-    how["target"] = how["target"] or device
-    chosen = with_wide_words(chosen, how["ram_style"])
-    options = _unit_options(chosen, how)
-    cells = [path.read_text("utf-8") for path in models(how["memory"])]
-    design = Design(spec=chosen, name=name, options=options, models=cells, tick=tick, **how)
+    options["target"] = options["target"] or device
+    chosen = with_wide_words(chosen, options["ram_style"])
+    of_unit = _unit_options(chosen, options)
+    cells = [path.read_text("utf-8") for path in models(options["memory"])]
+    design = Design(spec=chosen, name=name, options=of_unit, models=cells, tick=tick, **options)
     folder = folder or name
     files = write(design, folder, force=force)
-    unit = {"latency_cycles": design.profile.latency, "digest": design.digest}
-    open_period = "period" not in options and options.get("ticks") != "tick"
+    open_period = "period" not in of_unit and of_unit.get("ticks") != "tick"
     lacks = (spec or "a preset") if design.frames and tick is None and open_period else None
-    told = {"name": name, "directory": folder, "files": files, **unit, "spec": chosen.to_dict()}
-    show(as_json, told, "export", told | {"design": design, "lacks": lacks})
+    figures = {
+        "name": name, "directory": folder, "files": files, "digest": design.digest,
+        "latency_cycles": design.profile.latency, "spec": chosen.to_dict(),
+    }  # fmt: skip
+    show(as_json, figures, "export", figures | {"design": design, "lacks": lacks})
 
 
 C_OPTIONS = ("spec", "preset", "name", "as_c", "folder", "force", "as_json")
@@ -238,8 +222,8 @@ def _export_c(
     from ..golden.c_header import files
 
     written = write_folder(files(chosen, name), folder, force=force)
-    told = {"name": name, "directory": folder, "files": written, "spec": chosen.to_dict()}
-    show(as_json, told, "export-c", told | {"shape": chosen.shape})
+    figures = {"name": name, "directory": folder, "files": written, "spec": chosen.to_dict()}
+    show(as_json, figures, "export-c", figures | {"shape": chosen.shape})
 
 
 @click.command("convert", cls=OneLineCommand, short_help="Convert a state between Python and C.")
@@ -302,23 +286,22 @@ def collect(*, report: Path, spec: str) -> None:
     from ..golden.spec.base import Specification
 
     chosen = Specification.from_toml(spec)
-    found = read_report(report.read_text("utf-8", errors="replace"))
-    click.echo(json.dumps(found | {"spec": chosen.to_dict()}))
+    figures = read_report(report.read_text("utf-8", errors="replace"))
+    click.echo(json.dumps(figures | {"spec": chosen.to_dict()}))
 
 
-def _unit_options(chosen: Any, how: dict[str, Any]) -> dict[str, Any]:
+def _unit_options(chosen: Any, options: dict[str, Any]) -> dict[str, Any]:
     """Take the options of the unit, and of a deduplicator of frames, out of those of the export."""
-    named = {"ticks": "ticks", **FRAME_OPTIONS}
-    options = {named[name]: how.pop(name) for name in named}
-    given = {name: value for name, value in options.items() if value is not None}
-    if how.pop("covered"):
+    names = ["ticks", *(parameter for parameter, _, _ in FRAME_OPTIONS.values())]
+    given = {name: value for name in names if (value := options.pop(name)) is not None}
+    if options.pop("covered"):
         if not (chosen.kind == "ring" and chosen.timed):
-            raise click.UsageError("--covered needs results, of a ring with a window in time")
+            raise click.UsageError("--covered needs a ring with a window in time")
         given["report_covered"] = True
-    if how.pop("check"):
+    if options.pop("self_check"):
         given["self_check"] = True
     if "ticks" in given and not getattr(chosen, "timed", False):
-        raise click.UsageError("--ticks needs a filter whose window is one in time")
+        raise click.UsageError("--ticks needs a filter with a window in time")
     if "ready" in given:
         given.setdefault("when_full", "drop")
     return given

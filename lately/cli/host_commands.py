@@ -65,21 +65,21 @@ def _open(
 ) -> "Iterator[Board]":
     """Open the port, and close it at the end, with the board if that is simulated."""
     if port is None:  # Not required by click: each command shows its help without a port.
-        raise click.UsageError("Missing option '--port'.")
+        raise click.UsageError("give --port, a serial port or sim")
     from ..host import Board
 
     with ExitStack() as stack:
-        given = spec is not None or preset is not None
-        wanted = options.choose_unit(spec, preset) if given else None
         kind, _, name = port.partition(":")
         if kind == "sim":
-            wanted = options.choose_unit(name, None) if name.endswith(".toml") else None
-            wanted = wanted or options.choose_unit(None, name or "tiny")
+            is_file = name.endswith(".toml")
+            spec, preset = (name, None) if is_file else (None, name or "tiny")
+        wanted = options.choose_unit(spec, preset) if spec or preset else None
+        if kind == "sim":
             port = stack.enter_context(_simulated(wanted)).port
             baud, timeout = _SIMULATED["baud"], timeout or 10
-        opened = Board(port, spec=wanted, baud=baud, timeout=timeout or 0.5)
+        board = Board(port, spec=wanted, baud=baud, timeout=timeout or 0.5)
         try:
-            yield stack.enter_context(opened)
+            yield stack.enter_context(board)
         except ValueError as error:
             raise click.ClickException(str(error)) from None
 
@@ -103,15 +103,17 @@ _query_class = options.count_option(
 )
 
 
-def _asked(opened: "Board", window: str | None, query_class: int | None) -> int | None:
+def _window(board: "Board", window: str | None, query_class: int | None) -> int | None:
     """Return the window or the class of each query, by the filter of the board."""
     from ..replay.stream_times import query_window
 
-    decides = opened.spec.classes is not None
-    if (window if decides else query_class) is not None:
-        name, other = ("window", "a class") if decides else ("class", "none")
-        raise click.ClickException(f"query-{name}: queries of {opened.port} have {other}")
-    return query_class if decides or window is None else query_window(opened.spec, window, None)
+    if board.spec.classes is not None:
+        if window is not None:
+            raise click.ClickException(f"query-window: queries of {board.port} have a class")
+        return query_class
+    if query_class is not None:
+        raise click.ClickException(f"query-class: queries of {board.port} have no class")
+    return None if window is None else query_window(board.spec, window, None)
 
 
 @host.command(short_help="Show the filter of the board.")
@@ -126,8 +128,10 @@ def info(board: Opener, *, as_json: bool) -> None:
       lately host --port sim:tiny info --json
     """
     with board() as opened:
-        figures = {"preset": opened.preset, **opened.spec.to_dict(), "frames": opened.frames,
-                   "clock_hz": opened.clock_hz, "longest_query": opened.longest}  # fmt: skip
+        figures = {
+            "preset": opened.preset, **opened.spec.to_dict(), "frames": opened.frames,
+            "clock_hz": opened.clock_hz, "longest_query": opened.longest,
+        }  # fmt: skip
         if opened.spec.timed:
             figures |= opened.window_seconds(opened.statistics())
     _print(figures, as_json)
@@ -180,8 +184,8 @@ def query(
       lately host --port sim:tiny query --text 10.0.0.1 --json
     """
     with board() as opened:
-        asked = _asked(opened, query_window, query_class)
-        results = opened.query(_parse(keys, opened, text), asked)
+        window = _window(opened, query_window, query_class)
+        results = opened.query(_parse(keys, opened, text), window)
     rows = list(zip(keys, results.seen.tolist(), results.age.tolist(), strict=True))
     if as_json:
         options.print_json([{"key": key, "seen": seen, "age": age} for key, seen, age in rows])
@@ -246,7 +250,6 @@ def self_test(board: Opener, *, as_json: bool) -> None:
     with board() as opened:
         result = opened.self_test()
     _print(result._asdict(), as_json)
-    _check(result.mismatches, result.first_mismatch)
 
 
 @host.command(short_help="Set the generation length, the secret or the tick.")
@@ -274,21 +277,21 @@ def configure(
     Examples:
       lately host --port sim:tiny configure --generation 10
     """
-    if all(one is None for one in (generation, tick, secret_file, action, fields)):
+    if not any((generation, tick, secret_file, action, fields)):
         raise click.UsageError("give --generation, --tick, --secret-file, --action or --fields")
     from ..golden.durations import time_seconds
     from ..golden.packets.comparison import HARDWARE_FIELDS, parse_fields
     from ..golden.packets.frame_actions import Action
 
-    secret = None if secret_file is None else options.read_secret(secret_file)
-    seconds = None if tick is None else time_seconds(tick, "tick")
+    secret = options.read_secret(secret_file) if secret_file else None
+    seconds = time_seconds(tick, "tick") if tick else None
     with board() as opened:
         opened.configure(
             generation=generation,
             secret=secret,
-            period=None if seconds is None else ceil(seconds * opened.clock_hz),
-            action=None if action is None else Action[action.upper()],
-            fields=None if fields is None else parse_fields(fields, HARDWARE_FIELDS),
+            period=ceil(seconds * opened.clock_hz) if seconds else None,
+            action=Action[action.upper()] if action else None,
+            fields=parse_fields(fields, HARDWARE_FIELDS) if fields else None,
         )
 
 
@@ -337,34 +340,21 @@ def stream(
     from ..replay.traces import open_trace
     from .board_stream import perform, prepare
 
-    secret = None if secret_file is None else options.read_secret(secret_file)
-    thresholds = None if table is None else DecisionTable.load(table)
+    secret = options.read_secret(secret_file) if secret_file else None
+    thresholds = DecisionTable.load(table) if table else None
     with ExitStack() as stack:
         records = stack.enter_context(open_trace(trace, **reading))
         opened = stack.enter_context(board())
-        asked = _asked(opened, query_window, query_class)
+        window = _window(opened, query_window, query_class)
         verdicts = None
         if out:
             kept, source = not rereadable([trace]), content_source(trace)
             verdicts = stack.enter_context(replace_file(out, source=source, kept=kept))
         # What is refused changes nothing on the board.
-        opened.checked_windows(asked, 1)
-        golden = prepare(opened, verify, secret, skip or 0, thresholds, asked or 0)
-        figures = perform(opened, records, golden, skip or 0, limit, verdicts, asked)
+        opened.checked_windows(window, 1)
+        golden = prepare(opened, verify, secret, skip or 0, thresholds, window or 0)
+        figures = perform(opened, records, golden, skip or 0, limit, verdicts, window)
     _print(figures, as_json)
-    if figures["error"]:
-        # The board may have performed some of the next stretch.
-        raise click.ClickException(
-            f"{figures['error']}; verdicts came for {figures['operations']} operations"
-        )
-    _check(figures["mismatches"], figures["first_mismatch"])
-    if figures["interrupted"]:
-        raise click.exceptions.Exit(INTERRUPTED)
-
-
-def _check(mismatches: int | None, first: int | None) -> None:
-    if mismatches:
-        raise CheckError(f"mismatches: must be 0, not {mismatches}; the first is operation {first}")
 
 
 def _parse(texts: tuple[str, ...], opened: "Board", hashed: bool) -> list[Any]:
@@ -383,12 +373,24 @@ def _parse(texts: tuple[str, ...], opened: "Board", hashed: bool) -> list[Any]:
 
 
 def _print(figures: dict[str, Any], as_json: bool) -> None:
+    """Print figures; fail if they have an error or mismatches."""
     if as_json:
         options.print_json(figures)
-        return
-    width = max(map(len, figures))
-    for name, value in figures.items():
-        if value is not None:
-            real = ".4g" if type(value) is float and 0 < value < 1 else ",.1f"
-            form = {int: ",", float: real}.get(type(value), "")
-            click.echo(f"{name.replace('_', ' '):<{width}}  {value:{form}}")
+    else:
+        width = max(map(len, figures))
+        for name, value in figures.items():
+            if value is not None:
+                real = ".4g" if type(value) is float and 0 < value < 1 else ",.1f"
+                form = {int: ",", float: real}.get(type(value), "")
+                click.echo(f"{name.replace('_', ' '):<{width}}  {value:{form}}")
+    if error := figures.get("error"):
+        # The board may have performed some of the next stretch.
+        operations = figures["operations"]
+        raise click.ClickException(f"{error}; verdicts came for {operations} operations")
+    if wrong := figures.get("mismatches"):
+        first = figures["first_mismatch"]
+        raise CheckError(
+            f"{wrong} results differ from the golden model; the first is operation {first}"
+        )
+    if figures.get("interrupted"):
+        raise click.exceptions.Exit(INTERRUPTED)

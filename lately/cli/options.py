@@ -249,7 +249,6 @@ protect_option = choice_option(
 
 check_option = click.option(
     "--self-check",
-    "check",
     is_flag=True,
     help="Make the unit check its own state. If the state is illegal, the unit resets itself, "
     "which empties the filter, and reports the reset.",

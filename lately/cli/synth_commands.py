@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .export_commands import frame_option
 from .options import (
     bus_option,
     check_option,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 @protect_option
 @check_option
 @wrap_option(None, "the unit alone; with --bus, axis")
-@click.option("--inner", is_flag=True, help="Frames: compare the innermost packet of tunnels.")
+@frame_option("inner")
 @bus_option
 @clock_option(
     "the vendor's limit for the unit; with --wrap frames-8 125 MHz, for wider frames 156 MHz"
@@ -98,13 +99,13 @@ def synth(
     flow |= {"target_mhz": clock, "directory": folder, "device": target}
     with stage_bar("synthesis") as progress:
         report = _synthesize(chosen, progress=progress, **flow)
-    told = report.to_dict() | {"spec": chosen.to_dict()}
+    figures = report.to_dict() | {"spec": chosen.to_dict()}
     table = "synthesis" if target.placed else "count"
-    show(as_json, told, table, {"report": report, "spec": chosen})
+    show(as_json, figures, table, {"report": report, "spec": chosen})
 
 
 def _synthesize(
-    chosen: "Specification", *, wrap: str | None, bus: str, inner: bool, **flow: Any
+    chosen: "Specification", *, wrap: str | None, bus: str, inner: bool | None, **flow: Any
 ) -> "SynthesisReport | CountReport":
     if wrap is None and bus == "none":
         from ..boards.flow.synthesis import synthesize_unit
@@ -112,4 +113,4 @@ def _synthesize(
         return synthesize_unit(chosen, **flow)
     from ..boards.export.design_synthesis import synthesize_design
 
-    return synthesize_design(chosen, wrap=wrap or "axis", bus=bus, inner=inner, **flow)
+    return synthesize_design(chosen, wrap=wrap or "axis", bus=bus, inner=bool(inner), **flow)

@@ -376,12 +376,12 @@ def is_in_time(spec: Any, requirement: Requirement) -> bool:
 
 
 def unit_profile(spec: Any, device: "Device | None" = None) -> "Profile":
-    """Return the figures of a unit with the memories of a device; errors as `own_memory`."""
+    """Return the figures of a unit with the memories of a device; errors as `device_memory`."""
     # Imported here, as a requirement needs no hardware.
-    from ..boards.flow.devices import own_memory
+    from ..boards.flow.devices import device_memory
     from ..hdl.build import unit_profile as profile
 
-    return profile(spec) if device is None else profile(spec, memory=own_memory(device, spec))
+    return profile(spec) if device is None else profile(spec, memory=device_memory(device, spec))
 
 
 PLANNER_FAMILIES: dict[str, PlannerFamily] = {}

@@ -21,8 +21,9 @@ from campaigns.pages import blocks, tables
 from lately.boards.flow import tools
 from lately.boards.flow.limits import LimitError
 from lately.boards.flow.pll import LIMITS, TOLERANCE, ClockError, filter_range, find_setting
+from lately.boards.link.uart import BaudError
 from lately.boards.targets import build as building
-from lately.boards.targets.build import BaudError, TimingError, build, plan_files
+from lately.boards.targets.build import TimingError, build, plan_files
 from lately.boards.targets.catalogue import BOARDS, PINS_FILE, UnknownBoardError, board
 from lately.boards.targets.top import Startup
 from lately.cli.app import main
@@ -44,10 +45,19 @@ class Echo(wiring.Component):
     """What a board needs of a link, and no more."""
 
     def __init__(
-        self, spec, *, clock_hz, baud, memory, protect="none", check=False, levels=2, version=None
+        self,
+        spec,
+        *,
+        clock_hz,
+        baud,
+        memory,
+        protect="none",
+        self_check=False,
+        levels=2,
+        version=None,
     ):
         self.arguments = {"spec": spec, "clock_hz": clock_hz, "baud": baud, "memory": memory}
-        self.arguments |= {"protect": protect, "check": check}
+        self.arguments |= {"protect": protect, "self_check": self_check}
         self.levels = levels
         super().__init__(
             {
@@ -102,9 +112,9 @@ def target(request):
     ],
 )
 def test_setting_exact(family, input_mhz, wanted_mhz, divisors):
-    found = find_setting(family, input_hz=input_mhz * 10**6, wanted_hz=wanted_mhz * 10**6)
-    assert (found.reference, found.feedback, found.output) == divisors
-    assert found.output_hz == wanted_mhz * 10**6
+    result = find_setting(family, input_hz=input_mhz * 10**6, wanted_hz=wanted_mhz * 10**6)
+    assert (result.reference, result.feedback, result.output) == divisors
+    assert result.output_hz == wanted_mhz * 10**6
 
 
 @pytest.mark.parametrize("family", LIMITS)
@@ -134,13 +144,13 @@ def test_setting_nearest(family):
             with pytest.raises(ClockError, match=r"^clock: must be near one that a PLL"):
                 find_setting(family, input_hz=input_hz, wanted_hz=wanted_hz)
             continue
-        found = find_setting(family, input_hz=input_hz, wanted_hz=wanted_hz)
-        assert abs(found.output_hz - wanted_hz) == nearest
-        divided = found.reference * (1 if limits.after else found.output)
-        assert found.output_hz == Fraction(input_hz * found.feedback, divided)
-        assert found.oscillator_hz == found.output_hz * found.output
-        assert vco[0] <= found.oscillator_hz / 10**6 <= vco[1]
-        assert found.detector_hz == Fraction(input_hz, found.reference)
+        result = find_setting(family, input_hz=input_hz, wanted_hz=wanted_hz)
+        assert abs(result.output_hz - wanted_hz) == nearest
+        divided = result.reference * (1 if limits.after else result.output)
+        assert result.output_hz == Fraction(input_hz * result.feedback, divided)
+        assert result.oscillator_hz == result.output_hz * result.output
+        assert vco[0] <= result.oscillator_hz / 10**6 <= vco[1]
+        assert result.detector_hz == Fraction(input_hz, result.reference)
 
 
 def test_filter_range():
@@ -250,8 +260,8 @@ def test_plan(target):
         "GW2APLL": ("rPLL", "FBDIV_SEL", setting.feedback - 1, 32),
     }[target.pll]
     assert f"cell \\{cell} " in plan["top.il"]
-    found = re.search(rf"parameter (?:signed )?\\{parameter} (\S+)", plan["top.il"])
-    assert found[1] in (str(value), f"{width}'{value:0{width}b}"), found[0]
+    match = re.search(rf"parameter (?:signed )?\\{parameter} (\S+)", plan["top.il"])
+    assert match[1] in (str(value), f"{width}'{value:0{width}b}"), match[0]
     RingProfile.of(target.spec).check_buildable()
     options = target.device.place_and_route
     assert not {"--lpf-allow-unconstrained", "--pcf-allow-unconstrained"} & {*options}
@@ -302,11 +312,11 @@ def fake(monkeypatch):
 
 def test_build_takes_the_first_seed_that_is_fast_enough(fake, tmp_path):
     out = tmp_path / "out"
-    told = []
+    shares = []
     report = build(
         replace(board("icebreaker"), clock_mhz=60, seeds=(1, 2, 3)),
         directory=out,
-        progress=lambda stage, fraction: told.append(fraction),
+        progress=lambda stage, fraction: shares.append(fraction),
     )
     assert (report.seed, report.fmax_mhz, report.clock_mhz) == (2, 61.5, 60.0)
     assert (report.limit_mhz, report.limit, report.limited_by) == (185, "clock tree", "timing")
@@ -318,7 +328,7 @@ def test_build_takes_the_first_seed_that_is_fast_enough(fake, tmp_path):
     assert FilterSpec.from_toml(out / "filter.toml") == board("icebreaker").spec
     assert (out / "icebreaker.bin").read_bytes() == b"bits"
     assert json.loads((out / "build.json").read_text()) == json.loads(json.dumps(report.to_dict()))
-    assert told[-1] == 1
+    assert shares[-1] == 1
 
 
 def test_failure_leaves_what_was_there(fake, tmp_path):
@@ -329,8 +339,8 @@ def test_failure_leaves_what_was_there(fake, tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-@pytest.mark.parametrize("check", [False, True])
-def test_link_is_told_of_its_board(fake, tmp_path, monkeypatch, check):
+@pytest.mark.parametrize("self_check", [False, True])
+def test_link_is_told_of_its_board(fake, tmp_path, monkeypatch, self_check):
     made = []
 
     def record(*arguments, **options):
@@ -339,14 +349,14 @@ def test_link_is_told_of_its_board(fake, tmp_path, monkeypatch, check):
 
     monkeypatch.setattr(building, "FilterLink", record)
     target = replace(board("icebreaker"), clock_mhz=48, spec=preset("tiny"), baud=3000000)
-    build(target, directory=tmp_path, check=check)
+    build(target, directory=tmp_path, self_check=self_check)
     assert made[0].arguments == {
         "spec": preset("tiny"),
         "clock_hz": 48_000_000,
         "baud": 3_000_000,
         "memory": "ice40",
         "protect": "none",
-        "check": check,
+        "self_check": self_check,
     }
 
 
@@ -442,11 +452,11 @@ WRONG = [
      "clock: must be near one that a PLL of ecp5 makes of 25 MHz, such as 12.5, not 4"),
     (lambda out: board("arty"), "board: unknown 'arty'; see `lately list boards`"),
     (lambda out: build(replace(SMALL, baud=115_199), directory=out),
-     "baud: Baud rate must be 115200 to 3000000, not 115199"),
+     "baud: must be 115200 to 3000000, not 115199"),
     (lambda out: build(replace(SMALL, baud=0), directory=out),
-     "baud: Baud rate must be 115200 to 3000000, not 0"),
+     "baud: must be 115200 to 3000000, not 0"),
     (lambda out: build(replace(SMALL, baud=3_000_000), directory=out),
-     "baud: Clock must be at least 8 x 3000000 baud = 24000000 Hz, not 18000000"),
+     "clock: must be at least 8 x 3000000 baud = 24000000 Hz, not 18000000"),
     (lambda out: build(replace(SMALL, clock_mhz=153), directory=out),
      "clock: must be at most 150 MHz on ice40-up5k (block RAM port, NORMAL: "
      "FPGA-DS-02008 1.4, 256x16 pseudo dual port RAM), not 153"),
@@ -478,9 +488,9 @@ def test_command_refuses(fake, tmp_path):
          "--placement-seeds: must be a list such as 1-5 or 1,3"),
         ([*small, "--spec", "/none"], "/none: No such file or directory"),
         ([*small, "--clock", "72"], "clock: must be at most 50 MHz"),
-        ([*LINES, "--self-check"], "self-check: must be left out for colorlight-5a-"),
+        ([*LINES, "--self-check"], " takes frames and has no self-check"),
         ([*LINES, "--clock", "100"], "clock: must be 125 MHz for Ethernet, not 100"),
-        ([*LINES, "--baud", "9600"], "baud: Baud rate must be 115200 to 3000000, not 9600"),
+        ([*LINES, "--baud", "9600"], "baud: must be 115200 to 3000000, not 9600"),
         ([*LINES, "--preset", "default"], "span: must be given for a deduplicator of frames"),
     ):  # fmt: skip
         assert message in _error("build", *arguments, "--out-dir", tmp_path / "out")
@@ -522,7 +532,7 @@ def test_program_takes_what_was_built(loader, monkeypatch):
     path = loader / "build" / "icebreaker" / "icebreaker.bin"
     message = _error("program", "--board", "icebreaker")
     assert message == (
-        "file: expected a bitstream, found no file build/icebreaker/icebreaker.bin; "
+        "bitstream build/icebreaker/icebreaker.bin not found; "
         "`lately build --board icebreaker` makes one"
     )
     path.parent.mkdir(parents=True)
@@ -536,9 +546,7 @@ def test_program_wrong(loader, monkeypatch):
     monkeypatch.setenv("LOADER_STATUS", "3")
     assert _error(*arguments) == "openFPGALoader: failed with exit status 3"
     monkeypatch.setenv("PATH", str(loader))
-    assert _error(*arguments) == (
-        "openFPGALoader: expected it on PATH to load the board, found none"
-    )
+    assert _error(*arguments) == ("openFPGALoader not found on PATH; install it to load a board")
 
 
 # Building, with the tools
@@ -609,8 +617,8 @@ def test_page_has_every_board_as_it_is():
 
 
 def test_page_takes_the_later_report(tmp_path, monkeypatch):
-    own = [report for report in blocks.load("boards") if tables.is_own(report)]
-    first, *others = own
+    measured = [report for report in blocks.load("boards") if tables.is_own(report)]
+    first, *others = measured
     other = first | {"spec": any_preset("timing-small").to_dict()}
     monkeypatch.setattr(blocks, "RESULTS", tmp_path)
     blocks.save("boards", [*others, first, other | {"timing_mhz": 200.0}])
@@ -620,7 +628,7 @@ def test_page_takes_the_later_report(tmp_path, monkeypatch):
     tables.take_boards([later, another])
     reports = blocks.load("boards")
     assert [report["board"] for report in reports] == [
-        *(report["board"] for report in own), other["board"],
+        *(report["board"] for report in measured), other["board"],
     ]  # fmt: skip
     assert reports[-1] == other
     page = tables.boards(reports)

@@ -64,7 +64,7 @@ def answered(*parts):
     async def take(ctx):
         while True:
             ctx.set(bridge.o.ready, choose.random() < 0.5)
-            valid, byte, ready = (ctx.get(one) for one in
+            valid, byte, ready = (ctx.get(signal) for signal in
                                   (bridge.o.valid, bridge.o.payload, bridge.o.ready))  # fmt: skip
             await ctx.tick()
             if valid and ready:
@@ -84,14 +84,14 @@ def test_bursts_read_and_write():
     parts, expected = [], []
     for _ in range(40):
         kind, count, at = choose.randint(1, 4), choose.randint(1, 9), choose.randrange(WORDS - 9)
-        places = [at + number * (kind < layout.WRITE_SAME) for number in range(count)]
+        addresses = [at + number * (kind < layout.WRITE_SAME) for number in range(count)]
         if kind in (layout.WRITE, layout.WRITE_SAME):
-            words = [choose.getrandbits(32) for _ in places]
-            held |= {place: word for place, word in zip(places, words, strict=True)
-                     if place in held}  # fmt: skip
+            words = [choose.getrandbits(32) for _ in addresses]
+            held |= {address: word for address, word in zip(addresses, words, strict=True)
+                     if address in held}  # fmt: skip
             parts.append(command(kind, count, at, *words))
         else:
-            expected += [held.get(place, layout.MISSING) for place in places]
+            expected += [held.get(address, layout.MISSING) for address in addresses]
             parts.append(command(kind, count, at))
     sent, words = answered(*parts)
     assert sent == np.array(expected, ">u4").tobytes()
@@ -124,7 +124,7 @@ def test_blocks_have_all_operations_in_order(key_bits, mixed):
     codes = rng.choice([1, 3], 600) if mixed else np.full(600, 3)
     keys = rng.integers(0, 1 << 63, (600, -(-key_bits // 64)), np.uint64)
     windows = np.full(600, 9)
-    found = []
+    actual = []
     for block in layout.pack_blocks(spec, codes, keys, windows):
         head, shape, performed, check = block.trailer(5)
         words = -(-key_bits // 32) + mixed
@@ -132,14 +132,14 @@ def test_blocks_have_all_operations_in_order(key_bits, mixed):
         assert (shape & layout.MIXED > 0, performed) == (mixed, 5)
         rows = block.words.reshape(block.operations, words)
         heads = rows[:, 0] if mixed else np.full(len(rows), head)
-        found += [(int(one) & 15, int(one) >> 4, *key) for one, key in
+        actual += [(int(word) & 15, int(word) >> 4, *key) for word, key in
                   zip(heads, rows[:, mixed:].tolist(), strict=True)]  # fmt: skip
         assert check == zlib.crc32(np.array([*block.words, head, shape, 5], "<u4"))
     expected = [
         (code, 9, *key)
         for code, key in zip(codes, keys.view("<u4")[:, : -(-key_bits // 32)].tolist(), strict=True)
     ]
-    assert found == expected
+    assert actual == expected
 
 
 def test_results_are_unpacked():
@@ -159,9 +159,9 @@ def test_results_are_unpacked():
             (np.maximum(results.age, 0) | next(iter(status.values())) << 26 | seen << 31)[:, None],
             results.time[:, None],
         ], axis=1)  # fmt: skip
-        found = layout.unpack_results(spec, words[:, : layout.result_words(spec)].astype("<u4"))
-        for one, other in zip(found, results, strict=True):
-            assert (one == other).all(), name
+        actual = layout.unpack_results(spec, words[:, : layout.result_words(spec)].astype("<u4"))
+        for values, other in zip(actual, results, strict=True):
+            assert (values == other).all(), name
 
 
 @pytest.mark.parametrize("name", ALL_PRESETS)
@@ -228,8 +228,8 @@ def test_blocks_are_performed_once_or_not_at_all(name):
             codes = rng.choice([1, 3], count) if number % 2 else np.full(count, 3)
             keys = rng.integers(0, 12, (count, 1), np.uint64)
             longest = layout.longest_query(spec)
-            least = 1 if number % 2 and longest else longest
-            windows = rng.integers(least, longest + 1, count)
+            shortest = 1 if number % 2 and longest else longest
+            windows = rng.integers(shortest, longest + 1, count)
             (block,) = layout.pack_blocks(spec, codes, keys, windows)
             for before, damage in ((performed, True), (performed + 1, False), (performed, False)):
                 assert await access(ctx, layout.RESULTS) == performed

@@ -21,7 +21,7 @@ from lately.golden import any_preset
 from lately.golden.spec import GEBFSpec
 from lately.golden.spec.all_presets import ALL_PRESETS
 from lately.hdl.bus.controlled import BUSES
-from lately.hdl.registers import REGISTERS, Access
+from lately.hdl.registers import REGISTERS, Access, Block
 from lately.hdl.verilog import TOP
 from lately.sim.bench.runner import SIMULATORS, run_bench
 from lately.sim.toolchain import run_yosys, verilator_environment
@@ -35,8 +35,8 @@ FRAMES = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20
 
 @cache
 def design(preset="tiny", bus="axi4-lite", wrap="axis", name="seen_lately"):
-    how = TICKS if preset == "timed-tiny" else {}
-    return Design(spec=any_preset(preset), name=name, bus=bus, wrap=wrap, **how)
+    options = TICKS if preset == "timed-tiny" else {}
+    return Design(spec=any_preset(preset), name=name, bus=bus, wrap=wrap, **options)
 
 
 def check_with_tools(folder):
@@ -327,8 +327,8 @@ def test_template_connects_wishbone(tmp_path):
 @pytest.mark.parametrize("preset", ["siphash-tiny", "timed-tiny", "dictionary-tiny"])
 def test_template_ties_settings_only(preset, wrap):
     """Ticks, secrets and results are connected; a setting has its value after reset."""
-    how = {} if preset != "timed-tiny" else {"options": {"ticks": "tick"}}
-    asked = Design(spec=any_preset(preset), name="seen_lately", wrap=wrap, **how)
+    options = {} if preset != "timed-tiny" else {"options": {"ticks": "tick"}}
+    asked = Design(spec=any_preset(preset), name="seen_lately", wrap=wrap, **options)
     template = descriptions(asked)["seen_lately_template.v"]
     tied = dict(re.findall(r"^    \.(\w+)\((\d+'d\d+)\)", template, re.M))
     settings = {"generation"} & {port.name for port in asked.ports}
@@ -385,23 +385,23 @@ def compiled(folder):
 def test_systemrdl(described):
     """systemrdl-compiler reads the same registers and fields."""
     registers, folder = described
-    found = {}
+    described = {}
     for register in compiled(folder).top.registers():
         fields = {(field.inst_name, field.low, field.width): field for field in register.fields()}
-        found[register.inst_name] = register.absolute_address, fields
-    assert list(found) == [word.name for word in registers.words]
+        described[register.inst_name] = register.absolute_address, fields
+    assert list(described) == [word.name for word in registers.words]
     for word in registers.words:
-        address, fields = found[word.name]
+        address, fields = described[word.name]
         assert address == word.address
-        assert set(fields) == {(one.name, one.place, one.width) for one in word.fields}
-        for one in word.fields:
-            field = fields[one.name, one.place, one.width]
-            assert field.get_property("reset") == one.reset
+        assert set(fields) == {(bits.name, bits.place, bits.width) for bits in word.fields}
+        for bits in word.fields:
+            field = fields[bits.name, bits.place, bits.width]
+            assert field.get_property("reset") == bits.reset
             writable, readable = field.is_sw_writable, field.is_sw_readable
-            assert writable == (one.access is not Access.READ)
-            assert readable == (one.access not in (Access.WRITE, Access.PULSE))
-            assert bool(field.get_property("singlepulse")) == (one.access is Access.PULSE)
-            assert field.implements_storage != one.constant or not one.constant
+            assert writable == (bits.access is not Access.READ)
+            assert readable == (bits.access not in (Access.WRITE, Access.PULSE))
+            assert bool(field.get_property("singlepulse")) == (bits.access is Access.PULSE)
+            assert field.implements_storage != bits.constant or not bits.constant
 
 
 def test_header_compiles(described):
@@ -411,10 +411,10 @@ def test_header_compiles(described):
     for word in registers.words:
         checks.append(f"offsetof(seen_lately_t, {word.name}) == {word.address}")
         prefix = f"SEEN_LATELY__{word.name}".upper()
-        for one in word.fields:
-            name = f"{prefix}__{one.name}".upper()
-            checks += [f"{name}_bm == {one.mask}u", f"{name}_bp == {one.place}"]
-            checks += [f"{name}_reset == {one.reset}u"] if one.reset is not None else []
+        for field in word.fields:
+            name = f"{prefix}__{field.name}".upper()
+            checks += [f"{name}_bm == {field.mask}u", f"{name}_bp == {field.place}"]
+            checks += [f"{name}_reset == {field.reset}u"] if field.reset is not None else []
     asserts = "".join(f'static_assert({check}, "{check}");\n' for check in checks)
     text = f'#include "seen_lately.h"\n#include <stddef.h>\n{asserts}'
     for suffix, standard in (("c", "c11"), ("cpp", "c++11")):
@@ -430,7 +430,7 @@ def test_python_map(described):
     exec((folder / "seen_lately_registers.py").read_text(), space)
     memory = {word.address: number for number, word in enumerate(registers.words)}
     written = []
-    ours = space["SeenLatelyRegisters"](memory.__getitem__, lambda *one: written.append(one))
+    ours = space["SeenLatelyRegisters"](memory.__getitem__, lambda *access: written.append(access))
     assert {name: width for name, (_, width) in space["REGISTERS"].items()} == registers.registers
     for name, width in registers.registers.items():
         words = [memory[word.address] for word in registers.find(name)]
@@ -472,14 +472,14 @@ def test_without_a_bus_there_are_none():
 @pytest.mark.parametrize(
     "simulator",
     [
-        pytest.param(one, marks=[pytest.mark.slow] if one == "verilator" else [])
-        for one in SIMULATORS
+        pytest.param(simulator, marks=[pytest.mark.slow] if simulator == "verilator" else [])
+        for simulator in SIMULATORS
     ],
 )
 def test_axi_models_of_cocotb(simulator, tmp_path):
     spec = any_preset("tiny")
     spec.to_toml(tmp_path / "spec.toml")
-    text = Design(spec=spec, name=TOP, last=True, bus="axi4-lite").verilog
+    text = Design(spec=spec, name=TOP, tlast=True, bus="axi4-lite").verilog
     outcomes = run_bench(
         text, ["export_bench"], simulator, tmp_path / "bench",
         environment={"LATELY_SPEC": str(tmp_path / "spec.toml"), "LATELY_SEED": "9"},
@@ -491,7 +491,7 @@ def test_axi_models_of_cocotb(simulator, tmp_path):
 
 SMALL_FRAMES = {"longest": 198, "store": 1024, "frames": 32, "when_full": "drop"}
 ON_WISHBONE = {
-    "secret": (any_preset("siphash-tiny"), {"last": True, "options": {"self_check": True}}),
+    "secret": (any_preset("siphash-tiny"), {"tlast": True, "options": {"self_check": True}}),
     "time": (any_preset("timed-tiny"), TICKS),
     "dictionary": (any_preset("dictionary-tiny"), {"protect": "parity"}),
     "overrun": (any_preset("tiny"), {"wrap": "extern"}),
@@ -502,17 +502,17 @@ ON_WISHBONE = {
 
 
 def on_wishbone(case):
-    spec, how = ON_WISHBONE[case]
-    return Design(spec=spec, name=TOP, bus="wishbone", **how)
+    spec, options = ON_WISHBONE[case]
+    return Design(spec=spec, name=TOP, bus="wishbone", **options)
 
 
 @pytest.mark.slow
 def test_all_registers_are_on_wishbone():
-    found = [set(on_wishbone(case).registers.registers) for case in ON_WISHBONE]
-    assert set.union(*found) == {row.name for row in REGISTERS if row.address is not None}
-    named = {one.name for case in ON_WISHBONE for word in on_wishbone(case).registers.words
-             for one in word.fields}  # fmt: skip
-    assert named == {"value", *(one.name for row in REGISTERS for one in row.fields)}
+    registers = [set(on_wishbone(case).registers.registers) for case in ON_WISHBONE]
+    assert set.union(*registers) == {row.name for row in REGISTERS if row.holder is not Block.LINE}
+    named = {field.name for case in ON_WISHBONE for word in on_wishbone(case).registers.words
+             for field in word.fields}  # fmt: skip
+    assert named == {"value", *(field.name for row in REGISTERS for field in row.fields)}
 
 
 @pytest.mark.slow
@@ -520,7 +520,7 @@ def test_all_registers_are_on_wishbone():
 @pytest.mark.parametrize("case", ON_WISHBONE)
 def test_registers_on_wishbone(case, simulator, tmp_path):
     """Every register is read and written, by a classic master and a pipelined one."""
-    spec, how = ON_WISHBONE[case]
+    spec, options = ON_WISHBONE[case]
     spec.to_toml(tmp_path / "spec.toml")
     counted = ["counters"] if case in ("secret", "time", "dictionary") else []
     of_both = [f"{name}/pipelined={kind}" for name in ("every_address", "settings", "orders")
@@ -528,7 +528,7 @@ def test_registers_on_wishbone(case, simulator, tmp_path):
     outcomes = run_bench(
         on_wishbone(case).verilog, ["wishbone_bench"], simulator, tmp_path / "bench",
         environment={"LATELY_SPEC": str(tmp_path / "spec.toml"), "LATELY_SEED": "4",
-                     "LATELY_DESIGN": json.dumps(how)},
+                     "LATELY_DESIGN": json.dumps(options)},
         testcase="|".join(["every_address", "settings", "orders", *counted]),
     )  # fmt: skip
     log = (tmp_path / "bench" / f"{simulator}.log").read_text()[-4000:]

@@ -106,7 +106,7 @@ PLANNED = "The filter is planned for ticks of 2 us"
 
 
 @pytest.mark.parametrize(
-    ("spec", "how", "sentence", "cycles"),
+    ("spec", "options", "sentence", "cycles"),
     [
         (RING, {"wrap": "frames-64"}, f"{PLANNED}: 313 cycles at 156.25 MHz.", ".period(24'd313)"),
         (RING, FRAMES, "After reset it lasts 250 cycles, 2 us at 125 MHz.", "`0xfa`"),
@@ -118,22 +118,22 @@ PLANNED = "The filter is planned for ticks of 2 us"
         (SPECS["timing"], {"target": "ecp5-25k-6"}, f"{PLANNED}: 424 cycles at 212 MHz.", ""),
     ],
 )  # fmt: skip
-def test_length_of_a_tick(spec, how, sentence, cycles):
+def test_length_of_a_tick(spec, options, sentence, cycles):
     """On the page, and where it is set: in the register, or in the instance to copy."""
-    files = descriptions(Design(**{"spec": spec, "name": "x", "tick": Fraction("2e-6")} | how))
+    files = descriptions(Design(**{"spec": spec, "name": "x", "tick": Fraction("2e-6")} | options))
     assert sentence in files["x.md"]
     assert cycles in files["x.md"] + files["x_template.v"]
 
 
 @pytest.mark.parametrize(
     "case",
-    [one if one in FAST else pytest.param(one, marks=pytest.mark.slow) for one in SPECS],
+    [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in SPECS],
 )
 def test_page_agrees_with_simulation(case, tmp_path):
     """The input opens within the cycles of the page, and soon enough that they mean something."""
     asked = Design(spec=SPECS[case], name="unit", wrap="raw")
     page = descriptions(asked)["unit.md"]
-    most = {
+    longest = {
         "reset": int(re.search(r"first request at most (\d+) cycles after the reset", page)[1]),
         "clear": int(re.search(r"next request at most (\d+) cycles after a CLEAR", page)[1]),
     }
@@ -150,7 +150,7 @@ def test_page_agrees_with_simulation(case, tmp_path):
     lines = [line.split() for line in run.stdout.splitlines() if not line.startswith("bench.v")]
     for name, count in lines:
         if name != "seen":
-            assert most[name] - 40 <= int(count) <= most[name], (name, count)
+            assert longest[name] - 40 <= int(count) <= longest[name], (name, count)
     # The key is new, then seen; after the reset, and after the CLEAR, it is new again.
     assert [name for name, _ in lines if name != "seen"] == ["reset", "reset", "clear"]
     assert [int(value) for name, value in lines if name == "seen"] == [0, 1, 0, 0, 0, 0]

@@ -22,8 +22,8 @@ BESIDE = {"user_bits": 9, "id_bits": 3, "dest_bits": 4, "bad_bit": 8, "mark_bit"
 NO_TREADY = {"when_full": "drop", "ready": False, "oversize": "pass"}
 
 
-def design(wrap="frames-64", bus="axi4-lite", **how):
-    return Design(spec=SPEC, name="dedup", wrap=wrap, bus=bus, **how)
+def design(wrap="frames-64", bus="axi4-lite", **options):
+    return Design(spec=SPEC, name="dedup", wrap=wrap, bus=bus, **options)
 
 
 def run(command, folder):
@@ -37,8 +37,8 @@ def run(command, folder):
 def check_bench(folder, says="PASS"):
     """Run the test bench that comes with it: what leaves is what leaves the golden model."""
     run(["iverilog", "-g2005", "-Wall", "-o", "bench", "dedup.v", "dedup_tb.v"], folder)
-    told = subprocess.run(["vvp", "bench"], cwd=folder, capture_output=True, text=True, check=True)
-    assert re.search(rf"^{says}: \d+ ", told.stdout, re.M), told.stdout
+    done = subprocess.run(["vvp", "bench"], cwd=folder, capture_output=True, text=True, check=True)
+    assert re.search(rf"^{says}: \d+ ", done.stdout, re.M), done.stdout
 
 
 @pytest.mark.slow
@@ -74,9 +74,9 @@ def test_vectors_of_a_small_maximum(options):
     """At least one frame leaves."""
     vectors = frame_vectors(design(bus="none", options=options), seed=1)
     sizes, size = [], 0
-    for one in vectors.results:
-        size += one["m_axis_tkeep"].bit_count()
-        if one["m_axis_tlast"]:
+    for transfer in vectors.results:
+        size += transfer["m_axis_tkeep"].bit_count()
+        if transfer["m_axis_tlast"]:
             sizes, size = [*sizes, size], 0
     assert sizes[0] == options["longest"]
     assert (max(sizes) > options["longest"]) == (options.get("oversize") == "pass")
@@ -168,13 +168,13 @@ def test_registers(tmp_path):
     (tmp_path / "dedup.rdl").write_text(descriptions(asked)["dedup.rdl"])
     compiler = RDLCompiler()
     compiler.compile_file(str(tmp_path / "dedup.rdl"))
-    found = {
+    resets = {
         (register.inst_name, field.inst_name): field.get_property("reset")
         for register in compiler.elaborate().top.registers()
         for field in register.fields()
     }
-    assert found["period", "value"] == 1250
-    assert (found["frames", "action"], found["frames", "fields"]) == (2, 1)
-    assert found["control", "enable"] == 1
+    assert resets["period", "value"] == 1250
+    assert (resets["frames", "action"], resets["frames", "fields"]) == (2, 1)
+    assert resets["control", "enable"] == 1
     counted = {word.register.name for word in asked.registers.words if word.register.event}
     assert {"hits", "frames_in", "bytes_out", "frames_no_room"} <= counted

@@ -31,16 +31,16 @@ PACKETS = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=2
 def around(design, template):
     """A module that has the template of a unit in it, and the ports that the template names."""
     values = bench_values(design)["values"]
-    ports = [one for one in design.ports if values.get(one.name, one.name) == one.name]
-    names = [f"{'input' if one.inward else 'output'} {one.range} {one.name}" for one in ports]
+    ports = [port for port in design.ports if values.get(port.name, port.name) == port.name]
+    names = [f"{'input' if port.inward else 'output'} {port.range} {port.name}" for port in ports]
     head = f"`timescale 1ns / 1ps\nmodule around({', '.join(names)});\n"
     return f"{head}{template}endmodule\n"
 
 
-def lint(folder, spec, how):
+def lint(folder, spec, options):
     """Export a unit; module, bench and template have no warnings, and slang finds no error."""
-    cells = [path.read_text() for path in models(how.get("memory", "portable"))]
-    design = Design(spec=spec, name="unit", models=cells, **how)
+    cells = [path.read_text() for path in models(options.get("memory", "portable"))]
+    design = Design(spec=spec, name="unit", models=cells, **options)
     files = write(design, folder)
     module = ["unit.v", *(name for name in files if name == "unit_models.v")]
     (folder / "around.v").write_text(around(design, (folder / "unit_template.v").read_text()))
@@ -53,7 +53,7 @@ def lint(folder, spec, how):
     compilation = Compilation()
     for name in sources:
         compilation.addSyntaxTree(SyntaxTree.fromFile(str(folder / name)))
-    errors = [one for one in compilation.getAllDiagnostics() if one.isError()]
+    errors = [diagnostic for diagnostic in compilation.getAllDiagnostics() if diagnostic.isError()]
     assert not errors, DiagnosticEngine.reportAll(compilation.sourceManager, errors)
 
 
@@ -81,7 +81,8 @@ EACH_KIND = ("secret", "dictionary", "table behind a bus", "ecp5")
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(one, marks=[pytest.mark.slow] * (one not in EACH_KIND)) for one in CASES]
+    "case",
+    [pytest.param(case, marks=[pytest.mark.slow] * (case not in EACH_KIND)) for case in CASES],
 )
 def test_every_kind(case, tmp_path):
     """Also yosys reads the module without a warning."""

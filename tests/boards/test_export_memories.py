@@ -44,8 +44,8 @@ COUNTS = {
 
 
 @cache
-def design(preset, **how):
-    return Design(spec=any_preset(preset), name="seen", **how)
+def design(preset, **options):
+    return Design(spec=any_preset(preset), name="seen", **options)
 
 
 def memories(text):
@@ -55,9 +55,9 @@ def memories(text):
 
 @pytest.mark.parametrize("style", daily(1, RAM_STYLES))
 def test_memory_has_the_attributes_of_every_vendor(style):
-    found = memories(design("tiny", ram_style=style).verilog)
-    assert found
-    for attributes, _ in found:
+    texts = memories(design("tiny", ram_style=style).verilog)
+    assert texts
+    for attributes, _ in texts:
         values = dict(re.findall(r'(\w+) = "(.+?)"', attributes))
         assert values == {"rw_addr_collision": "no"} | RAM_STYLES[style]
 
@@ -66,8 +66,8 @@ def test_port_that_writes_reads_in_its_process():
     """The template of a true dual-port memory: a process for each port."""
     ((_, text),) = memories(design("timing-tiny").verilog)
     processes = re.split(r"always @\(posedge clk\)", text)[1:]
-    assert [one.count("<= words[") for one in processes] == [1, 1]
-    assert [one.count("  words[") for one in processes] == [1, 0]
+    assert [process.count("<= words[") for process in processes] == [1, 1]
+    assert [process.count("  words[") for process in processes] == [1, 0]
 
 
 def test_segment_reads_in_a_process_of_its_own():
@@ -82,14 +82,14 @@ SHORT = ("timing",)
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(one, marks=[pytest.mark.slow] * (one not in SHORT)) for one in CASES]
+    "case", [pytest.param(case, marks=[pytest.mark.slow] * (case not in SHORT)) for case in CASES]
 )
 def test_without_initial_values_the_bench_agrees(case, tmp_path):
     """Registers are X at first in Icarus Verilog, and memories stay so until they are cleared."""
-    spec, how = CASES[case]
-    if how.get("memory", "portable") != "portable":
-        how = how | {"memory": "portable"}
-    design = Design(spec=spec, name="seen", **how, initial_values=False)
+    spec, options = CASES[case]
+    if options.get("memory", "portable") != "portable":
+        options = options | {"memory": "portable"}
+    design = Design(spec=spec, name="seen", **options, initial_values=False)
     assert not re.search(r"^ *initial ", design.verilog, re.M)
     assert "_start_" not in design.verilog
     write(design, tmp_path / "ip")
@@ -132,7 +132,7 @@ def test_words_of_other_memories_stay():
 
 @pytest.mark.parametrize(
     ("preset", "name"),
-    [pytest.param(*one, marks=[pytest.mark.slow] * (one[0] != "tiny")) for one in COUNTS],
+    [pytest.param(*row, marks=[pytest.mark.slow] * (row[0] != "tiny")) for row in COUNTS],
 )
 def test_yosys_infers_block_rams(preset, name, tmp_path):
     """No memory is in flip-flops; PolarFire accepts no initial values."""

@@ -87,13 +87,13 @@ REPORTS = {
 
 
 @cache
-def design(*tools, **how):
-    return Design(spec=any_preset("tiny"), name="seen", tools=[*tools], **how)
+def design(*tools, **options):
+    return Design(spec=any_preset("tiny"), name="seen", tools=[*tools], **options)
 
 
 @cache
-def described(*tools, **how):
-    return descriptions(design(*tools, **how))
+def described(*tools, **options):
+    return descriptions(design(*tools, **options))
 
 
 SCRIPTS = [tool for tool in TOOLS if tool != "efinity"]
@@ -111,9 +111,9 @@ def run_tcl(tool, script, *arguments):
     )
 
 
-def commands(tool, folder, *arguments, file="seen_{tool}.tcl", **how):
+def commands(tool, folder, *arguments, file="seen_{tool}.tcl", **options):
     """Return what a script prints, without the folder of the files."""
-    for name, text in described("quartus" if tool == "hw" else tool, **how).items():
+    for name, text in described("quartus" if tool == "hw" else tool, **options).items():
         (folder / name).write_text(text)
     for report in REPORTS.get(tool, []):
         (folder / report).parent.mkdir(parents=True, exist_ok=True)
@@ -134,9 +134,9 @@ def test_script_reads_file_and_constraint_and_prints_reports(tool, tmp_path):
     assert any(part in line for line in lines)
     for report in REPORTS[tool]:
         assert lines.count(f"content of {report}") == 1
-    assert {name for name in COMMANDS[tool] if not any(one.startswith(name) for one in lines)} == (
-        set()
-    )
+    assert {
+        name for name in COMMANDS[tool] if not any(line.startswith(name) for line in lines)
+    } == (set())
 
 
 @pytest.mark.parametrize("tool", SCRIPTS)
@@ -160,8 +160,8 @@ def test_typing_error_in_a_script_is_found(tool, old, tmp_path):
 
 
 def test_project_of_efinity_names_the_files(tmp_path):
-    found = described("efinity")
-    project = ElementTree.fromstring(found["seen_efinity.xml"])
+    files = described("efinity")
+    project = ElementTree.fromstring(files["seen_efinity.xml"])
     space = {"efx": "http://www.efinixinc.com/enf_proj"}
     names = {
         kind: project.find(f".//efx:{kind}", space).get("name")
@@ -169,12 +169,12 @@ def test_project_of_efinity_names_the_files(tmp_path):
     }
     expected = {"design_file": "seen.v", "sdc_file": "seen.sdc", "top_module": "seen"}
     assert names == expected | {"device": "T20F256"}
-    assert "seen.sdc" in found
+    assert "seen.sdc" in files
     (tmp_path / "efx_run.py").write_text(
         "#!/bin/sh\nmkdir outflow\necho $@ > outflow/seen.map.rpt\n"
     )
     (tmp_path / "efx_run.py").chmod(0o755)
-    (tmp_path / "seen_efinity.sh").write_text(found["seen_efinity.sh"])
+    (tmp_path / "seen_efinity.sh").write_text(files["seen_efinity.sh"])
     path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     done = subprocess.run(["sh", tmp_path / "seen_efinity.sh"], env=path, capture_output=True,
                           text=True, check=True)  # fmt: skip
@@ -184,7 +184,7 @@ def test_project_of_efinity_names_the_files(tmp_path):
 def test_every_device_of_a_vendor_has_a_part():
     """Only Yosys and nextpnr support the other devices, or the old tools of iCE40."""
     supported = {name for parts in TOOLS.values() for name in parts}
-    assert {one.family for name, one in DEVICES.items() if name not in supported} == {
+    assert {known.family for name, known in DEVICES.items() if name not in supported} == {
         "gatemate", "ice40",
     }  # fmt: skip
 
@@ -199,8 +199,8 @@ def test_part_of_the_device(tool, tmp_path):
 
 
 def test_page_lists_every_file():
-    found = described(*TOOLS)
-    assert not [name for name in found if f"`{name}`" not in found["seen.md"] and name != "seen.md"]
+    files = described(*TOOLS)
+    assert not [name for name in files if f"`{name}`" not in files["seen.md"] and name != "seen.md"]
 
 
 @pytest.mark.parametrize("target", [None, *DEVICES])
@@ -210,8 +210,8 @@ def test_constraint_states_the_origin_of_its_clock(target):
         reason = f"{target_mhz(target):.1f} MHz, the highest target clock of Lately for {target}"
     elif target:
         reason = f"100.0 MHz, an example, because Lately does not place units on {target}"
-    found = described(target=target)
-    assert found["seen.sdc"].startswith(f"# Clock of seen: {reason}.\n")
+    files = described(target=target)
+    assert files["seen.sdc"].startswith(f"# Clock of seen: {reason}.\n")
 
 
 def test_part_by_argument(tmp_path):
@@ -237,8 +237,8 @@ source %s
 @pytest.mark.parametrize("file", ["seen.sdc", "seen_vivado.xdc"])
 def test_constraint_is_for_a_unit_that_is_the_top(file, tmp_path):
     """In a design around the unit there is no such port, and no description reads the file."""
-    found = described("vivado", "quartus")
-    (tmp_path / file).write_text(found[file])
+    files = described("vivado", "quartus")
+    (tmp_path / file).write_text(files[file])
     clock = design().component.CLOCK
 
     def read(*ports):
@@ -248,14 +248,14 @@ def test_constraint_is_for_a_unit_that_is_the_top(file, tmp_path):
     alone = read(*(port.name for port in design().ports))
     assert (alone.stdout, alone.stderr) == (f"-name seen_{clock} -period 10.000 {clock}\n", "")
     assert read("board_clk", "led").stderr.startswith(f"no port {clock}\n")
-    assert not [name for name in ("seen.core", "seen_hw.tcl") if re.search("sdc|xdc", found[name])]
+    assert not [name for name in ("seen.core", "seen_hw.tcl") if re.search("sdc|xdc", files[name])]
 
 
 SPIRIT = "{http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009}"
 
 
 def texts_of(element, *path):
-    return [one.text for one in element.iterfind("/".join(SPIRIT + name for name in path))]
+    return [child.text for child in element.iterfind("/".join(SPIRIT + name for name in path))]
 
 
 @pytest.mark.parametrize("wrap", ["axis", "raw", "frames-64"])
@@ -282,11 +282,11 @@ def test_component_of_vivado_agrees_with_the_verilog(wrap):
         (name,) = texts_of(interface, "name")
         maps = list(interface.iter(f"{SPIRIT}portMap"))
         named |= {
-            (vlnv, name, texts_of(one, "logicalPort", "name")[0],
-             texts_of(one, "physicalPort", "name")[0])
-            for one in maps
+            (vlnv, name, texts_of(entry, "logicalPort", "name")[0],
+             texts_of(entry, "physicalPort", "name")[0])
+            for entry in maps
         }  # fmt: skip
-        data = [port for _, one, part, port in named if one == name and part == "TVALID"]
+        data = [port for _, entry, part, port in named if entry == name and part == "TVALID"]
         assert (interface.find(f"{SPIRIT}slave") is None) == (bool(data) and not ports[data[0]][0])
     assert named == attributes
     assert bool(named) == (wrap != "raw")
@@ -295,11 +295,11 @@ def test_component_of_vivado_agrees_with_the_verilog(wrap):
 def test_component_of_vivado_has_the_registers_and_the_constraint():
     spec = any_preset("siphash-tiny")
     asked = Design(spec=spec, name="seen", bus="axi4-lite", tools=["vivado"])
-    found = descriptions(asked)
-    component = ElementTree.fromstring(found["component.xml"])
+    files = descriptions(asked)
+    component = ElementTree.fromstring(files["component.xml"])
     words = {
-        texts_of(one, "name")[0]: int(texts_of(one, "addressOffset")[0])
-        for one in component.iter(f"{SPIRIT}register")
+        texts_of(element, "name")[0]: int(texts_of(element, "addressOffset")[0])
+        for element in component.iter(f"{SPIRIT}register")
     }
     assert words == {word.name: word.address for word in asked.registers.words}
     (reference,) = component.iter(f"{SPIRIT}memoryMapRef")
@@ -308,13 +308,13 @@ def test_component_of_vivado_has_the_registers_and_the_constraint():
     ]
     files = texts_of(component, "fileSets", "fileSet", "file", "name")
     assert set(files) == {"seen.v", "seen_vivado.xdc"}
-    assert "seen_vivado.xdc" in found
+    assert "seen_vivado.xdc" in files
     # In a design around the unit the constraint is not read.
     assert "USED_IN_out_of_context" in texts_of(
         component, "fileSets", "fileSet", "file", "userFileType"
     )
     # The order that the schema of IEEE 1685-2009 demands.
-    assert [one.tag.removeprefix(SPIRIT) for one in component] == [
+    assert [element.tag.removeprefix(SPIRIT) for element in component] == [
         "vendor", "library", "name", "version", "busInterfaces", "memoryMaps", "model", "fileSets",
         "description", "vendorExtensions",
     ]  # fmt: skip
@@ -332,16 +332,16 @@ def test_component_of_platform_designer(wrap, bus, kinds, tmp_path):
     """Each port is in one interface; clock and reset are those of all others."""
     lines = commands("hw", tmp_path, file="seen_hw.tcl", wrap=wrap, bus=bus)
     words = [line.split() for line in lines]
-    interfaces = {one[1]: one[2] for one in words if one[0] == "add_interface"}
+    interfaces = {entry[1]: entry[2] for entry in words if entry[0] == "add_interface"}
     counted = Counter(interfaces.values())
     assert {
         kind: n for kind, n in counted.items() if kind not in ("clock", "reset", "conduit")
     } == (kinds)
-    added = [one[1:] for one in words if one[0] == "add_interface_port"]
+    added = [entry[1:] for entry in words if entry[0] == "add_interface_port"]
     assert {interface for interface, *_ in added} == set(interfaces)
     assert sorted((name, direction == "Input", int(width)) for _, name, _, direction, width in added
                   ) == sorted(design(wrap=wrap, bus=bus).ports)  # fmt: skip
-    associated = {one[1] for one in words if one[2:] == ["associatedReset", "reset"]}
+    associated = {entry[1] for entry in words if entry[2:] == ["associatedReset", "reset"]}
     assert associated == set(interfaces) - {"clock", "reset"}
     for interface, name, _, _, width in added:
         beat = ["set_interface_property", interface, "symbolsPerBeat", str(int(width) // 8)]

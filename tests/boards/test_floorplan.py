@@ -12,7 +12,9 @@ from lately.hdl.build import filter_unit
 
 BIG = SITES["--85k"]
 # An LFE5U-12F has fewer block RAMs than its die, and nextpnr places them all itself.
-ECP5 = [one for one in DEVICES.values() if one.family == "ecp5" and one.name != "ecp5-12k-6"]
+ECP5 = [
+    known for known in DEVICES.values() if known.family == "ecp5" and known.name != "ecp5-12k-6"
+]
 
 
 def blocks(segments, parts, rows=1, path="core.store"):
@@ -34,7 +36,7 @@ def netlist(names):
     }
 
 
-def places(modules, sites=BIG):
+def sites_of(modules, sites=BIG):
     """Row and place of each block RAM that has one, by name."""
     where = {
         site: (index % len(sites.rows), index // len(sites.rows))
@@ -66,23 +68,23 @@ def test_sites(target):
 def test_few_are_in_the_middle_of_near_rows(count, rows, columns):
     modules = netlist(blocks(count, 1))
     assert place_blocks(modules, BIG) == count
-    found = places(modules).values()
-    assert {row for row, _ in found} == rows
+    sites = sites_of(modules).values()
+    assert {row for row, _ in sites} == rows
     first = (52 - columns) // 2
-    assert {column for _, column in found} == set(range(first, first + columns))
+    assert {column for _, column in sites} == set(range(first, first + columns))
 
 
 def test_more_than_there_are_have_no_places():
-    with pytest.raises(ValueError, match="fewer sites than 209"):
+    with pytest.raises(ValueError, match="count: must be at most 208 sites, not 209"):
         BIG.near(209)
 
 
 def test_all_have_places_of_their_own():
     modules = netlist(blocks(13, 4, 4))
     assert place_blocks(modules, BIG) == 208
-    found = places(modules)
-    assert len(set(found.values())) == 208
-    assert "core.store.segment0_part0.bit" not in found
+    sites = sites_of(modules)
+    assert len(set(sites.values())) == 208
+    assert "core.store.segment0_part0.bit" not in sites
 
 
 @pytest.mark.parametrize(("segments", "parts", "rows", "columns"), [
@@ -92,14 +94,16 @@ def test_segments_lie_side_by_side(segments, parts, rows, columns):
     """In natural order: after segment 9 comes segment 10."""
     modules = netlist(blocks(segments, parts, rows))
     place_blocks(modules, BIG)
-    found = places(modules)
+    sites = sites_of(modules)
     last = -1
     for segment in range(segments):
-        own = [column for name, (_, column) in found.items() if f"segment{segment}_" in name]
-        assert len(own) == parts * rows
-        assert max(own) - min(own) < columns
-        assert min(own) >= last
-        last = max(own)
+        columns_used = [
+            column for name, (_, column) in sites.items() if f"segment{segment}_" in name
+        ]
+        assert len(columns_used) == parts * rows
+        assert max(columns_used) - min(columns_used) < columns
+        assert min(columns_used) >= last
+        last = max(columns_used)
 
 
 def groups(shards, segments, parts, rows=1):
@@ -107,10 +111,12 @@ def groups(shards, segments, parts, rows=1):
     return [blocks(segments, parts, rows, f"shard{shard}.core.store") for shard in range(shards)]
 
 
-def band_places(modules):
+def sites_in_bands(modules):
     """Row and column of each block RAM that has a place, by name, in sites."""
     where = {
-        BIG.name(row, place): (row, place) for row in BIG.rows for place in range(len(BIG.columns))
+        BIG.name(row, column): (row, column)
+        for row in BIG.rows
+        for column in range(len(BIG.columns))
     }
     cells = modules["top.unit"]["cells"].items()
     return {name: where[cell["attributes"]["BEL"]] for name, cell in cells if "attributes" in cell}
@@ -123,15 +129,15 @@ def test_shards_have_places_of_their_own(shards, segments, parts, rows):
     named = groups(shards, segments, parts, rows)
     modules = netlist([*chain(*named)])
     assert place_blocks(modules, BIG, named) == shards * segments * parts * rows
-    found = band_places(modules)
-    assert len(found) == shards * segments * parts * rows
-    assert len(set(found.values())) == len(found)
+    sites = sites_in_bands(modules)
+    assert len(sites) == shards * segments * parts * rows
+    assert len(set(sites.values())) == len(sites)
     spans = []
     for shard in range(shards):
-        own = [place for name, place in found.items() if name.startswith(f"shard{shard}.")]
-        columns = [column for _, column in own]
-        assert {row for row, _ in own} <= set(BIG.bands[shard % 2])
-        assert max(columns) - min(columns) < 2 * -(-len(own) // 4)
+        shard_sites = [site for name, site in sites.items() if name.startswith(f"shard{shard}.")]
+        columns = [column for _, column in shard_sites]
+        assert {row for row, _ in shard_sites} <= set(BIG.bands[shard % 2])
+        assert max(columns) - min(columns) < 2 * -(-len(shard_sites) // 4)
         spans.append((shard % 2, min(columns), max(columns)))
     # No shard reaches into another's columns.
     for band, first, last in spans:
@@ -144,12 +150,12 @@ def test_parts_of_a_segment_of_a_shard_are_neighbours():
     named = groups(6, 8, 4)
     modules = netlist([*chain(*named)])
     place_blocks(modules, BIG, named)
-    found = band_places(modules)
+    sites = sites_in_bands(modules)
     for segment in range(8):
-        own = [found[f"shard3.core.store.segment{segment}_part{part}.block0_0"]
+        segment_sites = [sites[f"shard3.core.store.segment{segment}_part{part}.block0_0"]
                for part in range(4)]  # fmt: skip
-        assert len({row for row, _ in own}) == 2
-        assert len({column for _, column in own}) == 2
+        assert len({row for row, _ in segment_sites}) == 2
+        assert len({column for _, column in segment_sites}) == 2
 
 
 @pytest.mark.parametrize(("shards", "segments", "parts", "size"), [

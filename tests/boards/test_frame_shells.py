@@ -49,8 +49,8 @@ def listed(name):
             ports[clock] = ("input", 1, clock)
             for side, text in sides.items():
                 for prefix, parts in re.findall(r"([\w\[\]]+:?\d*)(?:\{(.*?)\})?", text):
-                    for one in parts.split(","):
-                        port, _, bits = f"{prefix}{one}".partition(":")
+                    for part in parts.split(","):
+                        port, _, bits = f"{prefix}{part}".partition(":")
                         turned = entry.get("outside", False) and "axis" in port
                         way = "input" if (side == "in") != turned else "output"
                         ports[port] = (way, int(bits or 1), clock)
@@ -59,15 +59,15 @@ def listed(name):
 
 def connections(text):
     """Return what is connected to the ports of each instance, by module."""
-    found = {}
+    ports = {}
     for module, body in re.findall(r"^  (\w+) (?:#\(.*\) )?\w+ \(\n(.*?)^  \);", text, re.M | re.S):
-        found[module] = dict(re.findall(r"\.(\w+)\(((?:[^()]|\([^()]*\))*)\)", body))
-    return found
+        ports[module] = dict(re.findall(r"\.(\w+)\(((?:[^()]|\([^()]*\))*)\)", body))
+    return ports
 
 
 def clocks(text):
     """Return the clocks that every signal of a wrapper belongs to."""
-    found = {}
+    domains = {}
     for module, wires in connections(text).items():
         if module == "dedup":
             belongs = dict.fromkeys(wires, "aclk")
@@ -78,11 +78,11 @@ def clocks(text):
                 wires |= {f"{port}[{at}]": bit for at, bit in enumerate(bits)}
         for port, value in wires.items():
             for signal in re.findall(r"(?<!')\b[a-z_]\w*", value):
-                found.setdefault(signal, set()).add(wires[belongs[port]])
+                domains.setdefault(signal, set()).add(wires[belongs[port]])
     for signal, value in re.findall(r"^  assign (\w+) = (.*);", text, re.M):
         for source in re.findall(r"(?<!')\b[a-z_]\w*", value):
-            found.setdefault(signal, set()).update(found[source])
-    return found
+            domains.setdefault(signal, set()).update(domains[source])
+    return domains
 
 
 def differences(name, text):
@@ -102,7 +102,7 @@ def test_ports_are_those_of_the_real_file(name):
     assert re.fullmatch(r"\S+/\S+ \S+ [0-9a-f]{40}", shells.PORTS[name]["source"])
 
 
-@pytest.mark.parametrize(("name", "old", "new", "found"), [
+@pytest.mark.parametrize(("name", "old", "new", "expected"), [
     ("corundum", "rst", "aresetn", {"rst", "aresetn"}),
     ("corundum", "[96:0]", "[95:0]", {"s_axis_sync_rx_tuser", "m_axis_sync_rx_tuser"}),
     ("opennic-250", "wire mod_rstn", "wire box_rstn", {"mod_rstn", "box_rstn"}),
@@ -111,9 +111,9 @@ def test_ports_are_those_of_the_real_file(name):
      {port for port in listed("verilog-ethernet") if port.startswith("tx")}),
     ("verilog-ethernet", "input wire tx_axis", "output wire tx_axis", {"tx_axis_tready"}),
 ])  # fmt: skip
-def test_wrong_ports_are_found(name, old, new, found):
+def test_wrong_ports_are_found(name, old, new, expected):
     text = shells.wrapper(name, 5)
-    assert differences(name, text.replace(old, new)) == found
+    assert differences(name, text.replace(old, new)) == expected
 
 
 @pytest.mark.parametrize(("name", "options", "period"), [
@@ -193,7 +193,7 @@ def test_signals_of_frames_pass(name, tmp_path):
     bench = BENCH.format(width=shell.width, octets=octets, module=name.replace("-", "_"),
                          wires="\n  ".join(wires), ports=", ".join(ports),
                          checks="\n    ".join(checks))  # fmt: skip
-    ways = {one.name: ("input" if one.inward else "output", one.width) for one in asked.ports}
+    ways = {port.name: ("input" if port.inward else "output", port.width) for port in asked.ports}
     (tmp_path / "all.v").write_text(stub("dedup", ways) + INSIDE + text + bench)
     assert icarus(tmp_path, "all.v") == ["0 errors"]
 

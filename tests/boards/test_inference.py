@@ -41,11 +41,11 @@ def test_block_rams_are_as_counted(family, depth, width, blocks):
 @pytest.mark.rtl
 @pytest.mark.parametrize(
     ("family", "depth", "width", "blocks"),
-    daily(1, sorted(MEMORIES, key=lambda one: one[1])),
+    daily(1, sorted(MEMORIES, key=lambda memory: memory[1])),
 )
 def test_yosys_takes_as_many(family, depth, width, blocks):
-    found = count_cells(PortableCellMemory(depth=depth, width=width), ON[family])
-    assert found.bram == blocks
+    counted = count_cells(PortableCellMemory(depth=depth, width=width), ON[family])
+    assert counted.bram == blocks
 
 
 @pytest.mark.slow
@@ -53,8 +53,8 @@ def test_yosys_takes_as_many(family, depth, width, blocks):
 @pytest.mark.parametrize(("width", "cycles", "blocks"), daily(1, [(6, 16, 1), (6, 15, 0)]))
 def test_delay_lines(width, cycles, blocks):
     reads = [range(width)]
-    found = inferred_memory("ice40", depth=cycles - 1, width=width, reads=reads, new=True)
-    assert found.blocks == blocks
+    inferred = inferred_memory("ice40", depth=cycles - 1, width=width, reads=reads, new=True)
+    assert inferred.blocks == blocks
     assert count_cells(DelayLine(width=width, cycles=cycles), ON["ice40"]).bram == blocks
 
 

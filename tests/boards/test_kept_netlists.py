@@ -28,14 +28,14 @@ def test_damaged_is_not_there(tmp_path):
 
 
 def test_first_goes_first(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_netlists, "MOST", 2)
+    monkeypatch.setattr(kept_netlists, "MAX_NETLISTS", 2)
     for second, name in enumerate("abc"):
         KeptNetlist(tmp_path, name).write(name.encode())
         for path in tmp_path.iterdir():
             if path.stat().st_mtime > 10:
                 os.utime(path, (second, second))
-    found = [KeptNetlist(tmp_path, name).read() for name in "abc"]
-    assert found == [None, b"b", b"c"]
+    netlists = [KeptNetlist(tmp_path, name).read() for name in "abc"]
+    assert netlists == [None, b"b", b"c"]
 
 
 def test_folder_that_cannot_be_written_to(tmp_path):

@@ -50,9 +50,9 @@ def trellis(grade, mode):
 
 @pytest.mark.parametrize("grade", "678")
 def test_ports_of_ecp5_are_those_of_the_timing_data(grade):
-    found = {limit.name: limit.mhz for limit in limits(f"ecp5-25k-{grade}")}
+    by_name = {limit.name: limit.mhz for limit in limits(f"ecp5-25k-{grade}")}
     for mode in WRITE_MODES:
-        assert found[PORT + mode] == trellis(grade, mode)
+        assert by_name[PORT + mode] == trellis(grade, mode)
 
 
 @pytest.mark.parametrize(("mode", "printed"), [(RBW, 214), ("NORMAL", 272)])
@@ -67,10 +67,10 @@ def test_limits_are_those_of_the_data_sheet(mode, printed):
 )
 def test_limits_of_ecp5(grade, normal, reading_first, tree):
     device = f"ecp5-25k-{grade}"
-    found = {limit.name: limit.mhz for limit in limits(device)}
-    assert found[f"{PORT}NORMAL"] == normal
-    assert found[f"{PORT}{RBW}"] == reading_first
-    assert found["clock tree"] == tree
+    by_name = {limit.name: limit.mhz for limit in limits(device)}
+    assert by_name[f"{PORT}NORMAL"] == normal
+    assert by_name[f"{PORT}{RBW}"] == reading_first
+    assert by_name["clock tree"] == tree
     assert lowest_limit(device, [PortLimit("NORMAL"), PortLimit(RBW, 1)]).mhz == reading_first
     assert lowest_limit(device, [PortLimit("NORMAL", 4)]).mhz == normal
     assert lowest_limit(device, []).name == "clock tree"

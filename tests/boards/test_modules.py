@@ -20,8 +20,8 @@ from lately.golden.spec import GEBFSpec
 
 
 @cache
-def exported(**how):
-    return Design(**{"spec": any_preset("tiny"), "name": "seen"} | how).verilog
+def exported(**options):
+    return Design(**{"spec": any_preset("tiny"), "name": "seen"} | options).verilog
 
 
 class Toggle(wiring.Component):
@@ -74,7 +74,7 @@ class Top(wiring.Component):
     def __init__(self, **parts):
         self._parts = parts
         super().__init__(
-            {"i": In(1)} | {f"{name}_o": Out(len(one.o)) for name, one in parts.items()}
+            {"i": In(1)} | {f"{name}_o": Out(len(part.o)) for name, part in parts.items()}
         )
 
     def elaborate(self, platform):
@@ -114,8 +114,8 @@ def normal(text):
     """Return the text of a module with its identifiers numbered as they come."""
     numbers = {}
 
-    def number(found):
-        name = found[0]
+    def number(match):
+        name = match[0]
         return name if name in keywords() else f"n{numbers.setdefault(name, len(numbers))}"
 
     return re.sub(r"\\\S+|(?<!['\w])[A-Za-z_]\w*", number, text)
@@ -123,8 +123,8 @@ def normal(text):
 
 def modules_of(text):
     """Return the text of each module of Verilog, by its name."""
-    found = re.findall(r"^module (\S+?)[ (].*?^endmodule$", text, re.M | re.S)
-    return dict(zip(found, re.split(r"^module .*?(?=\()", text, flags=re.M)[1:], strict=True))
+    names = re.findall(r"^module (\S+?)[ (].*?^endmodule$", text, re.M | re.S)
+    return dict(zip(names, re.split(r"^module .*?(?=\()", text, flags=re.M)[1:], strict=True))
 
 
 def test_shared_text_is_the_text_of_each_instance():
@@ -143,11 +143,13 @@ def test_shared_text_is_the_text_of_each_instance():
     names = modules_of(text)
     assert [name for name in names if "part" in name] == ["seen__unit__core__store__segment_part"]
     uses = re.findall(r"^  seen__unit__core__store__segment_part (\w+) \($", text, re.M)
-    assert sorted(uses) == [f"segment{one}_part{other}" for one in range(5) for other in range(2)]
+    assert sorted(uses) == [
+        f"segment{segment}_part{other}" for segment in range(5) for other in range(2)
+    ]
 
 
 @pytest.mark.parametrize(
-    "how",
+    "options",
     [
         {"bus": "axi4-lite"},
         pytest.param({"spec": any_preset("two-lanes-tiny")}, marks=pytest.mark.slow),
@@ -159,9 +161,9 @@ def test_shared_text_is_the_text_of_each_instance():
         ),
     ],
 )
-def test_names_are_plain(how):
+def test_names_are_plain(options):
     """No escaped identifier, no name of a tool, no attribute except on the ports of the top."""
-    text = exported(**how)
+    text = exported(**options)
     code = re.sub(r'"[^"]*"|/\*.*?\*/|//[^\n]*', "", text)
     assert not re.search(r"[\\$](?!signed\b)", code)
     top, *below = re.split(r"^endmodule$", text, flags=re.M)
@@ -169,7 +171,7 @@ def test_names_are_plain(how):
     ports = r"(?:  \(\* X_INTERFACE_\w+ = \"[^\"]*\" \*\)\n)+  (?:input|output) "
     assert "(*" not in re.sub(ports, "", top)
     # Cases may be full, and memories of a kind.
-    assert not [one for one in below if re.search(r"\(\* (?!full_case|rw_addr_collision)", one)]
+    assert not [line for line in below if re.search(r"\(\* (?!full_case|rw_addr_collision)", line)]
     assert not re.search(r"^  reg .*=", text, re.M)
 
 
@@ -186,8 +188,8 @@ def test_each_module_of_ours_says_what_it_is():
     text = exported()
     heads = re.findall(r"((?:^// .*\n)+)^module (\w+)", text, re.M)
     assert [name for _, name in heads] == [*modules_of(text)]
-    found = {name: " ".join(head.split("\n// ")).strip("/ \n") for head, name in heads}
-    store = found["seen__unit__core__store"]
+    comments = {name: " ".join(head.split("\n// ")).strip("/ \n") for head, name in heads}
+    store = comments["seen__unit__core__store"]
     assert store.startswith(
         "Store of a ring, with a separate memory for each part of each segment."
     )
@@ -197,14 +199,14 @@ def test_each_module_of_ours_says_what_it_is():
 def test_waves_name_signals_of_the_module():
     """Each group has the ports of one module; the modules form a tree below the bench."""
     text = exported()
-    found = dict(groups(text, "seen", "seen_tb.dut"))
-    assert len(found) == len(modules_of(text))
-    assert "seen_tb.dut.unit.core.store.segment0_part0" in found
-    first, *_ = found.values()
+    ports_by_path = dict(groups(text, "seen", "seen_tb.dut"))
+    assert len(ports_by_path) == len(modules_of(text))
+    assert "seen_tb.dut.unit.core.store.segment0_part0" in ports_by_path
+    first, *_ = ports_by_path.values()
     assert "seen_tb.dut.s_axis_tvalid" in first
-    assert [one for one in first if re.fullmatch(r"seen_tb\.dut\.s_axis_tdata\[\d+:0\]", one)]
+    assert [port for port in first if re.fullmatch(r"seen_tb\.dut\.s_axis_tdata\[\d+:0\]", port)]
     lines = save_file(text, "seen").splitlines()
-    assert [line[1:] for line in lines if line[0] == "-"][::2] == [*found]
+    assert [line[1:] for line in lines if line[0] == "-"][::2] == [*ports_by_path]
 
 
 @pytest.mark.slow

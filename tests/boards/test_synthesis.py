@@ -204,7 +204,7 @@ def test_pins_are_in_the_file_that_the_tool_reads(name, line, tmp_path, monkeypa
     (file,) = (word.split("=")[-1] for word in target.place_and_route if "pins." in word)
     first, *others = (tmp_path / file).read_text().splitlines()
     assert first == line
-    assert [f"a[{bit}]" in one for bit, one in enumerate(others)] == [True, True]
+    assert [f"a[{bit}]" in line for bit, line in enumerate(others)] == [True, True]
 
 
 # TimingHarness
@@ -220,7 +220,7 @@ def test_harness_without_outputs_wrong():
     class Sink(wiring.Component):
         i: In(1)
 
-    with pytest.raises(ValueError, match=r"Unit must have inputs and outputs, not 1 and 0 bits"):
+    with pytest.raises(ValueError, match=r"unit: must have inputs and outputs, not 1 and 0 bits"):
         TimingHarness(Sink(), reset=False)
 
 
@@ -309,9 +309,9 @@ class Tables(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         value = self.i[0]
-        for place in range(20):
+        for number in range(20):
             following = Signal()
-            m.submodules[f"table{place}"] = Instance(
+            m.submodules[f"table{number}"] = Instance(
                 f"LUT{self._size}",
                 p_INIT=Const(0x6996 & ((1 << (1 << self._size)) - 1), 1 << self._size),
                 i_I0=value,
@@ -385,7 +385,7 @@ def test_nothing_to_time():
     top = Module()
     i, o = Signal(), Signal()
     top.d.comb += o.eq(i)
-    with pytest.raises(SynthesisError, match=r"^module: must have a path between registers"):
+    with pytest.raises(SynthesisError, match=r"^module: no path between two registers to time"):
         synthesize(Top(top, [i, o]), device=device("ice40-up5k"))
 
 
@@ -530,12 +530,12 @@ def test_filter_unit(name, target):
 @pytest.mark.slow
 def test_memory_is_inferred_or_strict(run_cli):
     arguments = ("--preset", "tiny", "--device", "ice40-hx8k", "--placement-seed", "3", "--json")
-    own, portable, strict = (
+    block_rams, portable, strict = (
         json.loads(run_cli(*arguments, *extra).stdout)["lut"]
         for extra in ((), ("--memory", "portable"), ("--avoid-mixed-port-reads",))
     )
-    assert own not in (portable, strict)
-    assert strict > own
+    assert block_rams not in (portable, strict)
+    assert strict > block_rams
 
 
 @pytest.mark.slow
@@ -617,9 +617,9 @@ def test_deduplicator_of_frames(width, clock, synthesized):
     """It is timed behind its bus, with the device's block RAMs, for the clock of its line."""
     target = device("ecp5-85k-8")
     spec = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
-    how = {"device": target, "wrap": f"frames-{width}", "bus": "axi4-lite"}
-    design_synthesis.synthesize_design(spec, **how, seed=2)
-    design_synthesis.synthesize_design(spec, **how, target_mhz=99)
+    options = {"device": target, "wrap": f"frames-{width}", "bus": "axi4-lite"}
+    design_synthesis.synthesize_design(spec, **options, seed=2)
+    design_synthesis.synthesize_design(spec, **options, target_mhz=99)
     (module, options), (_, others) = synthesized
     assert options == {"device": target, "target_mhz": clock, "seed": 2}
     assert others["target_mhz"] == 99
@@ -651,9 +651,9 @@ def test_unit_that_watches_its_state(synthesized, monkeypatch):
     monkeypatch.setattr(synthesis, "synthesize", design_synthesis.synthesize)
     target = device("ecp5-25k-6")
     for check in (False, True):
-        synthesize_unit(preset("tiny"), device=target, check=check)
+        synthesize_unit(preset("tiny"), device=target, self_check=check)
         design_synthesis.synthesize_design(
-            preset("tiny"), device=target, bus="wishbone", check=check
+            preset("tiny"), device=target, bus="wishbone", self_check=check
         )
     alarms = ["alarms" in rtlil.convert(module) for module, _ in synthesized]
     assert alarms == [False, False, True, True]

@@ -17,7 +17,7 @@ BAUD = 3_000_000
 def received(levels, *, clock_hz=CLOCK, baud=BAUD):
     """Bytes, None for an error, of a line whose level is given for each clock."""
     receiver = Receiver(rate=BaudRate(clock_hz=clock_hz, baud=baud))
-    found = []
+    data = []
 
     async def bench(ctx):
         for level in levels:
@@ -25,19 +25,19 @@ def received(levels, *, clock_hz=CLOCK, baud=BAUD):
             await ctx.tick()
             assert not (ctx.get(receiver.valid) and ctx.get(receiver.error))
             if ctx.get(receiver.valid):
-                found.append(ctx.get(receiver.data))
+                data.append(ctx.get(receiver.data))
             if ctx.get(receiver.error):
-                found.append(None)
+                data.append(None)
 
     simulate(receiver, bench)
-    return found
+    return data
 
 
 def line(data, *, clocks_per_bit, idle=3.0, stop=1):
     """Levels clock by clock of bytes at any rate."""
     bits = [1] * 3
     for byte in data:
-        bits += [0, *(byte >> place & 1 for place in range(8)), stop]
+        bits += [0, *(byte >> bit & 1 for bit in range(8)), stop]
     ends = [1] * (int(idle * clocks_per_bit) + 8)
     return [
         bits[int(clock / clocks_per_bit)] for clock in range(int(len(bits) * clocks_per_bit))
@@ -100,7 +100,7 @@ def test_both_ends_together(clock_hz):
     rng = random.Random(SEED)
     print(f"seed {SEED}")
     data = [0x00, 0xFF, *rng.randbytes(30)]
-    found = []
+    arrived = []
 
     async def send(ctx):
         for byte in data:
@@ -115,11 +115,11 @@ def test_both_ends_together(clock_hz):
         for _ in range(len(data) * 200):
             await ctx.tick()
             if ctx.get(receiver.valid):
-                found.append(ctx.get(receiver.data))
+                arrived.append(ctx.get(receiver.data))
             assert not ctx.get(receiver.error)
 
     simulate(m, send, take)
-    assert found == data
+    assert arrived == data
 
 
 @pytest.mark.parametrize("clock_hz", [24_000_000, 25_000_000, 48_000_000, 99_999_937, 400_000_000])
@@ -132,8 +132,8 @@ def test_rate_is_met(clock_hz, baud):
 @pytest.mark.parametrize(
     ("clock_hz", "baud", "message"),
     [
-        (12_000_000, BAUD, "at least 8 x 3000000 baud = 24000000 Hz, not 12000000"),
-        (100_000_000, 9600, "must be 115200 to 3000000, not 9600"),
+        (12_000_000, BAUD, "clock: must be at least 8 x 3000000 baud = 24000000 Hz, not 12000000"),
+        (100_000_000, 9600, "baud: must be 115200 to 3000000, not 9600"),
         (100_000_000, 3_000_001, "must be 115200 to 3000000, not 3000001"),
     ],
 )

@@ -34,8 +34,8 @@ def text(tool):
 def test_figures(tool):
     names = ("version", "device", "luts", "lut_name", "ff", "bram", "timing_mhz")
     expected = dict(zip(names, FIGURES[tool], strict=True))
-    found = read_report(text(tool))
-    assert found == expected | {"uram": 0, "tool": tool, "kind": "reported by users"}
+    figures = read_report(text(tool))
+    assert figures == expected | {"uram": 0, "tool": tool, "kind": "reported by users"}
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_figures(tool):
 )
 def test_report_without_a_figure(tool, cut, missing):
     lines = [line for line in text(tool).splitlines() if cut not in line]
-    message = f"^report: must state the {missing}, which X_{tool}.tcl prints; this report of {tool}"
+    message = f"^report: no {missing} in this report of {tool}; X_{tool}.tcl prints it"
     with pytest.raises(ReportError, match=message):
         read_report("\n".join(lines))
 
@@ -61,11 +61,11 @@ def test_damaged_report():
     """A number is damaged, or the design was not routed."""
     for tool, old, new, message in (
         ("vivado", " -0.250 ", " 5.000 ", "slack must be below the period, 5.000 ns, not 5.000 ns"),
-        ("vivado", " -0.250 ", " -0..25 ", "must state the slack"),
-        ("vivado", "| 1559 |", "| 15.59 |", "must state the LUTs"),
-        ("quartus", "1,102", ",", "must state the ALMs"),
-        ("radiant", "120.337 MHz", "120.3.37 MHz", "must state the clock"),
-        *(("vivado", "Routed", state, "must be of a routed design; see X_vivado.tcl")
+        ("vivado", " -0.250 ", " -0..25 ", "no slack in"),
+        ("vivado", "| 1559 |", "| 15.59 |", "no LUTs in"),
+        ("quartus", "1,102", ",", "no ALMs in"),
+        ("radiant", "120.337 MHz", "120.3.37 MHz", "no clock in"),
+        *(("vivado", "Routed", state, "the design is not routed; X_vivado.tcl routes it")
           for state in ("Synthesized", "Optimized", "Fully Placed", "Physopt preRoute")),
     ):  # fmt: skip
         assert old in text(tool)
@@ -121,7 +121,7 @@ def test_other_file(content, tmp_path):
     done = collect(tmp_path / "other.rpt", "--spec", tmp_path / "seen.toml")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-1] == (
-        "lately: error: report: must be of vivado, quartus, radiant; the text names none of them"
+        "lately: error: report: not recognised as a report of Vivado, Quartus or Radiant"
     )
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from lately.boards.flow.devices import device, own_memory
+from lately.boards.flow.devices import device, device_memory
 from lately.golden import SpecificationError, any_preset, dictionary_preset, preset
 from lately.golden.spec.families import Specification
 from lately.hdl.build import filter_unit, unit_profile
@@ -76,11 +76,11 @@ def test_memories_are_those_that_there_are():
 def test_memory_of_a_device():
     """The portable one where a kind of units has none of its own; strict is never another."""
     spec, ring = dictionary_preset("tiny"), preset("tiny")
-    assert own_memory(device("ecp5-25k-6"), spec) == "ecp5"
-    assert own_memory(device("ice40-up5k"), spec) == "portable"
-    assert own_memory(device("ice40-up5k"), ring) == "ice40"
-    assert own_memory(device("ecp5-25k-6"), ring, strict=True) == "ecp5-strict"
-    assert own_memory(device("ecp5-25k-6"), spec, strict=True) == "ecp5-strict"
+    assert device_memory(device("ecp5-25k-6"), spec) == "ecp5"
+    assert device_memory(device("ice40-up5k"), spec) == "portable"
+    assert device_memory(device("ice40-up5k"), ring) == "ice40"
+    assert device_memory(device("ecp5-25k-6"), ring, strict=True) == "ecp5-strict"
+    assert device_memory(device("ecp5-25k-6"), spec, strict=True) == "ecp5-strict"
 
 
 @pytest.mark.parametrize("memory", ["portable", "ecp5", "gowin", "ice40", "ice40-strict"])

@@ -300,7 +300,7 @@ def test_alarms_are_as_wide_as_their_register(name):
 def test_an_alarm_lights_the_led_of_a_board_until_it_is_reset(monkeypatch):
     alarm = Signal()
     monkeypatch.setattr(ring_module, "illegal_masks", lambda *_masks, **_run: alarm)
-    link = FilterLink(preset("tiny"), clock_hz=8_000_000, baud=1_000_000, check=True)
+    link = FilterLink(preset("tiny"), clock_hz=8_000_000, baud=1_000_000, self_check=True)
     lit = []
 
     async def stream(ctx):

@@ -28,7 +28,7 @@ COUNT = 300
 def design():
     """Return the unit that is exported for the test."""
     spec = Specification.from_toml(os.environ["LATELY_SPEC"])
-    return Design(spec=spec, name=TOP, last=True, bus="axi4-lite")
+    return Design(spec=spec, name=TOP, tlast=True, bus="axi4-lite")
 
 
 async def word_of(master, address):

@@ -10,7 +10,7 @@ from lately.sim.toolchain import PRECOMPILED_HEADER_FLAG
 
 TIMED = dataclasses.replace(any_preset("tiny"), span=20, generation=16, window=None)
 CASES = {
-    "axis": (any_preset("tiny"), {"last": True, "tag_bits": 5}),
+    "axis": (any_preset("tiny"), {"tlast": True, "tag_bits": 5}),
     "output register": (any_preset("tiny"), {"memory": "portable-registered"}),
     "raw": (any_preset("gebf-tiny"), {"wrap": "raw"}),
     "avalon": (any_preset("tiny"), {"wrap": "avalon-st", "tag_bits": 5}),
@@ -22,7 +22,7 @@ CASES = {
     "time": (TIMED, {"options": {"ticks": "period"}}),
     "covered": (TIMED, {"options": {"report_covered": True}, "bus": "wishbone"}),
     "dictionary": (any_preset("dictionary-tiny"), {}),
-    "timing": (any_preset("timing-tiny"), {"last": True}),
+    "timing": (any_preset("timing-tiny"), {"tlast": True}),
     "counted timing": (any_preset("timing-counted-tiny"), {"wrap": "raw"}),
     "table": (
         dataclasses.replace(any_preset("timing-counted-tiny"), block=4, classes=3, phase_bits=1),

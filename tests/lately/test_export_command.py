@@ -23,12 +23,12 @@ def run(*arguments):
 def test_files_and_figures(tmp_path):
     done = run("--preset", "tiny", "--name", "seen", "--out-dir", tmp_path / "ip", "--json")
     assert (done.exit_code, done.stderr) == (0, "")
-    told = json.loads(done.stdout)
-    assert told["files"] == sorted(path.name for path in (tmp_path / "ip").iterdir())
-    assert told["spec"] == any_preset("tiny").to_dict()
+    figures = json.loads(done.stdout)
+    assert figures["files"] == sorted(path.name for path in (tmp_path / "ip").iterdir())
+    assert figures["spec"] == any_preset("tiny").to_dict()
     assert Specification.from_toml(tmp_path / "ip" / "seen.toml") == any_preset("tiny")
     text = run("--preset", "tiny", "--name", "seen", "--out-dir", tmp_path / "again").stdout
-    latency, digest = told["latency_cycles"], told["digest"]
+    latency, digest = figures["latency_cycles"], figures["digest"]
     assert f"1 lane, latency {latency} cycles, specification {digest}" in text
 
 
@@ -44,10 +44,10 @@ def test_deduplicator_of_frames(tmp_path):
     assert "`0x61a`" in (tmp_path / "ip" / "dedup.md").read_text()
     build = ["iverilog", "-g2005", "-o", "bench", "dedup.v", "dedup_tb.v"]
     subprocess.run(build, cwd=tmp_path / "ip", check=True)
-    told = subprocess.run(
+    bench = subprocess.run(
         ["vvp", "bench"], cwd=tmp_path / "ip", capture_output=True, text=True, check=True
     )
-    assert re.search(r"^PASS: \d+ results", told.stdout, re.M), told.stdout
+    assert re.search(r"^PASS: \d+ results", bench.stdout, re.M), bench.stdout
 
 
 @pytest.mark.parametrize("options", [[], ["--period", 9], ["--ticks", "tick"]])

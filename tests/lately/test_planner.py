@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cases import daily
 
-from lately.boards.flow.devices import DEVICES, own_memory
+from lately.boards.flow.devices import DEVICES, device_memory
 from lately.cli.plan_commands import front_chart
 from lately.golden import (
     FAMILIES,
@@ -300,7 +300,7 @@ def test_filters_with_timestamps_can_be_built(family, rate, device):
     spec = choose(requirement)
     assert (spec.key_bits, spec.seed) == (48, 5)
     assert worst_rate(spec, requirement) <= rate
-    filter_unit(spec, memory="portable" if where is None else own_memory(where, spec))
+    filter_unit(spec, memory="portable" if where is None else device_memory(where, spec))
     from_spec(spec)
 
 

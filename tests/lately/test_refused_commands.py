@@ -172,9 +172,9 @@ MESSAGES = {
         "--name x --preset none": "preset: unknown 'none'; ",
         "--name x --preset tiny --memory sram": "memory: must be portable or ",
         "--name x --preset timing-tiny --covered":
-        "--covered needs results, of a ring with a window in time (see",
+        "--covered needs a ring with a window in time (see",
         "--name x --preset tiny --ticks tick":
-        "--ticks needs a filter whose window is one in time (see",
+        "--ticks needs a filter with a window in time (see",
         "--name x --preset tiny --tag-bits 1000000": "tag_bits: must be at most 64, not 1000000",
         "--name x --preset tiny --device none": "device: unknown 'none'; ",
         "--name x --preset tiny --out-dir /proc/none/x": "/proc/none/x: ",
