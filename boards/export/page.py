@@ -45,7 +45,7 @@ def page_values(design: Design) -> dict[str, Any]:
         ],
         "latency": f"The result leaves {unit.latency} cycles after {condition}.",
         "entry": [] if table is None else list(fields(table.p.shape())),
-        "field_meanings": _field_meanings(design.spec),
+        "field_meanings": field_meanings(design.spec),
     }
 
 
@@ -276,7 +276,7 @@ FRAME_MEANINGS = MEANINGS | {
 """Meanings by name for a deduplicator of frames."""
 
 
-def _field_meanings(spec: Specification) -> dict[str, str]:
+def field_meanings(spec: Specification) -> dict[str, str]:
     """Return the meanings of fields of requests, results and entries of a table."""
     if not spec.query_field:
         return _FIELDS | _FIELDS_OF_KIND.get(spec.kind, {})

@@ -19,7 +19,13 @@ from lately.dedup.copy_report import CopyReport
 from lately.dedup.deduplicate import Deduplication, deduplicate
 from lately.dedup.report_page import picture
 from lately.dedup.window import dedup_spec
-from lately.golden import Operation, from_spec, preset
+from lately.golden import (
+    Operation,
+    PartitionedTimingSpec,
+    WindowDictionarySpec,
+    from_spec,
+    preset,
+)
 from lately.golden.spec import APBFSpec, GEBFSpec
 from lately.hdl.build import filter_unit
 from lately.hdl.queue import ResultQueue
@@ -82,24 +88,31 @@ def draw_box(axes: Any, x: float, y: float, text: str, colour: str) -> None:
     axes.text(x, y, text, ha="center", va="center", fontsize=9, bbox=box, linespacing=1.5)
 
 
-def roles(k: int, l: int) -> Iterator[tuple[int, int, int, str]]:
+RINGS = {
+    "ring": APBFSpec(k=2, l=3, slice_bits=16),
+    "gebf": GEBFSpec(window=12, epochs=3, hashes=2, bits=128),
+}
+"""Rings of the pictures, by the names of the files."""
+
+
+def roles(spec: Any) -> Iterator[tuple[int, int, int, str]]:
     """Yield generation, physical segment, age and role of all segments of a golden ring."""
-    ring: Any = from_spec(APBFSpec(k=k, l=l, slice_bits=16))
+    ring: Any = from_spec(spec)
     for generation in range(GENERATIONS):
         if generation:
             ring.shift()
         for segment, age in enumerate(ages(ring)):
-            role = "written" if age < k else "read" if age < k + l else "spare"
-            yield generation, segment, age, role
+            role = "written" if age < spec.run else "read"
+            yield generation, segment, age, role if age < spec.ring_segments else "spare"
 
 
-def ring(k: int = 2, l: int = 3) -> Any:
+def ring(spec: Any) -> Any:
     """Draw which segments are written, read and cleared in each generation."""
     colours = {"written": COLOURS["blue"], "read": COLOURS["green"], "spare": COLOURS["grid"]}
     names = {"written": "written and read", "read": "read", "spare": "spare, being cleared"}
-    figure = blank_figure(WIDTH, 2.9)
+    figure = blank_figure(WIDTH, 0.5 + 0.4 * spec.segments)
     axes = figure.subplots()
-    for generation, segment, age, role in roles(k, l):
+    for generation, segment, age, role in roles(spec):
         ink = COLOURS["ink"] if role == "spare" else "white"
         axes.barh(segment, 0.94, 0.86, generation - 0.47, color=colours[role])
         text = "" if role == "spare" else str(age)
@@ -107,20 +120,77 @@ def ring(k: int = 2, l: int = 3) -> Any:
     for role, name in names.items():
         axes.barh(0, 0, color=colours[role], label=name)
     axes.grid(False)
-    axes.set_ylim(k + l + 0.6, -0.6)
+    axes.set_ylim(spec.segments - 0.4, -0.6)
     axes.set_xticks(range(GENERATIONS))
-    axes.set_yticks(range(k + l + 1))
+    axes.set_yticks(range(spec.segments))
     axes.set_xlabel("generation; the numbers are ages", fontsize=9)
     axes.set_ylabel("segment", fontsize=9)
     axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.2), ncols=3, fontsize=8)
     return figure
 
 
-def ring_words(k: int = 2, l: int = 3) -> str:
+def ring_words(spec: Any) -> str:
     """Put the ring into words."""
-    return f"An APBF with k = {k} and l = {l} over {GENERATIONS} generations: " + " ".join(
-        f"{segment}{role[0]}" for _, segment, _, role in roles(k, l)
+    return f"{spec.shape} over {GENERATIONS} generations: " + " ".join(
+        f"{segment}{role[0]}" for _, segment, _, role in roles(spec)
     )
+
+
+SLACK = {
+    "APBF, l = 3": APBFSpec(k=2, l=3, slice_bits=4096, generation=4),
+    "GEBF, r = 3": GEBFSpec(window=12, epochs=3, hashes=4, bits=1 << 15),
+    "timing filter, B = 4": PartitionedTimingSpec(window=12, block=4, hashes=4, cells=4096),
+    "dictionary": WindowDictionarySpec(window=12, columns=3, rows=64, digest_bits=38),
+}
+"""Filters with a window of 12 insertions in the picture of the slack."""
+
+
+@cache
+def reported() -> dict[str, tuple[int, int]]:
+    """Return for each filter up to which distance a key is always, and sometimes, reported.
+
+    A distance is the number of insertions after the key's own. The key comes at every position of
+    a generation or block.
+    """
+    found = {}
+    for name, spec in SLACK.items():
+        ends = []
+        for before in range(24, 36):
+            model: Any = from_spec(spec)
+            model.insert(np.arange(before, dtype=np.uint64))
+            model.insert(key := np.array([1 << 40], np.uint64))
+            distance = 0
+            while model.query(key)[0]:
+                distance += 1
+                model.insert(np.array([1000 + distance], np.uint64))
+            ends.append(distance - 1)
+        found[name] = min(ends), max(ends)
+    return found
+
+
+def slack_words() -> str:
+    """Put the picture of the slack into words."""
+    return "Insertions after a key's own for which it is reported: " + "; ".join(
+        f"{name}: always {least}, at most {most}" for name, (least, most) in reported().items()
+    )
+
+
+def slack() -> Any:
+    """Draw for how long a key is reported, may be reported, and is forgotten."""
+    figure = blank_figure(WIDTH, 2)
+    axes = figure.subplots()
+    for number, (least, most) in enumerate(reported().values()):
+        axes.barh(number, least + 1, 0.6, color=COLOURS["green"])
+        axes.barh(number, most - least, 0.6, least + 1, color=COLOURS["orange"])
+    axes.barh(0, 0, color=COLOURS["green"], label="always reported")
+    axes.barh(0, 0, color=COLOURS["orange"], label="slack: may be reported")
+    axes.grid(visible=False)
+    axes.set_xlim(0, 22)
+    axes.set_ylim(len(SLACK) - 0.5, -0.5)
+    axes.set_yticks(range(len(SLACK)), list(SLACK))
+    axes.set_xlabel("insertions after the key's own", fontsize=9)
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
+    return figure
 
 
 BLOCKS: dict[str, dict[str, Any]] = tomllib.loads(
@@ -161,6 +231,12 @@ def _timing(name: str) -> Drawing:
         lambda: waves.drawn(diagram()),
     )
 
+
+AXIS = Drawing(
+    IMAGES / "axis.svg",
+    lambda: waves.description(waves.axis()),
+    lambda: waves.drawn(waves.axis()),
+)
 
 # Windows in time
 
@@ -326,6 +402,13 @@ def area(summaries: Sequence[Summary]) -> Any:
     axes.legend()
     return figure
 
+
+FILTERS = [
+    *(Drawing(IMAGES / f"{name}.svg", partial(ring_words, spec), partial(ring, spec))
+      for name, spec in RINGS.items()),
+    Drawing(IMAGES / "slack.svg", slack_words, slack),
+]  # fmt: skip
+"""Drawings of docs/filters.md."""
 
 HARDWARE = [Drawing(IMAGES / "unit.svg", unit_words, unit), *map(_timing, waves.DIAGRAMS)]
 """Drawings of docs/hardware.md."""

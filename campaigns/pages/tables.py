@@ -6,13 +6,16 @@ import json
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, fields, replace
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from typing import Any, NamedTuple
 
+from lately.boards.export.design import FRAMES, WRAPS, Design
+from lately.boards.export.page import FRAME_MEANINGS, MEANINGS, field_meanings
 from lately.boards.flow.devices import DEVICES
 from lately.boards.flow.inference import INFERRED
 from lately.boards.flow.limits import limits, unit_limit
@@ -23,16 +26,16 @@ from lately.golden.hash.functions import HASHES
 from lately.golden.spec.ring import SHARDS
 from lately.golden.spec.span import WHEN_FULL
 from lately.hdl.build import unit_profile
-from lately.hdl.bus.controlled import COUNTER_BITS
+from lately.hdl.bus.controlled import BUSES, COUNTER_BITS
 from lately.hdl.family import FAMILIES
 from lately.hdl.memory.variants import VARIANTS
-from lately.hdl.registers import REGISTERS, Block, registers_table
+from lately.hdl.registers import REGISTERS, Access, Block, registers_table
 from lately.hdl.ring.profile import RingProfile
 from lately.hdl.target_clocks import device_class
 from lately.intervals import clopper_pearson
 from lately.planner import PLANNER_FAMILIES, Requirement, choose
 from lately.replay.formatting import interval_text
-from lately.sim.bench.runs import DAYS, UNITS, daily_runs, nightly_runs
+from lately.sim.bench.runs import DAYS, UNITS, PlannedUnit, daily_runs, nightly_runs
 from lately.sim.bench.testplan import PLAN
 from lately.sim.proofs.catalogue import PROOFS, with_goals
 
@@ -193,10 +196,54 @@ def take_boards(paths: list[Path]) -> None:
 
 
 def export() -> dict[str, str]:
-    """Return the blocks of docs/export.md."""
+    """Return the block of all registers."""
     held = [one for one in REGISTERS if one.holder is not Block.LINE]
     by_address = sorted(held, key=lambda one: one.address)
-    return render("export", registers=by_address, counter_bits=COUNTER_BITS)
+    return render(
+        "export", registers=by_address, counter_bits=COUNTER_BITS, after_reset=_after_reset
+    )
+
+
+def _after_reset(register: Any) -> str:
+    """Return the value of a register or field after reset, for a cell."""
+    if register.access is Access.WRITE:
+        return "–"
+    if register.reset is None:
+        return "as specified"
+    return str(register.reset) if register.reset < 10 else code(hex(register.reset))
+
+
+def ports() -> dict[str, str]:
+    """Return the blocks of the ports of each wrap and each bus."""
+    shown: dict[str, list[Any]] = {}
+    for wrap in [*WRAPS, "frames-64"]:
+        meanings = FRAME_MEANINGS if wrap in FRAMES else MEANINGS
+        spec = replace(preset("timed-tiny"), key_bits=64) if wrap in FRAMES else preset("default")
+        shown[wrap] = _port_rows(Design(spec=spec, name="seen_lately", wrap=wrap), meanings)
+    plain = {row["port"] for row in shown["axis"]}
+    for bus in BUSES:
+        design = Design(spec=preset("default"), name="seen_lately", bus=bus)
+        shown[bus] = [row for row in _port_rows(design, MEANINGS) if row["port"] not in plain]
+    return {name: table(rows) for name, rows in shown.items()}
+
+
+def _port_rows(design: Design, meanings: Mapping[str, str]) -> list[Row]:
+    known = field_meanings(design.spec) | {
+        f"{side}_{part}": meanings[f"{side}_axis_{part}"]
+        for side in "sm"
+        for part in ("tvalid", "tready")
+    } | dict(meanings)
+    return [
+        {
+            "port": code(port.name),
+            "direction": "in" if port.inward else "out",
+            "width": port.width,
+            "meaning": (
+                known.get(port.name) or known[port.name.partition("_")[2]]
+            ).removesuffix(", see below"),
+        }
+        for port in design.ports
+    ]
 
 
 # Speed
@@ -435,6 +482,83 @@ def testplan() -> dict[str, str]:
     )
 
 
+class Kind(NamedTuple):
+    """A kind of unit in the table of sign-off, by what names its evidence."""
+
+    units: Callable[[PlannedUnit], bool]
+    proofs: Sequence[str]  # modules of lately.sim.proofs
+    sources: Sequence[str]  # folders of defects
+    runs: Callable[[Specification], bool]  # of 100 million operations
+
+
+def _one_lane(spec: Any) -> bool:
+    return spec.kind == "ring" and spec.lanes == 1
+
+
+SIGN_OFF = {
+    "rings": Kind(
+        lambda unit: not unit.of_frames and _one_lane(unit.spec),
+        ("segments", "expiry", "core", "rekey"), ("hdl/ring/",), _one_lane,
+    ),
+    "rings of several lanes": Kind(
+        lambda unit: unit.spec.kind == "ring" and not unit.of_frames and unit.spec.lanes > 1,
+        ("lanes", "answers"), ("hdl/lanes/",), lambda spec: getattr(spec, "lanes", 1) > 1,
+    ),
+    "timing filters": Kind(
+        lambda unit: unit.spec.kind == "timing", ("timing", "thresholds"), ("hdl/timing/",),
+        lambda spec: spec.kind == "timing",
+    ),
+    "dictionaries": Kind(
+        lambda unit: unit.spec.kind == "dictionary",
+        ("dictionary", "cell_copies", "ring_exchanges", "ring_answers", "ring_rests"),
+        ("hdl/dictionary/",), lambda spec: spec.kind == "dictionary",
+    ),
+    "deduplicators of frames": Kind(
+        lambda unit: unit.of_frames, ("frame_ports", "frame_store", "frame_flow"),
+        ("hdl/packets/",), lambda _: False,
+    ),
+    "what all units share": Kind(
+        lambda _: False, ("frontend", "results", "hashes", "siphash", "buses"),
+        ("hdl/frontend/", "hdl/memory/", "hdl/hash/", "hdl/bus/", "hdl/queue", "hdl/unit",
+         "hdl/statistics", "hdl/control", "hdl/pipeline"),
+        lambda _: False,
+    ),
+}  # fmt: skip
+
+
+def sign_off() -> dict[str, str]:
+    """Return the block of the evidence for each kind of unit."""
+    daily = {run.unit: len(run.tests) for run in daily_runs()}
+    known = {proof["name"]: proof for proof in load("proofs")}
+    groups = tomllib.loads(DEFECTS.read_text("utf-8"))["group"]
+    long = [Specification.from_dict(record.point["spec"]) for record in records("soak")]
+    rows = []
+    for name, kind in SIGN_OFF.items():
+        units = {key: unit for key, unit in UNITS.items() if kind.units(unit)}
+        modules = [import_module(f"lately.sim.proofs.{module}") for module in kind.proofs]
+        proofs = [known[proof.name] for module in modules for proof in module.PROOFS]
+        bounded = [proof for proof in proofs if proof["method"].startswith("bounded")]
+        broken = [
+            (killers or [group.get("killer", "")])[0]
+            for group in groups
+            if group["path"].startswith(tuple(kind.sources))
+            for _, _, _, *killers in group["defects"]
+        ]
+        rows.append({
+            "units": name,
+            "planned": len(units),
+            "sentences daily": sum(daily.get(key, 0) for key in units),
+            "nightly": sum(len(unit.sentences) for unit in units.values()),
+            "proofs": len(proofs),
+            "of them bounded": len(bounded),
+            "in coverage": sum(unit.coverage for unit in units.values()),
+            "defects killed": f"{sum(not k.startswith('lives') for k in broken)} of {len(broken)}",
+            "long runs": sum(kind.runs(spec) for spec in long),
+            "silicon": "not run",
+        })  # fmt: skip
+    return {"sign-off": table(rows)}
+
+
 def mutation() -> dict[str, str]:
     """Return the blocks of mutants and defects."""
     groups = tomllib.loads(DEFECTS.read_text("utf-8"))["group"]
@@ -501,12 +625,14 @@ def _page(name: str, blocks: Callable[[], dict[str, str]], **more: Any) -> Page:
 
 PAGES = (
     _page("boards", lambda: boards(load("boards")), take=take_boards),
-    _page("export", export),
+    Page(DOCS / "export.md", drawings=[drawings.AXIS]),
+    _page("export/registers", export),
+    _page("export/ports", ports),
     _page("fields", fields_table),
     _page(
         "filters",
         lambda: families() | bounds(),
-        drawings=[Drawing(IMAGES / "ring.svg", drawings.ring_words, drawings.ring)],
+        drawings=drawings.FILTERS,
     ),
     _page("hardware", hardware, drawings=drawings.HARDWARE),
     _page("host", lambda: render("host", registers=registers_table())),
@@ -522,6 +648,7 @@ PAGES = (
     _page("security", lambda: security(records("attack"), load("fuzz")), take=take_fuzz),
     _page("speed", lambda: speed(records("golden"), records("stream"), records("rolling"))),
     _page("upsets/campaign", lambda: upsets(records("upsets"))),
+    _page("verification/sign-off", sign_off),
     _page("verification/test-plan", testplan),
     _page(
         "verification/proofs", lambda: {"proofs": proofs_table(load("proofs"))}, take=take_proofs

@@ -12,6 +12,7 @@ from amaranth.sim import Simulator
 from lately.golden import preset
 from lately.golden.operations import Operation
 from lately.hdl.build import filter_unit
+from lately.hdl.bus.flat import AxisUnit
 from lately.replay.plots import COLOURS
 
 from .blocks import bare_axes
@@ -87,6 +88,58 @@ def record(requests: Sequence[tuple[Operation, int]], stalled: range) -> Trace:
     simulator.add_testbench(bench)
     simulator.run()
     return trace
+
+
+def record_axis() -> Trace:
+    """Return each cycle of an export with AXI4-Streams: a key is checked twice, and another once."""
+    unit = AxisUnit(filter_unit(SPEC, tag_bits=8, statistics_bits=0))
+    keys, trace = [0x2A, 0x2A, 0x51], []
+
+    async def cycle(ctx: Any) -> None:
+        for level in (1, 0):
+            ctx.set(unit.aclk, level)
+            await ctx.delay(1e-6)
+
+    async def bench(ctx: Any) -> None:
+        ctx.set(unit.m_axis_tready, 1)
+        for ready in (0, 1):  # in reset, and until the memories are clear
+            ctx.set(unit.aresetn, ready)
+            await cycle(ctx)
+        while not ctx.get(unit.s_axis_tready):
+            await cycle(ctx)
+        sent = answered = 0
+        while answered < len(keys):
+            valid = sent < len(keys)
+            user = Operation.CHECK_AND_INSERT.value | sent << 3
+            ctx.set(unit.s_axis_tvalid, valid)
+            ctx.set(unit.s_axis_tdata, keys[sent] if valid else 0)
+            ctx.set(unit.s_axis_tuser, user if valid else 0)
+            out = ctx.get(unit.m_axis_tvalid)
+            trace.append(
+                {
+                    "s_axis_tvalid": valid,
+                    "s_axis_tready": ctx.get(unit.s_axis_tready),
+                    "s_axis_tdata": f"{keys[sent]:02x}" if valid else None,
+                    "s_axis_tuser": f"{user:02x}" if valid else None,
+                    "m_axis_tvalid": out,
+                    "m_axis_tready": 1,
+                    "m_axis_tdata": f"{ctx.get(unit.m_axis_tdata):02x}" if out else None,
+                    "m_axis_tuser": f"{ctx.get(unit.m_axis_tuser):02x}" if out else None,
+                }
+            )
+            sent, answered = sent + bool(valid and ctx.get(unit.s_axis_tready)), answered + out
+            await cycle(ctx)
+
+    simulator = Simulator(unit)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return trace
+
+
+def axis() -> dict[str, Any]:
+    """Return the timing diagram of requests and results on AXI4-Streams."""
+    trace = record_axis()
+    return wave_json(trace, list(trace[0]), shown(trace, list(trace[0]), 1))
 
 
 def shown(trace: Trace, names: Iterable[str], margin: int) -> list[int]:

@@ -199,7 +199,7 @@ def test_pictures_of_the_mechanisms_are_small():
 
 
 def test_ring_turns():
-    roles = list(drawings.roles(2, 3))
+    roles = list(drawings.roles(drawings.RINGS["ring"]))
     for generation in range(drawings.GENERATIONS):
         ages = [age for number, _, age, _ in roles if number == generation]
         assert sorted(ages) == list(range(6))
