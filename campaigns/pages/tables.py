@@ -47,6 +47,7 @@ from . import drawings
 from .blocks import (
     DOCS,
     IMAGES,
+    NOTHING,
     ROOT,
     Drawing,
     Page,
@@ -207,7 +208,7 @@ def export() -> dict[str, str]:
 def _after_reset(register: Any) -> str:
     """Return the value of a register or field after reset, for a cell."""
     if register.access is Access.WRITE:
-        return "–"
+        return NOTHING
     if register.reset is None:
         return "as specified"
     return str(register.reset) if register.reset < 10 else code(hex(register.reset))
@@ -228,19 +229,23 @@ def ports() -> dict[str, str]:
 
 
 def _port_rows(design: Design, meanings: Mapping[str, str]) -> list[Row]:
-    known = field_meanings(design.spec) | {
-        f"{side}_{part}": meanings[f"{side}_axis_{part}"]
-        for side in "sm"
-        for part in ("tvalid", "tready")
-    } | dict(meanings)
+    known = (
+        field_meanings(design.spec)
+        | {
+            f"{side}_{part}": meanings[f"{side}_axis_{part}"]
+            for side in "sm"
+            for part in ("tvalid", "tready")
+        }
+        | dict(meanings)
+    )
     return [
         {
             "port": code(port.name),
             "direction": "in" if port.inward else "out",
             "width": port.width,
-            "meaning": (
-                known.get(port.name) or known[port.name.partition("_")[2]]
-            ).removesuffix(", see below"),
+            "meaning": (known.get(port.name) or known[port.name.partition("_")[2]]).removesuffix(
+                ", see below"
+            ),
         }
         for port in design.ports
     ]

@@ -91,7 +91,7 @@ def record(requests: Sequence[tuple[Operation, int]], stalled: range) -> Trace:
 
 
 def record_axis() -> Trace:
-    """Return each cycle of an export with AXI4-Streams: a key is checked twice, and another once."""
+    """Return each cycle of an export with AXI4-Streams that checks a key twice and another once."""
     unit = AxisUnit(filter_unit(SPEC, tag_bits=8, statistics_bits=0))
     keys, trace = [0x2A, 0x2A, 0x51], []
 

@@ -35,8 +35,7 @@ sys.modules[spec.name] = module
 """Plugin of pytest that imports the module that was built in its folder."""
 
 FLAGS = (
-    "-fsanitize=address,undefined -fno-sanitize-recover=undefined -O1 -g"
-    " -fno-omit-frame-pointer"
+    "-fsanitize=address,undefined -fno-sanitize-recover=undefined -O1 -g -fno-omit-frame-pointer"
 )
 
 
