@@ -380,11 +380,12 @@ static inline void ring_chunk_words(RingBatch *batch, ptrdiff_t first, ptrdiff_t
 /* Chunks, whose codes change on the way. */
 
 WIDE static void ring_answer(RingBatch *batch, ptrdiff_t at, ptrdiff_t end) {
-    int64_t hits = 0;
-    uint8_t reported[CHUNK]; /* which no other pointer reaches */
+    uint8_t reported[CHUNK], hits = 0; /* of a chunk, which has fewer than 256 keys */
     for (ptrdiff_t i = at; i < end; i++) {
         reported[i] = (batch->values[i] != 0) & batch->codes[i] & QUERY;
-        hits += reported[i];
+    }
+    for (ptrdiff_t i = at; i < end; i++) {
+        hits = (uint8_t)(hits + reported[i]);
     }
     for (ptrdiff_t i = at; batch->seen && i < end; i++) {
         batch->seen[i] |= reported[i];
