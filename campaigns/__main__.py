@@ -1,8 +1,6 @@
 """Command line of the campaigns: `python -m campaigns`."""
 
 import inspect
-import runpy
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +18,7 @@ from .engine import Campaign, Record, complete, key
 from .options import options_of, workers
 from .prove import prove
 from .registry import CAMPAIGNS
-from .scenario import waves
+from .soak import waves
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -33,10 +31,10 @@ VARYING = {"seconds", "cpu_seconds", "versions", "processor", "peak_bytes"}
 
 @click.group("campaigns", cls=OneLineErrors, context_settings=HELP)
 def main() -> None:
-    """Measure, prove and attack the filters, and write the pages of figures."""
+    """Measure, prove and attack the filters."""
     from amaranth.hdl import UnusedElaboratable
 
-    # Units are built for their figures alone.
+    # Units are built only to read their limits.
     warnings.simplefilter("ignore", UnusedElaboratable)
 
 
@@ -45,20 +43,20 @@ Action = Callable[..., None]  # takes a campaign, its points and the common opti
 
 def command(campaign: Campaign, action: Action) -> click.Command:
     """Return a command with the options of a campaign and the common options."""
-    own = options_of(campaign.points)
+    options = options_of(campaign.points)
 
     @click.option("--anew", is_flag=True, help="Measure known points again.")
     @click.option("--out", metavar="FILE", help="Keep the results in FILE.  [default: see run -h]")
     @workers("Processes")
     @json_option
     def call(*, as_json: bool, out: str | None, anew: bool, **given: Any) -> None:
-        chosen = {option.name: given.pop(option.name) for option in own}
+        chosen = {option.name: given.pop(option.name) for option in options}
         action(campaign, campaign.points(**chosen), out, as_json, anew=anew, **given)
 
     return OneLineCommand(
         campaign.name,
         callback=call,
-        params=[*own, *click.command()(call).params],
+        params=[*options, *click.command()(call).params],
         help=inspect.cleandoc(campaign.about),
         context_settings=HELP,
     )
@@ -83,40 +81,45 @@ def check() -> None:
 @json_option
 def list_campaigns(*, as_json: bool) -> None:
     """List the campaigns."""
-    told = [
-        {"campaign": one.name, " ": one.about.splitlines()[0], "points": len(one.points())}
-        for one in CAMPAIGNS.values()
+    rows = [
+        {
+            "campaign": campaign.name,
+            " ": campaign.about.splitlines()[0],
+            "points": len(campaign.points()),
+        }
+        for campaign in CAMPAIGNS.values()
     ]
-    print_json(told) if as_json else print_table(told)
-
-
-@main.command("page", context_settings={"ignore_unknown_options": True})
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def page(arguments: tuple[str, ...]) -> None:
-    """Write pages of the documentation, as `python -m campaigns.pages` does."""
-    # Pages are above campaigns, so that this is a command of another package.
-    sys.argv[1:] = arguments
-    runpy.run_module("campaigns.pages", run_name="__main__", alter_sys=True)
+    print_json(rows) if as_json else print_table(rows)
 
 
 def run_points(
-    campaign: Campaign, points: Sequence[engine.Point], out: str | None, as_json: bool, **how: Any
+    campaign: Campaign,
+    points: Sequence[engine.Point],
+    out: str | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Measure points and show their results."""
-    own = {key(point) for point in campaign.points()}
-    folder = RESULTS if own.issuperset(map(key, points)) and RESULTS.is_dir() else BUILD
+    known = {key(point) for point in campaign.points()}
+    folder = RESULTS if known.issuperset(map(key, points)) and RESULTS.is_dir() else BUILD
     path = folder / f"{campaign.name}.jsonl" if out is None else Path(out)
-    _, failures = _measured(campaign, points, path, as_json, **how)
+    _, failures = _measured(campaign, points, path, as_json, **options)
     fail_with(failures)
 
 
 def check_points(
-    campaign: Campaign, points: Sequence[engine.Point], out: str | None, as_json: bool, **how: Any
+    campaign: Campaign,
+    points: Sequence[engine.Point],
+    out: str | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Measure points, show their results, and fail if one is worse than in the baseline."""
-    baseline = {key(one.point): one for one in engine.read(RESULTS / f"{campaign.name}.jsonl")}
+    baseline = {
+        key(record.point): record for record in engine.read(RESULTS / f"{campaign.name}.jsonl")
+    }
     path = BUILD / f"{campaign.name}-check.jsonl" if out is None else Path(out)
-    records, failures = _measured(campaign, points, path, as_json, **how)
+    records, failures = _measured(campaign, points, path, as_json, **options)
     for record in records:
         label = campaign.label(record.point)
         failures += [f"{label}: {line}" for line in _worse(campaign, record, baseline)]
@@ -124,18 +127,20 @@ def check_points(
 
 
 def _measured(
-    campaign: Campaign, points: Sequence[engine.Point], path: Path, as_json: bool, **how: Any
+    campaign: Campaign, points: Sequence[engine.Point], path: Path, as_json: bool, **options: Any
 ) -> tuple[Sequence[Record], list[str]]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with parallel_bar("Reading the sources", "points") as progress:
-        done = complete([(campaign, points, path)], progress=progress, **how)
+        done = complete([(campaign, points, path)], progress=progress, **options)
     (records,) = done.records
     if as_json:
-        print_json([{"point": one.point, "result": one.result} for one in records])
+        print_json([{"point": record.point, "result": record.result} for record in records])
     elif campaign.rows is not None:
         print_table(campaign.rows(records))
     else:
-        print_table([{"point": campaign.label(one.point)} | _plain(one) for one in records])
+        print_table(
+            [{"point": campaign.label(record.point)} | _plain(record) for record in records]
+        )
     return records, [*done.failures, *_wrong(campaign, records)]
 
 
@@ -152,12 +157,12 @@ def _worse(campaign: Campaign, now: Record, baseline: Mapping[str, Record]) -> l
     renew = f"renew it: python -m campaigns run {campaign.name}"
     if before is None:
         return [f"not in the baseline; {renew}"]
-    theirs, own = (one.identity.get("versions", {}) for one in (before, now))
+    earlier, present = (record.identity.get("versions", {}) for record in (before, now))
     other = [
-        f"{name} is {own.get(name, 'absent')}, for the baseline it was "
-        f"{theirs.get(name, 'absent')}; {renew}"
-        for name in dict.fromkeys([*own, *theirs])
-        if own.get(name) != theirs.get(name)
+        f"{name} is {present.get(name, 'absent')}, for the baseline it was "
+        f"{earlier.get(name, 'absent')}; {renew}"
+        for name in dict.fromkeys([*present, *earlier])
+        if present.get(name) != earlier.get(name)
     ]
     if other:
         return other
@@ -171,7 +176,6 @@ def _worse(campaign: Campaign, now: Record, baseline: Mapping[str, Record]) -> l
 
 
 def _plain(record: Record) -> dict[str, object]:
-    """Return the figures of a record that are numbers or texts."""
     return {
         name: value for name, value in record.result.items() if not isinstance(value, dict | list)
     }
@@ -179,9 +183,9 @@ def _plain(record: Record) -> dict[str, object]:
 
 main.add_command(prove)
 main.add_command(waves)
-for one in CAMPAIGNS.values():
-    run.add_command(command(one, run_points))
-    check.add_command(command(one, check_points))
+for campaign in CAMPAIGNS.values():
+    run.add_command(command(campaign, run_points))
+    check.add_command(command(campaign, check_points))
 
 if __name__ == "__main__":
     main(prog_name="python -m campaigns")

@@ -93,7 +93,6 @@ def _missed(model: Model, keys: Words, window: int) -> int:
 def _gain(
     unit: str, way: str, figure: str, usual: Any, attacked: Any, cost: str, **more: Any
 ) -> Run:
-    """Return the gain of an attack on a unit with a hash."""
     values = {"usual": float(usual), "attacked": float(attacked)}
     return {"unit": unit, "hash": way, "figure": figure} | values | {"cost": cost} | more
 
@@ -146,11 +145,11 @@ def forge_cells(queries: int, random: np.random.Generator) -> Iterator[Run]:
         strangers = random_keys(random, STRANGERS, spec.key_bits)
         chosen = ChosenKeys(key_hash).with_cells_of(strangers, [0], random)[:, 0]
         other = replace(spec, seed=int(random.integers(1, 1 << 63)))
-        for way, own in zip(WAYS, (spec, other), strict=False):
-            model: Model = from_spec(own)
+        for way, attacked_spec in zip(WAYS, (spec, other), strict=False):
+            model: Model = from_spec(attacked_spec)
             # All keys come at the same time, if the unit counts time.
             times = [np.zeros(len(keys), np.int64) for keys in (others, chosen)]
-            early, now = [[one] for one in times] if spec.timed else ([], [])
+            early, now = [[times_of_keys] for times_of_keys in times] if spec.timed else ([], [])
             model.insert(others, *early)
             usual = model.query(strangers, *now).mean()
             model.insert(chosen, *now)
@@ -172,7 +171,7 @@ def fill(queries: int, random: np.random.Generator) -> Iterator[Run]:
             usual = from_spec(model.spec)
             usual.insert(ordinary)
             model.insert(chosen)
-            rates = (one.query(asked).mean() for one in (usual, model))
+            rates = (each.query(asked).mean() for each in (usual, model))
             missed = _missed(model, chosen, spec.window)
             figures = ("false-positive rate", *rates, "all insertions")
             yield _gain(name, way, *figures, false_negatives=missed)
@@ -232,10 +231,10 @@ def crowd(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 
 def crowded_digests(spec: WindowDictionarySpec) -> tuple[Digests, int]:
-    """Return as many digests as the window has insertions, and the few cells that they share.
+    """Return as many digests as the window has insertions, and the number of cells that they share.
 
-    The row of a digest in each column is linear in its bits. So digests of a subspace share as many
-    rows as its images have; one direction after another is added that costs the fewest cells.
+    A row is linear in the bits of its digest, so digests of a subspace share as many rows as its
+    images have; one direction after another is added that costs the fewest cells.
     """
     left = rows_of(spec, np.arange(1 << spec.digest_bits))
     span = np.arange(1 << spec.digest_bits)
@@ -260,7 +259,6 @@ def _reduced(vectors: Digests, by: int) -> Digests:
 
 
 def rows_of(spec: WindowDictionarySpec, digests: Digests) -> Digests:
-    """Row of each digest in each column."""
     terms = offset_terms(
         columns=spec.columns, row_bits=spec.row_bits, rest_bits=spec.rest_bits, seed=spec.seed
     )
@@ -274,7 +272,6 @@ def rows_of(spec: WindowDictionarySpec, digests: Digests) -> Digests:
 
 
 def dictionary_hash(spec: WindowDictionarySpec) -> KeyHash:
-    """Return the hash of keys to a row and a rest, which together are the digest."""
     sizes = [spec.rows, 1 << spec.rest_bits]
     return KeyHash(key_bits=spec.key_bits, sizes=sizes, functions=1, seed=spec.seed, hash=spec.hash)
 
@@ -290,8 +287,7 @@ def keys_of_digests(
 def differences(queries: int, random: np.random.Generator) -> Iterator[Run]:
     """Find a difference of keys that the fold hides, by verdicts alone; use it on other keys.
 
-    To keep the search finite, all keys are in a subspace whose fold has fewer than 64 bits.
-    The attacker does not know it, and tries pairs of keys.
+    To keep the search short, the keys are in a subspace, unknown to the attacker, of few bits.
     """
     for bits in FOLDED:
         trials = [_use_difference(bits, queries, random) for _ in range(TRIALS)]
@@ -334,17 +330,17 @@ def _find_difference(model: Model, draw: Callable[[int], Words]) -> tuple[Words,
     """Return a difference that two keys of one state have, and the queries that it took."""
     asked = 0
     while True:
-        own, tried = draw(model.window), draw(TRIED)
-        model.insert(own)
+        inserted, tried = draw(model.window), draw(TRIED)
+        model.insert(inserted)
         for number in np.flatnonzero(model.query(tried)):
             # The age identifies the colliding key. Other keys show whether more than the digests
             # are equal.
             age = int(model.age(tried[number : number + 1])[0])
-            difference = own[len(own) - 1 - age] ^ tried[number]
+            difference = inserted[len(inserted) - 1 - age] ^ tried[number]
             probes = draw(PROBES)
             model.insert(probes)
             confirmed = model.query(probes ^ difference).all()
-            model.insert(own)
+            model.insert(inserted)
             asked += PROBES
             if confirmed:
                 return difference, asked + int(number) + 1
@@ -361,14 +357,14 @@ def replayed(queries: int, random: np.random.Generator) -> Iterator[Run]:
     models["siphash, re-keyed"] = _keyed(replace(spec, hash="siphash", rekey=True), random)
     for way, model in models.items():
         model.insert(np.tile(stream, 2))
-        found = asked[model.query(asked)]
+        reported = asked[model.query(asked)]
         for _ in range(3):
             if model.spec.rekey and model.rekey_ready:
                 model.rekey(_secret(random))
             model.insert(stream)
-        rates = model.query(asked).mean(), model.query(found).mean()
+        rates = model.query(asked).mean(), model.query(reported).mean()
         missed = _missed(model, stream, spec.window)
-        cost = f"{queries / len(found):.0f} queries per stranger"
+        cost = f"{queries / len(reported):.0f} queries per stranger"
         figures = ("strangers reported again", *rates, cost)
         yield _gain(REPLAYED, way, *figures, false_negatives=missed)
 
@@ -522,32 +518,28 @@ ATTACKS: dict[str, Callable[[int, np.random.Generator], Iterator[Run]]] = {
 
 
 def points(*, queries: int = 100_000, seed: int = 1, quick: bool = False) -> list[Point]:
-    """Return a point for each attack."""
     count = queries // 50 if quick else queries
     return [{"attack": name, "queries": count, "seed": seed} for name in ATTACKS]
 
 
 def run(point: Point) -> Result:
-    """Make an attack."""
     name = point["attack"]
     random = np.random.default_rng([point["seed"], [*ATTACKS].index(name)])
-    return {"runs": [{"attack": name} | found for found in ATTACKS[name](point["queries"], random)]}
+    return {"runs": [{"attack": name} | gain for gain in ATTACKS[name](point["queries"], random)]}
 
 
 def wrong(result: Result) -> Iterator[str]:
-    """Yield a line for each filter that misses a guaranteed key."""
-    for found in result["runs"]:
-        if found.get("false_negatives"):
-            yield f"{found['unit']}: false negatives must be 0, not {found['false_negatives']}"
+    for gain in result["runs"]:
+        if gain.get("false_negatives"):
+            yield f"{gain['unit']}: false negatives must be 0, not {gain['false_negatives']}"
 
 
 def rows(records: Records) -> list[dict[str, object]]:
-    """Return a row for each attack, unit and hash."""
     shown = ("attack", "unit", "hash", "figure", "usual", "attacked", "false_negatives", "cost")
     return [
-        {name: found.get(name, "") for name in shown}
+        {name: gain.get(name, "") for name in shown}
         for record in records
-        for found in record.result["runs"]
+        for gain in record.result["runs"]
     ]
 
 

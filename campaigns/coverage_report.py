@@ -90,7 +90,6 @@ class Tally:
 
     @property
     def percent(self) -> float:
-        """Share of the points that are not excluded."""
         return 100 * self.reached / max(self.reached + len(self.missed), 1)
 
 
@@ -99,13 +98,13 @@ def tally(points: Iterable[Point], hash: str) -> dict[str, Tally]:
     points, counted = list(points), {"lines": Tally(), "toggles": Tally()}
     moved = {point.bit for point in points if point.hits}
     for point in points:
-        own = counted[point.kind]
+        kind_tally = counted[point.kind]
         if point.hits:
-            own.reached += 1
+            kind_tally.reached += 1
         elif any(excludes(rule, point, hash=hash, moved=point.bit in moved) for rule in RULES):
-            own.excluded += 1
+            kind_tally.excluded += 1
         else:
-            own.missed.append(f"{point.instance}: {point.name}")
+            kind_tally.missed.append(f"{point.instance}: {point.name}")
     return counted
 
 
@@ -131,22 +130,20 @@ def passed(figures: dict[str, Any]) -> bool:
 
 
 def report(units: dict[str, dict[str, Any]]) -> None:
-    """Print a row for each unit, and the tests and situations that fail it."""
     print_table([
-        {"unit": name, "situations": f"{found['situations'] - len(found['missed'])} of "
-         f"{found['situations']}"}
-        | {kind: f"{found[kind].percent:.1f} %" for kind in ("lines", "toggles")}
-        | {f"excluded {kind}": found[kind].excluded for kind in ("lines", "toggles")}
-        for name, found in units.items()
+        {"unit": name, "situations": f"{figures['situations'] - len(figures['missed'])} of "
+         f"{figures['situations']}"}
+        | {kind: f"{figures[kind].percent:.1f} %" for kind in ("lines", "toggles")}
+        | {f"excluded {kind}": figures[kind].excluded for kind in ("lines", "toggles")}
+        for name, figures in units.items()
     ])  # fmt: skip
-    for name, found in units.items():
-        for what in ("failed", "missed"):
-            if found[what]:
-                print(f"{name}, {what}: {', '.join(found[what])}")
+    for name, figures in units.items():
+        for problem in ("failed", "missed"):
+            if figures[problem]:
+                print(f"{name}, {problem}: {', '.join(figures[problem])}")
 
 
 def main(directory: Path = Path("build/coverage")) -> int:
-    """Run, print and write everything; return an exit status."""
     units: dict[str, dict[str, Any]] = {}
     chosen = {name: unit for name, unit in UNITS.items() if unit.coverage}
     with parallel_bar("benches", "units") as progress:
@@ -157,8 +154,8 @@ def main(directory: Path = Path("build/coverage")) -> int:
     path = directory / "coverage.json"
     rows = {
         name: {key: asdict(value) if isinstance(value, Tally) else value
-               for key, value in found.items()}
-        for name, found in units.items()
+               for key, value in figures.items()}
+        for name, figures in units.items()
     }  # fmt: skip
     write_json(rows, path)
     print(f"Written: {path}")

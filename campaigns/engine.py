@@ -40,8 +40,6 @@ class RecordError(LatelyError, ValueError):
 
 @dataclass(frozen=True)
 class Record:
-    """A measured point."""
-
     point: Point
     identity: dict[str, Any]  # state of the sources and versions that made the result
     result: Result
@@ -84,17 +82,13 @@ class Campaign:
 
 
 def mismatches(result: Result) -> list[str]:
-    """Return a line if results differ from the golden model's."""
     count = result["mismatches"]
     return [f"mismatches: must be 0, not {count}"] if count else []
 
 
 @cache
 def sources(packages: tuple[str, ...]) -> str:
-    """Return a digest of the files of packages: of their relative paths and contents.
-
-    What a package adds to its path is no part of it.
-    """
+    """Return a digest of the files of packages: of their relative paths and contents."""
     digest = hashlib.sha256()
     for package in packages:
         spec = importlib.util.find_spec(package)
@@ -131,12 +125,12 @@ def read(path: str | os.PathLike[str]) -> list[Record]:
     for number, line in enumerate(Path(path).read_bytes().splitlines(keepends=True), 1):
         try:
             record = Record(**json.loads(line))
-            if not all(isinstance(one, dict) for one in (record.point, record.result)):
+            if not all(isinstance(value, dict) for value in (record.point, record.result)):
                 raise TypeError("point and result must be objects")
             records.append(record)
         except (ValueError, TypeError, RecursionError) as error:
             if line.endswith(b"\n"):
-                message = f"{os.fspath(path)}, line {number}: must be a record, but: {error}"
+                message = f"{os.fspath(path)}, line {number}: not a record: {error}"
                 raise RecordError(message) from None
     return records
 
@@ -153,10 +147,7 @@ def _line(record: Record) -> str:
 
 
 class _File:
-    """Results of one campaign while its points are measured.
-
-    A file has one record for each label. `present` has the identity of each wanted point.
-    """
+    """Results of one campaign, a record for each label; `present` has identities of points."""
 
     def __init__(self, campaign: Campaign, points: Sequence[Point], path: Path) -> None:
         check_output(path)
@@ -182,7 +173,6 @@ class _File:
         return record.point == point and record.identity == self.present.get(label)
 
     def append(self, point: Point, result: Result) -> None:
-        """Keep a result, at the end of the file."""
         label = self._label(point)
         self._known[label] = record = Record(point, self.present[label], result)
         with self._path.open("a", encoding="utf-8") as file:
@@ -191,9 +181,9 @@ class _File:
     def arrange(self) -> None:
         """Write one line for each label, sorted, and mark results of earlier states."""
         for label, identity in self.present.items():
-            if (one := self._known.get(label)) is not None:
-                earlier = one.identity != identity
-                self._known[label] = Record(one.point, one.identity, one.result, earlier)
+            if (record := self._known.get(label)) is not None:
+                earlier = record.identity != identity
+                self._known[label] = Record(record.point, record.identity, record.result, earlier)
         if self._known:
             write(self._path, [self._known[label] for label in sorted(self._known)])
 
@@ -203,13 +193,11 @@ class _File:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a run."""
-
     # Of each campaign, those of the wanted points that have one, in the same order.
     records: list[list[Record]]
     failures: list[str] = field(default_factory=list)  # a line for each point that failed
     measured: int = 0  # points measured now
-    found: int = 0  # points measured before
+    known: int = 0  # points measured before
 
 
 Work = tuple[Campaign, Sequence[Point], str | os.PathLike[str]]
@@ -227,14 +215,14 @@ def complete(
     """Measure the points without a result of the present state, and keep each as it ends."""
     files = [_File(campaign, points, Path(path)) for campaign, points, path in work]
     failures = [line for file in files for line in file.failures]
-    refused, found = len(failures), 0
+    refused, known = len(failures), 0
     calls: list[tuple[_File, str, Point]] = []
     orders: list[_Order] = []
     for (campaign, points, _), file in zip(work, files, strict=True):
         for point in points:
             label = campaign.label(point)
             if file.find(point) is not None and not anew:
-                found += 1
+                known += 1
             elif label in file.present:
                 calls.append((file, label, point))
                 orders.append((campaign.run, point, campaign.packages, campaign.tools,
@@ -245,7 +233,7 @@ def complete(
 
     def show() -> None:
         if progress is not None:
-            total = found + refused + len(calls)
+            total = known + refused + len(calls)
             progress(total - len(left), total, running.copy())
 
     def hear(number: int, message: workers.Message) -> None:
@@ -278,7 +266,7 @@ def complete(
         for (_, points, _), file in zip(work, files, strict=True)
     ]
     measured = len(calls) - (len(failures) - refused)
-    return Outcome(records, sorted(failures), measured, found)
+    return Outcome(records, sorted(failures), measured, known)
 
 
 _Order = tuple[Callable[[Point], Result], Point, tuple[str, ...], tuple[str, ...], dict[str, Any]]

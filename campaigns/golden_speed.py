@@ -31,8 +31,8 @@ from lately.golden import (
 )
 
 from .engine import Campaign, Point, Records, Result
-from .machine import peak_bytes, processor
 from .options import select
+from .speed import peak_bytes, processor
 from .workers import tell
 
 BATCH = 1 << 16  # keys that a golden model takes in a call
@@ -52,8 +52,6 @@ Step = Callable[[Any], Sequence[bool] | NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class Contestant:
-    """A filter, by its name, and how it takes keys."""
-
     name: str
     call: str  # keys of a call, one of `FORMS`
     # Its memory in bits, none for an exact one, and a step whose answers have shape (n,).
@@ -89,10 +87,7 @@ class KeyStream:
 
 
 def draw_stream(count: int, window: int, seed: int) -> KeyStream:
-    """Draw a stream of `count` keys; how far back one comes again is uniform up to the window.
-
-    Equal streams have an equal `seed`.
-    """
+    """Draw a stream of `count` keys, in which repeats are uniform in distance up to the window."""
     random = np.random.default_rng(seed)
     keys = random.integers(0, 1 << 64, count, np.uint64)
     source = np.arange(count)
@@ -134,10 +129,7 @@ def take(contestant: Contestant, stream: KeyStream, batch: int = BATCH) -> dict[
 
 
 def models(window: int, bits: int) -> dict[str, Callable[[], SlidingFilter]]:
-    """Return what builds each ring in so many bits, with so long a window.
-
-    At 14 bits for each key of the window, the rate of the first three is at most 0.025.
-    """
+    """Return what builds each ring; with 14 bits per key, the first three keep a rate of 0.025."""
     gebf: dict[str, Any] = {"window": window, "bits": bits, "digest": "siphash"}
     blocked = gebf | {"epochs": 4, "hashes": 7, "block_bits": 512, "partitioned": False}
 
@@ -206,10 +198,9 @@ def _model(build: Callable[[], Any], call: str) -> tuple[int, Step]:
 
 
 def peers(window: int, bits: int) -> list[Contestant]:
-    """Return filters of other libraries, and exact windows of the standard library.
+    """Return filters of other libraries that are installed, and exact windows.
 
-    Filters are two generations of `window` keys in half of the memory. The older generation is
-    dropped when the younger is full. Libraries that are not installed are left out.
+    A filter is two generations of `window` keys, each in half of the memory.
     """
     rate = math.exp(-bits / 2 / window * math.log(2) ** 2)
     every = [
@@ -221,11 +212,10 @@ def peers(window: int, bits: int) -> list[Contestant]:
         Contestant("dict and deque", "int", partial(_counted, window), 4),
         Contestant("OrderedDict", "int", partial(_ordered, window), 4),
     ]
-    return [one for one in every if one.name.split(",")[0] not in missing()]
+    return [peer for peer in every if peer.name.split(",")[0] not in missing()]
 
 
 def missing() -> list[str]:
-    """Return the modules of `LIBRARIES` that are not installed."""
     return [name for name in LIBRARIES if find_spec(name) is None]
 
 
@@ -338,18 +328,15 @@ def _rotating(window: int, rate: float) -> tuple[int, Step]:
             model.add(key, force=True)
         return seen
 
-    one = BloomFilter(est_elements=window, false_positive_rate=rate)
-    return 2 * one.number_bits, step
+    half = BloomFilter(est_elements=window, false_positive_rate=rate)
+    return 2 * half.number_bits, step
 
 
 # Turns
 
 
 def longest_calls(window: int) -> dict[str, float]:
-    """Return milliseconds of CPU time: the longest of 2,000 single calls around a turn of a GEBF.
-
-    One of them turns the ring.
-    """
+    """Return milliseconds of CPU time of 2,000 single calls, one of which shifts a GEBF."""
     model = GEBF.for_window(window)
     random = np.random.default_rng(1)
     before = model.generation - 1000
@@ -361,7 +348,7 @@ def longest_calls(window: int) -> dict[str, float]:
         model.check_and_insert(key)
         calls.append(time.thread_time_ns() - began)
     if model.shifts != shifts + 1:
-        raise AssertionError("a ring must turn once around a turn")
+        raise AssertionError("one of the calls must shift the ring")
     return {"longest_ms": max(calls) / 1e6, "median_ms": statistics.median(calls) / 1e6}
 
 
@@ -378,35 +365,32 @@ def points(
     turning: int = 100_000_000,
     quick: bool = False,
 ) -> list[Point]:
-    """Return one point: all filters side by side, and a ring that turns."""
     small = 40 if quick else 1
     return [{"window": window, "bits_per_key": bits_per_key, "keys": keys // small,
              "rounds": rounds, "seed": seed, "turning": turning // small}]  # fmt: skip
 
 
 def run(point: Point) -> Result:
-    """Measure keys per second of CPU time, false positives and false negatives of all filters.
-
-    In each round every filter takes the same stream; the median of the rounds counts.
-    """
+    """Measure keys per second of CPU time (the median of the rounds) and errors of all filters."""
     window = point["window"]
     stream = draw_stream(point["keys"], window, point["seed"])
     bits = window * point["bits_per_key"]
     contestants = [*ours(window, bits), *peers(window, bits)]
-    taken: dict[Contestant, list[dict[str, Any]]] = {one: [] for one in contestants}
+    taken: dict[Contestant, list[dict[str, Any]]] = {contestant: [] for contestant in contestants}
     for number in range(point["rounds"]):
-        for done, (one, results) in enumerate(taken.items()):
-            tell(stage=f"round {number + 1}, {one.name}", share=done / len(taken))
-            results.append(take(one, stream))
+        for done, (contestant, results) in enumerate(taken.items()):
+            tell(stage=f"round {number + 1}, {contestant.name}", share=done / len(taken))
+            results.append(take(contestant, stream))
     filters = []
-    for one, results in taken.items():
+    for contestant, results in taken.items():
         rates = [result["keys"] / max(result.pop("seconds"), 1e-9) for result in results]
-        found = results[0]
-        rate = found["false_positives"] / found["fresh"] if found["fresh"] else None
+        counts = results[0]
+        rate = counts["false_positives"] / counts["fresh"] if counts["fresh"] else None
         measured = {"keys_per_second": statistics.median(rates), "range": [min(rates), max(rates)]}
         filters.append(
-            {"filter": one.name, "call": one.call, "false_positive_rate": rate} | found | measured
-            | {"touched": one.touched() if one.touched else None}
+            {"filter": contestant.name, "call": contestant.call, "false_positive_rate": rate}
+            | counts | measured
+            | {"touched": contestant.touched() if contestant.touched else None}
         )  # fmt: skip
     turn = longest_calls(point["turning"])
     return {"filters": filters, "turn": turn, "missing": missing(), "processor": processor()}
@@ -418,15 +402,15 @@ def rows(records: Records) -> list[dict[str, object]]:
         print(f"{LIBRARIES[name]}: not installed, left out ({INSTALL})", file=sys.stderr)
     return [
         {
-            "filter": one["filter"],
-            "call": one["call"],
-            "M keys/s": f"{one['keys_per_second'] / 1e6:.2f}",
-            "false positives": one["false_positive_rate"],
-            "false negatives": one["false_negatives"],
-            "bits": one["memory_bits"],
+            "filter": row["filter"],
+            "call": row["call"],
+            "M keys/s": f"{row['keys_per_second'] / 1e6:.2f}",
+            "false positives": row["false_positive_rate"],
+            "false negatives": row["false_negatives"],
+            "bits": row["memory_bits"],
         }
         for record in records
-        for one in record.result["filters"]
+        for row in record.result["filters"]
     ]
 
 
@@ -459,7 +443,6 @@ def stream_points(
     seed: int = 1,
     quick: bool = False,
 ) -> list[Point]:
-    """Return a point for each model."""
     small = 1000 if quick else 1
     return [
         {"model": name, "window": window, "bits_per_key": bits_per_key,
@@ -469,10 +452,7 @@ def stream_points(
 
 
 def run_stream(point: Point) -> Result:
-    """Insert and query a long stream of random keys; measure CPU time and memory of each tenth.
-
-    Half of the queries are for keys of the window, and half for keys that were never inserted.
-    """
+    """Insert and query a long stream; half of the queries are for keys of the window."""
     window, insertions, queries = (point[name] for name in ("window", "insertions", "queries"))
     filter = models(window, window * point["bits_per_key"])[point["model"]]()
     before = peak_bytes()
@@ -505,7 +485,7 @@ def _part(
     """Perform the insertions within `bounds`, with queries after each chunk of them."""
     counts = ("queries_of_the_window", "queries_of_others", "false_negatives", "false_positives")
     begin, end = bounds
-    found = {"cpu_seconds": 0.0, "insertions": end - begin} | dict.fromkeys(counts, 0)
+    figures = {"cpu_seconds": 0.0, "insertions": end - begin} | dict.fromkeys(counts, 0)
     recent = np.empty(0, np.uint64)
     for start in range(begin, end, CHUNK):
         stop = min(start + CHUNK, end)
@@ -520,12 +500,12 @@ def _part(
         began = time.process_time()
         filter.insert(keys)
         answers = filter.query(both)
-        found["cpu_seconds"] += time.process_time() - began
-        found["queries_of_the_window"] += len(known)
-        found["queries_of_others"] += len(fresh)
-        found["false_negatives"] += int((~answers[: len(known)]).sum())
-        found["false_positives"] += int(answers[len(known) :].sum())
-    return found | {"peak_bytes": peak_bytes()}
+        figures["cpu_seconds"] += time.process_time() - began
+        figures["queries_of_the_window"] += len(known)
+        figures["queries_of_others"] += len(fresh)
+        figures["false_negatives"] += int((~answers[: len(known)]).sum())
+        figures["false_positives"] += int(answers[len(known) :].sum())
+    return figures | {"peak_bytes": peak_bytes()}
 
 
 STREAM = Campaign(

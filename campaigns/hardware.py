@@ -98,18 +98,15 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Unit and device."""
         return f"{self.unit}/{self.device}"
 
     @property
     def spec(self) -> Specification:
-        """Filter of the unit."""
         return unit_spec(self.unit)
 
 
 @cache
 def unit_spec(unit: str) -> Specification:
-    """Return the filter of a unit."""
     if unit in SPECS:
         return SPECS[unit]
     presets = {"apbf", "blocked-gebf", "timing", "timing-counted"}
@@ -128,15 +125,16 @@ CASES = {case.name: case for case in _cases()}  # cases by name, group by group
 
 def points(*, case: tuple[str, ...] = (), seeds: str = "", quick: bool = False) -> list[Point]:
     """Return a point for each case and seed. A pattern may name a group, too."""
-    groups = dict.fromkeys(one.group for one in CASES.values())
+    groups = dict.fromkeys(case_.group for case_ in CASES.values())
     names = select(case or (["tiny"] if quick else []), [*groups, *CASES])
-    chosen = [one for one in CASES.values() if one.name in names or one.group in names]
+    chosen = [case_ for case_ in CASES.values() if case_.name in names or case_.group in names]
     wanted = parse_seeds(seeds) if seeds else None
-    return [{"case": one.name, "seed": seed} for one in chosen for seed in wanted or one.seeds]
+    return [
+        {"case": case_.name, "seed": seed} for case_ in chosen for seed in wanted or case_.seeds
+    ]
 
 
 def run(point: Point) -> Result:
-    """Synthesise, place and route a case."""
     case = CASES[point["case"]]
     report = synthesize_unit(
         case.spec,
@@ -168,16 +166,10 @@ def _digest(spec: Specification, memory: str, fast: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def counted_identity(spec: Specification, target: Device) -> dict[str, Any]:
-    """Return the identity of a unit that is synthesised but not placed."""
-    unit = _digest(spec, device_memory(target, spec), target.levels)
-    return {"rtlil": unit, "flow": synthesis_flow(target)}
-
-
 def flow(spec: Specification, target: Device) -> str:
     """Return the options of yosys and nextpnr for a unit, in one line."""
-    most = unit_limit(target.name).mhz
-    striven = target_mhz(target.name) if most == inf else ceil(most)
+    limit = unit_limit(target.name).mhz
+    striven = target_mhz(target.name) if limit == inf else ceil(limit)
     numbers = (str(striven), *target.pins)
     placement: tuple[str, ...] = (*target.place_and_route, *numbers)
     if target.place_and_route[1] in SITES:
@@ -187,7 +179,6 @@ def flow(spec: Specification, target: Device) -> str:
 
 
 def synthesis_flow(target: Device) -> str:
-    """Return the options of yosys for a device, in one line."""
     options = (*target.synthesis, target.mapping, str(target.delay_ps or ""), target.pads)
     options = (*target.before, *options)
     return " ".join(filter(None, options))
@@ -198,19 +189,15 @@ def synthesis_flow(target: Device) -> str:
 
 @dataclass(frozen=True)
 class Summary:
-    """A case and its records, one for each seed."""
-
     case: Case
     records: Sequence[Record]
 
     @property
     def reports(self) -> list[SynthesisReport]:
-        """Reports in the order of their static timing."""
         return sorted(map(report_of, self.records), key=lambda report: report.timing_mhz)
 
     @property
     def seeds(self) -> list[int]:
-        """Seeds in order."""
         return sorted(record.point["seed"] for record in self.records)
 
     @property
@@ -230,7 +217,6 @@ class Summary:
 
 
 def report_of(record: Record) -> SynthesisReport:
-    """Return the report of a record."""
     return SynthesisReport(
         device=CASES[record.point["case"]].device,
         seed=record.point["seed"],
@@ -242,18 +228,17 @@ def report_of(record: Record) -> SynthesisReport:
 
 def summarise(records: Iterable[Record], group: str = "") -> list[Summary]:
     """Return the summaries of the cases of a group, or of all, that have records, in order."""
-    own: dict[str, list[Record]] = {}
+    by_case: dict[str, list[Record]] = {}
     for record in records:
-        own.setdefault(record.point["case"], []).append(record)
+        by_case.setdefault(record.point["case"], []).append(record)
     return [
-        Summary(case, own[name])
+        Summary(case, by_case[name])
         for name, case in CASES.items()
-        if name in own and group in ("", case.group)
+        if name in by_case and group in ("", case.group)
     ]
 
 
 def rows(records: Records) -> list[dict[str, object]]:
-    """Return a row for each case."""
     return [
         {
             "case": summary.case.name,
@@ -274,8 +259,9 @@ def rows(records: Records) -> list[dict[str, object]]:
 
 
 def worse(now: Result, before: Result) -> Iterator[str]:
-    """Yield the figures that are worse than in the baseline."""
-    mhz, baseline = (min(one["timing_mhz"], one["limit_mhz"] or inf) for one in (now, before))
+    mhz, baseline = (
+        min(figures["timing_mhz"], figures["limit_mhz"] or inf) for figures in (now, before)
+    )
     if mhz < baseline:
         yield f"{mhz:.2f} MHz, baseline {baseline:.2f}"
     for name, noun in (("lut", "LUTs"), ("ff", "flip-flops"), ("bram", "block RAMs")):

@@ -57,10 +57,10 @@ def select(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise UnknownNameError(f"case: must match one of {', '.join(names)}, not {pattern!r}")
-    return [name for name in names if any(fnmatchcase(name, one) for one in patterns)]
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
-def workers(what: str) -> Callable[[Command], Command]:
+def workers(noun: str) -> Callable[[Command], Command]:
     """Return a decorator that adds --jobs, "`what` at a time", and --scheduler.
 
     The command gets as `jobs` the processes to start: by default as many as there are cores.
@@ -78,7 +78,7 @@ def workers(what: str) -> Callable[[Command], Command]:
 
         text = "Use the workers of a Dask scheduler, such as tcp://10.0.0.1:8786."
         return together(
-            count_option("--jobs", None, f"{what}.  [default: cores]"),
+            count_option("--jobs", None, f"{noun}.  [default: cores]"),
             click.option("--scheduler", metavar="ADDRESS", help=text),
         )(run)
 
@@ -88,7 +88,8 @@ def workers(what: str) -> Callable[[Command], Command]:
 def options_of(points: Callable[..., Any]) -> Sequence[click.Option]:
     """Return an option for each keyword parameter of a function, with its default."""
     return [
-        _option(name, one.default) for name, one in inspect.signature(points).parameters.items()
+        _option(name, parameter.default)
+        for name, parameter in inspect.signature(points).parameters.items()
     ]
 
 

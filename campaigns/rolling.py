@@ -21,14 +21,11 @@ from lately.golden.spec.ring import GuardedEpochSpec
 
 from .engine import Campaign, Point, Records, Result
 from .golden_speed import BATCH, draw_stream
-from .machine import processor
+from .speed import processor
 from .workers import tell
 
-FILTERS = 5
-"""Filters of Boost in a window: four generations of the window, and the one that fills."""
-
+FILTERS = 5  # of Boost in a window: four generations of the window, and the one that fills
 WINDOWS = (20_000, 10**6, 10**7)
-
 BITS = {0.01: (18.0, 15.7, 9), 0.001: (28.0, 21.3, 12)}
 """For a rate: bits per key of Boost and of the blocked ring; bits and hashes of the GEBF."""
 
@@ -51,7 +48,7 @@ void single(const uint64_t *keys, size_t count, uint8_t *seen) {
 def boost_include() -> str | None:
     """Return the folder of Boost's headers: $BOOST_INCLUDE, or that of the system; or None."""
     folders = [os.environ.get("BOOST_INCLUDE", ""), "/usr/include", "/usr/local/include"]
-    return next((one for one in folders if one and Path(one, "boost/bloom.hpp").exists()), None)
+    return next((path for path in folders if path and Path(path, "boost/bloom.hpp").exists()), None)
 
 
 def _compiled(compiler: str, source: Path, *options: str) -> ctypes.CDLL:
@@ -124,16 +121,11 @@ def contestants(window: int, rate: float) -> dict[tuple[str, str], tuple[int, Ch
 
 
 def points(
-    *,
-    keys: int = 2_000_000,
-    rounds: int = 7,
-    seed: int = 1,
-    quick: bool = False,
+    *, keys: int = 2_000_000, rounds: int = 7, seed: int = 1, quick: bool = False
 ) -> list[Point]:
-    """Return a point for each window and rate."""
     small = 40 if quick else 1
-    return [{"window": size // small, "rate": each, "keys": keys // small, "rounds": rounds,
-             "seed": seed} for size in WINDOWS for each in BITS]  # fmt: skip
+    return [{"window": size // small, "rate": rate, "keys": keys // small, "rounds": rounds,
+             "seed": seed} for size in WINDOWS for rate in BITS]  # fmt: skip
 
 
 def run(point: Point) -> Result:
@@ -145,22 +137,22 @@ def run(point: Point) -> Result:
     full = 2 * window
     stream = draw_stream(full + point["rounds"] * count, window, point["seed"])
     filters = contestants(window, point["rate"])
-    times: dict[tuple[str, str], list[float]] = {one: [] for one in filters}
-    wrong = {one: [0, 0] for one in filters}
+    times: dict[tuple[str, str], list[float]] = {name: [] for name in filters}
+    wrong = {name: [0, 0] for name in filters}
     for number in range(-1, point["rounds"]):
         tell(stage=f"round {number + 1}", share=(number + 1) / point["rounds"])
         begin = full + number * count if number >= 0 else 0
         end = full + (number + 1) * count
         keys, repeated = stream.keys[begin:end], stream.repeated[begin:end]
-        for one, (_, check) in filters.items():
+        for name, (_, check) in filters.items():
             began = time.process_time_ns()
             parts = [check(keys[at : at + BATCH]) for at in range(0, len(keys), BATCH)]
             taken = time.process_time_ns() - began
             if number >= 0:
                 seen = np.concatenate(parts)
-                times[one].append(taken / count)
-                wrong[one][0] += int(np.count_nonzero(seen & ~repeated))
-                wrong[one][1] += int(np.count_nonzero(repeated & ~seen))
+                times[name].append(taken / count)
+                wrong[name][0] += int(np.count_nonzero(seen & ~repeated))
+                wrong[name][1] += int(np.count_nonzero(repeated & ~seen))
     fresh = int(np.count_nonzero(~stream.repeated[full:]))
     return {
         "filters": [
@@ -178,17 +170,16 @@ def run(point: Point) -> Result:
 
 
 def rows(records: Records) -> list[dict[str, object]]:
-    """Return a row for each filter of each point."""
     if not boost_include():
         print("Boost 1.89 or newer: not found, left out ($BOOST_INCLUDE names its headers)",
               file=sys.stderr)  # fmt: skip
     return [
-        {"window": record.point["window"], "rate": record.point["rate"], "filter": one["filter"],
-         "call": one["call"], "bits per key": f"{one['bits_per_key']:.1f}",
-         "ns": f"{one['ns']:.2f}", "false positives": one["false_positive_rate"],
-         "false negatives": one["false_negatives"]}
+        {"window": record.point["window"], "rate": record.point["rate"], "filter": row["filter"],
+         "call": row["call"], "bits per key": f"{row['bits_per_key']:.1f}",
+         "ns": f"{row['ns']:.2f}", "false positives": row["false_positive_rate"],
+         "false negatives": row["false_negatives"]}
         for record in records
-        for one in record.result["filters"]
+        for row in record.result["filters"]
     ]  # fmt: skip
 
 
@@ -204,9 +195,9 @@ ROLLING = Campaign(
     run=run,
     label=lambda point: f"window {point['window']:,}, rate {point['rate']}",
     wrong=lambda result: (
-        f"{one['filter']}: {one['false_negatives']} false negatives"
-        for one in result["filters"]
-        if one["false_negatives"]
+        f"{row['filter']}: {row['false_negatives']} false negatives"
+        for row in result["filters"]
+        if row["false_negatives"]
     ),
     worse=lambda now, before: (),
     rows=rows,

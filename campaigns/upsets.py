@@ -3,7 +3,7 @@
 import re
 import time
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,212 @@ from numpy.typing import NDArray
 from lately.golden import Operation, Specification, WindowDictionarySpec, any_preset
 from lately.golden.hash.keys import random_keys
 from lately.golden.operations import OperationBit
+from lately.golden.packets.frame_actions import Action
+from lately.golden.packets.frame_deduplicator import FrameDeduplicator
+from lately.golden.spec import GEBFSpec
 from lately.golden.spec.base import require
 from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 
 from .engine import Campaign, Point, Records, Result, mismatches
-from .frame_upsets import FRAME_OPTIONS, FRAME_SPEC, FrameCourse
-from .random_test import RandomTest, TimingTest, random_test
-from .upset_outcomes import LOST, MISSED, OUTCOMES, judge
+from .scenario import Scenario, Step
+from .soak import Comparison
 from .workers import tell
+
+OUTCOMES: Mapping[str, str] = {
+    "masked": "no result differs, and the final state is correct",
+    "latent": "no result differs, but a register or memory differs at the end",
+    "false positive": "the unit reports more keys, and nothing else differs",
+    "other": "an age, status, time or tag is wrong, or the unit misses a key without a guarantee",
+    "false negative": "the unit misses a key of the window",
+    "lost result": "results stop, or a result is missing or doubled",
+}
+"""Outcomes of upsets with their meanings, in order; the worst one counts."""
+
+MISSED = [*OUTCOMES].index("false negative")
+LOST = [*OUTCOMES].index("lost result")
+
+END = 8  # beats at the end of a run that distinguish a lost result from a wrong tag
+
+
+def judge(
+    sent: Any, reference: Any, guaranteed: NDArray[np.bool_], outcome: Any, beats: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    lanes = len(sent.codes) // len(sent.alone)
+    slots = outcome.first[:, None] * lanes + np.arange(beats * lanes)
+    due, actual = reference.part(slots), outcome.results
+    asks = (sent.codes & OperationBit.QUERY > 0) & (sent.codes & OperationBit.ALONE == 0)
+    misplaced = (actual.tag != due.tag) | ((actual.seen > 0) != (due.seen > 0))
+    missed = guaranteed[slots] & (actual.seen < 2)
+    gained = asks[slots] & (due.seen == 1) & (actual.seen == 2)
+    wrong = misplaced | (due.seen == 2) & (actual.seen < 2)
+    # If a key is reported by mistake, its age is undefined.
+    wrong |= ~asks[slots] & (actual.seen != due.seen)
+    wrong |= (actual.status != due.status) | (actual.time != due.time)
+    tells = asks[slots] & ~gained & ((due.seen == 2) | (due.oldest > 0))
+    wrong |= tells & ((actual.age != due.age) | (actual.oldest != due.oldest))
+    ends = misplaced[:, -END * lanes :]
+    counts = (due.seen[:, -END * lanes :] > 0).sum(axis=1)
+    lost = (outcome.beats < beats) | (2 * ends.sum(axis=1) > counts)
+    ranks = np.zeros(len(slots), np.int64)
+    # The worst comes last.
+    for rank, holds in enumerate(
+        (~outcome.healed, gained.any(axis=1), wrong.any(axis=1), missed.any(axis=1), lost), 1
+    ):
+        ranks[holds] = rank
+    excused = missed.any(axis=1) & ~(missed & (actual.status == 0)).any(axis=1) & ~lost
+    return ranks, outcome.reported | excused
+
+
+def judge_frames(due: Any, guaranteed: NDArray[np.bool_], left: Any) -> int:
+    """Judge a run of a deduplicator of frames that marks duplicates."""
+    outcome_name = "masked"
+    if len(due.digests) == len(left.digests):
+        damaged = due.digests != left.digests
+        missed = due.marked & ~left.marked & ~damaged
+        # The worst comes last.
+        for outcome, holds in (
+            ("false positive", (left.marked & ~due.marked).any()),
+            ("other", damaged.any() or missed.any()),
+            ("false negative", (missed & guaranteed).any()),
+            ("lost result", 2 * damaged[-END:].sum() > END),
+        ):
+            outcome_name = outcome if holds else outcome_name
+    else:
+        outcome_name = "lost result"
+    return [*OUTCOMES].index(outcome_name)
+
+
+FRAME_SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
+"""Filter of the deduplicators."""
+
+FRAME_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "frames-64": {"width": 64, "store": 1024, "frames": 32},
+    # The search takes longer than a store of 1,024 bytes lasts.
+    "frames-64-inner": {"width": 64, "store": 4096, "frames": 32, "inner": True},
+    "frames-512": {"width": 512, "store": 8192, "frames": 64},
+}
+"""Deduplicators whose bits flip."""
+
+LONGEST = 198  # bytes of the longest frame
+
+BURST = {64: 24, 512: 96}  # frames in a burst, without gaps, for each width
+
+QUIET, SPACING = 300, 50
+"""Cycles of silence between bursts, and between the ticks in the second half of a silence."""
+
+SETTLE = {64: 150, 512: 4200}
+"""Cycles after a reset until the filter is clear and a wide digest has its keys."""
+
+REPEATED = 0.5  # share of the frames that come again
+
+
+class FrameCourse:
+    """A sequence of frames, as `OperationCourse` of operations."""
+
+    def __init__(self, unit: Any, point: Any, random: np.random.Generator) -> None:
+        self._unit = unit
+        options = FRAME_OPTIONS[point["preset"]]
+        width = options["width"]
+        self._followed = -(-WINDOWS * FRAME_SPEC.window // BURST[width])
+        frames, times = _frames(random, BURST[width], 2 * self._followed)
+        slots, self._ends = _slots(frames, times, width // 8)
+        self._left = unit.reference(slots, self._ends[-1])
+        golden = FrameDeduplicator(
+            FRAME_SPEC, action=Action.MARK, longest=LONGEST,
+            **{name: options[name] for name in ("width", "store", "inner") if name in options},
+        )  # fmt: skip
+        expected = golden.perform(frames, times)
+        self.mismatches = frame_mismatches(self._left, expected)
+        marked = np.array([frame.marked for frame in expected])
+        self._guaranteed = guaranteed_marks(frames, times) & marked
+        self.cycles = self._ends[0], self._ends[-self._followed - 1]
+
+    @staticmethod
+    def opened(point: Any) -> Any:
+        from lately.hdl.packets.deduplicator import Deduplicator
+        from lately.sim.replay.frames import CompiledFrames
+
+        plain = point["protect"] == "none" and not point["self_check"]
+        require(plain, "preset", "must be a filter's for protection and checks", point["preset"])
+        options = FRAME_OPTIONS[point["preset"]]
+        unit = Deduplicator(FRAME_SPEC, ticks="tick", longest=LONGEST, **options)
+        return CompiledFrames(unit, settle=SETTLE[options["width"]])
+
+    def inject(self, upsets: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Flip bits, as `OperationCourse.inject` does; there are no reports."""
+        ranks, healed = np.zeros(len(upsets), np.int64), np.zeros(len(upsets), np.bool_)
+        for number, upset in enumerate(upsets):
+            burst = int(np.searchsorted(self._ends, upset.clock))
+            end = self._ends[burst + self._followed]
+            left, healed[number] = self._unit.inject(upset, end)
+            due = slice(*np.searchsorted(self._left.cycles, (upset.clock, end)))
+            expected = type(left)(*(part[due] for part in self._left))
+            ranks[number] = judge_frames(expected, self._guaranteed[due], left)
+        ranks[(ranks == 0) & ~healed] = [*OUTCOMES].index("latent")
+        return ranks, np.zeros(len(upsets), np.bool_), healed
+
+
+def frame_mismatches(left: Any, expected: Any) -> int:
+    """Return how many frames differ from those that leave the golden model."""
+    from lately.sim.replay.frames import frame_digest
+
+    wrong = abs(len(left.digests) - len(expected))
+    for digest, marked, frame in zip(left.digests.tolist(), left.marked, expected, strict=False):
+        wrong += int(digest != frame_digest(frame.frame) or bool(marked) != frame.marked)
+    return wrong
+
+
+def guaranteed_marks(frames: list[bytes], times: list[int]) -> NDArray[np.bool_]:
+    """Return which frames came before, within the span."""
+    last: dict[bytes, int] = {}
+    marks = np.zeros(len(frames), np.bool_)
+    for at, (frame, tick) in enumerate(zip(frames, times, strict=True)):
+        marks[at] = frame in last and tick - last[frame] <= FRAME_SPEC.span
+        last[frame] = tick
+    return marks
+
+
+def _frames(random: np.random.Generator, burst: int, bursts: int) -> tuple[list[bytes], list[int]]:
+    """Return bursts of UDP frames, of which many come again, and the tick of each frame."""
+    frames: list[bytes] = []
+    times = np.repeat(np.cumsum(random.integers(1, 4, bursts)), burst).tolist()
+    for at in range(len(times)):
+        if frames and random.random() < REPEATED:
+            frames.append(frames[int(random.integers(max(0, at - FRAME_SPEC.window), at))])
+            continue
+        size = int(random.integers(60, LONGEST + 1))
+        ports = random.bytes(4)
+        head = bytes.fromhex("02000000000102000000000208004500")
+        head += (size - 14).to_bytes(2, "big") + random.bytes(2) + bytes.fromhex("000040110000")
+        head += bytes.fromhex("0a0000010a000002") + ports + (size - 34).to_bytes(2, "big")
+        frames.append(head + random.bytes(size - len(head)))
+    return frames, times
+
+
+def _slots(frames: list[bytes], times: list[int], octets: int) -> tuple[Any, list[int]]:
+    """Return a sequence with a silence and ticks before each burst, and the ends of silences."""
+    from lately.sim.replay.frames import FrameSlots
+
+    parts: list[tuple[bytes, int, int]] = []
+    ends, now = [], 0
+    for frame, tick in zip([*frames, b""], [*times, times[-1] + 1], strict=True):
+        if tick > now:
+            silence = [(b"", 0, 0)] * QUIET
+            for number in range(tick - now):
+                silence[QUIET // 2 + SPACING * number] = (b"", 0, 2)
+            parts += silence
+            ends.append(len(parts))
+            now = tick
+        for at in range(0, len(frame), octets):
+            word = frame[at : at + octets]
+            parts.append((word, len(word), int(at + octets >= len(frame))))
+    words, sizes, flags = zip(*parts, strict=True)
+    table = np.frombuffer(b"".join(word.ljust(octets, b"\0") for word in words), np.uint8)
+    slots = FrameSlots(
+        table.reshape(-1, octets), np.array(sizes, np.uint8), np.array(flags, np.uint8)
+    )
+    return slots, ends
+
 
 KINDS = ("memory", "buffer", "register", "counter")
 """Kinds of bits: memories of keys; memories of queues; flip-flops; flip-flops of counters."""
@@ -48,67 +246,58 @@ BURSTS = 8
 # Operations
 
 
-def upset_course(unit: Any, spec: Specification, seed: int) -> RandomTest:
-    """Return a comparison with golden whose operations show what an upset does.
-
-    Half of the operations come for a key that was inserted within the last `window_operations`,
-    each of these insertions as likely; the others for random keys.
-    """
-    kind: Any = random_test(spec)
-    kind = _Timing if kind is TimingTest else type(kind.__name__, (_Recurring, kind), {})
-    course: RandomTest = kind(unit, spec, seed)
-    return course
+def upset_scenario(spec: Any, seed: int) -> "_Load":
+    """Return a scenario whose operations show what an upset does."""
+    ticked = spec.timed and spec.kind == "timing"
+    return (_TickedLoad if ticked else _Load)(spec, seed, stalls=False)
 
 
-def window_operations(unit: Any, spec: Specification) -> int:
-    """Return about how many operations come in a window."""
-    if isinstance(spec, TimedTimingSpec):
-        return int((spec.window_blocks + 1) * unit.profile.least_period)
-    return round(spec.guaranteed_window / INSERTING)
+class _Load(Scenario):
+    """Half of the operations are for a key that was inserted within the last `window`."""
 
+    @property
+    def window(self) -> int:
+        """Operations in a window, about."""
+        return round(self.spec.guaranteed_window / INSERTING)
 
-class _Recurring(RandomTest):
-    """Draws keys that come back."""
-
-    def _choose(self, count: int) -> tuple[NDArray[np.uint8], Any]:
-        codes, _ = super()._choose(count)
-        random = self._random
-        keys = random_keys(random, count, self._spec.key_bits)
-        inserting = np.flatnonzero(_inserts(codes)).tolist()
-        window = window_operations(self._unit, self._spec)
+    def keys(self, codes: NDArray[np.uint8]) -> Any:
+        random, count = self._random, len(codes)
+        keys = random_keys(random, count, self.spec.key_bits)
+        insertions = (Operation.INSERT, Operation.CHECK_AND_INSERT)
+        inserting = np.flatnonzero(np.isin(codes, insertions)).tolist()
         for at in np.flatnonzero(random.random(count) < 0.5).tolist():
-            first, last = bisect_left(inserting, at - window), bisect_left(inserting, at)
+            first, last = bisect_left(inserting, at - self.window), bisect_left(inserting, at)
             if first < last:
                 keys[at] = keys[inserting[int(random.integers(first, last))]]
-        return codes, keys
+        return keys
 
 
-def _inserts(codes: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    return np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
-
-
-class _Timing(_Recurring, TimingTest):
+class _TickedLoad(_Load):
     """Ticks come as close as they may, and few operations insert: a window has thousands."""
+
+    @property
+    def window(self) -> int:
+        return int((self.spec.window_blocks + 1) * self.profile.least_period)
 
     def _add_events(self, codes: NDArray[np.uint8]) -> None:
         random, count = self._random, len(codes)
         begins = np.unique([0, *random.integers(0, count, BURSTS - 1)])
         # From an eighth of its cells to all of them are set within a window.
-        most = self._spec.cells / window_operations(self._unit, self._spec)
-        self._thin_out(codes, begins, most * 8 ** random.uniform(-1, 0, len(begins)))
+        share = self.spec.cells / self.window
+        self._thin_out(codes, begins, share * 8 ** random.uniform(-1, 0, len(begins)))
         codes[random.integers(0, count)] = Operation.CLEAR
 
-    def _clocked(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
-        return self._play("perform_freely", codes, keys, **self._operands(len(codes)))
+    def _ticked(self, codes: NDArray[np.uint8], keys: Any) -> Iterator[Step]:
+        yield Step("perform_freely", (codes, keys), self._options(len(codes)))
 
 
-def promised(spec: Specification, sent: Any, beheld: Any) -> NDArray[np.bool_]:
+def guaranteed(spec: Specification, sent: Any, results: Any) -> NDArray[np.bool_]:
     """Return which results must report their key: it was inserted within the window."""
     lanes = len(sent.codes) // len(sent.alone)
     last: dict[tuple[int, ...], int] = {}
     insertions = 0
-    found = np.zeros(len(sent.codes), np.bool_)
-    reported = beheld.seen == 2
+    due = np.zeros(len(sent.codes), np.bool_)
+    reported = results.seen == 2
     for at, (code, key) in enumerate(zip(sent.codes.tolist(), sent.keys.tolist(), strict=True)):
         operation = code & 0x7F
         if at % lanes == 0 and sent.alone[at // lanes] == Operation.CLEAR:
@@ -118,20 +307,20 @@ def promised(spec: Specification, sent: Any, beheld: Any) -> NDArray[np.bool_]:
         elif operation == Operation.REMOVE:
             last.pop(tuple(key), None)
         elif operation < OperationBit.ALONE:
-            now, longest = _clock(spec, sent, beheld, at, insertions)
+            now, longest = _clock(spec, sent, results, at, insertions)
             if operation & OperationBit.QUERY and tuple(key) in last:
-                found[at] = reported[at] and now - last[tuple(key)] <= longest
+                due[at] = reported[at] and now - last[tuple(key)] <= longest
             if operation & OperationBit.INSERT:
                 last[tuple(key)] = now
                 insertions += 1
-    return found
+    return due
 
 
-def _clock(spec: Any, sent: Any, beheld: Any, at: int, insertions: int) -> tuple[int, int]:
+def _clock(spec: Any, sent: Any, results: Any, at: int, insertions: int) -> tuple[int, int]:
     """Return the time of an operation, and the age up to which it promises to report its key."""
     number = int(sent.numbers[at])
     if isinstance(spec, TimedTimingSpec):
-        return int(beheld.time[at]), number
+        return int(results.time[at]), number
     if isinstance(spec, PartitionedTimingSpec):
         return insertions, number * spec.block
     if isinstance(spec, WindowDictionarySpec):
@@ -168,29 +357,25 @@ def points(
             "spec": (FRAME_SPEC if name in FRAME_OPTIONS else any_preset(name)).to_dict(),
             "protect": protected or "none",
             "self_check": checked,
-            "kinds": [one for one in KINDS if one in struck],
+            "kinds": [kind_ for kind_ in KINDS if kind_ in chosen],
             "upsets": BATCH if quick else upsets,
             "seed": seed,
         }
-        for name, protected, checked, struck in given
+        for name, protected, checked, chosen in given
     ]
 
 
 def label(point: Point) -> str:
     """Return the name of a campaign: unit, protection, kinds of bits and seed."""
     protected = "" if point["protect"] == "none" else point["protect"]
-    struck = [] if len(point["kinds"]) == len(KINDS) else point["kinds"]
+    kinds = [] if len(point["kinds"]) == len(KINDS) else point["kinds"]
     seed = "" if point["seed"] == 1 else f"seed {point['seed']}"
     checked = "check" if point["self_check"] else ""
-    return " ".join(filter(None, [point["preset"], protected, checked, *struck, seed]))
+    return " ".join(filter(None, [point["preset"], protected, checked, *kinds, seed]))
 
 
 def run(point: Point) -> Result:
-    """Flip bits of a unit, one in each run, and judge the results from then on.
-
-    Every bit is as likely, and so is every cycle of sequences whose results are those of the golden
-    model. The unit gets an operation in every cycle, and its results are taken.
-    """
+    """Flip bits of a unit, one in each run, in cycles drawn evenly, and judge the results after."""
     began = time.perf_counter()
     course = FrameCourse if point["preset"] in FRAME_OPTIONS else OperationCourse
     with course.opened(point) as unit:
@@ -200,9 +385,11 @@ def run(point: Point) -> Result:
             drawn = course(unit, point, random)
             begin, end = drawn.cycles
             cycles = np.sort(random.integers(begin, end, min(BATCH, left)))
-            struck = _drawn(random, unit.upsets.elements, tally.targets, cycles)
-            ranks, told, healed = drawn.strike(struck)
-            tally.add([one.element for one in struck], ranks, told, ~healed, drawn.mismatches)
+            flips = _drawn(random, unit.upsets.elements, tally.targets, cycles)
+            ranks, reported, healed = drawn.inject(flips)
+            tally.add(
+                [upset.element for upset in flips], ranks, reported, ~healed, drawn.mismatches
+            )
             tell(stage=f"{tally.done:,} upsets", share=tally.done / point["upsets"])
         return tally.figures() | {"seconds": time.perf_counter() - began}
 
@@ -213,10 +400,11 @@ class OperationCourse:
     def __init__(self, unit: Any, point: Point, random: np.random.Generator) -> None:
         self._spec = spec = Specification.from_dict(point["spec"])
         self._runs, profile = unit.upsets, unit.profile
-        window = window_operations(unit, spec)
+        scenario = upset_scenario(spec, int(random.integers(1 << 63)))
+        window = scenario.window
         self._beats = beats = -(-WINDOWS * window // profile.lanes) + 2 * profile.latency
         unit.reset()
-        course = upset_course(unit, spec, int(random.integers(1 << 63)))
+        course = Comparison(unit, scenario)
         course.perform(window + LOAD + beats * profile.lanes)
         self._patience = 4 * (profile.latency + profile.longest_pause)
         self._patience += 2 * profile.least_period + 256
@@ -225,11 +413,10 @@ class OperationCourse:
         # First cycle for an upset, and the end of these cycles.
         self.cycles = marks[0], marks[1]
         # Results, counters and bits that differ from the golden model's.
-        self.mismatches = sum(course.mismatches.values()) + self._runs.told
+        self.mismatches = sum(course.mismatches.values()) + self._runs.reported
 
     @staticmethod
     def opened(point: Point) -> Any:
-        """Return the unit of a point in compiled simulation with upsets."""
         from lately.sim import compiled_unit
 
         spec = Specification.from_dict(point["spec"])
@@ -241,23 +428,22 @@ class OperationCourse:
         options |= {"check": True} if point["self_check"] else {}
         return compiled_unit(spec, upsets=True, **options)
 
-    def strike(self, upsets: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Flip bits, each in a run of its own."""
+    def inject(self, upsets: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
         sent, beats = self._runs.sent, self._beats
-        outcome = self._runs.strike(upsets, beats=beats, patience=self._patience)
-        due = promised(self._spec, sent, self._reference)
-        ranks, told = judge(sent, self._reference, due, outcome, beats)
-        return ranks, told, outcome.healed
+        outcome = self._runs.inject(upsets, beats=beats, patience=self._patience)
+        due = guaranteed(self._spec, sent, self._reference)
+        ranks, reported = judge(sent, self._reference, due, outcome, beats)
+        return ranks, reported, outcome.healed
 
 
 class _Tally:
-    """Counts of outcomes so far."""
-
     def __init__(self, point: Point, upsets: Any) -> None:
         self._kinds = point["kinds"]
         self._elements = upsets.elements
-        self.targets = [at for at, one in enumerate(self._elements) if one.kind in self._kinds]
-        held = sorted({one.kind for one in self._elements})
+        self.targets = [
+            at for at, element in enumerate(self._elements) if element.kind in self._kinds
+        ]
+        held = sorted({element.kind for element in self._elements})
         for kind in self._kinds:
             require(kind in held, "kind", f"must be one the unit has, {' or '.join(held)}", kind)
         self._mismatches = 0
@@ -266,17 +452,14 @@ class _Tally:
 
     @property
     def done(self) -> int:
-        """Upsets so far."""
         return int(self._counts[..., :2].sum())
 
-    def add(self, struck: Any, ranks: Any, told: Any, lasts: Any, mismatches: int) -> None:
-        """Count the outcomes of upsets of elements."""
-        np.add.at(self._counts, (struck, ranks, told.astype(int)), 1)
-        np.add.at(self._counts, (struck, ranks, 2), lasts)
+    def add(self, hit: Any, ranks: Any, reported: Any, lasts: Any, mismatches: int) -> None:
+        np.add.at(self._counts, (hit, ranks, reported.astype(int)), 1)
+        np.add.at(self._counts, (hit, ranks, 2), lasts)
         self._mismatches += mismatches
 
     def figures(self) -> Result:
-        """Return the counts for JSON."""
         return {
             "done": self.done,
             "mismatches": self._mismatches,
@@ -291,12 +474,11 @@ class _Tally:
         return [at for at in self.targets if self._elements[at].kind == kind]
 
     def _rows(self, kind: str) -> list[dict[str, Any]]:
-        """Return how many upsets of a kind had each outcome."""
         counts = self._counts[self._of(kind)].sum(axis=0)
         return [
-            {"kind": kind, "outcome": outcome, "silent": silent, "told": told,
-             "share": (silent + told) / max(1, int(counts[:, :2].sum())), "lasting": lasting}
-            for outcome, (silent, told, lasting) in zip(OUTCOMES, counts.tolist(), strict=True)
+            {"kind": kind, "outcome": outcome, "silent": silent, "told": reported,
+             "share": (silent + reported) / max(1, int(counts[:, :2].sum())), "lasting": lasting}
+            for outcome, (silent, reported, lasting) in zip(OUTCOMES, counts.tolist(), strict=True)
         ]  # fmt: skip
 
     def _registers(self) -> dict[str, list[int]]:
@@ -305,13 +487,13 @@ class _Tally:
         for at in self._of("register"):
             counts = self._counts[at]
             left, lost = int(counts[MISSED, 2]), int(counts[LOST, 2])
-            found = [
+            sums = [
                 self._elements[at].bits, int(counts[:, :2].sum()), int(counts[MISSED, 0]),
                 left, left + lost,
             ]  # fmt: skip
             name = re.sub(r"\$\d+", "", self._elements[at].name)
-            known = groups.setdefault(name, [0] * len(found))
-            groups[name] = [a + b for a, b in zip(known, found, strict=True)]
+            known = groups.setdefault(name, [0] * len(sums))
+            groups[name] = [a + b for a, b in zip(known, sums, strict=True)]
         return {name: group for name, group in groups.items() if any(group[2:])}
 
 
@@ -332,11 +514,8 @@ def _drawn(random: np.random.Generator, elements: Any, targets: list[int], cycle
 
 
 def rows(records: Records) -> list[dict[str, object]]:
-    """Return a row for each unit, kind of bits and outcome."""
     return [
-        {"unit": label(record.point)} | found
-        for record in records
-        for found in record.result["found"]
+        {"unit": label(record.point)} | row for record in records for row in record.result["found"]
     ]
 
 

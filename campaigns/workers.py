@@ -61,9 +61,8 @@ def run(
 ) -> None:
     """Call a function of a module with each argument, and settle each call as it ends.
 
-    `settle` takes the number of the call and its result, or the `LatelyError` that it raised.
-    `hear` takes the number and a message; it runs in another thread. The call of a process that
-    dies is made again by another.
+    `settle` takes the number of a call and its result, or the `LatelyError` that it raised; `hear`
+    takes the number and a message, in another thread. If a process dies, another repeats its call.
     """
     if not arguments:
         return
@@ -82,17 +81,15 @@ def run(
             for future in as_completed(futures):
                 settle(numbers[future.key], _outcome(future))
         except MismatchError as error:
-            raise MismatchError(f"{error}; start it again with the same as here") from None
+            raise MismatchError(f"{error}; restart it with those of this process") from None
         except (CancelledError, CommClosedError):
-            raise SchedulerError(f"scheduler: lost the one at {scheduler}; run it again") from None
+            raise SchedulerError(
+                f"scheduler: lost the connection to {scheduler}; run the command again to resume"
+            ) from None
 
 
 class _Call:
-    """Unpickles as the result of a call.
-
-    So the scheduler needs no module of the function. A worker imports them as it makes the call;
-    before, a failure would end it without a message.
-    """
+    """Unpickles as the result of a call, so that the scheduler needs no module of the function."""
 
     def __init__(self, function: Callable[[Any], Any], argument: Any) -> None:
         self._function, self._argument = function, argument
@@ -197,6 +194,6 @@ def _kill(nanny: Nanny) -> None:
         return
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(nanny.pid)
-        for one in [*process.children(recursive=True), process]:
+        for each in [*process.children(recursive=True), process]:
             with suppress(psutil.NoSuchProcess):
-                one.kill()
+                each.kill()

@@ -54,7 +54,7 @@ def measure(name, ask, held, cpu=lambda: 0.0):
         ask(keys)
         after = time.process_time() + cpu(), time.perf_counter()
         times.append([1e6 * (b - a) / len(keys) for a, b in zip(before, after, strict=True)])
-    used, wall = (statistics.median(one) for one in zip(*times, strict=True))
+    used, wall = (statistics.median(values) for values in zip(*times, strict=True))
     print(f"| {name} | {used:.2f} | {wall:.2f} | {held() / KEYS:.1f} |", flush=True)
 
 

@@ -39,8 +39,8 @@ class SynCheck:
             Milliseconds, in ascending order.
         """
         codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
-        found = self._filter.perform(codes, keys, times // TICK)
-        return found.seen & (found.age >= LEAST_AGE)
+        results = self._filter.perform(codes, keys, times // TICK)
+        return results.seen & (results.age >= LEAST_AGE)
 
 
 def main():

@@ -41,10 +41,7 @@ def fill(filter: SlidingFilter, seed: int) -> int:
 
 
 def universe(duplicates: float, window: int = WINDOW) -> int:
-    """Number of keys of which uniform draws have a rate of duplicates (section 5.6.2).
-
-    That is 1 minus the share of different keys in `window` consecutive draws, above 0 and below 1.
-    """
+    """Number of keys of which uniform draws have a rate of duplicates (section 5.6.2)."""
 
     def different(keys: int) -> float:
         return float(uniform_distinct(window, keys))
@@ -74,8 +71,8 @@ def expected_rate(k: int, l: int, window: int, duplicates: float) -> float:
     generation = -(-window // l)
     # Insertions into each slice: of i + 1 generations, and of k from slice k - 1 on.
     keys = generation * np.minimum(np.arange(k + l) + 1, k)
-    own = uniform_distinct(keys, universe(duplicates)) if duplicates else keys
-    fills = [bloom_rate(count, slice_bits(generation * k), 1) for count in own.tolist()]
+    distinct_keys = uniform_distinct(keys, universe(duplicates)) if duplicates else keys
+    fills = [bloom_rate(count, slice_bits(generation * k), 1) for count in distinct_keys.tolist()]
     return analysis.apbf_false_positive_rate(k, l, fills=fills)
 
 
@@ -122,7 +119,6 @@ def _row(number: str, row: Row, values: list[int]) -> dict[str, float]:
 
 
 def conclude_table(results: Results) -> Conclusion:
-    """Compare the figures of a table, row by row, with the printed ones, where there are any."""
     ((point, result),) = results
     number, rows = point["table"], result["rows"]
     findings = [
@@ -140,8 +136,8 @@ def _finding(number: str, row: Row, column: str, value: float) -> Finding:
     if column == "bits_per_element_swamp":
         return PAPER.find("approximate", value, **fields, off=value / float(paper) - 1)
     if copied := COPIES.get((int(number), column)):
-        found = PAPER.find("computed", value, **fields, reason=copied)
-        return replace(found, verdict=Verdict.COPIED)
+        finding = PAPER.find("computed", value, **fields, reason=copied)
+        return replace(finding, verdict=Verdict.COPIED)
     reason = READINGS.get((int(number), name, column), "")
     return PAPER.find("computed", value, **fields, reason=reason)
 
@@ -155,7 +151,6 @@ def _profiles(rows: list[dict[str, float]]) -> dict[str, Any]:
 
 
 def _swamp(rows: list[dict[str, float]]) -> dict[str, Any]:
-    """Return what the note on SWAMP says of its bits."""
     exponents = [-math.log2(row["fp"]) for row in rows]
     printed = [float(row["bits_per_element_swamp"]) for row in PAPER.table("4").rows()]
     slope, base = map(float, np.polyfit(exponents, printed, 1))

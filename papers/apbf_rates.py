@@ -56,10 +56,7 @@ def measure_accuracy(point: Point) -> Result:
 
 
 def _moments(seed: int) -> set[int]:
-    """Return numbers of insertions, one of every `STEP`, at random.
-
-    Moments at equal distances would meet few phases of a generation, and these again and again.
-    """
+    """Return random numbers of insertions, one of every `STEP`, to meet all phases."""
     stretches = np.arange(0, INSERTIONS, STEP)
     within = np.random.default_rng([seed, 6]).integers(1, STEP, len(stretches), endpoint=True)
     return {int(count) for count in stretches + within}
@@ -187,7 +184,6 @@ def conclude_lowest(results: Results) -> Conclusion:
 
 
 def conclude_tenth(results: Results) -> Conclusion:
-    """Compare the order of the filters of Figure 8 with the paper's."""
     groups = grouped(results, "k", "l")
     findings = [_left_over(pair, _rates(runs)) for pair, runs in groups.items()]
     ordered = sum(low.ours < high.ours for low, high in pairwise(findings))
@@ -230,7 +226,7 @@ def _chart(number: int, results: Results) -> Chart:
     for (k, l), runs in grouped(results, "k", "l").items():
         label = f"k = {k}, l = {l}"
         x = [float(np.mean(shares)) for shares in figures(runs, "duplicates")]
-        rates = [student(own) for own in figures(runs, "rates")]
+        rates = [student(rates_of_seeds) for rates_of_seeds in figures(runs, "rates")]
         marks.append(Series.estimated(label, x, rates, marks=True))
         asked = np.linspace(0, runs[-1][0]["duplicates"], 36).tolist()
         lines.append(Series(label, asked, [expected_rate(k, l, WINDOW, d) for d in asked]))

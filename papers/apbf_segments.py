@@ -36,23 +36,22 @@ def _queries(filter: SlidingFilter, inserted: int, point: Point) -> Result:
     """Count accesses of queries for keys of the window, and for fresh ones, reported or not."""
     seed, window = point["seed"], filter.spec.guaranteed_window
     alive = distinct(inserted - window, window, seed)
-    found: Result = {"window": _mean_accesses(filter, alive)}
+    accesses_of: Result = {"window": _mean_accesses(filter, alive)}
     hits = []
     for fresh in chunks(inserted, inserted + point["probes"], seed):
         seen = filter.query(fresh)
         hits.append(fresh[seen])
-        if "false" not in found:
-            found["false"] = _mean_accesses(filter, fresh[~seen][:_ASKED])
+        if "false" not in accesses_of:
+            accesses_of["false"] = _mean_accesses(filter, fresh[~seen][:_ASKED])
     reported = np.concatenate(hits)
-    found["fp"] = _mean_accesses(filter, reported) if len(reported) else None
-    return found
+    accesses_of["fp"] = _mean_accesses(filter, reported) if len(reported) else None
+    return accesses_of
 
 
 # Table 2
 
 
 def measure_accesses(point: Point) -> Result:
-    """Count accesses just before a shift, after two turns of the ring."""
     filter = build(point["k"], point["l"], point["l"] * GENERATION, point["seed"])
     return _queries(filter, fill(filter, point["seed"]), point)
 
@@ -102,18 +101,15 @@ def measure_blocked(point: Point) -> Result:
     k, l, block_bits, hashes = point["row"]
     sizes = {"block_bits": block_bits, "hashes_per_block": hashes, "blocks": point["blocks"]}
     filter = APBBF(k=k, l=l, **sizes, seed=point["seed"])
-    found = _queries(filter, fill(filter, point["seed"]), point)
-    found["rate"] = filter.estimated_false_positive_rate()
+    result = _queries(filter, fill(filter, point["seed"]), point)
+    result["rate"] = filter.estimated_false_positive_rate()
     if (k, l, block_bits, hashes) == NAIVE:
-        found["naive"] = _naive(filter, point)
-    return found
+        result["naive"] = _naive(filter, point)
+    return result
 
 
 def _naive(filter: APBBF, point: Point) -> Result:
-    """Count the same of six blocked filters, with the memory and the window of the `filter`.
-
-    A key has its k b bits in one block of a filter.
-    """
+    """Count the same of six blocked filters, with the memory and the window of the `filter`."""
     spec = filter.spec
     other = BlockedGEBF(
         window=spec.guaranteed_window,
@@ -123,8 +119,8 @@ def _naive(filter: APBBF, point: Point) -> Result:
         block_bits=NAIVE[2],
         seed=point["seed"],
     )
-    found = _queries(other, fill(other, point["seed"]), point)
-    return found | {"rate": other.estimated_false_positive_rate()}
+    result = _queries(other, fill(other, point["seed"]), point)
+    return result | {"rate": other.estimated_false_positive_rate()}
 
 
 def conclude_blocked(results: Results) -> Conclusion:
@@ -151,10 +147,10 @@ def _table_3(row: tuple[int, ...], runs: list[Result]) -> list[Finding]:
 
 def _naive_findings(runs: list[Result]) -> list[Finding]:
     naive = [run["naive"] for run in runs]
-    rates, others = ([run["rate"] for run in own] for own in (runs, naive))
+    rates, others = ([run["rate"] for run in results] for results in (runs, naive))
     return [
-        PAPER.find("naive-false", student([one["false"]["forward"] for one in naive])),
-        PAPER.find("naive-window", student([one["window"]["forward"] for one in naive])),
+        PAPER.find("naive-false", student([run["false"]["forward"] for run in naive])),
+        PAPER.find("naive-window", student([run["window"]["forward"] for run in naive])),
         PAPER.find("naive-rate-over", student(quotients(others, rates))),
         PAPER.find("naive-rate", positive(others)),
     ]
@@ -181,14 +177,14 @@ def measure_design(point: Point) -> Result:
     spec, inserted = filter.spec, fill(filter, seed)
     alive = distinct(inserted - spec.guaranteed_window, spec.guaranteed_window, seed)
     fills = [filter.segment(index).mean(axis=1) for index in range(spec.ring_segments)]
-    found: Result = {
+    result: Result = {
         "fills": np.concatenate(fills).tolist(),
         "asked": len(alive),
         "missed": int(np.count_nonzero(~filter.query(alive))),
         "peak": filter.estimated_false_positive_rate(),
     }
     filter.insert(distinct(inserted, 1, seed))
-    return found | {"trough": filter.estimated_false_positive_rate()}
+    return result | {"trough": filter.estimated_false_positive_rate()}
 
 
 def conclude_designs(results: Results) -> Conclusion:

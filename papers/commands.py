@@ -40,14 +40,14 @@ def select(names: Iterable[str], studies: Sequence[Study]) -> list[Study]:
     """Select the studies whose names match, each once and in their own order."""
     chosen: set[str] = set()
     for name in names:
-        found = {s.name for s in studies if name == ALL or fnmatchcase(s.name, name)}
-        if not found:
+        matches = {s.name for s in studies if name == ALL or fnmatchcase(s.name, name)}
+        if not matches:
             near = get_close_matches(name, [study.name for study in studies], n=3, cutoff=0.5)
             hint = f"; near it: {', '.join(near)}" if near else ""
             raise UnknownStudyError(
                 f"study: must be {ALL!r} or one that --list names, not {name!r}{hint}"
             )
-        chosen |= found
+        chosen |= matches
     return [study for study in studies if study.name in chosen]
 
 
@@ -97,8 +97,8 @@ def reproduce(
     studies = select(names or [ALL], registry.STUDIES)
     if list_studies:
         listed = [
-            {"name": one.name, "title": one.about, "source": f"{one.paper}, {one.source}"}
-            for one in studies
+            {"name": study.name, "title": study.about, "source": f"{study.paper}, {study.source}"}
+            for study in studies
         ]
         show(as_json, listed, "studies", {"studies": listed})
         return
@@ -112,7 +112,7 @@ def reproduce(
     if as_json:
         studied = [record.point | record.result for record in records]
         counts = page.counts(report.findings)
-        outcome = {name: getattr(done, name) for name in ("failures", "measured", "found")}
+        outcome = {"failures": done.failures, "measured": done.measured, "found": done.known}
         print_json({"counts": counts, "studies": studied} | outcome)
     else:
         print_report(report)

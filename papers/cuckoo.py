@@ -45,10 +45,7 @@ Runs = dict[str, list[list[Result]]]
 
 
 def dictionary(counters: int, bits: int, window: int) -> partial[CuckooDictionary]:
-    """Set up a dictionary with as many counters as section VI gives it.
-
-    A position has two of them, or three with a signature, and there are two tables.
-    """
+    """Set up a dictionary of counters: two or three for a position (section VI), and two tables."""
     positions = round(counters / (6 if bits else 4))
     return partial(CuckooDictionary, window=window, positions=positions, signature_bits=bits)
 
@@ -60,7 +57,6 @@ def timing(counters: int, hashes: int, window: int) -> partial[TimingBloomFilter
 
 
 def structures(counters: int, window: int) -> dict[str, Setup]:
-    """Set up two timing Bloom filters and two dictionaries: those that the figures compare."""
     return {
         "timing": timing(counters, SIGNATURE, window),
         "best": timing(counters, BEST, window),
@@ -82,20 +78,17 @@ def attacked(keys: Keys, window: int, seed: int) -> Keys:
     """Replay, after each key, one of the last `window` with a probability of one half."""
     rng = np.random.default_rng(seed)
     stream: list[int] = []
-    for key, replay, place in zip(
+    for key, replay, share_back in zip(
         keys.tolist(), rng.random(len(keys)) < 0.5, rng.random(len(keys)), strict=True
     ):
         stream.append(key)
         if replay:
-            stream.append(stream[-1 - int(place * min(window, len(stream)))])
+            stream.append(stream[-1 - int(share_back * min(window, len(stream)))])
     return np.array(stream, np.uint64)
 
 
 def run_all(point: Point, values: Iterable[Mapping[str, Setup]]) -> Result:
-    """Run structures, each from empty, on the stream of a point, for each value of an axis.
-
-    The stream is "z", drawn separately for each structure, or "real".
-    """
+    """Run structures on the stream of a point, each from empty, for each value of an axis."""
     runs: dict[str, list[Result]] = {}
     for label, setup in ((label, setup) for setups in values for label, setup in setups.items()):
         sizes = setup.keywords
@@ -168,8 +161,8 @@ def _run(filter: CuckooDictionary | TimingBloomFilter, keys: Keys, fresh: int, s
 def fresh_rate(runs: Sequence[Result]) -> Estimate:
     """Return the rate at which fresh keys are reported.
 
-    The interval of a dictionary is Clopper and Pearson's: its live entries, and with them its rate,
-    are nearly equal for all seeds.
+    The rate of a dictionary is nearly equal for all seeds, so its interval is Clopper and
+    Pearson's.
     """
     return _pooled([(run["hits"], run["fresh"]) for run in runs], exact="theory" in runs[0])
 
@@ -180,7 +173,6 @@ def stream_rate(runs: Sequence[Result]) -> Estimate:
 
 
 def _pooled(pairs: Sequence[tuple[int, int]], *, exact: bool) -> Estimate:
-    """Return a share with Clopper and Pearson's interval, or Student's where it is wider."""
     hits, trials = (sum(column) for column in zip(*pairs, strict=True))
     rate, low, high = share(hits, trials)
     if not exact and len(pairs) > 1 and all(pair[1] for pair in pairs):
@@ -194,10 +186,11 @@ def mean(runs: Sequence[Result], name: str) -> Estimate:
 
 
 def by_structure(results: Results) -> Runs:
-    """Sort the runs of points, one for each seed."""
     runs = figures(results, "runs")
     return {
-        label: [list(seeds) for seeds in zip(*(own[label] for own in runs), strict=True)]
+        label: [
+            list(seeds) for seeds in zip(*(seed_runs[label] for seed_runs in runs), strict=True)
+        ]
         for label in runs[0]
     }
 
@@ -210,8 +203,8 @@ def rate_series(runs: Runs, x: Mapping[str, Any] | Sequence[float]) -> list[Seri
     """Return a series of rates for each structure, without events that never occurred."""
     series = []
     for label, values in runs.items():
-        own = x[label] if isinstance(x, Mapping) else x
-        rates = [(at, fresh_rate(value)) for at, value in zip(own, values, strict=True)]
+        axis = x[label] if isinstance(x, Mapping) else x
+        rates = [(at, fresh_rate(value)) for at, value in zip(axis, values, strict=True)]
         kept = [each for each in rates if each[1][0] > 0]
         at, estimates = [each[0] for each in kept], [each[1] for each in kept]
         series.append(Series.estimated(LABELS.get(label, label), at, estimates))
@@ -226,7 +219,9 @@ def list_series(runs: Runs, x: Sequence[float], suffix: str = "") -> list[Series
 
 
 def no_misses(results: Results) -> Finding:
-    structures = [own for result in figures(results, "runs") for own in (result or {}).values()]
+    structures = [
+        seed_runs for result in figures(results, "runs") for seed_runs in (result or {}).values()
+    ]
     return PAPER.find("missed", sum(run["missed"] for runs in structures for run in runs))
 
 
@@ -245,7 +240,7 @@ def comparison(at: str, runs: dict[str, list[Result]]) -> list[Finding]:
     return findings
 
 
-def own_keys(at: str, runs: dict[str, list[Result]]) -> list[Finding]:
+def stream_keys(at: str, runs: dict[str, list[Result]]) -> list[Finding]:
     return [
         PAPER.find("own-keys", stream_rate(seeds), at=at, label=LABELS[name])
         for name, seeds in runs.items()
@@ -262,13 +257,13 @@ def measure_zipf(point: Point) -> Result:
 def conclude_zipf(results: Results) -> Conclusion:
     findings, charts, lists = [], [], []
     counters = results[0][0]["counters"]
-    most: list[list[Estimate]] = []
-    for (z,), own in grouped(results, "z").items():
-        runs = by_structure(own)
+    largest: list[list[Estimate]] = []
+    for (z,), group in grouped(results, "z").items():
+        runs = by_structure(group)
         names = {at: f"z = {z:g}, {counters[at]:,} counters" for at in (0, -1)}
         for at, name in names.items():
-            findings += [*comparison(name, here(runs, at)), *own_keys(name, here(runs, at))]
-        most.append([fresh_rate(runs[label][-1]) for label in DICTIONARIES])
+            findings += [*comparison(name, here(runs, at)), *stream_keys(name, here(runs, at))]
+        largest.append([fresh_rate(runs[label][-1]) for label in DICTIONARIES])
         findings += [
             PAPER.find("listed", mean(runs[label][at], "peak"), at=f"{name}: {LABELS[label]}")
             for label in DICTIONARIES
@@ -280,7 +275,7 @@ def conclude_zipf(results: Results) -> Conclusion:
             for name, values in runs.items()
         }
         charts.append(PAPER.chart("cuckoo-figure-4", rate_series(runs, bits), z=z))
-    for label, even, skewed in zip(DICTIONARIES, *most, strict=True):
+    for label, even, skewed in zip(DICTIONARIES, *largest, strict=True):
         findings.append(PAPER.find("skew", quotient(even, skewed), label=LABELS[label]))
     findings.append(no_misses(results))
     return Conclusion(findings, [*charts, PAPER.chart("cuckoo-figure-7", lists)])
@@ -301,8 +296,8 @@ def conclude_window(results: Results) -> Conclusion:
         name = f"n = {windows[at]:,}"
         findings += comparison(name, here(runs, at))
         for label in DICTIONARIES:
-            own = runs[label][at]
-            bits = [timing_bits(windows[at], run["theory"]) / run["bits"] for run in own]
+            group = runs[label][at]
+            bits = [timing_bits(windows[at], run["theory"]) / run["bits"] for run in group]
             findings.append(PAPER.find("bits", positive(bits), at=name, label=LABELS[label]))
     for label in DICTIONARIES:
         first, last = ([run["peak"] for run in runs[label][at]] for at in (0, -1))
@@ -365,15 +360,15 @@ def conclude_real(results: Results) -> Conclusion:
     findings: list[Finding] = []
     charts: list[Chart] = []
     missing: list[str] = []
-    for (name, window), own in grouped(results, "real", "window").items():
+    for (name, window), group in grouped(results, "real", "window").items():
         called = NAMES[name]
-        if None in figures(own, "runs"):
+        if None in figures(group, "runs"):
             missing.append(absence(name, called))
             continue
-        counters = own[0][0]["counters"]
-        runs = by_structure(own)
+        counters = group[0][0]["counters"]
+        runs = by_structure(group)
         at = here(runs, counters.index(2))
-        findings += [*comparison(called, at), *own_keys(called, at)]
+        findings += [*comparison(called, at), *stream_keys(called, at)]
         label = f"{called}: most in the list, no signature"
         findings.append(PAPER.find("value", mean(at["plain"], "peak"), label=label))
         series = rate_series(runs, [each * window for each in counters])
@@ -385,11 +380,7 @@ def conclude_real(results: Results) -> Conclusion:
 
 
 def measure_age(point: Point) -> Result:
-    """Ask, before each thousand keys of a stream, when each was inserted last.
-
-    Only keys of the window count. The result has, for a timing Bloom filter and a dictionary, the
-    share of errors of at most each of some, and their mean.
-    """
+    """Ask, before each thousand keys of a stream, when each was inserted in the window."""
     keys = (
         zipf(point["count"], UNIVERSE, 0.0, point["seed"])
         if point["stream"] == "uniform"
@@ -410,7 +401,7 @@ def measure_age(point: Point) -> Result:
                 errors.append((truth - guess)[truth > 0])
             filter.insert(asked)
         error = np.concatenate(errors)
-        shares = [float((error <= most).mean()) for most in point["errors"]]
+        shares = [float((error <= limit).mean()) for limit in point["errors"]]
         runs[label] = {"mean": float(error.mean()), "shares": shares}
     return {"runs": runs}
 
@@ -418,16 +409,16 @@ def measure_age(point: Point) -> Result:
 def _last(recent: Keys, asked: Keys) -> NDArray[np.int64]:
     """Return in how small a window each key is, 0 for none."""
     unique, newest = np.unique(recent[::-1], return_index=True)
-    place = np.minimum(np.searchsorted(unique, asked), len(unique) - 1)
-    return np.where(unique[place] == asked, newest[place] + 1, 0)
+    index = np.minimum(np.searchsorted(unique, asked), len(unique) - 1)
+    return np.where(unique[index] == asked, newest[index] + 1, 0)
 
 
 def conclude_age(results: Results) -> Conclusion:
     findings: list[Finding] = []
     charts: list[Chart] = []
     missing: list[str] = []
-    for (name,), own in grouped(results, "stream").items():
-        runs = figures(own, "runs")
+    for (name,), group in grouped(results, "stream").items():
+        runs = figures(group, "runs")
         called = NAMES.get(name, "uniform keys")
         if None in runs:
             missing.append(absence(name, called))
@@ -437,7 +428,7 @@ def conclude_age(results: Results) -> Conclusion:
             columns = zip(*(run[label]["shares"] for run in runs), strict=True)
             shares = [student(column, within=SHARES) for column in columns]
             means[label] = mean([run[label] for run in runs], "mean")
-            errors = [1 + error for error in own[0][0]["errors"]]
+            errors = [1 + error for error in group[0][0]["errors"]]
             series.append(Series.estimated(LABELS[label], errors, shares))
             fields = {"called": called, "label": LABELS[label]}
             findings += [
@@ -527,7 +518,7 @@ def measure_space(point: Point) -> Result:
 
 
 def conclude_space(results: Results) -> Conclusion:
-    return Conclusion([one for point, result in results for one in _space(point, result)])
+    return Conclusion([finding for point, result in results for finding in _space(point, result)])
 
 
 def _space(point: Point, result: Result) -> Iterator[Finding]:
@@ -578,8 +569,8 @@ def _work(setup: Any, point: Point) -> Result:
     """Return mean accesses of an update, of a query for a key of the window, and for another.
 
     An update reads a position of each table, and moves entries; if it fails, it has tried all
-    moves, and its key is in the list for a window. A query goes through the list from its
-    newest key on if no table has the key.
+    moves, and its key is listed for a window. A query goes through the list last, from its newest
+    key on.
     """
     filter: CuckooDictionary = setup(seed=point["seed"])
     window, step = filter.window, max(filter.window // 4, 1)
@@ -605,7 +596,7 @@ def conclude_work(results: Results) -> Conclusion:
     pairs = [*product(("update", "other"), DICTIONARIES)]
 
     def over(kind: str, above: list[Result], below: list[Result]) -> Estimate:
-        return positive([one[kind] / other[kind] for one, other in zip(above, below, strict=True)])
+        return positive([run[kind] / other[kind] for run, other in zip(above, below, strict=True)])
 
     def of(runs: list[Result], name: str, label: str, at: int) -> list[Result]:
         return [run[name][label][at] for run in runs]
@@ -642,11 +633,7 @@ def conclude_work(results: Results) -> Conclusion:
 
 
 def measure_failures(point: Point) -> Result:
-    """Count failed insertions into a dictionary of some positions for each key of the window.
-
-    Each of the different keys is listed for n insertions, so that every n-th moment sees each
-    failure once.
-    """
+    """Count failed insertions of different keys; every n-th moment sees each failure once."""
     window = point["window"]
     positions = point["positions"] * window
     filter = CuckooDictionary(window=window, positions=positions, seed=point["seed"])
@@ -660,8 +647,8 @@ def measure_failures(point: Point) -> Result:
 
 def conclude_failures(results: Results) -> Conclusion:
     shares, findings = {}, []
-    for (window,), own in grouped(results, "window").items():
-        failed, insertions = (sum(figures(own, name)) for name in ("failed", "insertions"))
+    for (window,), group in grouped(results, "window").items():
+        failed, insertions = (sum(figures(group, name)) for name in ("failed", "insertions"))
         shares[window] = share(failed, insertions)
         fields = {"window": window, "failed": failed, "insertions": insertions}
         findings.append(PAPER.find("failures", shares[window], **fields))

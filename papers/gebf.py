@@ -25,7 +25,7 @@ from .paper import Paper, sweep
 from .streams import Keys, absence, bursty, chunks, distinct, real, spread, uniform, zipf
 from .studies.criteria import Verdict
 from .studies.estimates import SHARES, positive, quotients, scaled, share, student
-from .studies.markdown import table
+from .studies.page import table
 from .studies.study import Conclusion, Finding, Results, chosen, figures, grouped
 
 PAPER = Paper("gebf")  # The paper, whose title is not in the text that we have.
@@ -52,8 +52,7 @@ class _DoubleHashedLayout(Layout):
 class DoubleHashedGEBF(BlockedGEBF):
     """Blocked GEBF whose i-th bit of a key is a + i b modulo the bits of the block, with b odd.
 
-    Double hashing, which the paper names, as one may read it for blocks, not `partitioned`. For
-    studies alone: its specification is its parent's.
+    A reading of the paper's double hashing, for studies alone: its specification is its parent's.
     """
 
     _layout_class = _DoubleHashedLayout
@@ -72,7 +71,6 @@ def guarded(
     hashes: int = 0,
     **options: Any,
 ) -> Filters:
-    """Build a GEBF in a budget of `bits_per_item` for each key of the window."""
     bits = window * bits_per_item
     hashes = hashes or best_hashes(bits // (epochs + 1), -(-window // epochs))
     options = {"partitioned": False, "seed": seed} | options
@@ -119,7 +117,7 @@ Builder = Callable[[int, int, int], SlidingFilter | CountedFilter]
 
 def _builders(rows: Sequence[dict[str, Any]]) -> dict[str, Builder]:
     """Return builders by the names of the file; members with an underscore are for names alone."""
-    functions = {one.__name__: one for one in (guarded, blocked, counting, stable)}
+    functions = {function.__name__: function for function in (guarded, blocked, counting, stable)}
     builders: dict[str, Builder] = {}
     for row in rows:
         for point in sweep(row):
@@ -180,11 +178,7 @@ def draw_queries(keys: Keys, window: int, seed: int) -> Queries:
 
 
 def rates(model: SlidingFilter | CountedFilter, keys: Keys, queries: Queries) -> Rates:
-    """Insert a stream and query; return shares, 0 without a query.
-
-    They are "fresh" and "expired" keys reported, "live" keys missed, and of the expired those
-    "beyond" the guard epoch reported.
-    """
+    """Insert a stream and query; return the shares reported, of live keys those missed."""
     model.insert(keys)
     guarded, beyond = model.query(queries.guarded), model.query(queries.beyond)
     return {
@@ -226,7 +220,7 @@ def median(results: Results, name: str, metric: str) -> float:
 
 def over_seeds(results: Results, name: str, metric: str) -> Estimate:
     """Return that median, and the interval of the mean over seeds of medians over all else."""
-    values = [median(own, name, metric) for own in grouped(results, "seed").values()]
+    values = [median(group, name, metric) for group in grouped(results, "seed").values()]
     low, high = student(values, within=SHARES)[1:] if len(values) > 1 else values * 2
     return median(results, name, metric), low, high
 
@@ -234,16 +228,16 @@ def over_seeds(results: Results, name: str, metric: str) -> Estimate:
 def beside(subject: str, paper: str, results: Results, name: str, metric: str) -> Finding:
     """Compare a median with the printed one, and say how far it is off unless it is met."""
     value = over_seeds(results, name, METRICS[metric])
-    found = PAPER.find("median", value, subject=subject, metric=metric, paper=paper)
-    if found.verdict is Verdict.MET:
-        return found
+    finding = PAPER.find("median", value, subject=subject, metric=metric, paper=paper)
+    if finding.verdict is Verdict.MET:
+        return finding
     side = "above" if value[0] > float(paper) else "below"
-    return replace(found, note=f"{abs(value[0] / float(paper) - 1):.0%} {side} the figure")
+    return replace(finding, note=f"{abs(value[0] / float(paper) - 1):.0%} {side} the figure")
 
 
 def series(label: str, x: Sequence[float], runs: Iterable[tuple[Results, str]]) -> Series:
     """Return medians of the fresh keys reported, each over results of the filter of a name."""
-    return Series.estimated(label, x, [over_seeds(own, name, "fresh") for own, name in runs])
+    return Series.estimated(label, x, [over_seeds(group, name, "fresh") for group, name in runs])
 
 
 def _never_missed(filters: str, results: Results) -> Finding:
@@ -274,19 +268,19 @@ def conclude_synthetic(results: Results) -> Conclusion:
     printed = chosen(results, bits_per_key=BITS_PER_KEY)
     findings = []
     for named, streams in (("uniform", ("uniform",)), ("all", KINDS)):
-        own = [(p, r) for p, r in printed if p["stream"] in streams]
+        group = [(p, r) for p, r in printed if p["stream"] in streams]
         for name, metric, paper in PAPER.data["printed"]["synthetic"]:
-            found = beside(f"{named} streams, {name}", paper, own, name, metric)
-            findings.append(_with_order(found, _holds(own, name, metric)))
+            finding = beside(f"{named} streams, {name}", paper, group, name, metric)
+            findings.append(_with_order(finding, _holds(group, name, metric)))
     findings.append(_never_missed("GEBF, blocked or not", results))
     values = {"configurations": len(results) * len(FILTERS), "kinds": _kinds_table(printed)}
     return Conclusion(findings, [_budget_chart(results)], values)
 
 
-def _with_order(found: Finding, holds: bool) -> Finding:
+def _with_order(finding: Finding, holds: bool) -> Finding:
     """Say of a figure that is not met whether the paper's conclusion from it holds."""
     also = "what it is printed for is found again" if holds else "nor what it is printed for"
-    return replace(found, note=found.note and f"{found.note}; {also}.")
+    return replace(finding, note=finding.note and f"{finding.note}; {also}.")
 
 
 def _holds(results: Results, name: str, metric: str) -> bool:
@@ -304,7 +298,7 @@ def _holds(results: Results, name: str, metric: str) -> bool:
 def _budget_chart(results: Results) -> Chart:
     budgets = sorted({point["bits_per_key"] for point, _ in results})
     at = [chosen(results, bits_per_key=bits) for bits in budgets]
-    lines = [series(name, budgets, [(own, name) for own in at]) for name in FILTERS]
+    lines = [series(name, budgets, [(group, name) for group in at]) for name in FILTERS]
     printed = PAPER.data["printed"]["synthetic"]
     fresh = [float(paper) for _, metric, paper in printed if metric == FRESH]
     marks = Series("printed", [BITS_PER_KEY] * len(fresh), fresh, marks=True)
@@ -313,9 +307,9 @@ def _budget_chart(results: Results) -> Chart:
 
 def _kinds_table(results: Results) -> str:
     rows = [
-        (kind, name, *(f"{median(own, name, metric):.5f}" for metric in METRICS.values()))
+        (kind, name, *(f"{median(group, name, metric):.5f}" for metric in METRICS.values()))
         for kind in KINDS
-        if (own := chosen(results, stream=kind))
+        if (group := chosen(results, stream=kind))
         for name in FILTERS
     ]
     return table(("stream", "filter", *METRICS), rows)
@@ -325,10 +319,9 @@ def _kinds_table(results: Results) -> str:
 
 
 def measure_reading(point: Point) -> Result:
-    """Run all readings on one uniform stream, and two filters on each of `STREAMS`."""
     seed = point["seed"]
-    found = _measured(READINGS, synthetic("uniform", seed), seed)
-    return found | {name: _on_stream(draw(seed=seed), seed) for name, draw in STREAMS.items()}
+    result = _measured(READINGS, synthetic("uniform", seed), seed)
+    return result | {name: _on_stream(draw(seed=seed), seed) for name, draw in STREAMS.items()}
 
 
 def _on_stream(keys: Keys, seed: int) -> Rates:
@@ -339,7 +332,6 @@ def _on_stream(keys: Keys, seed: int) -> Rates:
 
 
 def conclude_readings(results: Results) -> Conclusion:
-    """Tell for each reading whether it gives the printed figure, and name the nearest."""
     findings, rows = [], []
     for family, (metric, paper) in PRINTED.items():
         names = [name for name in READINGS if name.startswith(f"{family}:")]
@@ -348,9 +340,9 @@ def conclude_readings(results: Results) -> Conclusion:
             within = "yes" if low <= float(paper) <= high else "no"
             rows.append((name, paper, f"{value:.4f}", f"{low:.4f} to {high:.4f}", within))
         nearest = min(names, key=lambda name: abs(values[name][0] - float(paper)))
-        found = _with_order(beside(nearest, paper, results, nearest, metric), True)
-        note = f"{found.note} The nearest of {len(names)} readings.".strip()
-        findings.append(replace(found, note=note))
+        finding = _with_order(beside(nearest, paper, results, nearest, metric), True)
+        note = f"{finding.note} The nearest of {len(names)} readings.".strip()
+        findings.append(replace(finding, note=note))
     readings = table(("reading", "paper", "ours", "interval", "holds it"), rows)
     charts = [_block_chart(results), _stable_chart(results)]
     return Conclusion(findings, charts, {"table": readings, "streams": _stream_table(results)})
@@ -359,7 +351,7 @@ def conclude_readings(results: Results) -> Conclusion:
 def _stream_table(results: Results) -> str:
     metrics = {"distinct": ",.0f", "GEBF r = 8": ".5f", "counting": ".4f"}
     rows = [
-        (name, *(format(median(results, name, one), form) for one, form in metrics.items()))
+        (name, *(format(median(results, name, metric), form) for metric, form in metrics.items()))
         for name in STREAMS
     ]
     return table(("stream", "distinct keys of the window", "GEBF r = 8", "counting"), rows)
@@ -368,8 +360,10 @@ def _stream_table(results: Results) -> str:
 def _block_chart(results: Results) -> Chart:
     sizes = [64, 128, 256, 512]
     lines = [
-        series(how, sizes, [(results, f"blocked: k = 9, {size} bits, {how}") for size in sizes])
-        for how in ("independent", "double hashing")
+        series(
+            method, sizes, [(results, f"blocked: k = 9, {size} bits, {method}") for size in sizes]
+        )
+        for method in ("independent", "double hashing")
     ]
     lines.append(Series("printed", sizes, [float(PRINTED["blocked"][1])] * len(sizes)))
     return PAPER.chart("gebf-blocks", lines)
@@ -393,14 +387,13 @@ ROTATIONS = ("next insertion", "end of the epoch")  # When the segments rotate.
 
 
 def measure_rotation(point: Point) -> Result:
-    """Ask a GEBF whose last epoch is full: as it is, and with the next segment cleared."""
     seed = point["seed"]
     keys = synthetic("uniform", seed)
     queries = draw_queries(keys, WINDOW, seed)
     model = guarded(WINDOW, BITS_PER_KEY, seed=seed)
-    found = {ROTATIONS[0]: rates(model, keys, queries)}
+    result = {ROTATIONS[0]: rates(model, keys, queries)}
     model.shift()
-    return found | {ROTATIONS[1]: rates(model, keys[:0], queries)}
+    return result | {ROTATIONS[1]: rates(model, keys[:0], queries)}
 
 
 def conclude_rotation(results: Results) -> Conclusion:
@@ -417,7 +410,6 @@ def conclude_rotation(results: Results) -> Conclusion:
 
 
 def measure_form(point: Point) -> Result:
-    """Return the share of fresh keys that are reported when all segments are full."""
     seed = point["seed"]
     filter = guarded(WINDOW, point["bits_per_key"], epochs=point["epochs"], seed=seed)
     filter.insert(distinct(0, INSERTIONS, seed))
@@ -433,10 +425,10 @@ def _formula(point: Point, window: int = WINDOW) -> float:
 
 def conclude_form(results: Results) -> Conclusion:
     findings = []
-    for (epochs, bits), own in grouped(results, "epochs", "bits_per_key").items():
-        formulas = figures(own, "formula")
+    for (epochs, bits), group in grouped(results, "epochs", "bits_per_key").items():
+        formulas = figures(group, "formula")
         fields = {"epochs": epochs, "bits": bits, "formula": formulas[0]}
-        value = positive(quotients(figures(own, "fresh"), formulas))
+        value = positive(quotients(figures(group, "fresh"), formulas))
         findings.append(PAPER.find("closed-form", value, **fields))
     return Conclusion(findings)
 
@@ -445,7 +437,6 @@ def conclude_form(results: Results) -> Conclusion:
 
 
 def measure_long(point: Point) -> Result:
-    """Insert distinct keys; at each stop query live, fresh and expired keys."""
     seed, window, queries = point["seed"], point["window"], point["queries"]
     filter = guarded(window, point["bits_per_key"], epochs=point["epochs"], seed=seed)
     rng = np.random.default_rng(seed)
@@ -495,7 +486,6 @@ def measure_segments(point: Point) -> Result:
 
 
 def conclude_segments(results: Results) -> Conclusion:
-    """Compare the segments, where a counting filter has one array, with the printed speeds."""
     findings = [
         PAPER.find(f"segments-{name}", student(figures(results, name)), segments=EPOCHS + 1)
         for name in ("fresh", "live")
@@ -519,8 +509,8 @@ def conclude_logs(results: Results) -> Conclusion:
     absent = sorted({p["log"] for p, r in results if "absent" in r})
     findings = []
     for log in LOGS:
-        own = chosen(present, log=log, bits_per_key=BITS_PER_KEY)
-        findings += _log_findings(log, own) if own else []
+        group = chosen(present, log=log, bits_per_key=BITS_PER_KEY)
+        findings += _log_findings(log, group) if group else []
     if present:
         findings.append(_never_missed("all logs, GEBF, blocked or not", present))
     return Conclusion(findings, missing=[absence(LOGS[log][0], log) for log in absent])

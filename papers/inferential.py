@@ -43,8 +43,6 @@ _TRIALS = 8
 
 @dataclass(frozen=True)
 class DistinctStream:
-    """Stream of a trial, in arrays of shape (n,)."""
-
     keys: Keys
     probabilities: Reals  # p_x of each key
     age: NDArray[np.int64]  # insertions since the key's last; n for a key that is new
@@ -53,7 +51,6 @@ class DistinctStream:
 
 
 def points(name: str, quick: bool = False) -> list[Point]:
-    """Return the points of a study for each experiment whose stream is at hand."""
     return [
         experiment | point
         for experiment in EXPERIMENTS
@@ -64,7 +61,6 @@ def points(name: str, quick: bool = False) -> list[Point]:
 
 
 def absent() -> list[str]:
-    """Return a sentence for each real stream that is not at hand."""
     return [absence(name, stream) for stream, (name, _) in REAL.items() if not path(name)]
 
 
@@ -112,9 +108,9 @@ def insertion_ages(keys: Keys) -> NDArray[np.int64]:
 def sizes(window: int, bits_per_item: float, hashes: int) -> dict[str, int]:
     """Parameters that section 5.1.2 gives a filter of k hashes, in `window` times so many bits.
 
-    A cell has k bits, 3 at least, and the padding is the least with which k
-    cells are swept at most. The paper does not say how long a block is: here
-    it is the shortest for which the timestamps fit into a cell.
+    A cell has k bits, 3 at least; the padding is the minimum with which k cells are swept. The
+    paper does not say how long a block is: here it is the shortest whose timestamps fit into a
+    cell.
     """
     bits = max(hashes, 3)
     cells = max(1, int(window * bits_per_item) // bits)
@@ -130,11 +126,10 @@ def sizes(window: int, bits_per_item: float, hashes: int) -> dict[str, int]:
 def trial(
     stream: DistinctStream, parameters: dict[str, int], queries: int, seed: int
 ) -> dict[str, Any]:
-    """Insert the first keys, then query and insert the next ones, and count what errors cost.
+    """Insert the first keys, then query and insert the next ones; return total penalties by filter.
 
-    "standard", "inferential", "recurring" are total penalties, the last with the posteriors of
-    `age_posterior` by that name. "count", "inside", "mass" have, for each bin of posteriors, its
-    queries, the queries for keys in the window, and the sum of the posteriors.
+    "count", "inside" and "mass" have, for each bin of posteriors, its queries, those for keys in
+    the window, and the sum of the posteriors.
     """
     model = BlockTimingBloomFilter(**parameters, seed=seed)
     model.insert(stream.keys[: stream.warm])
@@ -222,9 +217,9 @@ def measure_ratio(point: Point) -> Result:
 
 def conclude_ratio(results: Results) -> Conclusion:
     findings = []
-    for own in grouped(results, "stream", "window").values():
-        experiment = own[0][0]
-        ratios = [result["inside"] / result["outside"] for _, result in own]
+    for group in grouped(results, "stream", "window").values():
+        experiment = group[0][0]
+        ratios = [result["inside"] / result["outside"] for _, result in group]
         if experiment["stream"] in REAL:
             findings.append(PAPER.find("real-ratio", ratios[0], **experiment))
         else:
@@ -246,12 +241,7 @@ def _expected_ratio(experiment: Point) -> float:
 
 
 def measure_penalties(point: Point) -> Result:
-    """Choose k for each filter on one stream, and measure both on others.
-
-    The result has k of each of `FILTERS`. Its "runs" have for each seed the penalties of each
-    filter with its own k, "missed" and "standard_false" errors of the standard one, and
-    "posterior_error" and "calibration_error" of the inferential one.
-    """
+    """Choose k for each of `FILTERS` on one stream, and measure it on others, one for each seed."""
     window, bits, pilots = point["window"], point["bits"], point["pilot"]
 
     def trials(hashes: Iterable[int], queries: int, seed: int) -> dict[int, dict[str, Any]]:
@@ -262,9 +252,9 @@ def measure_penalties(point: Point) -> Result:
     best_k = {name: min(pilot, key=lambda k: pilot[k][name]) for name in FILTERS}
     runs = []
     for seed in point["seeds"]:
-        found = trials(set(best_k.values()), point["queries"], seed)
-        best, standard = found[best_k["inferential"]], found[best_k["standard"]]
-        run = {name: found[k][name] for name, k in best_k.items()}
+        by_hashes = trials(set(best_k.values()), point["queries"], seed)
+        best, standard = by_hashes[best_k["inferential"]], by_hashes[best_k["standard"]]
+        run = {name: by_hashes[k][name] for name, k in best_k.items()}
         run |= {name: standard[name] for name in ("missed", "standard_false")}
         run |= {"posterior_error": posterior_error(best)}
         runs.append(run | {"calibration_error": calibration_error(best)})
@@ -290,8 +280,6 @@ FIGURES = {"uniform": (7, 8), "power law": (9, 10), "flights": (11, 12), "pages"
 
 @dataclass(frozen=True)
 class Curve:
-    """Results of an experiment, by bits per item in ascending order."""
-
     stream: str
     condition: str
     window: int
@@ -304,7 +292,6 @@ class Curve:
 
     @property
     def name(self) -> str:
-        """Stream and window."""
         return f"{self.stream}, w = {self.window}"
 
 
@@ -312,15 +299,17 @@ def _curves(results: Results) -> list[Curve]:
     # Without any error there is no share of its cost.
     wrong = [(p, r) for p, r in results if sum(run["standard"] for run in r["runs"]) > 0]
     curves = []
-    for (stream, condition, window), own in grouped(wrong, "stream", "condition", "window").items():
-        runs = figures(own, "runs")
+    for (stream, condition, window), group in grouped(
+        wrong, "stream", "condition", "window"
+    ).items():
+        runs = figures(group, "runs")
         columns = {name: [[run[name] for run in seeds] for seeds in runs] for name in runs[0][0]}
         curves.append(
             Curve(
                 stream,
                 condition,
                 window,
-                bits=[point["bits"] for point, _ in own],
+                bits=[point["bits"] for point, _ in group],
                 shares=list(map(ratio, columns["inferential"], columns["standard"])),
                 recurring=list(map(ratio, columns["recurring"], columns["standard"])),
                 errors=list(map(student, columns["posterior_error"])),
@@ -339,20 +328,19 @@ def conclude_penalties(results: Results) -> Conclusion:
         columns = (curve.bits, curve.shares, curve.errors, curve.calibration, curve.recurring)
         for bits, value, *means in zip(*columns, strict=True):
             names = ("error", "calibration", "recurring")
-            fields = {name: one[0] for name, one in zip(names, means, strict=True)}
+            fields = {name: mean_value[0] for name, mean_value in zip(names, means, strict=True)}
             findings.append(PAPER.find("point", value, curve=curve.name, bits=bits, **fields))
     missed = sum(run["missed"] for _, result in results for run in result["runs"])
     findings.append(PAPER.find("missed", missed))
     return Conclusion(findings, _charts(curves), missing=absent())
 
 
-def _shares(curves: list[Curve], least: int = 0) -> list[tuple[Estimate, str]]:
-    """Shares of the points with enough errors and bits, and where they are."""
+def _shares(curves: list[Curve], min_bits: int = 0) -> list[tuple[Estimate, str]]:
     return [
         (value, f"{curve.name}, {bits} bits per item")
         for curve in curves
         for bits, value, wrong in zip(curve.bits, curve.shares, curve.wrong, strict=True)
-        if wrong >= _ENOUGH and bits >= least
+        if wrong >= _ENOUGH and bits >= min_bits
     ]
 
 
@@ -362,7 +350,7 @@ def _reductions(curves: list[Curve]) -> list[Finding]:
     groups = {
         "reduction": _shares(synthetic),
         # With 8 bits per item and more we find the paper's figure, but we saw this afterwards.
-        "reduction-8-bits": _shares(synthetic, least=8),
+        "reduction-8-bits": _shares(synthetic, min_bits=8),
         "reduction-real": _shares([curve for curve in curves if curve not in synthetic]),
     }
     findings = []
@@ -386,8 +374,8 @@ def _dearest(curves: list[Curve]) -> list[Finding]:
     recurring = [replace(curve, shares=curve.recurring) for curve in curves]
     kinds = {"the paper's posteriors": curves, "recurring keys left out": recurring}
     findings = []
-    for kind, own in kinds.items():
-        if shares := _shares(own):
+    for kind, curves_of_kind in kinds.items():
+        if shares := _shares(curves_of_kind):
             worst, where = max(shares, key=lambda item: item[0][0])
             findings.append(PAPER.find("dearest", worst, kind=kind, where=where))
     return findings
@@ -427,10 +415,10 @@ def _errors(curves: list[Curve]) -> list[Finding]:
 def _charts(curves: list[Curve]) -> list[Chart]:
     charts = []
     for stream, numbers in FIGURES.items():
-        own = [curve for curve in curves if curve.stream == stream]
+        shown = [curve for curve in curves if curve.stream == stream]
         suffix = f"-{stream}" if stream in REAL else ""
         ratios, errors = [], []
-        for curve in own:
+        for curve in shown:
             label = f"{curve.condition}, w = {curve.window}"
             known = [pair for pair in zip(curve.bits, curve.shares, strict=True) if pair[1][1] > 0]
             inverse = [(1 / value, 1 / high, 1 / low) for _, (value, low, high) in known]
@@ -439,7 +427,7 @@ def _charts(curves: list[Curve]) -> list[Chart]:
         for name, number, lines in zip(
             ("penalties", "errors"), numbers, (ratios, errors), strict=True
         ):
-            if own:
+            if shown:
                 fields = {"figure": f"{number}{suffix}", "stream": stream}
                 charts.append(PAPER.chart(name, lines, **fields))
     return charts

@@ -68,7 +68,6 @@ class Paper:
         return Finding(ours=ours, low=low, high=high, verdict=verdict, within=within, **texts)
 
     def chart(self, name: str, series: list[Series], /, **fields: Any) -> Chart:
-        """Return a chart that the file names, with values in its name and titles."""
         about = {"name": name} | self.data["charts"][name]
         texts = ("name", "title", "x", "y")
         return Chart(series=series, **about | {key: about[key].format(**fields) for key in texts})
@@ -91,14 +90,10 @@ def _criterion(
 
 
 def sweep(about: dict[str, Any], quick: bool = False) -> list[Point]:
-    """Return the points of a study as its file describes them.
-
-    `each` has the values of one or several members of a point, or a number of seeds; `with` has
-    constant members. The quick form replaces some of both by those in `quick`.
-    """
+    """Return the points that a file describes: `each` has axes, `with` constants."""
     parts = [about, about.get("quick", {}) if quick else {}]
     axes, fixed = (
-        {k: v for part in parts for k, v in part.get(one, {}).items()} for one in ("each", "with")
+        {k: v for part in parts for k, v in part.get(name, {}).items()} for name in ("each", "with")
     )
     values = [range(axis) if isinstance(axis, int) else axis for axis in axes.values()]
     points = []
@@ -126,11 +121,9 @@ class Table:
         return ", ".join(f"{column} = {row[column]}" for column in self.key)
 
     def values(self, row: Row) -> list[int]:
-        """Return the numbers that name a row."""
         return [int(row[column]) for column in self.key]
 
     def row(self, *values: int) -> Row:
-        """Return the row that numbers name."""
         return next(row for row in self.rows() if self.values(row) == [*values])
 
 

@@ -48,11 +48,7 @@ def zipf(count: int, universe: int, z: float, seed: int) -> Keys:
 
 
 def bursty(count: int, universe: int, *, length: int, hot: int, share: float, seed: int) -> Keys:
-    """Draw keys of ``range(universe)`` whose favourites change from stretch to stretch.
-
-    Each stretch of `length` keys has `hot` of its own. With probability `share` the next key is one
-    of these, and else any, uniformly.
-    """
+    """Draw keys of ``range(universe)``, a `share` of them from `hot` keys of each stretch."""
     rng = np.random.default_rng(seed)
     stretches = -(-count // length)
     favourites = rng.integers(0, universe, (stretches, hot), np.uint64)
@@ -77,8 +73,9 @@ FOLDERS = [_ROOT / "examples", _ROOT.parent / "shared" / "data"]  # Where files 
 
 
 def path(name: str) -> Path | None:
-    """Return the file of a stream; None if it is absent."""
-    return next((path for one in FOLDERS if (path := one / FILES[name]["file"]).exists()), None)
+    return next(
+        (path for folder in FOLDERS if (path := folder / FILES[name]["file"]).exists()), None
+    )
 
 
 def absence(name: str, rows: str) -> str:

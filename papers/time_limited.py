@@ -57,9 +57,8 @@ class TimedStream:
         self.at += count
 
     def stops(self) -> Iterator[None]:
-        """Stop at the first and the last insertion of each generation.
+        """Stop at the ends of each generation, and around the end of each slice's span.
 
-        Also stop at the last before and the first after each slice of the ring is past the span.
         Between stops only the bits and the elements grow.
         """
         while self.at < self.count:
@@ -93,11 +92,7 @@ class TimedStream:
 
 
 def measure_slices(point: Point) -> Result:
-    """Follow number and size of slices through the stream, for each k and l.
-
-    At each stop: "spans" passed, number of "slices", bits of the "first" and of all, and the
-    elements "reported" surely and "within" the span.
-    """
+    """Follow number and size of slices through the stream, for each k and l."""
     result = {}
     names = ("spans", "slices", "first", "bits", "reported", "within")
     for k, l in point["combinations"]:
@@ -127,7 +122,6 @@ def _bits_range(results: Results, elements: str = "reported") -> tuple[float, fl
 
 
 def conclude_table(measured: Results) -> Conclusion:
-    """Compare the bits per element with Table 2; its figures are cut off, not rounded."""
     findings, within, known, ours = [], [], [], []
     for (error,), results in grouped(measured, "error").items():
         bits, extremes = PAPER.data["bits"][decimal(error)], _bits_range(results)
@@ -157,7 +151,6 @@ def _settled(rows: Rows, name: str) -> float:
 
 
 def conclude_slices(measured: Results) -> Conclusion:
-    """Compare number and size of the slices with what sections 7.1 and 7.2 say of them."""
     findings: list[Finding] = []
     charts: list[Chart] = []
     for point, result in measured:
@@ -195,8 +188,8 @@ def _slice_findings(figure: int, name: str, point: Point, rows: Rows) -> list[Fi
             stable,
         ]
     shifted = next(size for size in rows["first"] if size != rows["first"][0])
-    most = find("slices-most", max(rows["slices"]))
-    return [most, find("first-shifted", shifted), stable]
+    peak = find("slices-most", max(rows["slices"]))
+    return [peak, find("first-shifted", shifted), stable]
 
 
 def _slice_charts(figure: int, start: str, result: Result) -> list[Chart]:
@@ -224,10 +217,9 @@ _ENOUGH = 40  # False positives at a moment that are expected where their number
 def measure_rate(point: Point) -> Result:
     """Measure false positives and false negatives along the stream.
 
-    "curve": spans passed and expected rate, from the bits that are set, at each stop of the first
-    seed. "samples": spans passed, false positives, and expected rate, at a moment in each of as
-    many equal parts of the stream, at random, so that no phase of a generation counts more than
-    another. "missed" false negatives of "asked" queries, both for keys of the span.
+    "curve" has spans passed and expected rates at the stops of the first seed; "samples" have
+    spans, false positives and expected rates at random moments, one in each of equal parts of the
+    stream.
     """
     stream = TimedStream(point, point["k"], point["l"], point["seed"])
     rng = np.random.default_rng([point["seed"], 1])
@@ -252,8 +244,8 @@ def measure_rate(point: Point) -> Result:
 
 def _moments(point: Point, count: int) -> list[int]:
     """Return numbers of insertions, one in each of equal parts of a stream."""
-    own = [point["seed"], 2, point["k"], point["l"], round(10 * point["start"])]
-    parts = np.arange(point["samples"]) + np.random.default_rng(own).random(point["samples"])
+    seed = [point["seed"], 2, point["k"], point["l"], round(10 * point["start"])]
+    parts = np.arange(point["samples"]) + np.random.default_rng(seed).random(point["samples"])
     return [1 + int(moment) for moment in parts * (count / point["samples"])]
 
 
@@ -280,7 +272,6 @@ def conclude_rate(measured: Results) -> Conclusion:
 
 
 def _steady(course: Floats) -> Floats:
-    """Rates in the steady state, of a course of spans passed and rates, shape (n, 2)."""
     return course[course[:, 0] > SPANS - STEADY, 1]
 
 
@@ -308,21 +299,21 @@ def _course_findings(groups: dict[tuple[Any, ...], Any]) -> list[Finding]:
     """Compare the ways to the steady state with what section 7.3 says of them."""
     courses: dict[tuple[float, float], dict[str, Floats]] = {}
     for (start, error, k, l), results in groups.items():
-        own = courses.setdefault((start, error), {})
-        own[f"k = {k}, l = {l}"] = np.array(results[0][1]["curve"])
+        group = courses.setdefault((start, error), {})
+        group[f"k = {k}, l = {l}"] = np.array(results[0][1]["curve"])
     findings = []
-    for (start, error), own in courses.items():
+    for (start, error), group in courses.items():
         name = f"{STARTS[start]}, {decimal(error)}"
         if start == UNDER:
-            peaks = {float(course[:, 1].max()) / error: filter for filter, course in own.items()}
+            peaks = {float(course[:, 1].max()) / error: filter for filter, course in group.items()}
             fields = {"of": peaks[max(peaks)], "least": min(peaks), "of_least": peaks[min(peaks)]}
             findings.append(PAPER.find("highest", max(peaks), name=name, **fields))
         else:
-            shares = {_first_span(course): filter for filter, course in own.items()}
-            most = max(shares)
-            findings.append(PAPER.find("first-span", most, name=name, of=shares[most]))
-        if len(own) > 1:
-            steady = [_steady(course) for course in own.values()]
+            shares = {_first_span(course): filter for filter, course in group.items()}
+            highest = max(shares)
+            findings.append(PAPER.find("first-span", highest, name=name, of=shares[highest]))
+        if len(group) > 1:
+            steady = [_steady(course) for course in group.values()]
             swings = [float(rates.max() / rates.min()) - 1 for rates in steady]
             less = sum(low > high for low, high in pairwise(swings))
             shown = ", ".join(f"{swing:.0%}" for swing in swings)
@@ -354,8 +345,8 @@ def _ratio_findings(measured: Results) -> list[Finding]:
         counts: dict[int, Floats] = {}
         for point, result in group:
             _, hits, rates = zip(*result["samples"], strict=True)
-            own = counts.setdefault(point["seed"], np.zeros(2))
-            own += (sum(hits), point["queries"] * sum(rates))
+            counted = counts.setdefault(point["seed"], np.zeros(2))
+            counted += (sum(hits), point["queries"] * sum(rates))
         if len(counts) > 1:
             value = student([float(hits / expected) for hits, expected in counts.values()])
             fields = {"error": decimal(error), "hits": sum(hits for hits, _ in counts.values())}

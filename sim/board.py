@@ -25,9 +25,9 @@ _BYTES = 1 << 12
 class SimulatedBoard(Closable):
     """A board top in compiled simulation, whose serial line is the pseudo-terminal `port`.
 
-    The line is simulated bit by bit; any baud rate works. Cycles pass while the board is busy, so
-    its time is not the time of the host. The simulation runs in a thread, from construction to
-    `close`. `to_board` and `from_board` damage the line for a test; see `Tamper`.
+    The line is simulated bit by bit. Cycles pass while the board is busy, so its time is not that
+    of the host. The simulation runs in a thread until `close`. `to_board` and `from_board` damage
+    the line for a test; see `Tamper`.
     """
 
     def __init__(
@@ -72,7 +72,6 @@ class SimulatedBoard(Closable):
 
     @property
     def cycles(self) -> int:
-        """Cycles so far."""
         with self._lock:
             return int(self._library.board_cycles(self._board))
 
@@ -84,7 +83,6 @@ class SimulatedBoard(Closable):
         return {name: bool(lit >> bit & 1) for bit, name in enumerate(("alive", "hit", "fault"))}
 
     def idle(self, cycles: int) -> None:
-        """Let cycles pass without traffic on the line."""
         for done in range(0, cycles, _CHUNK):
             self._run(b"", min(_CHUNK, cycles - done))
 
@@ -123,11 +121,7 @@ class SimulatedBoard(Closable):
 
 
 def board_model(board: wiring.Component, *, clock_hz: int, baud: int) -> Path:
-    """Return the compiled model of a top, which is built if the cache lacks it.
-
-    The top has the members ``rx``, ``tx``, ``alive``, ``hit``, ``fault`` and ``busy``, like
-    `lately.boards.link.link.FilterLink`. Only the ratio of clock and baud rate matters.
-    """
+    """Return the compiled model of a top with the members of `FilterLink`."""
     return cached_model(
         convert(board, "board"),
         top="board",

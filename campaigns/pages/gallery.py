@@ -19,18 +19,16 @@ Rows = Mapping[str, Sequence[float]]  # times of the events of each row of a pic
 
 def example(name: str) -> Any:
     """Load a program of `EXAMPLES`."""
-    place = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert place is not None
-    assert place.loader is not None
-    module = importlib.util.module_from_spec(place)
-    place.loader.exec_module(module)
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module
 
 
 @dataclass(frozen=True)
 class Story:
-    """Events of a picture, and their answers."""
-
     rows: Rows
     # Whether an event passes, from the number of its row and its time, in order of time.
     decide: Callable[[int, float], bool]
@@ -105,38 +103,35 @@ STORIES = {"gallery-mirror": mirror_port, "gallery-log": log_stream, "gallery-sy
 
 @cache
 def events(name: str) -> tuple[Story, tuple[tuple[int, float, bool], ...]]:
-    """Return the story of a picture, and its events."""
     story = STORIES[name]()
     return story, tuple(story.answers())
 
 
 def words(name: str) -> str:
-    """Put a picture into words."""
-    story, found = events(name)
+    story, answers = events(name)
     rows = [
         f"{label}: "
-        + ", ".join(f"{at:g} {story.verbs[not ok]}" for number, at, ok in found if number == row)
+        + ", ".join(f"{at:g} {story.verbs[not ok]}" for number, at, ok in answers if number == row)
         for row, label in enumerate(story.rows)
     ]
     return f"Events in {story.unit}. {'; '.join(rows)}"
 
 
 def drawn(name: str) -> Any:
-    """Draw a picture."""
-    story, found = events(name)
-    end = max(at for _, at, _ in found)
+    story, answers = events(name)
+    end = max(at for _, at, _ in answers)
     figure = blank_figure(4.6, 0.9 + 0.34 * len(story.rows))
     axes = figure.subplots()
-    least, most = story.band
-    for row, at, passed in found:
+    youngest, oldest = story.band
+    for row, at, passed in answers:
         if passed or story.refreshed:
-            axes.barh(row, most - least, 0.62, at + least, color=COLOURS["grid"], zorder=1)
+            axes.barh(row, oldest - youngest, 0.62, at + youngest, color=COLOURS["grid"], zorder=1)
     for wanted, looks in ((True, ("blue", "o")), (False, ("orange", "X"))):
-        chosen = [(at, row) for row, at, passed in found if passed == wanted]
+        chosen = [(at, row) for row, at, passed in answers if passed == wanted]
         colour, marker = looks
         axes.plot(*zip(*chosen, strict=True), marker, color=COLOURS[colour], markersize=8,
                   label=story.verbs[not wanted], zorder=3)  # fmt: skip
-    band = "same key is remembered" if least == 0 else "age between the limits"
+    band = "same key is remembered" if youngest == 0 else "age between the limits"
     axes.barh(0, 0, color=COLOURS["grid"], label=band)
     axes.set_yticks(range(len(story.rows)), list(story.rows))
     axes.set(ylim=(len(story.rows) - 0.5, -0.5), xlim=(-0.03 * end, 1.06 * end))

@@ -49,9 +49,9 @@ class Picture(NamedTuple):
 
 def model(spec: Any, count: int = COUNT, *keys: int) -> Any:
     """Return the filter of a specification after some insertions."""
-    found = from_spec(spec)
-    found.insert(np.array([*range(FIRST, FIRST + count), *keys], np.uint64))
-    return found
+    filter = from_spec(spec)
+    filter.insert(np.array([*range(FIRST, FIRST + count), *keys], np.uint64))
+    return filter
 
 
 def ages(ring: Any) -> list[int]:
@@ -61,19 +61,18 @@ def ages(ring: Any) -> list[int]:
 
 
 def role(spec: Any, age: int) -> str:
-    """Return the name of an age."""
     return "spare" if age == spec.ring_segments else f"age {age}"
 
 
 @cache
-def places(spec: Any, key: int) -> dict[int, list[int]]:
+def cells_of(spec: Any, key: int) -> dict[int, list[int]]:
     """Return the cells of a key in each physical segment, as an empty ring writes them."""
-    ring, found = from_spec(spec), {}
+    ring, cells = from_spec(spec), {}
     for _ in range(spec.segments):
         ring.shift()
         ring.insert(np.array([key], np.uint64))
-        found[ring.ring_position] = np.flatnonzero(ring.segment(0)).tolist()
-    return found
+        cells[ring.ring_position] = np.flatnonzero(ring.segment(0)).tolist()
+    return cells
 
 
 def in_ring(ring: Any) -> Iterable[tuple[int, int, Any]]:
@@ -87,11 +86,14 @@ def insertion() -> Picture:
     before, after = model(RING), model(RING, COUNT, KEY + 100)
     rows = []
     for age, segment, bits in in_ring(after):
-        own = places(RING, KEY + 100)[segment] if age < RING.k else []
+        cells = cells_of(RING, KEY + 100)[segment] if age < RING.k else []
         old = before.memory[segment].ravel()
-        states = ["new" if place in own else "set" if bit else "" for place, bit in enumerate(bits)]
-        assert (bits == old | np.isin(np.arange(len(bits)), own)).all()
-        rows.append(Row(role(RING, age), states, "written" if own else ""))
+        states = [
+            "new" if bit_index in cells else "set" if bit else ""
+            for bit_index, bit in enumerate(bits)
+        ]
+        assert (bits == old | np.isin(np.arange(len(bits)), cells)).all()
+        rows.append(Row(role(RING, age), states, "written" if cells else ""))
     return Picture(
         rows, {"new": "bit of the new key", "set": "set earlier"},
         f"An insertion sets a bit of the {RING.k} youngest segments: {_where(rows, 'new')}",
@@ -103,13 +105,13 @@ def lookup() -> Picture:
     ring = model(RING)
     rows = []
     for age, segment, bits in in_ring(ring):
-        own = places(RING, KEY)[segment] if age < RING.ring_segments else []
+        cells = cells_of(RING, KEY)[segment] if age < RING.ring_segments else []
         states = ["set" if bit else "" for bit in bits]
-        matched = bool(own) and all(bits[place] for place in own)
-        for place in own:
-            states[place] = "found" if matched else ""
-        note = ("match" if matched else "no match") if own else ""
-        rows.append(Row(role(RING, age), states, note, marked=own))
+        matched = bool(cells) and all(bits[cell] for cell in cells)
+        for cell in cells:
+            states[cell] = "found" if matched else ""
+        note = ("match" if matched else "no match") if cells else ""
+        rows.append(Row(role(RING, age), states, note, marked=cells))
     matches = [row.note == "match" for row in rows[:-1]]
     assert matches == ring.matches(np.array([KEY], np.uint64))[:, 0].tolist()
     return Picture(
@@ -140,13 +142,13 @@ def blocks() -> Picture:
     ring = model(BLOCKED, 6, KEY)
     fresh = from_spec(BLOCKED)
     fresh.insert(np.array([KEY], np.uint64))
-    own, bits = (
-        one.segment(0).reshape(BLOCKED.hashes, -1, BLOCKED.block_bits // BLOCKED.hashes)
+    key_bits, bits = (
+        each.segment(0).reshape(BLOCKED.hashes, -1, BLOCKED.block_bits // BLOCKED.hashes)
         .transpose(1, 0, 2).reshape(-1, BLOCKED.block_bits)
-        for one in (fresh, ring)
+        for each in (fresh, ring)
     )  # fmt: skip
     rows = []
-    for number, (word, mine) in enumerate(zip(bits, own, strict=True)):
+    for number, (word, mine) in enumerate(zip(bits, key_bits, strict=True)):
         states = ["found" if m else "set" if b else "" for b, m in zip(word, mine, strict=True)]
         rows.append(Row(f"word {number}", states, "this key" if mine.any() else ""))
     return Picture(
@@ -162,11 +164,11 @@ def stamps() -> Picture:
     fresh.insert(np.array([KEY], np.uint64))
     expired, rows = timing.expired_age, []
     for part, line in enumerate(timing.memory):
-        own = np.flatnonzero(fresh.memory[part] != expired).tolist()
-        states = ["old" if age == expired else "found" if place in own else ""
-                  for place, age in enumerate(line)]  # fmt: skip
+        cells = np.flatnonzero(fresh.memory[part] != expired).tolist()
+        states = ["old" if age == expired else "found" if cell in cells else ""
+                  for cell, age in enumerate(line)]  # fmt: skip
         texts = ["" if age == expired else str(age) for age in line]
-        rows.append(Row(f"hash {part}", states, f"age {line[own[0]]}", texts, own))
+        rows.append(Row(f"hash {part}", states, f"age {line[cells[0]]}", texts, cells))
     oldest = max(int(row.note.split()[1]) for row in rows)
     assert timing.look_up(np.array([KEY], np.uint64)).age[0] == oldest
     return Picture(
@@ -177,7 +179,7 @@ def stamps() -> Picture:
 
 def rows_of(key: int) -> list[int]:
     """Return the row of a key in each column, as insertions into a nearly empty dictionary show."""
-    found: list[int] = []
+    rows: list[int] = []
     taken: list[int] = []
 
     def landing(*keys: int) -> tuple[int, int]:
@@ -189,27 +191,27 @@ def rows_of(key: int) -> list[int]:
     for column in range(DICTIONARY.columns):
         where = landing(*taken, key)
         assert where[0] == column
-        found.append(where[1])
+        rows.append(where[1])
         if column < DICTIONARY.columns - 1:
             taken.append(next(n for n in range(1000, 2000) if landing(*taken, n) == where))
-    return found
+    return rows
 
 
 def columns() -> Picture:
     """A dictionary keeps each key in one cell of its columns, with its time and remainder."""
     dictionary = model(DICTIONARY)
-    (live, _), own, rows = dictionary.memory, rows_of(KEY), []
+    (live, _), key_rows, rows = dictionary.memory, rows_of(KEY), []
     age = int(dictionary.look_up(np.array([KEY], np.uint64)).age[0])
-    for column, line in enumerate(live):
-        states = ["found" if place == own[column] and one == age + 1 else "set" if one else ""
-                  for place, one in enumerate(line)]  # fmt: skip
-        texts = [str(one - 1) if one else "" for one in line]
+    for column, codes in enumerate(live):
+        states = ["found" if row == key_rows[column] and code == age + 1 else "set" if code else ""
+                  for row, code in enumerate(codes)]  # fmt: skip
+        texts = [str(code - 1) if code else "" for code in codes]
         note = "holds the key" if "found" in states else ""
-        rows.append(Row(f"column {column}", states, note, texts, [own[column]]))
+        rows.append(Row(f"column {column}", states, note, texts, [key_rows[column]]))
     assert sum("found" in row.states for row in rows) == 1
     return Picture(
         rows, {"found": "entry of the key", "set": "other entries"},
-        f"Rows of a key in the columns: {own}; the entry is {age} insertions old",
+        f"Rows of a key in the columns: {key_rows}; the entry is {age} insertions old",
     )  # fmt: skip
 
 
@@ -219,8 +221,8 @@ PICTURES = {"insert": insertion, "query": lookup, "shift": turn, "blocked": bloc
 
 def _where(rows: Iterable[Row], state: str) -> str:
     """Put the cells of a state into words."""
-    found = [f"{row.label} bit {n}" for row in rows for n, s in enumerate(row.states) if s == state]
-    return ", ".join(found)
+    names = [f"{row.label} bit {n}" for row in rows for n, s in enumerate(row.states) if s == state]
+    return ", ".join(names)
 
 
 WIDTH = 4.3  # width of a picture in inches: its texts are legible on a phone
@@ -229,47 +231,46 @@ _LEFT, _RIGHT, _LINE = 0.8, 1.1, 0.25  # inches for labels and notes, and of the
 
 
 def drawn(picture: Picture) -> Any:
-    """Draw a picture."""
     rows = len(picture.rows)
     unit = (WIDTH - _LEFT - _RIGHT) / len(picture.rows[0].states)
     across = (-_LEFT / unit, (WIDTH - _LEFT) / unit)
     figure, axes = bare_axes(WIDTH, _LINE * (rows + 1.8), xlim=across, ylim=(rows + 1.5, -0.3))
-    place = partial(axes.text, va="center", fontsize=9, color=COLOURS["ink"])
+    write = partial(axes.text, va="center", fontsize=9, color=COLOURS["ink"])
     for state in sorted({state for row in picture.rows for state in row.states}):
         _squares(axes, picture, state)
     marked = [(n, y) for y, row in enumerate(picture.rows) for n in row.marked]
     axes.add_patch(_patch(marked, facecolor="none", edgecolor=COLOURS["ink"], linewidth=1.6))
     for y, row in enumerate(picture.rows):
-        place(-0.15 / unit, y + 0.5, row.label, ha="right")
-        place((WIDTH - _LEFT - _RIGHT + 0.1) / unit, y + 0.5, row.note, ha="left")
+        write(-0.15 / unit, y + 0.5, row.label, ha="right")
+        write((WIDTH - _LEFT - _RIGHT + 0.1) / unit, y + 0.5, row.note, ha="left")
         for x, text in enumerate(row.texts):
             ink = "white" if row.states[x] in ("set", "found") else COLOURS["ink"]
-            place(x + 0.5, y + 0.5, text, ha="center", fontsize=8, color=ink)
+            write(x + 0.5, y + 0.5, text, ha="center", fontsize=8, color=ink)
     left = 0.0
     for state, text in picture.legend.items():
         axes.add_patch(_patch([(left, rows + 0.4)], facecolor=COLOURS[FACES[state]], linewidth=0))
-        place(left + 1.2, rows + 0.9, text)
+        write(left + 1.2, rows + 0.9, text)
         left += 2 + len(text) * 0.075 / unit
     return figure
 
 
 def _squares(axes: Any, picture: Picture, state: str) -> None:
-    found = [
-        (x, y) for y, row in enumerate(picture.rows) for x, one in enumerate(row.states)
-        if one == state
+    corners = [
+        (x, y) for y, row in enumerate(picture.rows) for x, name in enumerate(row.states)
+        if name == state
     ]  # fmt: skip
     face = COLOURS[FACES[state]] if state else "white"
-    axes.add_patch(_patch(found, facecolor=face, edgecolor=COLOURS["grid"], linewidth=0.6))
+    axes.add_patch(_patch(corners, facecolor=face, edgecolor=COLOURS["grid"], linewidth=0.6))
 
 
-def _patch(places: Iterable[tuple[float, float]], **how: Any) -> PathPatch:
+def _patch(cells_of: Iterable[tuple[float, float]], **style: Any) -> PathPatch:
     """Return all squares at some places as one path, which keeps the file small."""
     corners = [
         [(x + 0.06, y + 0.06), (x + 0.94, y + 0.06), (x + 0.94, y + 0.94), (x + 0.06, y + 0.94)]
-        for x, y in places
+        for x, y in cells_of
     ]
     outlines = [Outline([*four, four[0]], closed=True) for four in corners]
-    return PathPatch(Outline.make_compound_path(*outlines), **how)
+    return PathPatch(Outline.make_compound_path(*outlines), **style)
 
 
 # The spare, in time
@@ -281,15 +282,14 @@ SHIFTS = 9  # physical segment of the picture of the spare, and its generations
 @cache
 def life() -> tuple[tuple[int, int], ...]:
     """Return the age of the segment and its number of set bits after each insertion."""
-    ring, found = from_spec(RING), []
+    ring, course = from_spec(RING), []
     for key in range(SHIFTS * RING.generation):
         ring.insert(np.array([key], np.uint64))
-        found.append((ages(ring)[SEGMENT], int(ring.memory[SEGMENT].sum())))
-    return tuple(found)
+        course.append((ages(ring)[SEGMENT], int(ring.memory[SEGMENT].sum())))
+    return tuple(course)
 
 
 def spare_words() -> str:
-    """Put the life of a segment into words."""
     return "Bits of a segment after each insertion: " + " ".join(str(bits) for _, bits in life())
 
 

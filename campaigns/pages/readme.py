@@ -35,7 +35,6 @@ SHOWN = ("operations", "mismatches", "false negatives", "repeats found")
 
 
 def example_output(source: str) -> str:
-    """Run a Python example and return its output."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(source, "README.md", "exec"), {})
@@ -43,9 +42,8 @@ def example_output(source: str) -> str:
 
 
 def examples(text: str) -> dict[str, str]:
-    """Return the Python examples by the name of the block that follows each."""
-    found = re.findall(r"```python\n([^`]*)```\n+<!-- begin (\S+) -->", text)
-    return {name: source for source, name in found}
+    pairs = re.findall(r"```python\n([^`]*)```\n+<!-- begin (\S+) -->", text)
+    return {name: source for source, name in pairs}
 
 
 def command_output(command: str) -> str:
@@ -67,21 +65,20 @@ def _fenced(text: str) -> str:
 
 
 def printed(page: Path) -> dict[str, str]:
-    """Return what the Python examples of a page print, by block."""
     sources = examples(page.read_text("utf-8"))
     return {name: example_output(source) for name, source in sources.items()}
 
 
 def figures() -> dict[str, str]:
     """Return the blocks of figures of docs/baselines.md and of a few units."""
-    found = re.findall(
+    rows = re.findall(
         r"^(\S.*?) +fresh (\S+)  missed (\S+)", BASELINES.read_text("utf-8"), re.MULTILINE
     )
     return render(
         "readme",
         compared=COMPARED,
-        rates={name: rates for name, *rates in found},
-        units=[one for one in summarise(records("hardware")) if one.case.name in UNITS],
+        rates={name: rates for name, *rates in rows},
+        units=[summary for summary in summarise(records("hardware")) if summary.case.name in UNITS],
     )
 
 

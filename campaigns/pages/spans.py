@@ -38,10 +38,10 @@ def _requirement(frames: int, chip: Device | None = None) -> Requirement:
 
 def _memories(frames: int, tried: int) -> tuple[int, int]:
     """Return the fewest block RAMs of 16 kbit, and the fewest UltraRAMs of the filters `tried`."""
-    found = cheapest(_requirement(frames), tried)
-    specs = [one.spec for one in found]
+    plans = cheapest(_requirement(frames), tried)
+    specs = [plan.spec for plan in plans]
     parts = [spec.segments * spec.parts * -(-spec.part_bits // ULTRA_BITS) for spec in specs]
-    return int(found[0].cost), min(parts)
+    return int(plans[0].cost), min(parts)
 
 
 def _in_ultra(memories: int) -> int:
@@ -59,12 +59,11 @@ def _row(name: str, kind: str, frames: int, width: int) -> dict[str, object]:
 
 
 def content() -> dict[str, str]:
-    """Return the blocks of the page."""
     rows = []
     for name, (width, ultra) in DEVICES.items():
         chip = device(name)
-        own = -(-8 * default_store(width) // chip.bram_bits)
-        chip = replace(chip, bram=chip.bram - own)
+        store_blocks = -(-8 * default_store(width) // chip.bram_bits)
+        chip = replace(chip, bram=chip.bram - store_blocks)
         frames = largest_window(_requirement(1 << 32, chip), digits=2)
         assert frames is not None
         rows.append(_row(name, f"{chip.bram:,} block RAMs", frames, width))

@@ -66,7 +66,6 @@ Row = dict[str, object]
 
 
 def hardware() -> dict[str, str]:
-    """Return the blocks of docs/hardware.md."""
     shown = [f"{family}-default" for family in ("apbf", "apbbf", "gebf")]
     rings = {
         name: spec for name, spec in PRESETS.items() if spec.kind == "ring" and "tiny" not in name
@@ -79,25 +78,25 @@ def hardware() -> dict[str, str]:
     )
 
 
-def caveats(found: Iterable[tuple[str, str]]) -> str:
+def caveats(texts: Iterable[tuple[str, str]]) -> str:
     """Write each caveat once, behind the names of its devices or boards."""
     names: dict[str, dict[str, None]] = {}
-    for name, text in found:
+    for name, text in texts:
         if text:
             names.setdefault(text, {})[name] = None
     return "".join(f"**{', '.join(those)}:** {text}.\n\n" for text, those in names.items())
 
 
-def performance(found: Sequence[Record], reported: Sequence[Row] = ()) -> dict[str, str]:
+def performance(placed: Sequence[Record], reported: Sequence[Row] = ()) -> dict[str, str]:
     """Return the blocks of docs/performance.md, from runs and from figures that users sent."""
-    units = summarise(found, "units")
+    units = summarise(placed, "units")
     return render(
         "performance",
         units=units,
-        tiny=summarise(found, "tiny"),
+        tiny=summarise(placed, "tiny"),
         profile_of=unit_profile,
-        caveats=caveats((one.median.device, one.median.caveat) for one in units),
-        versions=versions(record.identity["versions"] for record in found),
+        caveats=caveats((unit.median.device, unit.median.caveat) for unit in units),
+        versions=versions(record.identity["versions"] for record in placed),
         reported=reported,
     )
 
@@ -109,8 +108,7 @@ def _units() -> list[Summary]:
     return summarise(records("hardware"), "units")
 
 
-def lanes(measured: Sequence[Record], found: Sequence[Record]) -> dict[str, str]:
-    """Return the blocks of docs/lanes.md from operations per cycle and from placements."""
+def lanes(measured: Sequence[Record], placed: Sequence[Record]) -> dict[str, str]:
     units = list(dict.fromkeys(record.point["unit"] for record in measured))
     streams: dict[str, dict[str, float]] = {}
     for record in measured:
@@ -123,7 +121,7 @@ def lanes(measured: Sequence[Record], found: Sequence[Record]) -> dict[str, str]
         units=units,
         streams=streams,
         rates=streams["random"],
-        summaries=summarise(found, "lanes"),
+        summaries=summarise(placed, "lanes"),
         profile=unit_profile,
         # Millions of operations per second that are the target with so many lanes.
         goal=1000,
@@ -132,20 +130,21 @@ def lanes(measured: Sequence[Record], found: Sequence[Record]) -> dict[str, str]
 
 
 def limits_blocks() -> dict[str, str]:
-    """Return the blocks of docs/limits.md: the limits of parts of devices, and their sources."""
     classes = {device_class(name): name for name in DEVICES if limits(name)}
-    found = {name: {one.name: one for one in limits(device)} for name, device in classes.items()}
+    by_class = {
+        name: {limit.name: limit for limit in limits(device)} for name, device in classes.items()
+    }
     sources: dict[tuple[str, str], list[str]] = {}
-    for name, own in found.items():
-        for limit in own.values():
+    for name, parts in by_class.items():
+        for limit in parts.values():
             sources.setdefault((limit.name, limit.source), []).append(name)
     return render(
         "limits",
-        limits=found,
-        parts=dict.fromkeys(part for own in found.values() for part in own),
+        limits=by_class,
+        parts=dict.fromkeys(part for parts in by_class.values() for part in parts),
         bounds={name: unit_limit(at).mhz for name, at in classes.items()},
         sources=sources,
-        devices=sorted(DEVICES.values(), key=lambda one: one.family),
+        devices=sorted(DEVICES.values(), key=lambda limit: limit.family),
         memories=INFERRED,
     )
 
@@ -153,25 +152,24 @@ def limits_blocks() -> dict[str, str]:
 # Boards
 
 
-def is_own(report: dict[str, Any]) -> bool:
+def has_usual_family(report: dict[str, Any]) -> bool:
     """Whether the filter of a bitstream has the family of its board's own filter."""
     return bool(report["spec"]["family"] == BOARDS[report["board"]].spec.family)
 
 
 def boards(reports: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Return the blocks of docs/boards.md."""
-    own = [report for report in reports if is_own(report)]
+    usual = [report for report in reports if has_usual_family(report)]
     return render(
         "boards",
-        own=own,
-        others=[one for one in reports if not is_own(one)],
+        usual=usual,
+        others=[report for report in reports if not has_usual_family(report)],
         former=[
             report["board"]
-            for report in own
+            for report in usual
             if Specification.from_dict(report["spec"]) != BOARDS[report["board"]].spec
         ],
-        caveats=caveats((one["board"], one["caveat"]) for one in own),
-        versions=versions(report["versions"] for report in own),
+        caveats=caveats((report["board"], report["caveat"]) for report in usual),
+        versions=versions(report["versions"] for report in usual),
         boards=BOARDS.values(),
     )
 
@@ -180,7 +178,7 @@ def take_boards(paths: list[Path]) -> None:
     """Put build reports in the place of earlier ones; drop boards that no longer exist."""
     read = [json.loads(path.read_text("utf-8")) for path in paths]
     known = {
-        (report["board"], is_own(report) or str(report["spec"])): {
+        (report["board"], has_usual_family(report) or str(report["spec"])): {
             name: value for name, value in report.items() if name not in ("utilisation", "files")
         }
         for report in [*load("boards"), *read]
@@ -189,7 +187,10 @@ def take_boards(paths: list[Path]) -> None:
     order = [*BOARDS]
     save(
         "boards",
-        sorted(known.values(), key=lambda one: (not is_own(one), order.index(one["board"]))),
+        sorted(
+            known.values(),
+            key=lambda report: (not has_usual_family(report), order.index(report["board"])),
+        ),
     )
 
 
@@ -197,16 +198,14 @@ def take_boards(paths: list[Path]) -> None:
 
 
 def export() -> dict[str, str]:
-    """Return the block of all registers."""
-    held = [one for one in REGISTERS if one.holder is not Block.LINE]
-    by_address = sorted(held, key=lambda one: one.address)
+    held = [register for register in REGISTERS if register.holder is not Block.LINE]
+    by_address = sorted(held, key=lambda register: register.address)
     return render(
         "export", registers=by_address, counter_bits=COUNTER_BITS, after_reset=_after_reset
     )
 
 
 def _after_reset(register: Any) -> str:
-    """Return the value of a register or field after reset, for a cell."""
     if register.access is Access.WRITE:
         return NOTHING
     if register.reset is None:
@@ -215,7 +214,6 @@ def _after_reset(register: Any) -> str:
 
 
 def ports() -> dict[str, str]:
-    """Return the blocks of the ports of each wrap and each bus."""
     shown: dict[str, list[Any]] = {}
     for wrap in [*WRAPS, "frames-64"]:
         meanings = FRAME_MEANINGS if wrap in FRAMES else MEANINGS
@@ -257,9 +255,8 @@ def _port_rows(design: Design, meanings: Mapping[str, str]) -> list[Row]:
 def speed(
     measured: Sequence[Record], stream: Sequence[Record], rolling: Sequence[Record]
 ) -> dict[str, str]:
-    """Return the blocks of docs/speed.md."""
     (record,) = measured
-    filters = [{"touched": None} | one for one in record.result["filters"]]
+    filters = [{"touched": None} | row for row in record.result["filters"]]
     return render(
         "speed",
         measured=measured,
@@ -268,8 +265,8 @@ def speed(
         tools=", ".join(f"{name} {v}" for name, v in record.identity["versions"].items()),
         filters=filters,
         # Single calls are compared with those of a filter of another library.
-        two={one["call"]: one["keys_per_second"] for one in filters
-             if one["filter"] == "rbloom, two"},
+        two={row["call"]: row["keys_per_second"] for row in filters
+             if row["filter"] == "rbloom, two"},
         turn=record.result.get("turn"),
         stream=stream,
         rolling=rolling,
@@ -294,24 +291,26 @@ WINDOW = 1000  # keys of the window for which the effort of an attack is compute
 
 def attacks(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Group attacks that differ in the hash of the filter alone, and name all their hashes."""
-    found: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
+    groups: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
     for run in runs:
         same = run["attack"], run["unit"], run["figure"], run["cost"]
-        found.setdefault(same, {})[run["hash"]] = run
-    return {"runs": found, "hashes": dict.fromkeys(name for own in found.values() for name in own)}
+        groups.setdefault(same, {})[run["hash"]] = run
+    return {
+        "runs": groups,
+        "hashes": dict.fromkeys(name for gains in groups.values() for name in gains),
+    }
 
 
 def effort(runs: Iterable[dict[str, Any]]) -> dict[str, float]:
     """Return the days that all 64 bits of the fold would take, by the narrower ones measured."""
-    found = [run for run in runs if run["attack"] == "difference"]
-    pairs = sum(math.log2(run["queries"] * WINDOW) - run["folded_bits"] for run in found)
-    pairs /= len(found)
+    searches = [run for run in runs if run["attack"] == "difference"]
+    pairs = sum(math.log2(run["queries"] * WINDOW) - run["folded_bits"] for run in searches)
+    pairs /= len(searches)
     days = 2 ** (64 + pairs) / WINDOW / OPERATIONS / 86_400
     return {"pairs": pairs, "days": days, "window": WINDOW, "operations": OPERATIONS}
 
 
 def security(measured: Sequence[Record], fuzzed: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Return the blocks of docs/security.md."""
     runs = [run for record in measured for run in record.result["runs"]]
     tables = {
         name: attacks(run for run in runs if run["attack"] in kinds)
@@ -331,20 +330,19 @@ def take_fuzz(paths: list[Path]) -> None:
 
 
 def option(record: Record) -> str:
-    """Return the one option of a unit: protect, check or none."""
     if record.point["self_check"]:
         return "check"
     return "" if record.point["protect"] == "none" else "protect"
 
 
-def upsets(found: Sequence[Record]) -> dict[str, str]:
-    """Return the blocks of docs/upsets/campaign.md."""
+def upsets(measured: Sequence[Record]) -> dict[str, str]:
     plain, protected, checked = (
-        [record for record in found if option(record) == name] for name in ("", "protect", "check")
+        [record for record in measured if option(record) == name]
+        for name in ("", "protect", "check")
     )
     return render(
         "upsets",
-        found=found,
+        measured=measured,
         plain=plain,
         protected=protected,
         checked=checked,
@@ -358,24 +356,26 @@ def upsets(found: Sequence[Record]) -> dict[str, str]:
 
 
 def families() -> dict[str, str]:
-    """Return the block of the families that have hardware."""
     units = [(name, unit) for kind, unit in FAMILIES.items() for name in kind.families()]
     return render(
         "families",
-        families=[(*one, Specification.of_family(one[0]).required_fields()) for one in units],
+        families=[(*unit, Specification.of_family(unit[0]).required_fields()) for unit in units],
         planned=PLANNER_FAMILIES,
     )
 
 
 def fields_table() -> dict[str, str]:
-    """Return the block of all fields of specifications that have hardware."""
-    kinds = {n: Specification.of_family(n) for one in FAMILIES for n in one.families()}
+    kinds = {
+        n: Specification.of_family(n) for kind_of_unit in FAMILIES for n in kind_of_unit.families()
+    }
     rows: dict[tuple[str, ...], list[str]] = {}
     names = [name for kind in kinds.values() for name in kind.field_names()[1:]]
     # Those that all families have come last.
     for name in sorted(dict.fromkeys(names), key=lambda name: names.count(name) == len(kinds)):
         for family, kind in kinds.items():
-            if (item := {one.name: one for one in fields(kind)}.get(name)) is not None:
+            if (
+                item := {kind_of_unit.name: kind_of_unit for kind_of_unit in fields(kind)}.get(name)
+            ) is not None:
                 row = code(name), _values(item), _default(item), _meaning(kind, name)
                 rows.setdefault(row, []).append(family)
     return render("fields", rows=rows, every=list(kinds))
@@ -391,13 +391,13 @@ CHOICES: dict[str, Sequence[str]] = {
 def _values(item: Field[Any]) -> str:
     if item.name in CHOICES:
         return " or ".join(CHOICES[item.name])
-    least, most = item.metadata["range"]
-    if most is None:
-        return f"{least} to 2**64 - 1"
-    if most < 100_000:
-        return f"{least} to {most:,}"
-    bits = most.bit_length()
-    return f"{least} to 2**{bits - 1}" if most == 1 << bits - 1 else f"{least} to 2**{bits} - 1"
+    low, high = item.metadata["range"]
+    if high is None:
+        return f"{low} to 2**64 - 1"
+    if high < 100_000:
+        return f"{low} to {high:,}"
+    bits = high.bit_length()
+    return f"{low} to 2**{bits - 1}" if high == 1 << bits - 1 else f"{low} to 2**{bits} - 1"
 
 
 def _default(item: Field[Any]) -> str:
@@ -437,45 +437,42 @@ def bounds(window: int = 20_000) -> dict[str, str]:
 
 
 def take_mutants(paths: list[Path]) -> None:
-    """Take in records of mutants, in lines."""
     tried = [json.loads(line) for path in paths for line in path.read_text("utf-8").splitlines()]
     save("mutants", mutants(tried))
 
 
 def take_proofs(paths: list[Path]) -> None:
-    """Take in outputs of `python -m campaigns prove --json`."""
     for path in paths:
         values = json.loads(path.read_text("utf-8"))
         made = [proof | {"versions": values["versions"]} for proof in values["proofs"]]
-        known = {one["name"]: one for one in [*load("proofs"), *made]}
+        known = {proof["name"]: proof for proof in [*load("proofs"), *made]}
         names = [proof.name for proof in with_goals(PROOFS)]
         save("proofs", [known[name] for name in names if name in known])
 
 
 def proofs_table(proofs: Sequence[dict[str, Any]]) -> str:
     """Lay out statements, and how and in what time each was proven."""
-    missing = {proof.name for proof in PROOFS} - {one["name"] for one in proofs}
+    missing = {proof.name for proof in PROOFS} - {proof["name"] for proof in proofs}
     if missing:
         raise ValueError(f"results/proofs.jsonl lacks {', '.join(sorted(missing))}")
-    tools = sorted({pair for one in proofs for pair in one["versions"].items()})
+    tools = sorted({pair for proof in proofs for pair in proof["versions"].items()})
     return render(
         "proofs",
         proofs=proofs,
-        proven=[one for one in proofs if not one["method"].startswith("reached")],
-        goals=[one for one in proofs if one["method"].startswith("reached")],
-        bounded=[one for one in proofs if one["method"].startswith("bounded")],
+        proven=[proof for proof in proofs if not proof["method"].startswith("reached")],
+        goals=[proof for proof in proofs if proof["method"].startswith("reached")],
+        bounded=[proof for proof in proofs if proof["method"].startswith("bounded")],
         tools=", ".join(" ".join(pair) for pair in tools),
     )["proofs"]
 
 
-def soak_table(found: Sequence[Record]) -> str:
+def soak_table(runs: Sequence[Record]) -> str:
     """Lay out the comparisons of long runs, a line for each."""
-    known = [record for record in found if record.point["case"] in soak.CASES]
+    known = [record for record in runs if record.point["case"] in soak.CASES]
     return render("soak", runs=known, cases=soak.CASES)["soak"]
 
 
 def testplan() -> dict[str, str]:
-    """Return the blocks of units and of sentences."""
     return render(
         "testplan",
         plan=PLAN.values(),
@@ -503,19 +500,19 @@ def _one_lane(spec: Any) -> bool:
 SIGN_OFF = {
     "rings": Kind(
         lambda unit: not unit.of_frames and _one_lane(unit.spec),
-        ("segments", "expiry", "core", "rekey"), ("hdl/ring/",), _one_lane,
+        ("segments", "expiry", "core"), ("hdl/ring/",), _one_lane,
     ),
     "rings of several lanes": Kind(
         lambda unit: unit.spec.kind == "ring" and not unit.of_frames and unit.spec.lanes > 1,
-        ("lanes", "answers"), ("hdl/lanes/",), lambda spec: getattr(spec, "lanes", 1) > 1,
+        ("lanes",), ("hdl/lanes/",), lambda spec: getattr(spec, "lanes", 1) > 1,
     ),
     "timing filters": Kind(
-        lambda unit: unit.spec.kind == "timing", ("timing", "thresholds"), ("hdl/timing/",),
+        lambda unit: unit.spec.kind == "timing", ("timing",), ("hdl/timing/",),
         lambda spec: spec.kind == "timing",
     ),
     "dictionaries": Kind(
         lambda unit: unit.spec.kind == "dictionary",
-        ("dictionary", "cell_copies", "ring_exchanges", "ring_answers", "ring_rests"),
+        ("dictionary", "cell_copies", "moves"),
         ("hdl/dictionary/",), lambda spec: spec.kind == "dictionary",
     ),
     "deduplicators of frames": Kind(
@@ -523,7 +520,7 @@ SIGN_OFF = {
         ("hdl/packets/",), lambda _: False,
     ),
     "what all units share": Kind(
-        lambda _: False, ("frontend", "results", "hashes", "siphash", "buses"),
+        lambda _: False, ("frontend", "results", "hashes", "buses"),
         ("hdl/frontend/", "hdl/memory/", "hdl/hash/", "hdl/bus/", "hdl/queue", "hdl/unit",
          "hdl/statistics", "hdl/control", "hdl/pipeline"),
         lambda _: False,
@@ -532,7 +529,6 @@ SIGN_OFF = {
 
 
 def sign_off() -> dict[str, str]:
-    """Return the block of the evidence for each kind of unit."""
     daily = {run.unit: len(run.tests) for run in daily_runs()}
     known = {proof["name"]: proof for proof in load("proofs")}
     groups = tomllib.loads(DEFECTS.read_text("utf-8"))["group"]
@@ -565,7 +561,6 @@ def sign_off() -> dict[str, str]:
 
 
 def mutation() -> dict[str, str]:
-    """Return the blocks of mutants and defects."""
     groups = tomllib.loads(DEFECTS.read_text("utf-8"))["group"]
     return {"mutants": table(load("mutants")), "defects": defects(groups)}
 
@@ -583,21 +578,21 @@ OUTCOME = {
 
 def mutants(tried: Iterable[dict[str, str]]) -> list[Row]:
     """Count the operator mutants of each folder by outcome, and the kills by kind."""
-    known = {one["name"]: one for one in tried}
+    known = {mutant["name"]: mutant for mutant in tried}
     rows: list[Row] = []
     for folder in ("golden", "hdl"):
-        own = [one for name, one in known.items() if name.startswith(folder)]
-        found = Counter(one["kind"] or one["outcome"] for one in own)
+        in_folder = [mutant for name, mutant in known.items() if name.startswith(folder)]
+        outcomes = Counter(mutant["kind"] or mutant["outcome"] for mutant in in_folder)
         rows.append({
             "folder": folder,
-            "modules": len({one["name"].partition(":")[0] for one in own}),
-            "tried": len(own),
-            "killed by a test": found["test"],
-            "killed by a proof": found["proof"],
-            "killed by running for ever": found["time"],
-            "equivalent": found["reason"] + found["netlist"],
-            "survived": found["survived"],
-            "undecided": found["open"],
+            "modules": len({mutant["name"].partition(":")[0] for mutant in in_folder}),
+            "tried": len(in_folder),
+            "killed by a test": outcomes["test"],
+            "killed by a proof": outcomes["proof"],
+            "killed by running for ever": outcomes["time"],
+            "equivalent": outcomes["reason"] + outcomes["netlist"],
+            "survived": outcomes["survived"],
+            "undecided": outcomes["open"],
         })  # fmt: skip
     return rows
 
@@ -606,7 +601,7 @@ def defects(groups: Sequence[dict[str, Any]]) -> str:
     """Count defects by kind and by their first killers, and list the survivors with reasons."""
     rows: dict[str, Any] = {}
     left = []
-    for group in sorted(groups, key=lambda one: one["kind"]):
+    for group in sorted(groups, key=lambda group: group["kind"]):
         row = rows.setdefault(group["kind"], {
             "kind": group["kind"], "defects": 0, "killed by a test": 0,
             "killed by a sentence of the plan": 0, "killed by a proof": 0, "survived": 0,

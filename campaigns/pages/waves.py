@@ -37,7 +37,6 @@ class Diagram:
     end: int | None = None  # cycle before which the diagram ends; by default, when all is quiet
 
     def wave_json(self) -> dict[str, Any]:
-        """Simulate, and return the diagram in the format of WaveDrom."""
         trace = record(self.requests, self.stalled)[: self.end]
         return wave_json(trace, self.signals, shown(trace, self.signals, self.margin))
 

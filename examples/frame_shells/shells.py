@@ -187,7 +187,7 @@ def _connections(shell: Shell, t: str) -> dict[str, str]:
         if shell.last_be
         else f"{came}tkeep"
     )
-    found = {
+    connections = {
         "aclk": shell.clock,
         "aresetn": shell.reset if shell.reset.endswith("n") else f"~{shell.reset}",
         "s_axis_tdata": f"{came}{t}data",
@@ -202,10 +202,10 @@ def _connections(shell: Shell, t: str) -> dict[str, str]:
         "m_axis_tvalid": f"{left}{t}valid",
         "m_axis_tready": f"{left}{t}ready" if shell.ready[1] else "1'b1",
     }
-    found |= {"s_axis_tready": f"{came}{t}ready"} if shell.ready[0] else {}
+    connections |= {"s_axis_tready": f"{came}{t}ready"} if shell.ready[0] else {}
     for name in shell.beside:
-        found |= {f"s_axis_{name}": f"{came}{name}", f"m_axis_{name}": f"{left}{name}"}
-    return found | SETTINGS
+        connections |= {f"s_axis_{name}": f"{came}{name}", f"m_axis_{name}": f"{left}{name}"}
+    return connections | SETTINGS
 
 
 def _leaving(shell: Shell) -> list[str]:
@@ -218,10 +218,10 @@ def _leaving(shell: Shell) -> list[str]:
             f"  assign {left}last_be = {left}last ? keep & ~(keep >> 1) : {shell.width // 8}'d0;",
             f"  assign {left}error = {shell.width // 8}'d0;",
         ]
-    place, lines = int(shell.padded), [f"  assign {left}tkeep = keep;"]
+    padded, lines = int(shell.padded), [f"  assign {left}tkeep = keep;"]
     for name, bits in shell.user.items():
-        lines.append(f"  assign {left}{name} = user[{place + bits - 1}:{place}];")
-        place += bits
+        lines.append(f"  assign {left}{name} = user[{padded + bits - 1}:{padded}];")
+        padded += bits
     return lines
 
 

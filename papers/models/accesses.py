@@ -26,9 +26,9 @@ def backward(matches: Matches, run: int) -> Accesses:
     while len(walking):
         accesses[walking] += 1
         hit = matches[at[walking], walking]
-        found, lost = walking[hit], walking[~hit]
-        now[found] += 1
-        at[found] += 1
+        matched, lost = walking[hit], walking[~hit]
+        now[matched] += 1
+        at[matched] += 1
         before[lost], now[lost] = now[lost], 0
         at[lost] -= run
         walking = walking[(at[walking] >= 0) & (before[walking] + now[walking] < run)]
@@ -41,9 +41,9 @@ def forward(matches: Matches, run: int) -> Accesses:
 
 
 def linear(matches: Matches, run: int) -> Accesses:
-    """Count accesses of a scan from the youngest segment on.
+    """Count accesses of a scan from the youngest segment on, until a `run` is found or impossible.
 
-    It ends with a `run`, or where the segments left are too few for one.
+    The matches have shape (segments, n), and the counts shape (n,).
     """
     segments = _checked(matches, run)
     accesses, now = np.zeros((2, matches.shape[1]), np.int64)

@@ -24,11 +24,11 @@ class KeyByKey(CountedFilter):
     insertions: int  # since construction or clear
 
     @abstractmethod
-    def _look(self, own: list[int]) -> int:
+    def _look(self, positions: list[int]) -> int:
         """Return the age of a key with these positions, -1 if it is not reported."""
 
     @abstractmethod
-    def _write(self, own: list[int]) -> None:
+    def _write(self, positions: list[int]) -> None:
         """Insert a key with these positions."""
 
     def _positions(self, keys: Words) -> NDArray[np.intp]:
@@ -36,13 +36,12 @@ class KeyByKey(CountedFilter):
         return np.stack(self._hash.indices(self._hash.state(keys), 0), axis=1)
 
     def _perform_each(self, keys: Words, *, asked: bool, inserted: bool) -> Ages:
-        """Look for keys and insert them, if requested; return their ages before."""
         ages = []
         for part in chunks(len(keys), _CHUNK):
-            for own in self._positions(keys[part]).tolist():
-                ages.append(self._look(own) if asked else -1)
+            for positions in self._positions(keys[part]).tolist():
+                ages.append(self._look(positions) if asked else -1)
                 if inserted:
-                    self._write(own)
+                    self._write(positions)
                     self.insertions += 1
         return np.array(ages, np.int64)
 
@@ -57,10 +56,7 @@ class KeyByKey(CountedFilter):
 
 
 class BitArrays(KeyByKey):
-    """Base of the baselines whose memory is one or several bit arrays of one size.
-
-    A bit is a byte of a bytearray, which Python's loops read faster than an array.
-    """
+    """Base of the baselines with bit arrays of one size; a bit is a byte, read faster."""
 
     _shape: tuple[int, int]
     _segments: list[bytearray]
@@ -106,14 +102,12 @@ def _view(bits: bytearray) -> NDArray[np.bool_]:
     return np.frombuffer(bits, np.bool_)
 
 
-def match(bits: bytearray, own: list[int]) -> bool:
-    """Whether all bits of a key are set."""
-    return all(map(bits.__getitem__, own))
+def match(bits: bytearray, positions: list[int]) -> bool:
+    return all(map(bits.__getitem__, positions))
 
 
-def write(bits: bytearray, own: list[int]) -> None:
-    """Set the bits of a key."""
-    for position in own:
+def write(bits: bytearray, positions: list[int]) -> None:
+    for position in positions:
         bits[position] = 1
 
 
@@ -121,7 +115,7 @@ class ByteCells(KeyByKey):
     """Base of the baselines with cells of a byte each; a key of which none is 0 is reported."""
 
     _cells: bytearray
-    _most: int
+    _max: int
 
     @property
     def memory(self) -> NDArray[np.uint8]:
@@ -136,8 +130,8 @@ class ByteCells(KeyByKey):
     def _view(self) -> NDArray[np.uint8]:
         return np.frombuffer(self._cells, np.uint8)
 
-    def _look(self, own: list[int]) -> int:
-        return match(self._cells, own) - 1
+    def _look(self, positions: list[int]) -> int:
+        return match(self._cells, positions) - 1
 
 
 def ring_order(buffer: NDArray[np.uint64], written: int) -> NDArray[np.uint64]:

@@ -34,11 +34,11 @@ class BloomFilter(BitArrays):
     def memory(self) -> NDArray[np.bool_]:
         return self._stacked()[0]
 
-    def _look(self, own: list[int]) -> int:
-        return match(self._segments[0], own) - 1
+    def _look(self, positions: list[int]) -> int:
+        return match(self._segments[0], positions) - 1
 
-    def _write(self, own: list[int]) -> None:
-        write(self._segments[0], own)
+    def _write(self, positions: list[int]) -> None:
+        write(self._segments[0], positions)
 
 
 class PartitionedBloomFilter(BloomFilter):

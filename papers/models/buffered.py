@@ -50,12 +50,10 @@ class DoubleBuffering(_Turns):
     Source: Francis Chang, Wu-chang Feng and Kang Li, "Approximate Caches for Packet
     Classification", INFOCOM 2004.
 
-    An insertion writes both filters, and a query reads the active one. When the warm-up filter has
-    had `generation` insertions, which make it half full, the next insertion first makes it the
-    active one, and the other, emptied, the warm-up. All keys count, repeated ones included.
-
-    A key is reported for all d <= W = `generation`, where d is the number of insertions after its
-    own, and forgotten for d >= 2 W.
+    An insertion writes both filters, and a query reads the active one. After `generation`
+    insertions the warm-up filter becomes the active one, and the other, emptied, the warm-up. A key
+    is reported for all d <= W = `generation`, where d is the number of insertions after its own,
+    and forgotten for d >= 2 W.
     """
 
     specification = DoubleBufferingSpec
@@ -69,13 +67,13 @@ class DoubleBuffering(_Turns):
     def fpr(self) -> float:
         return _double_rate(self.generation, self.bits // 2, self.hashes)
 
-    def _look(self, own: list[int]) -> int:
-        return match(self._segments[1], own) - 1
+    def _look(self, positions: list[int]) -> int:
+        return match(self._segments[1], positions) - 1
 
-    def _write(self, own: list[int]) -> None:
+    def _write(self, positions: list[int]) -> None:
         self._shift_if_full()
         for bits in self._segments:
-            write(bits, own)
+            write(bits, positions)
 
 
 class A2Buffering(_Turns):
@@ -84,14 +82,10 @@ class A2Buffering(_Turns):
     Source: MyungKeun Yoon, "Aging Bloom Filter with Two Active Buffers for Dynamic Sets", IEEE
     Transactions on Knowledge and Data Engineering 22(1), 2010.
 
-    A key that is in active1 is not inserted again. Any other is written into active1, also if
-    active2 has it: then it is copied. When `generation` keys have been written into active1, it
-    becomes active2 as soon as another key must be written, and the other filter, emptied, becomes
-    active1.
-
-    A key is reported for all d <= W = `generation`, where d is the number of insertions after its
-    own, and as long as no more than `generation` of these insertions are of keys that were not in
-    active1. Repetitions do not age it, so no number of insertions guarantees that a key is
+    A key that is not in active1 is written there, also if active2 has it. When `generation` keys
+    have been written, active1 becomes active2, and the other, emptied, becomes active1. A key is
+    reported for all d <= W = `generation`, where d is the number of insertions after its own, and
+    longer while they repeat keys of active1; so no number of insertions guarantees that it is
     forgotten.
     """
 
@@ -106,13 +100,13 @@ class A2Buffering(_Turns):
     def fpr(self) -> float:
         return _a2_rate(self.generation, self.bits // 2, self.hashes)
 
-    def _look(self, own: list[int]) -> int:
-        return any(match(bits, own) for bits in self._segments) - 1
+    def _look(self, positions: list[int]) -> int:
+        return any(match(bits, positions) for bits in self._segments) - 1
 
-    def _write(self, own: list[int]) -> None:
-        if not match(self._segments[0], own):
+    def _write(self, positions: list[int]) -> None:
+        if not match(self._segments[0], positions):
             self._shift_if_full()
-            write(self._segments[0], own)
+            write(self._segments[0], positions)
 
 
 class ForgetfulBloomFilter(_Turns):
@@ -121,15 +115,11 @@ class ForgetfulBloomFilter(_Turns):
     Source: Rajath Subramanyam, Indranil Gupta, Luke M. Leslie and Wenting Wang, "Idempotent
     Distributed Counters Using a Forgetful Bloom Filter", Cluster Computing 19(2), 2016.
 
-    An insertion writes the future and the present segment. A key is reported when two neighbours
-    match, from future and present to the two oldest pasts. After `generation` insertions, the next
-    one shifts first: the future becomes the present, the present the youngest past, and so on; the
-    oldest past is emptied and becomes the future.
-
+    An insertion writes future and present, and a key is reported when two neighbours match. After
+    `generation` insertions all segments become one older, and the oldest past, emptied, the future.
     A key is reported for all d <= W = ``past * generation``, where d is the number of insertions
-    after its own, often for up to a generation more, and forgotten one generation after that. All
-    segments have the same hash functions: a bit that a fresh key finds set in one segment is likely
-    to be set in the next, so the two matches are dependent.
+    after its own, and forgotten within two generations. The hash functions of all segments are the
+    same, so the two matches are dependent.
     """
 
     specification = ForgetfulBloomSpec
@@ -153,15 +143,15 @@ class ForgetfulBloomFilter(_Turns):
             )
         self._share(self.past + 2)
 
-    def _look(self, own: list[int]) -> int:
-        matches = [match(bits, own) for bits in self._segments]
+    def _look(self, positions: list[int]) -> int:
+        matches = [match(bits, positions) for bits in self._segments]
         pairs = (i for i in range(len(matches) - 1) if matches[i] and matches[i + 1])
         return next(pairs, -1)
 
-    def _write(self, own: list[int]) -> None:
+    def _write(self, positions: list[int]) -> None:
         self._shift_if_full()
         for bits in self._segments[:2]:
-            write(bits, own)
+            write(bits, positions)
 
 
 # Sizes: mean rates of arrays of so many bits, over a generation, keys distinct

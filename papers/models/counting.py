@@ -20,17 +20,12 @@ class CountingBloomFilter(ByteCells):
 
     Source: Li Fan, Pei Cao, Jussara Almeida and Andrei Z. Broder, "Summary Cache: A Scalable
     Wide-Area Web Cache Sharing Protocol", IEEE/ACM Transactions on Networking 8(3), 2000. With a
-    queue of the window's keys it is the baseline of the GEBF paper, and before that of Ahmed
-    Metwally, Divyakant Agrawal and Amr El Abbadi, "Duplicate Detection in Click Streams", WWW 2005.
+    queue of the window's keys it is the baseline of the GEBF paper.
 
-    An insertion deletes the key that was inserted `window` insertions before, if there is one, then
-    increments a counter for each hash function; a counter that two of them select is incremented
-    twice. A counter at its maximum is not incremented, which counts as an overflow.
-
-    With `saturated` "kept", a counter at its maximum stays there for ever, as in the source. A key
-    is reported for all d < W = `window`, where d is the number of insertions after its own, and
-    the false positives due to a full counter remain until `clear`. With "decremented", it is
-    decremented like any other: after an overflow, keys of the window may be missed.
+    A key is reported for all d < W = `window`, where d is the number of insertions after its own. A
+    counter at its maximum is not incremented, which counts as an overflow. With `saturated` "kept",
+    as in the source, it stays there until `clear`. With "decremented", keys of the window may be
+    missed after an overflow.
     """
 
     specification = CountingBloomSpec
@@ -59,7 +54,7 @@ class CountingBloomFilter(ByteCells):
                 f"saturated: must be 'kept' or 'decremented', not {self.saturated!r}"
             )
         self._make_hash([self._counters] * self.hashes)
-        self._most = (1 << self.counter_bits) - 1
+        self._max = (1 << self.counter_bits) - 1
         self._queue = np.zeros((self.window, -(-self.key_bits // 64)), np.uint64)
 
     @property
@@ -83,7 +78,7 @@ class CountingBloomFilter(ByteCells):
     def _empty(self) -> None:
         self._cells = bytearray(self._counters)
         self._queue[:] = 0
-        self._places: deque[list[int]] = deque()
+        self._positions_of_window: deque[list[int]] = deque()
         self.insertions = self.overflows = 0
 
     def _perform_each(self, keys: Words, *, asked: bool, inserted: bool) -> Ages:
@@ -95,27 +90,27 @@ class CountingBloomFilter(ByteCells):
             self._queue[np.arange(end - len(last), end) % self.window] = last
         return ages
 
-    def _write(self, own: list[int]) -> None:
+    def _write(self, positions: list[int]) -> None:
         """Delete the key that leaves the window, then count the new one."""
-        cells, most = self._cells, self._most
-        stuck = most if self.saturated == "kept" else -1
-        if len(self._places) == self.window:
-            for cell in self._places.popleft():
+        cells, highest = self._cells, self._max
+        stuck = highest if self.saturated == "kept" else -1
+        if len(self._positions_of_window) == self.window:
+            for cell in self._positions_of_window.popleft():
                 if cells[cell] and cells[cell] != stuck:
                     cells[cell] -= 1
-        self._places.append(own)
-        for cell in own:
-            if cells[cell] < most:
+        self._positions_of_window.append(positions)
+        for cell in positions:
+            if cells[cell] < highest:
                 cells[cell] += 1
             else:
                 self.overflows += 1
 
     def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
-        return {"counters": (self._view(), self._most), "queue": (self._queue, (1 << 64) - 1)}
+        return {"counters": (self._view(), self._max), "queue": (self._queue, (1 << 64) - 1)}
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         super()._restore(numbers, arrays)
         self._hash.check_keys(self._queue)
         if self._queue[self.insertions :].any():
             raise ValueError(f"queue: holds more than {self.insertions} keys")
-        self._places = deque(self._positions(self.queue).tolist())
+        self._positions_of_window = deque(self._positions(self.queue).tolist())

@@ -48,9 +48,9 @@ def cuckoo_signature_bits(*, positions: int, error_rate: float) -> int:
     for bits in range(MOST_SIGNATURE_BITS + 1):
         if cuckoo_error_bound(positions=positions, signature_bits=bits) <= error_rate:
             return bits
-    least = cuckoo_error_bound(positions=positions, signature_bits=MOST_SIGNATURE_BITS)
+    bound = cuckoo_error_bound(positions=positions, signature_bits=MOST_SIGNATURE_BITS)
     raise SpecificationError(
-        f"error_rate: must be at least {least:.3g} with {positions} positions, not {error_rate!r}"
+        f"error_rate: must be at least {bound:.3g} with {positions} positions, not {error_rate!r}"
     )
 
 
@@ -197,9 +197,9 @@ class CuckooDictionary(AnyWindowFilter):
         names, asked = sortable(listed), sortable(keys)
         order = np.argsort(names)
         names = names[order]
-        place = np.minimum(np.searchsorted(names, asked), len(names) - 1)
-        distances = self._distances(times)[order][place]
-        return np.where(names[place] == asked, distances, self.window + 1)
+        index = np.minimum(np.searchsorted(names, asked), len(names) - 1)
+        distances = self._distances(times)[order][index]
+        return np.where(names[index] == asked, distances, self.window + 1)
 
     def _insert(self, keys: Words) -> Ages:
         """Insert keys; return ages from before, more than `window` for an absent key."""
@@ -390,7 +390,7 @@ class CuckooDictionary(AnyWindowFilter):
         super()._restore(numbers, {})
         self._coin = numbers["coin"]
         if type(self._coin) is not int or not 0 < self._coin <= _WORD:
-            raise ValueError(f"{self._coin!r} is no state of the generator")
+            raise ValueError(f"coin: must be 1 to 2**64 - 1, not {self._coin!r}")
         self._restore_tables(arrays)
         self._restore_overflow(arrays["overflow_keys"], arrays["overflow_timestamps"])
 
@@ -400,8 +400,8 @@ class CuckooDictionary(AnyWindowFilter):
             "other_positions": self.positions - 1,
             "signatures": (1 << self.signature_bits) - 1,
         }
-        for name, most in limits.items():
-            _require_entries(name, arrays[name], (2, self.positions), most)
+        for name, highest in limits.items():
+            _require_entries(name, arrays[name], (2, self.positions), highest)
         times, others = arrays["timestamps"], arrays["other_positions"].copy()
         others[0] += self.positions
         codes = arrays["signatures"] * (2 * self.positions) + others
@@ -410,17 +410,19 @@ class CuckooDictionary(AnyWindowFilter):
 
     def _restore_overflow(self, keys: NDArray[Any], times: NDArray[Any]) -> None:
         if keys.dtype != np.uint64 or keys.ndim != 2:
-            raise ValueError("the keys in the list are not such")
+            raise ValueError("overflow_keys: must be uint64 of shape (n, words)")
         names = _names_of(self._words(keys))
         _require_entries("overflow_timestamps", times, (len(names),), 2 * self.window)
         distances = self._distances(times)
         if (times == 0).any() or (distances > self.window).any() or (np.diff(distances) >= 0).any():
-            raise ValueError("the keys in the list are not in the order of their insertion")
+            raise ValueError("overflow_timestamps: must be in the order of the insertions")
         self._overflow = OrderedDict(zip(names, times.tolist(), strict=True))
         if len(self._overflow) != len(names):
-            raise ValueError("a key is in the list twice")
+            raise ValueError("overflow_keys: a key occurs twice")
         if self.overflow_peak < len(names):
-            raise ValueError(f"{len(names)} keys are in the list, more than there ever were")
+            raise ValueError(
+                f"overflow_peak: must be at least {len(names)}, not {self.overflow_peak}"
+            )
 
 
 def _by_chunks(keys: Words, ages_of: Callable[[Words], ArrayLike]) -> Ages:
@@ -435,10 +437,10 @@ def _names_of(keys: NDArray[np.uint64]) -> list[Any]:
     return keys[:, 0].tolist() if keys.shape[1] == 1 else [tuple(key) for key in keys.tolist()]
 
 
-def _require_entries(name: str, values: NDArray[Any], shape: tuple[int, ...], most: int) -> None:
+def _require_entries(name: str, values: NDArray[Any], shape: tuple[int, ...], highest: int) -> None:
     if values.dtype != np.int64 or values.shape != shape:
         raise ValueError(
             f"{name}: must be int64 of shape {shape}, not {values.dtype}{values.shape}"
         )
-    if values.size and not 0 <= values.min() <= values.max() <= most:
-        raise ValueError(f"{name}: must be between 0 and {most}, not all are")
+    if values.size and not 0 <= values.min() <= values.max() <= highest:
+        raise ValueError(f"{name}: must be 0 to {highest}")

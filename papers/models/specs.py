@@ -10,8 +10,6 @@ _BITS = 1 << 32
 
 @dataclass(frozen=True, kw_only=True)
 class BloomSpec(Specification, family="bloom"):
-    """Bloom filter."""
-
     bits: int = required(least=2, most=_BITS)  # m; what does not divide evenly is left unused
     hashes: int = required()  # k; two of them may select the same bit
 
@@ -23,15 +21,11 @@ class PartitionedBloomSpec(BloomSpec, family="partitioned-bloom"):
 
 @dataclass(frozen=True, kw_only=True)
 class BlockedBloomSpec(BloomSpec, family="blocked-bloom"):
-    """Blocked Bloom filter."""
-
     block_bits: int = required(least=2)  # `bits` at most
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountingBloomSpec(Specification, family="counting-bloom"):
-    """Counting Bloom filter with a queue."""
-
     window: int = required()  # W
     counters: int = required(least=2, most=_BITS)
     hashes: int = required()  # k
@@ -41,8 +35,6 @@ class CountingBloomSpec(Specification, family="counting-bloom"):
 
 @dataclass(frozen=True, kw_only=True)
 class StableBloomSpec(Specification, family="stable-bloom"):
-    """Stable Bloom filter."""
-
     cells: int = required(least=2, most=_BITS)  # m
     hashes: int = required()  # K
     decrements: int = required()  # P, cells that an insertion decrements; `cells` at most
@@ -51,8 +43,6 @@ class StableBloomSpec(Specification, family="stable-bloom"):
 
 @dataclass(frozen=True, kw_only=True)
 class DoubleBufferingSpec(Specification, family="double-buffering"):
-    """Two Bloom filters in turn."""
-
     generation: int = required()  # insertions from switch to switch: W
     bits: int = required(least=4, most=2 * _BITS)  # of both filters
     hashes: int = required()  # k, the same in both
@@ -65,8 +55,6 @@ class A2BufferingSpec(DoubleBufferingSpec, family="a2-buffering"):
 
 @dataclass(frozen=True, kw_only=True)
 class ForgetfulBloomSpec(Specification, family="forgetful-bloom"):
-    """Forgetful Bloom filter."""
-
     generation: int = required()  # insertions between two shifts
     past: int = required()  # N, segments of the past
     bits: int = required()  # of the N + 2 segments; what does not divide evenly is left unused
@@ -75,16 +63,12 @@ class ForgetfulBloomSpec(Specification, family="forgetful-bloom"):
 
 @dataclass(frozen=True, kw_only=True)
 class SwampSpec(Specification, family="swamp"):
-    """SWAMP, a sliding window of fingerprints."""
-
     window: int = required()  # W
     fingerprint_bits: int = required(most=64)  # L
 
 
 @dataclass(frozen=True, kw_only=True)
 class CuckooSpec(Specification, family="cuckoo"):
-    """Time-decaying cuckoo dictionary."""
-
     window: int = required()  # n, the largest window
     signature_bits: int = optional(0, least=0, most=32)
     positions: int = optional(most=1 << 30)  # of each table, by default the paper's 2 n

@@ -24,17 +24,10 @@ class StableBloomFilter(ByteCells):
     Stable Bloom Filters", SIGMOD 2006.
 
     An insertion decrements `decrements` cells by one, but not below 0, then sets the cells of its
-    hash functions to ``2**cell_bits - 1``. A key is reported when none of its cells is 0. The
-    decremented cells are consecutive, from a random one on and around the end: one random number
-    suffices, and each cell is decremented with the same probability as if all were drawn, which is
-    what the source's formulae need.
-
-    Nothing is guaranteed for a single key: one that was just inserted may be missed, though rarely,
-    and others are reported long after.
-
-    Random numbers come from SplitMix64 (Guy L. Steele, Doug Lea and Christine H. Flood, "Fast
-    Splittable Pseudorandom Number Generators", OOPSLA 2014), started from the seed; its state is
-    the number of insertions.
+    hash functions to ``2**cell_bits - 1``. A key is reported when none of its cells is 0, so one
+    that was just inserted may be missed. The decremented cells are consecutive, from a random one
+    on: each cell has the probability that the source's formulae need. Random numbers come from
+    SplitMix64, whose state is the number of insertions.
     """
 
     specification = StableBloomSpec
@@ -48,7 +41,7 @@ class StableBloomFilter(ByteCells):
         require_count("decrements", self.decrements, most=self.cells)
         self._make_hash([self.cells] * self.hashes)
         self._start = ConstantStream(label="stable", seed=self.seed).word()
-        self._most = (1 << self.cell_bits) - 1
+        self._max = (1 << self.cell_bits) - 1
 
     @property
     def storage_bits(self) -> int:
@@ -62,15 +55,15 @@ class StableBloomFilter(ByteCells):
         self._cells = bytearray(self.cells)
         self.insertions = 0
 
-    def _write(self, own: list[int]) -> None:
+    def _write(self, positions: list[int]) -> None:
         cells, size = self._cells, self.cells
         first = (self._draw() >> 32) * size >> 32
         last = first + self.decrements
         cells[first:last] = cells[first:last].translate(_DOWN)
         if last > size:
             cells[: last - size] = cells[: last - size].translate(_DOWN)
-        for cell in own:
-            cells[cell] = self._most
+        for cell in positions:
+            cells[cell] = self._max
 
     def _draw(self) -> int:
         """Draw the random number of the next insertion, 64 bits."""
@@ -80,7 +73,7 @@ class StableBloomFilter(ByteCells):
         return word ^ word >> 31
 
     def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
-        return {"cells": (self._view(), self._most)}
+        return {"cells": (self._view(), self._max)}
 
 
 def stable_zero_fraction(cells: int, hashes: int, decrements: int, cell_bits: int) -> float:

@@ -76,19 +76,19 @@ class Swamp(KeyByKey):
         """Fingerprints in the cyclic buffer, 0 where there was none yet; shape (window,)."""
         return self._buffer.copy()
 
-    def _fingerprint(self, own: list[int]) -> int:
-        return own[0] << self._low_bits | own[1]
+    def _fingerprint(self, position_pair: list[int]) -> int:
+        return position_pair[0] << self._low_bits | position_pair[1]
 
-    def _look(self, own: list[int]) -> int:
-        last = self._last.get(self._fingerprint(own))
+    def _look(self, position_pair: list[int]) -> int:
+        last = self._last.get(self._fingerprint(position_pair))
         return -1 if last is None else self.insertions - 1 - last
 
-    def _write(self, own: list[int]) -> None:
+    def _write(self, position_pair: list[int]) -> None:
         now, slot = self.insertions, self.insertions % self.window
         oldest = int(self._buffer[slot])
         if self._last.get(oldest) == now - self.window:
             del self._last[oldest]
-        fingerprint = self._fingerprint(own)
+        fingerprint = self._fingerprint(position_pair)
         self._buffer[slot] = fingerprint
         self._last[fingerprint] = now
 
@@ -97,7 +97,9 @@ class Swamp(KeyByKey):
         """Count the fingerprint of each key in the window, shape (n,): its insertions or more."""
         counts = Counter(self.fingerprints.tolist())
         positions = self._positions(self._words(keys)).tolist()
-        return np.array([counts[self._fingerprint(own)] for own in positions], np.int64)
+        return np.array(
+            [counts[self._fingerprint(position_pair)] for position_pair in positions], np.int64
+        )
 
     def distinct(self) -> int:
         """Count the distinct fingerprints of the window: never more than its distinct keys."""
@@ -132,14 +134,15 @@ class Swamp(KeyByKey):
         if self._buffer[self.insertions :].any():
             raise ValueError(f"buffer: holds more than {self.insertions} fingerprints")
         first = max(0, self.insertions - self.window)
-        self._last = {one: at for at, one in enumerate(self.fingerprints.tolist(), first)}
+        self._last = {
+            fingerprint: at for at, fingerprint in enumerate(self.fingerprints.tolist(), first)
+        }
 
 
 def swamp_bits_per_element(window: int, false_positive_rate: float) -> float:
-    """Return the bits for each insertion of the window, as `Swamp.storage_bits` counts them.
+    """Return the bits for each insertion of the window: L + 1.2 (log2(1 / rate) + 3).
 
-    Fingerprints have log2(W / rate) bits, which are not rounded up, for the rate of a full window
-    of distinct keys: L + 1.2 (log2(1 / rate) + 3).
+    Fingerprints have L = log2(W / rate) bits, not rounded up.
     """
     require_count("window", window)
     check_rate(false_positive_rate, "false_positive_rate")

@@ -38,13 +38,13 @@ def find_runs(matches: Iterable[NDArray[np.bool_]], k: int, count: int) -> NDArr
     The `matches`, ndarrays of bool of shape (count,), hold one slice each, youngest first. The
     result of shape (count,) holds the youngest slice of each run; -1 if there is none.
     """
-    found = np.full(count, -1, np.int64)
+    starts = np.full(count, -1, np.int64)
     run = np.zeros(count, np.int64)
     for last, match in enumerate(matches):
         run += 1
         run *= match
-        found[(run >= k) & (found < 0)] = last - k + 1
-    return found
+        starts[(run >= k) & (starts < 0)] = last - k + 1
+    return starts
 
 
 def set_and_test(bits: NDArray[np.bool_], positions: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -76,16 +76,14 @@ class _Slice:
 class TimeLimitedAPBF(TimedFilter):
     """Time-limited Bloom filter: slices of any size, as many as the span needs.
 
-    A key is guaranteed to be reported for `span` after its insertion, whatever the rate of
-    insertions, and on until `span` after the last insertion of its generation. It may leave a trace
-    until `span` after the last insertion of the k-th generation, counting its own; then there is
-    none. A generation ends only by its number of insertions, so it lasts as long as they take to
-    come. After a silence longer than `span` nothing is reported, and the next insertion begins with
-    empty slices.
+    A key is reported for `span` after its insertion, whatever the rate, and until `span` after the
+    last insertion of its generation; it leaves no trace after the same of the k-th generation, its
+    own counted. A generation ends only by its number of insertions. After a silence longer than
+    `span` nothing is reported, and the next insertion begins with empty slices.
 
-    The number of a slice's hash function is one less, modulo k, than that of the slice before it;
-    slices that are k apart share one, and are never written together. A function gives 32 bits h of
-    a key, and the index in a slice of m bits is floor(h m / 2**32), so one hash serves every size.
+    Slices that are k apart share a hash function and are never written together. A function gives
+    32 bits h of a key; the index in a slice of m bits is floor(h m / 2**32), so one hash serves all
+    sizes.
     """
 
     specification = TimeLimitedSpec
@@ -153,8 +151,8 @@ class TimeLimitedAPBF(TimedFilter):
         """Retire slices that are past the span, and put a new slice in front (equations 3, 6-8)."""
         target = self._target(now)
         self._slices[self.k - 1].settled = self._last_time
-        least = self.k + self.l
-        while len(self._slices) > least and self._deadline(len(self._slices) - 1) < now:
+        usual = self.k + self.l
+        while len(self._slices) > usual and self._deadline(len(self._slices) - 1) < now:
             self._slices.pop()
         if self._deadline(len(self._slices) - 1) < now:
             self._slices.pop()
@@ -214,7 +212,6 @@ class TimeLimitedAPBF(TimedFilter):
     # Bits
 
     def _hashes(self, keys: Words) -> NDArray[np.uint64]:
-        """Hash values of every function, shape (k, n)."""
         state = self._hash.state(keys)
         return np.array(
             [self._hash.indices(state, function)[0] for function in range(self.k)], np.uint64
@@ -241,15 +238,14 @@ class TimeLimitedAPBF(TimedFilter):
         return self._insert_each(keys, times, asked=True)
 
     def _insert_each(self, keys: Words, times: Times, *, asked: bool) -> Ages:
-        """Insert keys; return their ages before, if `asked`."""
         ages = np.full(len(keys), -1, np.int64)
         for chunk in chunks(len(keys)):
             hashes, chunk_times, start = self._hashes(keys[chunk]), times[chunk], 0
             while start < len(chunk_times):
-                one, before = slice(start, start + 1), None
+                first, before = slice(start, start + 1), None
                 if asked and self.insertions_left == 0:
                     # The shift that its insertion needs comes after the query.
-                    before = self._ask(hashes[:, one], chunk_times[one])
+                    before = self._ask(hashes[:, first], chunk_times[first])
                 part = self._begin(chunk_times, start)
                 if asked:
                     matches = self._check_and_write(hashes[:, part], chunk_times[part])
@@ -258,7 +254,7 @@ class TimeLimitedAPBF(TimedFilter):
                     for i in range(self.k):
                         self._slices[i].bits[self._positions(hashes[:, part], i)] = True
                 if before is not None:
-                    ages[chunk][one] = before
+                    ages[chunk][first] = before
                 self._count(chunk_times[part])
                 start = part.stop
         return ages

@@ -31,10 +31,8 @@ class Verdict(StrEnum):
 class Criterion:
     """Values with which something that a paper says is met.
 
-    An interval must hold a value of `reach`, which is by default `within`, and all of it must lie
-    `within`. A value of `rounded` reaches whatever its interval holds. The value alone decides
-    whether one that does not reach is `near`. All ranges are finite, `reach` and `rounded` lie
-    `within`.
+    An interval must hold a value of `reach`, by default `within`, and lie `within`. A value of
+    `rounded` reaches whatever its interval holds; a value that does not reach may be `near`.
     """
 
     within: Range
@@ -54,8 +52,8 @@ class Criterion:
     def judge(self, value: float, low: float | None = None, high: float | None = None) -> Verdict:
         """Return how a value with its interval, or a computed one without, stands to this."""
         low, high = value if low is None else low, value if high is None else high
-        least, most = self.reach or self.within
-        if (low <= most and high >= least) or _in(value, self.rounded):
+        low_end, high_end = self.reach or self.within
+        if (low <= high_end and high >= low_end) or _in(value, self.rounded):
             decided = self.within[0] <= low and high <= self.within[1]
             return Verdict.MET if decided else Verdict.UNDECIDED
         return Verdict.NEAR if _in(value, self.near) else Verdict.NOT_MET
@@ -76,8 +74,7 @@ def digits(printed: str) -> Criterion:
 def figure(printed: str) -> Criterion:
     """Take a measured value; near is one unit off in the last printed digit.
 
-    The interval holds the figure, or the value is the same in the printed digits; and it excludes
-    `DIFFERENCE` of the figure as an error, or of a printed 0 half a unit.
+    The interval excludes `DIFFERENCE` of the figure as an error, or half a unit of a printed 0.
     """
     value = float(number(printed))
     half, near = _around(printed, "0.5"), _around(printed, "1.5")
@@ -112,9 +109,9 @@ def every(count: int) -> Criterion:
 # Sentences
 
 
-def none(least: float = RARE) -> Criterion:
+def none(excluded: float = RARE) -> Criterion:
     """Take a share of events that never happen: none, and `least` excluded."""
-    return Criterion((0.0, least), (0.0, 0.0))
+    return Criterion((0.0, excluded), (0.0, 0.0))
 
 
 def equal(value: float, factor: float = 1) -> Criterion:
@@ -128,13 +125,12 @@ def around(value: float, share: float, near: float = 0) -> Criterion:
     return Criterion(_off(value, share), near=_off(value, near) if near else None)
 
 
-def between(least: float, most: float) -> Criterion:
-    """Take a whole interval that lies between two values."""
-    return Criterion((least, most))
+def between(low_end: float, high_end: float) -> Criterion:
+    return Criterion((low_end, high_end))
 
 
-def above(least: float) -> Criterion:
-    return between(least, FAR)
+def above(low_end: float) -> Criterion:
+    return between(low_end, FAR)
 
 
 Rule = Callable[..., Criterion]
@@ -152,7 +148,6 @@ SENTENCES = ("figure", "exactly", "every", "equal", "around", "between", "above"
 
 
 def number(printed: str) -> Decimal:
-    """Parse a printed number, or raise ValueError."""
     try:
         value = Decimal(printed)
     except InvalidOperation:
@@ -176,8 +171,8 @@ def to_digits_of(printed: str, value: float | Decimal) -> str:
 
 def _off(value: float, share: float) -> Range:
     """Return the values that are off by a share, without errors of rounding."""
-    least, most = (float(f"{value * (1 + sign * share):.12g}") for sign in (-1, 1))
-    return least, most
+    low_end, high_end = (float(f"{value * (1 + sign * share):.12g}") for sign in (-1, 1))
+    return low_end, high_end
 
 
 def _around(printed: str, units: str) -> Range:

@@ -32,7 +32,6 @@ def student(
 
 
 def positive(values: Sequence[float]) -> Estimate:
-    """Return the mean of values that are not negative."""
     return student(values, within=POSITIVE)
 
 
@@ -45,7 +44,6 @@ def share(hits: int, trials: int) -> Estimate:
 
 
 def scaled(value: Estimate, factor: float) -> Estimate:
-    """Multiply a value and its interval by a factor above 0."""
     mean, low, high = (each * factor for each in value)
     return mean, low, high
 
@@ -61,4 +59,4 @@ def quotient(above: Estimate, below: Estimate) -> Estimate:
 
 def quotients(above: Sequence[float], below: Sequence[float]) -> list[float]:
     """Return the quotients of values of the same seeds."""
-    return [one / other for one, other in zip(above, below, strict=True)]
+    return [value / other for value, other in zip(above, below, strict=True)]

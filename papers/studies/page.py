@@ -11,10 +11,20 @@ from campaigns.engine import Record, write
 from lately.golden.files import replace_file
 from lately.replay.drawing import Chart
 
-from . import markdown
 from .criteria import DIFFERENCE, RARE, Verdict, to_digits_of
 from .report import Report
 from .study import Conclusion, Finding, Study
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def escape(text: str) -> str:
+    """Return a text that stays in its cell."""
+    return " ".join(text.split()).replace("|", "\\|")
+
 
 PAGE = "reproduction.md"
 DATA = "reproduction.jsonl"  # The records that the page is written from.
@@ -26,7 +36,6 @@ DEVIATIONS = (Verdict.NOT_MET, Verdict.UNDECIDED, Verdict.NEAR)
 
 
 def pages(report: Report, data: str = DATA) -> dict[str, str]:
-    """Return the texts of the summary and of the page of each paper, by their paths."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -36,13 +45,17 @@ def pages(report: Report, data: str = DATA) -> dict[str, str]:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {
-        "grid": _grid, "anchor": _anchor, "image": image, "escaped": markdown.escape,
+        "grid": _grid, "anchor": _anchor, "image": image, "escaped": escape,
         "counts": counts, "deviations": _deviations, "deviating": _deviating,
-        "findings": lambda entries: [one for _, outcome in entries for one in outcome.findings],
+        "findings": lambda entries: [each for _, outcome in entries for each in outcome.findings],
     }  # fmt: skip
-    papers = [(slug, [*own]) for slug, own in groupby(report.entries, lambda one: one[0].slug)]
-    compared = [one for one in report.findings if one.verdict in (Verdict.MET, *DEVIATIONS)]
-    sentences = sum(one.within is not None for one in compared)
+    papers = [
+        (slug, [*entries]) for slug, entries in groupby(report.entries, lambda entry: entry[0].slug)
+    ]
+    compared = [
+        finding for finding in report.findings if finding.verdict in (Verdict.MET, *DEVIATIONS)
+    ]
+    sentences = sum(finding.within is not None for finding in compared)
     summary = environment.get_template("page.md").render(
         report=report, papers=papers, data=data, Verdict=Verdict, sentences=sentences,
         figures=len(compared) - sentences, difference=f"{DIFFERENCE:.0%}", rare=f"{RARE:.2%}",
@@ -93,7 +106,6 @@ def value_text(finding: Finding) -> str:
 
 
 def number_text(value: float) -> str:
-    """Write a number in four digits, whole ones in full."""
     return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.4g}"
 
 
@@ -114,37 +126,37 @@ def counts(findings: Iterable[Finding]) -> Counter[Verdict]:
 
 
 def summary_line(report: Report) -> str:
-    found = counts(report.findings)
-    return ", ".join(f"{found[verdict]} {verdict.value}" for verdict in Verdict)
+    counted = counts(report.findings)
+    return ", ".join(f"{counted[verdict]} {verdict.value}" for verdict in Verdict)
 
 
 # Parts
 
 _COLUMNS: dict[str, Callable[[Finding], str]] = {
-    "figure": lambda finding: markdown.escape(finding.what),
+    "figure": lambda finding: escape(finding.what),
     "paper": lambda finding: finding.paper or NOTHING,
     "ours": value_text,
     "95 % interval": interval_text,
     "threshold": thresholds_text,
     "verdict": lambda finding: finding.verdict.value,
-    "note": lambda finding: markdown.escape(finding.note),
+    "note": lambda finding: escape(finding.note),
 }
 
 
 def _deviating(outcome: Conclusion) -> bool:
-    return any(one.verdict in DEVIATIONS for one in outcome.findings)
+    return any(finding.verdict in DEVIATIONS for finding in outcome.findings)
 
 
 def _deviations(entries: Sequence[tuple[Study, Conclusion]]) -> str:
     """Lay out the findings of studies that are not met, then the undecided, then the near ones."""
     rows = [
-        [f"[{study.name}](#{_anchor(study.about)})", *(text(one) for text in _COLUMNS.values())]
+        [f"[{study.name}](#{_anchor(study.about)})", *(text(finding) for text in _COLUMNS.values())]
         for verdict in DEVIATIONS
         for study, outcome in entries
-        for one in outcome.findings
-        if one.verdict is verdict
+        for finding in outcome.findings
+        if finding.verdict is verdict
     ]
-    return markdown.table(["study", *_COLUMNS], rows) if rows else ""
+    return table(["study", *_COLUMNS], rows) if rows else ""
 
 
 def _grid(findings: Sequence[Finding]) -> str | None:
@@ -159,7 +171,7 @@ def _grid(findings: Sequence[Finding]) -> str | None:
     if len(columns) < 3 or any(row.keys() != columns.keys() for row in cells.values()):
         return None
     rows = [[name, *(_cell(row[column]) for column in columns)] for name, row in cells.items()]
-    return markdown.table(["", *columns], rows)
+    return table(["", *columns], rows)
 
 
 def _cell(finding: Finding) -> str:
@@ -169,6 +181,5 @@ def _cell(finding: Finding) -> str:
 
 
 def _anchor(title: str) -> str:
-    """Return the anchor that a heading gets."""
     kept = (c for c in title.lower() if c.isalnum() or c in " -_")
     return "".join(kept).replace(" ", "-")

@@ -1,19 +1,113 @@
-"""Conclusions of studies as records of campaigns, and how they are reached."""
+"""Conclusions of studies as records of campaigns, and how they are reached and thinned out."""
 
+import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import platformdirs
+from numpy.typing import NDArray
 
 from campaigns.engine import Outcome, Record, RecordError, complete
 from lately.replay.drawing import Chart, Series
 
 from .criteria import Verdict
 from .study import Conclusion, Finding, Study
-from .thinning import thinned
+
+TOLERANCE = 1 / 500  # Distance from a line, in widths of the chart, that cannot be seen.
+_HEIGHT = 0.6  # Height of a chart, in its widths.
+
+# Digits of numbers on a logarithmic axis, and of the ends of intervals; rounding moves points of
+# other axes less.
+_DIGITS, _END_DIGITS = 4, 3
+
+Floats = NDArray[np.float64]  # Coordinates of points.
+
+
+def thinned(chart: Chart) -> Chart:
+    """Return a chart whose lines lie within `TOLERANCE` of the original ones.
+
+    All marks are kept, and the ends, the highest and the lowest point of each line. A chart that
+    was thinned before is returned as it is.
+    """
+    x_round = _rounding(chart.x_log, [series.x for series in chart.series])
+    y_round = _rounding(chart.y_log, [series.y for series in chart.series])
+    ends = partial(y_round, digits=_END_DIGITS)
+    rounded = [
+        replace(
+            series,
+            x=x_round(series.x),
+            y=y_round(series.y),
+            low=series.low and ends(series.low),
+            high=series.high and ends(series.high),
+        )
+        for series in chart.series
+    ]
+    xs = _scaled(chart.x_log, [series.x for series in rounded])
+    ys = _scaled(chart.y_log, [series.y for series in rounded])
+    lines = (
+        series if series.marks or len(x) < 3 else _chosen(series, _corners(x, _HEIGHT * y))
+        for series, x, y in zip(rounded, xs, ys, strict=True)
+    )
+    return replace(chart, series=list(lines))
+
+
+def _rounding(log: bool, values: Sequence[Sequence[float]]) -> Callable[..., list[float]]:
+    """Return a function that rounds to the decimals of an axis, or digits of a logarithmic one."""
+    every = [value for part in values for value in part if math.isfinite(value)]
+    span = max(every, default=0.0) - min(every, default=0.0)
+
+    def rounded(values: Sequence[float], digits: int = _DIGITS) -> list[float]:
+        if log or not span:
+            return [float(f"{value:.{digits}g}") for value in values]
+        return [round(float(value), digits - round(math.log10(span))) for value in values]
+
+    return rounded
+
+
+def _scaled(log: bool, values: Sequence[Sequence[float]]) -> list[Floats]:
+    """Map the range of all values onto 0 to 1."""
+    arrays = [np.asarray(part, np.float64) for part in values]
+    if log:
+        arrays = [np.log(np.maximum(part, np.finfo(float).tiny)) for part in arrays]
+    every = np.concatenate(arrays) if arrays else np.zeros(1)
+    low, span = every.min(initial=np.inf), np.ptp(every) if every.size else 0.0
+    return [(part - low) / (span or 1.0) for part in arrays]
+
+
+def _corners(x: Floats, y: Floats) -> list[int]:
+    """Return the points that a line needs, as Ramer, Douglas and Peucker choose them."""
+    kept = {0, len(x) - 1, int(np.argmin(y)), int(np.argmax(y))}
+    ends = sorted(kept)
+    waiting = list(pairwise(ends))
+    while waiting:
+        first, last = waiting.pop()
+        if last - first < 2:
+            continue
+        along = np.array([x[last] - x[first], y[last] - y[first]])
+        length = math.hypot(*along)
+        dx, dy = x[first + 1 : last] - x[first], y[first + 1 : last] - y[first]
+        away = np.abs(along[0] * dy - along[1] * dx) / length if length else np.hypot(dx, dy)
+        farthest = int(np.argmax(away))
+        if away[farthest] > TOLERANCE:
+            middle = first + 1 + farthest
+            kept.add(middle)
+            waiting += [(first, middle), (middle, last)]
+    return sorted(kept)
+
+
+def _chosen(series: Series, numbers: Sequence[int]) -> Series:
+    columns = ((name, getattr(series, name)) for name in ("x", "y", "low", "high"))
+    chosen: dict[str, Any] = {
+        name: [column[at] for at in numbers] for name, column in columns if column
+    }
+    return replace(series, **chosen)
+
 
 DIGITS = {True: 10, False: 6}
 """Significant digits of a recorded value, by whether it is computed; the page shows fewer."""
@@ -36,9 +130,9 @@ def reproduce(
     folder.mkdir(parents=True, exist_ok=True)
     done = complete(work, **options)
     records = [
-        to_record(study, quick, study.conclude([(one.point, one.result) for one in own]))
-        for (study, points, _), own in zip(work, done.records, strict=True)
-        if len(own) == len(points)
+        to_record(study, quick, study.conclude([(record.point, record.result) for record in group]))
+        for (study, points, _), group in zip(work, done.records, strict=True)
+        if len(group) == len(points)
     ]
     return records, done
 
@@ -51,23 +145,20 @@ def to_record(study: Study, quick: bool, outcome: Conclusion) -> Record:
 
 
 def conclusion(record: Record) -> Conclusion:
-    """Return the conclusion that a record holds."""
     try:
-        findings = [_finding(**one) for one in record.result["findings"]]
+        findings = [_finding(**row) for row in record.result["findings"]]
         charts = [
-            Chart(**one | {"series": [Series(**series) for series in one["series"]]})
-            for one in record.result["charts"]
+            Chart(**row | {"series": [Series(**series) for series in row["series"]]})
+            for row in record.result["charts"]
         ]
         values, missing = record.result["values"], record.result["missing"]
         return Conclusion(findings, charts, values, missing)
     except (KeyError, TypeError, ValueError) as error:
-        raise RecordError(f"{record.point}: must hold a study's conclusion, but: {error}") from None
+        raise RecordError(f"{record.point}: not a study's conclusion: {error}") from None
 
 
 @dataclass(frozen=True)
 class Report:
-    """Studies with their conclusions, all of the same form."""
-
     quick: bool
     entries: list[tuple[Study, Conclusion]]
 
@@ -77,8 +168,10 @@ class Report:
         known = {record.point["study"]: record for record in records}
         forms = {record.point["quick"] for record in known.values()}
         if len(forms) > 1:
-            raise RecordError("records: must be all of the quick form, or all of the full one")
-        entries = [(one, conclusion(known[one.name])) for one in studies if one.name in known]
+            raise RecordError("records: some are of the quick form, and others of the full one")
+        entries = [
+            (study, conclusion(known[study.name])) for study in studies if study.name in known
+        ]
         return cls(any(forms), entries)
 
     @property
@@ -110,6 +203,8 @@ def _rounded(finding: Finding) -> Finding:
 def _lean(value: Any) -> Any:
     """Convert to what JSON can hold, without members that have their default value."""
     if is_dataclass(value):
-        members = ((one.name, getattr(value, one.name), one.default) for one in fields(value))
-        return {name: _lean(one) for name, one, default in members if one != default}
-    return [_lean(one) for one in value] if isinstance(value, list | tuple) else value
+        members = (
+            (member.name, getattr(value, member.name), member.default) for member in fields(value)
+        )
+        return {name: _lean(member) for name, member, default in members if member != default}
+    return [_lean(member) for member in value] if isinstance(value, list | tuple) else value

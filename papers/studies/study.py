@@ -13,8 +13,7 @@ Results = Sequence[tuple[Point, Result]]  # Points with their results.
 
 
 def chosen(results: Results, **values: Any) -> list[tuple[Point, Result]]:
-    """Select the results of the points that have these values."""
-    return [(p, r) for p, r in results if all(p[name] == one for name, one in values.items())]
+    return [(p, r) for p, r in results if all(p[name] == value for name, value in values.items())]
 
 
 def grouped(results: Results, *names: str) -> dict[tuple[Any, ...], list[tuple[Point, Result]]]:
@@ -22,13 +21,12 @@ def grouped(results: Results, *names: str) -> dict[tuple[Any, ...], list[tuple[P
     groups: dict[tuple[Any, ...], list[tuple[Point, Result]]] = {}
     for point, result in results:
         values = (point[name] for name in names)
-        group = tuple(tuple(one) if isinstance(one, list) else one for one in values)
+        group = tuple(tuple(value) if isinstance(value, list) else value for value in values)
         groups.setdefault(group, []).append((point, result))
     return groups
 
 
 def figures(results: Results, name: str) -> list[Any]:
-    """Return a figure of each result."""
     return [result[name] for _, result in results]
 
 
@@ -48,8 +46,6 @@ class Finding:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """Conclusion of a study."""
-
     findings: list[Finding]
     charts: list[Chart] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)  # fields of the study's notes

@@ -30,36 +30,38 @@ QUEUE = 66
 # What tests have in common
 
 
-def pool(bench: UnitUnderTest) -> tuple[np.ndarray, np.ndarray]:
+def keys_and_cells(bench: UnitUnderTest) -> tuple[np.ndarray, np.ndarray]:
     """Return keys, and the cell of each key in each part, shape (parts, keys)."""
     keys = np.arange(min(1 << bench.spec.key_bits, 1 << 12))
     return keys, cells_of(bench.spec, keys.tolist())
 
 
-def apart(bench: UnitUnderTest) -> list[int]:
+def keys_without_common_cells(bench: UnitUnderTest) -> list[int]:
     """Return keys that share no cell with each other."""
     taken: list[set[int]] = []
-    found = []
-    for key, cells in enumerate(pool(bench)[1].T.tolist()):
+    keys = []
+    for key, cells in enumerate(keys_and_cells(bench)[1].T.tolist()):
         taken = taken or [set() for _ in cells]
         if not any(cell in held for cell, held in zip(cells, taken, strict=True)):
-            found.append(key)
+            keys.append(key)
             for cell, held in zip(cells, taken, strict=True):
                 held.add(cell)
-    return found
+    return keys
 
 
-def sharing(bench: UnitUnderTest) -> tuple[int, int]:
+def keys_with_common_cells(bench: UnitUnderTest) -> tuple[int, int]:
     """Return two keys that share as many of their first cells as possible."""
-    keys, cells = pool(bench)
+    keys, cells = keys_and_cells(bench)
     # Dictionary entries that share all cells have the same digest.
-    most = len(cells) - ("dictionary" in bench.settings.traits)
-    for shared in range(most, 0, -1):
+    longest = len(cells) - ("dictionary" in bench.settings.traits)
+    for shared in range(longest, 0, -1):
         _, first, met = np.unique(cells[:shared], axis=1, return_index=True, return_counts=True)
         for start in first[met > 1]:
             same = (cells[:shared] == cells[:shared, [start]]).all(axis=0)
             same[start] = False
-            others = same & (cells != cells[:, [start]]).any(axis=0) if most < len(cells) else same
+            others = (
+                same & (cells != cells[:, [start]]).any(axis=0) if longest < len(cells) else same
+            )
             if others.any():
                 return int(keys[start]), int(keys[others][0])
     raise AssertionError("no two keys share a cell")
@@ -78,7 +80,7 @@ async def grow_older(bench: UnitUnderTest, count: int, other: int) -> None:
         await bench.send(*[(INSERT, other)] * (count * bench.spec.block_units))
 
 
-def most_rests(bench: UnitUnderTest, count: int) -> int:
+def max_rests(bench: UnitUnderTest, count: int) -> int:
     """Return the maximum number of stalled cycles while a unit accepts `count` operations."""
     if "moves" in bench.settings.traits:
         from ...hdl.dictionary.dictionary_figures import MAX_STALL, STALL_PERIOD
@@ -102,12 +104,12 @@ async def accepts_an_operation_every_cycle(bench: UnitUnderTest) -> None:
     operations = [(draw.choice(codes), bench.any_key()) for _ in range(count)]
     await bench.send(*operations)
     waits = bench.driver.waits
-    rests = most_rests(bench, len(operations))
+    rests = max_rests(bench, len(operations))
     assert sum(waits) <= rests, f"paused {sum(waits)} cycles, and not {rests} at most"
     if interval := getattr(bench.profile, "rest_interval", 0):
         assert max(waits) == 1, "rested for longer than a cycle"
-        places = [at for at, wait in enumerate(waits) if wait]
-        assert {after - at for at, after in itertools.pairwise(places)} == {interval - 1}
+        rested = [at for at, wait in enumerate(waits) if wait]
+        assert {after - at for at, after in itertools.pairwise(rested)} == {interval - 1}
 
 
 @sentence()
@@ -149,7 +151,7 @@ async def every_pair_of_operations(bench: UnitUnderTest) -> None:
 
 @sentence()
 async def every_operation_has_its_documented_effect(bench: UnitUnderTest) -> None:
-    old, new = apart(bench)[:2]
+    old, new = keys_without_common_cells(bench)[:2]
     for code in range(bench.codes):
         await bench.send((CLEAR, 0), (INSERT, old), (code, old), (code, new), (INSERT, new))
         await bench.send(*[(QUERY, key) for key in (old, new)])
@@ -185,28 +187,30 @@ async def every_distance_between_keys_of_one_cell(bench: UnitUnderTest) -> None:
     if "ring" in bench.settings.traits:
         # One generation holds all of them, so that they meet in the youngest segment.
         await bench.set_generation(2 * bench.spec.generation - 1)
-    await at_every_distance(bench, *sharing(bench))
+    await at_every_distance(bench, *keys_with_common_cells(bench))
 
 
 @sentence()
 async def every_age_is_reported(bench: UnitUnderTest) -> None:
-    other, key, *_ = apart(bench)
+    other, key, *_ = keys_without_common_cells(bench)
     ages = len(bench.signature.of_lane(bench.signature.result, 0)["age"].shape)
     for age in range(ages + 1):
         await bench.send((CLEAR, 0), (INSERT, key))
         await grow_older(bench, age, other)
         await bench.send(*[(QUERY, key)] * (QUEUE if age < 4 else 10))
     await bench.finish()
-    asked = [one.outcome for one in bench.asked()]
+    asked = [result.outcome for result in bench.asked()]
     # The ticks of a period continue during waits; a block of one insertion ends with it.
-    least = int(getattr(bench.spec, "block", 0) == 1)
-    found = {one["age"] for one in asked if one["seen"] or "oldest" in one}
-    assert bench.settings.ticks == "period" or found == {*range(least, ages)}, f"ages {found}"
+    youngest = int(getattr(bench.spec, "block", 0) == 1)
+    reported = {result["age"] for result in asked if result["seen"] or "oldest" in result}
+    assert bench.settings.ticks == "period" or reported == {*range(youngest, ages)}, (
+        f"ages {reported}"
+    )
 
 
 @sentence()
 async def windows_of_queries_are_exact(bench: UnitUnderTest) -> None:
-    other, key, *_ = apart(bench)
+    other, key, *_ = keys_without_common_cells(bench)
     await bench.send((INSERT, key))
     for age in range(bench.window + 3):
         near = {min(max(age + more, 0), bench.window) for more in (-1, 0, 1)}
@@ -214,10 +218,12 @@ async def windows_of_queries_are_exact(bench: UnitUnderTest) -> None:
         await grow_older(bench, 1, other)
     await bench.settle()
     beyond = int("dictionary" in bench.settings.traits)
-    for one in bench.asked():
-        inside = one.outcome["age"] + beyond <= one.item["window"]
+    for query in bench.asked():
+        inside = query.outcome["age"] + beyond <= query.item["window"]
         # A dictionary returns no age for a key that it does not report.
-        assert one.seen == inside or (beyond and not one.seen), f"{one.outcome} of {one.item}"
+        assert query.seen == inside or (beyond and not query.seen), (
+            f"{query.outcome} of {query.item}"
+        )
 
 
 @sentence()
@@ -237,8 +243,8 @@ async def blocked_output_stops_the_input(bench: UnitUnderTest) -> None:
     count = (2 * slots + 50) * bench.signature.lanes
     items = bench.beats([(CHECK, bench.key()) for _ in range(count)])
     accepted = await bench.perform_blocked(items, cycles=4 * slots)
-    most = slots if bench.signature.lanes > 1 else 2 * slots
-    assert bench.unit.latency <= accepted <= most, f"accepted {accepted} without an outlet"
+    limit = slots if bench.signature.lanes > 1 else 2 * slots
+    assert bench.unit.latency <= accepted <= limit, f"accepted {accepted} without an outlet"
 
 
 @sentence()
@@ -254,7 +260,7 @@ async def clear_forgets_everything(bench: UnitUnderTest) -> None:
         assert wait <= longest or bench.signature.lanes > 1, f"paused {wait} cycles"
         await bench.settle()
         if "tables" not in bench.settings.traits:
-            assert not any(one.seen for one in bench.performed[-len(keys) :]), "a key survived"
+            assert not any(query.seen for query in bench.performed[-len(keys) :]), "a key survived"
         await bench.send(*[(INSERT, key) for key in keys])
 
 
@@ -298,7 +304,7 @@ async def secret_at_every_distance_from_a_clear(bench: UnitUnderTest) -> None:
 
 @sentence()
 async def no_silence_brings_a_key_back(bench: UnitUnderTest) -> None:
-    other, *keys = apart(bench)
+    other, *keys = keys_without_common_cells(bench)
     longest = bench.spec.window_blocks if bench.spec.query_field else bench.spec.span
     stamps = 1 << getattr(bench.spec, "stamp_bits", 5)
     await bench.send(*[(INSERT, key) for key in keys])
@@ -311,7 +317,7 @@ async def no_silence_brings_a_key_back(bench: UnitUnderTest) -> None:
         await bench.settle()
         await bench.send(*[(QUERY, key) for key in keys])
     await bench.settle()
-    assert not any(one.seen for one in bench.asked()), "a key came back"
+    assert not any(query.seen for query in bench.asked()), "a key came back"
 
 
 @sentence(pause=[0.0, 0.9, 0.98])
@@ -351,16 +357,16 @@ async def tick_at_every_distance_from_a_clear(bench: UnitUnderTest) -> None:
 
 @sentence()
 async def ticks_come_at_the_period(bench: UnitUnderTest) -> None:
-    least = bench.ticks.period
-    for period in (least + 1, 5 * least, 0, least):
+    minimum = bench.ticks.period
+    for period in (minimum + 1, 5 * minimum, 0, minimum):
         bench.ticks.set_period(period)
-        await ClockCycles(bench.dut.clk, 5 * least + 1)
+        await ClockCycles(bench.dut.clk, 5 * minimum + 1)
         await bench.send((QUERY, 0))
-        await ClockCycles(bench.dut.clk, 20 * least - 1)
+        await ClockCycles(bench.dut.clk, 20 * minimum - 1)
         await bench.send((QUERY, 0))
         await bench.settle()
-        before, after = (one.time for one in bench.performed[-2:])
-        expected = 20 * least / max(period, least)
+        before, after = (query.time for query in bench.performed[-2:])
+        expected = 20 * minimum / max(period, minimum)
         assert abs(after - before - expected) < 1, f"{after - before} ticks, not {expected}"
 
 
@@ -370,8 +376,8 @@ async def ticks_come_at_the_period(bench: UnitUnderTest) -> None:
 @sentence()
 async def generation_is_programmable(bench: UnitUnderTest) -> None:
     longest = (1 << len(bench.dut.generation)) - 1
-    least = bench.unit.minimum_generation
-    for length in (bench.generation, least, least + 1, 1, 2, longest, longest - 1):
+    minimum = bench.unit.minimum_generation
+    for length in (bench.generation, minimum, minimum + 1, 1, 2, longest, longest - 1):
         # Set while the unit is idle, so that unit and reference agree on the moment.
         await bench.set_generation(length)
         await bench.send(*[(CHECK, bench.key()) for _ in range(2 * longest + 1)])

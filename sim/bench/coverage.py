@@ -22,15 +22,12 @@ Hits = dict[str, int]  # for each situation the number of moments in which it oc
 
 
 class Point(NamedTuple):
-    """Values that must occur."""
-
     name: str
     bins: Iterable[Any]
     values: Callable[[Any], Iterable[Any]]
 
 
 def count(points: Iterable[Point], moments: Iterable[Any]) -> Hits:
-    """Return how often each situation occurs."""
     chosen = [(point, {*point.bins}) for point in points]
     hits = {
         f"{point.name}: {value}": 0 for point, bins in chosen for value in sorted(bins, key=str)
@@ -52,7 +49,6 @@ def collect(path: str, hits: Hits) -> None:
 
 
 def missed(hits: Hits) -> list[str]:
-    """Return the situations that did not occur."""
     return [name for name, number in hits.items() if not number]
 
 
@@ -67,18 +63,15 @@ def length(cycles: int) -> list[str]:
 
 
 def only(condition: object, value: Any = True) -> list[Any]:
-    """Return the value, if the condition holds."""
     return [value] if condition else []
 
 
 def code_name(code: int) -> str:
-    """Return the name of an operation, or its code if it has none."""
     return Operation(code).name if code in list(Operation) else f"code {code}"
 
 
-def cycles(one: Performed, other: Performed) -> int:
-    """Return the cycles from one acceptance to another."""
-    return round((other.accepted - one.accepted) / PERIOD_NS)
+def cycles(first: Performed, second: Performed) -> int:
+    return round((second.accepted - first.accepted) / PERIOD_NS)
 
 
 @dataclass
@@ -105,11 +98,11 @@ class Moment:
         """Return the distances in cycles of earlier insertions of the key."""
         alone, inserts = OperationBit.ALONE | OperationBit.REMOVE, OperationBit.INSERT
         return [
-            cycles(one, self.now)
-            for one in self.before
-            if one.item["key"] == self.now.item["key"]
-            and OperationBit(one.operation) & inserts
-            and not OperationBit(one.operation) & alone
+            cycles(earlier, self.now)
+            for earlier in self.before
+            if earlier.item["key"] == self.now.item["key"]
+            and OperationBit(earlier.operation) & inserts
+            and not OperationBit(earlier.operation) & alone
         ]
 
 
@@ -122,7 +115,6 @@ def moments(performed: Iterable[Performed], secrets: list[float]) -> Iterator[Mo
 
 
 def unit_points(settings: Any) -> list[Point]:
-    """Return the points of a unit."""
     traits = settings.traits
     points = [*_streams(settings), *_results(settings)]
     points += [*_ring(settings)] if "ring" in traits else []
@@ -164,10 +156,10 @@ def _results(settings: Any) -> Iterator[Point]:
     signature, spec = settings.unit.signature, settings.spec
     lane = signature.of_lane(signature.result, 0)
     # A block of one insertion ends with the insertion.
-    least = int(getattr(spec, "block", 0) == 1)
+    youngest = int(getattr(spec, "block", 0) == 1)
     if "age" in lane.members:
         yield Point(
-            "age", range(least, len(lane["age"].shape)),
+            "age", range(youngest, len(lane["age"].shape)),
             lambda m: only(m.now.seen or "oldest" in m.outcome, m.outcome.get("age")),
         )  # fmt: skip
     if "oldest" in lane.members:
@@ -192,7 +184,7 @@ def _ring(settings: Any) -> Iterator[Point]:
     yield Point("turn by", turns, lambda m: only(m.changed("shifts") > 0, code_name(m.code)))
     yield Point(
         "right behind a SHIFT", ("SHIFT", "CLEAR"),
-        lambda m: only(shift in {one.operation for one in m.before[-2:]}, code_name(m.code)),
+        lambda m: only(shift in {last.operation for last in m.before[-2:]}, code_name(m.code)),
     )  # fmt: skip
     if "window in time" in settings.traits:
         fact = "shortened" if settings.spec.when_full == "shorten" else "overfilled"

@@ -6,7 +6,7 @@ import numpy as np
 from cocotb.triggers import ClockCycles
 
 from ...hdl.dictionary.dictionary_figures import HAZARDS, swept_per_row
-from .contract import CHECK, INSERT, NONE, QUERY, REMOVE, pool, sharing
+from .contract import CHECK, INSERT, NONE, QUERY, REMOVE, keys_and_cells, keys_with_common_cells
 from .testplan import sentence
 from .unit import UnitUnderTest
 
@@ -16,23 +16,23 @@ PAUSE = [(NONE, 0)] * 15
 
 def keys_of_one_column(bench: UnitUnderTest) -> list[int]:
     """Return keys whose digests have different cells in the first column."""
-    _, first = np.unique(pool(bench)[1][0], return_index=True)
+    _, first = np.unique(keys_and_cells(bench)[1][0], return_index=True)
     return [int(key) for key in np.sort(first)]
 
 
 @sentence(second=["digest", "cell"])
 async def every_distance_between_kinds_of_operations(bench: UnitUnderTest, second: str) -> None:
-    first, other = sharing(bench)
+    first, other = keys_with_common_cells(bench)
     other = first if second == "digest" else other
     # Pairs of an operation and the next one; a removal without an entry does nothing.
     kinds = ((REMOVE, INSERT), (INSERT, CHECK), (INSERT, REMOVE), (INSERT, QUERY | REMOVE))
     for distance in range(1, HAZARDS + 3):
         filler = [(NONE, 7)] * (distance - 1)
-        for (before, one), (_, two) in itertools.product(kinds, repeat=2):
+        for (before, code), (_, later) in itertools.product(kinds, repeat=2):
             await bench.send((before, first))
             await ClockCycles(bench.dut.clk, 12)
             await bench.send(
-                (one, first), *filler, (two, other), *filler, (QUERY, first), (QUERY, other)
+                (code, first), *filler, (later, other), *filler, (QUERY, first), (QUERY, other)
             )
             await ClockCycles(bench.dut.clk, 12)
             await bench.send((REMOVE, other))
@@ -40,7 +40,7 @@ async def every_distance_between_kinds_of_operations(bench: UnitUnderTest, secon
 
 @sentence()
 async def removed_and_inserted_elsewhere(bench: UnitUnderTest) -> None:
-    first, second = sharing(bench)
+    first, second = keys_with_common_cells(bench)
     for distance in range(1, HAZARDS + 3):
         await bench.send((INSERT, first), (INSERT, second), (REMOVE, first), *PAUSE)
         await bench.send((REMOVE, second), *PAUSE[1:distance], (CHECK, second), *PAUSE)
@@ -66,7 +66,7 @@ async def removed_from_every_place(bench: UnitUnderTest) -> None:
 
 @sentence()
 async def losses_are_reported_until_they_expire(bench: UnitUnderTest) -> None:
-    pair = sharing(bench)
+    pair = keys_with_common_cells(bench)
     for _ in range(3):
         await bench.send(*[(CHECK, key) for key in range(min(1 << bench.spec.key_bits, 256))])
         await bench.send((QUERY, 0))
@@ -105,10 +105,10 @@ async def sweep_of_a_busy_column_rests_the_input(bench: UnitUnderTest) -> None:
     keys = keys_of_one_column(bench)
     operations = [(CHECK, key) for key, _ in zip(itertools.cycle(keys), range(1500), strict=False)]
     await bench.send(*operations)
-    rests, most = sum(bench.driver.waits), 1.2 * len(operations) / swept_per_row(bench.spec)
-    assert 0 < rests <= most, f"{rests} cycles of rest"
+    rests, limit = sum(bench.driver.waits), 1.2 * len(operations) / swept_per_row(bench.spec)
+    assert 0 < rests <= limit, f"{rests} cycles of rest"
     await bench.settle()
-    assert all(one.seen for one in bench.performed[len(keys) :])
+    assert all(check.seen for check in bench.performed[len(keys) :])
 
 
 @sentence()

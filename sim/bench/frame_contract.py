@@ -55,7 +55,7 @@ def sentence(function: Callable[[FrameBench], Awaitable[None]]) -> Any:
 
 @sentence
 async def random_frames(bench: FrameBench) -> None:
-    how, count = bench.settings.frames, bench.settings.count
+    options, count = bench.settings.frames, bench.settings.count
     settings = [
         (Action.DROP, Field.TOS, None, (0, 0)),
         (Action.MARK, Field.NONE, 0x0F0E0D0C0B0A09080706050403020100, (0.3, 0.5)),
@@ -68,21 +68,21 @@ async def random_frames(bench: FrameBench) -> None:
         await bench.set(action, fields, secret)
         bench.pause(source, sink)
         for _ in range(bursts):
-            frames = stream(bench.choose, count, how)
+            frames = stream(bench.choose, count, options)
             errored = [bench.choose.random() < 0.1 for _ in frames]
-            await bench.compare(frames, errored, apart=not how.ready)
+            await bench.compare(frames, errored, apart=not options.ready)
             await bench.ticks(bench.choose.randrange(1 + 3 * bursts))
     bench.pause(0, 0)
     await bench.check_counts()
     assert bench.golden.counts.hits > count
     await bench.clear()
-    await bench.compare(frames, apart=not how.ready)
+    await bench.compare(frames, apart=not options.ready)
 
 
 @sentence
 async def line_rate(bench: FrameBench) -> None:
-    how = bench.settings.frames
-    for size in (60, 64, how.longest):
+    options = bench.settings.frames
+    for size in (60, 64, options.longest):
         await bench.reset()
         await bench.set(Action.COUNT)
         count = bench.settings.count if size <= 64 else 1 + bench.settings.count // 8
@@ -94,23 +94,23 @@ async def line_rate(bench: FrameBench) -> None:
         ready, valid = bench.watch("s_axis_tready"), bench.watch("m_axis_tvalid")
         await bench.compare(frames)
         assert all(ready)
-        clocks = len(frames) * -(-8 * size // how.width)
+        clocks = len(frames) * -(-8 * size // options.width)
         assert bench.golden.counts.hits > count
         # The first frames in a ring of steps wait for a free cycle, up to a turn altogether.
-        waits = InnerStep.LATENCY + 1 if how.inner and how.width <= 64 else 0
+        waits = InnerStep.LATENCY + 1 if options.inner and options.width <= 64 else 0
         first = valid.index(1)
         assert sum(valid[first : first + clocks + waits]) == sum(valid) == clocks
 
 
 @sentence
 async def full_store(bench: FrameBench) -> None:
-    how = bench.settings.frames
+    options = bench.settings.frames
     await bench.set(Action.MARK)
     bench.pause(0, 0.995)
     # Shorter ones may wait for their digests.
     frames = [
         number.to_bytes(2, "big") * bench.choose.randint(30, 99)
-        for number in range((how.frames or 0) + 48)
+        for number in range((options.frames or 0) + 48)
     ]
     ready = bench.watch("s_axis_tready")
 
@@ -122,7 +122,7 @@ async def full_store(bench: FrameBench) -> None:
     left = await bench.send(frames)
     whole = [frame for frame, _ in left]
     lost = [frame not in whole for frame in frames]
-    drops = how.when_full == "drop"
+    drops = options.when_full == "drop"
     assert any(lost) == drops
     assert all(ready) == drops
     bench.check(frames, left, lost=lost)
@@ -173,45 +173,45 @@ async def no_waiting(bench: FrameBench) -> None:
     assert whole == [frames[number] for number in at]
     assert len(whole) < len(frames)
     counts = await bench.counts()
-    found = [counts[name] for name in ("frames_in", "bytes_in", "frames_out", "bytes_out")]
+    counted = [counts[name] for name in ("frames_in", "bytes_in", "frames_out", "bytes_out")]
     expected = [len(frames), sum(map(len, frames)), len(whole), sum(map(len, whole))]
     lost = counts["frames_oversize"] + counts["frames_no_room"] + counts["frames_errored"]
-    assert found == [bench.wrapped(count) for count in expected]
+    assert counted == [bench.wrapped(count) for count in expected]
     assert bench.wrapped(lost) == bench.wrapped(len(frames) - len(whole))
 
 
 @sentence
 async def lengths(bench: FrameBench) -> None:
-    how = bench.settings.frames
+    options = bench.settings.frames
     await bench.set(Action.MARK)
-    beat, longest = how.beat // 8, how.longest
+    beat, longest = options.beat // 8, options.longest
     sizes = *range(1, 80), *range(longest - beat - 1, longest + beat + 2)
     times = 2 if bench.settings.count > 10 else 1
     frames = [frame for size in sizes for frame in [sized(bench.choose, size)] * times]
-    for least in (1, beat // 2):
-        frames += [bench.choose.randbytes(bench.choose.randint(least, beat)) for _ in range(40)]
-    await bench.compare(frames, apart=not how.ready)
+    for shortest in (1, beat // 2):
+        frames += [bench.choose.randbytes(bench.choose.randint(shortest, beat)) for _ in range(40)]
+    await bench.compare(frames, apart=not options.ready)
     # So few do not wait for their digests.
-    await bench.compare([bench.choose.randbytes(how.width // 8) for _ in range(8)])
+    await bench.compare([bench.choose.randbytes(options.width // 8) for _ in range(8)])
     # At 8 bits these frames take as many cycles as all others together.
-    for size in HUGE if how.width > 8 else ():
-        await bench.compare([bench.choose.randbytes(size), frames[0]], apart=not how.ready)
+    for size in HUGE if options.width > 8 else ():
+        await bench.compare([bench.choose.randbytes(size), frames[0]], apart=not options.ready)
     await bench.check_counts()
 
 
 @sentence
 async def fields(bench: FrameBench) -> None:
-    how, every = bench.settings.frames, (1 << len(HARDWARE_FIELDS)) - 1
+    options, every = bench.settings.frames, (1 << len(HARDWARE_FIELDS)) - 1
     numbers: Iterable[int] = range(every + 1)
     if bench.settings.count <= 10:
         # Each field alone, and all but each field.
-        numbers = [one ^ flip for one in (0, every) for flip in HARDWARE_FIELDS]
+        numbers = [base ^ flip for base in (0, every) for flip in HARDWARE_FIELDS]
     for number in numbers:
         action = bench.choose.randrange(4)
         secret = None if number % 8 else bench.choose.getrandbits(128)
         await bench.set(action, Field(number), secret)
-        frames = [one for kind in (IP4, IP6) for one in variants(bench.choose, kind)]
-        await bench.compare(frames, apart=not how.ready)
+        frames = [base for kind in (IP4, IP6) for base in variants(bench.choose, kind)]
+        await bench.compare(frames, apart=not options.ready)
         await bench.ticks(1)
     await bench.check_counts()
 
@@ -228,11 +228,11 @@ async def span(bench: FrameBench) -> None:
 
 @sentence
 async def closed_input(bench: FrameBench) -> None:
-    how = bench.settings.frames
+    options = bench.settings.frames
     await bench.set(Action.COUNT)
-    frames = [sized(bench.choose, bench.choose.randint(60, how.longest)) for _ in range(8)]
+    frames = [sized(bench.choose, bench.choose.randint(60, options.longest)) for _ in range(8)]
     await bench.write("control", 0)
-    if how.when_full == "drop":
+    if options.when_full == "drop":
         left = await bench.send(frames, apart=True)
         bench.check(frames, left, lost=[True] * len(frames))
         await bench.write("control", 1)

@@ -46,7 +46,7 @@ FATES = ("errored", "oversize", "no_room", "ip4", "ip6", "other", "malformed")
 
 @dataclass
 class FrameMoment:
-    """A frame after earlier frames."""
+    """A frame after past frames."""
 
     now: PassedFrame
     before: list[PassedFrame]
@@ -56,29 +56,28 @@ class FrameMoment:
         self.last = last if last and last.clears == now.clears else None
         self.follows = self.last is not None and now.came.first == self.last.came.last + 1
         self.duplicate = bool(now.facts["hits"])
-        self.equal = [one for one in self.before if one.recorded and one.frame == now.frame]
+        self.equal = [past for past in self.before if past.recorded and past.frame == now.frame]
         self.forgotten = self.equal if now.recorded and not self.duplicate else []
 
     def headers(self) -> list[str]:
         """Return the names of the headers before the innermost layer 3."""
         kinds = [kind for kind, _ in inner_headers(self.now.frame)]
-        networks = [place for place, kind in enumerate(kinds) if kind in (IP4, IP6)]
-        found = {*kinds[: networks[-1]]} if networks and self.now.recorded else set()
-        return [name for name, those in HEADERS.items() if not found.isdisjoint(those)]
+        networks = [at for at, kind in enumerate(kinds) if kind in (IP4, IP6)]
+        outer = {*kinds[: networks[-1]]} if networks and self.now.recorded else set()
+        return [name for name, those in HEADERS.items() if not outer.isdisjoint(those)]
 
     def reasons(self) -> list[str]:
         """Return the reasons for which a recorded frame is new again."""
-        now, found = self.now, []
-        if any(one.clears < now.clears for one in self.forgotten):
-            found.append("a clear")
+        now, reasons = self.now, []
+        if any(past.clears < now.clears for past in self.forgotten):
+            reasons.append("a clear")
         settings = now.clears, now.fields, now.secret
-        if any((one.clears, one.fields, one.secret) == settings for one in self.forgotten):
-            found.append("its span")
-        return found
+        if any((past.clears, past.fields, past.secret) == settings for past in self.forgotten):
+            reasons.append("its span")
+        return reasons
 
 
 def frame_moments(passed: Iterable[PassedFrame]) -> Iterator[FrameMoment]:
-    """Yield a moment for each frame."""
     before: list[PassedFrame] = []
     for now in passed:
         yield FrameMoment(now, before)
@@ -86,7 +85,6 @@ def frame_moments(passed: Iterable[PassedFrame]) -> Iterator[FrameMoment]:
 
 
 def frame_points(options: FrameOptions) -> Iterator[Point]:
-    """Yield the points of a deduplicator."""
     sizes = (1, 14, 59, 60, 64, options.longest, options.longest + 1)
     yield Point("bytes", sizes, lambda m: [len(m.now.frame)])
     yield Point("cycles of a pause at the input", RUNS, lambda m: length(m.now.came.pauses))
@@ -99,9 +97,9 @@ def frame_points(options: FrameOptions) -> Iterator[Point]:
         "one transfer follows one in the next cycle", [True],
         lambda m: [m.follows and m.now.came.number == m.last.came.number == 1],
     )  # fmt: skip
-    fates = [one for one in FATES if one != "no_room" or options.when_full == "drop"]
+    fates = [fate for fate in FATES if fate != "no_room" or options.when_full == "drop"]
     yield Point(
-        "frames", fates, lambda m: [one for one in fates if m.now.facts[f"frames_{one}"] > 0]
+        "frames", fates, lambda m: [fate for fate in fates if m.now.facts[f"frames_{fate}"] > 0]
     )
     actions = [action.name for action in Action]
     yield Point(

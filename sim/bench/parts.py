@@ -40,85 +40,51 @@ class Beat(NamedTuple):
 
 @dataclass(frozen=True)
 class Performed:
-    """An operation, and the fields of its result; none for SHIFT and CLEAR before the lanes.
-
-    Attributes
-    ----------
-    item, outcome : dict
-        Fields of request and result.
-    accepted, delivered : float
-        Times of acceptance and delivery, in ns.
-    wait, held : int
-        Cycles in which the operation, or the result, was offered and not accepted.
-    time : int
-        Ticks before the operation.
-    facts : dict
-        `Reference.facts` after the operation.
-    """
+    """An operation, and the fields of its result; none for SHIFT and CLEAR before the lanes."""
 
     item: Item
     outcome: dict[str, int]
-    accepted: float
-    delivered: float
-    wait: int = 0
-    held: int = 0
-    time: int = 0
-    facts: dict[str, int] = field(default_factory=dict)
+    accepted: float  # time of acceptance, in ns
+    delivered: float  # time of delivery, in ns
+    wait: int = 0  # cycles in which the operation was offered and not accepted
+    held: int = 0  # the same for the result
+    time: int = 0  # ticks before the operation
+    facts: dict[str, int] = field(default_factory=dict)  # `Reference.facts` after the operation
 
     @property
     def operation(self) -> int:
-        """Code of the operation."""
         return self.item["operation"]
 
     @property
     def seen(self) -> bool:
-        """Whether the key was reported."""
         return bool(self.outcome.get("seen"))
 
 
 @dataclass
 class Stalls:
-    """Decides in which cycles a side of the bench pauses.
+    """Decides in which cycles a side of the bench pauses."""
 
-    Attributes
-    ----------
-    probability : float
-        Probability of a pause in a cycle.
-    seed : int
-        Seed of the pauses.
-    """
-
-    probability: float = 0.0
+    probability: float = 0.0  # of a pause in a cycle
     seed: int = 0
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
 
     def __call__(self) -> bool:
-        """Whether to pause in this cycle."""
         return self._random.random() < self.probability
 
 
 class Pattern(Stalls):
-    """Pauses whose lengths cycle through `lengths`, with one cycle between pauses.
-
-    Attributes
-    ----------
-    lengths : sequence of int
-        In cycles, each at least 1.
-    rounds : int
-        Number of complete rounds of pauses.
-    """
+    """Pauses whose `lengths` in cycles, 1 or more, follow each other with a cycle between them."""
 
     def __init__(self, lengths: Sequence[int]) -> None:
         super().__init__()
         self.lengths = lengths
-        self.rounds = 0
+        self.rounds = 0  # complete rounds of pauses
         self._index = 0
         self._left = lengths[0]
 
     def __call__(self) -> bool:
-        """Whether to pause in this cycle."""
         if self._left:
             self._left -= 1
             return True
@@ -129,26 +95,16 @@ class Pattern(Stalls):
 
 
 class Scoreboard:
-    """Compares each result with the golden model.
-
-    Attributes
-    ----------
-    reference : Reference
-    legal_times : callable, optional
-        Returns the first and the last time that an operation may have, from the request, the
-        time of the previous operation, and the time of its acceptance in ns. If a unit may see
-        a tick or not, its result decides between these times.
-    compared : int
-        Beats whose results were compared.
-    performed : list of Performed
-        All operations since the last reset.
-    """
+    """Compares each result with the golden model."""
 
     def __init__(self, reference: Reference) -> None:
         self.reference = reference
+        # With ticks, returns the first and the last time that an operation may have: from the
+        # request, the time of the previous operation, and the acceptance in ns. The result decides
+        # between them.
         self.legal_times: Callable[[Item, int, float], tuple[int, int]] | None = None
-        self.compared = 0
-        self.performed: list[Performed] = []
+        self.compared = 0  # beats whose results were compared
+        self.performed: list[Performed] = []  # operations since the last reset
         self._expected: deque[tuple[Beat, float, int]] = deque()
 
     def expect(self, beat: Beat, wait: int) -> None:
@@ -191,7 +147,6 @@ class Scoreboard:
         return self.reference.now, self.reference.facts()
 
     def forget(self) -> None:
-        """Restart, as the unit does at reset."""
         self._expected.clear()
         self.performed.clear()
         self.compared = 0
@@ -199,7 +154,6 @@ class Scoreboard:
 
     @property
     def outstanding(self) -> int:
-        """Beats whose results have not arrived."""
         return len(self._expected)
 
 
@@ -208,15 +162,6 @@ class Driver:
 
     Values that the unit must ignore are random: the payload of an idle cycle, the request of an
     idle lane, and the code of an operation without effect.
-
-    Attributes
-    ----------
-    accepted : int
-        Number of accepted beats.
-    waits : list of int
-        Cycles that each beat waited for its acceptance.
-    times : list of float
-        Time of each acceptance, in ns.
     """
 
     def __init__(self, dut, signature: UnitSignature, scoreboard: Scoreboard, *, seed: int) -> None:
@@ -232,13 +177,11 @@ class Driver:
         self.release()
 
     def forget(self) -> None:
-        """Restart, as the unit does at reset."""
-        self.accepted = 0
-        self.waits: list[int] = []
-        self.times: list[float] = []
+        self.accepted = 0  # number of beats
+        self.waits: list[int] = []  # cycles that each beat waited for its acceptance
+        self.times: list[float] = []  # of each acceptance, in ns
 
     def release(self) -> None:
-        """Offer no operation."""
         if self._offers:
             self._dut.i__payload.value = self._random.getrandbits(self._bits)
         self._set_valid(False)
@@ -291,16 +234,7 @@ class Driver:
 
 
 class Monitor:
-    """Accepts results from the unit's output stream; a waiting result must not change.
-
-    Attributes
-    ----------
-    times : list of float
-        Time at which the results of each beat were delivered, in ns.
-    held : int
-        Cycles in which a result waited.
-    stalls : Stalls
-    """
+    """Accepts results from the unit's output stream; a waiting result must not change."""
 
     def __init__(self, dut, signature: UnitSignature, scoreboard: Scoreboard) -> None:
         self._dut = dut
@@ -310,13 +244,11 @@ class Monitor:
         self._dut.o__ready.value = 0
 
     def forget(self) -> None:
-        """Restart without pauses."""
-        self.times: list[float] = []
-        self.held = 0
+        self.times: list[float] = []  # of the delivery of each beat's results, in ns
+        self.held = 0  # cycles in which a result waited
         self.stalls = Stalls()
 
     async def run(self) -> None:
-        """Accept results until cancelled, with the pauses of `stalls`."""
         waiting, ready, held = None, False, 0
         dut = self._dut
         clk, valid, rst = dut.clk, dut.o__valid, dut.rst

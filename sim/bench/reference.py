@@ -38,32 +38,12 @@ def operations_of(code: int, supported: Sequence[Operation]) -> tuple[Operation,
 
 
 def queries(code: int) -> bool:
-    """Return whether an operation queries its key."""
     bits = OperationBit(code)
     return bool(bits & OperationBit.QUERY) and not bits & OperationBit.ALONE
 
 
 class Reference:
-    """Golden model that takes the requests of a unit.
-
-    Attributes
-    ----------
-    spec : Specification
-    golden : Filter
-    now : int
-        Ticks before the next operation; the scoreboard advances it.
-    times : int
-        Number of times that a result can state, which repeat.
-    generation : int
-        Length of generations, if programmable.
-    records : bool
-        Whether `facts` are collected, which takes time.
-    still : bool
-        Whether time stops while outputs and memory are compared.
-    tables : list of ndarray
-        All tables of answers in the order of use. The first element stands for the time before the
-        first table, when every key is reported.
-    """
+    """Golden model that takes the requests of a unit."""
 
     FACTS = ("shifts", "insertions", "shortened", "overfilled", "lost", "stashed",
              "guaranteed_window", "phase")  # fmt: skip
@@ -72,10 +52,12 @@ class Reference:
     def __init__(self, spec: Specification, signature: UnitSignature) -> None:
         self.spec: Any = spec
         self.signature = signature
-        self.records, self.still = False, True
+        self.records = False  # whether `facts` are collected, which takes time
+        self.still = True  # whether time stops while outputs and memory are compared
         results = signature.of_lane(signature.result, 0).members
         self._timed = "time" in results
         self._answers = [name for name in results if name in Results._fields and name != "time"]
+        # Number of times that a result can state, which repeat.
         self.times = 1 << Shape.cast(results.get("time", 0)).width
         self._dictionary = spec.kind == "dictionary"
         self._generations = "generation" in signature.members
@@ -90,20 +72,20 @@ class Reference:
         return int(1 << self.spec.timestamp_bits) if self._dictionary else 600
 
     def reset(self) -> None:
-        """Restart, as the unit does at reset."""
         self.golden: Any = self._model()
         if self._generations:
             self.golden.generation = self.generation
             # The first generation also has the programmed length.
             self.golden.clear()
             self.golden.operations = 0
-        self.now = 0
+        self.now = 0  # ticks before the next operation; the scoreboard advances it
         # Operations of the model in addition to one per operation of the unit.
         self._additional = 0
         # Blocks that ended before the last clear, if a timing filter counts insertions.
         self._ended = self._table = 0
         self._secrets: deque[tuple[float, int]] = deque()
         self._swaps: list[float] = []
+        # Tables of answers in the order of use, after one that reports every key.
         self.tables = [np.zeros(self.spec.table_shape, np.int64)] if self._decides else []
 
     def _model(self) -> Any:
@@ -125,16 +107,9 @@ class Reference:
         self._swaps.append(time)
 
     def perform(self, item: Item, given: Item, accepted: float) -> dict[str, int]:
-        """Perform an operation; return the defined fields of its result.
+        """Perform a request, accepted at a time in ns; return the defined fields of its result.
 
-        Parameters
-        ----------
-        item : dict
-            Fields of the request.
-        given : dict
-            Fields of the unit's result.
-        accepted : float
-            Time at which the unit accepted the operation, in ns.
+        `given` are the fields of the unit's result.
         """
         while self._secrets and accepted >= self._secrets[0][0]:
             self.golden.rekey(self._secrets.popleft()[1])
@@ -147,7 +122,6 @@ class Reference:
         return due | {"tag": item.get("tag", 0)}
 
     def _answer(self, item: Item, given: Item) -> dict[str, int]:
-        """Perform an operation; return its answer about the key."""
         code = item["operation"]
         if code == Operation.CLEAR:
             self._ended = self.block
@@ -189,7 +163,6 @@ class Reference:
         return self._ended + int(self.golden.insertions // self.spec.block_units)
 
     def facts(self) -> dict[str, int]:
-        """Return the facts for functional coverage, or nothing if they are not collected."""
         if not self.records:
             return {}
         held = {name: getattr(self.golden, name, None) for name in self.FACTS}
@@ -212,8 +185,8 @@ class Reference:
         """Compare the outputs of the unit, which wrap around, with golden's outputs."""
         for name, value in self.outputs.items():
             port = getattr(dut, name)
-            found, expected = int(port.value), value % (1 << len(port))
-            assert found == expected, f"{name}: expected {expected}, got {found}"
+            actual, expected = int(port.value), value % (1 << len(port))
+            assert actual == expected, f"{name}: expected {expected}, got {actual}"
 
     def check_memory(self, memory: Any) -> None:
         """Compare the memory of the unit with the golden model; ages only if time stops."""
@@ -229,7 +202,6 @@ class Reference:
 
     @property
     def _memory(self) -> NDArray[Any]:
-        """Expected contents of the memory."""
         ages = self.spec.kind == "timing" and self.spec.timed
         memory: NDArray[Any] = (
             self.golden.memory_at(self.now * self.spec.block_units) if ages else self.golden.memory
@@ -243,17 +215,12 @@ class MovingReference(Reference):
     The evicted entry depends on the timing of the unit. So a query may miss its key if the status
     says so; all statuses, missed keys and cells must agree with each other, and with the number of
     losses that the unit counts. The number of an entry is that of its insertion since a clear.
-
-    Attributes
-    ----------
-    missed : int
-        Results that missed their key with this status.
     """
 
     def _model(self) -> Any:
         # It loses other entries than the unit, but about as many.
         self._peer, self._played = from_spec(self.spec), list[tuple[int, int]]()
-        self.missed = self._earlier = 0
+        self.missed = self._earlier = 0  # results that missed their key with a status
         self._forget()
         return from_spec(replace(self.spec, stash=STASH))
 
@@ -263,7 +230,7 @@ class MovingReference(Reference):
         # the number `_least`, and had at most `_most` when a status was 0. How often it must have
         # changed since.
         self._gone: set[int] = set()
-        self._least = self._most = -int(self.spec.window)
+        self._min_lost = self._max_lost = -int(self.spec.window)
         self._changes = 0
 
     @property
@@ -297,26 +264,25 @@ class MovingReference(Reference):
         oldest = insertions - window + 1
         if not window:
             return 0
-        if not status and self._least < oldest:
-            self._most = min(self._most, oldest - 1)
-            if self._least == oldest - 1 > 0:
-                self._gone.add(self._least)
+        if not status and self._min_lost < oldest:
+            self._max_lost = min(self._max_lost, oldest - 1)
+            if self._min_lost == oldest - 1 > 0:
+                self._gone.add(self._min_lost)
             return 0
-        if oldest > self._most:
+        if oldest > self._max_lost:
             self._changes += 1
-            self._most = insertions
-        self._least = max(self._least, oldest)
+            self._max_lost = insertions
+        self._min_lost = max(self._min_lost, oldest)
         return 1
 
     def facts(self) -> dict[str, int]:
-        """Return the facts for functional coverage, or nothing if they are not collected."""
         return super().facts() | ({"missed": self.missed} if self.records else {})
 
     @property
     def outputs(self) -> dict[str, int]:
         """Counters that do not depend on the timing of the unit."""
-        found = super().outputs
-        return {name: found[name] for name in ("operations", "insertions", "hits")}
+        outputs = super().outputs
+        return {name: outputs[name] for name in ("operations", "insertions", "hits")}
 
     def check_outputs(self, dut) -> None:
         """Compare counters, and the guaranteed window with statuses and the number of losses."""
@@ -331,10 +297,10 @@ class MovingReference(Reference):
             codes, keys = zip(*self._played, strict=True)
             self._peer.perform(codes, words_of(self.spec, keys))
             self._played.clear()
-        least, most = self.losses, 2 * self._peer.counters["lost"] + self.spec.stash
+        fewest, limit = self.losses, 2 * self._peer.counters["lost"] + self.spec.stash
         # A narrow counter may have wrapped.
-        self._counted = lost = int(dut.lost.value) if len(dut.lost) > 8 else most
-        assert least <= lost <= most, f"lost: expected {least} to {most}, got {lost}"
+        self._counted = lost = int(dut.lost.value) if len(dut.lost) > 8 else limit
+        assert fewest <= lost <= limit, f"lost: expected {fewest} to {limit}, got {lost}"
 
     def check_memory(self, memory: Any) -> None:
         """Compare the entries in all cells; an entry in no cell is in the stash, or lost."""
@@ -343,15 +309,14 @@ class MovingReference(Reference):
         assert there <= due, f"memory differs: {len(there - due)} entries that golden has not"
         away = sum(age <= self._guaranteed for _, age in due - there)
         assert away <= self.spec.stash, f"memory differs: {away} entries in no cell"
-        least = self._earlier + len(due - there) - self.spec.stash
-        assert least <= self._counted, f"lost: expected {least} or more, got {self._counted}"
+        fewest = self._earlier + len(due - there) - self.spec.stash
+        assert fewest <= self._counted, f"lost: expected {fewest} or more, got {self._counted}"
         oldest = self._guaranteed + 1
         held = oldest <= self.spec.window and oldest in {age for _, age in there}
         assert not held, f"{self._guaranteed} guaranteed, and the next older entry is in its cell"
 
 
 def reference(spec: Specification, signature: UnitSignature) -> Reference:
-    """Return the reference of a unit."""
     kind = MovingReference if getattr(spec, "moves", None) else Reference
     return kind(spec, signature)
 

@@ -9,14 +9,13 @@ from cocotb.triggers import ClockCycles, FallingEdge
 from ...golden import Operation
 from ...hdl.frontend.request_times import Stamps
 from ...hdl.frontend.time_window import TimeWindow
-from .contract import CHECK, CLEAR, INSERT, NONE, QUERY, SHIFT, pool
+from .contract import CHECK, CLEAR, INSERT, NONE, QUERY, SHIFT, keys_and_cells
 from .parts import Stalls
 from .testplan import sentence
 from .unit import PERIOD_NS, UnitUnderTest
 
 
 def inserts(bench: UnitUnderTest, count: int) -> list[tuple[Operation, int]]:
-    """Return check-and-inserts of random keys."""
     return [(CHECK, bench.key()) for _ in range(count)]
 
 
@@ -32,7 +31,7 @@ async def every_pair_of_operations_one_at_a_time(bench: UnitUnderTest) -> None:
 
 @sentence()
 async def every_key_in_one_block(bench: UnitUnderTest) -> None:
-    keys, cells = pool(bench)
+    keys, cells = keys_and_cells(bench)
     first = cells[0] if bench.spec.segment_blocks > 1 else cells[0] // bench.spec.clear
     together = keys[first == first[0]].tolist()
     await bench.send(*[(CHECK, bench.random.choice(together)) for _ in range(500)])
@@ -73,8 +72,8 @@ async def forced_shifts_wait_for_the_spare(bench: UnitUnderTest) -> None:
         await bench.send(*inserts(bench, 2), *[(SHIFT, 0)] * 3, *inserts(bench, 2))
     # The operation after a SHIFT that waits is not accepted before the SHIFT is.
     waited = max(bench.driver.waits[8:])
-    least, most = bench.profile.clear_cycles, bench.profile.longest_pause
-    assert least <= waited <= most, f"waited {waited} cycles"
+    shortest, longest = bench.profile.clear_cycles, bench.profile.longest_pause
+    assert shortest <= waited <= longest, f"waited {waited} cycles"
 
 
 @sentence()
@@ -100,11 +99,11 @@ NOTHING = (NONE, 0)
 
 @sentence()
 async def shorter_generations_pause_and_stay_right(bench: UnitUnderTest) -> None:
-    least = bench.unit.minimum_generation
-    await bench.set_generation(max(1, least - 1))
+    minimum = bench.unit.minimum_generation
+    await bench.set_generation(max(1, minimum - 1))
     await bench.send((CLEAR, 0), NOTHING)
     sent = bench.driver.accepted
-    await bench.send(*inserts(bench, 3 * bench.spec.segments * least))
+    await bench.send(*inserts(bench, 3 * bench.spec.segments * minimum))
     assert any(bench.driver.waits[sent:]), "no shift waited"
 
 
@@ -182,9 +181,9 @@ async def a_key_is_reported_for_the_whole_span(bench: UnitUnderTest) -> None:
         await bench.send((QUERY, key))
     await bench.settle()
     first, *others = bench.performed
-    for one in others:
-        assert one.seen == (one.time - first.time <= bench.spec.span), f"{one}"
-    assert {one.seen for one in others} == {True, False}
+    for query in others:
+        assert query.seen == (query.time - first.time <= bench.spec.span), f"{query}"
+    assert {query.seen for query in others} == {True, False}
 
 
 async def around_a_turn(bench: UnitUnderTest, end: str, age: int, distance: int) -> None:
@@ -245,5 +244,5 @@ async def later_times_come_at_the_interval(bench: UnitUnderTest) -> None:
         bench.ticks.time += 1
         await bench.send((INSERT, bench.key()), (SHIFT, 0))
     cycles = await later([span - 2, 1, 1, 1, 1, 100, 1, 1, span, 1])
-    most = Stamps.INTERVAL + TimeWindow.SETTLE * bench.spec.segments
-    assert Stamps.INTERVAL < max(cycles) <= most, f"{cycles}"
+    limit = Stamps.INTERVAL + TimeWindow.SETTLE * bench.spec.segments
+    assert Stamps.INTERVAL < max(cycles) <= limit, f"{cycles}"

@@ -53,35 +53,44 @@ def run_filter_bench(
     simulator: str,
     directory: Path,
     *,
+    synthesis: Sequence[str] = (),
     testcase: str | None = None,
     coverage: bool = False,
     **options: Any,
 ) -> dict[str, bool]:
     """Run the test plan on a unit of any family; return whether each test passed, by name.
 
-    The build in `directory` is reused. `testcase` is a regular expression of the tests to run, by
-    default all. With `coverage`, Verilator counts situations in the file `FUNCTIONAL`, and lines
-    and toggles in `COUNTS`; the counters of the unit are then `COVERED_STATISTICS_BITS` wide, so
-    that they wrap within a test.
-
-    Options are the ``seed`` of all random choices; ``inverted``, whether undefined reads of block
-    RAMs return the inverse of the content instead of random values; ``ticks``, as for
-    `lately.hdl.verilog.time_options`; and options of the unit, such as ``memory``. Models simulate
-    explicit block RAMs.
+    The build in `directory` is reused; `testcase` is a regular expression of tests. With
+    `synthesis`, a yosys pass and its options, the design is a netlist in cells of a device family;
+    the portable memory has no place of its own in it, so its bits affect only the results. With
+    `coverage`, Verilator counts situations in `FUNCTIONAL`, lines and toggles in `COUNTS`, and the
+    counters of the unit are narrow, so that they wrap. Options are the ``seed`` of all random
+    choices; ``inverted``, as for `models`; and options of the unit.
     """
     run, unit = _split(options), unit_options(spec, **options)
-    memory = unit.get("memory", "portable")
-    text = unit_verilog(
-        spec, statistics_bits=COVERED_STATISTICS_BITS if coverage else 32, **_timed(unit)
-    )
     environment = _environment(spec, directory, run["seed"], unit)
+    # Units without ticks ignore these options.
+    timed: dict[str, Any] = {"ticks": "tick", "time_bits": BENCH_TIME_BITS} | unit
+    if synthesis:
+        netlist = unit_netlist(spec, synthesis, directory=directory, **timed)
+        cells = directory.resolve() / "cells.v"
+        cells.write_text(netlist.cells)
+        environment["LATELY_NETLIST"] = "1"
+        text = netlist.text
+        blocks = [cells, *cell_models(*netlist.unmodelled, inverted=run["inverted"])]
+    else:
+        counter_bits = COVERED_STATISTICS_BITS if coverage else 32
+        text = unit_verilog(spec, statistics_bits=counter_bits, **timed)
+        blocks = models(unit.get("memory", "portable"), inverted=run["inverted"])
+    traits = Settings(spec, unit).traits
+    modules = [f"{__package__}.{row.module}" for row in PLAN.values() if row.applies(traits)]
     return run_bench(
         text,
-        _modules(spec, unit),
+        list(dict.fromkeys(modules)),
         simulator,
         directory,
         environment=environment,
-        models=models(memory, inverted=run["inverted"]),
+        models=blocks,
         testcase=testcase,
         coverage=COVERED_BITS if coverage else 0,
     )
@@ -96,8 +105,7 @@ def replay_steps(
 ) -> tuple[bool, Path]:
     """Play the steps of a scenario on a unit; return whether it passed, and the file of waves.
 
-    A step is a method of `lately.sim.CompiledUnit`, its positional and its named arguments. Options
-    are the ``seed``, and those of `lately.sim.CompiledUnit`.
+    Options are the ``seed``, and those of `lately.sim.CompiledUnit`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     options["self_check"] = options.pop("check", False)
@@ -119,38 +127,6 @@ def replay_steps(
     return all(passed.values()) and bool(passed), path
 
 
-def run_netlist_bench(
-    spec: Specification,
-    simulator: str,
-    directory: Path,
-    *,
-    synthesis: Sequence[str],
-    testcase: str | None = None,
-    **options: Any,
-) -> dict[str, bool]:
-    """Run the test plan on the netlist of a unit in cells of a device family.
-
-    Parameters and the result are as for `run_filter_bench`. `synthesis` is the yosys pass and its
-    options, from `lately.boards.flow.devices.Device`. The cells are simulated with the models of
-    yosys; explicit block RAMs without such models use the models of `lately.sim.toolchain`. Memory
-    bits are compared if a memory variant has explicit block RAMs. The portable memory has no
-    separate place in a netlist; its bits affect only the results.
-    """
-    run, unit = _split(options), unit_options(spec, **options)
-    netlist = unit_netlist(spec, synthesis, directory=directory, **_timed(unit))
-    cells = directory.resolve() / "cells.v"
-    cells.write_text(netlist.cells)
-    return run_bench(
-        netlist.text,
-        _modules(spec, unit),
-        simulator,
-        directory,
-        environment=_environment(spec, directory, run["seed"], unit) | {"LATELY_NETLIST": "1"},
-        models=[cells, *cell_models(*netlist.unmodelled, inverted=run["inverted"])],
-        testcase=testcase,
-    )
-
-
 def run_frame_bench(
     spec: Specification,
     simulator: str,
@@ -164,9 +140,7 @@ def run_frame_bench(
 ) -> dict[str, bool]:
     """Run tests on a deduplicator of frames with AXI4-Streams, and registers on AXI4-Lite.
 
-    `modules` are the modules whose tests are run; by default, all tests of the contract that apply.
-    A test sends `count` frames at a time. Options are ``seed`` and ``inverted`` as for
-    `run_filter_bench`, and options of the deduplicator.
+    `modules` have the tests, each of which sends `count` frames at a time.
     """
     run = _split(options)
     unit = options | {"statistics_bits": COVERED_STATISTICS_BITS if coverage else COUNTER_BITS}
@@ -190,20 +164,7 @@ def unit_options(spec: Specification, *, ticks: str = "tick", **options: Any) ->
 
 
 def _split(options: dict[str, Any]) -> dict[str, Any]:
-    """Move the options of a run out of the unit's options."""
     return {name: options.pop(name, default) for name, default in (("seed", 1), ("inverted", 0))}
-
-
-def _timed(unit: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a unit for `unit_verilog`, which has another default."""
-    return {"ticks": "tick", "time_bits": BENCH_TIME_BITS} | unit
-
-
-def _modules(spec: Specification, unit: dict[str, Any]) -> list[str]:
-    """Return the modules whose tests a unit must pass."""
-    traits = Settings(spec, unit).traits
-    names = (row.module for row in PLAN.values() if row.applies(traits))
-    return [f"{__package__}.{name}" for name in dict.fromkeys(names)]
 
 
 def _environment(
@@ -234,10 +195,8 @@ def run_bench(
 ) -> dict[str, bool]:
     """Run cocotb tests of the design in `text`, whose top module is `lately.hdl.verilog.TOP`.
 
-    Memories have random initial contents, because no reset clears them. The `environment` of the
-    tests has ``LATELY_SEED``; `models` are further Verilog files. `coverage` is the most bits of a
-    signal or memory whose toggles are counted, 0 for none. With `waves`, the simulator writes waves
-    of all signals into its folder. Other parameters and the result are as for `run_filter_bench`.
+    Memories have random initial contents, because no reset clears them. `coverage` is the maximum
+    width of a signal whose toggles are counted, 0 for none.
     """
     # Simulators run in folders of their own.
     directory = directory.resolve()
@@ -259,7 +218,7 @@ def run_bench(
             arguments += ["--coverage-max-width", str(coverage)]
         building = shared_runtime(directory / simulator, f"bench, coverage {coverage > 0}")
     elif shutil.which("iverilog") is None:
-        raise ToolError("iverilog: expected it on PATH, found none; install Icarus Verilog")
+        raise ToolError("iverilog not found on PATH; install Icarus Verilog")
     else:
         text = _woken(text)
     (directory / "top.v").write_text(_filled(text, environment["LATELY_SEED"]))
@@ -297,9 +256,8 @@ def run_bench(
 def _woken(text: str) -> str:
     """Return Verilog in which every `always @*` runs at the start, under Icarus too.
 
-    In yosys's output, the initial value of a variable is the event that starts each block. Icarus
-    sees no event, so blocks without another event keep unknown values. Here the variable changes
-    a little later.
+    In yosys's output, the initial value of a variable starts each block. Icarus sees no event, so
+    the variable changes a little later here.
     """
     return re.sub(
         r"(\n  reg (\\\$auto\$verilog_backend\S+) +=) 0;", r"\1 0;\n  initial #1 \2 = 1;", text

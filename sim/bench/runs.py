@@ -21,8 +21,6 @@ DAYS = 14  # days in which each nightly run is due once
 
 @dataclass(frozen=True)
 class PlannedUnit:
-    """A unit of the plan."""
-
     spec: Specification
     # Of the bench, as for `run_filter_bench` or `run_frame_bench`.
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -33,12 +31,10 @@ class PlannedUnit:
 
     @property
     def of_frames(self) -> bool:
-        """Whether the unit is a deduplicator of frames."""
         return "width" in self.options
 
     @cached_property
     def traits(self) -> frozenset[str]:
-        """Traits that select sentences."""
         if self.of_frames:
             unit = {name: value for name, value in self.options.items() if name != "count"}
             return FrameSettings(self.spec, unit).traits
@@ -46,7 +42,6 @@ class PlannedUnit:
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
-        """Names of the tests that the unit must pass."""
         applying = [name for name, row in PLAN.items() if row.applies(self.traits)]
         return tuple(name for name in applying if name in (self.tests or applying))
 
@@ -70,11 +65,9 @@ class Run(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Unit, simulator and options."""
         return "-".join([self.unit, *self.words.split()])
 
     def perform(self, directory: Path) -> dict[str, bool]:
-        """Run the tests, as `PlannedUnit.run`."""
         simulator, *words = self.words.split()
         options: dict[str, Any] = {"seed": SEED}
         for word in words:
@@ -112,7 +105,6 @@ KINDS, UNITS = _read()
 
 
 def daily_runs() -> list[Run]:
-    """Return one run for each unit that a sentence names."""
     return [
         Run(name, unit.daily, tests)
         for name, unit in UNITS.items()

@@ -20,14 +20,13 @@ from .unit import Settings, UnitUnderTest
 
 @cocotb.test()
 async def scenario(dut) -> None:
-    """Play all steps, and compare everything at the end."""
     bench = await UnitUnderTest.start(dut, Settings.of_environment())
     player = Player(bench)
-    for number, (name, operands, how) in enumerate(
+    for number, (name, operands, options) in enumerate(
         json.loads(Path(os.environ["LATELY_STEPS"]).read_text())
     ):
         dut._log.info("step %d: %s", number, name)
-        await getattr(player, name)(*operands, **how)
+        await getattr(player, name)(*operands, **options)
     await bench.finish()
 
 
@@ -47,13 +46,13 @@ class Player:
         flags = {name: np.array(flag) for name, flag in lanes.items()}
         beats = Beats(np.array(codes, np.uint8), width, **flags)
         rows: list[list[Any]] = [[None] * width for _ in beats.alone]
-        for place, code, key, number, time in zip(
-            beats.places, codes, keys, numbers, times, strict=True
+        for slot, code, key, number, time in zip(
+            beats.slots, codes, keys, numbers, times, strict=True
         ):
             bench.ticks.time = time
-            if place >= 0:
+            if slot >= 0:
                 item = bench.item(code, key, number)
-                rows[place // width][place % width] = item
+                rows[slot // width][slot % width] = item
                 if "query_class" in item:
                     item["query_class"] = number
         return [Beat(int(alone), tuple(row)) for alone, row in zip(beats.alone, rows, strict=True)]
@@ -63,7 +62,6 @@ class Player:
         pause_before: float = 0.0, pause_after: float = 0.0, seed: int = 1, period: int = 0,
         silence: int = 0, **lanes: Any,
     ) -> None:  # fmt: skip
-        """Perform operations, with ticks every `period` cycles, and a silence afterwards."""
         bench, now = self._bench, self._bench.ticks.time
         gaps = np.diff([self._reached, *times]) if times else np.zeros(len(codes), int)
         self._reached = times[-1] if times else self._reached
@@ -95,34 +93,29 @@ class Player:
         while bench.scoreboard.compared < enough:
             await RisingEdge(bench.dut.clk)
         if "ring" in bench.settings.traits:
-            least = bench.unit.minimum_generation if bench.signature.lanes > 1 else 1
+            minimum = bench.unit.minimum_generation if bench.signature.lanes > 1 else 1
             bench.dut.generation.value = bench.spec.generation
-            bench.reference.generation = max(bench.spec.generation, least)
+            bench.reference.generation = max(bench.spec.generation, minimum)
         await bench.cut(sending)
         await ClockCycles(bench.dut.clk, bench.settled)
         self._reached = 0
 
     async def set_generation(self, length: int) -> None:
-        """Program the length of a generation."""
         await self._bench.set_generation(length)
 
     async def rekey(self, secret: int) -> None:
-        """Load a secret."""
         await self._bench.settle()
         await self._bench.load_secret(secret)
         await ClockCycles(self._bench.dut.clk, max(self._bench.secret_lead, 1))
 
     async def decide_by(self, table: Any) -> None:
-        """Load a table, and use it."""
         await self._bench.settle()
         await self._bench.tables.load(np.array(table))
         await self._bench.tables.swap()
 
     async def pass_ticks(self, ticks: int) -> None:
-        """Send ticks without an operation."""
         await self._bench.ticks.advance(ticks)
         await self._bench.ticks.drain()
 
     async def idle(self, cycles: int) -> None:
-        """Let cycles pass."""
         await ClockCycles(self._bench.dut.clk, max(cycles, 1))

@@ -23,8 +23,6 @@ MODULES = ("contract", "ring_contract", "lane_contract", "timing_contract", "dic
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of the contract."""
-
     module: str
     test: str  # its name in the module of this package
     text: str
@@ -32,7 +30,6 @@ class Sentence:
     daily: tuple[str, ...]  # names of the units on which the test runs daily
 
     def applies(self, traits: frozenset[str]) -> bool:
-        """Return whether a unit with these traits must pass the test."""
         return any(
             "frames" not in traits if family == "all" else traits.issuperset(family.split(", "))
             for family in self.families
@@ -54,8 +51,7 @@ PLAN = _read()  # all sentences, by the names of their tests
 def sentence(**parameters: Any) -> Callable[[Callable[..., Awaitable[None]]], Any]:
     """Register a test of the plan, if its sentence applies to the unit in the environment.
 
-    The test receives a unit after reset; everything is compared at the end. `parameters` are as for
-    `cocotb.parametrize`.
+    The test receives a unit after reset. `parameters` are those of `cocotb.parametrize`.
     """
 
     def register(function: Callable[..., Awaitable[None]]) -> Any:
@@ -81,7 +77,6 @@ def _settings() -> Settings:
 async def check(
     function: Callable[..., Awaitable[None]], dut, settings: Settings, **values: Any
 ) -> None:
-    """Run a test on a unit, and compare everything at the end."""
     bench = await UnitUnderTest.start(dut, settings)
     await function(bench, **values)
     await bench.finish()

@@ -7,7 +7,18 @@ import numpy as np
 from cocotb.triggers import ClockCycles
 
 from ...hdl.timing.sweep_rules import BETWEEN
-from .contract import CHECK, CLEAR, INSERT, NONE, QUERY, SHIFT, apart, grow_older, pool, sharing
+from .contract import (
+    CHECK,
+    CLEAR,
+    INSERT,
+    NONE,
+    QUERY,
+    SHIFT,
+    grow_older,
+    keys_and_cells,
+    keys_with_common_cells,
+    keys_without_common_cells,
+)
 from .parts import Stalls
 from .testplan import sentence
 from .unit import UnitUnderTest
@@ -15,13 +26,13 @@ from .unit import UnitUnderTest
 
 def each_cell(bench: UnitUnderTest) -> list[int]:
     """Return a key for each cell of the first part, in the order of the cells."""
-    cells = pool(bench)[1][0]
+    cells = keys_and_cells(bench)[1][0]
     return [int(np.flatnonzero(cells == cell)[0]) for cell in range(bench.spec.cells)]
 
 
 @sentence()
 async def tick_between_an_insertion_and_a_query(bench: UnitUnderTest) -> None:
-    first, second = sharing(bench)
+    first, second = keys_with_common_cells(bench)
     for key, distance in itertools.product((first, second), range(1, BETWEEN + 4)):
         for ahead in range(1, BETWEEN + 2, 2):
             await bench.send((CLEAR, 0))
@@ -34,8 +45,8 @@ async def tick_between_an_insertion_and_a_query(bench: UnitUnderTest) -> None:
 
 @sentence()
 async def every_number_of_oldest_cells_is_reported(bench: UnitUnderTest) -> None:
-    other, *keys = apart(bench)
-    cells = pool(bench)[1]
+    other, *keys = keys_without_common_cells(bench)
+    cells = keys_and_cells(bench)[1]
     same = cells[:, [keys[0]]] == cells
     alone = same & (same.sum(axis=0) == 1)
     near = [keys[0], *(int(np.flatnonzero(part)[0]) for part in alone[:-1])]
@@ -45,15 +56,15 @@ async def every_number_of_oldest_cells_is_reported(bench: UnitUnderTest) -> None
         await grow_older(bench, 1, other)
         await bench.send(*[(code, key) for key in (*keys, *near) for code in (NONE, QUERY)])
     await bench.settle()
-    found = {one.outcome["oldest"] for one in bench.performed if one.outcome}
-    assert found >= {*range(1, bench.spec.hashes + 1)}
+    reported = {operation.outcome["oldest"] for operation in bench.performed if operation.outcome}
+    assert reported >= {*range(1, bench.spec.hashes + 1)}
 
 
 @sentence()
 async def other_keys_do_not_keep_the_sweep_from_a_cell(bench: UnitUnderTest) -> None:
     bench.ticks.start(lambda: bench.ticks.period)
-    first, second, third, *_ = apart(bench)
-    cells = pool(bench)[1][0]
+    first, second, third, *_ = keys_without_common_cells(bench)
+    cells = keys_and_cells(bench)[1][0]
     others = [key for key in each_cell(bench) if cells[key] != cells[first]]
     stamps = 1 << bench.spec.stamp_bits
     for fillers in (
@@ -73,7 +84,7 @@ async def other_keys_do_not_keep_the_sweep_from_a_cell(bench: UnitUnderTest) -> 
 
 @sentence(pace=[0.0, 0.3, 0.6, 0.8, 0.9, 0.95])
 async def insertions_into_the_cells_that_are_swept(bench: UnitUnderTest, pace: float) -> None:
-    keys, other = each_cell(bench), apart(bench)[0]
+    keys, other = each_cell(bench), keys_without_common_cells(bench)[0]
     await bench.send(*[(INSERT, key) for key in keys])
     await grow_older(bench, bench.window + 1, other)
     bench.ticks.start()
@@ -83,7 +94,7 @@ async def insertions_into_the_cells_that_are_swept(bench: UnitUnderTest, pace: f
 
 @sentence()
 async def blocks_count_insertions_alone(bench: UnitUnderTest) -> None:
-    other, key, *_ = apart(bench)
+    other, key, *_ = keys_without_common_cells(bench)
     await bench.send((INSERT, key))
     for _ in range(3):
         await ClockCycles(bench.dut.clk, 4 << bench.spec.stamp_bits)
@@ -113,13 +124,13 @@ async def answers_are_those_of_the_table(bench: UnitUnderTest, into: float) -> N
         await bench.tables.swap()
     await sending
     await bench.settle()
-    ages = {one.outcome["age"] for one in bench.performed if one.outcome}
+    ages = {operation.outcome["age"] for operation in bench.performed if operation.outcome}
     assert len(ages) > bench.window
 
 
 @sentence()
 async def swap_between_any_two_operations(bench: UnitUnderTest) -> None:
-    key = apart(bench)[0]
+    key = keys_without_common_cells(bench)[0]
     for answer in (0, 1):
         # The first table reports all keys, and the other table none.
         await bench.tables.load(bench.tables.filled(answer * (bench.spec.hashes + 1)))
@@ -131,7 +142,7 @@ async def swap_between_any_two_operations(bench: UnitUnderTest) -> None:
         await sending
         await ClockCycles(bench.dut.clk, 40)
     await bench.settle()
-    assert {one.seen for one in bench.performed} == {True, False}
+    assert {operation.seen for operation in bench.performed} == {True, False}
 
 
 @sentence()

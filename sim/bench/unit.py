@@ -11,34 +11,72 @@ import random
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Self
 
 import cocotb
+import numpy as np
 from amaranth.hdl import Shape, UnusedElaboratable
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from cocotb.utils import get_sim_time
+from numpy.typing import NDArray
 
 from ...golden import Operation, Specification
 from ...golden.operations import OperationBit
 from ...hdl.build import filter_unit
+from ...hdl.memory.map import PORTABLE, PhysicalMemory
 from ...hdl.verilog import TAG_BITS
 from .inputs import Tables, TickSource
-from .memory import UnitMemory
+from .netlist import instance_name
 from .parts import PERIOD_NS, Beat, Driver, Monitor, Pattern, Performed, Scoreboard, Stalls
 from .reference import Item, reference
 
+
+class UnitMemory:
+    """Memories of a unit; a `netlist` contains only explicit block RAMs."""
+
+    def __init__(self, dut, unit: Any, *, variant: str, netlist: bool) -> None:
+        self._dut = dut
+        self._unit = unit
+        self._variant = variant
+        self._netlist = netlist
+
+    @property
+    def readable(self) -> bool:
+        return not self._netlist or self._variant not in PORTABLE
+
+    def view(self, now: int) -> NDArray[Any]:
+        """Return the contents of the memories, as the golden model's `memory` at the tick `now`."""
+        held: NDArray[Any] = self._unit.memory_map.view(self._bits, now)
+        return held
+
+    def _bits(self, memory: PhysicalMemory) -> NDArray[np.bool_]:
+        if self._netlist:
+            holder = self._dut[instance_name(memory.path)]
+        else:
+            holder = reduce(lambda handle, name: handle[name], memory.path, self._dut)
+        words = _words(holder) if memory.cell else holder
+        values = [int(words[word].value) for word in range(memory.words)]
+        return np.array(
+            [[value >> bit & 1 for bit in range(memory.width)] for value in values], np.bool_
+        )
+
+
+def _words(block_ram):
+    """Return the array in a model of a block RAM: this project's, or yosys's for iCE40."""
+    ours = block_ram._get("words")
+    return block_ram.memory if ours is None else ours
+
+
 LOADED = 50  # cycles from the first operation to the second reset
 
-# Units are built only for their figures.
+# Units are built only to read their limits.
 warnings.filterwarnings("ignore", category=UnusedElaboratable)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Unit under test, from the environment."""
-
     spec: Any
     # Of the unit: ``memory``, and ``ticks`` and ``time_bits`` if there are ticks.
     options: dict[str, Any] = field(default_factory=dict)
@@ -48,7 +86,6 @@ class Settings:
 
     @classmethod
     def of_environment(cls) -> Self:
-        """Return the settings of the environment."""
         return cls(
             spec=Specification.from_toml(os.environ["LATELY_SPEC"]),
             options=json.loads(os.environ["LATELY_UNIT"]),
@@ -59,17 +96,14 @@ class Settings:
 
     @cached_property
     def unit(self) -> Any:
-        """The unit, for its figures."""
         return filter_unit(self.spec, tag_bits=TAG_BITS, **self.options)
 
     @property
     def memory(self) -> str:
-        """Variant of the memories."""
         return str(self.options.get("memory", "portable"))
 
     @property
     def ticks(self) -> str:
-        """Source of the ticks; empty if there are none."""
         return str(self.options.get("ticks", ""))
 
     @cached_property
@@ -81,7 +115,7 @@ class Settings:
         ring, rekeys = "generation" in signature.members, getattr(spec, "rekey", False)
         by_number = ring and ("status" not in lane or (
             self.ticks == "tick" and spec.when_full == "shorten"))  # fmt: skip
-        found = {
+        traits = {
             "one lane": signature.lanes == 1,
             f"{signature.lanes} lanes": True,
             "several lanes": signature.lanes > 1,
@@ -105,7 +139,7 @@ class Settings:
             str(self.options.get("protect", "none")): True,
             "self-check": bool(self.options.get("self_check")),
         }
-        return frozenset(name for name, holds in found.items() if holds)
+        return frozenset(name for name, holds in traits.items() if holds)
 
 
 class Requests:
@@ -122,22 +156,18 @@ class Requests:
 
     @property
     def window(self) -> int:
-        """Longest window of a query."""
         spec = self.spec
         return int(spec.window_blocks if spec.query_field else getattr(spec, "window", 0) or 0)
 
     def key(self) -> int:
-        """Return a random key, often one of a few keys."""
         few = self.random.random() < 0.5
         return self.random.randrange(min(1 << self.spec.key_bits, 24 if few else 1 << 64))
 
     def any_key(self) -> int:
-        """Return a random key of the whole key space."""
         return self.random.randrange(1 << self.spec.key_bits)
 
     @property
     def codes(self) -> int:
-        """Number of operation codes, including undefined codes."""
         return 1 << self._widths["operation"]
 
     def item(self, operation: int, key: int, window: int | None = None) -> Item:
@@ -171,23 +201,20 @@ class Requests:
             yield self.item(code, key, draw.randint(0, self.window))
 
     def beats(self, operations: Iterable[Any], *, gaps: float = 0.0) -> list[Beat]:
-        """Arrange operations in beats, with some idle lanes; SHIFT and CLEAR start a beat.
-
-        Operations are items, or the arguments of `item`; `gaps` is the share of idle lanes.
-        """
+        """Arrange items, or arguments of `item`, in beats; `gaps` is the share of idle lanes."""
         lanes, alone = self.signature.lanes, int(Operation.NONE)
-        found: list[Beat] = []
+        beats: list[Beat] = []
         held: list[Item | None] = []
 
         def end() -> None:
             nonlocal alone
             if held or alone:
-                found.append(Beat(alone, (*held, *[None] * (lanes - len(held)))))
+                beats.append(Beat(alone, (*held, *[None] * (lanes - len(held)))))
             alone = Operation.NONE
             held.clear()
 
-        for one in operations:
-            item = one if isinstance(one, dict) else self.item(*one)
+        for operation in operations:
+            item = operation if isinstance(operation, dict) else self.item(*operation)
             if lanes > 1 and item["operation"] in (Operation.SHIFT, Operation.CLEAR):
                 end()
                 alone = item["operation"]
@@ -200,7 +227,7 @@ class Requests:
             if len(held) == lanes:
                 end()
         end()
-        return found
+        return beats
 
 
 class UnitUnderTest(Requests):
@@ -232,7 +259,6 @@ class UnitUnderTest(Requests):
 
     @property
     def profile(self) -> Any:
-        """Figures of the unit."""
         return self.unit.profile
 
     @property
@@ -255,26 +281,20 @@ class UnitUnderTest(Requests):
         await self.driver.send(self.beats(operations, gaps=gaps), stalls=stalls)
 
     def stalls(self, probability: float) -> Stalls:
-        """Return pauses of the input."""
         return Stalls(probability, self.settings.seed + 2)
 
     @property
     def performed(self) -> list[Performed]:
-        """Operations since the last reset whose results have arrived."""
         return self.scoreboard.performed
 
     def asked(self) -> list[Performed]:
-        """Return the operations of `performed` that are only queries."""
-        return [one for one in self.performed if one.operation == Operation.QUERY]
+        return [performed for performed in self.performed if performed.operation == Operation.QUERY]
 
     # Reset
 
     @classmethod
     async def start(cls, dut, settings: Settings) -> Self:
-        """Start the clock, reset the unit twice, and wait until it is clear.
-
-        Operations precede the second reset, so memories are not in their initial state.
-        """
+        """Start the clock, reset the unit while it operates, and wait until it is clear."""
         bench = cls(dut, settings)
         bench.ticks.stop()
         if settings.ticks == "period":
@@ -352,15 +372,12 @@ class UnitUnderTest(Requests):
         """Program the generation length; applies from the next generation."""
         await self.settle()
         self.dut.generation.value = self.generation = length
-        least = self.unit.minimum_generation if "several lanes" in self.settings.traits else 1
-        self.reference.generation = self.reference.golden.generation = max(length, least)
+        minimum = self.unit.minimum_generation if "several lanes" in self.settings.traits else 1
+        self.reference.generation = self.reference.golden.generation = max(length, minimum)
         await ClockCycles(self.dut.clk, self.unit.GENERATION_LEAD)
 
     async def load_secret(self, secret: int | None = None) -> int:
-        """Load a secret, by default a random one, when the unit accepts it.
-
-        The reference applies it to the same operations. Starts and ends after an edge.
-        """
+        """Load a secret, by default a random one, in the unit and in the reference."""
         dut = self.dut
         secret = self.random.getrandbits(128) if secret is None else secret
         dut.secret__payload.value = secret
@@ -413,20 +430,19 @@ class UnitUnderTest(Requests):
         await RisingEdge(self.dut.clk)
 
     async def perform(self, *operations: Any, stalls: Stalls | None = None) -> None:
-        """Send operations, and check the results with `finish`."""
         await self.send(*operations, stalls=stalls)
         await self.finish()
 
     async def perform_with_pauses(
-        self, items: Callable[[], Sequence[Beat]], taking: Pattern, *, unpaused: int
+        self, items: Callable[[], Sequence[Beat]], output_stalls: Pattern, *, unpaused: int
     ) -> None:
-        """Send items with input pauses of each length, then without; `taking` pauses the output."""
-        self.monitor.stalls = taking
+        """Send items with input pauses of each length, then without, while the output pauses."""
+        self.monitor.stalls = output_stalls
         for length in range(1, 10):
             await self.driver.send(items(), stalls=Pattern([length]))
         for _ in range(unpaused):
             await self.driver.send(items())
-        assert taking.rounds > 1, "the output did not pause in all ways"
+        assert output_stalls.rounds > 1, "the output did not pause in all ways"
         self.monitor.stalls = Stalls()
         await self.finish()
 

@@ -37,7 +37,7 @@ def under_way(m, access):
 
 def steady(m, condition, *values):
     """Return whether values are unchanged if a condition held in the previous cycle."""
-    value = Cat(Value.cast(one) for one in values)
+    value = Cat(Value.cast(value) for value in values)
     return ~delayed(m, condition, 1, "held") | (value == delayed(m, value, 1, "value"))
 
 
@@ -116,13 +116,13 @@ class WishboneRules(Harness):
             answers.eq(front.wb_ack_o | front.wb_err_o),
         ]
         # The access that was started for a request which is still pending.
-        own = Signal()
+        pending = Signal()
         starts = access.read | access.write
-        m.d.sync += own.eq((own | starts) & asks & ~access.done)
+        m.d.sync += pending.eq((pending | starts) & asks & ~access.done)
         asked = delayed(m, asks, 1, "asked")
         request = Cat(front.wb_adr_i, front.wb_dat_i, front.wb_sel_i)
         performed = Cat(access.address, access.data, access.strobe)
-        done = delayed(m, access.done & (own | starts), 1, "done")
+        done = delayed(m, access.done & (pending | starts), 1, "done")
         idle = Signal(range(4))
         m.d.sync += idle.eq(Mux(asks & ~busy & ~starts & ~answers, idle + 1, 0))
         self.require(
@@ -216,9 +216,9 @@ class _AnyUnit(wiring.Component):
         return m
 
 
-def _controlled(**how):
+def _controlled(**options):
     return ControlledUnit(
-        _AnyUnit(), spec=_SPEC, bus="wishbone", version=(0, 0, 0), status_bits=_TAG_BITS, **how
+        _AnyUnit(), spec=_SPEC, bus="wishbone", version=(0, 0, 0), status_bits=_TAG_BITS, **options
     )
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from ...golden.errors import LatelyError
 from ..toolchain import end_yosys
 from . import (
-    answers,
     buses,
     cell_copies,
     core,
@@ -21,14 +20,9 @@ from . import (
     frontend,
     hashes,
     lanes,
-    rekey,
+    moves,
     results,
-    ring_answers,
-    ring_exchanges,
-    ring_rests,
     segments,
-    siphash,
-    thresholds,
     timing,
 )
 from .formal import Proof, ProofRecord, run_proof
@@ -40,19 +34,13 @@ PROOFS: tuple[Proof, ...] = tuple(
         frontend,
         expiry,
         core,
-        rekey,
         results,
         hashes,
-        siphash,
         lanes,
         timing,
-        thresholds,
         dictionary,
         cell_copies,
-        ring_exchanges,
-        ring_answers,
-        ring_rests,
-        answers,
+        moves,
         buses,
         frame_ports,
         frame_store,
@@ -68,10 +56,7 @@ class UnknownProofError(LatelyError, ValueError):
 
 
 def select(patterns: Iterable[str]) -> list[Proof]:
-    """Return the proofs whose names a pattern matches, in order; all if there is no pattern.
-
-    Patterns may contain ``*`` and ``?``.
-    """
+    """Return the proofs whose names match a pattern with ``*`` and ``?``; all without one."""
     patterns = list(patterns)
     for pattern in patterns:
         if not any(fnmatchcase(proof.name, pattern) for proof in PROOFS):

@@ -2,10 +2,10 @@
 
 from amaranth.hdl._ast import AnySeq
 
-from . import ring_exchanges
 from .dictionary import ColumnAnswers
 from .formal import Bounded, Proof
 from .harness import Harness, Unreliable, one_lies
+from .moves import ExchangeAnswers
 from .timing import PartAnswers, RestAnswers, UndefinedCells
 
 MENDED = "a copy is written while the cell is read"  # state that must be reachable
@@ -15,7 +15,7 @@ class UnreliableCells(Unreliable, UndefinedCells):
     """A memory of cells that returns arbitrary words while it is wrong."""
 
     def _read(self, m, read, write):
-        return self.told(super()._read(m, read, write))
+        return self.answer(super()._read(m, read, write))
 
 
 class _Copied(Harness):
@@ -50,7 +50,7 @@ class CopiedColumn(_Copied, ColumnAnswers):
         return AnySeq(1)
 
 
-class CopiedRing(_Copied, ring_exchanges.ExchangeAnswers):
+class CopiedRing(_Copied, ExchangeAnswers):
     """A column of a ring."""
 
     OWNER = "_column"

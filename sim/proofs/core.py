@@ -1,18 +1,21 @@
-"""Proofs of whole pipelines: an inserted key is reported until its window ends."""
+"""Proofs of whole pipelines: a key is reported until its window ends, with re-keying too."""
 
 from functools import partial
 from typing import Any
 
-from amaranth.hdl import Assume, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Assume, Cat, Module, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...golden import preset
+from ...golden.hash.siphash import SECRET_BITS
 from ...golden.spec import APBFSpec, GEBFSpec
 from ...hdl.control import Control
 from ...hdl.hash.key import Addresses
+from ...hdl.hash.secrets import Secrets
+from ...hdl.hash.siphash import SipHash
 from ...hdl.latencies import CONTROL_LAG
 from ...hdl.memory.segment import SegmentMemory
 from ...hdl.pipeline import delayed
@@ -21,7 +24,7 @@ from ...hdl.ring.detector import RingDetector
 from ...hdl.ring.profile import RingProfile
 from ...hdl.ring.ring import Ring
 from ...hdl.ring.separate import SegmentStore
-from .formal import Proof
+from .formal import Bounded, Proof
 from .harness import Harness, Rules
 
 
@@ -33,31 +36,29 @@ class AnyHash(wiring.Component):
     def __init__(self, *, spec, **members):
         addresses = Addresses(spec=spec)
         super().__init__(
-            {"key": In(spec.key_bits), "addresses": Out(addresses), "own": Out(addresses)} | members
+            {"key": In(spec.key_bits), "addresses": Out(addresses), "tracked": Out(addresses)}
+            | members
         )
 
     def elaborate(self, platform):
         m = Module()
-        own = delayed(m, self.key == 0, self.latency, "own")
-        width = len(self.own.as_value())
+        tracked = delayed(m, self.key == 0, self.latency, "own")
+        width = len(self.tracked.as_value())
         m.d.comb += [
-            self.own.eq(AnyConst(width)),
-            self.addresses.eq(Mux(own, self.own, AnySeq(width))),
+            self.tracked.eq(AnyConst(width)),
+            self.addresses.eq(Mux(tracked, self.tracked, AnySeq(width))),
         ]
         return m
 
 
 class TrackedMemory(SegmentMemory):
-    """Memory with one tracked bit; all other bits are arbitrary.
-
-    It represents every memory that satisfies `SegmentAnswers`.
-    """
+    """Any memory that satisfies `SegmentAnswers`: one tracked bit, and arbitrary other bits."""
 
     def __init__(self, **parameters):
         super().__init__(**parameters)
         self.cell = Signal(range(self.depth))
         self.held = Signal()
-        self.found = Signal()
+        self.now = Signal()
 
     def find(self, m):
         """Return the bit before the clears and writes of a cycle."""
@@ -65,17 +66,17 @@ class TrackedMemory(SegmentMemory):
 
     def elaborate(self, platform):
         m = Module()
-        m.d.comb += self.found.eq(self.find(m))
-        own = self.address == self.cell
+        m.d.comb += self.now.eq(self.find(m))
+        here = self.address == self.cell
         swept = self.clear_address == self.cell[exact_log2(self.clear_bits) :]
         just_set = Signal()
-        m.d.sync += [self.held.eq(self.found), just_set.eq(self.set & own)]
+        m.d.sync += [self.held.eq(self.now), just_set.eq(self.set & here)]
         with m.If(self.clear):
-            m.d.sync += self.held.eq(Mux(just_set, AnySeq(1), self.found) & ~swept)
-        with m.Elif(self.set & own):
+            m.d.sync += self.held.eq(Mux(just_set, AnySeq(1), self.now) & ~swept)
+        with m.Elif(self.set & here):
             m.d.sync += self.held.eq(1)
         answer = Signal()
-        m.d.comb += answer.eq(Mux(own & ~self.clear, self.found, AnySeq(1)))
+        m.d.comb += answer.eq(Mux(here & ~self.clear, self.now, AnySeq(1)))
         m.d.comb += self.bit.eq(delayed(m, answer, self.latency, "answer"))
         return m
 
@@ -102,11 +103,9 @@ class TrackingCore(FilterCore):
         )
 
     def holds(self, segment):
-        """Return whether a segment contains the tracked key."""
-        return Cat(memory.found for memory in self.store.memories[segment]).all()
+        return Cat(memory.now for memory in self.store.memories[segment]).all()
 
     def reads(self, segment):
-        """Return whether a segment is read for the tracked key."""
         return Cat(memory.address == memory.cell for memory in self.store.memories[segment]).all()
 
     @property
@@ -117,17 +116,14 @@ class TrackingCore(FilterCore):
 
     @property
     def matches(self):
-        """Flags for the detector of runs, youngest segment first."""
         return self.detector.matches
 
     @property
     def selected(self):
-        """Cycles from `control` to the memories."""
         return self.addresses_latency - self.control_lag
 
     @property
     def matched(self):
-        """Cycles from `control` to `matches`."""
         return self.selected + self.store.latency + self.detector.matches_latency
 
     def elaborate(self, platform):
@@ -139,26 +135,24 @@ class TrackingCore(FilterCore):
 
     def cell(self, m, segment, part):
         """Return the address of the tracked key in a memory."""
-        return self.hashes[0].own[segment % self._spec.hash_functions][part]
+        return self.hashes[0].tracked[segment % self._spec.hash_functions][part]
 
 
 class GuaranteeOfCore(Harness):
     """An inserted key is reported while its age does not exceed the window, in generations.
 
-    This holds for any other keys and any turns of the ring, if the control flags follow the rules
-    of the ring. `SpareInTime` proves that they do.
-    With `strengthen` it requires the inductive invariants as well: cells of the key, swept
-    segments, and matches.
+    This holds for any other keys and shifts, if the control flags follow the rules of the ring, as
+    `SpareInTime` proves. With `strengthen` it requires the inductive invariants as well.
     """
 
     CORE: Any = TrackingCore
 
-    def __init__(self, *, spec, strengthen=True, goal=None):
+    def __init__(self, *, spec, strengthen=True):
         self._strengthens = strengthen
         self._spec = spec
         self._window = spec.window_generations
         self._core = self.CORE(spec=spec)
-        super().__init__({"control": In(Control), "own": In(1)}, goal=goal)
+        super().__init__({"control": In(Control), "tracked": In(1)})
 
     def build(self, m):
         m.submodules.rules = rules = Rules(words=RingProfile.of(self._spec).clear_cycles)
@@ -170,18 +164,18 @@ class GuaranteeOfCore(Harness):
             rules.control.eq(control),
             Assume(rules.kept),
             core.control.eq(control),
-            core.key.eq(~self.own),
+            core.key.eq(~self.tracked),
         ]
-        own = delayed(m, self.own, lag, "own")
+        tracked = delayed(m, self.tracked, lag, "own")
         known = Signal()
         age = Signal(range(window + 2))
         with m.If(control.clear):
             m.d.sync += known.eq(0)
-        with m.Elif(control.insert & own):
+        with m.Elif(control.insert & tracked):
             m.d.sync += [known.eq(1), age.eq(0)]
         with m.Elif(control.shift & (age <= window)):
             m.d.sync += age.eq(age + 1)
-        asks = control.query & own & known & (age <= window)
+        asks = control.query & tracked & known & (age <= window)
         latency = core.latency - lag
         asked = delayed(m, asks, latency, "asked")
         oldest = delayed(m, age == window, latency, "oldest")
@@ -189,10 +183,10 @@ class GuaranteeOfCore(Harness):
         self.at_end = asked & oldest
         self.reach("a key at the end of its window is queried", self.at_end)
         if self._strengthens:
-            holds = self._strengthen(m, own, known, age, asks)
+            holds = self._strengthen(m, tracked, known, age, asks)
             self._strengthen_sweep(m, rules.left, holds)
 
-    def _strengthen(self, m, own, known, age, asks):
+    def _strengthen(self, m, tracked, known, age, asks):
         """State the invariants: the segments that hold the key, and their matches."""
         core, control, spec = self._core, self.control, self._spec
         segments, run = spec.segments, spec.run
@@ -205,25 +199,25 @@ class GuaranteeOfCore(Harness):
             m.d.sync += youngest.eq(1)
         holds = Signal(segments)
         for segment in range(segments):
-            written = Cat(after[(segment - place) % segments] for place in range(run)).any()
+            written = Cat(after[(segment - position) % segments] for position in range(run)).any()
             spare = after[(segment + 1) % segments]
             m.d.sync += holds[segment].eq(
-                ((holds[segment] & ~(control.shift & spare)) | (control.insert & own & written))
+                ((holds[segment] & ~(control.shift & spare)) | (control.insert & tracked & written))
                 & ~control.clear
             )
         logical = [
             Cat(
-                youngest[(segment - place) % segments] & holds[segment]
+                youngest[(segment - position) % segments] & holds[segment]
                 for segment in range(segments)
             ).any()
-            for place in range(spec.ring_segments)
+            for position in range(spec.ring_segments)
         ]
         for start in range(spec.window_generations + 1):
             self.require(~(known & (age == start)) | Cat(logical[start : start + run]).all())
-        asking = delayed(m, own, core.selected, "asking")
-        places = delayed(m, youngest, core.selected, "place")
+        asking = delayed(m, tracked, core.selected, "asking")
+        positions = delayed(m, youngest, core.selected, "place")
         for segment in range(segments):
-            spare = places[(segment + 1) % segments]
+            spare = positions[(segment + 1) % segments]
             self.require(~asking | spare | core.reads(segment))
             held = delayed(m, holds[segment], core.selected, f"holds{segment}_")
             self.require(~held | core.holds(segment))
@@ -263,7 +257,7 @@ _SPECS = {
 
 _TRACKED = "any hash, a bit of each memory tracked"
 
-PROOFS = tuple(
+_GUARANTEE_PROOFS = tuple(
     Proof(
         name=f"guarantee, {name}",
         statement="A query reports an inserted key during all of the l (APBF) or r (GEBF) shifts "
@@ -278,3 +272,119 @@ PROOFS = tuple(
     for name, spec in _SPECS.items()
 )
 """Proofs of the pipeline, for each family."""
+
+
+class AnyKeyedHash(AnyHash):
+    """Any hash under a secret: the key 0 has the indices of the secret, if the secret is stable.
+
+    That is from `SipHash.SETTLE` cycles before the key to `SipHash.HOLD` cycles after it. Secrets
+    with the same two low bits have the same indices.
+    """
+
+    latency = SipHash.HOLD + 1
+
+    def __init__(self, *, spec):
+        super().__init__(spec=spec, secret=In(SECRET_BITS))
+
+    def elaborate(self, platform):
+        m = Module()
+        secret = self.secret[:2]
+        last = delayed(m, secret, 1, "last")
+        # After a reset the unit clears for longer than a secret needs to settle.
+        same = Signal(SipHash.SETTLE + SipHash.HOLD, init=-1)
+        m.d.sync += same.eq(Cat(secret == last, same))
+        steady = delayed(m, self.key == 0, self.latency, "own") & same.all()
+        width = len(self.tracked.as_value())
+        choices = [Signal(width, name=f"own_{number}") for number in range(4)]
+        m.d.comb += [choice.eq(AnyConst(width)) for choice in choices]
+        m.d.comb += [
+            self.tracked.eq(Array(choices)[last]),
+            self.addresses.eq(Mux(steady, self.tracked, AnySeq(width))),
+        ]
+        return m
+
+
+class MovingMemory(TrackedMemory):
+    """One tracked bit of a memory, at an address that changes; after a change it is arbitrary."""
+
+    def find(self, m):
+        moved = self.cell != delayed(m, self.cell, 1, "cell")
+        return Mux(moved, AnySeq(1), self.held)
+
+
+class RekeyingCore(TrackingCore):
+    """The pipeline of a filter with re-keying, for one key whose cells depend on the secret."""
+
+    def __init__(self, *, spec):
+        super().__init__(spec=spec, key_hash=AnyKeyedHash, memory=MovingMemory)
+
+    def cell(self, m, segment, part):
+        first, second = (
+            key_hash.tracked[segment % self._spec.hash_functions][part] for key_hash in self.hashes
+        )
+        cell = Mux(self.store.ring.pipelines[segment], second, first)
+        return delayed(m, cell, 1, f"cell{segment}_{part}_")
+
+
+class RekeyingGuarantee(GuaranteeOfCore):
+    """`GuaranteeOfCore` with secrets at any time at which `Secrets` accepts one."""
+
+    CORE = RekeyingCore
+
+    def __init__(self, *, spec):
+        super().__init__(spec=spec, strengthen=False)
+        self._secrets = Secrets(pipelines=2, ring_segments=spec.ring_segments)
+        self.secret = Signal(2)
+        self.offers = Signal()
+
+    def build(self, m):
+        m.submodules.secrets = secrets = self._secrets
+        control, core = self.control, self._core
+        m.d.comb += [
+            self.secret.eq(AnySeq(2)),
+            self.offers.eq(AnySeq(1)),
+            secrets.i.valid.eq(self.offers),
+            secrets.i.payload.eq(self.secret),
+            secrets.turned.eq(control.shift | control.clear),
+            secrets.cleared.eq(control.clear),
+            core.secret0.eq(secrets.secret0),
+            core.secret1.eq(secrets.secret1),
+            Assume(control.adopt == delayed(m, secrets.adopt, 1, "adopt")),
+        ]
+        super().build(m)
+        # A new secret arrived after the key.
+        newer = Signal()
+        tracked = delayed(m, self.tracked, CONTROL_LAG, "owns")
+        with m.If(control.adopt & control.shift):
+            m.d.sync += newer.eq(1)
+        with m.If(control.clear | (control.insert & tracked)):
+            m.d.sync += newer.eq(0)
+        there = delayed(m, newer, core.latency - CONTROL_LAG, "newer")
+        self.reach("a key of an older secret is queried", self.at_end & there)
+
+
+PROOFS = (
+    *_GUARANTEE_PROOFS,
+    Proof(
+        name="guarantee with re-keying",
+        statement="A query reports an inserted key during all of the l shifts after its last "
+        "insertion, for any new secrets. Two turns of the ring take 24 cycles.",
+        design="pipelines without their hash and the secrets, APBF, k = 2, l = 1, slices of 4 "
+        "bits; any hash, a bit of each memory tracked",
+        build=partial(
+            RekeyingGuarantee,
+            spec=APBFSpec(
+                k=2,
+                l=1,
+                slice_bits=4,
+                key_bits=8,
+                clear=2,
+                generation=8,
+                hash="siphash",
+                rekey=True,
+            ),
+        ),
+        method=Bounded(52),
+    ),
+)
+"""Proofs of re-keying."""

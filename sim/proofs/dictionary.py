@@ -31,15 +31,13 @@ class ColumnSizes:
 
     @property
     def cell_bits(self) -> int:
-        """Bits of a cell without parity."""
         return 1 + self.timestamp_bits + self.rest_bits
 
 
 class ColumnAnswers(Harness):
     """One arbitrary cell of a column, compared with an unbounded count of insertions.
 
-    Every cycle has an operation, which reads a row and may write or empty it. The input stalls
-    for the sweep as the core requires, `LAG` cycles later.
+    Every cycle has an operation, and the input stalls for the sweep, `LAG` cycles later.
     """
 
     PERIOD = 2  # insertions per row of the sweep
@@ -53,7 +51,7 @@ class ColumnAnswers(Harness):
 
     TERMS: Any = None  # bits of the rest that move with an entry, as of `Column`
 
-    def __init__(self, *, goal=None):
+    def __init__(self):
         self._column = Column(
             spec=self.SIZES, memory=self.MEMORY, protect=self.PROTECT, terms=self.TERMS
         )
@@ -62,7 +60,7 @@ class ColumnAnswers(Harness):
         self._opened = Signal()
         self._write = Signal()
         self._write_row = Signal.like(self._column.row)
-        super().__init__({}, goal=goal)
+        super().__init__()
 
     def build(self, m):
         sizes = self._sizes
@@ -136,11 +134,11 @@ class ColumnAnswers(Harness):
         distance = Signal.like(number)
         m.d.comb += distance.eq(number - since)
         asked = self._opened & (read == cell) & ~writes
-        own = held & (holds == registered(m, rest, "own_rest"))
-        match = own & (distance <= window)
+        equal = held & (holds == registered(m, rest, "own_rest"))
+        match = equal & (distance <= window)
         free = ~held | (distance >= window)
-        told = delayed(m, Cat(asked, match, free, distance), MATCH, "expected")
-        return told[0], told[1], told[2], told[3:]
+        expected = delayed(m, Cat(asked, match, free, distance), MATCH, "expected")
+        return expected[0], expected[1], expected[2], expected[3:]
 
     def _elaborate_reference(self, m, column, *operation):
         window = self._sizes.window
@@ -210,24 +208,20 @@ class UpsetAnswers(ColumnAnswers):
 
 
 def digest_core(spec, *, memory=UndefinedCells):
-    """Return a core whose keys are digests."""
     return DictionaryCore(spec=spec, memory=memory, digest=DigestHash(spec=spec, hashed=True))
 
 
 class DictionaryAnswers(Harness):
-    """A core, compared with the number of insertions since one arbitrary digest was inserted.
+    """A core with any operations after a clear; the age of one arbitrary digest is followed."""
 
-    Operations are arbitrary after a clear: queries with any window, insertions, removals.
-    """
-
-    def __init__(self, *, core=digest_core, goal=None, **sizes):
+    def __init__(self, *, core=digest_core, **sizes):
         values = {"window": 16, "columns": 3, "rows": 2, "digest_bits": 3, "stash": 1} | sizes
         spec = WindowDictionarySpec(key_bits=values["digest_bits"], **values)
         self._spec, self._core, self._window = spec, core(spec), spec.window
-        self._own = Signal.like(self._core.key)
+        self._followed = Signal.like(self._core.key)
         # Insertions since the insertion of the digest; the count stops at the window.
         self._known, self._age = Signal(), Signal(range(spec.window + 1))
-        super().__init__({}, goal=goal)
+        super().__init__()
 
     def build(self, m):
         m.submodules.core = core = self._core
@@ -236,7 +230,7 @@ class DictionaryAnswers(Harness):
         opened = self._elaborate_start(m, core, flags[0])
         valid, query, insert, remove = (AnySeq(1) & opened & ~core.stall for _ in range(4))
         m.d.comb += [
-            self._own.eq(AnyConst(len(key))),
+            self._followed.eq(AnyConst(len(key))),
             key.eq(AnySeq(len(key))),
             window.eq(AnySeq(len(window))),
             Assume(window <= self._window),
@@ -252,7 +246,7 @@ class DictionaryAnswers(Harness):
             core.remove.eq(later_flags[3]),
             core.window.eq(delayed(m, window, CONTROL_LAG, "asked")),
         ]
-        self._elaborate_reference(m, core, flags, key == self._own, window)
+        self._elaborate_reference(m, core, flags, key == self._followed, window)
 
     def _elaborate_start(self, m, core, comes):
         """Clear the core; return whether operations may enter."""
@@ -271,8 +265,8 @@ class DictionaryAnswers(Harness):
         with m.If(mine & removes):
             m.d.sync += known.eq(0)
         held = flags[1] & mine & known & (age < window)
-        told = delayed(m, Cat(flags[1] & mine, held, age), core.latency, "expected")
-        asked, held, age = told[0], told[1], told[2:]
+        expected = delayed(m, Cat(flags[1] & mine, held, age), core.latency, "expected")
+        asked, held, age = expected[0], expected[1], expected[2:]
         lost = Signal()
         m.d.sync += lost.eq(lost | core.lost)
         verdict = core.verdict

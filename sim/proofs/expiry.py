@@ -26,10 +26,7 @@ _APART = 8
 
 
 class OpenMemory(memory.Memory):
-    """Memory with a port that reads without a clock and a write port; its words can be inspected.
-
-    With `garbles`, a read returns an arbitrary word while the word is written.
-    """
+    """Memory whose words can be inspected; with `garbles`, a word reads as any in its write."""
 
     garbles = False
 
@@ -51,8 +48,7 @@ class OpenMemory(memory.Memory):
 def waiting_ticks(m, harness, given, passes, lost):
     """Return the number of waiting ticks; require that only given ticks pass or are lost.
 
-    Up to `TICKS_WAITING` ticks wait. A further tick is lost, unless a tick passes in the same
-    cycle.
+    A tick that finds `TICKS_WAITING` waiting is lost, unless one passes in the same cycle.
     """
     waiting = Signal(range(TICKS_WAITING + 1), name="ticks_due")
     room = passes | (waiting != TICKS_WAITING)
@@ -87,20 +83,20 @@ class Spaced(Harness):
 
 
 class Counted(Harness):
-    """A time window with any insertions, ticks and clears; turns are some cycles apart.
+    """A time window with any insertions, ticks and clears; shifts are some cycles apart.
 
-    The references are ages in ticks: of the last insertion before each turn, up to the span, and of
-    the last retired generation.
+    References are ages in ticks: of the last insertion before each shift, and of the last retired
+    generation.
     """
 
-    def __init__(self, *, synchronous_read=False, goal=None):
+    def __init__(self, *, synchronous_read=False):
         kind = type("OpenWindow", (TimeWindow,), {"MEMORY": self._open})
         self._synchronous = synchronous_read
         policy = RotationPolicy(
             writes=2, settled=_GENERATIONS, generation=1, span=_SPAN, generation_span=2
         )
         self._window = kind(policy, synchronous_read=synchronous_read)
-        super().__init__(part=self._window, goal=goal)
+        super().__init__(part=self._window)
 
     def _open(self, **shape):
         self._times = OpenMemory(**shape)
@@ -240,12 +236,9 @@ class AnyBits(wiring.Component):
 
 
 class WithinLimit(Harness):
-    """Verdicts of a core with a limit, compared with masked segments, for any bits and limits.
+    """Verdicts of a core with a limit, compared with those of the live segments alone."""
 
-    Expired segments match nothing. The age is the start of the youngest run of live segments.
-    """
-
-    def __init__(self, *, run, generations, goal=None):
+    def __init__(self, *, run, generations):
         spec = APBFSpec(k=run, l=generations, slice_bits=4, key_bits=4, clear=2, generation=8)
         self._spec = spec
         self._store = AnyBits(spec=spec)
@@ -258,7 +251,7 @@ class WithinLimit(Harness):
             clear_cycles=1,
             timed=True,
         )
-        super().__init__(part=self._core, goal=goal)
+        super().__init__(part=self._core)
 
     def build(self, m):
         m.submodules.core = core = self._core

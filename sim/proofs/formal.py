@@ -4,15 +4,14 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from amaranth.back import rtlil
 from amaranth.hdl import Fragment
-from amaranth.lib import wiring
 
 from ..toolchain import ToolError, run_yosys
+from .harness import Harness
 
 REACH = 120  # maximum cycles in which a state must be reached
 SEARCH = 150  # maximum cycles in which a counterexample is searched
@@ -61,8 +60,8 @@ class Reachable(Bounded):
 class Unrolled:
     """No assertion fails in `clocks` cycles after any contents of the registers, without a reset.
 
-    This suffices for a pipeline without feedback, whose outputs depend only on recent inputs. ABC
-    unrolls the cycles into one circuit and searches for equal nodes, as in equivalence checking.
+    This suffices for a pipeline without feedback. ABC unrolls the cycles into one circuit and
+    searches for equal nodes, as in equivalence checking.
     """
 
     clocks: int
@@ -81,19 +80,23 @@ class Proof:
     name: str
     statement: str  # the property, in a sentence
     design: str  # what has the property
-    # Returns the `Harness` whose assertions must hold. With `goal`, it asserts that the state of
-    # that name is never reached.
-    build: Callable[..., wiring.Component]
+    build: Callable[[], Harness]  # whose assertions must hold
     method: Method = Unbounded()
     models: Sequence[Path] = ()  # of the primitives, in Verilog
     # States that must be reachable, so that the proof is not vacuous; by default all with names.
     goals: Sequence[str] | None = None
     # In place of `design` and `build` for the states and for counterexamples, which are then
     # reached in fewer cycles.
-    smaller: tuple[str, Callable[..., wiring.Component]] | None = None
+    smaller: tuple[str, Callable[[], Harness]] | None = None
+    goal: str = ""  # state that must be reached, in place of the assertions
+
+    def component(self) -> Harness:
+        """Build the harness for this proof."""
+        harness = self.build()
+        harness.goal = self.goal
+        return harness
 
     def search(self) -> "Proof":
-        """Return the search for a counterexample."""
         design, build = self.smaller or (self.design, self.build)
         method = self.method
         if isinstance(method, Unbounded | Induction):
@@ -117,7 +120,8 @@ class Proof:
                 name=f"{self.name}: {goal}",
                 statement=f"Reached: {goal}.",
                 design=design,
-                build=partial(build, goal=goal),
+                build=build,
+                goal=goal,
                 method=Reachable(REACH),
                 goals=(),
             )
@@ -127,8 +131,6 @@ class Proof:
 
 @dataclass(frozen=True)
 class ProofRecord:
-    """Outcome of a proof."""
-
     proof: Proof
     status: str  # "proven", "failed", or "unknown" after the limit of time or depth
     depth: int | None  # cycles to the failure, or frames after which the invariant was found
@@ -137,7 +139,6 @@ class ProofRecord:
 
     @property
     def proven(self) -> bool:
-        """Whether the statement was proven."""
         return self.status == "proven"
 
 
@@ -211,7 +212,7 @@ def run_proof(proof: Proof) -> ProofRecord:
     started, method = time.monotonic(), proof.method
     with tempfile.TemporaryDirectory(prefix="lately-proof-") as name:
         directory = Path(name)
-        (directory / "design.il").write_text(rtlil.convert(proof.build(), emit_src=False))
+        (directory / "design.il").write_text(rtlil.convert(proof.component(), emit_src=False))
         (directory / "models.v").write_text("".join(path.read_text() for path in proof.models))
         if isinstance(method, Induction):
             status, depth = _induction(directory, method)
@@ -282,7 +283,7 @@ def _search(directory: Path, command: str) -> tuple[str, int]:
 
 def _yosys(directory: Path, script: str, *, check: bool = True) -> str:
     (directory / "script.ys").write_text(script)
-    result = run_yosys("script.ys", directory=directory, purpose=" for proofs")
+    result = run_yosys("script.ys", directory=directory, purpose=", which proofs need")
     if check and result.returncode:
         raise ToolError(f"yosys: {_last_line(result.stdout)}")
     return result.stdout

@@ -43,9 +43,8 @@ class FirstBits(CellMemory):
 class Paced(wiring.Component):
     """A digest or filter that answers in order, with any values and any delay from one cycle on.
 
-    `ends` takes the payload of `i`, and returns whether there is an answer. `kept` takes both
-    payloads. It returns a bit of `i` to store with the request, and the bit of `o` that must return
-    it.
+    `ends` says of the payload of `i` whether there is an answer. `kept` takes both payloads, and
+    returns a bit of `i` to store, and the bit of `o` that must return it.
     """
 
     def __init__(self, signature, ends, kept):
@@ -64,11 +63,11 @@ class Paced(wiring.Component):
             self.o.p.eq(AnySeq(len(self.o.p.as_value()))),
             comes_back.eq(bits[0]),
         ]
-        place = count - goes
+        position = count - goes
         kept = Mux(goes, bits >> 1, bits)
         m.d.sync += [
-            count.eq(place + comes),
-            bits.eq(Mux(comes, kept | (came << place[:2]), kept)),
+            count.eq(position + comes),
+            bits.eq(Mux(comes, kept | (came << position[:2]), kept)),
         ]
         return m
 
@@ -82,7 +81,7 @@ class FollowedFrame:
         m.d.comb += self.number.eq(AnyConst(_NUMBER_BITS))
         flag = partial(Signal, 1)
         self.kept, self.judged, self.seen, self.left, self.inside = (
-            flag(name=f"{name}_{what}") for what in ("kept", "judged", "seen", "left", "inside")
+            flag(name=f"{name}_{state}") for state in ("kept", "judged", "seen", "left", "inside")
         )
         beats, size = Signal(_INDEX_BITS), Signal(6)
         at, ordinal = Signal(_INDEX_BITS), Signal(_NUMBER_BITS)
@@ -117,12 +116,9 @@ class FollowedFrame:
 
 
 class FrameFlow(Harness):
-    """A deduplicator with any digest, filter, source and receiver, and any delays of these.
+    """A deduplicator with any digest, filter, source and receiver; bytes name their transfer."""
 
-    The bytes of each transfer identify it and its frame.
-    """
-
-    def __init__(self, *, when_full="wait", goal=None):
+    def __init__(self, *, when_full="wait"):
         self.part_ = part = Deduplicator(
             FRAMES_SPEC,
             width=WIDTH,
@@ -138,11 +134,11 @@ class FrameFlow(Harness):
                 lambda i, o: (i.error, o.error),
             ),
         )
-        part.unit = Paced(part.unit.signature, lambda one: Const(1), lambda i, o: (i.tag, o.tag))
+        part.unit = Paced(part.unit.signature, lambda _: Const(1), lambda i, o: (i.tag, o.tag))
         store = part._store
         store.ring = FirstBits(depth=_STORE // (WIDTH // 8), width=WIDTH)
         self.intake, self.answer = part._intake, part.unit.o
-        super().__init__({}, goal=goal)
+        super().__init__()
 
     def build(self, m):
         m.submodules.deduplicator = self.part_
@@ -215,16 +211,16 @@ class FrameFlow(Harness):
 
 PROOFS = tuple(
     Proof(
-        name=f"frames of {WIDTH} bits, {how} when full",
+        name=f"frames of {WIDTH} bits, {policy} when full",
         statement="Each of any two frames leaves once and whole, with its own bytes, or not at "
         "all. The first leaves first, and frames never interleave. The counters agree: each frame "
         "that came has left, was dropped or was discarded.",
         design=f"deduplicator with streams of {WIDTH} bits, with {_STORE} bytes and frames of "
-        f"{_LONGEST} at most; input {'with' if how == 'wait' else 'without'} TREADY; any digest, "
-        "any filter, any source and any receiver",
-        build=partial(FrameFlow, when_full=how),
+        f"{_LONGEST} at most; input {'with' if policy == 'wait' else 'without'} TREADY; any "
+        "digest, any filter, any source and any receiver",
+        build=partial(FrameFlow, when_full=policy),
         method=Bounded(16),
     )
-    for how in ("wait", "drop")
+    for policy in ("wait", "drop")
 )
 """Proofs of the whole path of frames."""

@@ -49,7 +49,7 @@ def digest_signature(width):
 class FramePorts(Harness):
     """A deduplicator with any digest, any filter, any source and any receiver."""
 
-    def __init__(self, *, width, goal=None, **how):
+    def __init__(self, *, width, **options):
         beat = beat_bytes(width)
         self._deduplicator = Deduplicator(
             FRAMES_SPEC,
@@ -58,10 +58,10 @@ class FramePorts(Harness):
             frames=_FRAMES,
             longest=_LONGEST_BEATS * beat,
             digest=Arbitrary(digest_signature(8 * beat)),
-            **how,
+            **options,
         )
         self._deduplicator.unit = Arbitrary(self._deduplicator.unit.signature)
-        super().__init__({}, goal=goal)
+        super().__init__()
 
     def build(self, m):
         m.submodules.deduplicator = part = self._deduplicator
@@ -121,24 +121,21 @@ class WidenedFrames(Harness):
 
 
 class IntakeRules(Harness):
-    """The intake, which decides which frames are kept, with any source and any free space.
+    """The intake, which decides which frames are kept, with any source and any free space."""
 
-    Its beats satisfy the requirements of `WidenedFrames`.
-    """
-
-    def __init__(self, *, when_full="wait", ready=True, goal=None):
+    def __init__(self, *, when_full="wait", ready=True):
         self._waits, self._ready = when_full == "wait", ready
         self._intake = FrameIntake(longest=_LONGEST + 4, when_full=when_full, ready=ready)
-        super().__init__({}, goal=goal)
+        super().__init__()
 
     def build(self, m):
         m.submodules.intake = part = self._intake
         set_free(m, part, In)
         taken, ends = part.i.valid & part.i.ready, part.i.p.last
-        digested, inside = self._digested(m, most=beats_of(_LONGEST + 4))
+        digested, inside = self._digested(m, longest=beats_of(_LONGEST + 4))
         leaves = part.o.valid & part.o.ready
-        most = beats_of(_LONGEST + 4)
-        written = Signal(range(most + 2))
+        longest = beats_of(_LONGEST + 4)
+        written = Signal(range(longest + 2))
         count = written + part.write
         m.d.sync += written.eq(Mux(part.keep | part.discard, 0, count))
         m.d.comb += Assume(full_but_last(part.i))
@@ -154,7 +151,7 @@ class IntakeRules(Harness):
             ~part.keep | (digested + 1 == part.record.beats),
             part.begins == (leaves & ~inside),
             ~(part.discard & part.o.valid) | part.o.p.error,
-            count <= most,
+            count <= longest,
         )
         if self._waits:
             self.require(~part.discard | ~part.fates[2], ~taken | part.o.valid)
@@ -167,12 +164,12 @@ class IntakeRules(Harness):
         self.reach("the longest frame is kept", part.keep & (size == _LONGEST + 4))
         self.reach("a frame that is too long is discarded", part.discard & part.fates[1])
 
-    def _digested(self, m, most):
+    def _digested(self, m, longest):
         """Return the beats of the frame that left before, `most` or more, and if there are any."""
         o = self._intake.o
-        count = Signal(range(most + 2), name="digested")
+        count = Signal(range(longest + 2), name="digested")
         with m.If(o.valid & o.ready):
-            m.d.sync += count.eq(Mux(o.p.last, 0, count + (count <= most)))
+            m.d.sync += count.eq(Mux(o.p.last, 0, count + (count <= longest)))
         return count, count != 0
 
 
@@ -214,9 +211,9 @@ class NarrowedFrames(Harness):
 class ReceivedFrames(Harness):
     """A GMII receiver on any line."""
 
-    def __init__(self, *, goal=None):
+    def __init__(self):
         self._receiver = GmiiReceiver()
-        super().__init__({"data": In(8), "valid": In(1), "error": In(1)}, goal=goal)
+        super().__init__({"data": In(8), "valid": In(1), "error": In(1)})
 
     def build(self, m):
         part = self._receiver
@@ -280,10 +277,10 @@ class SentFrames(Harness):
 class CrossedFrames(Harness):
     """A crossing to another clock, here the same one, with any source and any receiver."""
 
-    def __init__(self, *, goal=None):
+    def __init__(self):
         self._crossing = FrameCrossing(domain=RECEIVING, depth=4)
         ways = {"data": In(8), "last": In(1), "user": In(1), "valid": In(1), "ready": In(1)}
-        super().__init__(ways, goal=goal)
+        super().__init__(ways)
 
     def build(self, m):
         m.submodules.crossing = DomainRenamer({RECEIVING: "sync"})(self._crossing)
@@ -302,13 +299,13 @@ PROOFS = (
             name=f"frames of {width} bits",
             statement="An offered transfer and its payload stay until accepted. TKEEP marks at "
             "least one byte, and marked bytes are contiguous from the lowest.",
-            design=f"deduplicator with streams of {width} bits, frames that {how} when it is full, "
-            f"input {'with' if ready else 'without'} TREADY; any digest, any filter, any source "
-            "and any receiver",
-            build=partial(FramePorts, width=width, when_full=how, ready=ready),
+            design=f"deduplicator with streams of {width} bits, frames that {policy} when it is "
+            f"full, input {'with' if ready else 'without'} TREADY; any digest, any filter, any "
+            "source and any receiver",
+            build=partial(FramePorts, width=width, when_full=policy, ready=ready),
             method=Induction(1),
         )
-        for width, how, ready in (
+        for width, policy, ready in (
             (8, "drop", True),
             (64, "wait", True),
             (128, "wait", True),
@@ -329,16 +326,16 @@ PROOFS = (
     ),
     *(
         Proof(
-            name=f"frames kept, {how} when full" + ("" if ready else ", without TREADY"),
+            name=f"frames kept, {policy} when full" + ("" if ready else ", without TREADY"),
             statement="Each frame is kept or discarded at its end, never both. A kept frame was "
             "written to free space and digested, whole and undamaged. Its record has its length, "
             "which is at most the longest allowed. A discarded frame is digested as damaged, or "
             "not at all. " + why,
             design=f"intake, frames of {_LONGEST + 4} bytes at most; any source, any receiver, "
             "any free space",
-            build=partial(IntakeRules, when_full=how, ready=ready),
+            build=partial(IntakeRules, when_full=policy, ready=ready),
         )
-        for how, ready, why in (
+        for policy, ready, why in (
             ("wait", True, "No frame is discarded for lack of space."),
             ("drop", True, "No frame waits for space."),
             ("drop", False, "A frame that lost a beat is discarded."),

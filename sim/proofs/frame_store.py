@@ -20,7 +20,7 @@ class Watched(FrameStore):
     """Mixin of stores that keeps the signals of their output for a proof."""
 
     def _elaborate_writing(self, m, freed, gone):
-        self.read_place, self.gone = freed, gone
+        self.read_address, self.gone = freed, gone
         super()._elaborate_writing(m, freed, gone)
 
     def _elaborate_output(self, m, credits, reads, beside):
@@ -31,22 +31,21 @@ class Watched(FrameStore):
 class StoredFrames(Harness):
     """A store with any frames, verdicts, actions and receiver.
 
-    Kept frames have numbers modulo twice the places for frames, and transfers at the output modulo
-    twice the places of the output. An arbitrary bit of a beat of a frame is followed; all three are
-    arbitrary constants. `IntakeRules` proves the assumptions on `write`, `keep` and `discard`.
+    Numbers of frames, and of transfers at the output, are modulo twice the places. An arbitrary bit
+    of a beat is followed. `IntakeRules` proves the assumptions on `write`, `keep` and `discard`.
     """
 
-    def __init__(self, *, width=WIDTH, goal=None):
+    def __init__(self, *, width=WIDTH):
         beat = width // 8
         self._store = Watched(
             size=_BEATS * beat, frames=_FRAMES, longest=_LONGEST * beat, width=width
         )
-        super().__init__(part=self._store, goal=goal)
+        super().__init__(part=self._store)
 
     def build(self, m):
         store, parts = self._store, elaborated(self._store).submodules
-        first = Order(m, parts.waiting, depth=_FRAMES, own=0)
-        orders = [first, *(Order(m, parts.waiting, depth=_FRAMES, own=at, counts=first)
+        first = Order(m, parts.waiting, depth=_FRAMES, followed=0)
+        orders = [first, *(Order(m, parts.waiting, depth=_FRAMES, followed=at, counts=first)
                            for at in range(1, 2 * _FRAMES))]  # fmt: skip
         self._kept, self._gone = first.tags, first.results
         self._records = [data.View(store.record.shape(), order.tag) for order in orders]
@@ -61,20 +60,20 @@ class StoredFrames(Harness):
         self.require(
             ~store.gone | ended,
             ~store.reads | (~self._dropped & (self._index < self._beats)),
-            ~self._own | agrees(store.o.p.as_value()),
+            ~self._followed | agrees(store.o.p.as_value()),
             kept_while_waiting(m, store.o),
         )
         # The reasons.
         arrived = self._read.between(self._read.results, self._read.verdicts) & ~self._read.came
         self.require(~arrived | agrees(self._read.verdict))
-        self._require_places(inner, orders, active=~parts.waiting.o.ready | store.reads)
+        self._require_addresses(inner, orders, active=~parts.waiting.o.ready | store.reads)
         self._require_queues(m, inner, orders)
-        leaves = self._own & store.o.ready & store.o.p.last & store.o.p.mark
+        leaves = self._followed & store.o.ready & store.o.p.last & store.o.p.mark
         self.reach("the last beat of a marked frame leaves", leaves & self._follows)
 
     def _held(self):
         """Return the number of beats that are written and not read."""
-        return (self._total + self._written - self._store.read_place)[: len(self._total)]
+        return (self._total + self._written - self._store.read_address)[: len(self._total)]
 
     def _assume_source(self, m, order):
         """Assume that each written beat has a free place, and each verdict a kept frame."""
@@ -121,7 +120,7 @@ class StoredFrames(Harness):
         number, beat = Signal(range(2 * _FRAMES)), Signal(range(_LONGEST))
         lane, value, expected = Signal(range(len(store.o.p.data))), Signal(), Signal()
         last, marked, size = Signal(), Signal(), Signal.like(self._size)
-        m.d.comb += [one.eq(AnyConst(len(one))) for one in (number, beat, lane)]
+        m.d.comb += [constant.eq(AnyConst(len(constant))) for constant in (number, beat, lane)]
         opening, turn = self._kept == number, self._turn == number
         waiting = ahead(number, self._gone) < ahead(self._kept, self._gone)
         unread = waiting | (turn & ~self._dropped & (self._index <= beat))
@@ -131,7 +130,7 @@ class StoredFrames(Harness):
         with m.If(store.write & opening & (self._written == beat)):
             m.d.sync += value.eq(store.word.bit_select(lane, 1))
         self._follows = Signal()
-        with m.If(store.reads & read.is_own(read.tags)):
+        with m.If(store.reads & read.is_followed(read.tags)):
             m.d.sync += [
                 self._follows.eq(turn & (self._index == beat)),
                 expected.eq(value),
@@ -140,31 +139,31 @@ class StoredFrames(Harness):
                 marked.eq(self._marked),
             ]
         self.require(~stored | (cell.data.bit_select(lane, 1) == value))
-        self._own = store.o.valid & read.is_own(read.results)
+        self._followed = store.o.valid & read.is_followed(read.results)
 
         def agrees(transfer):
-            found = data.View(store.o.p.shape(), transfer)
-            same = ~self._follows | (found.data.bit_select(lane, 1) == expected)
-            return same & (found.last == last) & (found.mark == marked) & (found.size == size)
+            given = data.View(store.o.p.shape(), transfer)
+            same = ~self._follows | (given.data.bit_select(lane, 1) == expected)
+            return same & (given.last == last) & (given.mark == marked) & (given.size == size)
 
         return agrees
 
-    def _require_places(self, inner, orders, active):
+    def _require_addresses(self, inner, orders, active):
         """Require that the registers of the store agree with the numbers of frames and beats."""
         store, gone, kept = self._store, self._gone, self._kept
-        left, place, index = inner["left"], store.read_place, self._index
+        left, address, index = inner["left"], store.read_address, self._index
         waiting = ahead(kept, gone)
-        end = (place + Mux(active, left, 0))[: len(place)]
-        assert inner["place"] is not place
+        end = (address + Mux(active, left, 0))[: len(address)]
+        assert inner["place"] is not address
         self.require(
             active == (~self._dropped & (index < self._beats)),
             Mux(self._dropped, index == 0, index <= self._beats),
             ~active | (left == self._beats - index),
-            ~active | (place == (self._starts[self._turn] + index)[: len(place)]),
+            ~active | (address == (self._starts[self._turn] + index)[: len(address)]),
             ~active | ((store.size == self._size) & (store.mark == self._marked)),
             end == Mux(waiting == 0, self._total, self._starts[gone]),
             inner["begin"] == self._total,
-            inner["place"] == (self._total + self._written)[: len(place)],
+            inner["place"] == (self._total + self._written)[: len(address)],
             inner["kept"] == waiting,
             self._held() <= _BEATS,
         )
@@ -177,8 +176,8 @@ class StoredFrames(Harness):
 
     def _require_queues(self, m, inner, orders):
         """Require the invariants of both queues, and of the credits of the second queue."""
-        read, places = self._read, self._store.OUTPUT_PLACES
-        for order, path, room in ((orders[0], "waiting", _FRAMES), (read, "output", places)):
+        read, depth = self._read, self._store.OUTPUT_PLACES
+        for order, path, room in ((orders[0], "waiting", _FRAMES), (read, "output", depth)):
             self.require(*order.rules(room), *order.contract(m))
             self.require(*order.invariants(m, within(inner, path)))
         for order in orders[1:]:
@@ -186,7 +185,7 @@ class StoredFrames(Harness):
         credits = within(inner, "credits")
         counted = credits["left"] + credits["change"] + credits["refunded"] - credits["spent"]
         self.require(
-            counted == places - 4 - ahead(read.tags, read.results),
+            counted == depth - 4 - ahead(read.tags, read.results),
             ahead(read.tags, read.verdicts) == inner["reads0"],
         )
 

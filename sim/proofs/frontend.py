@@ -22,7 +22,7 @@ from .harness import Harness, Rules, elaborated
 class FrontEndHarness(Harness):
     """The front end with any operations, any credits, and varying generation lengths."""
 
-    def __init__(self, *, words=4, generation_bits=4, goal=None, front=FrontEnd, **inputs):
+    def __init__(self, *, words=4, generation_bits=4, front=FrontEnd, **inputs):
         self._generation_bits = generation_bits
         self._words = words
         self._front = front(
@@ -38,7 +38,6 @@ class FrontEndHarness(Harness):
                 "generation": In(generation_bits),
             }
             | inputs,
-            goal=goal,
         )
 
     def build(self, m):
@@ -83,25 +82,24 @@ SWEPT = APBFSpec(k=2, l=2, slice_bits=64, clear=4, generation=20)
 class SpareOfUnitInTime(SpareInTime):
     """`SpareInTime` for the front end of a unit, with the unit's own sweep settings."""
 
-    def __init__(self, *, spec, goal=None):
+    def __init__(self, *, spec):
         built = Unit(unit_profile(spec))
         super().__init__(
             words=-(-spec.part_bits // spec.clear),
             generation_bits=built.profile.generation_bits,
             front=lambda **_: elaborated(built).submodules.front,
-            goal=goal,
         )
 
 
 class SpareOfAgesInTime(SpareInTime):
     """`SpareInTime` for generations that ticks also end, at any time."""
 
-    def __init__(self, *, when_full, goal=None):
+    def __init__(self, *, when_full):
         window = TimeWindow(
             RotationPolicy(writes=1, settled=2, generation=1, span=3, generation_span=2)
         )
         front = partial(FrontEnd, window=window, when_full=when_full)
-        super().__init__(words=16, generation_bits=6, front=front, goal=goal, tick=In(1))
+        super().__init__(words=16, generation_bits=6, front=front, tick=In(1))
 
     def build(self, m):
         front = super().build(m)
@@ -119,9 +117,9 @@ class SpareOfAgesInTime(SpareInTime):
 class NoAlarm(FrontEndHarness):
     """The monitors of a front end and its ring never report an error."""
 
-    def __init__(self, *, words, goal=None):
+    def __init__(self, *, words):
         self._ring = Ring(segments=4, run=2, clear_words=words, check=True)
-        super().__init__(words=words, front=partial(FrontEnd, check=True), goal=goal, clean=In(1))
+        super().__init__(words=words, front=partial(FrontEnd, check=True), clean=In(1))
 
     def build(self, m):
         front = super().build(m)
@@ -180,20 +178,20 @@ class ExactCount(FrontEndHarness):
 class WindowInInsertions(Harness):
     """With generations as `ExactCount` proves, a window of insertions is a window of shifts.
 
-    An arbitrary insertion is marked. A later operation is at most `window` shifts away if at most
+    A query is at most `window` shifts after an arbitrary insertion if at most
     ``window * generation`` insertions are between them.
     """
 
-    def __init__(self, *, generation, window, goal=None):
+    def __init__(self, *, generation, window):
         self._generation = generation
         self._window = window
-        super().__init__({"insert": In(1), "shift": In(1), "mark": In(1)}, goal=goal)
+        super().__init__({"insert": In(1), "shift": In(1), "mark": In(1)})
 
     def build(self, m):
         generation, window = self._generation, self._window
         count = Signal(range(generation + 1))
         marked = Signal()
-        place = Signal.like(count)
+        position = Signal.like(count)
         since = Signal(range(window * generation + 2))
         shifts = Signal(range(window + 3))
         m.d.comb += [
@@ -204,13 +202,13 @@ class WindowInInsertions(Harness):
         m.d.comb += after.eq(Mux(self.shift, 1, count + self.insert))
         m.d.sync += count.eq(after)
         with m.If(~marked & self.insert & self.mark):
-            m.d.sync += [marked.eq(1), place.eq(after)]
+            m.d.sync += [marked.eq(1), position.eq(after)]
         with m.Elif(marked & (since <= window * generation)):
             m.d.sync += [since.eq(since + self.insert), shifts.eq(shifts + self.shift)]
         # A query in this cycle sees the shifts so far.
         inside = marked & (since <= window * generation)
         self.require(~inside | (shifts <= window))
-        self.require(~inside | (since + place == shifts * generation + count))
+        self.require(~inside | (since + position == shifts * generation + count))
         self.reach("the last insertion of the window", inside & (since == window * generation))
 
 

@@ -18,20 +18,18 @@ from ...hdl.control import Control
 class Harness(wiring.Component):
     """Component with assumptions, assertions, and states that must be reachable.
 
-    Conditions that a harness requires become assertions, and states get names. With a `goal`, the
-    harness asserts instead that the state of that name is never reached, so a counterexample is a
-    run that reaches the state. With a `part`, or a `PART` that builds one from the options, its
-    ports are the ports of that component, whose inputs are arbitrary. After elaboration `goals` has
-    the conditions of the states, by name.
+    With a `goal`, it asserts instead that the state of that name is never reached, so that a
+    counterexample is a run that reaches it. With a `part`, or a `PART` that builds one from the
+    options, it has the ports of that component. After elaboration `goals` has the states by name.
     """
 
     PART: Any = None
 
-    def __init__(self, members=None, *, part=None, goal=None, **options):
+    def __init__(self, members=None, *, part=None, **options):
         self._part = part = self.PART(**options) if self.PART else part
-        self._goal = goal
+        self.goal = ""
         self.goals: dict[str, Any] = {}
-        super().__init__(members if part is None else {"part": Out(part.signature)})
+        super().__init__((members or {}) if part is None else {"part": Out(part.signature)})
 
     def elaborate(self, platform):
         m = Module()
@@ -39,10 +37,10 @@ class Harness(wiring.Component):
             wiring.connect(m, self._part, wiring.flipped(self.part))
         self._require: list[Any] = []
         self.build(m)
-        if self._goal is None:
-            m.d.comb += [Assert(condition) for condition in self._require]
+        if self.goal:
+            m.d.comb += Assert(~self.goals[self.goal])
         else:
-            m.d.comb += Assert(~self.goals[self._goal])
+            m.d.comb += [Assert(condition) for condition in self._require]
         return m
 
     def build(self, m):
@@ -71,7 +69,7 @@ def sampled(m, condition, value, name):
 def set_free(m, part, flow, but=()):
     """Give the ports of a part in one direction arbitrary values in every cycle."""
     for _, member, port in part.signature.flatten(part):
-        if member.flow is flow and not any(port is one for one in but):
+        if member.flow is flow and not any(port is excluded for excluded in but):
             value = Value.cast(port)
             m.d.comb += value.eq(AnySeq(len(value)))
 
@@ -101,8 +99,7 @@ class Unreliable:
         super().__init__(**parameters)
         self.lies = Signal()
 
-    def told(self, value):
-        """Return the answer for a correct value."""
+    def answer(self, value):
         return Mux(self.lies, AnySeq(len(value)), value)
 
 
@@ -161,13 +158,13 @@ def elaborated(component):
 def opened(component):
     """Return the fragment of a component, and all signals that it drives, by path.
 
-    If a port and another signal have the same name, the result has the other signal. Induction
-    starts from any state with the required conditions, so these must constrain every register.
+    Induction starts from any state with the required conditions, so these must constrain every
+    register. Of a port and a signal of one name, the result has the signal.
     """
     fragment = Fragment.get(component, None)
     ports = {id(port) for _, _, port in component.signature.flatten(component)}
-    found = sorted(_signals(fragment, ""), key=lambda pair: id(pair[1]) not in ports)
-    return fragment, dict(found)
+    driven = sorted(_signals(fragment, ""), key=lambda pair: id(pair[1]) not in ports)
+    return fragment, dict(driven)
 
 
 def _signals(fragment, path):

@@ -40,23 +40,22 @@ def kept_while_waiting(m, o):
 class Order:
     """Results of a queue; one of every ``2 * depth`` is followed, an arbitrary one by default.
 
-    Ordinals are modulo twice the depth, to distinguish a full queue from an empty one. `tags`,
-    `verdicts`, `loads` and `results` count tags and verdicts that entered, and results that left
-    the memories and the queue. `counts` is another order of the queue that shares its counts. A
-    queue without tags has `enters` instead: an operation begins that will have a result.
+    Ordinals are modulo twice the depth, to distinguish a full queue from an empty one: of `tags`,
+    `verdicts`, `loads` (results that left the memories) and `results`. `counts` is another order of
+    the queue. A queue without tags has `enters`: an operation begins that will have a result.
     """
 
-    def __init__(self, m, queue, *, depth, own=None, counts=None, enters=None):
+    def __init__(self, m, queue, *, depth, followed=None, counts=None, enters=None):
         self._queue = queue
         self._depth = depth
         self._enters = queue.tag_valid if enters is None else enters
-        self.own = Signal(range(2 * depth))
+        self.followed = Signal(range(2 * depth))
         module = elaborated(queue)
         self._cells = {
             name: module.submodules[name].read_port(domain="comb") for name in queue.words
         }
-        module.d.comb += [cell.addr.eq(self.own) for cell in self._cells.values()]
-        m.d.comb += self.own.eq(AnyConst(len(self.own)) if own is None else own)
+        module.d.comb += [cell.addr.eq(self.followed) for cell in self._cells.values()]
+        m.d.comb += self.followed.eq(AnyConst(len(self.followed)) if followed is None else followed)
         if counts is None:
             counted = {
                 "tags": self._enters,
@@ -70,24 +69,23 @@ class Order:
         self.tags, self.verdicts, self.results = self._counts
         # The output holds one that left the memories.
         self.loads = (self.results + queue.o.valid)[: len(self.results)]
-        self.came = delayed(m, queue.valid_next & self.is_own(self.verdicts), 1, "came")
+        self.came = delayed(m, queue.valid_next & self.is_followed(self.verdicts), 1, "came")
         # The last tag and verdict with this ordinal.
-        self.tag = sampled(m, queue.tag_valid & self.is_own(self.tags), queue.tag, "tag")
+        self.tag = sampled(m, queue.tag_valid & self.is_followed(self.tags), queue.tag, "tag")
         self.verdict = sampled(m, self.came, queue.verdict, "verdict")
 
-    def is_own(self, number):
-        """Return whether the result with this ordinal is followed."""
-        return number[: len(self.own)] == self.own
+    def is_followed(self, number):
+        return number[: len(self.followed)] == self.followed
 
     def between(self, first, end):
         """Return whether an ordinal from `first` and before `end` is followed."""
-        return ahead(self.own, first) < ahead(end, first)
+        return ahead(self.followed, first) < ahead(end, first)
 
-    def rules(self, places):
+    def rules(self, room):
         """Return the rules for the component that writes."""
         queue = self._queue
         return [
-            ~self._enters | (ahead(self.tags, self.results) < places),
+            ~self._enters | (ahead(self.tags, self.results) < room),
             ~queue.valid_next | self._enters | (self.tags != self.verdicts),
         ]
 
@@ -103,7 +101,7 @@ class Order:
     def given(self):
         """Return the guarantee for the followed result at the output."""
         o = self._queue.o
-        return ~o.valid | ~self.is_own(self.results) | (o.p == Cat(self.verdict, self.tag))
+        return ~o.valid | ~self.is_followed(self.results) | (o.p == Cat(self.verdict, self.tag))
 
     def held(self):
         """Return the invariants of the words of the followed results."""
@@ -139,11 +137,11 @@ class Order:
 class QueueOrder(Harness):
     """A result queue alone: tags arrive while there are places, a verdict with its tag or later."""
 
-    def __init__(self, *, depth, inside=True, goal=None):
+    def __init__(self, *, depth, inside=True):
         self._depth = depth
         self._inside = inside
         self._queue = ResultQueue(depth=depth, tag_bits=1, verdict_bits=1)
-        super().__init__(part=self._queue, goal=goal)
+        super().__init__(part=self._queue)
 
     def build(self, m):
         queue = self._queue
@@ -162,10 +160,7 @@ class QueueOrder(Harness):
 
 
 class StandInCore(wiring.Component):
-    """Replacement of a core in a unit: the low bit of the key decides whether it is found.
-
-    `clean` is arbitrary.
-    """
+    """A core in which the low bit of the key decides whether it is found; `clean` is arbitrary."""
 
     latency = CONTROL_LAG + 2
 
@@ -199,11 +194,11 @@ class SmallUnit(Unit):
 class UnitHarness(Harness):
     """A small unit with any operations and any receiver."""
 
-    def __init__(self, *, depth, inside=True, goal=None):
+    def __init__(self, *, depth, inside=True):
         self._depth = depth
         self._unit = SmallUnit(depth=depth)
         self._inside = inside
-        super().__init__(part=self._unit, goal=goal)
+        super().__init__(part=self._unit)
 
     def open_unit(self, m):
         """Add the unit to `m`; return the order of its results, and its signals by path."""
@@ -214,17 +209,14 @@ class UnitHarness(Harness):
         self.under_way = ahead(self.entered, order.results)
         return order, inner
 
-    def places_are_counted(self, inner):
+    def room_is_counted(self, inner):
         """Return whether the unit counts its places correctly."""
         counted = inner["places"] + inner["change"] + inner["left"] - inner["accepted"]
         return counted == self._depth - 1 - self._unit.LAG - self.under_way
 
 
 class UnitPlaces(UnitHarness):
-    """The number of operations that a unit accepts.
-
-    The assumption that every result has an operation is proven by `UnitOrder`.
-    """
+    """The number of operations that a unit accepts; `UnitOrder` proves the assumption."""
 
     def build(self, m):
         unit = self._unit
@@ -236,7 +228,7 @@ class UnitPlaces(UnitHarness):
         self.require(self.under_way <= self._depth)
         self.require(~runs | (inner["room"] == (before <= enough)))
         if self._inside:
-            self.require(self.places_are_counted(inner))
+            self.require(self.room_is_counted(inner))
             self.require(~inner["front.gate.ready"] | ~inner["front.gate.closed"])
         self.reach("all places except the spare are in use", self.under_way == self._depth - 1)
         self.reach(
@@ -249,10 +241,7 @@ class UnitPlaces(UnitHarness):
 
 
 class UnitOrder(UnitHarness):
-    """Results of a unit, of which an arbitrary one is followed from its operation.
-
-    With `pauses`, the harness also limits how long the input stays closed.
-    """
+    """Results of a unit, one of which is followed; with `pauses`, how long the input is closed."""
 
     def __init__(self, *, pauses=False, **options):
         self._pauses = pauses
@@ -265,12 +254,12 @@ class UnitOrder(UnitHarness):
         entered = self.entered
         operation = operation_bits(i.p.operation)
         query = operation.query & ~operation.alone
-        enters = i.valid & i.ready & order.is_own(entered)
+        enters = i.valid & i.ready & order.is_followed(entered)
         verdict = sampled(m, enters, i.p.key & query.replicate(2), "verdict")
         tag = sampled(m, enters, i.p.tag, "tag")
-        own = o.valid & order.is_own(order.results)
+        followed = o.valid & order.is_followed(order.results)
         self.require(
-            ~own | (o.p.as_value() == Cat(verdict, tag)),
+            ~followed | (o.p.as_value() == Cat(verdict, tag)),
             ~o.valid | (self.under_way != 0),
             kept_while_waiting(m, o),
         )
@@ -301,7 +290,7 @@ class UnitOrder(UnitHarness):
             *order.rules(self._depth),
             *order.contract(m),
             *order.invariants(m, within(inner, "queue")),
-            self.places_are_counted(inner),
+            self.room_is_counted(inner),
             *self._gate(front),
             *self._front(m, order, inner, front, verdict, tag),
         )
@@ -350,7 +339,7 @@ class UnitOrder(UnitHarness):
             ahead(issued, order.verdicts) == self._unit.core.valid_next,
             ~order.between(order.results, order.tags) | (order.tag == tag),
             ~come | (order.verdict == verdict),
-            ~(held & order.is_own(entered - 1)) | (verdict == 0),
+            ~(held & order.is_followed(entered - 1)) | (verdict == 0),
         ]
 
 

@@ -29,13 +29,13 @@ class UndefinedRegistered(AnyWord, RegisteredSegmentMemory):
 class SegmentAnswers(Harness):
     """One arbitrary bit of a segment memory, compared with a flip-flop.
 
-    Any word is cleared at any time, in a sweep or alone. During a clear no bit is set, and answers
-    are not checked. Nor is a bit that is set in the cycle before another word is cleared.
+    During a clear no bit is set, and answers are not checked. Nor is a bit that is set in the cycle
+    before another word is cleared.
     """
 
-    def __init__(self, *, depth=16, clear_bits=4, shared_bits=0, memory=Undefined, goal=None):
+    def __init__(self, *, depth=16, clear_bits=4, shared_bits=0, memory=Undefined):
         self._memory = memory(depth=depth, clear_bits=clear_bits, shared_bits=shared_bits)
-        super().__init__(part=self._memory, goal=goal)
+        super().__init__(part=self._memory)
 
     def build(self, m):
         m.submodules.memory = bank = self._memory
@@ -44,30 +44,27 @@ class SegmentAnswers(Harness):
         bit = Signal()
         just_set = Signal()
         m.d.comb += [cell.eq(AnyConst(len(cell))), Assume(~(bank.clear & bank.set))]
-        own = bank.address == cell
-        m.d.sync += just_set.eq(bank.set & own)
+        here = bank.address == cell
+        m.d.sync += just_set.eq(bank.set & here)
         with m.If(bank.clear & (bank.clear_address == cell // bank.clear_bits)):
             m.d.sync += [bit.eq(0), known.eq(1)]
         with m.Elif(bank.clear & just_set):
             m.d.sync += known.eq(0)
-        with m.Elif(bank.set & own):
+        with m.Elif(bank.set & here):
             m.d.sync += [bit.eq(1), known.eq(1)]
-        asked = delayed(m, known & own & ~bank.clear, bank.latency, "asked")
+        asked = delayed(m, known & here & ~bank.clear, bank.latency, "asked")
         expected = delayed(m, bit, bank.latency, "expected")
         self.require(~asked | self.right(bank.bit, expected))
         self.reach("a bit that was set is read", asked & bank.bit)
         self.reach("a bit that was cleared is read", asked & ~bank.bit)
 
     def right(self, bit, expected):
-        """Return whether an answer is correct."""
         return bit == expected
 
 
 class UnreliableSegment(Unreliable, Undefined):
-    """A segment memory that returns arbitrary bits while it is wrong."""
-
     def _late(self, m, bit):
-        return self.told(super()._late(m, bit))
+        return self.answer(super()._late(m, bit))
 
 
 class OneUnreliable(Copies):
@@ -88,19 +85,13 @@ class SetAnswers(SegmentAnswers):
     """As `SegmentAnswers`, except that false positives are allowed."""
 
     def right(self, bit, expected):
-        """Return whether an answer is not a false negative."""
         return bit | ~expected
 
 
 class RingContents(Harness):
-    """An arbitrary bit of an arbitrary segment, compared with the expected effects of operations.
+    """An arbitrary bit of an arbitrary segment that the ring drives, compared with a flip-flop."""
 
-    The ring drives the memory of one part of one segment. The reference is one flip-flop.
-    Insertions into the cell set it while the segment is among the youngest, and it is cleared when
-    the segment becomes the youngest.
-    """
-
-    def __init__(self, *, segments, run, depth, clear_bits, segment, goal=None):
+    def __init__(self, *, segments, run, depth, clear_bits, segment):
         self._segment = segment
         self._segments = segments
         self._run = run
@@ -109,7 +100,7 @@ class RingContents(Harness):
         self._ring = Ring(segments=segments, run=run, clear_words=words)
         self._memory = PortableSegmentMemory(depth=depth, clear_bits=clear_bits)
         self._depth = depth
-        super().__init__({"control": In(Control), "address": In(range(depth))}, goal=goal)
+        super().__init__({"control": In(Control), "address": In(range(depth))})
 
     def build(self, m):
         m.submodules.rules = rules = self._rules
@@ -132,19 +123,19 @@ class RingContents(Harness):
         ]
         bit = Signal()
         # Position of the segment in the ring, youngest first; the spare is last.
-        place = Signal(self._segments, init=1 << segment)
-        after = Mux(control.shift, place.rotate_left(1), place)
+        position = Signal(self._segments, init=1 << segment)
+        after = Mux(control.shift, position.rotate_left(1), position)
         bit_after = bit & ~(control.shift & after[0])
         writes = control.insert & (self.address == cell) & after[: self._run].any()
-        m.d.sync += [place.eq(after), bit.eq(bit_after | writes)]
+        m.d.sync += [position.eq(after), bit.eq(bit_after | writes)]
         with m.If(control.clear):
-            m.d.sync += [place.eq(place.init), bit.eq(0)]
+            m.d.sync += [position.eq(position.init), bit.eq(0)]
 
         latency = bank.latency
-        asks = control.query & (self.address == cell) & ~place[-1]
+        asks = control.query & (self.address == cell) & ~position[-1]
         asked = delayed(m, asks, latency, "asked")
         expected = delayed(m, bit, latency, "expected")
-        oldest = delayed(m, place[-2], latency, "oldest")
+        oldest = delayed(m, position[-2], latency, "oldest")
         self.require(~asked | (bank.bit == expected))
         for age, there in (("youngest", ~oldest), ("oldest", oldest)):
             self.reach(f"a set bit is read in the {age}", asked & there & bank.bit)

@@ -1,18 +1,22 @@
-"""Proofs of timing filters: their parts, their memory, and the comparison of ages."""
+"""Proofs of timing filters: parts, memory, sweep, ages, and answers from tables of thresholds."""
 
 from functools import partial
 from typing import Any
 
-from amaranth.hdl import Assume, Cat, Const, Mux, Signal
+from amaranth.hdl import Assume, Cat, Const, Module, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
 
 from ...golden.spec.timestamp import PartitionedTimingSpec
 from ...hdl.build import unit_profile
+from ...hdl.control import CoreSignature
+from ...hdl.latencies import CONTROL_LAG
 from ...hdl.memory.cells import PortableCellMemory
 from ...hdl.memory.ecp5 import ECP5CellMemory
 from ...hdl.pipeline import delayed, registered
-from ...hdl.timing.oldest import OldestCell
+from ...hdl.timing.decision_tables import DecidingCore
+from ...hdl.timing.oldest import OldestCell, TimingVerdict
 from ...hdl.timing.part import TimingPart
 from ...hdl.timing.sweep import PortSweep, Visits, VisitSweep
 from ...hdl.timing.sweep_rules import BETWEEN, elision_need
@@ -30,46 +34,43 @@ class UndefinedCells(AnyWord, PortableCellMemory):
 class CellAnswers(Harness):
     """One arbitrary word of a memory of cells, compared with registers."""
 
-    def __init__(self, *, memory=ECP5CellMemory, depth=4, width=20, goal=None):
+    def __init__(self, *, memory=ECP5CellMemory, depth=4, width=20):
         self._memory = memory(depth=depth, width=width)
-        super().__init__(part=self._memory, goal=goal)
+        super().__init__(part=self._memory)
 
     def build(self, m):
         m.submodules.memory = memory = self._memory
-        own = Signal.like(memory.a_address)
+        followed = Signal.like(memory.a_address)
         known, word = Signal(), Signal.like(memory.value)
-        m.d.comb += own.eq(AnyConst(len(own)))
-        writes = memory.write & (memory.b_address == own)
+        m.d.comb += followed.eq(AnyConst(len(followed)))
+        writes = memory.write & (memory.b_address == followed)
         with m.If(writes):
             m.d.sync += [known.eq(1), word.eq(memory.value)]
         expected = delayed(m, word, memory.LATENCY, "expected")
-        for port, address, told, free in (
+        for port, address, word_read, free in (
             ("A", memory.a_address, memory.a_word, ~writes),
             ("B", memory.b_address, memory.b_word, ~memory.write),
         ):
-            asked = delayed(m, known & (address == own) & free, memory.LATENCY, f"asked{port}")
-            self.require(~asked | (told == expected))
-            self.reach(f"port {port} reads a word that was written", asked & told.any())
+            asked = delayed(m, known & (address == followed) & free, memory.LATENCY, f"asked{port}")
+            self.require(~asked | (word_read == expected))
+            self.reach(f"port {port} reads a word that was written", asked & word_read.any())
 
 
 class Aged(Harness):
-    """A part, compared with the age of the last insertion into one arbitrary cell.
-
-    Operations use any cell. The reference is the age itself, which stops at the limit.
-    """
+    """A part, compared with the age of the last insertion into one arbitrary cell."""
 
     PROTECT = "none"
     MEMORY: Any = UndefinedCells
     SWEEP: Any = PortSweep
     INTERVAL = 0  # the sweep gets one cycle in this number of cycles; 0 if it has its own port
 
-    def __init__(self, *, goal=None):
+    def __init__(self):
         cells, stamp_bits, self._limit = 2, 3, 2
         shape = {"cells": cells, "stamp_bits": stamp_bits, "limit": self._limit}
         self._unit = TimingPart(**shape, sweep=self.SWEEP, memory=self.MEMORY, protect=self.PROTECT)
         self._visits = Visits(cells=cells, interval=self.INTERVAL)
         self._ticks = TickCount(stamp_bits=stamp_bits, limit=self._limit)
-        super().__init__({}, goal=goal)
+        super().__init__()
 
     def build(self, m):
         m.submodules.part = part = self._unit
@@ -89,13 +90,13 @@ class Aged(Harness):
         self._elaborate_age(m, asks & ready & (part.address == cell))
         return cell
 
-    def _elaborate_age(self, m, own):
+    def _elaborate_age(self, m, access):
         """Require that operations on the cell get its age."""
         part, limit = self._unit, self._limit
         age = Signal(range(limit + 1), init=limit)
         present = Mux(part.tick & (age != limit), age + 1, age)
-        m.d.sync += age.eq(Mux(part.insert & own, 0, present))
-        asked = delayed(m, own, part.LATENCY, "asked")
+        m.d.sync += age.eq(Mux(part.insert & access, 0, present))
+        asked = delayed(m, access, part.LATENCY, "asked")
         expected = delayed(m, Cat(present, present == limit), part.LATENCY, "expected")
         self.require(~asked | (part.expired == expected[-1]))
         self.require(~asked | part.expired | (part.age == expected[:-1]))
@@ -108,10 +109,7 @@ class Aged(Harness):
 
 
 class PartAnswers(Aged):
-    """A part that elides writes, with any operations, and a minimum number of cycles between ticks.
-
-    Operations write the cell at most once per tick; all other cycles belong to the sweep.
-    """
+    """A part that elides writes, with any operations; all other cycles belong to the sweep."""
 
     CLOCKS = 11  # cycles between two ticks
 
@@ -141,10 +139,7 @@ class PartAnswers(Aged):
 
 
 class RestAnswers(Aged):
-    """A part with a sweep in idle cycles: at least one idle cycle in every `interval`.
-
-    A tick accompanies the last of three insertions.
-    """
+    """A part with a sweep in idle cycles: at least one idle cycle in every `interval`."""
 
     SWEEP = VisitSweep
     INTERVAL = 3
@@ -166,25 +161,21 @@ class RestAnswers(Aged):
 
 
 class SweepInTime(Harness):
-    """The sweep, while operations use as many cycles per tick as there are cells, at any time.
+    """The sweep, while operations use as many cycles per tick as there are cells, at any time."""
 
-    The sweep visits one arbitrary cell again within the ticks that `check_elision` requires. By
-    then the cell has been written if it had expired and no operation has inserted into it.
-    """
-
-    def __init__(self, *, cells=2, clocks=8, goal=None):
+    def __init__(self, *, cells=2, clocks=8):
         self._sweep = PortSweep(cells=cells, limit=2, stamp_bits=3)
         self._cells, self._clocks = cells, clocks
         self._ticks = -(-elision_need(cells) // (clocks - cells))
-        super().__init__({}, goal=goal)
+        super().__init__()
 
     def build(self, m):
         m.submodules.sweep = sweep = self._sweep
-        own, expired, stamp = Signal.like(sweep.address), Signal(), AnySeq(len(sweep.stamp))
-        here = sweep.address == own
+        followed, expired, stamp = Signal.like(sweep.address), Signal(), AnySeq(len(sweep.stamp))
+        here = sweep.address == followed
         soon = sweep.soon
         m.d.comb += [
-            own.eq(AnyConst(len(own))),
+            followed.eq(AnyConst(len(followed))),
             expired.eq(AnyConst(1)),
             sweep.clean.eq(1),
             sweep.stamp.eq(stamp),
@@ -192,7 +183,7 @@ class SweepInTime(Harness):
             Assume(~(sweep.read & here) | (((-stamp)[: len(stamp)] >= 2) == expired)),
             soon.insert.eq(AnySeq(1)),
             soon.address.eq(AnySeq(len(soon.address))),
-            Assume(~soon.insert | (soon.address != own)),
+            Assume(~soon.insert | (soon.address != followed)),
         ]
         written = Signal()
         left = registered(m, here, "before") & ~here
@@ -217,56 +208,52 @@ class SweepInTime(Harness):
         self.reach("a lap uses half of the ticks", left & (since == self._ticks // 2))
 
 
-def _require_lap(harness, m, visit, tick, *, clocks, most):
-    """Require that the next visit follows soon after reset or after an arbitrary visit to a cell.
-
-    At most `most` ticks later, including `clocks` further cycles until its write has effect.
-    """
+def _require_lap(harness, m, visit, tick, *, clocks, limit):
+    """Require the next visit to a cell, and its write `clocks` later, within a number of ticks."""
     begun, again, first = Signal(), Signal(), Signal(init=1)
     left = Signal(range(clocks + 1), init=clocks)
-    ticks = Signal(range(most + 2))
+    ticks = Signal(range(limit + 2))
     m.d.sync += [
         first.eq(0),
         begun.eq(begun | ((visit | first) & AnySeq(1))),
         again.eq(again | (begun & visit)),
         left.eq(left - (again & (left != 0))),
-        ticks.eq(ticks + (tick & begun & (left != 0) & (ticks <= most))),
+        ticks.eq(ticks + (tick & begun & (left != 0) & (ticks <= limit))),
     ]
-    harness.require(ticks <= most)
-    harness.reach("a lap uses all of the ticks", again & (ticks == most))
+    harness.require(ticks <= limit)
+    harness.reach("a lap uses all of the ticks", again & (ticks == limit))
 
 
 class RestSweepInTime(Harness):
     """A whole unit with a sweep in idle cycles, for any requests and any receiver.
 
-    The sweep reads one arbitrary cell again before its stamp repeats, including the operations
-    that read the cell before it is written. The input stalls as `rest_interval` requires.
+    The sweep reads one arbitrary cell again before its stamp repeats.
     """
 
-    def __init__(self, *, goal=None):
+    def __init__(self):
         self._spec = PartitionedTimingSpec(
             window=32, block=8, hashes=1, cells=2, stamp_bits=3, key_bits=8
         )
         self._unit = Unit(unit_profile(self._spec, tag_bits=1, statistics_bits=1))
-        super().__init__(part=self._unit, goal=goal)
+        super().__init__(part=self._unit)
 
     def build(self, m):
         m.submodules.unit = unit = self._unit
         (part,), visits = unit.core.parts, unit.core.visits
-        own = Signal.like(visits.cell)
-        m.d.comb += own.eq(AnyConst(len(own)))
-        visit = visits.visit & (visits.cell == own)
-        _require_lap(self, m, visit, part.tick, clocks=BETWEEN, most=self._spec.sweep_blocks)
+        followed = Signal.like(visits.cell)
+        m.d.comb += followed.eq(AnyConst(len(followed)))
+        visit = visits.visit & (visits.cell == followed)
+        _require_lap(self, m, visit, part.tick, clocks=BETWEEN, limit=self._spec.sweep_blocks)
         self.reach("the input stalls for the sweep", unit.core.stall)
 
 
 class OldestOfAll(Harness):
     """The verdict, compared with the maximum age and the number of cells of this age."""
 
-    def __init__(self, *, window=5, hashes=3, goal=None):
+    def __init__(self, *, window=5, hashes=3):
         self._oldest = OldestCell(window=window, hashes=hashes)
         self._window = window
-        super().__init__(part=self._oldest, goal=goal)
+        super().__init__(part=self._oldest)
 
     def build(self, m):
         m.submodules.oldest = oldest = self._oldest
@@ -276,25 +263,26 @@ class OldestOfAll(Harness):
             Mux(oldest.expired[number], lost, oldest.ages[number])
             for number in range(len(oldest.expired))
         ]
-        most = Signal(range(lost + 1))
+        maximum = Signal(range(lost + 1))
         count = Signal(range(len(ages) + 1))
-        m.d.comb += count.eq(sum(age == most for age in ages))
+        m.d.comb += count.eq(sum(age == maximum for age in ages))
         largest = ages[0]
         for age in ages[1:]:
             largest = Mux(age > largest, age, largest)
-        m.d.comb += most.eq(largest)
-        seen = oldest.query & (most <= oldest.window)
-        expected = delayed(m, Cat(seen, most, count), oldest.latency, "expected")
-        told = Cat(oldest.verdict.seen, oldest.verdict.age, oldest.verdict.oldest)
+        m.d.comb += maximum.eq(largest)
+        seen = oldest.query & (maximum <= oldest.window)
+        expected = delayed(m, Cat(seen, maximum, count), oldest.latency, "expected")
+        verdict = Cat(oldest.verdict.seen, oldest.verdict.age, oldest.verdict.oldest)
         started = delayed(m, Const(1), oldest.latency, "started")
-        self.require(~started | (told == expected))
+        self.require(~started | (verdict == expected))
         self.reach(
-            "all cells have the same age", started & (oldest.verdict.oldest == len(ages)) & told[0]
+            "all cells have the same age",
+            started & (oldest.verdict.oldest == len(ages)) & verdict[0],
         )
         self.reach("one has expired", started & (oldest.verdict.age == lost))
 
 
-PROOFS = (
+_AGE_PROOFS = (
     *(
         Proof(
             name=f"cell memory, ecp5, {depth} of {width} bits",
@@ -353,3 +341,83 @@ PROOFS = (
     ),
 )
 """Proofs of timing filters."""
+
+
+_SPEC = PartitionedTimingSpec(window=2, block=2, hashes=1, cells=4)
+
+
+class AnyCore(wiring.Component):
+    """Core of a timing filter with arbitrary verdicts, `latency` cycles after the keys."""
+
+    latency = CONTROL_LAG + 2
+
+    def __init__(self):
+        verdict = TimingVerdict(window=_SPEC.window_blocks, hashes=_SPEC.hashes)
+        super().__init__(CoreSignature(key_bits=1, verdict=verdict, others={"stall": Out(1)}))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.verdict.eq(AnySeq(self.verdict.shape().size))
+        return m
+
+
+class TableAnswers(Harness):
+    """One arbitrary entry of both banks, while tables are loaded and swapped at any time."""
+
+    def __init__(self):
+        self._core = AnyCore()
+        self._deciding = DecidingCore(core=self._core, spec=_SPEC, classes=2, bits=1)
+        super().__init__(part=self._deciding)
+
+    def build(self, m):
+        m.submodules.deciding = part = self._deciding
+        followed = Signal(part.entry)
+        m.d.comb += followed.eq(AnyConst(part.entry.size))
+        known, held = self._elaborate_banks(m, part, followed)
+        delay = part.latency - self._core.latency
+        later = partial(delayed, m)
+        started = later(Const(1), part.latency, name="started")
+        query_class = later(part.query_class == followed.query_class, part.latency, name="class")
+        phase = later(part.phase == followed.phase, part.latency - CONTROL_LAG, name="phase")
+        age = later(self._core.verdict.age == followed.age, delay, name="age")
+        query = later(part.control.query, part.latency - CONTROL_LAG, name="query")
+        cells = later(self._core.verdict.oldest, delay, name="cells")
+        followed_entry = query_class & phase & age & later(known, part.latency, name="known")
+        threshold = later(held, part.latency, name="threshold")
+        self.require(~followed_entry | (part.verdict.seen == (query & (cells >= threshold))))
+        self.require(~started | (part.verdict.oldest == cells))
+        self.reach("a query is answered by the second table", self._second & followed_entry & query)
+        self.reach("a table is loaded while the other answers", followed_entry & part.table.valid
+                   & part.table.ready)  # fmt: skip
+
+    def _elaborate_banks(self, m, part, followed):
+        """Return for the operation of this cycle whether its bank has the entry, and the entry."""
+        bank, swaps = Signal(), Signal(2)
+        known = Signal(2)
+        thresholds = [Signal.like(part.table.p.least, name=f"least{number}") for number in range(2)]
+        entry = part.table.p
+        at = part.entry["least"].offset
+        loaded = part.table.valid & part.table.ready
+        with m.If(loaded & (entry.as_value()[:at] == followed.as_value()[:at])):
+            for number in range(2):
+                with m.If(bank != number):
+                    m.d.sync += [known[number].eq(1), thresholds[number].eq(entry.least)]
+        m.d.sync += [
+            bank.eq(bank ^ part.swap),
+            swaps.eq(Mux(swaps == 3, 3, swaps + part.swap)),
+        ]
+        self._second = delayed(m, swaps == 2, part.latency, "second")
+        return known.bit_select(bank, 1), Mux(bank, thresholds[1], thresholds[0])
+
+
+PROOFS = (
+    *_AGE_PROOFS,
+    Proof(
+        name="tables of thresholds",
+        statement="Each answer uses the table of the last swap before its operation, for any "
+        "loads in between.",
+        design="deciding core, 2 classes, a phase of a bit, any verdicts",
+        build=TableAnswers,
+    ),
+)
+"""Proofs of answers from tables."""

@@ -1,4 +1,6 @@
-"""Sequences of operations, arranged in beats."""
+"""Sequences of operations, arranged in beats, and their results in the format of the driver."""
+
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,14 +11,11 @@ VALID = 0x80  # bit in the code of an operation for the driver: the lane has an 
 
 
 class Beats:
-    """A sequence of operations, arranged in beats.
+    """A sequence of operations, arranged in beats, lane by lane.
 
-    Lanes are filled in order. With several lanes, SHIFT and CLEAR take effect before the lanes of a
-    beat and use no lane. Before an operation in `skips` the rest of the beat stays idle; before one
-    in `holes` a lane of its beat, except after the last lane.
-
-    `alone` has the operation before the lanes of each beat, and `places` the index of the lane of
-    each operation (lanes times beat, plus lane), or -1 without a lane.
+    With several lanes, SHIFT and CLEAR take effect before the lanes of a beat and use no lane.
+    Before an operation in `skips` the rest of the beat stays idle; before one in `holes` a lane of
+    its beat, except after the last lane.
     """
 
     def __init__(
@@ -28,10 +27,10 @@ class Beats:
     ) -> None:
         turning = (operations & OperationBit.ALONE != 0) & (lanes > 1)
         if lanes == 1 or (skips is None and holes is None and not turning.any()):
-            self.places = np.arange(len(operations))
+            self.slots = np.arange(len(operations))
             self.alone = np.zeros(-(-len(operations) // lanes), np.uint8)
             return
-        self.places = np.full(len(operations), -1, np.intp)
+        self.slots = np.full(len(operations), -1, np.intp)
         alone: list[int] = []
         lane = lanes
         for number, operation in enumerate(operations.tolist()):
@@ -44,7 +43,7 @@ class Beats:
                 lane = 0
             if holes is not None and holes[number]:
                 lane = min(lane + 1, lanes - 1)
-            self.places[number] = (len(alone) - 1) * lanes + lane
+            self.slots[number] = (len(alone) - 1) * lanes + lane
             lane += 1
         self.alone = np.array(alone, np.uint8)
 
@@ -52,9 +51,33 @@ class Beats:
         self, operations: NDArray[np.uint8], keys: NDArray[np.uint64], lanes: int
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
         """Return code and key of each lane of each beat, for the driver."""
-        placed = self.places >= 0
+        placed = self.slots >= 0
         codes = np.zeros(len(self.alone) * lanes, np.uint8)
         spread_keys = np.zeros((len(codes), keys.shape[1]), np.uint64)
-        codes[self.places[placed]] = operations[placed] | VALID
-        spread_keys[self.places[placed]] = keys[placed]
+        codes[self.slots[placed]] = operations[placed] | VALID
+        spread_keys[self.slots[placed]] = keys[placed]
         return codes, spread_keys
+
+
+class RawResults(NamedTuple):
+    """Fields of the result of each lane of each beat, in the order of the beats, shape (n,).
+
+    Fields that the unit lacks are 0, and so are all fields of a lane without a result.
+    """
+
+    seen: NDArray[np.uint8]
+    """1 for a reported key. In runs with upsets, 2 for a reported key and 1 for other results."""
+    age: NDArray[np.int32]  # -1 if the key was not seen, unless the unit has `oldest`
+    status: NDArray[np.uint8]
+    oldest: NDArray[np.uint16]
+    time: NDArray[np.uint32]
+    tag: NDArray[np.uint8]  # in runs with upsets only
+
+    @classmethod
+    def nothing(cls, *shape: int) -> Self:
+        """Return arrays of a shape without results."""
+        kinds = (np.uint8, np.int32, np.uint8, np.uint16, np.uint32, np.uint8)
+        return cls(*(np.zeros(shape, kind) for kind in kinds))
+
+    def part(self, index: Any) -> Self:
+        return type(self)(*(array[index] for array in self))

@@ -34,12 +34,7 @@ def compiled_model(
     optimisation: int = 3,
     upsets: bool = False,
 ) -> Path:
-    """Return the compiled model of a unit, which is built if the cache lacks it.
-
-    The cache key covers the generated Verilog, the driver and the version of Verilator, so any
-    change causes a new build. A model in the cache is always complete. Models of explicit block
-    RAMs return random values for reads that the data sheet leaves undefined.
-    """
+    """Return the compiled model of a unit, which is built if the cache lacks it."""
     return cached_model(
         convert(unit),
         top=TOP,
@@ -54,7 +49,9 @@ def compiled_model(
 
 def unit_header(unit: Any, memories: MemoryMap) -> str:
     """Return the header that describes a unit to the driver."""
-    paths = ((TOP, *one.path, *(["words"] if one.cell else [])) for one in memories.memories)
+    paths = (
+        (TOP, *memory.path, *(["words"] if memory.cell else [])) for memory in memories.memories
+    )
     rows = " ".join(
         f"MEMORY({number}, {'__DOT__'.join(path)})" for number, path in enumerate(paths)
     )
@@ -76,56 +73,30 @@ def unit_counters(unit: Any) -> list[str]:
 class CompiledUnit(DrivenModel):
     """The unit of a specification in compiled simulation, clocked only while it has work.
 
-    Parameters
-    ----------
-    spec : Specification
-        Specification of any family with hardware.
-    memory : str
-        Variant of the memories, as for `lately.hdl.build.filter_unit`.
-    ticks : str, optional
-        Source of the ticks of a window in time, as for the unit. By default "time", or "tick" for a
-        timing filter. With "period" the unit generates the ticks, so only `perform_freely` is
-        useful.
-    optimisation : int
-        Level of the C++ compiler. Use 0 for up to a million operations, which take less time than
-        the compilation.
-    progress : callable, optional
-        Called with the number of operations done since the last call.
-    upsets : bool
-        Whether bits can be flipped, as for `DrivenModel`.
-    options
-        ``inverted``, as for `compiled_model`; ``protect``, ``levels``, and ``check`` for
-        ``self_check``, as for `lately.hdl.build.filter_unit`.
-
-    Attributes
-    ----------
-    spec : Specification
-    profile
-        Figures of the unit.
-
-    Raises
-    ------
-    ToolError
-        If a tool is missing or fails.
-    SpecificationError
-        If the hardware cannot implement the specification.
+    A missing or failing tool raises a `ToolError`; a specification that the hardware cannot
+    implement, a `SpecificationError`. Options are ``inverted`` (undefined reads of block RAMs
+    return the inverse of the content), ``protect``, ``levels``, and ``check`` for ``self_check``,
+    as for `lately.hdl.build.filter_unit`. `profile` has the limits of the unit.
     """
 
     def __init__(
         self,
         spec: Specification,
         *,
-        memory: str = "portable",
+        memory: str = "portable",  # variant of the memories
+        # Source of the ticks of a window in time: by default "time", or "tick" for a timing filter.
+        # With "period" the unit generates them, so only `perform_freely` is useful.
         ticks: str | None = None,
+        # Level of the C++ compiler; 0 is faster for up to a million operations.
         optimisation: int = 3,
         progress: Progress | None = None,
-        upsets: bool = False,
+        upsets: bool = False,  # whether bits can be flipped, as for `DrivenModel`
         **options: Any,
     ) -> None:
         # The fields depend on the family.
         self.spec: Any = spec
         self._source = ticks or ("tick" if spec.kind == "timing" else "time")
-        how: Any = {"inverted": options.pop("inverted", False), "optimisation": optimisation}
+        build: Any = {"inverted": options.pop("inverted", False), "optimisation": optimisation}
         timing = time_options(spec, ticks=self._source)
         options["self_check"] = options.pop("check", False)
         unit = filter_unit(spec, tag_bits=TAG_BITS, memory=memory, **timing, **options)
@@ -134,7 +105,7 @@ class CompiledUnit(DrivenModel):
         ports = unit.signature.members
         self._has_generation = "generation" in ports
         super().__init__(
-            compiled_model(unit, self._map, memory=memory, upsets=upsets, **how),
+            compiled_model(unit, self._map, memory=memory, upsets=upsets, **build),
             lanes=spec.lanes,
             counters=unit_counters(unit),
             keyed="secret" in ports,
@@ -163,51 +134,33 @@ class CompiledUnit(DrivenModel):
     def set_generation(self, generation: int) -> None:
         """Set the generation length of a ring, in insertions; it applies from the next shift.
 
-        Raises
-        ------
-        TypeError
-            If the length is not an integer.
-        ValueError
-            If the port of the unit cannot hold the length.
+        A length that the port of the unit cannot hold raises a ValueError, and one that is no
+        integer a TypeError.
         """
-        most = (2 << self.spec.generation.bit_length()) - 1
-        require_integer("generation", generation, least=0, most=most)
+        longest = (2 << self.spec.generation.bit_length()) - 1
+        require_integer("generation", generation, least=0, most=longest)
         # A clear in progress would start a generation of the new length.
         self.idle(2 * self.profile.latency + self.profile.longest_pause)
         self._library.lately_generation(self._unit, generation)
         self.idle(GENERATION_LEAD)
 
     def rekey(self, secret: int) -> None:
-        """Load a new secret, like the golden model's method.
+        """Load a new secret of 128 bits, like the golden model's method.
 
-        It applies from the next clear on or, with re-keying, from the next shift.
-
-        Raises
-        ------
-        RekeyError
-            If the unit cannot accept a secret now. Its contents and secrets are then unchanged.
-        SpecificationError
-            If ``spec.hash`` takes no secret.
-        TypeError, ValueError
-            If the secret is not an integer of 128 bits.
+        It applies from the next clear on or, with re-keying, from the next shift. If the unit
+        cannot accept it now, a `RekeyError` is raised and nothing changes.
         """
         # Wait until operations in flight have taken effect.
         hash = getattr(self.spec, "hash", "h3")
         if not self._load_secret(hash, secret, self.profile.latency + PAUSE):
-            raise RekeyError("rekey: must come when all segments of the ring have one secret")
+            raise RekeyError("rekey: an earlier secret is still in use")
         self.idle(self._secret_lead)
 
     def decide_by(self, thresholds: ArrayLike) -> None:
         """Load a table and use it from the next operation, like the golden model's method.
 
-        Parameters
-        ----------
-        thresholds : array_like of int, shape (classes, ages, 2**phase_bits)
-
-        Raises
-        ------
-        ToolError
-            If the unit does not accept the entries.
+        The thresholds have shape (classes, ages, 2**phase_bits). If the unit does not accept them,
+        a `ToolError` is raised.
         """
         self._load_table(packed_entries(thresholds))
 
@@ -222,8 +175,7 @@ class CompiledUnit(DrivenModel):
     def memory(self) -> NDArray[Any]:
         """Contents of the memory, once the spare is clear; as in the golden model.
 
-        For a timing filter with a clock of ticks, the contents equal `memory_at` after `ticks`
-        ticks.
+        For a timing filter with a clock of ticks, they equal `memory_at` after `ticks` ticks.
         """
         # An operation of several lanes may wait for a shard.
         rounds = 1 if self.spec.lanes == 1 else 2
@@ -248,32 +200,18 @@ class CompiledUnit(DrivenModel):
         keys: ArrayLike,
         times: ArrayLike | None = None,
         windows: ArrayLike | None = None,
-        **how: Any,
+        **options: Any,
     ) -> Results:
         """Perform a mixed sequence of operations, like the golden model's method.
 
-        Without times, operations have the time of the last operation. A silence may have any
-        length, but a ring receives at most `lately.hdl.verilog.LONGEST_SILENCE` ticks. A timing
-        filter receives at most the ticks in which all cells expire, each `least_period` cycles
-        long.
-
-        Parameters
-        ----------
-        operations, times : array_like of int, shape (n,)
-        keys, windows : array_like of int
-            As for `lately.golden.Filter.perform`.
-        how
-            ``pause_before`` and ``pause_after``: shares of cycles without an offered beat, and
-            without an accepted result; and their ``seed``. ``skips`` and ``holes``, as for `Beats`.
-
-        Raises
-        ------
-        ToolError
-            If the numbers of results and operations differ.
-        SpecificationError
-            If times are given, and the window counts insertions or the unit generates the ticks.
-        ValueError
-            If the times decrease, or one precedes the current time.
+        Operations and times have shape (n,); keys and windows are as for
+        `lately.golden.Filter.perform`. Without times, operations have the time of the last
+        operation. A silence may have any length, but a ring receives at most
+        `lately.hdl.verilog.LONGEST_SILENCE` ticks, and a timing filter those in which all cells
+        expire. Times that decrease raise a ValueError, and times for a window of insertions a
+        `SpecificationError`. Options are ``pause_before`` and ``pause_after``, the shares of cycles
+        without an offered beat and without an accepted result; their ``seed``; and ``skips`` and
+        ``holes``, as for `Beats`.
         """
         codes = np.ascontiguousarray(operations, np.uint8)
         words = check_keys(keys, self.spec.key_digest())
@@ -281,12 +219,12 @@ class CompiledUnit(DrivenModel):
         if times is not None:
             times = self._checked_times(times, len(codes))
             if self.spec.kind == "timing":
-                return self._perform_ticking(codes, words, asked, times, **how)
+                return self._perform_ticking(codes, words, asked, times, **options)
             gaps = np.minimum(np.diff(times, prepend=self._reached), LONGEST_SILENCE)
             asked = self._given + np.cumsum(gaps)
             if len(times):
                 self._reached, self._given = int(times[-1]), int(asked[-1])
-        results = self._send(codes, words, asked, **how)
+        results = self._send(codes, words, asked, **options)
         if self.spec.kind == "timing" and not self.spec.timed:
             self._count_blocks(codes)
         return results
@@ -300,26 +238,14 @@ class CompiledUnit(DrivenModel):
         after: int,
         secret: int = 0,
         thresholds: ArrayLike | None = None,
-        **how: Any,
+        **options: Any,
     ) -> tuple[Results, int | None]:
         """Perform operations, and load a secret or a table beside them, in a unit with one lane.
 
-        The unit is offered the secret, or the entries, in the cycles of the operations, which are
-        as for `perform`. A secret must not come while a reset still clears the memory.
-
-        Parameters
-        ----------
-        after : int
-            Operations that are accepted before the unit is offered the secret, or the first entry.
-        secret, thresholds
-            As for `rekey` and `decide_by`.
-
-        Returns
-        -------
-        results : Results
-        applied : int or None
-            The first operation to which the secret or the table applies; None if the unit did not
-            accept all of it while operations were sent.
+        `after` is the number of operations that are accepted before the unit is offered the secret,
+        or the first entry. A secret must not come while a reset still clears the memory. Returns
+        the results, and the first operation to which the secret or the table applies; None if the
+        unit did not accept all of it while operations were sent.
         """
         entries = np.zeros(0, np.uint64)
         # A swap applies from the next cycle on; a secret from its own, unless it replaces another.
@@ -331,7 +257,7 @@ class CompiledUnit(DrivenModel):
             self._unit, after, lead, *halves, len(entries), entries.ctypes.data
         )
         try:
-            results = self.perform(operations, keys, None, windows, **how)
+            results = self.perform(operations, keys, None, windows, **options)
         finally:
             # The driver keeps no address of the entries.
             applied = int(self._library.lately_loaded(self._unit))
@@ -345,23 +271,18 @@ class CompiledUnit(DrivenModel):
         *,
         period: int | None = None,
         silence: int = 0,
-        **how: Any,
+        **options: Any,
     ) -> Results:
         """Perform operations as `perform`, while ticks arrive at the port or from a counter.
 
-        Parameters
-        ----------
-        period : int, optional
-            Cycles from one tick to the next, by default the minimum. Ignored by a unit that counts
-            them itself.
-        silence : int
-            Cycles without operations afterwards, during which ticks arrive.
+        A tick comes every `period` cycles, by default the minimum; a unit that generates its ticks
+        ignores it. Ticks also come in the `silence` afterwards, in cycles.
         """
         codes = np.ascontiguousarray(operations, np.uint8)
         words = check_keys(keys, self.spec.key_digest())
         asked = self.spec.query_numbers(windows, len(codes))
         self._library.lately_period(self._unit, period or self.profile.least_period)
-        results = self._send(codes, words, asked, **how)
+        results = self._send(codes, words, asked, **options)
         self.idle(silence)
         self._end_ticks()
         return results
@@ -391,7 +312,7 @@ class CompiledUnit(DrivenModel):
         return check_timestamps(times, count, self._reached)
 
     def _perform_ticking(
-        self, codes: NDArray[np.uint8], keys: Any, asked: Any, times: Times, **how: Any
+        self, codes: NDArray[np.uint8], keys: Any, asked: Any, times: Times, **options: Any
     ) -> Results:
         """Perform operations of a timing filter, with the ticks of their times between them."""
         each = self.spec.block_units
@@ -401,8 +322,8 @@ class CompiledUnit(DrivenModel):
         for start, stop in pairwise([*starts.tolist(), len(codes)]):
             if start < stop and gaps[start]:
                 self.pass_ticks(int(min(gaps[start], self.spec.window_blocks + 1)))
-            own = slice(start, stop)
-            parts.append(self._send(codes[own], keys[own], asked[own], **how))
+            part = slice(start, stop)
+            parts.append(self._send(codes[part], keys[part], asked[part], **options))
         if len(times):
             self._reached = int(times[-1])
         return Results.joined(parts)
@@ -417,14 +338,7 @@ class CompiledUnit(DrivenModel):
 
 
 def compiled_unit(spec: Specification, **options: Any) -> CompiledUnit:
-    """Open the unit of a specification in compiled simulation.
-
-    Parameters
-    ----------
-    spec : Specification
-    options
-        As for `CompiledUnit`.
-    """
+    """Open the unit of a specification in compiled simulation; see `CompiledUnit` for options."""
     return CompiledUnit(spec, **options)
 
 
@@ -433,27 +347,8 @@ def replay(
 ) -> tuple[NDArray[np.bool_], int]:
     """Check and insert keys in the compiled unit of a specification.
 
-    Parameters
-    ----------
-    spec : Specification
-        Specification of the unit.
-    keys : array_like of int
-        As for the golden model's `check_and_insert`.
-    progress : callable, optional
-        Called with the number of operations done since the last call.
-
-    Returns
-    -------
-    verdicts : ndarray of bool, shape (n,)
-    cycles : int
-        Cycles from reset to the last result.
-
-    Raises
-    ------
-    ToolError
-        If a tool is missing or fails.
-    SpecificationError
-        If the hardware cannot implement the specification.
+    Returns the verdicts, shape (n,), and the cycles from reset to the last result. `progress` is
+    called with the number of operations done since the last call.
     """
     with CompiledUnit(spec, progress=progress) as unit:
         return unit.check_and_insert(keys), unit.cycles

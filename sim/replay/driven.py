@@ -14,9 +14,8 @@ from ...golden.hash.siphash import check_secret
 from ...golden.operations import Operation
 from ...golden.results import Results
 from ..toolchain import ToolError
-from .beats import Beats
+from .beats import Beats, RawResults
 from .model import Closable, Signatures, load_model
-from .raw_results import RawResults
 from .upset_runs import SentBeats, Upsets, upset_signatures
 
 DRIVER = Path(__file__).with_name("driver.cpp")  # source of the driver
@@ -36,11 +35,8 @@ def counter_macro(names: Sequence[str]) -> str:
 class DrivenModel(Closable):
     """A unit in compiled simulation, clocked only during calls.
 
-    `counters` are named in the order of `counter_macro`. A `keyed` unit accepts a secret, and a
-    `deciding` unit answers from tables of thresholds. Operations in flight leave within `latency`
-    cycles without back-pressure. `progress` is called with the number of operations done since the
-    last call. `upsets` has the runs with flipped bits of the last sequence of operations, if the
-    model supports them.
+    `upsets` has the runs with flipped bits of the last sequence of operations, if the model
+    supports them.
     """
 
     def __init__(
@@ -83,9 +79,7 @@ class DrivenModel(Closable):
         """Let cycles pass without an operation; surplus results raise a `ToolError`."""
         self._library.lately_idle(self._unit, cycles)
         if surplus := self._library.lately_surplus(self._unit):
-            raise ToolError(
-                f"replay: expected one result per operation, found {surplus} more at the end"
-            )
+            raise ToolError(f"replay: {surplus} results more than operations at the end")
 
     @property
     def cycles(self) -> int:
@@ -101,10 +95,7 @@ class DrivenModel(Closable):
         return dict(zip(self._counters, counts.tolist(), strict=True))
 
     def interrupt(self, operations: ArrayLike, keys: ArrayLike, beats: int) -> None:
-        """Perform operations, and reset the unit when `beats` of them have their results.
-
-        `operations` and `keys` are as for `perform`.
-        """
+        """Perform operations, and reset the unit when `beats` of them have their results."""
         self._interrupted = beats
         try:
             self.perform(operations, keys)
@@ -118,18 +109,12 @@ class DrivenModel(Closable):
 
     @abstractmethod
     def perform(
-        self, operations: ArrayLike, keys: ArrayLike, *operands: Any, **how: Any
+        self, operations: ArrayLike, keys: ArrayLike, *operands: Any, **options: Any
     ) -> Results:
-        """Perform a mixed sequence of `operations` on `keys`, like the golden model's method.
-
-        Both have shape (n,), or the keys (n, words) if they are wide.
-        """
+        """Perform a mixed sequence of operations on keys, shape (n,) or (n, words)."""
 
     def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Query and insert keys, one beat per cycle, like the golden model's method.
-
-        Returns the verdicts, shape (n,).
-        """
+        """Query and insert keys, one beat per cycle; return the verdicts, shape (n,)."""
         count = len(np.asarray(keys))
         return self.perform(np.full(count, Operation.CHECK_AND_INSERT, np.uint8), keys).seen
 
@@ -146,9 +131,7 @@ class DrivenModel(Closable):
         """Load a table with entries of shape (n,), and use it from the next operation."""
         held = np.ascontiguousarray(entries)
         if idle := self._library.lately_table(self._unit, len(held), held.ctypes.data):
-            raise ToolError(
-                f"replay: expected an entry of a table to be taken, found none in {idle} cycles"
-            )
+            raise ToolError(f"replay: the unit accepted no entry of a table in {idle} cycles")
 
     def _read(self, number: int, words: int, width: int) -> NDArray[np.bool_]:
         """Return the bits of a memory, shape (words, width), lowest bit first."""
@@ -171,12 +154,12 @@ class DrivenModel(Closable):
         beats = Beats(codes, self._lanes, skips, holes)
         lane_codes, lane_keys = beats.spread(codes, keys, self._lanes)
         spread = np.zeros(len(lane_codes) + 1, np.uint64)
-        spread[beats.places] = numbers
+        spread[beats.slots] = numbers
         raw = self._drive(beats.alone, lane_codes, lane_keys, spread, **pauses)
         # Operations without a lane are in the last place, which has no result.
-        found = raw.part(beats.places)._asdict()
-        del found["tag"]
-        return Results.of(**found)
+        fields = raw.part(beats.slots)._asdict()
+        del fields["tag"]
+        return Results.of(**fields)
 
     def _drive(
         self,
@@ -189,17 +172,13 @@ class DrivenModel(Closable):
         pause_after: float = 0.0,
         seed: int = 1,
     ) -> RawResults:
-        """Send beats with the driver; return their results, followed by one empty result.
-
-        Beats consist of the operation before the lanes, `alone`, and for each lane the code, the
-        key and the time or window.
-        """
+        """Send beats with the driver; return their results, followed by one empty result."""
         self._library.lately_begin(self._unit, seed)
         if self.upsets is not None:
             self.upsets.begin(SentBeats(alone, codes, keys, numbers))
-        told = RawResults.nothing(len(codes) + 1)
-        told.age.fill(-1)
-        results = np.array([array.ctypes.data for array in told[:-1]], np.uintp)
+        raw = RawResults.nothing(len(codes) + 1)
+        raw.age.fill(-1)
+        results = np.array([array.ctypes.data for array in raw[:-1]], np.uintp)
         sent = (alone, codes, keys, numbers, results)
         pointers = [array.ctypes.data for array in sent]
         pauses = (round(256 * pause_before), round(256 * pause_after))
@@ -212,12 +191,16 @@ class DrivenModel(Closable):
                 self._unit, len(alone), enough, *pointers, *pauses, PATIENCE
             )
             if failed:
-                reason = "one of another" if failed < 0 else f"none in {failed} cycles"
-                raise ToolError(f"replay: expected one result per operation, found {reason}")
+                reason = (
+                    "a result of another operation" if failed < 0 else f"none in {failed} cycles"
+                )
+                raise ToolError(
+                    f"replay: the unit must return a result per operation, not {reason}"
+                )
             if self._progress is not None:
                 done = codes[start * self._lanes : enough * self._lanes], alone[start:enough]
                 self._progress(sum(int(np.count_nonzero(part)) for part in done))
-        return told
+        return raw
 
 
 def _signatures(keyed: bool, deciding: bool) -> Signatures:

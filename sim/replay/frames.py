@@ -16,7 +16,7 @@ from .upset_runs import Flips, Upset, flip_signatures
 
 _DRIVER = Path(__file__).with_name("frames.cpp")
 _FACTOR = 0x100000001B3
-_BEGIN, _STRUCK = range(2)
+_BEGIN, _INJECTED = range(2)
 
 
 class FrameSlots(NamedTuple):
@@ -44,11 +44,9 @@ def frame_digest(frame: bytes) -> int:
 
 
 class CompiledFrames(Closable):
-    """A deduplicator that marks duplicates, in compiled simulation with upsets.
+    """A deduplicator that marks duplicates, with ticks "tick", in simulation with upsets.
 
-    It receives one slot of a sequence per cycle while it takes them, and its output is taken. The
-    unit has the ticks "tick", and is ready `settle` cycles after a reset. `upsets` has the elements
-    that can be hit.
+    It receives one slot of a sequence per cycle while it takes them, and its output is taken.
     """
 
     def __init__(self, unit: Deduplicator, *, settle: int, optimisation: int = 3) -> None:
@@ -68,7 +66,6 @@ class CompiledFrames(Closable):
         self.upsets = Flips(self._library, self._unit)
 
     def close(self) -> None:
-        """Free the model, which cannot be used afterwards."""
         self._library.lately_delete(self._unit)
 
     def reference(self, slots: FrameSlots, cycles: int) -> LeavingFrames:
@@ -82,7 +79,7 @@ class CompiledFrames(Closable):
         self._library.lately_restore(self._unit, _BEGIN)
         return left
 
-    def strike(self, upset: Upset, cycles: int) -> tuple[LeavingFrames, bool]:
+    def inject(self, upset: Upset, cycles: int) -> tuple[LeavingFrames, bool]:
         """Flip a bit in the last sequence; upsets come in the order of their cycles.
 
         Returns the frames that end after the upset and before `cycles`, and whether registers and
@@ -90,24 +87,24 @@ class CompiledFrames(Closable):
         """
         library, unit = self._library, self._unit
         self._follow(upset.clock)
-        library.lately_save(unit, _STRUCK)
+        library.lately_save(unit, _INJECTED)
         library.lately_flip(unit, *upset[1:])
         left = self._follow(cycles)
         healed = library.lately_state(unit) == self._states[cycles - 1]
-        library.lately_restore(unit, _STRUCK)
+        library.lately_restore(unit, _INJECTED)
         return left, healed
 
     def _follow(self, cycles: int, states: NDArray[np.uint64] | None = None) -> LeavingFrames:
         """Go on until a number of cycles has passed."""
         # A broken deduplicator may end a frame in every cycle.
         room = max(0, cycles - int(self._library.lately_cycles(self._unit)))
-        found = np.zeros((room, 3), np.uint64)
+        ended = np.zeros((room, 3), np.uint64)
         kept = None if states is None else states.ctypes.data
         sent = (array.ctypes.data for array in self._slots)
         left = self._library.lately_follow(
-            self._unit, len(self._slots.sizes), cycles, *sent, found.ctypes.data, kept
+            self._unit, len(self._slots.sizes), cycles, *sent, ended.ctypes.data, kept
         )
-        digests, marked, ends = found[:left].T
+        digests, marked, ends = ended[:left].T
         return LeavingFrames(digests, marked > 0, ends.astype(np.int64))
 
 

@@ -36,11 +36,9 @@ def cached_model(
 ) -> Path:
     """Return a top compiled with its driver, built now if the cache lacks it.
 
-    The module `top` of the design is the class ``Vmodel`` in the driver, a C++ source that includes
-    `header` as `HEADER`. `models` of the `memory` are added to the design. With `upsets`, bits can
-    be flipped, see `lately.sim.replay.upset_runs.Upsets`, and the model is slower; explicit block
-    RAMs, whose models have no elements, are then refused. If several processes need the same model
-    at once, one builds it and the others wait.
+    The module `top` is the class ``Vmodel`` in the driver, a C++ source that includes `header` as
+    `HEADER`. With `upsets`, bits can be flipped, and the model is slower; explicit block RAMs are
+    then refused. If several processes need a model at once, one builds it and the others wait.
     """
     blocks = models(memory, inverted=inverted)
     rule = "must be portable for upsets, as bits of explicit block RAMs cannot be flipped"

@@ -29,8 +29,6 @@ _OPEN = " /*verilator public_flat_rw*/"
 
 @dataclass(frozen=True)
 class Element:
-    """A register or a memory."""
-
     path: tuple[str, ...]  # submodules from the unit to the element, and its own name
     words: int  # 1 for a register
     width: int  # bits of a word
@@ -56,7 +54,6 @@ class Element:
 
     @property
     def bits(self) -> int:
-        """Bits of all words."""
         return self.words * self.width
 
     @property
@@ -72,15 +69,15 @@ def _escaped(match: re.Match[str]) -> str:
 
 def elements(verilog: str) -> list[Element]:
     """Return the registers and memories of a unit in Verilog from Amaranth, as declared."""
-    return [element for module in _MODULE.finditer(verilog) for element, _ in _own(module)]
+    return [element for module in _MODULE.finditer(verilog) for element, _ in _elements_of(module)]
 
 
 def element_macros(verilog: str) -> list[str]:
     """Return the macros that define the elements of a unit for the driver."""
-    found = elements(verilog)
-    listed = " ".join(f"ELEMENT({number}, {one.member})" for number, one in enumerate(found))
-    kept = " ".join(f"STATE({one.member})" for one in found if one.kind != "counter")
-    names = json.dumps([astuple(one) for one in found])
+    members = elements(verilog)
+    listed = " ".join(f"ELEMENT({number}, {each.member})" for number, each in enumerate(members))
+    kept = " ".join(f"STATE({each.member})" for each in members if each.kind != "counter")
+    names = json.dumps([astuple(element) for element in members])
     return [f"ELEMENTS {listed}", f"STATES {kept}", f"ELEMENT_NAMES {json.dumps(names)}"]
 
 
@@ -94,14 +91,14 @@ def opened(verilog: str) -> str:
 
     def open_module(module: re.Match[str]) -> str:
         text = module[0]
-        for _, end in reversed(list(_own(module))):
+        for _, end in reversed(list(_elements_of(module))):
             text = text[:end] + _OPEN + text[end:]
         return text
 
     return _MODULE.sub(open_module, verilog)
 
 
-def _own(module: re.Match[str]) -> Iterator[tuple[Element, int]]:
+def _elements_of(module: re.Match[str]) -> Iterator[tuple[Element, int]]:
     """Yield the elements of a module, and the ends of their declarations in its text."""
     assigned = {name.removeprefix("\\") for name in _ASSIGNED.findall(module[0])}
     for match in _DECLARED.finditer(module[0]):

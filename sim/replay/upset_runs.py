@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .beats import RawResults
 from .model import Signatures
-from .raw_results import RawResults
 from .upset_elements import Element, named_elements
 
 _FOREVER = (1 << 64) - 1
 
-_BEGIN, _END, _STRUCK = range(3)  # indices of saved states
+_BEGIN, _END, _INJECTED = range(3)  # indices of saved states
 
 
 def flip_signatures() -> Signatures:
@@ -25,7 +25,7 @@ def flip_signatures() -> Signatures:
         "lately_restore": (None, (unit, count)),
         "lately_flip": (None, (unit, count, count, count)),
         "lately_state": (count, (unit,)),
-        "lately_told": (count, (unit,)),
+        "lately_reported": (count, (unit,)),
         "lately_cycles": (count, (unit,)),
     }
 
@@ -61,10 +61,10 @@ class UpsetOutcomes(NamedTuple):
     first: NDArray[np.int64]  # first beat whose result was due after each upset
     beats: NDArray[np.int64]
     """Number of results after each upset; fewer than due if no more arrived."""
-    told: NDArray[np.bool_]  # whether the unit reported a fault
+    reported: NDArray[np.bool_]  # whether the unit reported a fault
     healed: NDArray[np.bool_]
     """Whether registers and memories, except counters, ended as in the run without the upset."""
-    beheld: RawResults
+    results: RawResults
 
 
 class Flips:
@@ -92,18 +92,16 @@ class Upsets(Flips):
 
     @property
     def sent(self) -> SentBeats:
-        """The saved sequence."""
         return self._sent
 
     @property
     def beats(self) -> int:
-        """Number of beats in the sequence."""
         return len(self._sent.alone)
 
     @property
-    def told(self) -> bool:
+    def reported(self) -> bool:
         """Whether the unit reports or has counted a fault."""
-        return bool(self._library.lately_told(self._unit))
+        return bool(self._library.lately_reported(self._unit))
 
     def reference(self, clocks: int, *marks: int) -> tuple[RawResults, list[int]]:
         """Repeat the sequence without upsets, in at most `clocks` cycles.
@@ -115,55 +113,55 @@ class Upsets(Flips):
         self._states = np.zeros(clocks, np.uint64)
         library.lately_save(unit, _END)
         library.lately_restore(unit, _BEGIN)
-        beheld = RawResults.nothing(self.beats * self._lanes)
+        results = RawResults.nothing(self.beats * self._lanes)
         begun, came, passed = library.lately_cycles(unit), 0, [0]
         for mark in (*marks, self.beats):
-            left = beheld.part(slice(came * self._lanes, None))
+            left = results.part(slice(came * self._lanes, None))
             came = self._follow(mark, clocks, clocks, left, self._states[passed[-1] :])
             passed.append(library.lately_cycles(unit) - begun)
         library.lately_restore(unit, _END)
-        return beheld, passed[1:-1]
+        return results, passed[1:-1]
 
-    def strike(self, upsets: list[Upset], *, beats: int, patience: int) -> UpsetOutcomes:
+    def inject(self, upsets: list[Upset], *, beats: int, patience: int) -> UpsetOutcomes:
         """Flip bits, each in a separate run that otherwise equals the last run of `reference`.
 
         Upsets are in the order of their cycles. Each run awaits the results of `beats` beats after
         the upset; it ends after `patience` cycles without a result.
         """
         count, library, unit = len(upsets), self._library, self._unit
-        beheld = RawResults.nothing(count, beats * self._lanes)
+        results = RawResults.nothing(count, beats * self._lanes)
         first, came = np.zeros((2, count), np.int64)
-        told, healed = np.zeros((2, count), np.bool_)
+        reported, healed = np.zeros((2, count), np.bool_)
         library.lately_restore(unit, _BEGIN)
         begun = library.lately_cycles(unit)
         for number, upset in enumerate(upsets):
             passed = library.lately_cycles(unit) - begun
             first[number] = self._follow(self.beats, upset.clock - passed, _FOREVER)
-            library.lately_save(unit, _STRUCK)
-            before = library.lately_told(unit)
+            library.lately_save(unit, _INJECTED)
+            before = library.lately_reported(unit)
             library.lately_flip(unit, *upset[1:])
             due = int(first[number]) + beats
-            came[number] = self._follow(due, _FOREVER, patience, beheld.part(number))
-            told[number] = library.lately_told(unit) != before
+            came[number] = self._follow(due, _FOREVER, patience, results.part(number))
+            reported[number] = library.lately_reported(unit) != before
             at = library.lately_cycles(unit) - begun - 1
             healed[number] = library.lately_state(unit) == self._states[at]
-            library.lately_restore(unit, _STRUCK)
+            library.lately_restore(unit, _INJECTED)
         library.lately_restore(unit, _END)
-        return UpsetOutcomes(first, came - first, told, healed, beheld)
+        return UpsetOutcomes(first, came - first, reported, healed, results)
 
     def _follow(
         self,
         enough: int,
         clocks: int,
         patience: int,
-        beheld: RawResults | None = None,
+        raw: RawResults | None = None,
         states: NDArray[np.uint64] | None = None,
     ) -> int:
         """Run until enough beats are answered, or for a number of cycles; return the cycles."""
         results, tags = None, None
-        if beheld is not None:
-            *told, tags = (array.ctypes.data for array in beheld)
-            pointers = np.array(told, np.uintp)
+        if raw is not None:
+            *fields, tags = (array.ctypes.data for array in raw)
+            pointers = np.array(fields, np.uintp)
             results = pointers.ctypes.data
         sent = (array.ctypes.data for array in self._sent)
         kept = None if states is None else states.ctypes.data

@@ -53,14 +53,14 @@ uint64_t state_of(const Root& root) {
     return sum;
 }
 
-// What the unit has told of its own faults: flags, or counts of them.
+// What the unit has reported of its own faults: flags, or counts of them.
 template <typename Model>
-uint64_t told_by(const Model& model) {
-    uint64_t told = 0;
-    if constexpr (requires { model.alarms; }) told += model.fault + model.alarms;
-    if constexpr (requires { model.upset; }) told += model.upset;
-    if constexpr (requires { model.upsets; }) told += model.upsets;
-    return told;
+uint64_t reported_by(const Model& model) {
+    uint64_t reported = 0;
+    if constexpr (requires { model.alarms; }) reported += model.fault + model.alarms;
+    if constexpr (requires { model.upset; }) reported += model.upset;
+    if constexpr (requires { model.upsets; }) reported += model.upsets;
+    return reported;
 }
 
 }  // namespace
@@ -98,5 +98,5 @@ void lately_flip(Unit* unit, uint64_t index, uint64_t word, uint64_t bit) {
 
 uint64_t lately_state(const Unit* unit) { return state_of(*unit->model.rootp); }
 
-uint64_t lately_told(const Unit* unit) { return told_by(unit->model); }
+uint64_t lately_reported(const Unit* unit) { return reported_by(unit->model); }
 }

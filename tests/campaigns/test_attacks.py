@@ -68,8 +68,8 @@ def test_crowded_digests():
     digests, cells = attacks.crowded_digests(DICTIONARY)
     assert len(np.unique(digests)) == DICTIONARY.window
     rows = attacks.rows_of(DICTIONARY, digests)
-    found = sum(len(np.unique(row)) for row in rows)
-    assert found <= cells < DICTIONARY.window / 2
+    cells_used = sum(len(np.unique(row)) for row in rows)
+    assert cells_used <= cells < DICTIONARY.window / 2
     keys = attacks.keys_of_digests(DICTIONARY, digests, np.random.default_rng(1))
     model = WindowDictionary.from_spec(DICTIONARY)
     model.insert(keys)
@@ -112,7 +112,7 @@ def test_flooded(monkeypatch):
     monkeypatch.setattr(attacks, "FACTORS", (4,))
     runs = runs_of(attacks.flood, queries=5_000)
     assert {unit for unit, _ in runs} == {
-        f"{name}, span, {how}" for name in attacks.FLOODED for how in ("shorten", "overfill")
+        f"{name}, span, {policy}" for name in attacks.FLOODED for policy in ("shorten", "overfill")
     }
     for (unit, way), run in runs.items():
         assert way in (KNOWN, KEYED)
@@ -129,10 +129,10 @@ def test_flooded(monkeypatch):
 def test_campaign(small):
     points = attacks.points(queries=2_000)
     assert [point["attack"] for point in points] == [*attacks.ATTACKS]
-    found = attacks.run(points[0])
-    assert {run["attack"] for run in found["runs"]} == {"forged"}
-    found["runs"][1]["false_negatives"] = 2
-    assert [*attacks.wrong(found)] == ["large: false negatives must be 0, not 2"]
+    result = attacks.run(points[0])
+    assert {run["attack"] for run in result["runs"]} == {"forged"}
+    result["runs"][1]["false_negatives"] = 2
+    assert [*attacks.wrong(result)] == ["large: false negatives must be 0, not 2"]
 
 
 @pytest.mark.rtl

@@ -56,7 +56,7 @@ def run(tmp_path, monkeypatch):
 def test_list(run, monkeypatch):
     # Points that are planned take long.
     monkeypatch.delitem(commands.CAMPAIGNS, "planner")
-    listed = {one["campaign"]: one["points"] for one in json.loads(run("list", "--json").stdout)}
+    listed = {row["campaign"]: row["points"] for row in json.loads(run("list", "--json").stdout)}
     assert listed["squares"] == 3
     assert listed["hardware"] == sum(len(case.seeds) for case in hardware.CASES.values())
     assert "Square numbers." in run("list").stdout
@@ -72,7 +72,7 @@ def test_run_keeps_own_points_in_results(run, tmp_path):
     shown = run("run", "squares", "--jobs", "1")
     assert "square 3" in shown.stdout
     kept = tmp_path / "results" / "squares.jsonl"
-    assert [one.result["square"] for one in read(kept)] == [1, 4, 9]
+    assert [record.result["square"] for record in read(kept)] == [1, 4, 9]
     before = kept.read_bytes()
     run("run", "squares", "--seeds", "4", "--jobs", "1")
     assert kept.read_bytes() == before

@@ -63,17 +63,17 @@ def begun(log):
 def test_run_and_resume(log, path, cluster):
     """Points of a cluster are not measured again by processes, unless that is asked for."""
     first = complete([(campaign(), points(log)[:2], path)], scheduler=cluster.address)
-    assert (first.measured, first.found, first.failures) == (2, 0, [])
+    assert (first.measured, first.known, first.failures) == (2, 0, [])
     again = complete([(campaign(), points(log), path)], jobs=2)
-    assert (again.measured, again.found) == (2, 2)
-    assert [one.result["square"] for one in again.records[0]] == [0, 1, 4, 9]
+    assert (again.measured, again.known) == (2, 2)
+    assert [record.result["square"] for record in again.records[0]] == [0, 1, 4, 9]
     assert read(path) == again.records[0]
     assert sorted(begun(log)) == [(0,), (1,), (2,), (3,)]
     path.write_text(path.read_text()[:-10])
     rest = complete([(campaign(), points(log), path)], scheduler=cluster.address)
-    assert (rest.measured, rest.found, len(read(path))) == (1, 3, 4)
+    assert (rest.measured, rest.known, len(read(path))) == (1, 3, 4)
     anew = complete([(campaign(), points(log), path)], anew=True, scheduler=cluster.address)
-    assert (anew.measured, anew.found, len(read(path))) == (4, 0, 4)
+    assert (anew.measured, anew.known, len(read(path))) == (4, 0, 4)
 
 
 def test_results_of_an_earlier_state_are_marked(log, path, cluster):
@@ -81,8 +81,8 @@ def test_results_of_an_earlier_state_are_marked(log, path, cluster):
     other = campaign(failing, identity=lambda point: {"state": "other"})
     done = complete([(other, points(log), path)], scheduler=cluster.address)
     assert done.failures == ["square 2: no such stream"]
-    assert [one.point["number"] for one in done.records[0]] == [0, 1, 3]
-    assert [one.earlier for one in read(path)] == [False, False, True, False]
+    assert [record.point["number"] for record in done.records[0]] == [0, 1, 3]
+    assert [record.earlier for record in read(path)] == [False, False, True, False]
 
 
 def test_point_without_an_identity_fails(log, path, cluster):
@@ -99,7 +99,7 @@ def test_point_without_an_identity_fails(log, path, cluster):
 def test_file_wrong(path):
     for line in ("[]", "{}", "{", '{"point": 1, "identity": {}, "result": {}}'):
         path.write_text(line + "\n")
-        with pytest.raises(RecordError, match=r"squares.jsonl, line 1: must be a record, but: "):
+        with pytest.raises(RecordError, match=r"squares.jsonl, line 1: not a record: "):
             read(path)
 
 
@@ -115,13 +115,13 @@ def test_sources_cover_contents_and_names(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     folder = tmp_path / "some_package"
     folder.mkdir()
-    found = []
+    digests = []
     for name, text in (("__init__.py", "1"), ("__init__.py", "2"), ("other.py", "2")):
         (folder / name).write_text(text)
         engine.sources.cache_clear()
-        found.append(engine.sources(("some_package",)))
+        digests.append(engine.sources(("some_package",)))
     engine.sources.cache_clear()
-    assert len({*found}) == 3
+    assert len({*digests}) == 3
 
 
 def test_sources_are_those_of_a_package_alone(tmp_path, monkeypatch):
@@ -157,12 +157,12 @@ def test_stages_are_shown(log, path, cluster):
 @pytest.mark.slow
 def test_same_file_for_any_number_of_processes(log, tmp_path, cluster):
     Path(f"{log}.released").touch()
-    found = []
+    contents = []
     for number, where in enumerate([{"jobs": 1}, {"jobs": 3}, {"scheduler": cluster.address}]):
         path = tmp_path / f"{number}.jsonl"
         complete([(campaign(held), points(log), path)], **where)
-        found.append(path.read_bytes())
-    assert found[0] == found[1] == found[2]
+        contents.append(path.read_bytes())
+    assert contents[0] == contents[1] == contents[2]
 
 
 # Processes that die, and clusters that fail
@@ -170,7 +170,7 @@ def test_same_file_for_any_number_of_processes(log, tmp_path, cluster):
 
 def test_dead_process_costs_a_repeat_until_its_point_fails(log, path):
     deaths = (0, 1, 2, 0)
-    wanted = [one | {"deaths": n} for one, n in zip(points(log), deaths, strict=True)]
+    wanted = [point | {"deaths": n} for point, n in zip(points(log), deaths, strict=True)]
     done = complete([(campaign(dying), wanted, path)], jobs=2)
     assert done.failures == ["square 2: the process that measured it died 2 times"]
     # A call in progress may be made twice when another process dies.
@@ -217,7 +217,9 @@ def test_scheduler_wrong(log, path, monkeypatch, cluster):
 
 def test_scheduler_is_lost(log, path, fresh):
     fresh.worker()
-    with pytest.raises(SchedulerError, match=r"^scheduler: lost the one at tcp://127.*; run it"):
+    with pytest.raises(
+        SchedulerError, match=r"^scheduler: lost the connection to tcp://127.*; run the"
+    ):
         complete(
             [(campaign(held), points(log, 3), path)],
             scheduler=fresh.address,
@@ -244,6 +246,6 @@ def test_worker_of_other_sources(tmp_path, log, path, fresh, monkeypatch):
         given = replace(campaign(__import__(package).measure), packages=(package,))
         with pytest.raises(MismatchError) as error:
             complete([(given, points(log), path)], scheduler=fresh.address)
-        wanted = rf"worker: {message}; start it again with the same as here"
+        wanted = rf"worker: {message}; restart it with those of this process"
         assert re.fullmatch(wanted, str(error.value))
         assert not path.exists()

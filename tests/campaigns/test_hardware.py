@@ -33,12 +33,14 @@ def test_every_family_is_on_each_class_of_devices():
     families: dict[str, set[str]] = {}
     for case in CASES.values():
         families.setdefault(device_class(case.device), set()).add(case.spec.family)
-    counts = {name: len(found) for name, found in families.items()}
+    counts = {name: len(devices) for name, devices in families.items()}
     few = {"ice40-up5k": 1, "gowin-gw1nr-9c": 1} | {
-        one.name: 3 for one in DEVICES.values() if one.placed and is_inferred(one.family)
+        target.name: 3
+        for target in DEVICES.values()
+        if target.placed and is_inferred(target.family)
     }
     assert counts == dict.fromkeys(families, 7) | few
-    placed = {device_class(one.name) for one in DEVICES.values() if one.placed}
+    placed = {device_class(target.name) for target in DEVICES.values() if target.placed}
     assert families.keys() | {"ecp5-7"} == placed
 
 
@@ -110,8 +112,8 @@ def test_worse(changes, lines):
 def test_real_run(monkeypatch):
     stages = []
     monkeypatch.setattr(hardware, "tell", lambda **message: stages.append(message["stage"]))
-    found = HARDWARE.run(TINY)
-    (summary,) = summarise([Record(TINY, identity(TINY), found)])
+    result = HARDWARE.run(TINY)
+    (summary,) = summarise([Record(TINY, identity(TINY), result)])
     assert summary.median.fmax_mhz > 100
-    assert found.keys() >= RESULT.keys()
+    assert result.keys() >= RESULT.keys()
     assert "routing" in stages

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from campaigns import soak
-from campaigns.scenario import scenario, waves
+from campaigns.soak import steps_of, waves
 from lately.cli.reporting import CheckError
 from lately.golden import any_preset
 from lately.hdl.verilog import unit_verilog
@@ -24,7 +24,7 @@ CASE, SEED, OPERATIONS = "two-lanes-tiny", 2, 400
 def steps(monkeypatch):
     """The scenario of the case, in four chunks."""
     monkeypatch.setattr(soak, "CHUNK", OPERATIONS // 4)
-    return scenario(any_preset(CASE), operations=OPERATIONS, seed=SEED)
+    return steps_of(any_preset(CASE), operations=OPERATIONS, seed=SEED)
 
 
 def plain(value):
@@ -40,9 +40,9 @@ def test_compiled_hardware_sees_the_operations_of_the_scenario(steps, monkeypatc
             seen.append(("interrupt", plain(codes), plain(keys)))
             super().interrupt(codes, keys, beats)
 
-        def perform(self, codes, keys, *others, **how):
+        def perform(self, codes, keys, *others, **settings):
             seen.append(("perform", plain(codes), plain(keys)))
-            return super().perform(codes, keys, *others, **how)
+            return super().perform(codes, keys, *others, **settings)
 
     monkeypatch.setattr("lately.sim.compiled_unit", partial(Watched, optimisation=0))
     soak.soak(any_preset(CASE), operations=OPERATIONS, seed=SEED, memory="portable")
@@ -58,7 +58,9 @@ def test_wrong_unit_fails_with_waves_of_the_scenario(steps, tmp_path, monkeypatc
     """Its hash has other constants; the command is the one of CONTRIBUTING.md."""
     other = replace(any_preset(CASE), seed=9)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(runner, "unit_verilog", lambda _, **how: unit_verilog(other, **how))
+    monkeypatch.setattr(
+        runner, "unit_verilog", lambda _, **settings: unit_verilog(other, **settings)
+    )
     options = ["--seed", SEED, "--operations", OPERATIONS, "--memory", "portable"]
     with pytest.raises(CheckError, match=f"^{CASE}: seed {SEED} fails"):
         waves.main([CASE, *map(str, options)], standalone_mode=False)

@@ -9,8 +9,8 @@ from campaigns import golden_speed as speed
 from campaigns import rolling
 from campaigns import speed as product
 from campaigns.engine import Record
-from campaigns.machine import peak_bytes
 from campaigns.pages import blocks
+from campaigns.speed import peak_bytes
 
 
 def test_stream():
@@ -52,7 +52,7 @@ def test_exact_windows_are_exact():
 def test_a_filter_that_forgets_is_found_out():
     """Two generations of half a window."""
     stream = speed.draw_stream(20_000, 1_000, seed=1)
-    contestant = next(one for one in speed.peers(500, 7_000) if one.name == "rbloom, two")
+    contestant = next(peer for peer in speed.peers(500, 7_000) if peer.name == "rbloom, two")
     result = speed.take(replace(contestant, share=1), stream)
     assert result["false_negatives"] > 0.1 * result["repeated"]
 
@@ -61,7 +61,7 @@ def test_windows_beside_boost():
     """All that is there answers alike but for the hash, and misses nothing."""
     for point in rolling.points(quick=True, rounds=1, keys=80_000)[:2]:
         run = rolling.run(point)
-        rates = {(one["filter"], one["call"]): one["false_positive_rate"] for one in run["filters"]}
+        rates = {(row["filter"], row["call"]): row["false_positive_rate"] for row in run["filters"]}
         assert len(rates) == 3 + (rolling.boost_include() is not None)
         assert list(rolling.ROLLING.wrong(run)) == []
         blocked = {rate for (name, _), rate in rates.items() if "B = 256" in name}
@@ -79,29 +79,29 @@ def stream_point(**values):
 def test_long_stream(monkeypatch):
     monkeypatch.setattr(speed, "CHUNK", 1_000)
     model = "APBBF k=2 l=7 B=64 b=4"
-    found = speed.run_stream(
+    result = speed.run_stream(
         stream_point(model=(model,), window=700, insertions=25_003, queries=5_001)
     )
-    parts = found["parts"]
+    parts = result["parts"]
     assert sum(part["insertions"] for part in parts) == 25_003
     queries = sum(part["queries_of_the_window"] + part["queries_of_others"] for part in parts)
     assert queries == 5_001
     assert len(parts) == speed.PARTS
-    assert found["false_negatives"] == 0
-    assert found["peak_bytes"] >= found["peak_bytes_before"] > 1 << 20
-    assert peak_bytes() >= found["peak_bytes"]
+    assert result["false_negatives"] == 0
+    assert result["peak_bytes"] >= result["peak_bytes_before"] > 1 << 20
+    assert peak_bytes() >= result["peak_bytes"]
 
 
 def test_long_stream_finds_what_is_forgotten(monkeypatch):
     """A model of less than the window."""
     small = speed.models(100, 1_400)["GEBF r=6 k=8"]
     monkeypatch.setattr(speed, "models", lambda window, bits: {"small": small})
-    found = speed.run_stream(
+    result = speed.run_stream(
         stream_point(model=("small",), window=500, insertions=5_000, queries=1_000)
     )
-    assert 0 < found["false_negatives"] < 500
-    assert speed.STREAM.wrong(found) == [
-        f"false negatives: must be 0, not {found['false_negatives']}"
+    assert 0 < result["false_negatives"] < 500
+    assert speed.STREAM.wrong(result) == [
+        f"false negatives: must be 0, not {result['false_negatives']}"
     ]
 
 
@@ -113,32 +113,21 @@ OURS = ("GEBF", "BlockedGEBF", "APBF", "APBBF", "WindowDictionary", "Partitioned
 def test_runs(monkeypatch, capsys):
     monkeypatch.setattr(speed, "find_spec", lambda name: None if name == "cachetools" else name)
     (point,) = speed.points(window=500, keys=40_000, rounds=2, turning=20_000)
-    found = speed.run(point)
-    assert found["missing"] == ["cachetools"]
-    assert 0 < found["turn"]["median_ms"] <= found["turn"]["longest_ms"]
-    assert len(speed.rows([Record(point, {}, found)])) == len(found["filters"])
+    result = speed.run(point)
+    assert result["missing"] == ["cachetools"]
+    assert 0 < result["turn"]["median_ms"] <= result["turn"]["longest_ms"]
+    assert len(speed.rows([Record(point, {}, result)])) == len(result["filters"])
     assert capsys.readouterr().err == ("cachetools: not installed, left out (extra bench)\n")
-    assert {one["call"] for one in found["filters"]} == set(speed.FORMS)
-    for one in found["filters"]:
-        assert one["false_negatives"] == 0
-        full = " for " not in one["filter"]
-        assert (one["touched"] is not None) == one["filter"].startswith(OURS)
-        assert one["false_positive_rate"] < 0.15 if full else one["false_positive_rate"] is None
-        assert one["range"][0] <= one["keys_per_second"] <= one["range"][1]
+    assert {row["call"] for row in result["filters"]} == set(speed.FORMS)
+    for row in result["filters"]:
+        assert row["false_negatives"] == 0
+        full = " for " not in row["filter"]
+        assert (row["touched"] is not None) == row["filter"].startswith(OURS)
+        assert row["false_positive_rate"] < 0.15 if full else row["false_positive_rate"] is None
+        assert row["range"][0] <= row["keys_per_second"] <= row["range"][1]
 
 
 # Hardware and captures
-
-
-@pytest.mark.rtl
-def test_replay_compares_verdicts():
-    (point,) = product.replay_points(preset=("tiny",), operations=2000, rounds=3)
-    figures = product.run_replay(point)
-    assert figures["mismatches"] == 0
-    assert 1 < figures["cycles_per_operation"] < 1.1
-    assert figures["ratio"] == pytest.approx(
-        figures["replay_operations_per_second"] / figures["golden_operations_per_second"]
-    )
 
 
 def test_programs(monkeypatch):
@@ -169,8 +158,8 @@ def test_deduplication_beside_editcap():
 def test_page_has_a_run_without_false_negatives():
     (record,) = blocks.records("golden")
     filters = record.result["filters"]
-    assert {"batch", "int", "str"} <= {one["call"] for one in filters} <= set(speed.FORMS)
-    assert not any(one["false_negatives"] for one in filters)
+    assert {"batch", "int", "str"} <= {row["call"] for row in filters} <= set(speed.FORMS)
+    assert not any(row["false_negatives"] for row in filters)
     assert record.result["missing"] == []
 
 

@@ -9,17 +9,25 @@ import numpy as np
 import pytest
 
 from campaigns import upsets
-from campaigns.frame_upsets import FRAME_OPTIONS, FRAME_SPEC, mismatches
-from campaigns.frame_upsets import promised as promised_marks
-from campaigns.upset_outcomes import END, OUTCOMES, judge, judge_frames
-from campaigns.upsets import KINDS, promised
+from campaigns.upsets import (
+    END,
+    FRAME_OPTIONS,
+    FRAME_SPEC,
+    KINDS,
+    OUTCOMES,
+    frame_mismatches,
+    guaranteed,
+    guaranteed_marks,
+    judge,
+    judge_frames,
+)
 from lately.golden import Operation, SpecificationError, any_preset, preset
 from lately.golden.packets.frame_deduplicator import Sent
 from lately.golden.spec.timestamp import TimedTimingSpec
 from lately.sim import compiled_unit
 from lately.sim.replay import frames, upset_elements
+from lately.sim.replay.beats import RawResults
 from lately.sim.replay.frames import CompiledFrames, LeavingFrames, frame_digest
-from lately.sim.replay.raw_results import RawResults
 from lately.sim.replay.upset_elements import Element
 from lately.sim.replay.upset_runs import SentBeats, UpsetOutcomes
 
@@ -44,9 +52,9 @@ def reported(count):
     return RawResults.nothing(count)._replace(seen=np.full(count, 2, np.uint8))
 
 
-def promises(spec, sequence, beheld=None):
-    beheld = reported(len(sequence.codes)) if beheld is None else beheld
-    return np.flatnonzero(promised(spec, sequence, beheld)).tolist()
+def promises(spec, sequence, results=None):
+    results = reported(len(sequence.codes)) if results is None else results
+    return np.flatnonzero(guaranteed(spec, sequence, results)).tolist()
 
 
 def test_promised_by_insertions():
@@ -73,21 +81,21 @@ def test_promised_after_other_operations():
     assert promises(any_preset("dictionary-tiny"), removal) == []
 
 
-@pytest.mark.parametrize(("asked", "found"), [(2, [2, 4]), (1, [2]), (0, [])])
-def test_promised_by_a_window_that_is_asked_for(asked, found):
+@pytest.mark.parametrize(("asked", "due"), [(2, [2, 4]), (1, [2]), (0, [])])
+def test_promised_by_a_window_that_is_asked_for(asked, due):
     query = (Operation.QUERY, 1)
     operations = [(Operation.INSERT, 1), (Operation.NONE, 0), query, (Operation.INSERT, 2), query]
     sequence = sent(*operations, numbers=asked)
-    assert promises(any_preset("dictionary-tiny"), sequence) == found
-    assert promises(any_preset("timing-counted-tiny"), sequence) == found
+    assert promises(any_preset("dictionary-tiny"), sequence) == due
+    assert promises(any_preset("timing-counted-tiny"), sequence) == due
 
 
 def test_promised_by_ticks():
     spec = any_preset("timing-tiny")
     assert isinstance(spec, TimedTimingSpec)
     sequence = sent((Operation.INSERT, 1), (Operation.QUERY, 1), (Operation.QUERY, 1), numbers=7)
-    beheld = reported(3)._replace(time=np.array([5, 12, 13], np.uint32))
-    assert promises(spec, sequence, beheld) == [1]
+    results = reported(3)._replace(time=np.array([5, 12, 13], np.uint32))
+    assert promises(spec, sequence, results) == [1]
     ring = any_preset("timed-tiny")
     numbers = [5, 5 + ring.span, 6 + ring.span]
     assert promises(ring, sent(*[(Operation.INSERT, 1), *[(Operation.QUERY, 1)] * 2],
@@ -99,11 +107,11 @@ def judged(promise=(), told=False, healed=True, beats=BEATS, operation=CHECK, **
     sequence = sent(*[(operation, 0)] * 40)
     seen = np.tile(np.array([1, 2], np.uint8), 20)
     reference = RawResults.nothing(40)._replace(seen=seen, tag=np.arange(40, dtype=np.uint8))
-    found = RawResults(*(array[None, 10 : 10 + BEATS].copy() for array in reference))
+    results = RawResults(*(array[None, 10 : 10 + BEATS].copy() for array in reference))
     for name, (at, value) in changes.items():
-        getattr(found, name)[0, at] = value
+        getattr(results, name)[0, at] = value
     outcome = UpsetOutcomes(
-        np.array([10]), np.array([beats]), np.array([told]), np.array([healed]), found
+        np.array([10]), np.array([beats]), np.array([told]), np.array([healed]), results
     )
     due = np.zeros(40, np.bool_)
     due[list(promise)] = True
@@ -152,13 +160,13 @@ FRAMES = LeavingFrames(
 
 def judged_frames(promise=(), left=20, **changes):
     """Judge a run in which some frames changed, of a sequence in which every second is marked."""
-    found = LeavingFrames(*(part.copy() for part in FRAMES))
+    frames_left = LeavingFrames(*(part.copy() for part in FRAMES))
     for name, (at, value) in changes.items():
-        getattr(found, name)[at] = value
+        getattr(frames_left, name)[at] = value
     due = np.zeros(20, np.bool_)
     due[list(promise)] = True
     return list(OUTCOMES)[
-        judge_frames(FRAMES, due, LeavingFrames(*(part[:left] for part in found)))
+        judge_frames(FRAMES, due, LeavingFrames(*(part[:left] for part in frames_left)))
     ]
 
 
@@ -183,7 +191,7 @@ def test_outcomes_of_frames():
 def test_marks_that_are_promised():
     span = FRAME_SPEC.span
     times = [1, 2, 1 + span, 2 + span + 1]
-    assert promised_marks([b"a", b"b", b"a", b"b"], times).tolist() == [False, False, True, False]
+    assert guaranteed_marks([b"a", b"b", b"a", b"b"], times).tolist() == [False, False, True, False]
 
 
 def test_frames_that_differ_from_golden():
@@ -191,14 +199,14 @@ def test_frames_that_differ_from_golden():
     expected = [Sent(frame, at == 2) for at, frame in enumerate(frames)]
     digests = np.array([frame_digest(frame) for frame in frames], np.uint64)
     left = LeavingFrames(digests, np.array([False, False, True]), np.arange(3))
-    assert mismatches(left, expected) == 0
-    wrong = mismatches(left._replace(marked=~left.marked), expected)
+    assert frame_mismatches(left, expected) == 0
+    wrong = frame_mismatches(left._replace(marked=~left.marked), expected)
     # An integer that JSON can hold.
     assert (wrong, type(wrong)) == (3, int)
-    assert mismatches(left._replace(digests=digests[::-1]), expected) == 0
-    assert mismatches(left._replace(digests=np.roll(digests, 1)), expected) == 2
-    assert mismatches(LeavingFrames(*(part[:2] for part in left)), expected) == 1
-    assert len({frame_digest(one) for one in (b"", b"\0", b"\0\0", b"\1", b"\1\0")}) == 5
+    assert frame_mismatches(left._replace(digests=digests[::-1]), expected) == 0
+    assert frame_mismatches(left._replace(digests=np.roll(digests, 1)), expected) == 2
+    assert frame_mismatches(LeavingFrames(*(part[:2] for part in left)), expected) == 1
+    assert len({frame_digest(content) for content in (b"", b"\0", b"\0\0", b"\1", b"\1\0")}) == 5
 
 
 @pytest.fixture(autouse=True)
@@ -279,10 +287,10 @@ def test_campaigns_of_frames(name, monkeypatch):
     monkeypatch.setattr(upsets, "BATCH", 300)
     figures = run(name, upsets=600, seed=3, kind=("buffer", "register"))
     assert figures["mismatches"] == 0
-    found = {(row["kind"], row["outcome"]): row["silent"] for row in figures["found"]}
-    assert found["buffer", "false negative"] > 0
-    assert found["buffer", "other"] > 0
-    assert found["register", "masked"] > 0
+    silent = {(row["kind"], row["outcome"]): row["silent"] for row in figures["found"]}
+    assert silent["buffer", "false negative"] > 0
+    assert silent["buffer", "other"] > 0
+    assert silent["register", "masked"] > 0
     assert run(name, upsets=600, seed=3, kind=("buffer", "register"))["found"] == figures["found"]
 
 
@@ -293,10 +301,10 @@ def test_campaigns_of_all_units(name, monkeypatch):
     monkeypatch.setattr(upsets, "BATCH", 1000)
     figures = run(name, upsets=1000, seed=3)
     assert figures["mismatches"] == 0
-    found = {(row["kind"], row["outcome"]): row["silent"] for row in figures["found"]}
-    assert found["register", "masked"] > 100
-    assert found["register", "false negative"] > 10
-    assert found["buffer", "other"] > 0
+    silent = {(row["kind"], row["outcome"]): row["silent"] for row in figures["found"]}
+    assert silent["register", "masked"] > 100
+    assert silent["register", "false negative"] > 10
+    assert silent["buffer", "other"] > 0
 
 
 @pytest.mark.rtl

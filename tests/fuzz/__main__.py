@@ -27,13 +27,13 @@ def main(arguments: list[str] | None = None) -> None:
     seed = secrets.randbits(32) if options.seed is None else options.seed
     failed = 0
     for name in options.parser or PARSERS:
-        found = run_parser(name, seed=seed, count=options.count, seconds=options.seconds)
-        print(f"{name}: {found.inputs:,} inputs, {found.refused:,} refused, seed {seed}")
-        if found.failure:
-            print(f"{name}: {found.failure}", file=sys.stderr)
+        counts = run_parser(name, seed=seed, count=options.count, seconds=options.seconds)
+        print(f"{name}: {counts.inputs:,} inputs, {counts.refused:,} refused, seed {seed}")
+        if counts.failure:
+            print(f"{name}: {counts.failure}", file=sys.stderr)
             failed += 1
         else:
-            record(options.record, name, seed, found)
+            record(options.record, name, seed, counts)
         sys.stdout.flush()
     sys.exit(bool(failed))
 

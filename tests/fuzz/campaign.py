@@ -100,8 +100,8 @@ def limit() -> None:
 
     signal.signal(signal.SIGALRM, stop)
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
-    most = pages * resource.getpagesize() + MEMORY
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    limit_bytes = pages * resource.getpagesize() + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
 
 
 def run_parser(
@@ -119,9 +119,9 @@ def run_parser(
             parser.parse(parser.seal(sample))
         limit()
 
-        def wanted(found: Count) -> bool:
-            block.value = found.inputs // BLOCK
-            return found.inputs < count and found.seconds < seconds
+        def wanted(tally: Count) -> bool:
+            block.value = tally.inputs // BLOCK
+            return tally.inputs < count and tally.seconds < seconds
 
         theirs.send(run_blocks(name, parser, seed, wanted))
 
@@ -142,16 +142,16 @@ def run_parser(
     return Count(failure=f"{failure} <- an input of block {block.value} of seed {seed}")
 
 
-def record(path: Path, name: str, seed: int, found: Count) -> None:
+def record(path: Path, name: str, seed: int, tally: Count) -> None:
     """Add the count of a parser to a file of counts."""
     counts: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"parsers": {}}
     before = counts["parsers"].get(name, {"inputs": 0, "refused": 0, "seconds": 0.0, "seeds": []})
     if seed in before["seeds"]:
         raise ValueError(f"seed: must be new for {name}, not {seed}")
     counts["parsers"][name] = {
-        "inputs": before["inputs"] + found.inputs,
-        "refused": before["refused"] + found.refused,
-        "seconds": round(before["seconds"] + found.seconds, 1),
+        "inputs": before["inputs"] + tally.inputs,
+        "refused": before["refused"] + tally.refused,
+        "seconds": round(before["seconds"] + tally.seconds, 1),
         "seeds": [*before["seeds"], seed],
     }
     counts["inputs"] = sum(each["inputs"] for each in counts["parsers"].values())

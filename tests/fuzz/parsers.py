@@ -151,12 +151,12 @@ def _states() -> list[bytes]:
         from_spec(any_preset("timing-counted-tiny")),
         WindowDictionary(window=20, columns=2, rows=16, digest_bits=9),
     ]
-    found = []
+    results = []
     for model in models:
         model.save(_file(), secrets=True)
-        found.append(Path(_file()).read_bytes())
+        results.append(Path(_file()).read_bytes())
     old = sorted((ROOT / "tests" / "data" / "states").glob("*.npz"))
-    return found + [path.read_bytes() for path in old]
+    return results + [path.read_bytes() for path in old]
 
 
 def _unsealed_states() -> list[bytes]:
@@ -240,10 +240,10 @@ def _captures() -> list[bytes]:
 
 def _read_capture(path: str) -> object:
     with CaptureReader(path) as capture:
-        found = []
+        results = []
         while (packets := capture.read()) is not None:
-            found.append(packet_digests(packets.buffer, packets.places, secret=5).values)
-        return found
+            results.append(packet_digests(packets.buffer, packets.places, secret=5).values)
+        return results
 
 
 def _text(parse: Callable[[str], object]) -> Callable[[bytes], object]:
@@ -259,23 +259,23 @@ def _digest(data: bytes) -> None:
     """Digest spans of the data, whose bounds are its first bytes, on both paths alike."""
     bounds = np.frombuffer(data[: len(data) // 16 * 8], "<i8").astype(np.int64)
     text = np.frombuffer(data, np.uint8)
-    found = []
+    results = []
     for path, name in product(PATHS, DIGESTS):
         with taking(path):
             try:
                 words = KeyDigest(100, name).of_spans(text, bounds[:-1], bounds[1:])
-                found.append(words.tolist())
+                results.append(words.tolist())
             except ValueError as error:
-                found.append(str(error))
-    if found[:2] != found[2:]:
-        raise AssertionError(found)
-    if found[0] == "spans: must be in the buffer":
-        raise SpecificationError(found[0])
+                results.append(str(error))
+    if results[:2] != results[2:]:
+        raise AssertionError(results)
+    if results[0] == "spans: must be in the buffer":
+        raise SpecificationError(results[0])
 
 
 def _spans() -> list[bytes]:
     bounds = [[0, 3, 3, 20, 64], [8, 9, 9, 10, 80], [7] * 6]
-    return [np.array(one, "<i8").tobytes() * 2 for one in bounds]
+    return [np.array(span, "<i8").tobytes() * 2 for span in bounds]
 
 
 PARSERS: dict[str, Parser] = {

@@ -17,8 +17,7 @@ from lately.golden.packets.copies import (
 )  # fmt: skip
 from lately.golden.packets.packet_digest import packet_digest
 from lately.golden.packets.packet_layers import Reach
-from lately.sim.bench.encapsulated import CONTROL, FRAME, TUNNELS
-from lately.sim.bench.packets import MACS, ethernet, ip4, ip6, udp
+from lately.sim.bench.packets import CONTROL, FRAME, MACS, TUNNELS, ethernet, ip4, ip6, udp
 
 WINDOW, SPAN = 5, 100
 FIRST = CopyRule(policy="first-seen")

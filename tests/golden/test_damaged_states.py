@@ -198,18 +198,18 @@ WRONG = [
     ("InferentialFilter", ["recurring"], 1, "recurring: must be True or False, not 1"),
     ("InferentialFilter", ["more"], 1, "unexpected keyword argument 'more'"),
     # Dictionaries.
-    ("cuckoo with a list", ["coin"], 0, "0 is no state of the generator"),
-    ("cuckoo with a list", ["coin"], 1 << 64, "18446744073709551616 is no state of the generator"),
+    ("cuckoo with a list", ["coin"], 0, "coin: must be 1 to 2**64 - 1, not 0"),
     (
         "cuckoo with a list",
-        ["overflow_peak"],
-        1,
-        "4 keys are in the list, more than there ever were",
+        ["coin"],
+        1 << 64,
+        "coin: must be 1 to 2**64 - 1, not 18446744073709551616",
     ),
-    ("cuckoo with a list", "timestamps", 25, "timestamps: must be between 0 and 24"),
-    ("cuckoo with a list", "timestamps", -1, "timestamps: must be between 0 and 24"),
-    ("cuckoo with a list", "other_positions", 5, "other_positions: must be between 0 and 4"),
-    ("cuckoo with a list", "signatures", 4, "signatures: must be between 0 and 3"),
+    ("cuckoo with a list", ["overflow_peak"], 1, "overflow_peak: must be at least 4, not 1"),
+    ("cuckoo with a list", "timestamps", 25, "timestamps: must be 0 to 24"),
+    ("cuckoo with a list", "timestamps", -1, "timestamps: must be 0 to 24"),
+    ("cuckoo with a list", "other_positions", 5, "other_positions: must be 0 to 4"),
+    ("cuckoo with a list", "signatures", 4, "signatures: must be 0 to 3"),
     ("dictionary with losses", ["lost"], 101, "lost: 101 does not fit the parameters"),
     ("dictionary with losses", ["youngest_lost"], 101, "youngest_lost: 101 does not fit the"),
     ("dictionary with losses", "cells", (101, 0), "cells: must be at most 100"),
@@ -258,11 +258,11 @@ def test_list_of_a_cuckoo_dictionary(path):
     expired[0] = (model._now + 11) % 24 + 1
     twice[1] = twice[0]
     for message, damaged in [
-        ("not in the order of their insertion", {"overflow_timestamps": times[::-1].copy()}),
-        ("not in the order of their insertion", {"overflow_timestamps": times * 0}),
-        ("not in the order of their insertion", {"overflow_timestamps": expired}),
-        ("in the list twice", {"overflow_keys": twice}),
-        ("keys in the list are not such", {"overflow_keys": keys[:, 0]}),
+        ("in the order of the insertions", {"overflow_timestamps": times[::-1].copy()}),
+        ("in the order of the insertions", {"overflow_timestamps": times * 0}),
+        ("in the order of the insertions", {"overflow_timestamps": expired}),
+        ("overflow_keys: a key occurs twice", {"overflow_keys": twice}),
+        ("overflow_keys: must be uint64", {"overflow_keys": keys[:, 0]}),
         ("must have shape (n,)", {"overflow_keys": np.hstack([keys, keys])}),
     ]:
         assert message in refusal(path, header, arrays | damaged)

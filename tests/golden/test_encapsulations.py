@@ -30,28 +30,32 @@ from lately.golden.packets.packet_layers import (
     headers,
     layers,
 )  # fmt: skip
-from lately.sim.bench.encapsulated import (
+from lately.sim.bench.packets import (
     CONTROL,
     FRAME,
     INNER,
     LAYER2,
     LIKE_ETHERNET,
+    MACS,
     TUNNELS,
     arp,
     erspan2,
     erspan3,
+    ethernet,
     geneve,
     gre,
     gtp,
+    ip4,
+    ip6,
     llc,
     lldp,
     mpls,
     nested,
     pppoe,
     snap,
+    udp,
     vxlan,
 )
-from lately.sim.bench.packets import MACS, ethernet, ip4, ip6, udp
 
 SECRET = 77
 HARDWARE, LAYER2_ONLY, INNERMOST = (Comparison(reach=reach) for reach in Reach)

@@ -9,8 +9,7 @@ from lately.golden.packets.comparison import Field
 from lately.golden.packets.frame_actions import LONGEST_FRAME, Action, longest_stored
 from lately.golden.packets.frame_deduplicator import FrameCounts, FrameDeduplicator, Sent
 from lately.golden.spec import GEBFSpec
-from lately.sim.bench.encapsulated import CONTROL, LAYER2, TUNNELS
-from lately.sim.bench.packets import ethernet, ip4, ip6, udp
+from lately.sim.bench.packets import CONTROL, LAYER2, TUNNELS, ethernet, ip4, ip6, udp
 
 SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
 

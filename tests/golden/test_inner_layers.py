@@ -19,19 +19,22 @@ from lately.golden.packets.packet_layers import (
     layers,
 )
 from lately.golden.spec import GEBFSpec
-from lately.sim.bench.encapsulated import (
+from lately.sim.bench.packets import (
     FRAME,
     INNER,
     LAYER2,
     TUNNELS,
     around,
+    ethernet,
     gre,
     gtp,
     inner_frames,
+    ip4,
+    ip6,
     mpls,
+    udp,
     vxlan,
 )
-from lately.sim.bench.packets import ethernet, ip4, ip6, udp
 
 SEED = 49
 SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)

@@ -196,7 +196,7 @@ def test_no_alarm_of_lanes(spec):
         for pauses in (0, 0.5):
             unit.perform(codes, keys, pause_before=pauses / 2, pause_after=pauses)
         assert unit.cycles > 4000
-        assert not unit.upsets.told
+        assert not unit.upsets.reported
 
 
 AT_ONCE = rf"{WATCHED}|core\.valid_next|accepted|(front\.)?gate\.(accepted|valid|closed)"
@@ -240,7 +240,7 @@ def test_alarm_at_once(name, bits):
             draw.choice([Operation.INSERT] * 40 + others, 3000), draw.integers(256, size=3000)
         )
         unit.perform(np.full(600, Operation.CHECK_AND_INSERT, np.uint8), np.arange(600) % 256)
-        assert not unit.upsets.told
+        assert not unit.upsets.reported
         kinds = {one.name: one.kind for one in unit.upsets.elements}
         assert (kinds["alarms"], kinds["fault"]) == ("counter", "register")
         _, (first, last) = unit.upsets.reference(3000, 60, 200)
@@ -253,8 +253,8 @@ def test_alarm_at_once(name, bits):
             ]
             cycles = range(first, last + 1, (last - first) // MOMENTS)
             struck = [Upset(cycle, *place) for cycle, place in product(cycles, places)]
-            outcome = unit.upsets.strike(struck, beats=beats, patience=200)
-            assert outcome.told.all()
+            outcome = unit.upsets.inject(struck, beats=beats, patience=200)
+            assert outcome.reported.all()
         assert len(places) == bits
 
 

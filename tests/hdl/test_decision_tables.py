@@ -12,7 +12,7 @@ from lately.golden import PartitionedTimingSpec, TimedTimingSpec
 from lately.hdl.build import filter_unit
 from lately.hdl.latencies import CONTROL_LAG
 from lately.hdl.timing.decision_tables import DecidingCore
-from lately.sim.proofs.thresholds import AnyCore
+from lately.sim.proofs.timing import AnyCore
 
 SPEC = PartitionedTimingSpec(
     window=32, block=8, hashes=3, cells=16, stamp_bits=6, key_bits=10, seed=2

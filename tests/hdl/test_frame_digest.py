@@ -16,17 +16,19 @@ from lately.golden.packets.polynomial_digest import keys, multiply
 from lately.hdl.packets.frame_digest import WIDE_RESULTS
 from lately.hdl.packets.inner_parser import InnerParser
 from lately.hdl.packets.polynomial_key import PolynomialKey, table_places
-from lately.sim.bench.encapsulated import (
+from lately.sim.bench.packets import (
     INNER,
     LAYER2,
     LIKE_ETHERNET,
     TUNNELS,
     around,
+    ethernet,
     gre,
     inner_frames,
+    ip4,
+    ip6,
     mpls,
 )
-from lately.sim.bench.packets import ethernet, ip4, ip6
 
 SEED = 15
 SECRETS = (0, 0x0F0E0D0C0B0A09080706050403020100, (1 << 128) - 1)

@@ -382,14 +382,14 @@ def test_beats_fill_lanes_in_order():
     operations = np.array([3, 3, 4, 1, 2, 3, 5, 4, 3], np.uint8)
     beats = Beats(operations, 2)
     assert beats.alone.tolist() == [0, 4, 0, 5, 4]
-    assert beats.places.tolist() == [0, 1, -1, 2, 3, 4, -1, -1, 8]
+    assert beats.slots.tolist() == [0, 1, -1, 2, 3, 4, -1, -1, 8]
 
 
 def test_beats_skip():
     operations = np.full(4, 3, np.uint8)
     beats = Beats(operations, 4, np.array([False, True, False, False]))
     assert beats.alone.tolist() == [0, 0]
-    assert beats.places.tolist() == [0, 4, 5, 6]
+    assert beats.slots.tolist() == [0, 4, 5, 6]
 
 
 # The unit

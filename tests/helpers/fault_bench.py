@@ -17,10 +17,9 @@ from lately.hdl.interface import pack
 from lately.hdl.verilog import TOP, unit_verilog
 from lately.sim.bench import parts
 from lately.sim.bench.contract import latency_is_as_specified
-from lately.sim.bench.memory import UnitMemory
 from lately.sim.bench.parts import Stalls
 from lately.sim.bench.runner import unit_options
-from lately.sim.bench.unit import Settings, UnitUnderTest
+from lately.sim.bench.unit import Settings, UnitMemory, UnitUnderTest
 
 CHECK, QUERY, CLEAR = Operation.CHECK_AND_INSERT, Operation.QUERY, Operation.CLEAR
 KEYS = range(1, 6)

@@ -7,7 +7,7 @@ import pytest
 
 from lately.replay.drawing import Chart, Series, draw
 from lately.replay.svg import small
-from papers.studies.thinning import TOLERANCE, thinned
+from papers.studies.report import TOLERANCE, thinned
 
 X = np.linspace(0, 10, 2001)
 

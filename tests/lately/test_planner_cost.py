@@ -9,7 +9,7 @@ from cases import daily
 
 from campaigns import engine
 from campaigns.hardware import CASES, report_of
-from campaigns.pages import planner as page
+from campaigns.pages.__main__ import PAGES
 from campaigns.pages.blocks import RESULTS
 from lately.boards.flow.devices import DEVICES
 from lately.boards.flow.inference import is_inferred
@@ -69,7 +69,7 @@ def test_counts_are_those_of_synthesis(number):
 
 
 def test_measured_figures_are_current():
-    assert page.PAGE.stale() == []
+    assert PAGES["measured"].stale() == []
 
 
 @pytest.mark.parametrize("family", ["apbf", "apbbf", "gebf", "blocked-gebf"])

@@ -45,17 +45,17 @@ def drawn(options: argparse.Namespace, results: Results) -> list[Mutant]:
     """
     known = modules()
     paths = options.module or [name.split(":")[0] for name in options.names] or known
-    found = []
+    chosen_mutants = []
     for path in dict.fromkeys(paths):
         if path not in known:
             raise ValueError(f"module: must be one of golden or hdl as hdl/queue.py, not {path!r}")
-        found += mutants(path, read(path))
+        chosen_mutants += mutants(path, read(path))
     if options.names:
-        by_name = {mutant.name: mutant for mutant in found}
+        by_name = {mutant.name: mutant for mutant in chosen_mutants}
         if gone := [name for name in options.names if name not in by_name]:
             raise ValueError(f"mutant: must be one that --list names, not {gone[0]!r}")
         return [by_name[name] for name in options.names]
-    sample = draw(found, seed=options.seed, count=options.count)
+    sample = draw(chosen_mutants, seed=options.seed, count=options.count)
     return [mutant for mutant in sample if not results.knows(mutant)]
 
 

@@ -45,7 +45,7 @@ def makes_hardware(mutant: Mutant) -> bool:
     """Return whether a netlist shows all that the changed function does."""
     node: ast.AST = ast.parse(read(mutant.path))
     for name in mutant.function.split(".") if mutant.function else ():
-        node = next(one for one in node.body if getattr(one, "name", "") == name)
+        node = next(child for child in node.body if getattr(child, "name", "") == name)
     return "m.d." in ast.unparse(node) and bool(mutant.function)
 
 
@@ -115,7 +115,7 @@ class Results:
     def __init__(self, path: Path) -> None:
         self._path = path
         lines = path.read_text("utf-8").splitlines() if path.exists() else []
-        self.tried = {one["name"]: one for one in map(json.loads, lines)}
+        self.tried = {row["name"]: row for row in map(json.loads, lines)}
 
     def knows(self, mutant: Mutant) -> bool:
         """Return whether this very mutant was tried."""
@@ -123,18 +123,18 @@ class Results:
 
     def likely(self, path: str) -> list[str]:
         """Return the tests that killed most mutants of a module."""
-        killers = (one["by"] for one in self.tried.values()
-                   if one["kind"] == "test" and one["name"].startswith(f"{path}:"))  # fmt: skip
+        killers = (row["by"] for row in self.tried.values()
+                   if row["kind"] == "test" and row["name"].startswith(f"{path}:"))  # fmt: skip
         return [name for name, _ in Counter(killers).most_common(LIKELY)]
 
     def add(self, mutant: Mutant, verdict: dict[str, str], seconds: float) -> None:
         """Record the verdict of a mutant."""
-        one = {"name": mutant.name, "source": digest(mutant), "function": mutant.function,
+        row = {"name": mutant.name, "source": digest(mutant), "function": mutant.function,
                "old": mutant.old, "new": mutant.new, **verdict,
                "seconds": round(seconds, 1)}  # fmt: skip
-        self.tried[mutant.name] = one
+        self.tried[mutant.name] = row
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        lines = (json.dumps(one) for one in self.tried.values())
+        lines = (json.dumps(row) for row in self.tried.values())
         self._path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 

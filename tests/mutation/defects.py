@@ -77,10 +77,10 @@ def try_all(patterns: list[str]) -> int:
     ValueError
         If a pattern matches no defect.
     """
-    chosen = {pattern: [one for one in table() if _matches(one, pattern)] for pattern in patterns}
-    if unknown := [pattern for pattern, found in chosen.items() if not found]:
+    chosen = {pattern: [row for row in table() if _matches(row, pattern)] for pattern in patterns}
+    if unknown := [pattern for pattern, matching in chosen.items() if not matching]:
         raise ValueError(f"defect: must be one of {TABLE.name}, not {unknown[0]!r}")
-    defects = [one for found in chosen.values() for one in found] or [*table()]
+    defects = [row for matching in chosen.values() for row in matching] or [*table()]
     survivors = 0
     for number, defect in enumerate(defects, 1):
         for killer in defect.killers:

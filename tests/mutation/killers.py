@@ -156,23 +156,23 @@ def true_netlists() -> Path:
 @cache
 def _users() -> dict[str, set[str]]:
     """Return the importers of each module: names of modules, and paths of test files."""
-    found = scan(ROOT)
+    modules = scan(ROOT)
     # Names of the package are imported from their modules at their first use.
     for home, names in LAZY.items():
         for name in names:
-            path = found[f"lately.golden.{home}"].path
-            found[f"lately.golden.{name}"] = Module(path, imports={f"lately.golden.{home}"})
-            found["lately.golden"].imports.add(f"lately.golden.{name}")
+            path = modules[f"lately.golden.{home}"].path
+            modules[f"lately.golden.{name}"] = Module(path, imports={f"lately.golden.{home}"})
+            modules["lately.golden"].imports.add(f"lately.golden.{name}")
     for folder in ("helpers", "reference"):
         for path in (ROOT / "tests" / folder).glob("*.py"):
-            found[path.stem] = Module(path)
+            modules[path.stem] = Module(path)
     for path in (ROOT / "tests").rglob("test_*.py"):
-        found[path.relative_to(ROOT).as_posix()] = Module(path)
-    for name, module in found.items():
+        modules[path.relative_to(ROOT).as_posix()] = Module(path)
+    for name, module in modules.items():
         if not name.startswith("lately"):
-            read_imports(name, module, found)
-    importing: dict[str, set[str]] = {name: set() for name in found}
-    for name, module in found.items():
+            read_imports(name, module, modules)
+    importing: dict[str, set[str]] = {name: set() for name in modules}
+    for name, module in modules.items():
         for used in module.imports:
             importing[used].add(name)
     return importing
@@ -193,8 +193,8 @@ def distances(path: str) -> dict[str, int]:
 def nearest(path: str) -> Iterator[str]:
     """Yield the test files that import a module: similar names first, simulations last."""
 
-    def words(one: str) -> set[str]:
-        return set(re.split(r"[/_.]", one))
+    def words(name: str) -> set[str]:
+        return set(re.split(r"[/_.]", name))
 
     def order(file: str) -> tuple[float, ...]:
         simulates = "pytest.mark.rtl" in (ROOT / file).read_text("utf-8")

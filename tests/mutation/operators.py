@@ -217,7 +217,7 @@ def assignments(node: ast.AST) -> Iterator[Change]:
             if len(elements) < 2:
                 yield "assignment", node, "pass"
             else:
-                calls = (one for one in elements if isinstance(one, ast.Call))
+                calls = (element for element in elements if isinstance(element, ast.Call))
                 yield from (("assignment", call, "*()") for call in calls)
             if other := DOMAINS.get(domain):
                 yield "domain", node.target, _with(node.target, attr=other)

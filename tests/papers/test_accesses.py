@@ -49,7 +49,7 @@ def test_walks(k, l, data):
     matches = np.array(rows, np.bool_).reshape(-1, k + l).T
     walks = [algorithm_1(row, k, l) for row in rows]
     assert accesses.backward(matches, k).tolist() == [read for read, _ in walks]
-    assert [found for _, found in walks] == [has_run(row, k, l) for row in rows]
+    assert [seen for _, seen in walks] == [has_run(row, k, l) for row in rows]
     mirrored = [algorithm_1(row[::-1], k, l)[0] for row in rows]
     assert accesses.forward(matches, k).tolist() == mirrored
     assert accesses.linear(matches, k).tolist() == [scanned(row, k, l) for row in rows]
@@ -87,7 +87,7 @@ def test_mean_is_that_of_the_recursion():
     rng = np.random.default_rng(1)
     matches = rng.random((k + l, 100_000)) < fills[:, None]
     read = accesses.backward(matches, k)
-    found = np.array([has_run(column, k, l) for column in matches.T[:20_000]])
-    for case, chosen in (("false", ~found), ("false positive", found)):
+    seen = np.array([has_run(column, k, l) for column in matches.T[:20_000]])
+    for case, chosen in (("false", ~seen), ("false positive", seen)):
         mean = read[:20_000][chosen].mean()
         assert mean == pytest.approx(analysis.apbf_accesses(k, l, case, fills=fills), rel=0.02)

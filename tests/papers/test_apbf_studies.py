@@ -7,7 +7,7 @@ import pytest
 from study_results import concluded
 
 from campaigns.engine import read
-from campaigns.pages import reproduction
+from campaigns.pages import files
 from lately.golden import APBBF, APBF, analysis
 from papers import apbf, apbf_rates, apbf_segments
 from papers.apbf import PAPER, build
@@ -27,13 +27,13 @@ def outcome(name, points=None):
     return concluded(study, points)
 
 
-def counts(found):
-    verdicts = [finding.verdict for finding in found.findings]
+def counts(conclusion):
+    verdicts = [finding.verdict for finding in conclusion.findings]
     return [verdicts.count(verdict) for verdict in Verdict]
 
 
-def by_what(found):
-    return {finding.what: finding for finding in found.findings}
+def by_what(conclusion):
+    return {finding.what: finding for finding in conclusion.findings}
 
 
 # What is measured on
@@ -58,9 +58,9 @@ def test_distinct_keys():
 def test_stream_has_the_rate_of_duplicates():
     for duplicates in (0.0, 0.1, 0.5, 0.9):
         keys = apbf.stream(duplicates, 200_000, 5)
-        found = np.mean([1 - len(np.unique(window)) / 1000 for window in keys.reshape(-1, 1000)])
-        print(f"rate of duplicates {found:.4f}, asked for {duplicates}")
-        assert found == pytest.approx(duplicates, abs=0.003)
+        share = np.mean([1 - len(np.unique(window)) / 1000 for window in keys.reshape(-1, 1000)])
+        print(f"rate of duplicates {share:.4f}, asked for {duplicates}")
+        assert share == pytest.approx(duplicates, abs=0.003)
 
 
 def test_expected_rates():
@@ -94,44 +94,45 @@ def test_filters_are_those_of_the_tables():
     [(1, [14, 6, 0, 0, 0, 0]), (2, [139, 6, 0, 5, 0, 25]), (3, [112, 0, 0, 0, 0, 0])],
 )
 def test_tables(number, verdicts):
-    found = outcome(f"apbf-table-{number}")
-    assert counts(found) == verdicts
-    for one in found.findings:
-        assert bool(one.note) == (one.verdict in (Verdict.NEAR, Verdict.NOT_MET))
+    conclusion = outcome(f"apbf-table-{number}")
+    assert counts(conclusion) == verdicts
+    for finding in conclusion.findings:
+        assert bool(finding.note) == (finding.verdict in (Verdict.NEAR, Verdict.NOT_MET))
 
 
 def test_table_4():
-    found = outcome("apbf-table-4")
-    bits = [one for one in found.findings if one.what.endswith("bits per element, APBBF")]
-    assert [one.paper for one in bits] == ["16.2", "23.9", "32.6", "48.0"]
-    swamp = [one for one in found.findings if one.what.endswith("bits per element, SWAMP")]
-    assert [one.paper for one in swamp] == ["32.0", "39.8", "48.5", "64.6"]
-    for one in swamp:
-        assert one.ours == pytest.approx(float(one.paper), rel=0.02)
-        assert one.verdict is Verdict.NEAR
-    assert {one.verdict for one in bits} == {Verdict.MET}
-    others = [one for one in found.findings if one not in swamp + bits]
-    assert [one.verdict for one in others if one.note] == [Verdict.COPIED] * 12
+    conclusion = outcome("apbf-table-4")
+    findings = conclusion.findings
+    bits = [finding for finding in findings if finding.what.endswith("bits per element, APBBF")]
+    assert [finding.paper for finding in bits] == ["16.2", "23.9", "32.6", "48.0"]
+    swamp = [finding for finding in findings if finding.what.endswith("bits per element, SWAMP")]
+    assert [finding.paper for finding in swamp] == ["32.0", "39.8", "48.5", "64.6"]
+    for finding in swamp:
+        assert finding.ours == pytest.approx(float(finding.paper), rel=0.02)
+        assert finding.verdict is Verdict.NEAR
+    assert {finding.verdict for finding in bits} == {Verdict.MET}
+    others = [finding for finding in conclusion.findings if finding not in swamp + bits]
+    assert [finding.verdict for finding in others if finding.note] == [Verdict.COPIED] * 12
     # The paper's own figures lie on a line, to half a unit of their last digit.
-    line = STUDIES["apbf-table-4"].notes[-1].format(**found.values)
+    line = STUDIES["apbf-table-4"].notes[-1].format(**conclusion.values)
     assert "They fit 2.25 log2(1 / rate) + 19.27" in " ".join(line.split())
     blocks, (k, l, block_bits, hashes) = 1 << 10, (2, 5, 512, 4)
     generation = analysis.apbbf_generation(blocks, block_bits, hashes, k)
     per_element = (k + l) * blocks * block_bits / (l * generation)
     row = f"k = {k}, l = {l}, B = {block_bits}, b = {hashes}"
-    computed = by_what(found)[f"{row}: bits per element, APBBF"].ours
+    computed = by_what(conclusion)[f"{row}: bits per element, APBBF"].ours
     assert per_element == pytest.approx(computed, rel=1e-4)
 
 
 @pytest.mark.slow
 def test_recorded_tables_are_those_that_are_computed():
-    report = Report.of(read(reproduction.DATA), ALL)
+    report = Report.of(read(files.DATA), ALL)
     assert not report.quick
     recorded = {study.name: conclusion for study, conclusion in report.entries}
     for number in (1, 2, 3, 4):
         name = f"apbf-table-{number}"
-        found = outcome(name).findings
-        for kept, now in zip(recorded[name].findings, found, strict=True):
+        computed = outcome(name).findings
+        for kept, now in zip(recorded[name].findings, computed, strict=True):
             assert (kept.what, kept.paper, kept.verdict) == (now.what, now.paper, now.verdict)
             assert math.isclose(kept.ours, now.ours, rel_tol=1e-9)
 
@@ -141,14 +142,14 @@ def test_recorded_tables_are_those_that_are_computed():
 
 @pytest.mark.statistics
 def test_fill_ratios():
-    found = outcome("apbf-figure-2", [{"generation": 1000, "seed": seed} for seed in range(4)])
-    first, fifth = (by_what(found)[f"slice {i}: fill ratio"] for i in (0, 4))
+    conclusion = outcome("apbf-figure-2", [{"generation": 1000, "seed": seed} for seed in range(4)])
+    first, fifth = (by_what(conclusion)[f"slice {i}: fill ratio"] for i in (0, 4))
     exact = analysis.apbf_fills(apbf.K, apbf.L)
     assert first.low < exact[0] < first.high
     assert fifth.ours == pytest.approx(exact[4], rel=0.02)
     assert first.verdict is fifth.verdict is Verdict.NOT_MET
-    assert by_what(found)["slices 10 to 24: fill ratio"].verdict is Verdict.MET
-    (chart,) = found.charts
+    assert by_what(conclusion)["slices 10 to 24: fill ratio"].verdict is Verdict.MET
+    (chart,) = conclusion.charts
     assert [len(series.x) for series in chart.series] == [25, 25, 25]
     # Just before a shift.
     filter, _ = apbf._filled({"generation": 50, "seed": 0})
@@ -159,15 +160,17 @@ def test_fill_ratios():
 
 @pytest.mark.statistics
 def test_forgetting():
-    found = outcome("apbf-figure-4", [{"generation": 500, "seed": seed} for seed in range(5)])
-    missed = by_what(found)["keys of the window: share not reported"]
+    conclusion = outcome("apbf-figure-4", [{"generation": 500, "seed": seed} for seed in range(5)])
+    missed = by_what(conclusion)["keys of the window: share not reported"]
     assert (missed.ours, missed.verdict) == (0, Verdict.MET)
-    shares = [by_what(found)[f"generation {i} of the slack: share reported"] for i in range(1, 11)]
-    assert [one.paper for one in shares] == ["1", "0.5", "0.25"] + [""] * 7
+    shares = [
+        by_what(conclusion)[f"generation {i} of the slack: share reported"] for i in range(1, 11)
+    ]
+    assert [finding.paper for finding in shares] == ["1", "0.5", "0.25"] + [""] * 7
     assert shares[0].ours == 1
-    for i, one in enumerate(shares):
-        assert one.ours == pytest.approx(2**-i, abs=0.05)
-    assert [len(series.x) for series in found.charts[0].series] == [35, 35, 10]
+    for i, finding in enumerate(shares):
+        assert finding.ours == pytest.approx(2**-i, abs=0.05)
+    assert [len(series.x) for series in conclusion.charts[0].series] == [35, 35, 10]
     rate = analysis.apbf_false_positive_rate(10, 15)
     assert [apbf._reported(age) for age in range(16)] == pytest.approx([1] * 16)
     # Half a chance for the missing slice, and other runs beside.
@@ -184,26 +187,26 @@ def test_accuracy():
     ]
     study = STUDIES["apbf-figure-6"]
     assert study.run(points[0]) == study.run(points[0])
-    found = by_what(outcome("apbf-figure-6", points))
+    conclusion = by_what(outcome("apbf-figure-6", points))
     for k, l in pairs.values():
         names = "rate before a shift", "the same, probed", "mean rate"
-        peak, probed, mean = (found[f"k = {k}, l = {l}: {name}"] for name in names)
+        peak, probed, mean = (conclusion[f"k = {k}, l = {l}: {name}"] for name in names)
         assert peak.ours == pytest.approx(analysis.apbf_false_positive_rate(k, l), rel=0.1)
         assert probed.ours == pytest.approx(peak.ours, rel=0.15)
         assert mean.ours < peak.ours
-        assert 0.4 < found[f"k = {k}, l = {l}: zig-zag, highest over lowest less 1"].ours < 0.6
-    less = found["neighbours of which the one with the lower rate has less of a zig-zag"]
+        assert 0.4 < conclusion[f"k = {k}, l = {l}: zig-zag, highest over lowest less 1"].ours < 0.6
+    less = conclusion["neighbours of which the one with the lower rate has less of a zig-zag"]
     assert less.note == "Of 1."
-    missed = found["keys of the window: share not reported"]
+    missed = conclusion["keys of the window: share not reported"]
     assert (missed.paper, missed.ours) == ("0", 0)
 
 
 def test_mean_rate_is_of_all_phases():
     """At equal distances of 50, generations of 200 would have four phases."""
     moments = [sorted(apbf_rates._moments(seed)) for seed in range(10)]
-    assert all([(m - 1) // 50 for m in one] == list(range(200)) for one in moments)
-    assert len({tuple(one) for one in moments}) == 10
-    assert {moment % 200 for one in moments for moment in one} == set(range(200))
+    assert all([(m - 1) // 50 for m in counts] == list(range(200)) for counts in moments)
+    assert len({tuple(counts) for counts in moments}) == 10
+    assert {moment % 200 for counts in moments for moment in counts} == set(range(200))
 
 
 def test_accuracy_probes_as_many_as_the_paper_but_for_the_lowest_rates():
@@ -230,13 +233,13 @@ def test_duplicates(number, shares):
         for k, l in filters
         for rate in (0.0, 0.25, 0.5)
     ]
-    found = outcome(f"apbf-figure-{number}", points)
+    conclusion = outcome(f"apbf-figure-{number}", points)
     for (k, l), share in zip(filters, shares, strict=True):
-        left = by_what(found)[f"k = {k}, l = {l}: share of the rate left at 0.5"]
+        left = by_what(conclusion)[f"k = {k}, l = {l}: share of the rate left at 0.5"]
         assert left.ours == pytest.approx(share, rel=0.15)
     if number == 8:
-        assert (found.findings[-1].verdict, found.findings[-1].ours) == (Verdict.MET, 1)
-    assert [len(series.x) for series in found.charts[0].series] == [3, 3, 36, 36]
+        assert (conclusion.findings[-1].verdict, conclusion.findings[-1].ours) == (Verdict.MET, 1)
+    assert [len(series.x) for series in conclusion.charts[0].series] == [3, 3, 36, 36]
 
 
 def test_duplicates_after_zipf():
@@ -245,9 +248,9 @@ def test_duplicates_after_zipf():
     unique = -np.expm1(1000 * np.log1p(-chances / chances.sum())).sum()
     assert unique == pytest.approx(500, abs=0.5)
     points = [{"k": k, "l": l, "seeds": 2} for k, l in ((4, 3), (7, 5))]
-    for one in outcome("apbf-zipf", points).findings:
-        assert (one.low, one.verdict) != (None, Verdict.MET)
-        assert 1 < one.ours < 2.5
+    for finding in outcome("apbf-zipf", points).findings:
+        assert (finding.low, finding.verdict) != (None, Verdict.MET)
+        assert 1 < finding.ours < 2.5
 
 
 def test_fall_under_duplicates_gets_steeper():
@@ -268,14 +271,14 @@ def test_fall_under_duplicates_gets_steeper():
 def test_accesses_are_those_of_the_table():
     """The window's are in the exact profile as printed; where others differ, they are more."""
     point = {"aim": 1, "k": 4, "l": 3, "probes": 10_000}
-    found = by_what(outcome("apbf-accesses", [point | {"seed": seed} for seed in range(2)]))
-    window, false = (found[f"k = 4, l = 3: accesses, {case}"] for case in ("window", "false"))
+    conclusion = by_what(outcome("apbf-accesses", [point | {"seed": seed} for seed in range(2)]))
+    window, false = (conclusion[f"k = 4, l = 3: accesses, {case}"] for case in ("window", "false"))
     assert (window.paper, false.paper) == ("4.71", "2.16")
     assert window.verdict is Verdict.MET
     for case in ("window", "false positive", "false"):
-        one = found[f"k = 4, l = 3: accesses, {case}"]
-        assert one.ours == pytest.approx(analysis.apbf_accesses(4, 3, case), rel=0.03)
-    linear = found["k = 4, l = 3: accesses of a linear scan over those of Algorithm 1, false"]
+        finding = conclusion[f"k = 4, l = 3: accesses, {case}"]
+        assert finding.ours == pytest.approx(analysis.apbf_accesses(4, 3, case), rel=0.03)
+    linear = conclusion["k = 4, l = 3: accesses of a linear scan over those of Algorithm 1, false"]
     assert linear.ours == pytest.approx(2.16, rel=0.05)
     assert linear.verdict is Verdict.MET
 
@@ -310,13 +313,13 @@ def test_designs():
     points = [
         {"parts": parts, "generation": 100, "seed": seed} for parts in PARTS for seed in range(3)
     ]
-    found = outcome("apbf-figure-9", points)
-    for what, one in by_what(found).items():
-        if "over that of 1 a segment" in what and "zig-zag" not in what:
-            assert one.verdict is Verdict.MET, what
-        if "over the expected one" in what:
-            assert one.ours == pytest.approx(1, abs=0.2)
+    conclusion = outcome("apbf-figure-9", points)
+    for subject, finding in by_what(conclusion).items():
+        if "over that of 1 a segment" in subject and "zig-zag" not in subject:
+            assert finding.verdict is Verdict.MET, subject
+        if "over the expected one" in subject:
+            assert finding.ours == pytest.approx(1, abs=0.2)
     # The first slice of each holds a generation: 1, 2 or 5 of ten.
-    firsts = [series.y[0] for series in found.charts[0].series]
+    firsts = [series.y[0] for series in conclusion.charts[0].series]
     assert firsts == pytest.approx([1 - 2**-0.1, 1 - 2**-0.2, 1 - 2**-0.5], rel=0.15)
-    assert [len(series.x) for series in found.charts[0].series] == [30, 30, 30]
+    assert [len(series.x) for series in conclusion.charts[0].series] == [30, 30, 30]

@@ -62,17 +62,17 @@ def test_every_rule_is_here():
 def test_rule_is_met_missed_on_both_sides_and_undecided(name):
     rule, value = RULES[name]
     assert rule.judge(value) is rule.judge(value, value, value) is MET
-    least, most = rule.within
-    size = max(abs(least), abs(most), 1e-3)
+    low, high = rule.within
+    size = max(abs(low), abs(high), 1e-3)
     for off in (2 * size, 1e3 * size, 1e9 * size):
-        assert rule.judge(least - off) is MISSED
-        assert rule.judge(most + off) is MISSED
-        assert rule.judge(least - off, least - 1.1 * off, least - 0.9 * off) is MISSED
-        assert rule.judge(most + off, most + 0.9 * off, most + 1.1 * off) is MISSED
+        assert rule.judge(low - off) is MISSED
+        assert rule.judge(high + off) is MISSED
+        assert rule.judge(low - off, low - 1.1 * off, low - 0.9 * off) is MISSED
+        assert rule.judge(high + off, high + 0.9 * off, high + 1.1 * off) is MISSED
     # A wide interval decides nothing.
-    assert rule.judge(value, least, most) is MET
-    assert rule.judge(value, math.nextafter(least, -math.inf), most) is UNDECIDED
-    assert rule.judge(value, least, math.nextafter(most, math.inf)) is UNDECIDED
+    assert rule.judge(value, low, high) is MET
+    assert rule.judge(value, math.nextafter(low, -math.inf), high) is UNDECIDED
+    assert rule.judge(value, low, math.nextafter(high, math.inf)) is UNDECIDED
     assert rule.judge(value, -1e12, 1e12) is UNDECIDED
 
 
@@ -162,8 +162,8 @@ def test_messages():
 
 
 def test_difference_is_what_the_page_says():
-    least, most = figure("0.50000").within
-    assert (least, most) == pytest.approx((0.5 - 0.5 * DIFFERENCE, 0.5 + 0.5 * DIFFERENCE))
+    low, high = figure("0.50000").within
+    assert (low, high) == pytest.approx((0.5 - 0.5 * DIFFERENCE, 0.5 + 0.5 * DIFFERENCE))
 
 
 # Findings of a paper's file
@@ -186,9 +186,9 @@ def example(monkeypatch):
 
 def test_findings(example):
     def find(name, value, **fields):
-        found = example.find(name, value, k=4, note="why", **fields)
-        assert (found.what, found.note) == ("k = 4: rate", "why")
-        return found.paper, found.ours, found.low, found.verdict, found.within
+        finding = example.find(name, value, k=4, note="why", **fields)
+        assert (finding.what, finding.note) == ("k = 4: rate", "why")
+        return finding.paper, finding.ours, finding.low, finding.verdict, finding.within
 
     assert find("ours", 5) == ("", 5, None, Verdict.OURS, None)
     assert find("ours", (5, 4, 6)) == ("", 5, 4, Verdict.OURS, None)

@@ -132,9 +132,9 @@ def test_false_positive_rate_within_smaller_windows():
 def test_signature_bits(error_rate):
     for positions in (1, 3, 1000, 1667, 2000, 5000, 1 << 20):
         sizes = {"positions": positions, "error_rate": error_rate}
-        least = math.ceil(math.log2(1 / error_rate) - math.log2(positions) + 1 - 1e-9)
+        fewest = math.ceil(math.log2(1 / error_rate) - math.log2(positions) + 1 - 1e-9)
         model = CuckooDictionary.for_error_rate(window=10, **sizes)
-        assert cuckoo_signature_bits(**sizes) == model.signature_bits == max(0, least)
+        assert cuckoo_signature_bits(**sizes) == model.signature_bits == max(0, fewest)
         assert model.error_bound <= error_rate
 
 

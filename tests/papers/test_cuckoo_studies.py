@@ -46,12 +46,12 @@ def test_reduced_form(name):
         if finding.low is not None:
             assert finding.low <= finding.ours <= finding.high < math.inf
     verdicts = {finding.what: finding.verdict for finding in outcome.findings}
-    for what, verdict in verdicts.items():
-        if "missed" in what:
-            assert verdict is Verdict.MET, what
-        elif what.endswith("false-positive rate"):
+    for subject, verdict in verdicts.items():
+        if "missed" in subject:
+            assert verdict is Verdict.MET, subject
+        elif subject.endswith("false-positive rate"):
             # Two seeds and few queries may leave it open.
-            assert verdict in (Verdict.MET, Verdict.UNDECIDED, Verdict.OURS), what
+            assert verdict in (Verdict.MET, Verdict.UNDECIDED, Verdict.OURS), subject
     for chart in outcome.charts:
         for series in chart.series:
             assert len(series.x) == len(series.y)
@@ -66,7 +66,7 @@ def test_names_are_those_of_the_studies():
     assert list(STUDIES) == list(QUICK)
 
 
-def test_absent_files_are_told(monkeypatch):
+def test_absent_files_are_reported(monkeypatch):
     monkeypatch.setattr(streams, "FOLDERS", ())
     streams.real.cache_clear()
     for study in (STUDIES["cuckoo-figure-13"], STUDIES["cuckoo-figure-14"]):
@@ -157,9 +157,13 @@ def test_share_of_failures_is_compared_with_the_window():
     def failing(*counts):
         points = [{"window": n, "turns": 1, "seed": 1} for n in (16, 32, 64, 128)]
         results = [{"failed": count, "insertions": 100_000} for count in counts]
-        found = cuckoo.conclude_failures(list(zip(points, results, strict=True))).findings
-        (one,) = (one for one in found if one.what == "n times that share, n = 128 over n = 16")
-        return one.verdict
+        findings = cuckoo.conclude_failures(list(zip(points, results, strict=True))).findings
+        (finding,) = (
+            finding
+            for finding in findings
+            if finding.what == "n times that share, n = 128 over n = 16"
+        )
+        return finding.verdict
 
     assert failing(1600, 800, 400, 200) is Verdict.MET
     assert failing(16, 8, 4, 2) is Verdict.UNDECIDED

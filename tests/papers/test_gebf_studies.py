@@ -34,8 +34,8 @@ def test_bursty():
     assert keys.dtype == np.uint64
     assert int(keys.max()) < 1 << 40
     for stretch in keys.reshape(10, 1000):
-        found, counts = np.unique(stretch, return_counts=True)
-        favourites = found[counts > 1]
+        distinct_keys, counts = np.unique(stretch, return_counts=True)
+        favourites = distinct_keys[counts > 1]
         assert len(favourites) == 5
         assert 540 < counts[counts > 1].sum() < 660
     assert np.array_equal(
@@ -103,10 +103,10 @@ def test_double_hashing():
         model.insert(keys[n - 1 : n])
         assert model.query(keys[max(0, n - 41) : n]).all()
     steps = [
-        {(second - first) % 64 for first in own for second in own}
-        for own in _positions(model, keys)
+        {(second - first) % 64 for first in offsets for second in offsets}
+        for offsets in _positions(model, keys)
     ]
-    assert all(any(_progression(own, step) for step in range(1, 64, 2)) for own in steps)
+    assert all(any(_progression(offsets, step) for step in range(1, 64, 2)) for offsets in steps)
 
 
 def _positions(model, keys):
@@ -130,13 +130,13 @@ def test_synthetic_point():
     results = measured(study, points)
     assert results[:1] == measured(study, points[:1])
     outcome = study.conclude(results)
-    found = {finding.what: finding for finding in outcome.findings}
-    fresh = found["uniform streams, GEBF r = 8: fresh keys reported"]
+    findings = {finding.what: finding for finding in outcome.findings}
+    fresh = findings["uniform streams, GEBF r = 8: fresh keys reported"]
     assert fresh.paper == "0.02225"
     assert fresh.ours == pytest.approx(0.0225, abs=0.003)
     # Two seeds do not exclude an error of a tenth.
     assert fresh.verdict is Verdict.UNDECIDED
-    assert found["GEBF, blocked or not: live keys missed"].verdict is Verdict.MET
+    assert findings["GEBF, blocked or not: live keys missed"].verdict is Verdict.MET
     assert len(outcome.findings) == 11
     assert [series.label for series in outcome.charts[0].series] == [*FILTERS, "printed"]
 
@@ -213,7 +213,9 @@ def test_log_point(monkeypatch):
     outcome = study.conclude(results)
     *figures, missed = outcome.findings
     assert figures[1].verdict is figures[2].verdict is Verdict.NOT_MET
-    assert all(one.note.endswith("its order of the filters is found again.") for one in figures)
+    assert all(
+        finding.note.endswith("its order of the filters is found again.") for finding in figures
+    )
     assert missed.verdict is Verdict.MET
     assert outcome.findings[0].what == "flights, GEBF r = 8: fresh keys reported"
     assert outcome.findings[0].ours < 0.001
@@ -245,11 +247,11 @@ def test_log_absent(monkeypatch):
 )
 def test_verdict(rates, verdict, note):
     results = [({"seed": seed}, {"a": {"fresh": rate}}) for seed, rate in enumerate(rates)]
-    found = gebf.beside("x", "0.19", results, "a", gebf.FRESH)
-    assert (found.what, found.verdict) == ("x: fresh keys reported", verdict)
+    finding = gebf.beside("x", "0.19", results, "a", gebf.FRESH)
+    assert (finding.what, finding.verdict) == ("x: fresh keys reported", verdict)
     holds = {True: "what it is printed for is found again", False: "nor what it is printed for"}
     for state, text in holds.items():
-        assert gebf._with_order(found, state).note == note.format(text)
+        assert gebf._with_order(finding, state).note == note.format(text)
 
 
 def test_interval_of_one_seed():

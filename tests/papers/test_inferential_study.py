@@ -44,9 +44,9 @@ def test_penalties():
     results = measured(which, points)
     assert measured(which, points[:1]) == results[:1]
     outcome = which.conclude(results)
-    found = {finding.what: finding for finding in outcome.findings}
-    assert found["false negatives of the standard filter, all runs"].ours == 0
-    cost = found["power law, w = 2048, 8 bits per item: inferential / standard penalty"]
+    findings = {finding.what: finding for finding in outcome.findings}
+    assert findings["false negatives of the standard filter, all runs"].ours == 0
+    cost = findings["power law, w = 2048, 8 bits per item: inferential / standard penalty"]
     print(f"power law, 8 bits: {cost.ours:.3f}, {cost.low:.3f} to {cost.high:.3f}")
     assert 0 < cost.ours < 0.7
     names = [chart.name for chart in outcome.charts]
@@ -58,9 +58,9 @@ def test_penalties():
 
 def test_bits():
     which = study.STUDIES[2]
-    (found,) = concluded(which, which.points(True)).findings
-    assert found.ours == pytest.approx(21 * 15_112_980 / 2**20)
-    assert found.verdict is Verdict.MET
+    (finding,) = concluded(which, which.points(True)).findings
+    assert finding.ours == pytest.approx(21 * 15_112_980 / 2**20)
+    assert finding.verdict is Verdict.MET
 
 
 def test_every_number_of_hashes_is_tried():
@@ -117,8 +117,8 @@ def test_student_of_one_more_run():
 
 
 def test_ratio_of_sums():
-    found = study.ratio([1.0, 2.0, 3.0], [2.0, 4.0, 6.0])
-    assert found == pytest.approx((0.5, 0.5, 0.5))
-    found = study.ratio([1.0, 2.0], [4.0, 4.0])
-    assert found[0] == 0.375
-    assert found[1] == 0
+    estimate = study.ratio([1.0, 2.0, 3.0], [2.0, 4.0, 6.0])
+    assert estimate == pytest.approx((0.5, 0.5, 0.5))
+    estimate = study.ratio([1.0, 2.0], [4.0, 4.0])
+    assert estimate[0] == 0.375
+    assert estimate[1] == 0

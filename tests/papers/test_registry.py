@@ -14,7 +14,7 @@ from papers.registry import STUDIES
 FOLDER = Path(papers.__file__).parent
 
 
-def test_studies_have_names_of_their_own():
+def test_studies_have_different_names():
     names = [study.name for study in STUDIES]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) for name in names)

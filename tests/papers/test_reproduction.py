@@ -14,7 +14,7 @@ from squares_study import study
 from study_points import failing
 
 from campaigns.engine import Record, RecordError, read
-from campaigns.pages import reproduction
+from campaigns.pages import files
 from lately.replay.drawing import Chart, Series
 from papers import commands, registry
 from papers.commands import UnknownStudyError, select
@@ -47,11 +47,11 @@ def test_run_and_resume(log, tmp_path, cluster):
     records, done = reproduce([study(log)], tmp_path / "store", scheduler=cluster)
     (finding,) = conclusion(records[0]).findings
     assert (finding.ours, finding.verdict) == (14, Verdict.MET)
-    assert (done.measured, done.found, done.failures) == (4, 0, [])
+    assert (done.measured, done.known, done.failures) == (4, 0, [])
     begun = sorted(log.read_text().split())
     assert begun == ["0", "1", "2", "3"]
     again, done = reproduce([study(log)], tmp_path / "store")
-    assert (done.measured, done.found) == (0, 4)
+    assert (done.measured, done.known) == (0, 4)
     assert again == records
     assert sorted(log.read_text().split()) == begun
 
@@ -118,10 +118,10 @@ def test_record_holds_a_conclusion():
             "note": "n",
         },
     ]  # fmt: skip
-    told = conclusion(Record(**json.loads(json.dumps(vars(kept)))))
-    assert (told.values, told.missing) == ({"n": 1}, ["m"])
-    assert told.findings[0].within == (0, 1)
-    assert to_record(about(), False, told) == kept
+    restored = conclusion(Record(**json.loads(json.dumps(vars(kept)))))
+    assert (restored.values, restored.missing) == ({"n": 1}, ["m"])
+    assert restored.findings[0].within == (0, 1)
+    assert to_record(about(), False, restored) == kept
 
 
 @pytest.mark.parametrize(
@@ -133,14 +133,14 @@ def test_record_holds_a_conclusion():
     ],
 )
 def test_record_wrong(result, reason):
-    with pytest.raises(RecordError, match=f"must hold a study's conclusion, but: {reason}"):
+    with pytest.raises(RecordError, match=f"not a study's conclusion: {reason}"):
         conclusion(Record({"study": "x", "quick": False}, {}, result))
 
 
 def test_quick_and_full_form_are_not_mixed(log):
     studies = [study(log, name=name) for name in ("full", "quick")]
-    both = [to_record(one, one.name == "quick", Conclusion([])) for one in studies]
-    with pytest.raises(RecordError, match=r"^records: must be all of the quick form, or all of"):
+    both = [to_record(study_, study_.name == "quick", Conclusion([])) for study_ in studies]
+    with pytest.raises(RecordError, match=r"^records: some are of the quick form, and others of"):
         Report.of(both, studies)
 
 
@@ -149,12 +149,14 @@ def test_page_takes_over_studies_of_another_file(tmp_path, monkeypatch):
         return to_record(about(name), False, Conclusion([Finding("a", value, Verdict.OURS)]))
 
     ours, other = tmp_path / "ours.jsonl", tmp_path / "other.jsonl"
-    reproduction.engine.write(ours, [record(name, 1.0) for name in ("c", "a", "gone")])
-    reproduction.engine.write(other, [record("c", 2.0), record("b", 2.0)])
-    monkeypatch.setattr(reproduction, "DATA", ours)
-    monkeypatch.setattr(reproduction, "STUDIES", [about(name) for name in "abcd"])
-    reproduction.take([other])
-    kept = [(one.point["study"], one.result["findings"][0]["ours"]) for one in read(ours)]
+    files.engine.write(ours, [record(name, 1.0) for name in ("c", "a", "gone")])
+    files.engine.write(other, [record("c", 2.0), record("b", 2.0)])
+    monkeypatch.setattr(files, "DATA", ours)
+    monkeypatch.setattr(files, "STUDIES", [about(name) for name in "abcd"])
+    files.take([other])
+    kept = [
+        (record_.point["study"], record_.result["findings"][0]["ours"]) for record_ in read(ours)
+    ]
     assert kept == [("a", 1.0), ("b", 2.0), ("c", 2.0)]
 
 
@@ -185,8 +187,8 @@ def test_page_shows_deviations():
     assert "exclude an error of 10% in either direction" in summary
     assert "enough trials to exclude a share of 0.01%" in summary
     assert "| [Of X](reproduction/paper.md) | 1 | 1 | 1 | 1 | 1 | 1 |" in summary
-    place = "[Some x (X, Table 1)](reproduction/paper.md#some-x-x-table-1)"
-    assert f"| {place} | 1 | 1 | 1 | X is drawn. |" in summary
+    anchor = "[Some x (X, Table 1)](reproduction/paper.md#some-x-x-table-1)"
+    assert f"| {anchor} | 1 | 1 | 1 | X is drawn. |" in summary
     assert "[reproduction.jsonl](reproduction.jsonl)" in summary
     assert "quick form" not in summary
     assert "Not measured" not in summary
@@ -284,11 +286,11 @@ def test_command_list(command):
     assert [entry["name"] for entry in listed] == ["squares", "failing"]
 
 
-def test_what_could_not_be_measured_is_told(capsys):
+def test_what_could_not_be_measured_is_reported(capsys):
     outcome = Conclusion([], missing=["the rows on x, as `x.gz` is not there."])
     commands.print_report(Report(False, [(about(), outcome)]))
-    told = " ".join(capsys.readouterr().out.split())
-    assert told.endswith("not measured: x-table-1: the rows on x, as `x.gz` is not there.")
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.endswith("not measured: x-table-1: the rows on x, as `x.gz` is not there.")
 
 
 def test_command_wrong(command, log):

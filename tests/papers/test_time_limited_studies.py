@@ -24,9 +24,9 @@ def test_table_2_in_part():
     outcome = concluded(study, points)
     assert [finding.verdict for finding in outcome.findings] == [Verdict.MET] * 2
     assert [finding.paper for finding in outcome.findings] == ["10", "13"]
-    least, most = (finding.ours for finding in outcome.findings)
-    assert least == pytest.approx(10.1, abs=0.1)
-    assert most == pytest.approx(13.5, abs=0.1)
+    low, high = (finding.ours for finding in outcome.findings)
+    assert low == pytest.approx(10.1, abs=0.1)
+    assert high == pytest.approx(13.5, abs=0.1)
     assert len(outcome.charts) == 1
 
 
@@ -97,7 +97,7 @@ def test_moments_meet_all_phases_and_differ():
     moments = time_limited._moments(point, 100_000)
     assert [60 * (moment - 1) // 100_000 for moment in moments] == list(range(60))
     others = [{"seed": 1}, {"k": 8}, {"l": 6}, {"start": 10}]
-    assert all(time_limited._moments(point | one, 100_000) != moments for one in others)
+    assert all(time_limited._moments(point | change, 100_000) != moments for change in others)
     # Of the generations of 2,000 keys, all quarters alike, within four standard deviations.
     every = [
         moment for seed in range(50)

@@ -25,20 +25,22 @@ from lately.sim.bench.unit import Settings
         pytest.param("lanes secret tables counted moves", id="nightly", marks=pytest.mark.slow),
     ],
 )
-def test_each_fault_of_a_unit_is_found(kinds, tmp_path, capfd):
+def test_each_fault_of_a_unit_is_noticed(kinds, tmp_path, capfd):
     run_bench(verilog_of(kinds.split()), ["fault_bench"], "icarus", tmp_path,
               environment={"LATELY_SEED": "5", "LATELY_KINDS": kinds})  # fmt: skip
     failures = [
         case.find("failure") for case in ElementTree.parse(tmp_path / "icarus.xml").iter("testcase")
     ]
-    messages = ["" if one is None else one.get("message") for one in failures]
-    found = dict(zip(cases(kinds.split()), messages, strict=True))
-    print(*found.items(), sep="\n")
+    messages = ["" if failure is None else failure.get("message") for failure in failures]
+    reported = dict(zip(cases(kinds.split()), messages, strict=True))
+    print(*reported.items(), sep="\n")
     patterns = {
         (kind, fault): faults(kind)[fault].message if fault in faults(kind) else "^$"
-        for kind, fault in found
+        for kind, fault in reported
     }
-    assert not [case for case, message in found.items() if not re.search(patterns[case], message)]
+    assert not [
+        case for case, message in reported.items() if not re.search(patterns[case], message)
+    ]
 
 
 MOVES = any_preset("dictionary-ring-tiny")

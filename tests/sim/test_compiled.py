@@ -109,8 +109,8 @@ def streams(spec, count, *, exclusive=False):
     random = np.random.default_rng(SEED)
     codes = [NONE, QUERY, INSERT, *[CHECK] * 3, *[REMOVE] * (spec.kind == "dictionary")]
     codes = random.choice(codes, count).astype(np.uint8)
-    places = np.flatnonzero(random.random(count) < 0.002 * exclusive)
-    codes[places] = random.choice([CLEAR, *[SHIFT] * 4 * (spec.kind == "ring")], len(places))
+    positions = np.flatnonzero(random.random(count) < 0.002 * exclusive)
+    codes[positions] = random.choice([CLEAR, *[SHIFT] * 4 * (spec.kind == "ring")], len(positions))
     windows = None
     if spec.query_field:
         windows = random.integers(1, spec.window_blocks + 1, count) * spec.block_units
@@ -134,24 +134,24 @@ def times_of(spec, count):
 def performed(unit, golden, codes, keys, windows, times=None, **pauses):
     """Return the results of a unit and the due ones; ticks come if there are no times."""
     if unit.spec.kind == "timing" and unit.spec.timed and times is None:
-        found = unit.perform_freely(codes, keys, windows, **pauses)
-        return found, golden.perform(codes, keys, found.time, windows)
-    found = unit.perform(codes, keys, times, windows, **pauses)
-    return found, golden.perform(codes, keys, times, windows)
+        results = unit.perform_freely(codes, keys, windows, **pauses)
+        return results, golden.perform(codes, keys, results.time, windows)
+    results = unit.perform(codes, keys, times, windows, **pauses)
+    return results, golden.perform(codes, keys, times, windows)
 
 
 def assert_like_golden(unit, golden, codes, keys, windows, times=None, **pauses):
     """Perform operations on both, compare all that they report; return the results and cycles."""
     start = unit.cycles
     spec, ticking = unit.spec, unit.spec.kind == "timing" and unit.spec.timed
-    found, due = performed(unit, golden, codes, keys, windows, times, **pauses)
+    results, due = performed(unit, golden, codes, keys, windows, times, **pauses)
     cycles = unit.cycles - start
     # A unit reports nothing of the cells for a CLEAR.
     compared = codes != CLEAR
     names = ("seen", "age", "status", "oldest")
     if getattr(spec, "moves", None):
         # A status excuses a result that misses its key.
-        names, compared = ("seen", "age"), compared & ~((found.status > 0) & ~found.seen)
+        names, compared = ("seen", "age"), compared & ~((results.status > 0) & ~results.seen)
         assert golden.lost == 0
     else:
         counters = golden.counters
@@ -159,13 +159,13 @@ def assert_like_golden(unit, golden, codes, keys, windows, times=None, **pauses)
         now = unit.ticks if times is None else int(times[-1])
         assert np.array_equal(unit.memory, golden.memory_at(now) if ticking else golden.memory)
     for name in names:
-        wrong = (getattr(found, name) != getattr(due, name)) & compared
+        wrong = (getattr(results, name) != getattr(due, name)) & compared
         assert not wrong.any(), f"{name} at {np.flatnonzero(wrong)[:5]} of {wrong.sum()}"
-    assert not found.seen[codes == CLEAR].any()
-    return found, cycles
+    assert not results.seen[codes == CLEAR].any()
+    return results, cycles
 
 
-def most_cycles(unit, stream, count):
+def max_cycles(unit, stream, count):
     """Cycles that `count` operations take at one per cycle."""
     spec, profile = unit.spec, unit.profile
     overhead = getattr(profile, "clear_cycles", 0) + GENERATION_LEAD + PAUSE + profile.latency + 30
@@ -192,16 +192,16 @@ def differs(unit, count):
         except AssertionError as error:
             return f"{stream}: {error}"
         print(f"{stream}: {cycles / count:.4f} cycles an operation")
-        if unit.spec.lanes == 1 and cycles > most_cycles(unit, stream, count):
+        if unit.spec.lanes == 1 and cycles > max_cycles(unit, stream, count):
             return f"{stream}: {cycles} cycles"
     return None
 
 
 @pytest.mark.parametrize(
     ("name", "memory", "count"),
-    [*((*one, 5_000) for one in DAILY),
-     *(pytest.param(*one, 40_000 if one[0] in SPECS else 300_000, marks=pytest.mark.slow)
-       for one in LONG)],
+    [*((*case, 5_000) for case in DAILY),
+     *(pytest.param(*case, 40_000 if case[0] in SPECS else 300_000, marks=pytest.mark.slow)
+       for case in LONG)],
 )  # fmt: skip
 def test_like_golden(name, memory, count):
     """At one operation per cycle from a reset, and with pauses; stamps of timing filters repeat."""
@@ -212,8 +212,8 @@ def test_like_golden(name, memory, count):
         operations = streams(unit.spec, count // 5, exclusive=True)["mixed"]
         times = times_of(unit.spec, count // 5) if unit.spec.timed else None
         pauses = {"pause_before": 0.3, "pause_after": 0.5}
-        found, _ = assert_like_golden(unit, golden_of(unit.spec), *operations, times, **pauses)
-        assert found.seen.any()
+        results, _ = assert_like_golden(unit, golden_of(unit.spec), *operations, times, **pauses)
+        assert results.seen.any()
 
 
 @pytest.mark.parametrize(
@@ -232,8 +232,8 @@ def test_nothing_undefined_counts_as_an_upset(name, memory, protect):
     with compiled_unit(spec, memory=memory, protect=protect, optimisation=0) as unit:
         for operations in streams(spec, 2_000, exclusive=True).values():
             unit.reset()
-            found, due = performed(unit, golden_of(spec), *operations)
-            assert np.array_equal(found.seen[found.status == 0], due.seen[found.status == 0])
+            results, due = performed(unit, golden_of(spec), *operations)
+            assert np.array_equal(results.seen[results.status == 0], due.seen[results.status == 0])
             assert unit.statistics["upsets"] == 0
 
 
@@ -257,11 +257,13 @@ def test_times_and_progress(name, memory):
         for part in (slice(999), slice(999, None)):
             asked = None if windows is None else windows[part]
             before = unit.ticks
-            found, _ = assert_like_golden(unit, golden, codes[part], keys[part], asked, times[part])
+            results, _ = assert_like_golden(
+                unit, golden, codes[part], keys[part], asked, times[part]
+            )
         if spec.kind == "timing":
             # As many ticks as the stream has, less those after which all keys have expired.
             gaps = np.minimum(np.diff(times[part], prepend=times[998]), spec.span + 1)
-            assert np.array_equal(found.time, before + np.cumsum(gaps))
+            assert np.array_equal(results.time, before + np.cumsum(gaps))
         last = int(times[-1])
         with pytest.raises(ValueError, match=r"^times: must never decrease, not 7 after"):
             unit.perform([3], [5], [7])
@@ -275,8 +277,8 @@ def test_longest_span():
     times = np.cumsum([0, span, span + 1, 1 << 40, span, 1])
     golden = from_spec(spec)
     with compiled_unit(spec, optimisation=0) as unit:
-        expected, told = (one.perform([3] * 6, [5] * 6, times) for one in (golden, unit))
-    assert told.seen.tolist() == expected.seen.tolist() == [False, True, False, False, True, True]
+        expected, actual = (player.perform([3] * 6, [5] * 6, times) for player in (golden, unit))
+    assert actual.seen.tolist() == expected.seen.tolist() == [False, True, False, False, True, True]
     message = r"^span: must be below 2\*\*31 - 1 ticks for simulated units, not 2147483647$"
     with pytest.raises(SpecificationError, match=message):
         compiled_unit(replace(spec, span=span + 1, generation_span=None))
@@ -292,9 +294,9 @@ def test_secrets(name, secrets):
     with opened(name) as unit:
         golden = golden_of(unit.spec)
         for secret in secrets:
-            for one in (unit, golden):
-                one.rekey(secret)
-                one.perform([CLEAR], [0])
+            for player in (unit, golden):
+                player.rekey(secret)
+                player.perform([CLEAR], [0])
             assert_like_golden(unit, golden, *streams(unit.spec, 500)["near"])
 
 
@@ -316,7 +318,7 @@ def test_loads_beside_operations(name):
             if tables:
                 windows = random.integers(0, spec.classes, 600)
                 load = {"thresholds": random.integers(0, spec.hashes + 2, spec.table_shape)}
-            found, applied = unit.perform_beside(codes, keys, windows, after=after, **load)
+            results, applied = unit.perform_beside(codes, keys, windows, after=after, **load)
             assert applied is not None
             assert after <= applied < after + 100
             due = []
@@ -325,12 +327,12 @@ def test_loads_beside_operations(name):
                     (golden.decide_by if tables else golden.rekey)(*load.values())
                 asked = None if windows is None else windows[part]
                 due += golden.perform(codes[part], keys[part], None, asked).seen.tolist()
-            assert np.array_equal(found.seen, due), f"after {after}, from {applied}"
+            assert np.array_equal(results.seen, due), f"after {after}, from {applied}"
         # If the operations are refused, nothing is loaded later.
         with pytest.raises(TypeError, match="key"):
             unit.perform_beside([CHECK], [1.5], after=0, **{k: 0 * v for k, v in load.items()})
-        found, due = (one.perform(codes, keys, None, windows) for one in (unit, golden))
-        assert np.array_equal(found.seen, due.seen)
+        results, due = (player.perform(codes, keys, None, windows) for player in (unit, golden))
+        assert np.array_equal(results.seen, due.seen)
 
 
 def test_generation_counts_from_the_next_shift():
@@ -388,10 +390,10 @@ def test_random_keys_are_never_lost(name):
     unit, golden = opened(name, optimisation=2), from_spec(any_preset(name))
     keys = np.random.default_rng(4).integers(0, 1 << 63, count, np.uint64)
     start = unit.cycles
-    found, expected = (one.perform(np.full(count, CHECK), keys) for one in (unit, golden))
+    results, expected = (player.perform(np.full(count, CHECK), keys) for player in (unit, golden))
     assert unit.cycles - start < 1.0002 * count
-    assert np.array_equal(found.age, expected.age)
-    assert not found.status.any()
+    assert np.array_equal(results.age, expected.age)
+    assert not results.status.any()
     assert unit.statistics["lost"] == golden.lost == 0
     unit.idle(300)
     entries = golden.entries_of(unit.memory)
@@ -421,11 +423,13 @@ def unit_and_map(name):
 
 
 def test_header_names_what_a_unit_has():
-    one = unit_header(*unit_and_map("siphash-tiny"))
-    assert "#define LANES 1\n" in one
-    assert "COUNTER(3, shifts)" in one
-    assert "#define KEYED\n" in one
-    assert "MEMORY(9, lately_unit__DOT__core__DOT__store__DOT__segment4_part1__DOT__words)\n" in one
+    header = unit_header(*unit_and_map("siphash-tiny"))
+    assert "#define LANES 1\n" in header
+    assert "COUNTER(3, shifts)" in header
+    assert "#define KEYED\n" in header
+    assert (
+        "MEMORY(9, lately_unit__DOT__core__DOT__store__DOT__segment4_part1__DOT__words)\n" in header
+    )
     several = unit_header(*unit_and_map("two-lanes-tiny"))
     assert "#define LANES 2\n" in several
     assert "COUNTER(3, shifts)" in several
@@ -446,18 +450,18 @@ def test_model_is_built_once(monkeypatch, tmp_path):
     monkeypatch.setattr(model, "verilate", build)
     wanted = [unit_and_map("tiny") for _ in range(4)]
     with ThreadPoolExecutor() as pool:
-        found = set(pool.map(compiled_model, *zip(*wanted[:3], strict=True)))
-    assert found == {compiled_model(*wanted[3])}
+        libraries = set(pool.map(compiled_model, *zip(*wanted[:3], strict=True)))
+    assert libraries == {compiled_model(*wanted[3])}
     assert len(built) == 1
-    assert [path.read_bytes() for path in found] == [b"model"]
-    assert set((tmp_path / "models").glob("*.*")) == found
-    assert {path.parent for path in found} == {cache_directory()}
+    assert [path.read_bytes() for path in libraries] == [b"model"]
+    assert set((tmp_path / "models").glob("*.*")) == libraries
+    assert {path.parent for path in libraries} == {cache_directory()}
 
 
 def test_missing_compiler_is_one_line(monkeypatch, tmp_path):
     monkeypatch.setenv("LATELY_CACHE", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ToolError, match=r"^perl: expected it on PATH to run Verilator, found none"):
+    with pytest.raises(ToolError, match=r"^perl not found on PATH; it is needed to run Verilator"):
         compiled_model(*unit_and_map("tiny"))
     assert not list(tmp_path.rglob("*.so"))
 

@@ -82,16 +82,16 @@ def test_frames_pass():
 def test_bits_of_frames_flip():
     with CompiledFrames(Through(64), settle=3, optimisation=0) as unit:
         due = unit.reference(slots(8), 60)
-        at = {one.name: number for number, one in enumerate(unit.upsets.elements)}
-        left, healed = unit.strike(Upset(1, at["o__payload"], 0, 0), 60)
+        at = {element.name: number for number, element in enumerate(unit.upsets.elements)}
+        left, healed = unit.inject(Upset(1, at["o__payload"], 0, 0), 60)
         assert left.digests[0] != due.digests[0]
         assert np.array_equal(left.digests[1:], due.digests[1:])
         assert healed
         # Frames that left before an upset are not shown; nothing of the last run stays.
-        left, healed = unit.strike(Upset(2, at["odd"], 0, 0), 60)
+        left, healed = unit.inject(Upset(2, at["odd"], 0, 0), 60)
         assert left.digests.tolist() == due.digests[1:].tolist()
         assert left.marked.tolist() == [True, False, False]
         assert not healed
-        left, healed = unit.strike(Upset(12, at["rest"], 0, 0), 60)
+        left, healed = unit.inject(Upset(12, at["rest"], 0, 0), 60)
         assert left.digests.tolist() == due.digests[3:].tolist()
         assert healed

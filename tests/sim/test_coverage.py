@@ -12,9 +12,9 @@ from lately.golden.packets.comparison import Field
 from lately.golden.packets.frame_actions import Action
 from lately.golden.packets.frame_deduplicator import FrameCounts
 from lately.sim.bench.coverage import collect, count, missed, moments, unit_points
-from lately.sim.bench.encapsulated import LAYER2, TUNNELS
 from lately.sim.bench.frame_coverage import frame_moments, frame_points
 from lately.sim.bench.frames import FrameSettings, PassedFrame, Transfers
+from lately.sim.bench.packets import LAYER2, TUNNELS
 from lately.sim.bench.parts import Performed
 from lately.sim.bench.runner import unit_options
 from lately.sim.bench.runs import UNITS
@@ -78,23 +78,23 @@ LOST = {"lost": 1, "stashed": 3, "guaranteed_window": 0}
      {"class: 1", "phase: 0", "tables so far: 1"}, set()),
 ])  # fmt: skip
 def test_situations_of_operations(unit, operations, expected, others):
-    found = hit(unit, *operations)
-    assert expected <= found
-    assert not others & found
+    situations = hit(unit, *operations)
+    assert expected <= situations
+    assert not others & situations
 
 
 def test_situation_of_a_secret():
-    found = hit("siphash-tiny", performed(1, at=3), secrets=[10])
-    assert "cycles from a secret to an operation: 2" in found
+    situations = hit("siphash-tiny", performed(1, at=3), secrets=[10])
+    assert "cycles from a secret to an operation: 2" in situations
 
 
-def frame(content=bytes(60), *counters, at=0, transfers=8, **how):
+def frame(content=bytes(60), *counters, at=0, transfers=8, **changes):
     """A frame whose first transfer came in the cycle `at`, and what it counted."""
     came = Transfers(at, at + 7, transfers)
     facts = asdict(FrameCounts()) | dict.fromkeys(counters, 1)
     made = {"action": Action.DROP, "fields": Field.TOS, "secret": 0, "now": 0, "clears": 1}
     return PassedFrame(
-        **made | {"frame": content, "facts": facts, "came": came, "left": came} | how
+        **made | {"frame": content, "facts": facts, "came": came, "left": came} | changes
     )
 
 
@@ -134,9 +134,9 @@ def test_situations_of_frames(name, frames, expected, others):
     options = {key: value for key, value in UNITS[name].options.items() if key != "count"}
     settings = FrameSettings(UNITS[name].spec, options)
     hits = count(frame_points(settings.frames), frame_moments(frames))
-    found = {situation for situation, number in hits.items() if number}
-    assert expected <= found
-    assert not others & found
+    situations = {situation for situation, number in hits.items() if number}
+    assert expected <= situations
+    assert not others & situations
 
 
 def test_situations_of_a_test_are_added_to_a_file(tmp_path):

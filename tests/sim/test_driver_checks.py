@@ -96,9 +96,9 @@ def perform(unit, fault=0, beat=0, beats=BEATS):
     unit.perform(np.full(len(keys), Operation.QUERY), keys)
 
 
-OTHER = r"^replay: expected one result per operation, found one of another$"
-MORE = r"^replay: expected one result per operation, found 1 more at the end$"
-NONE = r"^replay: expected one result per operation, found none in 50 cycles$"
+OTHER = r"^replay: the unit must return a result per operation, not a result of another operation$"
+MORE = r"^replay: 1 results more than operations at the end$"
+NONE = r"^replay: the unit must return a result per operation, not none in 50 cycles$"
 
 
 @pytest.mark.parametrize(
@@ -138,5 +138,5 @@ def test_words_of_more_than_64_bits():
     """The driver copies a memory in pieces of 64 bits."""
     with CompiledEcho() as unit:
         bits = unit._read(0, len(WORDS), WIDTH)
-    found = [sum(int(bit) << place for place, bit in enumerate(word)) for word in bits]
-    assert found == WORDS
+    actual = [sum(int(bit) << shift for shift, bit in enumerate(word)) for word in bits]
+    assert actual == WORDS

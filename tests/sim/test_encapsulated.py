@@ -5,7 +5,7 @@ from importlib import import_module
 from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 
-from lately.sim.bench.encapsulated import INNER, LAYER2, TUNNELS
+from lately.sim.bench.packets import INNER, LAYER2, TUNNELS
 
 for layer in ("layers.inet6", "layers.ppp", "layers.vxlan", "contrib.erspan", "contrib.geneve",
               "contrib.gtp", "contrib.mpls"):  # fmt: skip
@@ -22,12 +22,12 @@ UNKNOWN = {
 
 def innermost(frame):
     """Return the bytes from the last header of IPv4 on."""
-    layer, found = Ether(frame), b""
+    layer, inner = Ether(frame), b""
     while layer:
         if isinstance(layer, IP):
-            found = layer.original
+            inner = layer.original
         layer = layer.payload
-    return found
+    return inner
 
 
 def test_scapy_finds_the_inner_packet():

@@ -40,10 +40,10 @@ def lately(*words):
 
 
 def test_bench(spec, tmp_path):
-    found = base.Specification.from_toml(spec)
-    passed = run_filter_bench(found, "icarus", tmp_path)
+    loaded = base.Specification.from_toml(spec)
+    passed = run_filter_bench(loaded, "icarus", tmp_path)
     assert all(passed.values()), passed
-    assert {name.split("/")[0] for name in passed} == {*PlannedUnit(found).sentences}
+    assert {name.split("/")[0] for name in passed} == {*PlannedUnit(loaded).sentences}
     assert "accepts_an_operation_every_cycle" in passed
 
 
@@ -56,8 +56,8 @@ def test_random_test(spec):
 def test_run(spec, tmp_path):
     keys = np.random.default_rng(1).integers(0, 4, 1000)
     (tmp_path / "keys.txt").write_text("".join(f"{key}\n" for key in keys))
-    found = lately("run", tmp_path / "keys.txt", "--spec", spec, "--json")
-    assert f'"repeats_found": {(keys[1:] == keys[:-1]).sum()}' in found
+    loaded = lately("run", tmp_path / "keys.txt", "--spec", spec, "--json")
+    assert f'"repeats_found": {(keys[1:] == keys[:-1]).sum()}' in loaded
 
 
 def test_export_with_registers(spec, tmp_path):

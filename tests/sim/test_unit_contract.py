@@ -64,14 +64,14 @@ def test_packages_in_a_path_with_spaces(tmp_path, monkeypatch, capfd):
 
 def test_every_sentence_has_a_test_and_every_test_a_sentence():
     folder = Path(__file__).parents[2] / "sim" / "bench"
-    found = {
+    tests = {
         (path.stem, node.name)
         for path in folder.glob("*contract.py")
         for node in ast.parse(path.read_text("utf-8")).body
         if isinstance(node, ast.AsyncFunctionDef) and node.decorator_list
     }
-    assert found == {(row.module, row.test) for row in PLAN.values()}
-    assert {module for module, _ in found} == {*MODULES}
+    assert tests == {(row.module, row.test) for row in PLAN.values()}
+    assert {module for module, _ in tests} == {*MODULES}
 
 
 def test_every_sentence_and_every_kind_of_unit_is_daily():
@@ -82,7 +82,9 @@ def test_every_sentence_and_every_kind_of_unit_is_daily():
     named = {name for row in PLAN.values() for name in row.daily}
     assert named == {*by_day}, "a sentence names an unknown unit"
     kinds = [UNITS[name].traits for name in by_day]
-    missing = [one for one in KINDS if not any(kind.issuperset(one.split(", ")) for kind in kinds)]
+    missing = [
+        kind_ for kind_ in KINDS if not any(kind.issuperset(kind_.split(", ")) for kind in kinds)
+    ]
     assert not missing
 
 
@@ -102,8 +104,8 @@ def test_every_pair_of_sentence_and_unit_is_nightly_and_due_within_the_days():
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", ["frames-8", "frames-64"])
 def test_frames_of_many_protocols(name, tmp_path):
-    how = {**UNITS[name].options, "modules": ["protocol_bench"], "seed": SEED}
-    outcomes = run_frame_bench(UNITS[name].spec, "icarus", tmp_path, **how)
+    options = {**UNITS[name].options, "modules": ["protocol_bench"], "seed": SEED}
+    outcomes = run_frame_bench(UNITS[name].spec, "icarus", tmp_path, **options)
     assert outcomes == {"protocols": True}
 
 

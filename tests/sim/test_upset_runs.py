@@ -57,19 +57,19 @@ class Parent(wiring.Component):
 
 def test_elements():
     text = verilog.convert(Parent(), name="top", emit_src=False)
-    found = {one.name: one for one in elements(text)}
-    memories = [one for one in found.values() if one.array]
-    assert [(one.words, one.width, one.bits, one.kind) for one in memories] == [
+    by_name = {element.name: element for element in elements(text)}
+    memories = [element for element in by_name.values() if element.array]
+    assert [(element.words, element.width, element.bits, element.kind) for element in memories] == [
         (8, 5, 40, "memory")
     ]
-    sizes = {name: one.width for name, one in found.items() if not one.array}
+    sizes = {name: element.width for name, element in by_name.items() if not element.array}
     named = {"store.single": 1, "store.a.b": 1, "store.wide__name": 40, "store.same": 3}
     assert named.items() <= sizes.items()
     # One more of the same name, and that of the memory's read port.
     assert sorted(sizes[name] for name in sizes.keys() - named.keys()) == [3, 5]
-    assert found["store.wide__name"].member == "top__DOT__store__DOT__wide___05Fname"
-    assert found["store.a.b"].member == "top__DOT__store__DOT__a__02Eb"
-    assert opened(text).count("/*verilator public_flat_rw*/") == len(found) == 7
+    assert by_name["store.wide__name"].member == "top__DOT__store__DOT__wide___05Fname"
+    assert by_name["store.a.b"].member == "top__DOT__store__DOT__a__02Eb"
+    assert opened(text).count("/*verilator public_flat_rw*/") == len(by_name) == 7
     assert opened(text).replace(" /*verilator public_flat_rw*/", "") == text
 
 
@@ -116,14 +116,16 @@ def performed(*operations):
     return unit.upsets
 
 
-def strike(upsets, *struck):
-    return upsets.strike(list(struck), beats=BEATS, patience=PATIENCE)
+def inject(upsets, *struck):
+    return upsets.inject(list(struck), beats=BEATS, patience=PATIENCE)
 
 
 def numbered(upsets, pattern):
     """The number of the one element of that name."""
-    (found,) = (at for at, one in enumerate(upsets.elements) if re.fullmatch(pattern, one.name))
-    return found
+    (number,) = (
+        at for at, element in enumerate(upsets.elements) if re.fullmatch(pattern, element.name)
+    )
+    return number
 
 
 @pytest.mark.rtl
@@ -133,24 +135,24 @@ def test_upsets_of_a_memory():
     upsets = performed((Operation.INSERT, 77), *waiting, (Operation.QUERY, 77))
     reference, _ = upsets.reference(1000)
     assert np.flatnonzero(reference.seen == 2).tolist() == [31]
-    memories = [at for at, one in enumerate(upsets.elements) if one.kind == "memory"]
+    memories = [at for at, element in enumerate(upsets.elements) if element.kind == "memory"]
     assert sum(upsets.elements[at].bits for at in memories) == TINY.storage_bits
-    places = [
+    positions = [
         (at, word, bit)
         for at in memories
         for word, bit in product(range(upsets.elements[at].words), range(upsets.elements[at].width))
     ]
     ready = 40 + tiny().profile.longest_pause
-    outcome = strike(upsets, *(Upset(ready, *place) for place in places))
+    outcome = inject(upsets, *(Upset(ready, *position) for position in positions))
     assert (outcome.beats == BEATS).all()
     lost = [
-        row[31 - first] == 1 for row, first in zip(outcome.beheld.seen, outcome.first, strict=True)
+        row[31 - first] == 1 for row, first in zip(outcome.results.seen, outcome.first, strict=True)
     ]
     held = tiny().memory.sum()
     assert sum(lost) == held == TINY.k * TINY.parts
     # What was lost is not set again; other bits stay until a generation ends.
     assert not outcome.healed.any()
-    assert not outcome.told.any()
+    assert not outcome.reported.any()
 
 
 @pytest.mark.rtl
@@ -160,11 +162,11 @@ def test_an_upset_is_of_its_run_alone():
     reference, (early, late) = upsets.reference(1000, 20, 200)
     assert early < late
     element = numbered(upsets, r"operations\$\d+\.digit16")
-    outcome = strike(upsets, *(Upset(clock, element, 0, 3) for clock in range(early, late, 7)))
+    outcome = inject(upsets, *(Upset(clock, element, 0, 3) for clock in range(early, late, 7)))
     assert outcome.first[0] == 20
     for number, first in enumerate(outcome.first.tolist()):
-        for found, due in zip(outcome.beheld.part(number), reference, strict=True):
-            assert np.array_equal(found, due[first : first + BEATS])
+        for actual, due in zip(outcome.results.part(number), reference, strict=True):
+            assert np.array_equal(actual, due[first : first + BEATS])
     # A counter is no part of what is compared at the end.
     assert upsets.elements[element].kind == "counter"
     assert outcome.healed.all()
@@ -179,9 +181,9 @@ def test_an_upset_is_of_its_run_alone():
 def test_upsets_that_lose_results(name):
     upsets = performed(*[(Operation.CHECK_AND_INSERT, key) for key in range(100)] * 2)
     reference, (clock,) = upsets.reference(1000, 50)
-    outcome = strike(upsets, Upset(clock, numbered(upsets, name), 0, 0))
+    outcome = inject(upsets, Upset(clock, numbered(upsets, name), 0, 0))
     due = reference.tag[50 : 50 + BEATS]
-    assert outcome.beats[0] < BEATS or (outcome.beheld.tag[0] != due).sum() > BEATS // 2
+    assert outcome.beats[0] < BEATS or (outcome.results.tag[0] != due).sum() > BEATS // 2
     assert not outcome.healed[0]
 
 
@@ -189,7 +191,7 @@ def test_upsets_that_lose_results(name):
     ("name", "memory"), daily(1, [("tiny", "ice40"), ("dictionary-tiny", "ecp5")])
 )
 def test_upsets_of_explicit_block_rams_are_refused(name, memory):
-    """Their bits are no elements, so that no campaign would strike them."""
+    """Their bits are no elements, so that no campaign would hit them."""
     with pytest.raises(
         SpecificationError,
         match=f"^memory: must be portable for upsets, as bits of explicit block RAMs cannot be "
@@ -218,9 +220,9 @@ def test_bits_of_protected_memories(name, protect, monkeypatch):
     figures = upsets.run(point)
     assert figures["mismatches"] == 0
     silent = {row["outcome"]: row["silent"] for row in figures["found"]}
-    told = sum(row["told"] for row in figures["found"])
-    print(f"seed {point['seed']}: {silent}, reported {told}")
+    reported_count = sum(row["told"] for row in figures["found"])
+    print(f"seed {point['seed']}: {silent}, reported {reported_count}")
     assert (silent["false negative"] > 0) == (protect == "none")
-    assert (told > 0) == (protect != "none")
+    assert (reported_count > 0) == (protect != "none")
     if protect == "tmr":
         assert not any(silent[kind] for kind in ("false positive", "other", "lost result"))

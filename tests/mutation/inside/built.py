@@ -57,12 +57,12 @@ def hardware():
 
 def digests():
     """Return the digests of all netlists by their names; a proof is a callable."""
-    found = {}
+    digests_by_name = {}
     proofs = ((proof.name, proof.build()) for proof in PROOFS)
     for name, component in chain(hardware(), proofs):
         netlist = rtlil.convert(component, emit_src=False)
-        found[name] = hashlib.sha256(netlist.encode()).hexdigest()
-    return found
+        digests_by_name[name] = hashlib.sha256(netlist.encode()).hexdigest()
+    return digests_by_name
 
 
 def failing(proofs):
@@ -91,12 +91,12 @@ def main(command, argument):
     if command == "proof":
         (proof,) = (proof for proof in PROOFS if proof.name == argument)
         return failing([proof.search()])
-    found = digests()
+    digests_by_name = digests()
     if command == "digests":
-        Path(argument).write_text(json.dumps(found))
+        Path(argument).write_text(json.dumps(digests_by_name))
         return "none"
     known = json.loads(Path(argument).read_text())
-    changed = {name for name, digest in known.items() if found[name] != digest}
+    changed = {name for name, digest in known.items() if digests_by_name[name] != digest}
     return failing(proof for proof in PROOFS if proof.name in changed) if changed else "same"
 
 

@@ -6,10 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from campaigns import planner_measurement as measurement
-from campaigns import promise
+from campaigns import guarantee
 from campaigns.engine import Record
-from campaigns.planner_measurement import measure_rates, measure_trace
+from campaigns.guarantee import measure_rates, measure_trace
 from lately.golden import FAMILIES, FilterSpec, from_spec, preset
 from lately.planner import PLANNER_FAMILIES, Requirement, choose
 
@@ -19,22 +18,22 @@ STAMPED = PLANNER_FAMILIES.keys() - FAMILIES.keys()
 
 
 def failures(points):
-    found = []
+    refuted = []
     for point in points:
-        result = promise.run(point)
-        found += [(point, line) for line in promise.broken(point, result)]
-    return found
+        result = guarantee.run(point)
+        refuted += [(point, line) for line in guarantee.broken(point, result)]
+    return refuted
 
 
 @pytest.mark.statistics
 def test_requirements_are_kept():
     """A sound planner fails here with a probability below 12 x 2 x 1e-6."""
-    points = promise.points(requirements=POINTS, seed=SEED, large=False)
+    points = guarantee.points(requirements=POINTS, seed=SEED, large=False)
     print(f"seed {SEED}")
-    measured = [(point, promise.run(point)) for point in points]
+    measured = [(point, guarantee.run(point)) for point in points]
     records = [Record(point, {}, result) for point, result in measured]
-    print("\n".join(promise.conclude(records)))
-    assert {row[""] for row in promise.rows(records)} == {"met"}
+    print("\n".join(guarantee.conclude(records)))
+    assert {row[""] for row in guarantee.rows(records)} == {"met"}
     assert {point["spec"]["family"] for point in points} == {*FAMILIES}
     assert {point["any_size"] for point in points} == {False, True}
     assert any(point["slack"] for point in points)
@@ -47,24 +46,24 @@ def test_requirements_are_kept():
 def test_more_requirements_are_kept():
     """A sound planner fails here with a probability below 130 x 2 x 1e-6."""
     print(f"seed {SEED}")
-    assert failures(promise.points(requirements=60, seed=SEED, large=True)) == []
-    points = promise.points(requirements=30, seed=SEED, timestamps=True)
+    assert failures(guarantee.points(requirements=60, seed=SEED, large=True)) == []
+    points = guarantee.points(requirements=30, seed=SEED, timestamps=True)
     assert {point["spec"]["family"] for point in points} == STAMPED
     assert {point["any_size"] for point in points} == {False, True}
     assert {point["slack"] == 0 for point in points} == {False, True}
-    points += promise.points(requirements=40, seed=SEED + 1, large=True, timestamps=True)
+    points += guarantee.points(requirements=40, seed=SEED + 1, large=True, timestamps=True)
     assert failures(points) == []
 
 
 @pytest.mark.slow
 @pytest.mark.statistics
-def test_a_rate_that_is_a_fifth_too_high_is_found():
+def test_a_rate_that_is_a_fifth_too_high_is_noticed():
     """What a planner that takes the average for the worst is too high by, or more."""
-    drawn = promise.points(requirements=4, seed=SEED, large=False)
+    drawn = guarantee.points(requirements=4, seed=SEED, large=False)
     points = []
     for point in drawn:
         lax = replace(
-            promise.requirement(point | {"any_size": True}),
+            guarantee.requirement(point | {"any_size": True}),
             false_positive_rate=1.2 * point["false_positive_rate"],
         )
         spec = choose(lax)
@@ -99,20 +98,20 @@ BROKEN = {
 
 @pytest.mark.statistics
 @pytest.mark.parametrize("family", BROKEN)
-def test_filters_with_timestamps_that_break_a_promise_are_found(family):
+def test_filters_with_timestamps_that_break_a_guarantee_are_noticed(family):
     point = {
         "window": 1500, "false_positive_rate": 0.1, "slack": 0.0, "families": [family],
         "any_size": True, "seed": 7, "window_per_query": True,
     }  # fmt: skip
     point |= {"ticks": 300} if family == "timed-timing" else {}
-    spec = choose(promise.requirement(point))
+    spec = choose(guarantee.requirement(point))
     assert failures([point | {"spec": spec.to_dict()}]) == []
-    for change, found in BROKEN[family]:
+    for change, refuted in BROKEN[family]:
         broken = failures([point | {"spec": replace(spec, **change).to_dict()}])
-        assert any(re.match(found, line) for _, line in broken), change
+        assert any(re.match(refuted, line) for _, line in broken), change
 
 
-def test_what_is_broken_is_told():
+def test_what_is_broken_is_reported():
     point = {"window": 10, "false_positive_rate": 0.1, "slack": 0.5, "families": ["apbf"],
              "any_size": False, "seed": 1}  # fmt: skip
     kept = {"worst": [100, 1000], "mean": [100, 1000], "missed": 0, "due": 5, "trace": 14}
@@ -125,7 +124,7 @@ def test_what_is_broken_is_told():
         ({"trace": 15}, ["a trace after 15 insertions, asked 15"]),
         ({"trace": 9}, ["a key kept for 9 insertions, asked 10"]),
     ):
-        assert promise.broken(point, kept | changes) == lines
+        assert guarantee.broken(point, kept | changes) == lines
 
 
 def test_trace_is_window_and_slack():
@@ -145,9 +144,9 @@ def test_window_that_is_too_long_is_missed(monkeypatch):
         model.clear()
         return model
 
-    monkeypatch.setattr(measurement, "from_spec", short)
-    found = measure_rates(spec, trials=100, seed=1)
-    assert 0 < found["missed"] < found["due"]
+    monkeypatch.setattr(guarantee, "from_spec", short)
+    measured = measure_rates(spec, trials=100, seed=1)
+    assert 0 < measured["missed"] < measured["due"]
 
 
 @pytest.mark.parametrize("family", ["apbf", "apbbf", "gebf", "blocked-gebf"])
@@ -169,8 +168,8 @@ def test_rates_too_low_to_count(family):
 
 def test_trials_and_fills():
     spec = replace(preset("tiny"), key_bits=64)
-    found = measure_rates(spec, trials=10, seed=1)
-    assert found["worst"][1] >= 10
-    assert found["worst"][1] == found["mean"][1]
-    assert found["due"] == found["fills"] * spec.generation
-    assert measure_rates(spec, trials=10, seed=1) == found
+    measured = measure_rates(spec, trials=10, seed=1)
+    assert measured["worst"][1] >= 10
+    assert measured["worst"][1] == measured["mean"][1]
+    assert measured["due"] == measured["fills"] * spec.generation
+    assert measure_rates(spec, trials=10, seed=1) == measured

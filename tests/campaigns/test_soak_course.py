@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from campaigns import soak
-from campaigns.random_test import GoldenPlayer, RandomTest, build_options, drawn_build
+from campaigns.scenario import GoldenPlayer, build_options, drawn_build
 from lately.golden import any_preset
 from lately.planner.choice import with_ticks
 
@@ -43,11 +43,11 @@ class GoldenUnit(GoldenPlayer):
             getattr(answers, self._fault)[AT] ^= 1
         return answers
 
-    def perform(self, *operations, **how):
-        return self._wrong(super().perform(*operations, **how))
+    def perform(self, *operations, **options):
+        return self._wrong(super().perform(*operations, **options))
 
-    def perform_freely(self, *operations, **how):
-        return self._wrong(super().perform_freely(*operations, **how))
+    def perform_freely(self, *operations, **options):
+        return self._wrong(super().perform_freely(*operations, **options))
 
 
 SHOWS = {
@@ -94,9 +94,9 @@ KINDS = {
 def perform(monkeypatch):
     """Run a soak of a kind beside golden with a fault; return its figures."""
     monkeypatch.setattr(soak, "CHUNK", 100)
-    monkeypatch.setattr("campaigns.random_test.SHORT_SHARE", 3)
+    monkeypatch.setattr("campaigns.scenario.SHORT_SHARE", 3)
     monkeypatch.setattr(soak, "MEMORY_CHUNKS", 4)
-    monkeypatch.setattr("campaigns.random_test.SILENCE", 2_000)
+    monkeypatch.setattr("campaigns.scenario.SILENCE", 2_000)
 
     def run(kind, fault="", *, chunks, seed=3):
         monkeypatch.setattr(
@@ -168,15 +168,3 @@ def test_options_are_of_the_seed(monkeypatch):
 def test_spans_are_built_with_each_source_of_ticks():
     spec = with_ticks(any_preset("default"), span=1000)
     assert build_options(spec)["ticks"] == ("tick", "period", "time")
-
-
-@pytest.mark.parametrize("fault", ["", "memory", "seen", "hits"])
-def test_a_family_without_events_of_its_own(fault):
-    """`RandomTest` itself tests a filter of any family."""
-    spec = any_preset("tiny")
-    test = RandomTest(GoldenUnit(spec, fault), spec, seed=1)
-    for _ in range(4):
-        test.perform(100)
-    test.compare_memory()
-    assert any(test.mismatches.values()) == bool(fault)
-    assert test.figures()["operations"] == 400

@@ -1,0 +1,444 @@
+"""Check of planned filters: random requirements, and measurements of their golden models."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lately.golden import (
+    FAMILIES,
+    CountedFilter,
+    FilterSpec,
+    LatelyError,
+    Operation,
+    PartitionedTimingSpec,
+    Specification,
+    TimedTimingSpec,
+    from_spec,
+)
+from lately.intervals import clopper_pearson
+from lately.planner.plans import choose
+from lately.planner.requirement import PLANNER_FAMILIES, Requirement, RequirementError, Span
+
+from .engine import Campaign, Point, Records, Result
+
+SHARED = 0.1
+"""What the variance of hits gains, about, by queries of one fill: it is a little more or less full.
+
+Of independent queries of a rate P it would be P (1 - P); a fill of a window of N insertions and of
+k bits in a run has a rate whose variance is some P**2 k / (4 N).
+"""
+
+EDGES = 16
+"""Insertions at the end of a fill, after each of which the oldest key is queried, at least."""
+
+_KEYS = 1 << 16  # keys that are handed to a model at a time, about
+_LOOKED_AT = 6  # blocks or ticks about the end of a window after which two filters are compared
+
+
+def measure_rates(
+    spec: Any, *, trials: int, seed: int, rate: float | None = None, keys: int = 0
+) -> Result:
+    """Count how often fresh keys are reported by a filter that is full of distinct keys.
+
+    Between two fills the whole filter takes new keys. At the end of each fill, the oldest key of
+    the window is queried after each of the last insertions (all keys, of a window in time). The
+    worst moment is the end of a generation, of a block or of a tick.
+    """
+    seeded = replace(spec, seed=seed)
+    rate = spec.worst_false_positive_rate if rate is None else rate
+    if isinstance(seeded, TimedTimingSpec):
+        return _measure_timed(seeded, rate, keys, trials, seed)
+    if isinstance(seeded, FilterSpec):
+        touched, turn = seeded.run * seeded.parts, seeded.ring_segments * seeded.generation
+        course = Course(turn, turn - seeded.generation, seeded.generation, seeded.window)
+    else:
+        touched, block = PLANNER_FAMILIES[seeded.family].memories(seeded), _block(seeded)
+        # Each fill is an insertion short of a whole block.
+        whole = -(-seeded.window // block) * block + block
+        length = -(-EDGES // block) * block
+        course = Course(first=2 * whole - 1, between=whole, length=length, window=seeded.window - 1)
+    queries = fresh_queries(seeded.window, touched, rate)
+    return measure_course(from_spec(seeded), course, queries, trials, seed)
+
+
+def _block(spec: Any) -> int:
+    return spec.block if isinstance(spec, PartitionedTimingSpec) else 1
+
+
+def _measure_timed(spec: TimedTimingSpec, rate: float, keys: int, trials: int, seed: int) -> Result:
+    """Fill the ticks of the span and the present one evenly; then let all of them expire."""
+    model: Any = from_spec(spec)
+    rng, ticks = np.random.default_rng(seed), spec.window_blocks + 1
+    queries = fresh_queries(keys, spec.hashes, rate)
+    fills = max(2, -(-trials // queries))
+    times = np.arange(keys) * ticks // keys
+    half = keys - np.count_nonzero(times == ticks - 1) // 2
+    worst, mean, missed = [], 0, 0
+    for fill in range(fills):
+        start = 2 * ticks * fill
+        now, filled = start + ticks - 1, fresh_keys(rng, keys)
+        model.insert(filled[:half], start + times[:half])
+        mean += int(model.query(fresh_keys(rng, queries), now).sum())
+        model.insert(filled[half:], start + times[half:])
+        worst.append(int(model.query(fresh_keys(rng, queries), now).sum()))
+        missed += int((~model.query(filled, now)).sum())
+    return _rates(worst, mean, missed, queries=queries, due=fills * keys)
+
+
+def _rates(worst: list[int], mean: int, missed: int, *, queries: int, due: int) -> Result:
+    trials = len(worst) * queries
+    return {
+        # Fresh keys that were reported, of those that were queried: just before a shift, and at
+        # moments drawn evenly from a generation.
+        "worst": [sum(worst), trials],
+        "mean": [mean, trials],
+        "fills": len(worst),  # with no key in common, among which the trials were divided
+        "spread": spread(worst, queries),  # variance of the hits of a fill, over independent ones
+        "missed": missed,  # keys from exactly a window ago that were not reported
+        "due": due,  # and all of them
+    }
+
+
+class Course(NamedTuple):
+    first: int  # before it
+    between: int  # two fills
+    length: int  # the last ones of each fill
+    window: int  # after a key until it is queried
+
+
+def measure_course(
+    model: CountedFilter, course: Course, queries: int, trials: int, seed: int
+) -> Result:
+    rng = np.random.default_rng(seed)
+    fills = max(2, -(-trials // queries))
+    none = np.zeros(0, np.uint64)
+    recent = _insert_fresh(model, rng, course.first, none, course.window)
+    worst, mean, missed = [], 0, 0
+    for _ in range(fills):
+        recent = _insert_fresh(model, rng, course.between, recent, course.window)
+        end = _last_insertions(model, rng, recent, queries, course)
+        worst.append(end[0])
+        mean += end[1]
+        missed += end[2]
+        recent = end[3]
+    return _rates(worst, mean, missed, queries=queries, due=fills * course.length)
+
+
+def spread(hits: Sequence[int], queries: int) -> float:
+    """Return the variance of the `hits` of fills, over that of as many independent `queries`."""
+    rate = sum(hits) / (len(hits) * queries)
+    expected = queries * rate * (1 - rate)
+    return float(np.var(hits, ddof=1) / expected) if expected else 1.0
+
+
+def fresh_queries(window: int, bits: int, rate: float) -> int:
+    """Return the number of fresh keys to query in one fill; see `SHARED`."""
+    few = 4 * SHARED * window / (bits * max(rate, 1e-9))
+    return max(1, int(min(few, window)))
+
+
+def measure_trace(spec: Any, *, seed: int) -> int:
+    """Return the maximum insertions, or ticks, after which a key can still be reported.
+
+    The key begins a generation or a block, which keeps it longest; all others are one key. It can
+    be reported while a bit or a cell differs from those of a filter that never had it.
+    """
+    rng = np.random.default_rng(seed)
+    last_difference = _last_insertion
+    if isinstance(spec, FilterSpec):
+        last_difference = _last_shift
+    elif isinstance(spec, TimedTimingSpec):
+        last_difference = _last_tick
+    for attempt in range(100):
+        seeded = replace(spec, seed=seed + attempt)
+        last = last_difference(seeded, [from_spec(seeded) for _ in range(2)], *fresh_keys(rng, 2))
+        if last is not None:
+            return last
+    raise LatelyError(f"no two keys apart in a filter of {spec.storage_bits} bits")
+
+
+def _last_shift(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
+    """Return when two rings differed last, just before a shift, in insertions."""
+    others, last = np.full(spec.generation, other), None
+    for model, first in zip(filters, (key, other), strict=True):
+        for _ in range(spec.ring_segments):
+            model.insert(others)
+        model.insert([first])
+    for shifts in range(1, spec.ring_segments + 3):
+        for model in filters:
+            model.insert(others[1:] if shifts == 1 else others)
+        if not np.array_equal(*(model.memory for model in filters)):
+            last = shifts * spec.generation - 1
+    return last
+
+
+def _last_insertion(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
+    """Return when two filters differed last, at the end of a block, in insertions."""
+    block, last = _block(spec), None
+    for model, first in zip(filters, (key, other), strict=True):
+        model.insert([other] * block)
+        model.insert([first])
+    # Blocks are whole after as many insertions.
+    after = max(0, max(0, spec.window // block - 2) * block + block - 2)
+    for number in range(_LOOKED_AT):
+        for model in filters:
+            model.insert([other] * (block if number else after))
+        if np.array_equal(*(model.memory for model in filters)):
+            break
+        last = after + number * block
+    return last
+
+
+def _last_tick(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
+    """Return when two filters differed last, in ticks."""
+    for model, newest in zip(filters, (key, other), strict=True):
+        model.insert([other, newest], [0, 0])
+    last, first = None, max(0, spec.window_blocks - 2)
+    for tick in range(first, first + _LOOKED_AT):
+        if not np.array_equal(*(model.memory_at(tick * spec.period) for model in filters)):
+            last = tick
+    return last
+
+
+def fresh_keys(rng: np.random.Generator, count: int) -> NDArray[np.uint64]:
+    return rng.integers(0, 1 << 64, count, dtype=np.uint64)
+
+
+def _insert_fresh(
+    model: CountedFilter,
+    rng: np.random.Generator,
+    count: int,
+    recent: NDArray[np.uint64],
+    window: int,
+) -> NDArray[np.uint64]:
+    """Insert distinct keys; return the last ones, as many as the window has, oldest first."""
+    kept = [recent]
+    while count:
+        keys = fresh_keys(rng, min(count, _KEYS))
+        model.insert(keys)
+        kept = [_last(np.concatenate((*kept, keys)), window)]
+        count -= len(keys)
+    return kept[0]
+
+
+def _last(keys: NDArray[np.uint64], count: int) -> NDArray[np.uint64]:
+    return keys[max(0, len(keys) - count) :]
+
+
+def _last_insertions(
+    model: CountedFilter,
+    rng: np.random.Generator,
+    recent: NDArray[np.uint64],
+    queries: int,
+    course: Course,
+) -> tuple[int, int, int, NDArray[np.uint64]]:
+    """Make the last insertions of a fill.
+
+    Returns hits after the last and on the way, missed keys of the window's edge, and its keys.
+    """
+    window, generation = course.window, course.length
+    keys = fresh_keys(rng, generation)
+    history = np.concatenate((recent, keys))
+    after = np.sort(rng.integers(1, generation + 1, queries))
+    kinds = np.repeat([_INSERT, _EDGE, _MEAN, _WORST], [generation, generation, queries, queries])
+    moments = np.concatenate(
+        (np.arange(1, generation + 1), np.arange(1, generation + 1), after, [generation] * queries)
+    )
+    order = np.lexsort((kinds, moments))
+    kinds, moments = kinds[order], moments[order]
+    values = fresh_keys(rng, len(kinds))
+    values[kinds == _INSERT] = keys
+    # After as many of these insertions as `moments` says, one past the window's oldest.
+    values[kinds == _EDGE] = history[len(recent) + moments[kinds == _EDGE] - 1 - window]
+    operations = np.where(kinds == _INSERT, Operation.INSERT, Operation.QUERY)
+    seen = model.perform(operations, values).seen
+    return (
+        int(seen[kinds == _WORST].sum()),
+        int(seen[kinds == _MEAN].sum()),
+        int((~seen[kinds == _EDGE]).sum()),
+        _last(history, window),
+    )
+
+
+_INSERT, _EDGE, _MEAN, _WORST = range(4)
+
+
+ERROR = 1e-6
+"""Probability, at most, that a filter which keeps a rate is found not to, for each rate."""
+
+HITS = 1500  # false positives that are expected at the required rate
+
+SMALL = {"windows": (1000, 8000), "rates": (0.02, 0.3)}
+"""Ranges that requirements are drawn from, both on a logarithmic scale.
+
+A rate is at least one in a window, as a fill allows only few queries.
+"""
+
+LARGE = {"windows": (3, 100_000), "rates": (0.003, 0.3)}  # ranges likewise, for ``--large``
+
+
+def points(
+    *,
+    requirements: int = 50,
+    seed: int = 1,
+    large: bool = False,
+    timestamps: bool = False,
+    quick: bool = False,
+) -> list[Point]:
+    """Draw requirements, with `timestamps` those of their filters, until enough can be met."""
+    rng = np.random.default_rng(seed)
+    drawn: list[Point] = []
+    while len(drawn) < (5 if quick else requirements):
+        point = _draw(rng, LARGE if large else SMALL)
+        if timestamps:
+            point = _stamped(rng, point)
+        try:
+            spec = choose(requirement(point))
+        except RequirementError:
+            continue
+        drawn.append(point | {"spec": spec.to_dict()})
+    return drawn
+
+
+def _draw(rng: np.random.Generator, ranges: dict[str, tuple[float, float]]) -> Point:
+    window, rate, slack = (
+        math.exp(rng.uniform(math.log(low), math.log(high)))
+        for low, high in (ranges["windows"], ranges["rates"], (0.1, 1.0))
+    )
+    rate = min(max(rate, 1 / window), ranges["rates"][1])
+    family = rng.choice([*FAMILIES, ""])
+    return {
+        "window": round(window),
+        "false_positive_rate": float(f"{rate:.3g}"),
+        "slack": float(f"{slack:.3g}") if rng.random() < 0.5 else None,
+        "families": [str(family)] if family else list(FAMILIES),
+        "any_size": bool(rng.random() < 0.5),
+        "seed": int(rng.integers(1 << 31)),
+    }
+
+
+def _stamped(rng: np.random.Generator, point: Point) -> Point:
+    """Return a requirement that only timestamps can meet, often without slack."""
+    family = str(rng.choice([family for family in PLANNER_FAMILIES if family not in FAMILIES]))
+    stamped: Point = {"families": [family], "window_per_query": True}
+    if rng.random() < 0.5 or family != "partitioned-timing":
+        stamped["slack"] = 0.0
+    if family == "timed-timing":
+        stamped["ticks"] = int(rng.integers(1, 3000))
+    return point | stamped
+
+
+def requirement(point: Point) -> Requirement:
+    """Return the requirement of a point; of few bits, as such filters have the least to spare."""
+    names = ("window", "false_positive_rate", "slack", "any_size", "window_per_query")
+    asked = {name: point[name] for name in names if name in point}
+    if "ticks" in point:
+        asked["span"] = Span(ticks=point["ticks"], tick=Fraction(1))
+    return Requirement(**asked, families=tuple(point["families"]), bits_only=True)
+
+
+def run(point: Point) -> Result:
+    spec: Any = Specification.from_dict(point["spec"])
+    trials = math.ceil(HITS / point["false_positive_rate"])
+    worst, mean = PLANNER_FAMILIES[spec.family].rates(spec, requirement(point))
+    options: Point = {"trials": trials, "seed": point["seed"], "keys": point["window"]}
+    result = measure_rates(spec, rate=worst, **options)
+    result |= {"predicted": [worst, mean], "trace": measure_trace(spec, seed=point["seed"])}
+    return result | {"broken": broken(point, result)}
+
+
+def broken(point: Point, result: Result) -> list[str]:
+    """Return the guarantees that a measurement refutes, each with an error rate of `ERROR`."""
+    asked = requirement(point)
+    refuted = []
+    for name in ("worst", "mean"):
+        hits, trials = result[name]
+        if _tail(hits, trials, asked.false_positive_rate) < ERROR:
+            refuted.append(f"{name} rate {hits / trials:.4g}, asked {asked.false_positive_rate:g}")
+    if result["missed"]:
+        refuted.append(f"{result['missed']} of {result['due']} keys of the window's edge missed")
+    trace, unit = result["trace"], "insertions" if asked.span is None else "ticks"
+    shortest, longest = _kept(asked)
+    if trace < shortest:
+        refuted.append(f"a key kept for {trace} {unit}, asked {shortest}")
+    if longest is not None and trace >= longest:
+        refuted.append(f"a trace after {trace} {unit}, asked {longest}")
+    return refuted
+
+
+def _kept(asked: Requirement) -> tuple[int, int | None]:
+    """Return after how many insertions, or ticks, a key is still reported, and no trace is left."""
+    if asked.span is not None:
+        return asked.span.ticks, math.floor((1 + (asked.slack or 0)) * asked.span.ticks) + 1
+    # A ring keeps a key for an insertion more than those that its own is one of.
+    return asked.window - asked.able[0].exact_window, asked.longest_trace
+
+
+def _tail(hits: int, trials: int, rate: float) -> float:
+    """Probability of as many hits or more."""
+    from scipy.special import betainc
+
+    return float(betainc(hits, trials - hits + 1, rate)) if hits else 1.0
+
+
+def conclude(records: Records) -> list[str]:
+    """Return sentences on all measurements: spread of hits, missed keys, and the longest trace."""
+    measured = [(record.point, record.result) for record in records]
+    spread = float(np.mean([result["spread"] for _, result in measured]))
+    slack = max(_slack(point, result) for point, result in measured)
+    missed = sum(bool(result["missed"]) for _, result in measured)
+    return [
+        f"Hits of one fill vary {spread:.3f} times as much as independent ones.",
+        f"Of {len(measured)} requirements, {missed or 'none'} missed a key of the window's edge.",
+        f"The longest trace past the window was {slack:.3f} of the requested slack."
+        if slack
+        else "No slack was requested.",
+    ]
+
+
+def _slack(point: Point, result: Result) -> float:
+    if not point["slack"]:
+        return 0.0
+    return float((result["trace"] - point["window"]) / (point["slack"] * point["window"]))
+
+
+def rows(records: Records) -> list[dict[str, object]]:
+    return [_row(record.point, record.result) for record in records]
+
+
+def _row(point: Point, result: Result) -> dict[str, object]:
+    hits, trials = result["worst"]
+    low, high = clopper_pearson(hits, trials) or (0.0, 1.0)
+    kind = "any size" if point["any_size"] else "buildable"
+    slack = "" if point["slack"] is None else f", slack {point['slack']:g}"
+    ticks = f" in {point['ticks']:,} ticks" if "ticks" in point else ""
+    family = point["spec"]["family"]
+    return {
+        "requirement": f"{family}, {kind}, window {point['window']:,}{ticks}{slack}",
+        "at most": f"{point['false_positive_rate']:g}",
+        "measured": f"{hits / trials:.4g}",
+        "95 % interval": f"{low:.4g} to {high:.4g}",
+        "": "; ".join(result["broken"]) or "met",
+    }
+
+
+PLANNER = Campaign(
+    name="planner",
+    about="""Draw requirements, plan a filter for each, and measure its golden model.
+
+    The measurements are the false-positive rate, just before a shift and on average, the keys at
+    the edge of the window, and how long a key is remembered at most. The campaign fails if a
+    promise is broken.
+    """,
+    packages=("lately.golden", "lately.planner", "campaigns"),
+    tools=("numpy", "scipy"),
+    points=points,
+    run=run,
+    wrong=lambda result: result["broken"],
+    rows=rows,
+)

@@ -1,0 +1,174 @@
+"""Files that are written as a whole: figures of the planner, the reproduction, and a picture."""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from campaigns import engine
+from lately.boards.flow.devices import device
+from lately.golden.spec.all_presets import ALL_PRESETS
+from papers.registry import STUDIES
+from papers.studies import page
+from papers.studies.report import Report
+
+from ..hardware import summarise
+from .blocks import DOCS, IMAGES, RESULTS, ROOT, Page, records
+
+sys.path.append(str(ROOT / "tests" / "helpers"))
+
+from import_graph import scan
+
+# Figures of the planner
+
+
+def measured_units() -> str:
+    """Return figures of placed units that `lately plan` prints, a line for each of one lane."""
+    presets = {spec: name for name, spec in ALL_PRESETS.items()}
+    lines = {}
+    for summary in summarise(records("hardware")):
+        case, report = summary.case, summary.median
+        spec: Any = case.spec
+        if getattr(spec, "lanes", 1) > 1:
+            continue
+        figures = {
+            "unit": presets.get(spec, spec.shape),
+            "family": spec.family,
+            "timed": spec.timed,
+            "moves": bool(getattr(spec, "moves", None)),
+            "bits": spec.storage_bits,
+            "device": case.device,
+            "device_family": device(case.device).family,
+            "block_rams": report.bram,
+            "luts": report.lut,
+            "flip_flops": report.ff,
+            "clock_mhz": round(report.fmax_mhz, 1),
+        }
+        lines[spec, case.device] = json.dumps(figures)
+    return "[\n" + ",\n".join(lines.values()) + "\n]\n"
+
+
+# Reproduction of the papers
+
+DATA = RESULTS / page.DATA
+
+
+@dataclass(frozen=True)
+class _Reproduction(Page):
+    """Pages of what `python -m papers NAME... --out` leaves, with their drawings."""
+
+    def texts(self) -> dict[Path, str]:
+        pages = page.pages(_report(), f"../results/{page.DATA}")
+        return {DOCS / name: text for name, text in pages.items()}
+
+    def stale(self) -> list[Path]:
+        images = [DOCS / page.image(chart) for chart in _report().charts]
+        return super().stale() + [path for path in images if not path.exists()]
+
+    def write(self) -> None:
+        super().write()
+        page.draw_all(_report(), DOCS)
+
+
+def _report() -> Report:
+    return Report.of(engine.read(DATA), STUDIES)
+
+
+def take(paths: list[Path]) -> None:
+    """Take over the studies of files of records; other studies stay unchanged."""
+    known = {
+        record.point["study"]: record for path in (DATA, *paths) for record in engine.read(path)
+    }
+    records = [known[study.name] for study in STUDIES if study.name in known]
+    Report.of(records, STUDIES)  # Refuses studies of the quick form.
+    engine.write(DATA, records)
+
+
+# Folders of the sources, from the import graph
+
+PARTS = (
+    "golden", "hdl", "sim/replay", "sim/bench", "sim/proofs", "boards", "lately", "campaigns",
+    "papers", "campaigns/pages",
+)  # fmt: skip
+"""Folders that the page describes."""
+
+WIDTH, HEIGHT, GAP = 118, 34, 44
+
+
+def part(name: str) -> str:
+    """Return the folder that a module belongs to; modules of `sim` itself belong to its replay."""
+    words = name.split(".")
+    words = words[1:] if words[0] == "lately" and len(words) > 1 else words
+    if words[0] == "sim":
+        return "/".join(words[:2]) if words[1:2] in (["bench"], ["proofs"]) else "sim/replay"
+    if words[:2] == ["campaigns", "pages"]:
+        return "campaigns/pages"
+    return words[0] if words[0] in PARTS else "lately"
+
+
+def imports() -> dict[str, set[str]]:
+    """Return the folders that each folder imports. The package itself imports none of them."""
+    graph: dict[str, set[str]] = {name: set() for name in PARTS}
+    for name, module in scan(ROOT).items():
+        others = {part(other) for other in module.imports - {"lately"}}
+        if name != "lately":
+            graph[part(name)] |= others - {part(name)}
+    return graph
+
+
+def levels(graph: Mapping[str, set[str]]) -> dict[str, int]:
+    """Return how many folders are below each, on the longest way."""
+    level = dict.fromkeys(graph, 0)
+    for _ in graph:
+        for name, below in graph.items():
+            level[name] = max([level[other] + 1 for other in below], default=0)
+    return level
+
+
+def direct(graph: Mapping[str, set[str]], name: str) -> set[str]:
+    """Return the imports of a folder that no other import implies."""
+    below = graph[name]
+    return below - {far for near in below for far in graph[near]}
+
+
+def picture() -> str:
+    graph = imports()
+    level = levels(graph)
+    rows = [
+        [name for name in PARTS if level[name] == row] for row in range(max(level.values()) + 1)
+    ]
+    wide = max(map(len, rows)) * (WIDTH + GAP)
+    center = {
+        name: (wide * (number + 1) / (len(row) + 1), (len(rows) - index) * (HEIGHT + GAP) - GAP)
+        for index, row in enumerate(rows)
+        for number, name in enumerate(row)
+    }
+    lines = [
+        f'<path d="M{center[name][0]:.0f} {center[name][1]:.0f}'
+        f'L{center[other][0]:.0f} {center[other][1]:.0f}" stroke="#8899aa" fill="none"/>'
+        for name in PARTS
+        for other in sorted(direct(graph, name))
+    ]
+    boxes = [
+        f'<rect x="{x - WIDTH / 2:.0f}" y="{y - HEIGHT / 2:.0f}" width="{WIDTH}" height="{HEIGHT}" '
+        f'rx="6" fill="#eef3f8" stroke="#33567a"/><text x="{x:.0f}" y="{y + 5:.0f}" '
+        f'text-anchor="middle" font-size="14" fill="#16283a">{name}</text>'
+        for name, (x, y) in center.items()
+    ]
+    high = len(rows) * (HEIGHT + GAP)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" '
+        f'viewBox="0 0 {wide} {high}" font-family="sans-serif">'
+        f"{''.join(lines)}{''.join(boxes)}</svg>\n"
+    )
+
+
+_PLANNER, _IMPORTS = ROOT / "lately" / "planner" / "measured.json", IMAGES / "imports.svg"
+
+PAGES = (
+    Page(_PLANNER, files=lambda: {_PLANNER: measured_units()}),
+    Page(DOCS / "development.md", files=lambda: {_IMPORTS: picture()}),
+    _Reproduction(DOCS / page.PAGE, take=take),
+)
