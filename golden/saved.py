@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .atomic import Number
 from .convenience import State
-from .errors import StateFileError
+from .errors import SpecificationError, StateFileError
 from .hash.digests import DIGESTS
 from .parameters import Parameterised, require_count
 from .spec.base import Specification
@@ -48,6 +48,11 @@ class Saved(Parameterised):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        stateless = cls._arrays is Saved._arrays and cls._state is Saved._state
+        if "specification" in vars(cls) and stateless:
+            raise SpecificationError(
+                f"{cls.__name__} lacks _arrays, the contents of its state files"
+            )
         _CLASSES[cls.__name__] = cls
         if "specification" in vars(cls):
             MODELS[cls.specification.family] = cls

@@ -6,9 +6,8 @@ Names are imported on first use, so that `lately.hdl.build` does not need Amaran
 from importlib import import_module
 
 LAZY = {
-    "build": ("filter_unit", "unit_profile"),
+    "build": ("Family", "filter_unit", "register", "unit_profile"),
     "control": ("CoreSignature",),
-    "family": ("Family", "register"),
     "interface": ("Operation", "UnitSignature"),
     "memory.segment": ("PortableSegmentMemory", "SegmentMemory"),
     "profile": ("Profile", "UnitOptions"),

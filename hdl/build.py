@@ -1,14 +1,141 @@
-"""Units and their figures, by specification. Amaranth is imported when a unit is built."""
+"""Families of filters with hardware, and units by specification.
 
+Everything that building, export, tests and measurement need for the filters of one class is in a
+`Family`. Amaranth is imported when a unit is built.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from ..golden.errors import SpecificationError
+from ..golden.spec import FilterSpec
 from ..golden.spec.base import Specification
-from .family import family_of
+from ..golden.spec.dictionary_sizes import WindowDictionarySpec
+from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
+from .dictionary.profile import DictionaryProfile
+from .memory.map import MemoryMap, memory_map
 from .profile import Profile
+from .ring.profile import RingProfile
+from .timing.timing_profile import TimingProfile
+
+
+def _memory_map(profile: Profile) -> MemoryMap:
+    return memory_map(profile.spec, memory=profile.memory, protect=profile.protect)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """Hardware for the specifications of one class.
+
+    Attributes
+    ----------
+    specification : type
+        Class of the specifications.
+    profile : type
+        Latency and limits of a unit: a `Profile`, made from a specification and `UnitOptions`.
+    core : callable
+        Takes the profile; returns a component with a `lately.hdl.control.CoreSignature`.
+    clock : callable
+        Takes the profile; returns the component that makes ticks, or None. For a ring the component
+        is a `lately.hdl.frontend.time_window.TimeWindow`. For other families it has the ports that
+        `lately.hdl.frontend.front.PlainFrontEnd` names.
+    memory_map : callable
+        Takes the profile; returns the memories of a unit.
+    """
+
+    specification: type[Specification]
+    profile: type[Profile]
+    core: Callable[[Any], Any]
+    clock: Callable[[Any], Any] = lambda profile: None
+    memory_map: Callable[[Any], MemoryMap] = _memory_map
+
+
+FAMILIES: dict[type[Specification], Family] = {}
+"""All families, by their class of specifications."""
+
+
+def register(family: Family) -> None:
+    """Add a family to the table.
+
+    Parameters
+    ----------
+    family : Family
+    """
+    name = family.specification.__name__
+    if not hasattr(family.specification, "storage_bits"):
+        raise SpecificationError(
+            f"{name} lacks storage_bits, the number of bits that hold the keys"
+        )
+    FAMILIES[family.specification] = family
+
+
+def family_of(spec: Specification) -> Family:
+    """Return the family of a specification."""
+    for kind in type(spec).__mro__:
+        if kind in FAMILIES:
+            return FAMILIES[kind]
+    built = [name for kind in FAMILIES for name in kind.families()]
+    raise SpecificationError(
+        f"family: must be one of {', '.join(built)} for hardware, not {spec.family!r}"
+    )
+
+
+def _ring_core(profile: RingProfile) -> Any:
+    from .ring.core import ring_core
+
+    return ring_core(profile.spec, profile)
+
+
+def _ring_clock(profile: RingProfile) -> Any:
+    from .frontend.time_window import time_window
+
+    return time_window(profile) if profile.spec.timed else None
+
+
+def _dictionary_core(profile: DictionaryProfile) -> Any:
+    from .dictionary.core import DictionaryCore
+
+    options = {"memory": profile.memory, "levels": profile.levels, "protect": profile.protect}
+    return DictionaryCore(spec=profile.spec, **options)
+
+
+def _timing_core(profile: TimingProfile) -> Any:
+    from .timing.core import timing_core
+
+    return timing_core(profile)
+
+
+def _timing_clock(profile: TimingProfile) -> Any:
+    from .timing.clocks import timing_clock
+
+    return timing_clock(profile)
+
+
+register(
+    Family(
+        specification=FilterSpec,
+        profile=RingProfile,
+        core=_ring_core,
+        clock=_ring_clock,
+    )
+)
+register(
+    Family(specification=WindowDictionarySpec, profile=DictionaryProfile, core=_dictionary_core)
+)
+for _specification in (TimedTimingSpec, PartitionedTimingSpec):
+    register(
+        Family(
+            specification=_specification,
+            profile=TimingProfile,
+            core=_timing_core,
+            clock=_timing_clock,
+        )
+    )
 
 
 def unit_profile(spec: Specification, **options: Any) -> Profile:
-    """Return the figures of the unit of a specification.
+    """Return the latency and limits of the unit of a specification.
 
     Parameters
     ----------
@@ -45,7 +172,13 @@ def filter_unit(spec: Specification, **options: Any) -> Any:
     if profile.lanes > 1:
         from .lanes.unit import LaneUnit
 
-        return LaneUnit(profile)
+        return LaneUnit(profile, family_of(spec))
     from .unit import Unit
 
-    return Unit(profile)
+    unit = Unit(profile, family_of(spec))
+    if unit.latency != profile.unit_latency:
+        raise ValueError(
+            f"latency: the parts take {unit.latency} cycles; the profile states "
+            f"{profile.unit_latency}"
+        )
+    return unit

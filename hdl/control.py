@@ -11,37 +11,27 @@ from .parameters import require_integer
 
 
 class Control(data.Struct):
-    """Flags that accompany a key through the pipeline.
+    """Flags that accompany a key through the pipeline."""
 
-    Attributes
-    ----------
-    valid
-        A result is expected. The other flags act independently of this flag.
-    query, insert, shift, clear
-        The effects of the operation. A shift takes effect between query and insertion. In a timing
-        filter it is a tick and takes effect before the operation.
-    adopt
-        With a shift or clear: the pending secret takes effect.
-    """
-
-    valid: 1
+    valid: 1  # a result is expected. The other flags act independently of this flag.
+    # `query`, `insert`, `shift`, `clear`: the effects of the operation. A shift takes effect
+    # between query and insertion. In a timing filter it is a tick and takes effect before the
+    # operation.
     query: 1
     insert: 1
     shift: 1
     clear: 1
-    adopt: 1
+    adopt: 1  # with a shift or clear: the pending secret takes effect
 
 
 class Verdict(data.StructLayout):
-    """Answer to a query: ``seen``, and ``age``, which is 0 if the key was not seen.
+    """Answer to a query: ``seen``, and ``age``, which is 0 if the key was not seen."""
 
-    Parameters
-    ----------
-    ages : int
-        Number of possible ages.
-    """
-
-    def __init__(self, *, ages):
+    def __init__(
+        self,
+        *,
+        ages,  # number of possible ages
+    ):
         super().__init__({"seen": 1, "age": range(ages)})
 
 
@@ -116,7 +106,7 @@ class CoreSignature(wiring.Signature):
         events: Sequence[str] = (),
         others: Mapping[str, wiring.Member] | None = None,
     ) -> None:
-        require_integer("Key width", key_bits, least=1)
+        require_integer("Key width", key_bits, minimum=1)
         require_integer("Secrets", secrets)
         self.secrets = secrets
         self.request = dict(request or {})

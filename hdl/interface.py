@@ -29,10 +29,6 @@ def operation_bits(operation: Any) -> Any:
     """Return a view of an operation with the bits ``query``, ``insert``, ``alone`` and ``remove``.
 
     Units without removal have operations of three bits, without ``remove``.
-
-    Parameters
-    ----------
-    operation : Value or View
     """
     value = Value.cast(operation)
     names = [bit.name.lower() for bit in OperationBit][: len(value)]
@@ -40,12 +36,7 @@ def operation_bits(operation: Any) -> Any:
 
 
 def is_clear(operation: Any) -> Value:
-    """Return whether an operation of three bits is a CLEAR.
-
-    Parameters
-    ----------
-    operation : Value or View
-    """
+    """Return whether an operation of three bits is a CLEAR."""
     bits = operation_bits(operation)
     return bits.alone & bits.query & ~bits.insert
 
@@ -97,8 +88,8 @@ class UnitSignature(wiring.Signature):
         lanes: int = 1,
         ports: Mapping[str, wiring.Member] | None = None,
     ) -> None:
-        require_integer("Lanes", lanes, least=1)
-        require_integer("Key bits", Shape.cast(request["key"]).width, least=1)
+        require_integer("Lanes", lanes, minimum=1)
+        require_integer("Key bits", Shape.cast(request["key"]).width, minimum=1)
         self._lanes = lanes
         self._request = self._payload(_existing(request), {"alone": Operation})
         self._result = self._payload(_existing(result), {})
@@ -130,14 +121,7 @@ class UnitSignature(wiring.Signature):
         return self._result
 
     def of_lane(self, payload: Any, number: int) -> Any:
-        """Return the part of a payload, or of a payload's layout, that belongs to a lane.
-
-        Parameters
-        ----------
-        payload : View or StructLayout
-        number : int
-            Index of the lane.
-        """
+        """Return the part of a payload, or of a payload's layout, that belongs to a lane."""
         if self._lanes == 1:
             return payload
         if isinstance(payload, data.StructLayout):
@@ -158,7 +142,7 @@ class UnitSignature(wiring.Signature):
             at = 0 if self._lanes == 1 else payload["lanes"].offset
             lines += [f"{prefix}_BITS {payload.size}", f"{prefix}_LANE_AT {at}",
                       f"{prefix}_LANE_BITS {lane.size}"]  # fmt: skip
-            common = [one for one in fields(payload) if self._lanes > 1 and "." not in one[0]]
+            common = [field for field in fields(payload) if self._lanes > 1 and "." not in field[0]]
             for name, offset, bits in [*common, *fields(lane)]:
                 lines += [f"{prefix}_{name.upper()}_AT {offset}",
                           f"{prefix}_{name.upper()}_BITS {bits}"]  # fmt: skip
@@ -186,7 +170,9 @@ class UnitSignature(wiring.Signature):
             raise ValueError(f"Requests must be {self._lanes}, one per lane, not {len(requests)}")
         if self._lanes == 1:
             return pack(self._request, requests[0])
-        lanes = [{"valid": 0} if one is None else {"valid": 1, **one} for one in requests]
+        lanes = [
+            {"valid": 0} if request is None else {"valid": 1, **request} for request in requests
+        ]
         return pack(self._request, {"alone": alone, "lanes": lanes})
 
     def unpack_result(self, bits: int) -> list[dict[str, int] | None]:
@@ -265,17 +251,12 @@ def unpack(shape: Any, bits: int) -> Any:
     return list(fields.values()) if isinstance(shape, data.ArrayLayout) else fields
 
 
-def fields(shape: Any, name: str = "", offset: int = 0) -> Iterator[tuple[str, int, int]]:
-    """Yield the path, offset and width of each field of a payload, such as ``lanes.0.key``.
-
-    Parameters
-    ----------
-    shape : layout or shape
-    name : str
-        Prefix of the paths.
-    offset : int
-        Position of the lowest bit of the payload.
-    """
+def fields(
+    shape: Any,
+    name: str = "",  # prefix of the paths
+    offset: int = 0,  # position of the lowest bit of the payload
+) -> Iterator[tuple[str, int, int]]:
+    """Yield the path, offset and width of each field of a payload, such as ``lanes.0.key``."""
     if not isinstance(shape, data.Layout):
         yield name, offset, Shape.cast(shape).width
         return

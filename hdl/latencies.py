@@ -1,13 +1,9 @@
-"""Latencies and sizes of the hardware as functions of numbers, with their constants.
+"""Constants of the hardware that components, profiles, simulation and documentation share.
 
-Components, profiles, planner, simulation and documentation take these numbers from here. This
-module does not import Amaranth.
+This module does not import Amaranth.
 """
 
 from collections.abc import Mapping
-
-from ..golden.hash.functions import MIX_ROUNDS
-from ..golden.hash.siphash import COMPRESSION_ROUNDS, FINALIZATION_ROUNDS, message_words
 
 PROTECTIONS: Mapping[str, int] = {"none": 1, "parity": 2, "tmr": 3}
 """Protections of a unit's memories, and a ring's copies of each memory."""
@@ -24,9 +20,6 @@ VOTES = 3
 VOTE_LATENCY = 1
 """Cycles that the vote of several copies adds to an answer."""
 
-FAN_IN = 4
-"""Inputs of the LUT for which pipelines are cut into steps."""
-
 BLOCK_BITS = 1 << 14
 """Bits of the block RAM for which pipelines are designed."""
 
@@ -41,6 +34,9 @@ SELECTED_DIGITS = 2
 
 DEFAULT_LEVELS = 2
 """Levels of LUTs between two registers if no clock frequency is given."""
+
+CELL_LATENCY = 2
+"""Cycles from an address of a memory of cells to its word."""
 
 CONTROL_LAG = 3
 """Cycles from a core's key to its control."""
@@ -111,6 +107,12 @@ BANK_COLUMNS = 18
 BANK_ROWS = 1024
 """Words of `BANK_COLUMNS` bits in one DP16KD."""
 
+DISPATCH_LATENCY = 8
+"""Cycles from the states of a beat to the work of each shard."""
+
+ENTRY_LATENCY = 4
+"""Cycles from an entry of a shard until its queue holds the entry."""
+
 LANE_HASH_LATENCY = 3
 """Minimum cycles from the keys of a beat to their states; the beat's type is known by then."""
 
@@ -135,139 +137,3 @@ BLOCK_MODES: Mapping[str, str] = dict.fromkeys(("ecp5", "ice40", "gowin", "lcmxo
 
 Variants without explicit block RAMs are missing.
 """
-
-
-def memory_shape(*, bits: int, clear: int, block_bits: int = BLOCK_BITS) -> tuple[int, int]:
-    """Return columns and rows of block RAMs that hold `bits` and zero `clear` bits per cycle.
-
-    All pipelines use `BLOCK_BITS`, so they are equal on all devices.
-    """
-    columns = max(1, clear // BLOCK_CLEAR_BITS)
-    return columns, max(1, bits // columns // block_bits)
-
-
-def address_registers(blocks: int, *, lanes: int = 1) -> int:
-    """Return the number of address registers of each memory, for the block RAMs of a unit.
-
-    Many block RAMs spread across the chip; the block RAMs of one shard are placed side by side.
-    """
-    return 1 + (2 if lanes == 1 else 1) * (blocks > CROWDED_BLOCKS)
-
-
-def memory_latency(*, bits: int, clear: int, registers: int = 1) -> int:
-    """Return the cycles from an address to its bit, for a part of `bits`.
-
-    `registers` precede the memory, and the block RAM has two. `SELECTED_DIGITS` address bits per
-    cycle then select the bit from the words of all block RAMs. If more than two registers precede
-    the memory, one follows it.
-    """
-    _, rows = memory_shape(bits=bits, clear=clear)
-    selection = ceil_log(1 << SELECTED_DIGITS, rows * clear)
-    return 2 + registers + max(1, selection) + (registers > 2)
-
-
-def stamp_bits(span: int) -> int:
-    """Return the bits of a time stamp for ages up to twice a `span` in ticks."""
-    return (2 * span + 1).bit_length()
-
-
-def fold_steps(key_bits: int) -> int:
-    """Return the steps that fold a key of `key_bits` into a state."""
-    return max(1, ceil_log(FAN_IN, key_bits))
-
-
-def hash_steps(key_bits: int) -> int:
-    """Return the steps from a key of `key_bits` to its state: the fold, and one step per round."""
-    return fold_steps(key_bits) + MIX_ROUNDS
-
-
-def siphash_latency(key_bits: int) -> int:
-    """Return the cycles from a key of `key_bits` to its SipHash.
-
-    The first word takes one cycle, and each round takes five. The sum of the four words replaces
-    unused work of the last round.
-    """
-    return 1 + 5 * (message_words(key_bits) * COMPRESSION_ROUNDS + FINALIZATION_ROUNDS)
-
-
-def hash_latency(key_bits: int, hash: str = "h3", *, levels: int = DEFAULT_LEVELS) -> int:
-    """Return the cycles from a key to its addresses, which are not registered.
-
-    Parameters
-    ----------
-    key_bits : int
-    hash : str
-        As in `FilterSpec`.
-    levels : int
-        Levels of LUTs between two registers.
-    """
-    return siphash_latency(key_bits) if hash == "siphash" else -(-hash_steps(key_bits) // levels)
-
-
-def detector_steps(*, parts: int, segments: int, run: int, generations: int) -> dict[str, int]:
-    """Return the steps from the bits of a key to its verdict, in order; as in `FilterSpec`."""
-    return {
-        # The bits pass a level of LUTs after the registers of their memories.
-        "match": 1 + max(1, ceil_log(FAN_IN, parts)),
-        "rotate": ceil_log(2, segments),
-        "run": ceil_log(FAN_IN, run),
-        "age": max(1, ceil_log(2, generations + 1)),
-    }
-
-
-def detector_latency(*, levels: int = DEFAULT_LEVELS, **figures: int) -> int:
-    """Return the cycles from the bits of a key to its verdict.
-
-    Parameters
-    ----------
-    levels : int
-        Levels of LUTs between two registers.
-    figures : int
-        As for `detector_steps`.
-    """
-    return -(-sum(detector_steps(**figures).values()) // levels)
-
-
-def paged_latency(depth: int, *, far: bool = False) -> int:
-    """Return the cycles from a read address of a `PagedMemory` to its word.
-
-    A read includes the first choice among the pages; each later cycle makes two choices.
-
-    Parameters
-    ----------
-    depth : int
-        Words.
-    far : bool
-        As for `lately.hdl.memory.paged.PagedMemory`.
-    """
-    return 2 + 2 * far + ceil_log(2, -(-depth // PAGE_WORDS)) // 2
-
-
-def result_places(latency: int, *, lag: int = ACCEPT_LAG) -> int:
-    """Return the places of the result queue of a unit with this latency: a power of two.
-
-    Parameters
-    ----------
-    latency : int
-    lag : int
-        Cycles from an acceptance until `i.ready` depends on it.
-    """
-    return 1 << ceil_log(2, latency + lag + 5)
-
-
-def check_bits(held_bits: int) -> int:
-    """Return the parity bits of a cell with `held_bits`; the total number of bits is even.
-
-    Parameters
-    ----------
-    held_bits : int
-    """
-    return 1 + (held_bits + 1) % 2
-
-
-def ceil_log(base: int, value: int) -> int:
-    """Return the smallest n with ``base**n >= value``."""
-    exponent, power = 0, 1
-    while power < value:
-        exponent, power = exponent + 1, power * base
-    return exponent

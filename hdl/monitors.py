@@ -10,28 +10,17 @@ ALARM_BITS = 16
 
 
 def alarm_ports(check):
-    """Return the alarm ports of a unit that checks its state, by name; otherwise none.
-
-    Parameters
-    ----------
-    check : bool
-    """
+    """Return the alarm ports of a unit that checks its state, by name; otherwise none."""
     return {"fault": Out(1), "alarms": Out(ALARM_BITS)} if check else {}
 
 
-def recovering(m, unit, wrongs):
-    """Return a unit that resets itself after an illegal state, and counts these resets.
-
-    Parameters
-    ----------
-    m : Module
-        The whole unit.
-    unit : Component
-        Has the ports `alarm_ports`; ``fault`` is high in the cycle of the reset.
-    wrongs : iterable of Value
-        Violated invariants. Each has a separate register, because the sources are far apart.
-    """
-    registers = [registered(m, one, f"wrong{number}") for number, one in enumerate(wrongs)]
+def recovering(
+    m,
+    unit,  # has the ports `alarm_ports`; ``fault`` is high in the cycle of the reset
+    wrongs,  # violated invariants. Each has a separate register, because the sources are far apart.
+):
+    """Return a unit that resets itself after an illegal state, and counts these resets."""
+    registers = [registered(m, flag, f"wrong{number}") for number, flag in enumerate(wrongs)]
     # Resets by the unit itself do not clear this count.
     alarms = Signal.like(unit.alarms, reset_less=True)
     m.d.sync += unit.fault.eq(Cat(registers).any())
@@ -43,94 +32,72 @@ def recovering(m, unit, wrongs):
     return ResetInserter(unit.fault)(m)
 
 
-def watch_count(m, count, name, *, more, less=0):
-    """Return whether a count deviates from the number of its events.
-
-    Parameters
-    ----------
-    m : Module
-        Gets the registers.
-    count : Signal
-    name : str
-        Prefix of the registers' names.
-    more, less : Value
-        Whether the count increases, or decreases, in the next cycle.
-    """
+def watch_count(
+    m,
+    count,
+    name,
+    *,
+    more,  # whether the count increases, or decreases, in the next cycle
+    less=0,
+):
+    """Return whether a count deviates from the number of its events."""
     # This copy counts down, so synthesis cannot merge it with the count.
     other = Signal(len(count), name=f"{name}_other", init=~count.init & (1 << len(count)) - 1)
     m.d.sync += other.eq(other - more + less)
     return registered(m, ~(Cat(count) ^ other).all(), f"{name}_wrong")
 
 
-def watch_credits(m, credits, name):
-    """Return whether the credits differed from the limit minus the operations in flight.
-
-    Parameters
-    ----------
-    m : Module
-        Gets the registers.
-    credits : Credits
-        With `check`.
-    name : str
-        Prefix of the registers' names.
-    """
+def watch_credits(
+    m,
+    credits,  # with `check`
+    name,
+):
+    """Return whether the credits differed from the limit minus the operations in flight."""
     late = delayed(m, Cat(credits.spend, credits.refund), 2, f"{name}_late")
     return watch_count(m, credits.left, name, more=late[1], less=late[0])
 
 
-def watch_way(m, start, end, cycles, name):
-    """Return whether a delayed flag was lost, or arrived without being sent.
-
-    Parameters
-    ----------
-    m : Module
-        Gets the registers.
-    start, end : Value
-        The flag when it is sent, and when it arrives.
-    cycles : int
-        Delay of the flag.
-    name : str
-        Prefix of the registers' names.
-    """
+def watch_way(
+    m,
+    start,  # the flag when it is sent, and when it arrives
+    end,
+    cycles,  # delay of the flag
+    name,
+):
+    """Return whether a delayed flag was lost, or arrived without being sent."""
     # This copy is inverted, so synthesis cannot merge it with the flag's registers.
     none = Signal(cycles, name=f"{name}_none", init=-1)
     m.d.sync += none.eq(Cat(~start, none))
     return registered(m, end == none[-1], f"{name}_lost")
 
 
-def watch_results(m, *, i, accepted, queue, places, lags, due, valid_next):
+def watch_results(
+    m,
+    *,
+    i,  # requests
+    accepted,  # whether a request was accepted in the previous cycle
+    queue,  # with `check`
+    # free places minus a constant; signed. At least one high bit repeats the sign of the number of
+    # places modulo twice the depth of the queue.
+    free,
+    lags,  # cycles by which the count of places sees tags and results later than the queue
+    due,  # whether a verdict is due in the next cycle, and whether one arrives
+    valid_next,
+):
     """Return whether an invariant of the results was violated a few cycles ago.
 
     The free places and the results in flight add up to all places. Every verdict follows its
     operation after the same number of cycles. The register of acceptances is correct.
-
-    Parameters
-    ----------
-    m : Module
-        Gets the registers.
-    i : stream
-        Requests.
-    accepted : Signal
-        Whether a request was accepted in the previous cycle.
-    queue : ResultQueue
-        With `check`.
-    places : Signal
-        Free places minus a constant; signed. At least one high bit repeats the sign of the number
-        of places modulo twice the depth of the queue.
-    lags : (int, int)
-        Cycles by which the count of places sees tags and results later than the queue.
-    due, valid_next : Value
-        Whether a verdict is due in the next cycle, and whether one arrives.
     """
     missed = registered(m, due ^ valid_next, "missed")
     tagged = delayed(m, queue.tagged, lags[0], "tagged_before")
     given = delayed(m, queue.given, lags[1], "given_before")
-    total = Signal.like(queue.tagged, init=places.init % (1 << len(queue.tagged)))
+    total = Signal.like(queue.tagged, init=free.init % (1 << len(queue.tagged)))
     unbalanced = Signal()
     # The total cannot detect more places than exist, or fewer than none.
-    sign = places[len(total) - 1 :]
+    sign = free[len(total) - 1 :]
     m.d.sync += [
-        total.eq(places + tagged - given),
+        total.eq(free + tagged - given),
         unbalanced.eq((total != total.init) | (sign.any() & ~sign.all())),
     ]
     refused = watch_way(m, i.valid & i.ready, accepted, 1, "accepted")

@@ -1,49 +1,36 @@
-"""Checks of parameters that components share."""
+"""Checks of parameters, and widths, that components and profiles share. Without Amaranth."""
 
 
-def require_integer(name, value, *, least=0, most=None):
-    """Reject a parameter that is not an integer or is out of range.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter in the message.
-    value : object
-    least : int
-    most : int, optional
-
-    Raises
-    ------
-    TypeError
-        If the value is not an integer.
-    ValueError
-        If the value is out of range.
-    """
+def require_integer(name, value, *, minimum=0, maximum=None):
+    """Reject a parameter that is not an integer or is out of range."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{name} must be an integer, not {value!r}")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, not {value}")
-    if most is not None and value > most:
-        raise ValueError(f"{name} must be at most {most}, not {value}")
+    if value < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, not {value}")
+    if maximum is not None and value > maximum:
+        raise ValueError(f"{name} must be at most {maximum}, not {value}")
 
 
-def require_power_of_two(name, value, *, least=1):
-    """Reject a parameter that is not a power of two or is too small.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter in the message.
-    value : object
-    least : int
-
-    Raises
-    ------
-    TypeError
-        If the value is not an integer.
-    ValueError
-        If the value is not a power of two, or is too small.
-    """
-    require_integer(name, value, least=least)
+def require_power_of_two(name, value, *, minimum=1):
+    """Reject a parameter that is not a power of two or is too small."""
+    require_integer(name, value, minimum=minimum)
     if value & (value - 1):
         raise ValueError(f"{name} must be a power of two, not {value}")
+
+
+def ceil_log(base: int, value: int) -> int:
+    """Return the smallest n with ``base**n >= value``."""
+    exponent, power = 0, 1
+    while power < value:
+        exponent, power = exponent + 1, power * base
+    return exponent
+
+
+def stamp_bits(span: int) -> int:
+    """Return the bits of a time stamp for ages up to twice a `span` in ticks."""
+    return (2 * span + 1).bit_length()
+
+
+def check_bits(held_bits: int) -> int:
+    """Return the parity bits of a cell with `held_bits`; the total number of bits is even."""
+    return 1 + (held_bits + 1) % 2

@@ -2,28 +2,23 @@
 
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
-from .latencies import FAN_IN
+FAN_IN = 4
+"""Inputs of the LUT for which pipelines are cut into steps."""
 
 
 class StageError(ValueError):
     """Values of different stages were combined, or a value is needed before its stage."""
 
 
-def registered(m, value, name, *, reset_less=False, enable=None):
-    """Return a value, or a view, delayed by one cycle.
-
-    Parameters
-    ----------
-    m : Module
-        Gets the register.
-    value : Value or View
-    name : str
-        Name of the register.
-    reset_less : bool
-        Whether the register keeps its value during a reset.
-    enable : Value, optional
-        The register keeps its value while this is low.
-    """
+def registered(
+    m,
+    value,
+    name,
+    *,
+    reset_less=False,  # whether the register keeps its value during a reset
+    enable=None,  # the register keeps its value while this is low
+):
+    """Return a value, or a view, delayed by one cycle."""
     register = Signal(value.shape(), name=name, reset_less=reset_less)
     if enable is None:
         m.d.sync += register.eq(value)
@@ -33,20 +28,15 @@ def registered(m, value, name, *, reset_less=False, enable=None):
     return register
 
 
-def delayed(m, value, cycles, name, *, reset_less=False):
-    """Return a value, or a view, delayed by `cycles` cycles.
-
-    Parameters
-    ----------
-    m : Module
-        Gets the registers.
-    value : Value or View
-    cycles : int
-    name : str
-        Prefix of the registers' names.
-    reset_less : bool
-        Whether the registers keep their values during a reset.
-    """
+def delayed(
+    m,
+    value,
+    cycles,
+    name,
+    *,
+    reset_less=False,  # whether the registers keep their values during a reset
+):
+    """Return a value, or a view, delayed by `cycles` cycles."""
     for cycle in range(cycles):
         value = registered(m, value, f"{name}{cycle}", reset_less=reset_less)
     return value
@@ -58,7 +48,7 @@ def successor(count):
     Uses LUTs instead of a carry chain. Otherwise synthesis would share the slow sum with other
     logic that depends on the bits of the count.
     """
-    return Cat(bit ^ count[:place].all() for place, bit in enumerate(count))
+    return Cat(bit ^ count[:index].all() for index, bit in enumerate(count))
 
 
 def below(value, limit):
@@ -80,19 +70,6 @@ class Staged:
 
     `Pipeline` makes these. ``&``, ``|``, ``^`` and ``~`` return a value of the same stage; both
     operands must have the same stage. ``[...]`` selects bits, or a member of a view.
-
-    Attributes
-    ----------
-    value : Value or View
-    stage : int or None
-        Cycles after the pipeline's input. None for a value that is constant while operations are in
-        flight; such a value may be used at any stage.
-    name : str
-        Prefix of the names of the registers that delay the value.
-    reset_less : bool
-        Whether these registers keep their values during a reset.
-    levels : int
-        Levels of LUTs between the value and the registers before it.
     """
 
     def __init__(self, pipeline, value, stage, name, *, reset_less=False, levels=0):
@@ -100,9 +77,11 @@ class Staged:
         self._reset_less = reset_less
         self._next = None
         self.value = value
+        # cycles after the pipeline's input. None for a value that is constant while operations are
+        # in flight; such a value may be used at any stage.
         self.stage = stage
-        self.name = name
-        self.levels = levels
+        self.name = name  # prefix of the names of the registers that delay the value
+        self.levels = levels  # levels of LUTs between the value and the registers before it
 
     def __repr__(self):
         return f"{self.name} (stage {'any' if self.stage is None else self.stage})"
@@ -130,11 +109,6 @@ class Staged:
         """Return the value at a stage, delayed by the necessary registers.
 
         Registers are shared: two uses at the same stage get the same register.
-
-        Raises
-        ------
-        StageError
-            If the value is valid only after that stage.
         """
         if self.stage is None:
             return self
@@ -161,6 +135,16 @@ class Staged:
         )
 
 
+class Draft:
+    """Stands in for a module in which only the stages of a pipeline count: drops all statements."""
+
+    def __init__(self):
+        self.d = self.sync = self.comb = self
+
+    def __iadd__(self, statements):
+        return self
+
+
 class Pipeline:
     """Builds a pipeline in a module from values with known stages.
 
@@ -168,55 +152,40 @@ class Pipeline:
     `register` joins values of different stages and delays the earlier values. `combine` and
     `drive` add no registers and reject values of different stages. The latency follows from the
     stage of the output.
-
-    Parameters
-    ----------
-    m : Module
-        Gets the registers.
-    levels : int
-        Levels of LUTs, each of `lately.hdl.latencies.FAN_IN` inputs, that fit between
-        two registers at the clock that the pipeline is built for.
-    enable : Value, optional
-        The whole pipeline stalls while this is low.
-
-    Attributes
-    ----------
-    latency : int
-        Highest stage so far.
     """
 
-    def __init__(self, m, *, levels=1, enable=None):
+    def __init__(
+        self,
+        m,
+        *,
+        # levels of LUTs, each of `FAN_IN` inputs, that fit between two registers at the clock that
+        # the pipeline is built for
+        levels=1,
+        enable=None,  # the whole pipeline stalls while this is low
+    ):
         self._m = m
         self._levels = levels
         self._enable = enable
-        self.latency = 0
+        self.latency = 0  # highest stage so far
 
-    def enter(self, value, name, *, stage=0, reset_less=False, levels=0):
-        """Return a value of the module, such as an output of a component, with a stage.
-
-        Parameters
-        ----------
-        value : Value or View
-        name : str
-        stage : int or None
-            Stage at which it is valid; None if it is constant while operations are in flight.
-        reset_less : bool
-            Whether the registers that delay the value keep their values during a reset.
-        levels : int
-            Levels of LUTs that the value has passed.
-        """
+    def enter(
+        self,
+        value,
+        name,
+        *,
+        # stage at which it is valid; None if it is constant while operations are in flight
+        stage=0,
+        # whether the registers that delay the value keep their values during a reset
+        reset_less=False,
+        levels=0,  # levels of LUTs that the value has passed
+    ):
+        """Return a value of the module, such as an output of a component, with a stage."""
         if stage is not None:
             self.latency = max(self.latency, stage)
         return Staged(self, value, stage, name, reset_less=reset_less, levels=levels)
 
     def stage(self, *values):
-        """Return the common stage of all values; None if all values are steady.
-
-        Raises
-        ------
-        StageError
-            If the stages differ. The message names two values with their stages.
-        """
+        """Return the common stage of all values; None if all values are steady."""
         moving = [value for value in values if value.stage is not None]
         for value in moving[1:]:
             if value.stage != moving[0].stage:
@@ -228,20 +197,14 @@ class Pipeline:
         latest = max((value.stage for value in values if value.stage is not None), default=0)
         return [value.at(latest) for value in values]
 
-    def combine(self, name, function, *values, levels=0):
-        """Return a function of values, without a register.
-
-        Parameters
-        ----------
-        name : str
-            Name of the result.
-        function : callable
-            Takes plain values; returns one value.
-        values : Staged
-            Values of the same stage.
-        levels : int
-            Levels of LUTs of the function.
-        """
+    def combine(
+        self,
+        name,  # name of the result
+        function,  # takes plain values; returns one value
+        *values,  # values of the same stage
+        levels=0,  # levels of LUTs of the function
+    ):
+        """Return a function of values, without a register."""
         stage = self.stage(*values)
         result = function(*(value.value for value in values))
         reset_less = all(value._reset_less for value in values)
@@ -253,11 +216,6 @@ class Pipeline:
 
         The result is registered if a stage has no further level. So the clock frequency determines
         the number of registers in a chain of steps.
-
-        Parameters
-        ----------
-        name, function, values, reset_less
-            As for `register`.
         """
         values = self.align(*values)
         if (levels := max(value.levels for value in values)) == self._levels:
@@ -300,62 +258,37 @@ class Pipeline:
         after = None if stage is None else stage + 1
         return self.enter(result, root or name, stage=after, reset_less=reset_less)
 
-    def drive(self, component, **inputs):
-        """Connect values of the same stage to inputs of a component.
-
-        Parameters
-        ----------
-        component : Component
-        inputs : Staged
-            By the names of the members.
-
-        Returns
-        -------
-        int
-            Stage of the inputs.
-
-        Raises
-        ------
-        StageError
-            If the stages differ.
-        """
+    def drive(
+        self,
+        component,
+        **inputs,  # by the names of the members
+    ):
+        """Connect values of the same stage to inputs of a component."""
         stage = self.stage(*inputs.values())
         self._m.d.comb += [
             getattr(component, name).eq(staged.value) for name, staged in inputs.items()
         ]
         return stage
 
-    def leave(self, *outputs, latency):
-        """Check that values leave the pipeline together, after the stated latency.
-
-        Parameters
-        ----------
-        outputs : Staged
-        latency : int
-            Latency that the component states before elaboration.
-
-        Raises
-        ------
-        StageError
-            If the stages differ, or are not `latency`.
-        """
+    def leave(
+        self,
+        *outputs,
+        latency,  # latency that the component states before elaboration
+    ):
+        """Check that values leave the pipeline together, after the stated latency."""
         stage = self.stage(*outputs)
         if stage != latency:
             raise StageError(f"{outputs[0]!r} leaves, but the latency is stated as {latency}")
 
-    def all_of(self, name, flags, *, steps=0, reset_less=False):
-        """Return whether all flags are set, in ``ceil(log4(len(flags)))`` steps.
-
-        Parameters
-        ----------
-        name : str
-            Prefix of the registers' names.
-        flags : Staged
-        steps : int
-            Minimum number of steps.
-        reset_less : bool
-            Whether the registers keep their values during a reset.
-        """
+    def all_of(
+        self,
+        name,
+        flags,
+        *,
+        steps=0,  # minimum number of steps
+        reset_less=False,  # whether the registers keep their values during a reset
+    ):
+        """Return whether all flags are set, in ``ceil(log4(len(flags)))`` steps."""
         number = 0
         while len(flags) > 1 or number < steps:
             flags = self.step(
@@ -369,25 +302,15 @@ class Pipeline:
             number += 1
         return flags
 
-    def select(self, values, number, name, *, reset_less=True):
-        """Return one of the values, by one binary digit of the number per step.
-
-        Parameters
-        ----------
-        values : list of Staged
-            Values of the same width and stage.
-        number : Staged
-            Index of the value, lowest digit first; of the same stage.
-        name : str
-            Prefix of the registers' names.
-        reset_less : bool
-            Whether the registers keep their values during a reset.
-
-        Raises
-        ------
-        StageError
-            If the index and the values have different stages.
-        """
+    def select(
+        self,
+        values,  # values of the same width and stage
+        number,  # index of the value, lowest digit first; of the same stage
+        name,
+        *,
+        reset_less=True,  # whether the registers keep their values during a reset
+    ):
+        """Return one of the values, by one binary digit of the number per step."""
         self.stage(number, *values)
         while len(values) > 1:
             pairs = [values[at : at + 2] for at in range(0, len(values), 2)]

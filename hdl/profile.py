@@ -1,9 +1,11 @@
-"""Options of a unit, and figures that are known before the unit is built. Without Amaranth."""
+"""Options of a unit, and its latency and limits before it is built. Without Amaranth."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
-from ..golden.spec.base import require
+from ..golden.errors import SpecificationError
+from ..golden.spec.base import require, require_integer
 from .latencies import (
     ACCEPT_LAG,
     DEFAULT_LEVELS,
@@ -12,85 +14,79 @@ from .latencies import (
     SPARE_SETTLE,
     STAMP_LATENCY,
     VOTES,
-    ceil_log,
 )
-from .parameters import require_integer
+from .parameters import ceil_log
+
+
+def option(default: Any, *, minimum: int | None = None, choices: Iterable[str] = ()) -> Any:
+    """Declare an option of a unit with a default, and with a minimum or choices."""
+    return field(default=default, metadata={"minimum": minimum, "choices": tuple(choices)})
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnitOptions:
     """Options of a unit of any family.
 
-    Attributes
-    ----------
-    memory : str or type
-        Variant of the memories, one of the family's. Units of dictionaries and timing filters also
-        accept a class of memories.
-    levels : int
-        Levels of LUTs between two registers: fewer for a fast clock, more for a small unit of low
-        latency. See `lately.hdl.target_clocks.levels`.
-    tag_bits : int
-        Width of the tag.
-    statistics_bits : int
-        Width of the counters, which wrap around. With 0 the unit has no counters.
-    ticks : str
-        Source of the ticks, if the specification has any. "tick" is a port that is high for one
-        cycle per tick. "period" counts cycles up to the value of the port `period`. "time" is a
-        field of each request, see `lately.hdl.frontend.request_times.Stamps`; timing filters lack
-        it. Ticks of a port must be `Profile.least_period` cycles apart; up to
-        `lately.hdl.latencies.TICKS_WAITING` closer ticks wait.
-    period : int
-        Value of the port `period` after reset; 0 if whatever drives the port knows no other.
-    time_bits : int, optional
-        Width of the tick counter, and of the ``time`` of requests and results; by default the
-        minimum that the specification needs.
-    report_covered : bool
-        Whether results have the field ``covered``, if the window is in time.
-    protect : str
-        Consequence of a memory upset, one of `lately.hdl.latencies.PROTECTIONS`: any for "none";
-        false positives for "parity"; none for "tmr", unless a second upset hits the same bit
-        before the bit is cleared or written.
-    self_check : bool
-        Whether the unit checks its own state, and resets itself if the state is illegal.
-
     Raises
     ------
     SpecificationError
-        If the source of ticks or the protection is unknown.
-    TypeError, ValueError
-        If a number is not an integer, or too small.
+        If an option has another type, or is out of its range.
     """
 
     memory: Any = "portable"
-    levels: int = DEFAULT_LEVELS
-    tag_bits: int = 8
-    statistics_bits: int = 32
+    """Variant of the memories, one of the family's. Units of dictionaries and timing filters also
+    accept a class of memories."""
+
+    levels: int = option(DEFAULT_LEVELS, minimum=1)
+    """Levels of LUTs between two registers: fewer for a fast clock, more for a small unit of low
+    latency. See `lately.hdl.target_clocks.levels`."""
+
+    tag_bits: int = option(8, minimum=0)
+    """Width of the tag."""
+
+    statistics_bits: int = option(32, minimum=0)
+    """Width of the counters, which wrap around. With 0 the unit has no counters."""
+
     ticks: str = "tick"
-    period: int = 0
-    time_bits: int | None = None
+    """Source of the ticks, if the specification has any. "tick" is a port that is high for one
+    cycle per tick. "period" counts cycles up to the value of the port `period`. "time" is a field
+    of each request, see `lately.hdl.frontend.ticks.Stamps`; timing filters lack it. Ticks of a port
+    must be `Profile.least_period` cycles apart; up to `lately.hdl.latencies.TICKS_WAITING` closer
+    ticks wait."""
+
+    period: int = option(0, minimum=0)
+    """Value of the port `period` after reset, in cycles; 0 if whatever drives the port knows no
+    other."""
+
+    time_bits: int | None = option(None, minimum=1)
+    """Width of the tick counter, and of the ``time`` of requests and results; by default the
+    minimum that the specification needs."""
+
     report_covered: bool = False
-    protect: str = "none"
+    """Whether results have the field ``covered``, if the window is in time."""
+
+    protect: str = option("none", choices=PROTECTIONS)
+    """Consequence of a memory upset: any for "none"; false positives for "parity"; none for "tmr",
+    unless a second upset hits the same bit before the bit is cleared or written."""
+
     self_check: bool = False
+    """Whether the unit checks its own state, and resets itself if the state is illegal."""
+
+    omit: Sequence[str] = ()
+    """Fields that results do not have, such as "age". ``seen`` and ``tag`` cannot be omitted."""
 
     def __post_init__(self) -> None:
-        require_integer("Levels", self.levels, least=1)
-        require_integer("Tag bits", self.tag_bits)
-        require_integer("Statistics bits", self.statistics_bits)
-        if self.time_bits is not None:
-            require_integer("Time bits", self.time_bits, least=1)
-        rule = f"must be {' or '.join(PROTECTIONS)}"
-        require(self.protect in PROTECTIONS, "protect", rule, self.protect)
+        for item in fields(self):
+            value, minimum = getattr(self, item.name), item.metadata.get("minimum")
+            if minimum is not None and not (value is None and item.default is None):
+                require_integer(item.name, value, minimum)
+            if choices := item.metadata.get("choices"):
+                require(value in choices, item.name, f"must be {' or '.join(choices)}", value)
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Figures of a unit: the base class of each family's figures.
-
-    Attributes
-    ----------
-    spec : Specification
-    options : UnitOptions
-    """
+    """Latency and limits of a unit: the base class of each family's profile."""
 
     spec: Any
     options: UnitOptions = field(default_factory=UnitOptions)
@@ -106,13 +102,7 @@ class Profile:
 
     @classmethod
     def of(cls, spec: Any, **options: Any) -> Self:
-        """Return the figures of a unit with these `options`, as for `UnitOptions`.
-
-        Parameters
-        ----------
-        spec : Specification
-        options
-        """
+        """Return the profile of a unit with these `options`, as for `UnitOptions`."""
         return cls(spec, UnitOptions(**options))
 
     # Options
@@ -236,16 +226,13 @@ class Profile:
         """Sentences that state when the input closes for a reason other than back-pressure."""
         return []
 
-    def promise(self, key: str, *, flags: bool) -> list[str]:
-        """Return sentences that state which keys are reported.
-
-        Parameters
-        ----------
-        key : str
-            Noun for a key in the sentences.
-        flags : bool
-            Whether results have all fields.
-        """
+    def promise(
+        self,
+        key: str,  # noun for a key in the sentences
+        *,
+        flags: bool,  # whether results have all fields
+    ) -> list[str]:
+        """Return sentences that state which keys are reported."""
         raise NotImplementedError
 
     @property
@@ -271,13 +258,7 @@ class Profile:
     # Limits
 
     def check_buildable(self) -> None:
-        """Reject a specification or option that the hardware cannot implement.
-
-        Raises
-        ------
-        SpecificationError
-            If the family lacks the memory, the protection or the source of ticks.
-        """
+        """Reject a specification or option that the hardware cannot implement."""
         memory, named = self.memory, f"for family {self.spec.family}"
         known = not isinstance(memory, str) or memory in self.MEMORIES
         require(known, "memory", f"must be {' or '.join(self.MEMORIES)} {named}", memory)
@@ -287,6 +268,8 @@ class Profile:
         if self.ticks:
             rule = f"must be {' or '.join(self.ticks)} {named}"
             require(ticks in self.ticks, "ticks", rule, ticks)
+        if self.options.omit and self.lanes > 1:
+            raise SpecificationError("omit: results of several lanes have all fields")
         covered = self.options.report_covered
-        rule = "must be False unless a ring has a span"
-        require(self.covers or not covered, "report_covered", rule, covered)
+        if covered and not self.covers:
+            raise SpecificationError("report_covered: only a ring with a span has this field")

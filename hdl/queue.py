@@ -5,7 +5,7 @@ from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .latencies import QUEUE_LATENCY
-from .memory.copies import copy_names, vote
+from .memory.protection import copy_names, vote
 from .parameters import require_integer, require_power_of_two
 from .pipeline import registered, successor
 
@@ -67,11 +67,11 @@ class ResultQueue(wiring.Component):
         copies=1,
         check=False,
     ):
-        require_power_of_two("Depth", depth, least=2)
+        require_power_of_two("Depth", depth, minimum=2)
         require_integer("Tag width", tag_bits)
         require_integer("Verdict width", verdict_bits)
         require_integer("Status width", status_bits)
-        require_integer("Bits apart", apart, most=verdict_bits)
+        require_integer("Bits apart", apart, maximum=verdict_bits)
         self._depth = depth
         self._apart = apart
         self._checks = check

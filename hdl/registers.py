@@ -66,67 +66,30 @@ class Block(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class RegisterField:
-    """Bits of a register.
-
-    Attributes
-    ----------
-    name : str
-    place, width : int
-        Lowest bit, and number of bits.
-    access : Access
-    reset : int
-    needs : str
-        Port of the unit that the field requires; empty if every unit has the field.
-    meaning : str
-        One sentence.
-    """
+    """Bits of a register."""
 
     name: str
-    place: int
+    place: int  # `place`, `width`: lowest bit, and number of bits
     width: int = 1
     access: Access = Access.READ
     reset: int = 0
-    needs: str = ""
-    meaning: str
+    needs: str = ""  # port of the unit that the field requires; empty if every unit has the field
+    meaning: str  # one sentence
 
 
 @dataclass(frozen=True, kw_only=True)
 class Register:
-    """A register.
+    """A register."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the register, and of the unit's port if the unit holds the register.
-    access : Access
-    width : int or None
-        Bits; None if the specification determines them.
-    reset : int or None
-        Value after reset; None if the specification determines it.
-    meaning : str
-        One sentence.
-    holder : Block
-    event : str
-        Signal that the register counts; empty if the register is not a counter.
-    address : int
-        Byte address on a bus. Words have 32 bits, the lowest bits first.
-    fields : tuple of RegisterField
-        Fields of the register; empty if the register is one number.
-
-    Raises
-    ------
-    ValueError
-        If the name is not an identifier, or the width is out of range.
-    """
-
-    name: str
+    name: str  # name of the register, and of the unit's port if the unit holds the register
     access: Access = Access.READ
-    width: int | None = WORD_BITS
-    reset: int | None = 0
-    meaning: str
+    width: int | None = WORD_BITS  # bits; None if the specification determines them
+    reset: int | None = 0  # value after reset; None if the specification determines it
+    meaning: str  # one sentence
     holder: Block = Block.UNIT
-    event: str = ""
-    address: int
+    event: str = ""  # signal that the register counts; empty if the register is not a counter
+    address: int  # byte address on a bus. Words have 32 bits, the lowest bits first.
+    # fields of the register; empty if the register is one number
     fields: tuple[RegisterField, ...] = ()
 
     def __post_init__(self) -> None:
@@ -270,14 +233,10 @@ ADDRESSES = {register.name: register.address for register in REGISTERS}
 """Byte address of each register, by name."""
 
 
-def counters(holder: Block) -> list[Register]:
-    """Return the registers that count events.
-
-    Parameters
-    ----------
-    holder : Block
-        Part of a board whose registers are returned.
-    """
+def counters(
+    holder: Block,  # part of a board whose registers are returned
+) -> list[Register]:
+    """Return the registers that count events."""
     return [register for register in REGISTERS if register.event and register.holder is holder]
 
 
@@ -285,14 +244,14 @@ def registers_table() -> Sequence[Sequence[str]]:
     """Return the rows of the table: name, address, access, bits, value after reset, meaning."""
     return [
         [
-            f"`{one.name}`",
-            f"0x{one.address:02X}",
-            one.access.value,
-            _stated(one.width),
-            _stated(one.reset),
-            one.meaning,
+            f"`{register.name}`",
+            f"0x{register.address:02X}",
+            register.access.value,
+            _stated(register.width),
+            _stated(register.reset),
+            register.meaning,
         ]
-        for one in sorted(REGISTERS, key=lambda one: one.address)
+        for register in sorted(REGISTERS, key=lambda register: register.address)
     ]
 
 

@@ -11,20 +11,11 @@ from amaranth.hdl import UnusedElaboratable
 
 from ..golden.errors import SpecificationError
 from ..golden.spec.all_presets import ALL_PRESETS
-from .build import filter_unit
-from .family import family_of
+from .build import family_of, filter_unit
 
 
 def units() -> Iterator[tuple[str, object]]:
-    """Build each preset in each memory variant.
-
-    Yields
-    ------
-    name : str
-        Preset and variant.
-    unit : Component
-        Impossible combinations are omitted.
-    """
+    """Build each preset in each memory variant."""
     presets = {spec: name for name, spec in reversed(ALL_PRESETS.items())}
     for spec, preset in presets.items():
         for memory in family_of(spec).profile.MEMORIES:
@@ -34,14 +25,10 @@ def units() -> Iterator[tuple[str, object]]:
                 continue
 
 
-def write(folder: Path) -> None:
-    """Write one file per unit, without source locations, and a list of digests.
-
-    Parameters
-    ----------
-    folder : Path
-        Created if it does not exist.
-    """
+def write(
+    folder: Path,  # created if it does not exist
+) -> None:
+    """Write one file per unit, without source locations, and a list of digests."""
     # Construction of rejected units had begun.
     warnings.simplefilter("ignore", UnusedElaboratable)
     folder.mkdir(parents=True, exist_ok=True)

@@ -11,20 +11,16 @@ from .parameters import require_integer
 from .registers import REGISTERS
 
 
-def count_events(m, unit, events, *, amounts=()):
-    """Count events at the unit's outputs that have the names of their registers.
-
-    Parameters
-    ----------
-    m : Module
-        Gets the counters.
-    unit : Component
-    events : mapping of str to Value
-        Event by name; each bit is one event. An event without an output of the unit, or without
-        bits, is not counted.
-    amounts : sequence of str
-        Names of events that are numbers; these numbers are added.
-    """
+def count_events(
+    m,
+    unit,
+    # event by name; each bit is one event. An event without an output of the unit, or without bits,
+    # is not counted.
+    events,
+    *,
+    amounts=(),  # names of events that are numbers; these numbers are added
+):
+    """Count events at the unit's outputs that have the names of their registers."""
     for register in REGISTERS:
         if register.event not in events or register.name not in unit.signature.members:
             continue
@@ -42,29 +38,19 @@ class EventCounter(wiring.Component):
 
     The carry between digits is registered, so that width does not limit the clock frequency.
     `count` is exact `latency` cycles after the last event.
-
-    Parameters
-    ----------
-    width : int
-        Bits of the count, at least 1.
-    events : int
-        Bits of `event`, at least 1.
-    amount : bool
-        Whether `event` is a number to add.
-
-    Raises
-    ------
-    TypeError
-        If the width is not an integer.
-    ValueError
-        If the width is below 1.
     """
 
     DIGIT = 16
 
-    def __init__(self, *, width, events=1, amount=False):
-        require_integer("Width", width, least=1)
-        require_integer("Events", events, least=1)
+    def __init__(
+        self,
+        *,
+        width,  # bits of the count, at least 1
+        events=1,  # bits of `event`, at least 1
+        amount=False,  # whether `event` is a number to add
+    ):
+        require_integer("Width", width, minimum=1)
+        require_integer("Events", events, minimum=1)
         self._width = width
         self._amount = amount
         self.latency = 1 + -(-width // self.DIGIT)

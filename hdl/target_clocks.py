@@ -48,32 +48,20 @@ GMII_HZ = 125_000_000
 """Clock of gigabit Ethernet between MAC and PHY."""
 
 
-def device_class(device: str) -> str:
-    """Return the class of a device; devices of a class have the same clocks.
-
-    Parameters
-    ----------
-    device : str
-        Name as in `lately.boards.flow.devices`.
-    """
+def device_class(
+    device: str,  # name as in `lately.boards.flow.devices`
+) -> str:
+    """Return the class of a device; devices of a class have the same clocks."""
     family, _, rest = device.partition("-")
     return f"{family}-{rest.rpartition('-')[2]}" if family == "ecp5" else device
 
 
-def limit_mhz(device: str) -> float | None:
+def limit_mhz(
+    device: str,  # name as in `lately.boards.flow.devices`
+) -> float | None:
     """Return the highest clock of a unit with block RAMs on a device, in MHz.
 
     None if the vendor's limit is unknown.
-
-    Parameters
-    ----------
-    device : str
-        Name as in `lately.boards.flow.devices`.
-
-    Raises
-    ------
-    KeyError
-        If the device is unknown.
     """
     kind = device_class(device)
     if kind not in CLOCK_MHZ and kind in WITHIN_REACH_MHZ:
@@ -82,32 +70,17 @@ def limit_mhz(device: str) -> float | None:
 
 
 def target_mhz(device: str) -> int:
-    """Return the target clock of a unit in whole MHz: the vendor's limit, or a lower clock.
-
-    Parameters
-    ----------
-    device : str
-        As for `limit_mhz`.
-    """
+    """Return the target clock of a unit in whole MHz: the vendor's limit, or a lower clock."""
     within_reach = WITHIN_REACH_MHZ.get(device_class(device), inf)
     return int(min(limit_mhz(device) or inf, within_reach))
 
 
-def levels(device: str, mhz: float) -> int:
-    """Return the number of LUT levels that fit between two registers at a clock frequency.
-
-    Parameters
-    ----------
-    device : str
-        Name as in `lately.boards.flow.devices`.
-    mhz : float
-
-    Raises
-    ------
-    KeyError
-        If the device is unknown.
-    """
+def levels(
+    device: str,  # name as in `lately.boards.flow.devices`
+    mhz: float,
+) -> int:
+    """Return the number of LUT levels that fit between two registers at a clock frequency."""
     kind = device_class(device)
     if kind not in LEVELS_MHZ and kind in WITHIN_REACH_MHZ:
         return DEFAULT_LEVELS
-    return 1 + sum(mhz <= most for most in LEVELS_MHZ[kind])
+    return 1 + sum(mhz <= limit for limit in LEVELS_MHZ[kind])

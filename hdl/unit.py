@@ -6,19 +6,20 @@ from amaranth.lib.wiring import In, Out
 
 from ..golden.hash.siphash import SECRET_BITS
 from ..golden.operations import OperationBit
-from .family import family_of
+from ..golden.spec.base import require
 from .frontend.front import FrontEnd, PlainFrontEnd
-from .frontend.prescaler import Prescaler
-from .frontend.request_times import Stamps
-from .hash.secrets import Secrets
+from .frontend.ticks import Prescaler, Stamps
+from .hash.siphash import Secrets
 from .interface import Operation, UnitSignature, is_clear, operation_bits
 from .latencies import (
     ACCEPT_LAG,
     CONTROL_LAG,
     GENERATION_LEAD,
     PERIOD_BITS,
+    QUEUE_LATENCY,
     SECRET_LEAD,
     SHIFT_PAUSE,
+    STAMP_LATENCY,
 )
 from .memory.map import floorplan_groups
 from .monitors import alarm_ports, recovering, watch_results
@@ -32,7 +33,7 @@ EVENT_PORTS = {"upset": "fault"}
 
 
 class BaseUnit(wiring.Component):
-    """Ports and figures of a unit with one or several lanes: see `lately.hdl.build.filter_unit`.
+    """Ports and limits of a unit with one or several lanes: see `lately.hdl.build.filter_unit`.
 
     Every operation produces one result, in order. Operations take effect one after another.
     `i.ready` is low under back-pressure, for at most `longest_pause` cycles after a CLEAR or
@@ -41,7 +42,8 @@ class BaseUnit(wiring.Component):
     Parameters
     ----------
     profile : Profile
-        Figures of the unit; must pass `check_buildable`.
+        Must pass `check_buildable`.
+    family : Family
     core : Component
         With a `CoreSignature`; any one of the cores if there are several lanes.
     clock : Component, optional
@@ -94,7 +96,7 @@ class BaseUnit(wiring.Component):
     table, swap : In
         If the specification has classes: entries of a table of thresholds, as
         `lately.golden.DecisionTable` computes them, and the command to use the loaded table; see
-        `lately.hdl.timing.decision_tables.DecidingCore`. A swap applies to operations accepted in
+        `lately.hdl.timing.core.DecidingCore`. A swap applies to operations accepted in
         later cycles. All entries of the first table are 0, so every key is seen.
     secret : In(stream.Signature(128))
         With ``hash="siphash"`` only: the secret of the hash, 0 after reset. For several lanes see
@@ -129,8 +131,9 @@ class BaseUnit(wiring.Component):
     SECRET_LEAD = SECRET_LEAD
     """With re-keying: cycles from a secret's acceptance to the first operation that uses it."""
 
-    def __init__(self, profile, *, core, clock=None, secrets=None):
+    def __init__(self, profile, family, *, core, clock=None, secrets=None):
         self.profile = profile
+        self._family = family
         self.core = core
         """The core, or one of several: the pipeline from key to verdict."""
         self.clock = clock
@@ -157,11 +160,13 @@ class BaseUnit(wiring.Component):
     def _result_fields(self):
         # In the order of the queue.
         verdict = {name: field.shape for name, field in self.core.verdict.shape()}
-        return verdict | self._report_fields() | {"tag": self.profile.options.tag_bits}
-
-    def _report_fields(self):
         report = {} if self.clock is None else self.clock.report
-        return {name: value.shape() for name, value in report.items()}
+        fields = verdict | {name: value.shape() for name, value in report.items()}
+        for name in self.profile.options.omit:
+            known = [field for field in fields if field != "seen"]
+            require(name in known, "omit", f"must be {' or '.join(known)} for this unit", name)
+            del fields[name]
+        return fields | {"tag": self.profile.options.tag_bits}
 
     def _ports(self):
         """Return the ports other than the streams, by name."""
@@ -173,7 +178,9 @@ class BaseUnit(wiring.Component):
         events = (*core.events, *getattr(self.clock, "EVENTS", ()))
         ports |= {register.name: Out(options.statistics_bits) for register in REGISTERS
                   if register.event and register.event in events}  # fmt: skip
-        ports |= {name: Out(one.shape) for name, one in core.ports.items() if one.flow is Out}
+        ports |= {
+            name: Out(member.shape) for name, member in core.ports.items() if member.flow is Out
+        }
         if "covered" in clock:
             ports["covered"] = Out(clock["covered"].shape)
         if "tick" in clock and options.ticks != "time":
@@ -181,7 +188,7 @@ class BaseUnit(wiring.Component):
             ports[options.ticks] = period if options.ticks == "period" else In(1)
         if "tick" in ports:
             ports["tick_lost"] = Out(1)
-        ports |= {name: one for name, one in core.ports.items() if one.flow is In}
+        ports |= {name: member for name, member in core.ports.items() if member.flow is In}
         if self.secrets is not None:
             ports["secret"] = In(stream.Signature(SECRET_BITS))
         return ports | alarm_ports(options.self_check)
@@ -195,12 +202,14 @@ class BaseUnit(wiring.Component):
     def counters(self):
         """Names of the counters among the ports."""
         members = self.signature.members
-        return [one.name for one in REGISTERS if one.event and one.name in members]
+        return [
+            register.name for register in REGISTERS if register.event and register.name in members
+        ]
 
     @property
     def memory_map(self):
         """Memories of the unit and the position of each bit: a `MemoryMap`."""
-        return family_of(self.spec).memory_map(self.profile)
+        return self._family.memory_map(self.profile)
 
     @property
     def floorplan_groups(self):
@@ -232,9 +241,8 @@ class Unit(BaseUnit):
     Parameters
     ----------
     profile : Profile
-        Figures of the unit; must pass `check_buildable`.
-    core : Component, optional
-        With a `CoreSignature`; replaces the core of the family.
+        Must pass `check_buildable`.
+    family : Family
 
     Attributes
     ----------
@@ -246,11 +254,9 @@ class Unit(BaseUnit):
     LAG = ACCEPT_LAG
     """Cycles from an acceptance until `i.ready` depends on it, and one to spare."""
 
-    def __init__(self, profile, *, core=None):
+    def __init__(self, profile, family):
         spec, check = profile.spec, profile.options.self_check
-        family = family_of(spec)
-        core = family.core(profile) if core is None else core
-        clock = family.clock(profile)
+        core, clock = family.core(profile), family.clock(profile)
         if profile.generation_bits:
             self.front = FrontEnd(
                 generation_bits=profile.generation_bits,
@@ -267,16 +273,27 @@ class Unit(BaseUnit):
         if pipelines := core.signature.secrets:
             rings = spec.ring_segments if profile.generation_bits else 1
             secrets = Secrets(pipelines=pipelines, ring_segments=rings)
-        super().__init__(profile, core=core, clock=clock, secrets=secrets)
+        super().__init__(profile, family, core=core, clock=clock, secrets=secrets)
+
+    @property
+    def latency(self):
+        """Minimum cycles from the acceptance of a request to its result on an idle output."""
+        stamped = "time" in self.signature.request.members
+        return self.core.latency + QUEUE_LATENCY - 1 + (STAMP_LATENCY if stamped else 0)
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.core = core = self.core
         m.submodules.front = front = self.front
+        omitted = self.profile.options.omit
+        verdict = core.verdict.as_value()
+        if omitted:
+            fields = core.verdict.shape().members
+            verdict = Cat(core.verdict[name] for name in fields if name not in omitted)
         m.submodules.queue = queue = ResultQueue(
             depth=self.depth,
             tag_bits=len(self.i.p.tag),
-            verdict_bits=len(core.verdict.as_value()),
+            verdict_bits=len(verdict),
             status_bits=len(self._report),
             copies=self.profile.votes,
             check=self.profile.options.self_check,
@@ -285,7 +302,7 @@ class Unit(BaseUnit):
         tag = Signal.like(self.i.p.tag, reset_less=True)
         i = wiring.flipped(self.i) if self.clock is None else self._elaborate_clock(m, queue)
         m.d.sync += [accepted.eq(i.valid & i.ready), tag.eq(i.p.tag)]
-        room, places = self._elaborate_room(m, accepted)
+        room, free = self._elaborate_room(m, accepted)
         m.d.comb += [
             i.ready.eq(front.i.ready),
             front.i.valid.eq(i.valid),
@@ -298,7 +315,7 @@ class Unit(BaseUnit):
             queue.tag_valid.eq(accepted),
             queue.tag.eq(tag),
             queue.valid_next.eq(core.valid_next),
-            queue.verdict.eq(core.verdict),
+            queue.verdict.eq(verdict),
             self.o.valid.eq(queue.o.valid),
             self.o.p.eq(queue.o.p),
             queue.o.ready.eq(self.o.ready),
@@ -310,19 +327,20 @@ class Unit(BaseUnit):
                   core.signature.events}  # fmt: skip
         count_events(m, self, events)
         if self.profile.options.self_check:
-            return recovering(m, self, self._elaborate_check(m, i, accepted, queue, places))
+            return recovering(m, self, self._elaborate_check(m, i, accepted, queue, free))
         return m
 
     @property
     def _report(self):
         """Fields of a result that the clock provides."""
-        return Cat() if self.clock is None else Cat(*self.clock.report.values())
+        omitted, report = self.profile.options.omit, {} if self.clock is None else self.clock.report
+        return Cat(value for name, value in report.items() if name not in omitted)
 
     def _elaborate_clock(self, m, queue):
         """Connect the clock; return the stream of operations."""
         clock = self.clock
         inputs = [getattr(self.core, name).eq(getattr(self.front, name)) for name in clock.INPUTS]
-        if clock.report:
+        if len(self._report):
             valid = registered(m, self.front.control.valid, "status_valid")
             if "covered" in clock.report:
                 valid = registered(m, valid, "report_valid")
@@ -346,7 +364,7 @@ class Unit(BaseUnit):
             return stamps.o
         if "period" in self.signature.members:
             m.submodules.prescaler = prescaler = Prescaler(
-                width=PERIOD_BITS, least=self.profile.least_period
+                width=PERIOD_BITS, min_period=self.profile.least_period
             )
             m.d.comb += [prescaler.period.eq(self.period), clock.tick.eq(prescaler.tick)]
         elif "tick" in self.signature.members:
@@ -404,17 +422,19 @@ class Unit(BaseUnit):
         left = Signal()
         change = Signal(signed(2))
         # Free places, less one and less the acceptances that are not counted yet.
-        places = Signal(signed(self.depth.bit_length() + 1), init=self.depth - 1 - self.LAG)
+        free = Signal(
+            signed(self.depth.bit_length() + 1), name="places", init=self.depth - 1 - self.LAG
+        )
         room = Signal()
         m.d.sync += [
             left.eq(self.o.valid & self.o.ready),
             change.eq(left - entered),
-            places.eq(places + change),
-            room.eq(places >= 0),
+            free.eq(free + change),
+            room.eq(free >= 0),
         ]
-        return room, places
+        return room, free
 
-    def _elaborate_check(self, m, i, accepted, queue, places):
+    def _elaborate_check(self, m, i, accepted, queue, free):
         """Return flags of errors in ring, front end, places, and lost or duplicated results."""
         core, front = self.core, self.front
         illegal = queue.illegal | front.illegal
@@ -425,7 +445,7 @@ class Unit(BaseUnit):
             i=i,
             accepted=accepted,
             queue=queue,
-            places=places,
+            free=free,
             lags=(1, 2),
             due=delayed(m, front.control.valid, core.latency - CONTROL_LAG - 1, "due"),
             valid_next=core.valid_next,
@@ -434,12 +454,7 @@ class Unit(BaseUnit):
 
 
 def _plain_operation(operation):
-    """Return an operation of three bits, without the bit for removals; a removal is not a CLEAR.
-
-    Parameters
-    ----------
-    operation : Value
-    """
+    """Return an operation of three bits, without the bit for removals; a removal is not a CLEAR."""
     if len(Value.cast(operation)) == Shape.cast(Operation).width:
         return operation
     bits = operation_bits(operation)

@@ -43,20 +43,7 @@ def with_start(text: str) -> str:
 def time_options(
     spec: Specification, *, ticks: str | None = None, time_bits: int = TIME_BITS
 ) -> dict[str, Any]:
-    """Return the options for the ticks of a simulated unit; empty without ticks.
-
-    Parameters
-    ----------
-    spec : Specification
-    ticks, time_bits
-        As for `lately.hdl.profile.UnitOptions`; the width grows if the window needs more bits. By
-        default, requests have times if the unit supports them.
-
-    Raises
-    ------
-    SpecificationError
-        If requests cannot be further apart than the span.
-    """
+    """Return the options for the ticks of a simulated unit; empty without ticks."""
     profile = unit_profile(spec)
     if not profile.ticks:
         return {}
@@ -68,19 +55,7 @@ def time_options(
 
 
 def unit_verilog(spec: Specification, **options: Any) -> str:
-    """Return the Verilog of a unit; equal specifications give equal text.
-
-    Parameters
-    ----------
-    spec : Specification
-    options
-        As for `lately.hdl.profile.UnitOptions`; ticks as for `time_options`.
-
-    Raises
-    ------
-    SpecificationError
-        If the hardware cannot hold the specification.
-    """
+    """Return the Verilog of a unit; equal specifications give equal text."""
     ticks = {name: options.pop(name) for name in ("ticks", "time_bits") if name in options}
     unit = filter_unit(spec, tag_bits=TAG_BITS, **time_options(spec, **ticks), **options)
     return convert(unit)

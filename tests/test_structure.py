@@ -1,6 +1,7 @@
 """Structure of the sources: who imports whom, what modules are called, where tests stand."""
 
 import runpy
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,24 @@ def folder(name):
     """Return the sub-folder of a room that a module is in; nothing if in none."""
     parts = name.removeprefix("lately.").split(".")
     return ".".join(parts[:2]) if len(parts) > 2 else ""
+
+
+def floors(modules, room, apart=()):
+    """Return the modules of the longest chain of imports in a room, without some of its folders."""
+    inside = {name: module.imports for name, module in modules.items()
+              if name.startswith(f"{room}.") and not name.startswith(apart)}  # fmt: skip
+
+    @cache
+    def chain(name):
+        below = (chain(other) for other in inside[name] & inside.keys())
+        return (name, *max(below, key=len, default=()))
+
+    return max(map(chain, inside), key=len)
+
+
+def test_hardware_has_few_floors(modules):
+    chain = floors(modules, "lately.hdl", ("lately.hdl.packets.",))
+    assert len(chain) <= 7, " -> ".join(chain)
 
 
 def test_tests_mirror_the_rooms(modules):

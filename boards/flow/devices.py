@@ -9,7 +9,7 @@ from typing import Any
 
 from ...golden.errors import LatelyError, unknown_name
 from ...golden.spec.base import Specification
-from ...hdl.family import family_of
+from ...hdl.build import family_of
 from ...hdl.latencies import DEFAULT_LEVELS
 from ...hdl.memory.map import STRICT
 from ...hdl.target_clocks import levels, limit_mhz, target_mhz

@@ -7,8 +7,9 @@ from math import inf
 from typing import Any, NamedTuple
 
 from ...hdl.build import unit_profile
-from ...hdl.latencies import PAGE_WORDS, STATUS_BITS, ceil_log, memory_shape
-from ...hdl.memory.map import BLOCK_KINDS
+from ...hdl.latencies import PAGE_WORDS, STATUS_BITS
+from ...hdl.memory.map import BLOCK_KINDS, memory_shape
+from ...hdl.parameters import ceil_log
 from .devices import TABLES, Device, device_memory
 
 SELECTION_COST = 0.5

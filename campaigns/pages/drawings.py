@@ -27,7 +27,7 @@ from lately.golden import (
     preset,
 )
 from lately.golden.spec import APBFSpec, GEBFSpec
-from lately.hdl.build import filter_unit
+from lately.hdl.build import filter_unit, unit_profile
 from lately.hdl.queue import ResultQueue
 from lately.hdl.ring.core import ring_core
 from lately.replay.plots import COLOURS, blank_figure
@@ -44,7 +44,7 @@ UNIT = preset("default")
 
 def stages() -> list[tuple[str, str]]:
     """Return the parts of the pipeline, with their descriptions."""
-    core = ring_core(UNIT)
+    core = ring_core(UNIT, unit_profile(UNIT))
     parts = (("hash", core.hashes[0]), ("store", core.store), ("detector", core.detector))
     blocks = [("front end", "gate, schedule")]
     blocks += [(name, f"{part.latency} cycles") for name, part in parts]

@@ -25,10 +25,9 @@ from lately.golden.hash.digests import DIGESTS
 from lately.golden.hash.functions import HASHES
 from lately.golden.spec.ring import SHARDS
 from lately.golden.spec.span import WHEN_FULL
-from lately.hdl.build import unit_profile
+from lately.hdl.build import FAMILIES, unit_profile
 from lately.hdl.bus.controlled import BUSES, COUNTER_BITS
-from lately.hdl.family import FAMILIES
-from lately.hdl.memory.variants import VARIANTS
+from lately.hdl.memory.segment import VARIANTS
 from lately.hdl.registers import REGISTERS, Access, Block, registers_table
 from lately.hdl.ring.profile import RingProfile
 from lately.hdl.target_clocks import device_class

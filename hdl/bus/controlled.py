@@ -7,11 +7,9 @@ from amaranth.lib.wiring import In, Out
 from ..interface import Operation, UnitSignature, fields
 from ..latencies import GENERATION_LEAD
 from ..pipeline import registered
-from .avalon_mm import AvalonMm
-from .axi4_lite import Axi4Lite
+from .buses import AvalonMm, Axi4Lite, Wishbone
 from .register_bank import RegisterBank
 from .register_map import OVERRUN, register_map
-from .wishbone import Wishbone
 
 BUSES = {"axi4-lite": Axi4Lite, "wishbone": Wishbone, "avalon-mm": AvalonMm}
 """Buses by name."""
@@ -27,30 +25,7 @@ KEPT = ("tick",)
 
 
 class Controlled(wiring.Component):
-    """Base of components whose registers are behind a bus.
-
-    Parameters
-    ----------
-    unit : Component
-        Its ports become registers, except the streams `i` and `o` and the ports in `KEPT`.
-    signature : callable
-        Takes the members of the bus and of `KEPT`; returns the signature of the component.
-    bus : str
-        One of `BUSES`.
-    map
-        Further parameters of `lately.hdl.bus.register_map.register_map`.
-
-    Members
-    -------
-    tick
-        As for the unit.
-    s_axil_awaddr, ..., wb_cyc_i, ... or avs_address, ...
-        As for the bus.
-    irq
-        As for `RegisterBank`.
-
-    Errors: KeyError if the bus is unknown.
-    """
+    """Base of components whose registers are behind a bus."""
 
     FIELDS = {"enable": "control_enable", "clear": "control_clear", "order": "status_order",
               "fault": "faults_fault", "tick_lost": "faults_tick_lost",
@@ -60,7 +35,15 @@ class Controlled(wiring.Component):
     ELSEWHERE = ("swap",)
     """Ports of the unit that are not connected to registers of their names."""
 
-    def __init__(self, unit, signature, *, bus, **map):
+    def __init__(
+        self,
+        unit,  # its ports become registers, except the streams `i` and `o` and the ports in `KEPT`
+        # takes the members of the bus and of `KEPT`; returns the signature of the component
+        signature,
+        *,
+        bus,  # one of `BUSES`
+        **map,  # further parameters of `lately.hdl.bus.register_map.register_map`
+    ):
         self.unit = unit
         self._front = BUSES[bus]()
         self.registers = register_map(unit, **map)
@@ -73,7 +56,10 @@ class Controlled(wiring.Component):
         }
         self._kept = [name for name in KEPT if name in unit.signature.members]
         others = self._ports | {name: unit.signature.members[name] for name in self._kept}
+        # `irq`: as for `RegisterBank`
         irq = {"irq": Out(1)} if "irq" in self._bank.signature.members else {}
+        # `tick`: as for the unit
+        # `s_axil_awaddr`, `wb_cyc_i`, `avs_address`: as for the bus
         super().__init__(signature(others | irq))
 
     @property
@@ -157,31 +143,21 @@ class ControlledUnit(Controlled):
     command starts `GENERATION_LEAD` cycles after its write, when the unit next accepts an
     operation. So it uses the settings written before it. A command has no result. If requests
     carry times, a command has the time of the last accepted request.
-
-    Parameters
-    ----------
-    unit : Component
-        With a `UnitSignature`. Its tag must be `MARK_BITS` wider than the tag of requests.
-    spec : Specification
-        Specification of the unit.
-    bus : str
-        One of `BUSES`.
-    version : tuple of int
-        As for `lately.hdl.bus.register_map.register_map`.
-    status_bits : int
-        Width of the tag that the registers report, without TLAST.
-    waits : bool
-        Whether requests wait for `i.ready`. Otherwise a request while `i.ready` is low is an error.
-
-    Members
-    -------
-    i, o
-        As for the unit.
-
-    For the other members and the errors see `Controlled`.
     """
 
-    def __init__(self, unit, *, spec, bus, version, status_bits, waits=True):
+    def __init__(
+        self,
+        unit,  # with a `UnitSignature`. Its tag must be `MARK_BITS` wider than the tag of requests.
+        *,
+        spec,
+        bus,  # one of `BUSES`
+        version,
+        status_bits,  # width of the tag that the registers report, without TLAST
+        # whether requests wait for `i.ready`. Otherwise a request while `i.ready` is low is an
+        # error.
+        waits=True,
+    ):
+        # `i`, `o`: as for the unit
         super().__init__(
             unit,
             lambda others: _outer(unit.signature, others),
@@ -256,8 +232,8 @@ class ControlledUnit(Controlled):
 def _outer(signature, others):
     """Return the signature of a unit with unmarked tags, whose settings are registers."""
     request, result = (
-        {name: field.shape for name, field in signature.of_lane(one, 0) if name != "valid"}
-        for one in (signature.request, signature.result)
+        {name: field.shape for name, field in signature.of_lane(payload, 0) if name != "valid"}
+        for payload in (signature.request, signature.result)
     )
     tag = {"tag": request["tag"] - MARK_BITS}
     return UnitSignature(request | tag, result | tag, lanes=signature.lanes, ports=others)
@@ -265,10 +241,10 @@ def _outer(signature, others):
 
 def _copied(source, target):
     """Return the assignments between two payloads whose tags differ in width."""
-    found = {path: (at, width) for path, at, width in fields(target.shape())}
+    targets = {path: (at, width) for path, at, width in fields(target.shape())}
     bits, goal = source.as_value(), target.as_value()
     assignments = []
     for path, low, width in fields(source.shape()):
-        at, wide = found[path]
+        at, wide = targets[path]
         assignments.append(goal[at : at + wide].eq(bits[low : low + width]))
     return assignments

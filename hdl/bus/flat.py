@@ -15,52 +15,29 @@ BYTE = 8
 
 
 class Field(NamedTuple):
-    """Bits of a port that belong to one field of a payload.
-
-    Attributes
-    ----------
-    port : str
-    name : str
-        As in `lately.hdl.interface.UnitSignature`.
-    lane : int
-    offset, width : int
-        Lowest bit in the port, and number of bits.
-    source : int
-        Lowest bit in the payload.
-    """
+    """Bits of a port that belong to one field of a payload."""
 
     port: str
-    name: str
+    name: str  # as in `lately.hdl.interface.UnitSignature`
     lane: int
-    offset: int
+    offset: int  # `offset`, `width`: lowest bit in the port, and number of bits
     width: int
-    source: int
+    source: int  # lowest bit in the payload
 
 
 class FlatUnit(wiring.Component):
-    """Base of units with flat ports.
-
-    Parameters
-    ----------
-    unit : Component
-        With a `UnitSignature`.
-    members : dict
-        Ports for the unit's two streams.
-
-    Members
-    -------
-    clock, reset
-        Named by `CLOCK` and `RESET`; the reset is synchronous.
-    generation, operations, ...
-        The unit's other ports, under the same names; a stream has one port for each of its parts.
-    """
+    """Base of units with flat ports."""
 
     CLOCK = "clk"
     RESET = "rst"
     ACTIVE_LOW = False
     """Whether the reset is active low."""
 
-    def __init__(self, unit, members):
+    def __init__(
+        self,
+        unit,  # with a `UnitSignature`
+        members,  # ports for the unit's two streams
+    ):
         self.unit = unit
         others = {
             name: member
@@ -71,10 +48,13 @@ class FlatUnit(wiring.Component):
         self.side_streams = {}
         """Ports of each further stream: data, valid and ready."""
         for name in sorted(streams):
-            found = self._stream_members(name, getattr(unit, name).payload.shape())
-            self.side_streams[name] = list(found)
-            members |= found
+            ports = self._stream_members(name, getattr(unit, name).payload.shape())
+            self.side_streams[name] = list(ports)
+            members |= ports
         self._others, self._streams = list(others), sorted(streams)
+        # `clock`, `reset`: named by `CLOCK` and `RESET`; the reset is synchronous
+        # `generation`, `operations`: the unit's other ports, under the same names; a stream has one
+        # port for each of its parts
         super().__init__({self.CLOCK: In(1), self.RESET: In(1)} | members | others)
 
     def elaborate(self, platform):
@@ -102,34 +82,27 @@ class FlatUnit(wiring.Component):
         """Return the attributes of ports that identify interfaces to vendors' tools."""
         return {}
 
-    def _connected(self, found, payload, *, inward):
+    def _connected(self, port_fields, payload, *, inward):
         """Return the assignments between a payload and the ports of its fields."""
         bits = payload.as_value()
         pairs = [
-            (bits[one.source :][: one.width], getattr(self, one.port)[one.offset :][: one.width])
-            for one in found
+            (
+                bits[field.source :][: field.width],
+                getattr(self, field.port)[field.offset :][: field.width],
+            )
+            for field in port_fields
         ]
         return [inner.eq(outer) if inward else outer.eq(inner) for inner, outer in pairs]
 
 
-def payload_fields(payload, port_of, *, padded=()):
-    """Return the fields of a payload, consecutively in each of their ports.
-
-    Parameters
-    ----------
-    payload : StructLayout
-        Payload of a unit's stream.
-    port_of : callable
-        Takes the name of a field and its lane; returns the name of its port.
-    padded : sequence of str
-        Ports in which each lane starts at a byte boundary.
-
-    Returns
-    -------
-    list of Field, dict of str to int
-        The fields, and the widths of the ports.
-    """
-    found, widths, last = [], {}, {}
+def payload_fields(
+    payload,  # payload of a unit's stream
+    port_of,  # takes the name of a field and its lane; returns the name of its port
+    *,
+    padded=(),  # ports in which each lane starts at a byte boundary
+):
+    """Return the fields of a payload, consecutively in each of their ports."""
+    port_fields, widths, last = [], {}, {}
     for path, source, width in fields(payload):
         *above, name = path.split(".")
         lane = int(above[-1]) if above else 0
@@ -138,11 +111,11 @@ def payload_fields(payload, port_of, *, padded=()):
             widths[port] = -(-widths[port] // BYTE) * BYTE
         last[port] = lane
         offset = widths.get(port, 0)
-        found.append(Field(port, name, lane, offset, width, source))
+        port_fields.append(Field(port, name, lane, offset, width, source))
         widths[port] = offset + width
     for port in padded:
         widths[port] = -(-widths.get(port, 0) // BYTE) * BYTE
-    return found, widths
+    return port_fields, widths
 
 
 class AxisUnit(FlatUnit):
@@ -185,7 +158,7 @@ class AxisUnit(FlatUnit):
     def __init__(self, unit, *, last=False):
         lanes = unit.signature.lanes
         if last and lanes > 1:
-            raise SpecificationError(f"last: must not be given for several lanes, not {lanes}")
+            raise SpecificationError(f"last: TLAST needs one lane; this unit has {lanes}")
         self.requests, taken = _ports("s_axis", unit.signature.request, ("key",), last)
         self.results, given = _ports("m_axis", unit.signature.result, ("tag",), last)
         members = {name: In(width) for name, width in taken.items()}
@@ -209,7 +182,7 @@ class AxisUnit(FlatUnit):
     def attributes(self):
         members = self.signature.members
         prefixes = ["s_axis", "m_axis", *(f"s_axis_{name}" for name in self._streams)]
-        found = {
+        named = {
             f"{prefix}_{part}": {
                 "X_INTERFACE_INFO": f"xilinx.com:interface:axis:1.0 {prefix} {part.upper()}"
             }
@@ -220,7 +193,7 @@ class AxisUnit(FlatUnit):
         # A unit behind a bus provides the name.
         if bus := getattr(self.unit, "interface", None):
             prefix, interface = bus
-            found |= {
+            named |= {
                 name: {"X_INTERFACE_INFO": f"{interface} {prefix} {part.upper()}"}
                 for name in members
                 if (part := name.removeprefix(f"{prefix}_")) != name
@@ -228,20 +201,20 @@ class AxisUnit(FlatUnit):
             prefixes.append(prefix)
         clock, reset = (f"xilinx.com:signal:{kind}:1.0" for kind in ("clock", "reset"))
         buses = ":".join(prefixes)
-        found[self.CLOCK] = {
+        named[self.CLOCK] = {
             "X_INTERFACE_INFO": f"{clock} {self.CLOCK} CLK",
             "X_INTERFACE_PARAMETER": f"ASSOCIATED_BUSIF {buses}, ASSOCIATED_RESET {self.RESET}",
         }
         if "irq" in members:
-            found["irq"] = {
+            named["irq"] = {
                 "X_INTERFACE_INFO": "xilinx.com:signal:interrupt:1.0 irq INTERRUPT",
                 "X_INTERFACE_PARAMETER": "SENSITIVITY LEVEL_HIGH",
             }
-        found[self.RESET] = {
+        named[self.RESET] = {
             "X_INTERFACE_INFO": f"{reset} {self.RESET} RST",
             "X_INTERFACE_PARAMETER": "POLARITY ACTIVE_LOW",
         }
-        return found
+        return named
 
     def _elaborate_streams(self, m):
         unit = self.unit
@@ -263,20 +236,20 @@ def _ports(prefix, payload, apart, last):
     def port_of(name, lane):
         return data if (name in apart) == is_key else user
 
-    found, widths = payload_fields(payload, port_of, padded=(data,))
+    port_fields, widths = payload_fields(payload, port_of, padded=(data,))
     if last:
         # The bits above the highest bit of the tag move up.
-        tag = next(one for one in found if one.name == "tag")
+        tag = next(field for field in port_fields if field.name == "tag")
         top = tag.width - 1
-        found = [
-            one._replace(offset=one.offset - (one.port == user and one.offset > tag.offset))
-            for one in found
+        port_fields = [
+            field._replace(offset=field.offset - (field.port == user and field.offset > tag.offset))
+            for field in port_fields
         ]
-        found[found.index(tag)] = tag._replace(width=top)
-        found.append(Field(f"{prefix}_tlast", "last", 0, 0, 1, tag.source + top))
+        port_fields[port_fields.index(tag)] = tag._replace(width=top)
+        port_fields.append(Field(f"{prefix}_tlast", "last", 0, 0, 1, tag.source + top))
         widths[user] -= 1
         widths[f"{prefix}_tlast"] = 1
-    return [one for one in found if one.width], widths
+    return [field for field in port_fields if field.width], widths
 
 
 class RawUnit(FlatUnit):
@@ -421,8 +394,8 @@ class ExternUnit(RawUnit):
             )
         if "time" in signature.request.members:
             raise SpecificationError(
-                "ticks: must be tick or period for ports without ready, as a later time takes "
-                "some cycles, not time"
+                "ticks: must be tick or period for ports without ready, not time: the latency of a "
+                "request with a later time varies"
             )
         super().__init__(unit)
 

@@ -13,37 +13,23 @@ WORD_ADDRESS_BITS = ADDRESS_BITS - (WORD_BYTES - 1).bit_length()
 
 
 class AccessSignature(wiring.Signature):
-    """Ports between a bus and the registers: one access at a time.
-
-    Members
-    -------
-    read, write : Out(1)
-        High for a cycle: an access begins. Its other signals stay stable until `done`.
-    address : Out
-        Word address.
-    data : Out(32)
-    strobe : Out(4)
-        Bytes to be written.
-    done : In(1)
-        High for one cycle, a fixed time later: the access is complete.
-    error : In(1)
-        With `done`: the register does not exist or does not permit this access, which has changed
-        nothing.
-    word : In(32)
-        With `done`: the word that was read.
-    """
+    """Ports between a bus and the registers: one access at a time."""
 
     def __init__(self):
         super().__init__(
             {
+                # `read`, `write`: high for a cycle: an access begins. Its other signals stay stable
+                # until `done`.
                 "read": Out(1),
                 "write": Out(1),
-                "address": Out(WORD_ADDRESS_BITS),
+                "address": Out(WORD_ADDRESS_BITS),  # word address
                 "data": Out(WORD_BITS),
-                "strobe": Out(WORD_BYTES),
-                "done": In(1),
+                "strobe": Out(WORD_BYTES),  # bytes to be written
+                "done": In(1),  # high for one cycle, a fixed time later: the access is complete
+                # with `done`: the register does not exist or does not permit this access, which has
+                # changed nothing
                 "error": In(1),
-                "word": In(WORD_BITS),
+                "word": In(WORD_BITS),  # with `done`: the word that was read
             }
         )
 
@@ -56,26 +42,6 @@ class RegisterBank(wiring.Component):
     of the last word of a stream register loads the stream. The words of this register cannot be
     written again until the stream is accepted. Likewise, the commands SHIFT and CLEAR cannot be
     written while one of them is pending.
-
-    Parameters
-    ----------
-    registers : RegisterMap
-
-    Members
-    -------
-    access : In(AccessSignature())
-    operations, ... : In
-        Readable registers and fields, by the name of their signal, and counters.
-    generation, control_enable, ... : Out
-        Settings.
-    control_shift, ... : Out(1)
-        Commands: high for a cycle.
-    faults_overrun, ... : In(1)
-        Events of sticky bits.
-    irq : Out(1)
-        Only if there are sticky bits: whether one of them is set whose bit of `irq_mask` is set.
-    secret, table : Out(stream.Signature)
-        Write-only registers.
     """
 
     READ_LATENCY = 3
@@ -85,6 +51,11 @@ class RegisterBank(wiring.Component):
     def __init__(self, *, registers):
         self._registers = registers
         self._signals = registers.signals()
+        # `operations`: readable registers and fields, by the name of their signal, and counters
+        # `generation`, `control_enable`: settings
+        # `control_shift`: commands: high for a cycle
+        # `faults_overrun`: events of sticky bits
+        # `secret`, `table`: write-only registers
         super().__init__(
             {"access": In(AccessSignature())}
             | {
@@ -92,6 +63,8 @@ class RegisterBank(wiring.Component):
                 for name, (field, width) in self._signals.items()
                 if not field.constant
             }
+            # `irq`: only if there are sticky bits: whether one of them is set whose bit of
+            # `irq_mask` is set
             | ({"irq": Out(1)} if registers.find("faults") else {})
         )
 
@@ -110,8 +83,8 @@ class RegisterBank(wiring.Component):
         m = Module()
         written, done = self._elaborate_select(m)
         values = {
-            name: self._elaborate_signal(m, name, *found, written)
-            for name, found in self._signals.items()
+            name: self._elaborate_signal(m, name, *signal, written)
+            for name, signal in self._signals.items()
         }
         if "irq" in self.signature.members:
             (faults,), (mask,) = (self._registers.find(name) for name in ("faults", "irq_mask"))
@@ -153,9 +126,9 @@ class RegisterBank(wiring.Component):
     def _elaborate_known(self, m, name, words):
         """Return, one cycle later, whether one of these words has the address."""
         known = Signal(name=name)
-        places = sum(1 << word.address // WORD_BYTES for word in words)
+        addresses = sum(1 << word.address // WORD_BYTES for word in words)
         m.d.sync += known.eq(
-            Const(places, 1 << WORD_ADDRESS_BITS).bit_select(self.access.address, 1)
+            Const(addresses, 1 << WORD_ADDRESS_BITS).bit_select(self.access.address, 1)
         )
         return known
 
@@ -221,9 +194,9 @@ class RegisterBank(wiring.Component):
                 low, high = max(8 * byte, field.place), min(8 * byte + 8, field.place + field.width)
                 if low >= high:
                     continue
-                place = field.low - field.place
+                offset = field.low - field.place
                 with m.If(written[word] & self.access.strobe[byte]):
-                    m.d.sync += value[low + place : high + place].eq(self.access.data[low:high])
+                    m.d.sync += value[low + offset : high + offset].eq(self.access.data[low:high])
 
     def _elaborate_load(self, m, name, port, written):
         self._elaborate_bytes(m, name, port.payload, written)
@@ -251,7 +224,7 @@ class RegisterBank(wiring.Component):
                  for word in self._registers.words}  # fmt: skip
         for low in range(0, WORD_ADDRESS_BITS, 2):
             after = {}
-            for group in sorted({place // 4 for place in level}):
+            for group in sorted({index // 4 for index in level}):
                 chosen = Signal(WORD_BITS, name=f"level{low}_{group}", reset_less=True)
                 words = Array(level.get(4 * group + digit, Const(0, WORD_BITS))
                               for digit in range(4))  # fmt: skip

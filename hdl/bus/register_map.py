@@ -25,33 +25,16 @@ _READABLE = (Access.READ, Access.READ_WRITE, Access.STICKY)
 
 @dataclass(frozen=True, kw_only=True)
 class BusField:
-    """Bits of a word on the bus.
-
-    Attributes
-    ----------
-    name : str
-    place, width : int
-        Lowest bit in the word, and number of bits.
-    access : Access
-    reset : int or None
-        Value after reset; None if the unit determines it.
-    constant : bool
-        Whether the bits always have their value after reset.
-    signal : str
-        Register, or field of a register, to which the bits belong.
-    low : int
-        Position of the lowest bit in the signal.
-    meaning : str
-    """
+    """Bits of a word on the bus."""
 
     name: str
-    place: int
+    place: int  # `place`, `width`: lowest bit in the word, and number of bits
     width: int
     access: Access
-    reset: int | None
-    constant: bool
-    signal: str
-    low: int
+    reset: int | None  # value after reset; None if the unit determines it
+    constant: bool  # whether the bits always have their value after reset
+    signal: str  # register, or field of a register, to which the bits belong
+    low: int  # position of the lowest bit in the signal
     meaning: str
 
     @property
@@ -62,20 +45,10 @@ class BusField:
 
 @dataclass(frozen=True, kw_only=True)
 class BusWord:
-    """A word on the bus.
+    """A word on the bus."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the register, with the number of the word if there are several words.
-    address : int
-        Byte address.
-    register : Register
-    fields : tuple of BusField
-    """
-
-    name: str
-    address: int
+    name: str  # name of the register, with the number of the word if there are several words
+    address: int  # byte address
     register: Register
     fields: tuple[BusField, ...]
 
@@ -92,66 +65,34 @@ class BusWord:
 
 @dataclass(frozen=True, kw_only=True)
 class RegisterMap:
-    """All words on the bus of a unit.
+    """All words on the bus of a unit."""
 
-    Attributes
-    ----------
-    words : tuple of BusWord
-        In the order of their addresses.
-    registers : mapping of str to int
-        Widths of the registers, by name.
-    """
-
-    words: tuple[BusWord, ...]
-    registers: Mapping[str, int]
+    words: tuple[BusWord, ...]  # in the order of their addresses
+    registers: Mapping[str, int]  # widths of the registers, by name
 
     def find(self, name: str) -> list[BusWord]:
-        """Return the words of a register, the lowest bits first.
-
-        Parameters
-        ----------
-        name : str
-        """
+        """Return the words of a register, the lowest bits first."""
         return [word for word in self.words if word.register.name == name]
 
     def signals(self) -> dict[str, tuple[BusField, int]]:
         """Return each signal's width, and the field with its lowest bits."""
-        found: dict[str, tuple[BusField, int]] = {}
+        signals: dict[str, tuple[BusField, int]] = {}
         for word in self.words:
             for field in word.fields:
-                first, width = found.get(field.signal, (field, 0))
-                found[field.signal] = first, width + field.width
-        return found
+                first, width = signals.get(field.signal, (field, 0))
+                signals[field.signal] = first, width + field.width
+        return signals
 
 
 def register_map(
-    unit: Any,
+    unit: Any,  # component with a `UnitSignature`, or with other ports that have registers
     *,
     spec: Specification,
-    version: tuple[int, int, int],
-    tag_bits: int,
-    others: Collection[str] = (),
+    version: tuple[int, int, int],  # version of Lately
+    tag_bits: int,  # width of the tag in requests, which a register reports
+    others: Collection[str] = (),  # ports in addition to the ports of the unit, such as `OVERRUN`
 ) -> RegisterMap:
-    """Return the words on the bus of a unit.
-
-    Parameters
-    ----------
-    unit : Component
-        Component with a `UnitSignature`, or with other ports that have registers.
-    spec : Specification
-        Specification of the unit.
-    version : tuple of int
-        Version of Lately.
-    tag_bits : int
-        Width of the tag in requests, which a register reports.
-    others : collection of str
-        Ports in addition to the ports of the unit, such as `OVERRUN`.
-
-    Returns
-    -------
-    RegisterMap
-        Words in the order of their addresses, and the width of each register in bits.
-    """
+    """Return the words on the bus of a unit."""
     members = {**unit.signature.members}
     major, minor, patch = version
     constants = {
@@ -164,16 +105,16 @@ def register_map(
     for row in REGISTERS:
         if row.name in constants:
             value = row.reset if constants[row.name] is None else constants[row.name]
-            found, width = list(_constant(row, value)), row.width
+            row_words, width = list(_constant(row, value)), row.width
         elif row.fields:
-            found, width = list(_parts(row, {*members, *others})), row.width
+            row_words, width = list(_parts(row, {*members, *others})), row.width
         elif row.name in members:
             width = _width(getattr(unit, row.name))
-            found = list(_whole(row, width, _reset(row, members[row.name], width)))
+            row_words = list(_whole(row, width, _reset(row, members[row.name], width)))
         else:
-            found = []
-        words += found
-        widths |= {row.name: width} if found else {}
+            row_words = []
+        words += row_words
+        widths |= {row.name: width} if row_words else {}
     return RegisterMap(words=tuple(sorted(words, key=lambda word: word.address)), registers=widths)
 
 
@@ -227,18 +168,18 @@ def _parts(row: Register, held: set[str], value: int | None = None) -> Iterator[
     """Yield the word of a register with fields; the fields of a `value` are constant."""
     fields = tuple(
         BusField(
-            name=one.name,
-            place=one.place,
-            width=one.width,
-            access=one.access,
-            reset=one.reset if value is None else value >> one.place & (1 << one.width) - 1,
+            name=field.name,
+            place=field.place,
+            width=field.width,
+            access=field.access,
+            reset=field.reset if value is None else value >> field.place & (1 << field.width) - 1,
             constant=value is not None,
-            signal=f"{row.name}_{one.name}",
+            signal=f"{row.name}_{field.name}",
             low=0,
-            meaning=one.meaning,
+            meaning=field.meaning,
         )
-        for one in row.fields
-        if not one.needs or one.needs in held
+        for field in row.fields
+        if not field.needs or field.needs in held
     )
     if fields:
         yield BusWord(name=row.name, address=row.address, register=row, fields=fields)

@@ -1,13 +1,15 @@
-"""Cells and entries of a dictionary: their layouts, and comparisons with an operation."""
+"""Cells and entries of a dictionary: their layouts, comparisons with an operation, and ports."""
 
 from functools import reduce
 from operator import or_, xor
 
-from amaranth.hdl import Cat, Mux, Signal
-from amaranth.lib import data
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
 
-from ..latencies import check_bits
+from ..parameters import check_bits
 from ..pipeline import registered
+from .dictionary_figures import COMPARISON
 
 GROUP = 4
 """Values that one or two levels of LUTs select from."""
@@ -18,71 +20,52 @@ class Cell(data.StructLayout):
 
     A cell with parity has two more fields: the parity, and ``unknown``, set if an upset destroyed
     the digest of the cell.
-
-    Parameters
-    ----------
-    spec : WindowDictionarySpec
-    checked : bool
-        Whether the cell has parity.
     """
 
-    def __init__(self, *, spec, checked=False):
+    def __init__(
+        self,
+        *,
+        spec,
+        checked=False,  # whether the cell has parity
+    ):
         checks = {"unknown": 1, "check": check_bits(spec.cell_bits + 1)} if checked else {}
         super().__init__({"used": 1, "time": spec.timestamp_bits, "rest": spec.rest_bits} | checks)
 
 
 class Entry(data.StructLayout):
-    """A whole digest, and the number of the insertion that wrote it.
-
-    Parameters
-    ----------
-    spec : WindowDictionarySpec
-    """
+    """A whole digest, and the number of the insertion that wrote it."""
 
     def __init__(self, *, spec):
         super().__init__({"digest": spec.digest_bits, "time": spec.timestamp_bits})
 
 
-def row_of(low, rest, terms):
-    """Return the row of a digest in a column or, if `low` is the row, the digest's low bits.
-
-    Parameters
-    ----------
-    low, rest : Value
-        Parts of the digest.
-    terms : sequence
-        Terms of the column, from `lately.golden.hash.functions.offset_terms`.
-    """
+def row_of(
+    low,  # parts of the digest
+    rest,
+    terms,  # terms of the column, from `lately.golden.hash.functions.offset_terms`
+):
+    """Return the row of a digest in a column or, if `low` is the row, the digest's low bits."""
     return Cat(reduce(xor, [low[bit], *(rest[term] for term in added)])
                for bit, added in enumerate(terms))  # fmt: skip
 
 
-def agreeing_pairs(one, other):
-    """Return whether two values agree, for each pair of bits: one level of LUTs.
-
-    Parameters
-    ----------
-    one, other : Value
-    """
-    return Cat(one[low : low + 2] == other[low : low + 2] for low in range(0, len(one), 2))
+def agreeing_pairs(first, second):
+    """Return whether two values agree, for each pair of bits: one level of LUTs."""
+    return Cat(first[low : low + 2] == second[low : low + 2] for low in range(0, len(first), 2))
 
 
-def distance_within(m, time, number, *windows, side=0):
+def distance_within(
+    m,
+    time,  # time of the cell, and number of the operation, modulo a power of two
+    number,
+    *windows,
+    side=0,  # 0 or 1: cells of the same side share the registers of numbers
+):
     """Return, two cycles later, the distance of a cell, and whether the cell is in each window.
 
     The delay of a block RAM leaves little of the first cycle, so distances are not compared with
     windows. Instead, a time is in the window if it is neither after the number nor before the
     start of the window. If the numbers wrap in between, it is in the window unless both hold.
-
-    Parameters
-    ----------
-    m : Module
-        Gets the registers.
-    time, number : Value
-        Time of the cell, and number of the operation, modulo a power of two.
-    windows : int
-    side : int
-        0 or 1: cells of the same side share the registers of numbers.
     """
     bits = len(time)
 
@@ -105,30 +88,19 @@ def distance_within(m, time, number, *windows, side=0):
 
 
 def selected(one_hot, values):
-    """Return the value whose bit is set, or 0.
-
-    Parameters
-    ----------
-    one_hot : Value
-    values : sequence of Value
-    """
+    """Return the value whose bit is set, or 0."""
     return reduce(
         or_, (value & bit.replicate(len(value)) for bit, value in zip(one_hot, values, strict=True))
     )
 
 
-def selected_later(m, one_hot, values, name):
-    """Return the value whose bit was set in the previous cycle, or 0.
-
-    Parameters
-    ----------
-    m : Module
-        Gets a register for each group of values.
-    one_hot : Value
-    values : sequence of Value
-    name : str
-        Name of the registers.
-    """
+def selected_later(
+    m,  # gets a register for each group of values
+    one_hot,
+    values,
+    name,
+):
+    """Return the value whose bit was set in the previous cycle, or 0."""
     groups = [
         selected(one_hot[low : low + GROUP], values[low : low + GROUP])
         for low in range(0, len(values), GROUP)
@@ -136,18 +108,80 @@ def selected_later(m, one_hot, values, name):
     return reduce(or_, [registered(m, group, name) for group in groups])
 
 
-def lowest(bits, *, group=GROUP):
-    """Return the lowest set bit, one-hot, in two levels of LUTs for up to 16 bits.
-
-    Parameters
-    ----------
-    bits : Value
-    group : int
-        Bits per level.
-    """
+def lowest(
+    bits,
+    *,
+    group=GROUP,  # bits per level
+):
+    """Return the lowest set bit, one-hot, in two levels of LUTs for up to 16 bits."""
     groups = [bits[low : low + group] for low in range(0, len(bits), group)]
     return Cat(
         bit & ~part[:at].any() & ~Cat(each.any() for each in groups[:number]).any()
         for number, part in enumerate(groups)
         for at, bit in enumerate(part)
     )
+
+
+class HazardWindow(wiring.Component):
+    """Compares each value with the values of the previous cycles."""
+
+    LATENCY = COMPARISON
+
+    def __init__(
+        self,
+        *,
+        bits,  # width of a value
+        depth,  # number of previous cycles
+    ):
+        self._depth = depth
+        super().__init__(
+            {
+                "value": In(bits),
+                # item k - 1: the value k cycles earlier
+                "before": Out(data.ArrayLayout(bits, depth)),
+                # bit k - 1, `LATENCY` cycles after a value: whether it equals the value k cycles
+                # earlier
+                "same": Out(depth),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        before, same = self.value, []
+        for distance in range(1, self._depth + 1):
+            before = registered(m, before, f"before{distance}", reset_less=True)
+            m.d.comb += self.before[distance - 1].eq(before)
+            pairs = agreeing_pairs(self.value, before)
+            pairs = registered(m, pairs, f"pairs{distance}", reset_less=True)
+            same.append(registered(m, pairs.all(), f"same{distance}", reset_less=True))
+        m.d.comb += self.same.eq(Cat(same))
+        return m
+
+
+class VisitSignature(wiring.Signature):
+    """Ports through which entries of the stash arrive at a column, as seen by the stash."""
+
+    def __init__(self, *, spec):
+        entry = Entry(spec=spec)
+        outputs = {
+            "arrives": 1,  # while not `closed`: the `entry` in a `place` of the stash arrives
+            "entry": entry,
+            "place": spec.stash,  # place in the stash, one-hot
+            "stale": spec.stash,  # places that changed in the previous cycle, or will be displaced
+        }
+        # `pushes`: an operation goes to the stash in the next cycle
+        # `granted`: the entry may be written in the next cycle; never in two consecutive cycles
+        outputs |= {"pushes": 1, "granted": 1}
+        inputs = {
+            "closed": 1,  # the column holds an entry, or its sweep is behind
+            # place of the held entry; 0 without an entry, or if the place was stale at the arrival
+            "holds": spec.stash,
+            "requests": 1,  # the entry waits for its write
+            "done": 1,  # the entry is written and replaces `evicted`
+        }
+        # `evicted_valid`: the evicted entry is within the window
+        inputs |= {"evicted": entry, "evicted_valid": 1}
+        super().__init__(
+            {name: Out(shape) for name, shape in outputs.items()}
+            | {name: In(shape) for name, shape in inputs.items()}
+        )

@@ -1,16 +1,260 @@
-"""A column of a dictionary: its cells, their comparison with a digest, and writes."""
+"""A column of a dictionary: its cells, their comparison with a digest, and all that writes them."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..memory.protection import CELL_PROTECTIONS
-from ..pipeline import Pipeline, registered
-from .cells import Cell, agreeing_pairs, distance_within
-from .dictionary_figures import COMPARISON, HAZARDS, MATCH, WORD, WRITE
-from .hazards import HazardWindow
-from .sweep import Sweep
-from .visitor import Visitor, VisitSignature
+from ..memory.cells import CellMemory
+from ..memory.protection import CELL_PROTECTIONS, sums
+from ..pipeline import Pipeline, delayed, registered
+from .cells import (
+    GROUP,
+    Cell,
+    HazardWindow,
+    VisitSignature,
+    agreeing_pairs,
+    distance_within,
+    row_of,
+)
+from .dictionary_figures import (
+    BEHIND_ROWS,
+    COMPARISON,
+    HAZARDS,
+    KNOWN,
+    MATCH,
+    SWEEP_BACKLOG,
+    WATCHED,
+    WORD,
+    WRITE,
+)
+
+
+class Sweep(wiring.Component):
+    """Reads a row after each `tick`, and writes its cell if the cell has expired or is upset.
+
+    The sweep reads and writes in cycles in which the port is free. An operation that writes the
+    cell in between cancels the write of the sweep. A cell has expired if its insertion is more than
+    the window ago; no later operation can report it.
+    """
+
+    def __init__(self, *, spec, cell):
+        self._spec = spec
+        row = range(spec.rows)
+        inputs = {
+            "tick": 1,  # one more row is due
+            "number": spec.timestamp_bits,  # number of a current insertion, modulo 2**T
+            "busy": 1,  # an operation writes
+            "hold": 1,  # no row is started
+        }
+        inputs |= {
+            "coming_row": row,  # row of the operation that writes two cycles later, if one writes
+            "word": cell,  # word of the port
+            # `wrong`, `lost`: from the `lately.hdl.memory.protection.Repair` of the cell that was
+            # read
+            "wrong": 1,
+            "lost": 1,
+        }
+        outputs = {
+            "row": row,  # row that the sweep reads or writes
+            "read": 1,  # the word of the row is at the port
+            "active": 1,  # a row is in progress, or is started
+            # the sweep writes the row unless the port is busy: it erases the cell, or `repairs` it
+            "writes": 1,
+            "repairs": 1,
+            "upset": 1,  # the cell was upset
+        }
+        # `behind`, `late`, `overdue`: at least `BEHIND_ROWS`, `SWEEP_BACKLOG`, or twice
+        # `SWEEP_BACKLOG` rows are due
+        outputs |= dict.fromkeys(("behind", "late", "overdue"), 1)
+        super().__init__(
+            {name: In(shape) for name, shape in inputs.items()}
+            | {name: Out(shape) for name, shape in outputs.items()}
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        # Bit k: the row was started k + 1 cycles ago. The last bit waits for the port.
+        flight = Signal(CellMemory.LATENCY + 3)
+        start, done, ready = Signal(), Signal(), Signal()
+        expired, pending = self._elaborate_expired(m), Signal()
+        m.d.comb += [
+            start.eq(ready & ~self.busy & ~self.hold),
+            self.active.eq(start | flight.any()),
+            self.read.eq(flight[CellMemory.LATENCY - 1]),
+            self.writes.eq(flight[-1] & pending & ~self._elaborate_cancelled(m, start)),
+            self.upset.eq(flight[-2] & self.wrong),
+            done.eq(flight[-1] & (~self.writes | ~self.busy)),
+        ]
+        due = Signal(range(4 * SWEEP_BACKLOG))
+        m.d.sync += [
+            flight.eq(Mux(flight[-1] & ~done, flight, Cat(start, flight))),
+            # No row is started while another is in progress.
+            ready.eq((due != 0) & ~start & ~flight.any()),
+            due.eq(due + self.tick - flight[-2]),
+            self.behind.eq(due >= BEHIND_ROWS),
+            self.late.eq(due >= SWEEP_BACKLOG),
+            self.overdue.eq(due >= 2 * SWEEP_BACKLOG),
+        ]
+        with m.If(flight[-2]):
+            m.d.sync += [
+                pending.eq(expired | self.wrong),
+                self.repairs.eq(self.wrong & ~expired),
+            ]
+        with m.If(done):
+            m.d.sync += self.row.eq(self.row + Const(1))
+        return m
+
+    def _elaborate_expired(self, m):
+        """Return whether the cell that was read two cycles ago has expired."""
+        cell = self.word
+        used = delayed(m, cell.used, 2, "swept_used")
+        # Separate registers, to limit the fan-out.
+        number = registered(m, self.number, "sweep_number", reset_less=True)
+        _, young = distance_within(m, cell.time, number, self._spec.window)
+        return used & ~young & ~self.lost
+
+    def _elaborate_cancelled(self, m, start):
+        """Return whether an operation has written the cell since its read."""
+        pairs = registered(m, agreeing_pairs(self.coming_row, self.row), "coming")
+        # For two cycles after a change of the row this refers to the old row; none is in flight.
+        meets, cancelled = registered(m, pairs.all(), "meets"), Signal()
+        m.d.sync += cancelled.eq((cancelled | (self.busy & meets)) & ~start)
+        return cancelled
+
+
+class Visitor(wiring.Component):
+    """Writes an entry of the stash into its cell, and returns the entry of the cell to the stash.
+
+    An entry arrives with its place in the stash, and the stash keeps the entry until the exchange.
+    The cell is read, and written some cycles later, while the place takes the evicted entry. In
+    this cycle no operation in flight has read the cell or will write it. All digests concerned have
+    the same row, so none of these operations searches for them. Otherwise, or if the place has
+    changed, the entry stays in the stash. An entry never evicts a cell whose content an upset made
+    unknown.
+    """
+
+    def __init__(
+        self,
+        *,
+        spec,
+        cell,
+        terms,  # terms of the column, as for `lately.hdl.dictionary.cells.row_of`
+    ):
+        self._spec = spec
+        self._terms = terms
+        row = range(spec.rows)
+        inputs = {
+            "reading_row": row,  # row of the operation that reads two cycles later, if one reads
+            "coming_row": row,  # row of the operation that writes two cycles later, if one writes
+            "number": spec.timestamp_bits,  # number of a current insertion, modulo 2**T
+        }
+        inputs |= {
+            "busy": 1,  # an operation writes
+            "swept": 1,  # the sweep uses a row
+            "behind": 1,  # the sweep is behind
+            "word": cell,  # word of the port
+            "lost": 1,  # from the `lately.hdl.memory.protection.Repair` of the cell that was read
+        }
+        outputs = {
+            "hold": 1,  # the sweep must not start a row
+            # the visitor has the port unless the port is busy, and writes `newcomer` with `done`
+            "visits": 1,
+            "row": row,
+            "newcomer": cell,
+            "read": 1,  # the word of the row is at the port
+        }
+        super().__init__(
+            {"visit": In(VisitSignature(spec=spec))}
+            | {name: In(shape) for name, shape in inputs.items()}
+            | {name: Out(shape) for name, shape in outputs.items()}
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        visit = self.visit
+        busy, ended, fails, may = (Signal(name=name) for name in ("here", "ended", "fails", "may"))
+        reads, leaves = (
+            self._elaborate_meeting(m, name, row)
+            for name, row in (("reads", self.reading_row), ("leaves", self.coming_row))
+        )
+        kept = visit.holds & ~visit.stale
+        kept = Cat(kept[low : low + GROUP].any() for low in range(0, len(kept), GROUP))
+        spoiled = registered(m, busy, "was_here") & ~registered(m, kept, "kept").any()
+        unknown = self._elaborate_eviction(m)
+        m.d.comb += [
+            visit.closed.eq(busy | self.behind),
+            fails.eq(spoiled | (self.hold & (reads | leaves)) | (visit.requests & unknown)),
+            visit.done.eq(may & ~reads & ~self.busy & ~visit.pushes),
+        ]
+        m.d.sync += [
+            may.eq(visit.requests & visit.granted & ~fails & ~ended),
+            ended.eq(busy & ~ended & (fails | visit.done)),
+        ]
+        self._elaborate_turn(m, ended)
+        with m.If(ended):
+            m.d.sync += [busy.eq(0), visit.holds.eq(0)]
+        with m.If(visit.arrives):
+            m.d.sync += [busy.eq(1), visit.holds.eq(visit.place & ~visit.stale)]
+        self._elaborate_newcomer(m)
+        return m
+
+    def _elaborate_meeting(self, m, name, row):
+        """Return whether an operation used the row of the entry two cycles ago."""
+        pairs = registered(m, agreeing_pairs(row, self.row), f"{name}_pairs")
+        return registered(m, pairs.all(), name)
+
+    def _elaborate_newcomer(self, m):
+        """Accept the entry that arrives."""
+        bits = self._spec.row_bits
+        entry, cell = self.visit.entry, self.newcomer
+        low, rest = entry.digest[:bits], entry.digest[bits:]
+        with m.If(self.visit.arrives):
+            m.d.sync += [
+                self.row.eq(row_of(low, rest, self._terms)),
+                cell.used.eq(1),
+                cell.time.eq(entry.time),
+                cell.rest.eq(rest),
+            ]
+        if "check" in cell.shape().members:
+            # Sums of the cell while it is empty.
+            added = registered(m, sums(Cat(cell.time, cell.rest)), "newcomer_sums")
+            m.d.sync += cell.check.eq(~added.xor())
+
+    def _elaborate_turn(self, m, ended):
+        """Read the cell, and request its write when its content is about to be known."""
+        flight = Signal(CellMemory.LATENCY + KNOWN - 2)
+        begins, begun, known = Signal(), Signal(), Signal()
+        came = delayed(m, self.visit.arrives, WATCHED - 1, "came")
+        m.d.comb += [
+            begins.eq(self.visits & ~begun & ~self.busy),
+            self.read.eq(flight[CellMemory.LATENCY - 1]),
+        ]
+        m.d.sync += [
+            self.hold.eq(self.hold | came),
+            self.visits.eq(self.visits | (self.hold & ~self.swept)),
+            flight.eq(Cat(begins, flight)),
+            begun.eq(begun | begins),
+            known.eq(known | flight[-1]),
+            self.visit.requests.eq(known),
+        ]
+        with m.If(ended):
+            states = (self.hold, self.visits, flight, begun, known, self.visit.requests)
+            m.d.sync += [each.eq(0) for each in states]
+
+    def _elaborate_eviction(self, m):
+        """Find the entry that the cell held; return whether its content is unknown."""
+        visit, bits = self.visit, self._spec.timestamp_bits
+        held = registered(m, self.word, "found", reset_less=True, enable=self.read)
+        distance = (self.number - held.time)[:bits]
+        distance = registered(m, distance, "found_distance", reset_less=True)
+        low = row_of(self.row, held.rest, self._terms)
+        m.d.sync += [
+            visit.evicted.digest.eq(Cat(low, held.rest)),
+            visit.evicted_valid.eq(held.used & (distance < self._spec.window + 1)),
+        ]
+        m.d.comb += visit.evicted.time.eq(held.time)
+        unknown = held.used & held.unknown if "unknown" in held.shape().members else 0
+        return self.lost | unknown
 
 
 class Column(wiring.Component):
@@ -23,56 +267,22 @@ class Column(wiring.Component):
     With "parity" an upset cell is `doubted`: neither a match nor free. The sweep gives it an
     unknown digest and the current number; it is usable again when this entry has expired. With
     "tmr" the memory has three copies, and the sweep rewrites a copy that differs from the others.
-
-    Parameters
-    ----------
-    spec : WindowDictionarySpec
-    memory : callable
-        Builds the memory, like the classes of `lately.hdl.memory.cells`.
-    terms : sequence, optional
-        Terms of the column, as for `lately.hdl.dictionary.cells.row_of`, if entries move.
-    side : int
-        0 or 1: columns of the same side share registers.
-    protect : str
-        One of `lately.hdl.latencies.PROTECTIONS`.
-
-    Members
-    -------
-    row : In
-        Row of an operation; its cell is read `COMPARISON` cycles later.
-    same : Out(HAZARDS)
-        Bit k - 1, when the cell is read: the operation k cycles earlier has the same row.
-    rest, number : In
-        Rest of the digest, and number modulo 2**T, of the operation whose row arrived `WORD_LAG`
-        cycles ago.
-    match, free, doubted : Out(1)
-        `LATENCY` cycles after `row`: the cell holds the digest and has not expired; the cell is
-        empty, or expires with the operation; an upset cell may hold the digest.
-    distance : Out
-        Number of the operation minus number of the cell; `LATENCY` cycles after `row`.
-    upset : Out(1)
-        The cell was upset; `LATENCY` cycles after `row`.
-    writes : In(1)
-        Whether the operation whose row arrived `WRITE_LAG` - 1 cycles ago writes.
-    written : In(cell)
-        Word that an operation writes in the next cycle.
-    clear, clear_row : In
-        Whether a row is cleared; timing as for `writes`.
-    tick : In(1)
-        One more row is due for the sweep.
-    late, overdue : Out(1)
-        As for `Sweep`.
-    swept_upset : Out(1)
-        The sweep has found an upset cell.
-    visit : In(VisitSignature)
-        With moves only.
     """
 
     LATENCY = COMPARISON + MATCH
     WORD_LAG = COMPARISON + WORD
     WRITE_LAG = COMPARISON + WRITE
 
-    def __init__(self, *, spec, memory, terms=None, side=0, protect="none"):
+    def __init__(
+        self,
+        *,
+        spec,
+        memory,  # builds the memory, like the classes of `lately.hdl.memory.cells`
+        # terms of the column, as for `lately.hdl.dictionary.cells.row_of`, if entries move
+        terms=None,
+        side=0,  # 0 or 1: columns of the same side share registers
+        protect="none",  # one of `lately.hdl.latencies.PROTECTIONS`
+    ):
         self._spec = spec
         self._side = side
         self._protection = CELL_PROTECTIONS[protect]
@@ -81,14 +291,36 @@ class Column(wiring.Component):
         self.sweep = Sweep(spec=spec, cell=cell)
         self.visitor = Visitor(spec=spec, cell=cell, terms=terms) if terms is not None else None
         row, time = range(spec.rows), spec.timestamp_bits
-        inputs = {"row": row, "rest": spec.rest_bits, "number": time, "writes": 1}
-        inputs |= {"written": cell, "clear": 1, "clear_row": row, "tick": 1}
+        inputs = {
+            "row": row,  # row of an operation; its cell is read `COMPARISON` cycles later
+            # `rest`, `number`: rest of the digest, and number modulo 2**T, of the operation whose
+            # row arrived `WORD_LAG` cycles ago
+            "rest": spec.rest_bits,
+            "number": time,
+            # whether the operation whose row arrived `WRITE_LAG` - 1 cycles ago writes
+            "writes": 1,
+        }
+        inputs |= {
+            "written": cell,  # word that an operation writes in the next cycle
+            "clear": 1,  # `clear`, `clear_row`: whether a row is cleared; timing as for `writes`
+            "clear_row": row,
+            "tick": 1,  # one more row is due for the sweep
+        }
+        # `same`: bit k - 1, when the cell is read: the operation k cycles earlier has the same row
+        # `distance`: number of the operation minus number of the cell; `LATENCY` cycles after `row`
         outputs = {"same": HAZARDS, "distance": time}
+        # `match`, `free`, `doubted`: `LATENCY` cycles after `row`: the cell holds the digest and
+        # has not expired; the cell is empty, or expires with the operation; an upset cell may hold
+        # the digest
+        # `upset`: the cell was upset; `LATENCY` cycles after `row`
+        # `late`, `overdue`: as for `Sweep`
+        # `swept_upset`: the sweep has found an upset cell
         flags = ("match", "free", "doubted", "upset", "late", "overdue", "swept_upset")
         outputs |= dict.fromkeys(flags, 1)
         super().__init__(
             {name: In(shape) for name, shape in inputs.items()}
             | {name: Out(shape) for name, shape in outputs.items()}
+            # `visit`: with moves only
             | ({"visit": In(VisitSignature(spec=spec))} if self.visitor else {})
         )
 

@@ -4,24 +4,98 @@ from functools import partial, reduce
 from operator import or_
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import Out
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
 
+from ...golden.hash.functions import offset_terms
+from ...golden.hash.siphash import SECRET_BITS
 from ..control import CoreSignature
+from ..hash.functions import StateHash, expand
+from ..hash.siphash import SipHash
 from ..latencies import CONTROL_LAG, DEFAULT_LEVELS
+from ..memory.cells import cell_memory
 from ..memory.protection import sums
-from ..memory.variants import cell_memory
 from ..pipeline import Pipeline, registered
-from .cells import selected
+from .cells import HazardWindow, row_of, selected
 from .column import Column
 from .dictionary_figures import ANSWER, HAZARDS, MATCH, STASH_HAZARDS
-from .digest import DigestHash, column_terms
-from .hazards import HazardWindow
-from .moves import Moves
-from .placement import NEAR_BITS, Placement
-from .sequence import InsertionCount, Wipe
-from .stash import Stash
-from .verdict import Verdict, WindowVerdict
+from .placement import NEAR_BITS, InsertionCount, Placement, Verdict, WindowVerdict, Wipe
+from .stash import Moves, Stash
+
+
+def column_terms(spec):
+    """Return the terms of each column for `row_of`."""
+    return offset_terms(
+        columns=spec.columns, row_bits=spec.row_bits, rest_bits=spec.rest_bits, seed=spec.seed
+    )
+
+
+class DigestHash(wiring.Component):
+    """Computes the digest of a key and its row in each column.
+
+    Latency `latency` cycles.
+    """
+
+    def __init__(
+        self,
+        *,
+        spec,
+        levels=DEFAULT_LEVELS,  # levels of LUTs between two registers of the hash, see `Pipeline`
+        hashed=False,  # whether keys are already digests
+    ):
+        self._spec = spec
+        self._keyed = spec.hash == "siphash" and not hashed
+        self.hash = None
+        if self._keyed:
+            self.hash = SipHash(key_bits=spec.key_bits)
+        elif not hashed:
+            self.hash = StateHash(key_bits=spec.key_bits, seed=spec.seed, levels=levels)
+        self.latency = 1 if hashed else self.hash.latency + 2
+        super().__init__(
+            {
+                "key": In(spec.digest_bits if hashed else spec.key_bits),
+                "digest": Out(spec.digest_bits),
+                # item c: row in column c
+                "rows": Out(data.ArrayLayout(range(spec.rows), spec.columns)),
+            }
+            # `secret`: with ``hash="siphash"`` only, see `lately.hdl.hash.siphash.SipHash`
+            | ({"secret": In(SECRET_BITS)} if self._keyed else {})
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        pipe = Pipeline(m)
+        bits = self._spec.row_bits
+        digest = pipe.enter(self.key, "key", reset_less=True)
+        if self.hash:
+            digest = self._elaborate_hash(m, pipe, digest)
+        rows = [
+            pipe.register(
+                f"row{column}",
+                lambda digest, terms=terms: row_of(digest[:bits], digest[bits:], terms),
+                digest,
+                reset_less=True,
+            )
+            for column, terms in enumerate(column_terms(self._spec))
+        ]
+        m.d.comb += [
+            self.digest.eq(digest.at(self.latency).value),
+            *(self.rows[column].eq(row.value) for column, row in enumerate(rows)),
+        ]
+        pipe.leave(*rows, latency=self.latency)
+        return m
+
+    def _elaborate_hash(self, m, pipe, key):
+        """Return the digest of a key."""
+        spec = self._spec
+        m.submodules.hash = key_hash = self.hash
+        if self._keyed:
+            m.d.comb += key_hash.secret.eq(self.secret)
+        hashed = pipe.drive(key_hash, key=key) + key_hash.latency
+        state = pipe.enter(key_hash.state, "state", stage=hashed, reset_less=True)
+        sizes = (spec.rows, 1 << spec.rest_bits)
+        (indices,) = expand(pipe, state, sizes=sizes, functions=1, seed=spec.seed)
+        return pipe.register("digest", Cat, *indices, reset_less=True)
 
 
 class DictionaryCore(wiring.Component):
@@ -33,41 +107,18 @@ class DictionaryCore(wiring.Component):
     With moves, an operation that finds no cell stores its digest in the stash. Later each column
     exchanges an entry of the stash for the entry of its cell, which then tries the next column. An
     entry that arrives at a free cell stays there. Operations continue during the exchanges.
-
-    Parameters
-    ----------
-    spec : WindowDictionarySpec
-    memory : str or type
-        Variant of the memories; as for `lately.hdl.memory.variants.cell_memory`.
-    levels : int
-        Levels of LUTs between two registers of the hash, see `Pipeline`.
-    protect : str
-        Protection of the cells, as for `Column`.
-    digest : Component, optional
-        Replaces `DigestHash`; has its ports and a `latency`.
-
-    Members
-    -------
-    Members of `CoreSignature`, and:
-
-    remove, window : In
-        With the control: whether the key is removed; the window of a query, at most the window of
-        the specification. With window 0 no key is seen.
-    lost : Out(1)
-        The operation that leaves evicted an entry.
-    guaranteed : Out
-        Largest window for which answers are exact, after the last operation that left.
-
-    Raises
-    ------
-    ValueError
-        If the memory is unknown.
     """
 
     request_lag = CONTROL_LAG
 
     def __init__(
-        self, *, spec, memory="portable", levels=DEFAULT_LEVELS, protect="none", digest=None
+        self,
+        *,
+        spec,
+        memory="portable",  # variant of the memories; as for `lately.hdl.memory.cells.cell_memory`
+        levels=DEFAULT_LEVELS,  # levels of LUTs between two registers of the hash, see `Pipeline`
+        protect="none",  # protection of the cells, as for `Column`
+        digest=None,  # replaces `DigestHash`; has its ports and a `latency`
     ):
         self._spec = spec
         terms = column_terms(spec) if spec.moves else [None] * spec.columns
@@ -95,8 +146,13 @@ class DictionaryCore(wiring.Component):
                 key_bits=spec.key_bits,
                 verdict=WindowVerdict(window=spec.window),
                 secrets=1 if spec.hash == "siphash" else 0,
+                # `remove`, `window`: with the control: whether the key is removed; the window of a
+                # query, at most the window of the specification. With window 0 no key is seen.
                 request={"remove": 1, "window": range(spec.window + 1)},
+                # `guaranteed`: largest window for which answers are exact, after the last operation
+                # that left
                 ports={"guaranteed": Out(range(spec.window + 1), init=spec.window)},
+                # `lost`: the operation that leaves evicted an entry
                 events=["lost", *(["upset"] if protect != "none" else [])],
                 others={"lost": Out(1), "stall": Out(1)},
             )
@@ -233,10 +289,10 @@ class DictionaryCore(wiring.Component):
             )
             for index, column in enumerate(self.columns)
         ]
-        for most in (2, len(distances)):
-            groups = [distances[low : low + most] for low in range(0, len(distances), most)]
+        for count in (2, len(distances)):
+            groups = [distances[low : low + count] for low in range(0, len(distances), count)]
             distances = [
-                pipe.register(f"any{most}_{at}", lambda *each: reduce(or_, each), *group,
+                pipe.register(f"any{count}_{at}", lambda *each: reduce(or_, each), *group,
                               reset_less=True)
                 for at, group in enumerate(groups)
             ]  # fmt: skip
@@ -289,6 +345,8 @@ class DictionaryCore(wiring.Component):
         stage = self._read + MATCH
         upset = pipe.enter(Cat(column.upset for column in self.columns), "upset", stage=stage)
         looks = operation["query"] | operation["insert"] | operation["remove"]
-        found = pipe.register("found_upset", lambda upset, looks: upset.any() & looks, upset, looks)
+        upset_read = pipe.register(
+            "found_upset", lambda upset, looks: upset.any() & looks, upset, looks
+        )
         swept = registered(m, Cat(column.swept_upset for column in self.columns), "swept_upsets")
-        m.d.sync += self.fault.eq(found.value | swept.any())
+        m.d.sync += self.fault.eq(upset_read.value | swept.any())

@@ -1,4 +1,4 @@
-"""Placement of operations, as if each operation saw the writes of all earlier operations."""
+"""Numbers, placement and verdicts of the operations of a dictionary."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -6,9 +6,60 @@ from amaranth.lib.wiring import In, Out
 
 from ..pipeline import Pipeline, registered
 from .cells import lowest
-from .dictionary_figures import DECISION, HAZARDS, MATCH
+from .dictionary_figures import DECISION, HAZARDS, MATCH, VERDICT, swept_per_row
 
-GROUP = 5
+
+class InsertionCount(wiring.Component):
+    """Numbers the insertions modulo 2**T, and requests the sweep of a row at a fixed interval."""
+
+    def __init__(self, *, spec):
+        self._turn = swept_per_row(spec)
+        super().__init__(
+            {
+                "insert": In(1),
+                # number that the operation has if it is an insertion
+                "number": Out(spec.timestamp_bits),
+                "tick": Out(1),  # one more row is due for the sweep
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        turn = Signal(self._turn, init=1)
+        m.d.sync += self.tick.eq(self.insert & turn[-1])
+        with m.If(self.insert):
+            m.d.sync += [self.number.eq(self.number + 1), turn.eq(turn.rotate_left(1))]
+        return m
+
+
+class Wipe(wiring.Component):
+    """Visits all rows after a clear."""
+
+    def __init__(self, *, rows):
+        super().__init__(
+            # `announced`: A clear has arrived
+            # `clear`: all operations before the clear have been decided
+            {"announced": In(1), "clear": In(1)}
+            | {
+                "clears": Out(1),  # a row is cleared
+                "row": Out(range(rows)),
+                "clean": Out(1),  # no clear is pending or in progress
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        pending = Signal()
+        m.d.sync += pending.eq(self.announced | (pending & ~self.clear))
+        m.d.comb += self.clean.eq(~pending & ~self.clears)
+        with m.If(self.clears):
+            m.d.sync += [self.row.eq(self.row + 1), self.clears.eq(~self.row.all())]
+        with m.If(self.clear):
+            m.d.sync += [self.row.eq(0), self.clears.eq(1)]
+        return m
+
+
+FREE_GROUP = 5
 """Columns in which one level of LUTs finds the first free one."""
 
 NEAR_BITS = HAZARDS.bit_length()
@@ -16,12 +67,7 @@ NEAR_BITS = HAZARDS.bit_length()
 
 
 class Knowledge(data.StructLayout):
-    """State of an operation's cells, from its read and from earlier operations.
-
-    Parameters
-    ----------
-    columns : int
-    """
+    """State of an operation's cells, from its read and from earlier operations."""
 
     def __init__(self, *, columns):
         super().__init__(
@@ -49,34 +95,6 @@ class Placement(wiring.Component):
     cycles later, and the write two cycles after the decision. Operations that read before the write
     do not see it. So they receive the decision and merge it into their reads, the nearest decision
     last.
-
-    Parameters
-    ----------
-    columns : int
-
-    Members
-    -------
-    insert, remove : In(1)
-    number : In(NEAR_BITS)
-        Low bits of the operation's number.
-    same : In(HAZARDS)
-        Bit k - 1: whether the operation k cycles earlier had the same digest.
-    same_rows : In
-        The same for the row in each column.
-    match, free : In(columns)
-        Answers of the columns, `MATCH` cycles later.
-    hit : Out(1)
-        A column holds the digest; `LATENCY` cycles later.
-    writes : Out(columns)
-        Cell that the operation fills or empties; `LATENCY` cycles later.
-    fills, pushes : Out(1)
-        The operation fills a cell; it goes to the stash; `LATENCY` cycles later.
-    acts, push : Out(1)
-        The operation inserts or removes; it goes to the stash; one cycle later.
-    near : Out(1)
-        An operation in flight wrote the cell that holds the digest, `near_distance` insertions
-        earlier; one cycle later.
-    near_distance : Out(NEAR_BITS)
     """
 
     LATENCY = DECISION + 1
@@ -87,17 +105,27 @@ class Placement(wiring.Component):
             {
                 "insert": In(1),
                 "remove": In(1),
-                "number": In(NEAR_BITS),
+                "number": In(NEAR_BITS),  # low bits of the operation's number
+                # bit k - 1: whether the operation k cycles earlier had the same digest
                 "same": In(HAZARDS),
+                # the same for the row in each column
                 "same_rows": In(data.ArrayLayout(HAZARDS, columns)),
+                # `match`, `free`: answers of the columns, `MATCH` cycles later
                 "match": In(columns),
                 "free": In(columns),
-                "hit": Out(1),
+                "hit": Out(1),  # a column holds the digest; `LATENCY` cycles later
+                # cell that the operation fills or empties; `LATENCY` cycles later
                 "writes": Out(columns),
+                # `fills`, `pushes`: the operation fills a cell; it goes to the stash; `LATENCY`
+                # cycles later
                 "fills": Out(1),
                 "pushes": Out(1),
+                # `acts`, `push`: the operation inserts or removes; it goes to the stash; one cycle
+                # later
                 "acts": Out(1),
                 "push": Out(1),
+                # an operation in flight wrote the cell that holds the digest, `near_distance`
+                # insertions earlier; one cycle later
                 "near": Out(1),
                 "near_distance": Out(NEAR_BITS),
             }
@@ -177,7 +205,7 @@ class Placement(wiring.Component):
         inserts, removes = (each.replicate(self._columns) for each in (insert, remove))
         # Without a hit no column holds the digest, so the last step selects nothing.
         placed = (insert & ~hit).replicate(self._columns)
-        first = lowest(known.free, group=GROUP)
+        first = lowest(known.free, group=FREE_GROUP)
         m.d.sync += [
             self._fills.eq((known.hit & inserts) | (first & placed)),
             self._empties.eq(known.hit & removes),
@@ -186,3 +214,146 @@ class Placement(wiring.Component):
             self.hit.eq(hit),
             self.pushes.eq(insert & ~hit & ~known.free.any()),
         ]
+
+
+class WindowVerdict(data.StructLayout):
+    """Answer to a query: ``seen``, ``age`` in insertions (0 if not seen), and ``status``.
+
+    The status is 1 if the window of the query exceeds the guaranteed window, so that keys may be
+    missed.
+    """
+
+    def __init__(self, *, window):
+        super().__init__({"seen": 1, "age": range(window), "status": 1})
+
+
+class Guarantee(wiring.Component):
+    """Counts the insertions since the youngest evicted entry."""
+
+    def __init__(
+        self,
+        *,
+        window,
+        bits,  # width of a distance
+        # entries are evicted in the order of their insertions, so that each evicted entry is the
+        # youngest so far. A comparison would limit the clock frequency.
+        ordered,
+    ):
+        self._window = window
+        self._ordered = ordered
+        super().__init__(
+            {
+                "insert": In(1),  # `insert`, `clear`: flags of one operation
+                "clear": In(1),
+                "lost": In(1),  # the operation evicted an entry
+                "lost_distance": In(bits),  # distance of the entry from the operation
+                "asked": In(range(window + 1)),  # window of the operation
+                # the window of the operation exceeds the guaranteed window; one cycle later
+                "short": Out(1),
+                # largest window for which answers are exact; two cycles later
+                "guaranteed": Out(range(window + 1), init=window),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        window = self._window
+        # May exceed the window by one until this is detected.
+        count = Signal(range(window + 2), init=window)
+        whole = Signal(init=1)
+        m.d.sync += [
+            whole.eq(count >= window),
+            self.guaranteed.eq(Mux(whole, window, count)),
+            self.short.eq(self.asked > count),
+        ]
+        with m.If(self.insert & ~whole):
+            m.d.sync += count.eq(count + 1)
+        with m.If(self.lost & (1 if self._ordered else ~(count < self.lost_distance))):
+            m.d.sync += [count.eq(self.lost_distance), whole.eq(0)]
+        with m.If(self.clear):
+            m.d.sync += [count.eq(window), whole.eq(1)]
+        return m
+
+
+class Verdict(wiring.Component):
+    """Computes the verdict of an operation, `LATENCY` cycles later."""
+
+    LATENCY = VERDICT
+
+    def __init__(self, *, spec):
+        self._window = window = spec.window
+        bits = spec.timestamp_bits
+        # `query`, `insert`, `clear`, `window`: the operation
+        # `held`: A column holds the digest, with an insertion `distance` insertions earlier
+        # `stashed`: the stash holds the digest, inserted `stash_distance` insertions earlier; may
+        # have expired
+        # `lost`, `lost_distance`: as for `Guarantee`, one cycle later
+        inputs = dict.fromkeys(("query", "insert", "clear", "held", "stashed", "lost"), 1)
+        inputs |= dict.fromkeys(("distance", "stash_distance", "lost_distance"), bits)
+        inputs |= {"window": range(window + 1)}
+        # Without moves, the stash evicts its oldest entry.
+        self.guarantee = Guarantee(window=window, bits=bits, ordered=not spec.moves)
+        super().__init__(
+            {name: In(shape) for name, shape in inputs.items()}
+            | {
+                "verdict": Out(WindowVerdict(window=window)),
+                # as for `Guarantee`, with the verdict
+                "guaranteed": Out(range(window + 1), init=window),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        pipe = Pipeline(m)
+        window = self._window
+        names = ("query", "insert", "clear", "held", "stashed")
+        query, insert, clear, held, stashed = (
+            pipe.enter(getattr(self, name), name) for name in names
+        )
+        asked, here, other = (
+            pipe.enter(getattr(self, name), name, reset_less=True)
+            for name in ("window", "distance", "stash_distance")
+        )
+        distance = pipe.register(
+            "any_distance",
+            lambda here, other, stashed: Mux(stashed, other, here),
+            here, other, stashed, reset_less=True,
+        )  # fmt: skip
+        # If the stash holds the digest, no column holds it.
+        alive = pipe.register("alive", lambda distance: distance <= window, other)
+        is_held = pipe.register(
+            "found", lambda *flags: (flags[0] | flags[1]) & flags[2], held, stashed, query
+        )
+        is_held = pipe.register(
+            "alive_found", lambda is_held, alive, stashed: is_held & (alive | ~stashed),
+            is_held, alive, stashed,
+        )  # fmt: skip
+        within = pipe.register(
+            "within", lambda distance, asked: ~(asked < distance), distance, asked
+        )
+        age = pipe.register(
+            "age", lambda distance: (distance - 1)[: len(self.verdict.age)], distance
+        )
+        short = self._elaborate_guarantee(m, pipe, insert=insert, clear=clear, asked=asked)
+        seen = is_held & within
+        verdict = pipe.register(
+            "verdict",
+            lambda seen, age, short, query: Cat(
+                seen, age & seen.replicate(len(age)), short & query
+            ),
+            seen, age, short, query,
+        )  # fmt: skip
+        m.d.comb += self.verdict.as_value().eq(verdict.value)
+        pipe.leave(verdict, latency=self.LATENCY)
+        return m
+
+    def _elaborate_guarantee(self, m, pipe, **operation):
+        """Return whether the window of an operation exceeds the guaranteed window."""
+        m.submodules.guarantee = guarantee = self.guarantee
+        lost, distance = (
+            pipe.enter(getattr(self, name), name, stage=1) for name in ("lost", "lost_distance")
+        )
+        operation = {name: value.at(1) for name, value in operation.items()}
+        come = pipe.drive(guarantee, lost=lost, lost_distance=distance, **operation)
+        m.d.comb += self.guaranteed.eq(guarantee.guaranteed)
+        return pipe.enter(guarantee.short, "short", stage=come + 1)

@@ -1,14 +1,283 @@
-"""Stash of a dictionary: whole digests that found no cell."""
+"""Stash of a dictionary: whole digests that found no cell, and their moves to the columns."""
+
+from functools import reduce
+from operator import or_
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..pipeline import Pipeline, registered
-from .cells import Entry, agreeing_pairs, selected_later
-from .dictionary_figures import STASH_HAZARDS
-from .moves import Crowd, ExchangeSignature, Offers
-from .places import OldestPlace, SparePlace, turn_bits
+from .cells import GROUP, Entry, VisitSignature, agreeing_pairs, lowest, selected, selected_later
+from .dictionary_figures import MAX_STALL, STALL_PERIOD, STASH_HAZARDS, crowded_stash
+
+LEAST_TURN = 4
+"""Minimum cycles until the stash examines a place again. By then it is known whether a column
+has accepted the entry of the place."""
+
+
+def turn_bits(entries):
+    """Return the width of the turn of a stash: one bit per place, and a minimum."""
+    return max(LEAST_TURN, entries)
+
+
+class PlaceSignature(wiring.Signature):
+    """Ports of a component that chooses the place of the next digest. One bit is one place."""
+
+    def __init__(self, *, entries):
+        inputs = {
+            "valid": entries,  # places in use
+            "match": entries,  # place that holds the digest of the current operation
+            "taken": entries,  # place whose entry the current operation removes
+            "push": 1,  # the current operation goes to the stash
+        }
+        # `held`: places whose entries columns are exchanging, as in the previous cycle
+        # `turn`: one-hot place that the stash examines; the bit moves to the next place in each
+        # cycle. Bits above the number of places select no place.
+        inputs |= {"held": entries, "turn": turn_bits(entries)}
+        outputs = {
+            "place": entries,  # place for the digest of the operation
+            "candidate": entries,  # `place`, if no place holds the digest
+            "displaces": 1,  # a push would replace the entry in `candidate`
+        }
+        super().__init__(
+            {name: In(width) for name, width in inputs.items()}
+            | {name: Out(width) for name, width in outputs.items()}
+        )
+
+
+class OldestPlace(wiring.Component):
+    """Chooses the place written least recently; places that became free come first."""
+
+    def __init__(self, *, entries):
+        self._entries = range(entries)
+        super().__init__(PlaceSignature(entries=entries))
+
+    def elaborate(self, platform):
+        m = Module()
+        held = self.match.any()
+        m.d.comb += [
+            self.place.eq(Mux(held, self.match, self.candidate)),
+            self.displaces.eq((self.valid & self.candidate).any() & ~held),
+        ]
+        written = self.place & self.push.replicate(len(self._entries))
+        # older[i, j]: place i was written before place j.
+        older = {(i, j): Signal(name=f"older{i}_{j}") for j in self._entries for i in range(j)}
+        for (i, j), flag in older.items():
+            with m.If(written[i]):
+                m.d.sync += flag.eq(0)
+            with m.Elif(written[j] | self.taken[i]):
+                m.d.sync += flag.eq(1)
+            with m.Elif(self.taken[j]):
+                m.d.sync += flag.eq(0)
+        m.d.comb += self.candidate.eq(
+            Cat(
+                Cat(older[at, other] if at < other else ~older[other, at]
+                    for other in self._entries if other != at).all()
+                for at in self._entries
+            )
+        )  # fmt: skip
+        return m
+
+
+class SparePlace(wiring.Component):
+    """Chooses a free place that no column holds, otherwise a place in use that no column holds.
+
+    A place is found within six cycles after it becomes free. The spare place takes the next push,
+    and the following place the push after that. So consecutive pushes go to different places, and
+    displace entries only if no other place is free; in a full stash a push may displace the entry
+    of the push before.
+    """
+
+    def __init__(self, *, entries):
+        self._entries = entries
+        # places that were free in the previous cycle, and are neither the next place nor displaced
+        self.unused = Signal(entries)
+        super().__init__(PlaceSignature(entries=entries))
+
+    def elaborate(self, platform):
+        m = Module()
+        spare = Signal(self._entries, init=1)
+        # The next push displaces the entry in the spare place; no push has arrived since.
+        fresh = Signal()
+        # Another place has become the spare place.
+        moved = Signal()
+        following, available = Signal(self._entries), Signal(name="found")
+        # A place whose entry can be displaced: the columns are offered another entry.
+        unheld = self.turn.rotate_left(len(self.turn) // 2)[: self._entries]
+        unheld = registered(m, unheld & self.valid & ~self.held, "unheld")
+        usable, other = registered(m, unheld.any(), "usable"), registered(m, unheld, "other")
+        in_use = registered(m, (self.valid & spare).any(), "was_in_use") & ~moved
+        occupied = self.valid | self.held | spare | following | unheld | other
+        m.d.sync += self.unused.eq(~occupied)
+        unused = self.unused & ~following
+        m.d.comb += [
+            self.place.eq(spare),
+            self.candidate.eq(spare),
+            self.displaces.eq((self.valid & spare & ~self.match).any()),
+        ]
+        m.d.sync += moved.eq(0)
+        with m.If(available & (self.push | in_use)):
+            m.d.sync += [spare.eq(following), fresh.eq(0), moved.eq(1)]
+        with m.Elif(usable & (self.push | (in_use & ~fresh))):
+            m.d.sync += [spare.eq(other), fresh.eq(1), moved.eq(1)]
+        with m.Elif(self.push):
+            m.d.sync += fresh.eq(0)
+        with m.If(self.push | in_use | ~available):
+            m.d.sync += [following.eq(lowest(unused)), available.eq(unused.any())]
+        return m
+
+
+class ExchangeSignature(wiring.Signature):
+    """Ports through which the stash exchanges entries with the columns, as seen by the stash."""
+
+    def __init__(self, *, spec):
+        entry = Entry(spec=spec)
+        outputs = {
+            # columns, at most one bit: the `entry` in `place` should move to this column
+            "offers": spec.columns,
+            "entry": entry,  # the entry as of two cycles ago
+            # place of the entry, or 0 if the place was `stale` in the previous cycle
+            "place": spec.stash,
+            # places that changed in the previous cycle, or received a pushed entry
+            "stale": spec.stash,
+        }
+        inputs = {
+            "held": spec.stash,  # places whose entries the columns hold
+            "takes": 1,  # a column accepts the offered entry
+            # the entry in the place `exchanged` is replaced by `evicted`; without `evicted_valid`
+            # the place becomes free. Not while an operation is pushed to the stash.
+            "exchanges": 1,
+            "exchanged": spec.stash,
+        }
+        inputs |= {"evicted": entry, "evicted_valid": 1}
+        super().__init__(
+            {name: Out(shape) for name, shape in outputs.items()}
+            | {name: In(shape) for name, shape in inputs.items()}
+        )
+
+
+class Offers(wiring.Component):
+    """Offers the entries of the stash to the columns, one place per cycle.
+
+    Pushed entries start at the columns in turn. Each time an entry leaves for a column, its next
+    column advances. The entry that returns to its place continues with this column.
+    """
+
+    def __init__(self, *, spec):
+        self._spec = spec
+        size = spec.stash
+        inputs = {
+            # place that is examined, as for `lately.hdl.dictionary.stash.PlaceSignature`
+            "turn": turn_bits(size),
+            "valid": size,  # places in use
+            "held": size,  # places whose entries columns held in the previous cycle
+            "written": size,  # place of a push
+        }
+        # `stale`: as for `ExchangeSignature`
+        inputs |= {"push": 1, "takes": 1, "stale": size}
+        super().__init__(
+            {name: In(width) for name, width in inputs.items()}
+            # `offers`, `place`: as for `ExchangeSignature`, two cycles after the turn
+            | {"offers": Out(spec.columns), "place": Out(size)}
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        columns, size = self._spec.columns, self._spec.stash
+        # First column of the next pushed entry, and next columns of the other entries.
+        start = Signal(columns, init=1)
+        following = [Signal(columns, init=1, name=f"next{index}") for index in range(size)]
+        turn = self.turn[:size]
+        looked = registered(m, turn, "looked")
+        fit = registered(m, self.valid & ~self.held, "fit")
+        ready = registered(m, (looked & fit).any(), "ready")
+        column = registered(m, selected_later(m, turn, following, "looked_next"), "column")
+        taken = registered(m, self.place & self.takes.replicate(size), "taken")
+        m.d.comb += self.offers.eq(column & ready.replicate(columns))
+        m.d.sync += self.place.eq(looked & ~self.stale)
+        with m.If(self.push):
+            m.d.sync += start.eq(start.rotate_left(1))
+        for at, after in enumerate(following):
+            with m.If(self.written[at]):
+                m.d.sync += after.eq(start)
+            with m.Elif(taken[at]):
+                m.d.sync += after.eq(after.rotate_left(1))
+        return m
+
+
+class Crowd(wiring.Component):
+    """Stalls the input while the stash is almost full."""
+
+    def __init__(self, *, spec):
+        self._spec = spec
+        # `valid`: places in use
+        # `crowded`: the stash is almost full. High for at most `MAX_STALL` cycles in
+        # `STALL_PERIOD`.
+        super().__init__({"valid": In(spec.stash), "crowded": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        counts = list(self.valid)
+        while len(counts) > 1:
+            groups = [counts[low : low + GROUP] for low in range(0, len(counts), GROUP)]
+            counts = [registered(m, sum(group), "count") for group in groups]
+        (count,) = counts
+        full = registered(m, count >= crowded_stash(self._spec), "full")
+        # Counts from the first cycle with little room.
+        since = Signal(range(STALL_PERIOD))
+        m.d.comb += self.crowded.eq(full & (since < MAX_STALL))
+        with m.If(full | (since != 0)):
+            m.d.sync += since.eq(since + 1)
+        return m
+
+
+class Moves(wiring.Component):
+    """Moves entries from the stash to the columns, and displaced entries back to the stash."""
+
+    def __init__(self, *, spec):
+        self._columns = spec.columns
+        visit = Out(VisitSignature(spec=spec))
+        # `visit0`: one for each column
+        super().__init__(
+            # `pushes`: an operation goes to the stash in the next cycle
+            {"exchange": In(ExchangeSignature(spec=spec)), "pushes": In(1)}
+            | {f"visit{column}": visit for column in range(spec.columns)}
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        exchange = self.exchange
+        visits = [getattr(self, f"visit{column}") for column in range(self._columns)]
+        requests = Cat(visit.requests for visit in visits)
+        # The column that may write in the next cycle, and the column after it.
+        granted = Signal(self._columns)
+        m.d.sync += granted.eq(lowest(requests & ~granted))
+        arrivals = exchange.offers & ~Cat(visit.closed for visit in visits)
+        m.d.comb += [
+            exchange.held.eq(reduce(or_, [visit.holds for visit in visits])),
+            exchange.takes.eq(arrivals.any()),
+        ]
+        for column, visit in enumerate(visits):
+            m.d.comb += [
+                visit.arrives.eq(arrivals[column]),
+                visit.entry.eq(exchange.entry),
+                visit.place.eq(exchange.place),
+                visit.stale.eq(exchange.stale),
+                visit.pushes.eq(self.pushes),
+                visit.granted.eq(granted[column]),
+            ]
+        # The column that was allowed to write, whether it wrote or not.
+        allowed = registered(m, granted, "allowed")
+        m.d.sync += [
+            exchange.exchanges.eq(Cat(visit.done for visit in visits).any()),
+            exchange.exchanged.eq(selected(allowed, [visit.holds for visit in visits])),
+            exchange.evicted.as_value().eq(
+                selected(allowed, [visit.evicted.as_value() for visit in visits])
+            ),
+            exchange.evicted_valid.eq(selected(allowed, [visit.evicted_valid for visit in visits])),
+        ]
+        return m
 
 
 class Stash(wiring.Component):
@@ -18,53 +287,39 @@ class Stash(wiring.Component):
     insertion goes to a free place, or displaces an entry: the oldest, or with moves any entry that
     no column holds. If the displaced entry has not expired, it is reported as lost. The stash
     examines one place after another, and drops entries that have expired for all later operations.
-
-    Parameters
-    ----------
-    spec : WindowDictionarySpec
-        With moves, the stash has more places than there are columns.
-
-    Members
-    -------
-    digest, number : In
-        Digest of the operation that takes effect `STASH_HAZARDS` cycles later; number modulo 2**T.
-    same : In(STASH_HAZARDS)
-        Bit k - 1: whether the operation k cycles earlier has the same digest.
-    acts, push : In(1)
-        The current operation inserts or removes; it goes to the stash.
-    clear : In(1)
-        All places become free.
-    hit : Out(1)
-        A place held the digest, one cycle later; the entry may have expired.
-    distance : Out
-        Number of the operation minus number of the entry, two cycles later.
-    lost : Out(1)
-        An entry that had not expired was displaced, three cycles later.
-    lost_distance : Out
-        Number of the operation minus number of the lost entry, three cycles later.
-    exchange : Out(ExchangeSignature)
-        With moves only: entries offered to columns, and entries that return.
-    crowded : Out(1)
-        With moves only: as for `Crowd`.
-
-    Attributes
-    ----------
-    valid : Signal
-        Places in use.
-    entries : list of View
-        Entries of all places.
     """
 
-    def __init__(self, *, spec):
+    def __init__(
+        self,
+        *,
+        spec,  # with moves, the stash has more places than there are columns
+    ):
         self._spec = spec
         self._moves = bool(spec.moves)
-        places, time = spec.stash, spec.timestamp_bits
-        self.place = (SparePlace if spec.moves else OldestPlace)(places=places)
-        self.valid = Signal(places)
-        self.entries = [Signal(Entry(spec=spec), name=f"entry{at}") for at in range(places)]
-        inputs = {"digest": spec.digest_bits, "number": time, "same": STASH_HAZARDS}
+        size, time = spec.stash, spec.timestamp_bits
+        self.place = (SparePlace if spec.moves else OldestPlace)(entries=size)
+        self.valid = Signal(size)  # places in use
+        # entries of all places
+        self.entries = [Signal(Entry(spec=spec), name=f"entry{at}") for at in range(size)]
+        inputs = {
+            # digest of the operation that takes effect `STASH_HAZARDS` cycles later
+            "digest": spec.digest_bits,
+            "number": time,  # number modulo 2**T
+            # bit k - 1: whether the operation k cycles earlier has the same digest
+            "same": STASH_HAZARDS,
+        }
+        # `acts`, `push`: the current operation inserts or removes; it goes to the stash
+        # `clear`: all places become free
         inputs |= dict.fromkeys(("acts", "push", "clear"), 1)
-        outputs = {"hit": 1, "distance": time, "lost": 1, "lost_distance": time}
+        outputs = {
+            "hit": 1,  # a place held the digest, one cycle later; the entry may have expired
+            "distance": time,  # number of the operation minus number of the entry, two cycles later
+            "lost": 1,  # an entry that had not expired was displaced, three cycles later
+            # number of the operation minus number of the lost entry, three cycles later
+            "lost_distance": time,
+        }
+        # `exchange`, with moves: entries offered to columns, and entries that return
+        # `crowded`, with moves: as for `Crowd`
         moves = {"exchange": Out(ExchangeSignature(spec=spec)), "crowded": Out(1)}
         super().__init__(
             {name: In(shape) for name, shape in inputs.items()}
@@ -74,37 +329,35 @@ class Stash(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        places = self._spec.stash
+        size = self._spec.stash
         pipe = Pipeline(m)
         digest = pipe.enter(self.digest, "digest", reset_less=True)
         number = pipe.enter(self.number, "number", reset_less=True).at(STASH_HAZARDS).value
-        match, written, taken = (
-            Signal(places, name=name) for name in ("match", "written", "taken")
-        )
+        match, written, taken = (Signal(size, name=name) for name in ("match", "written", "taken"))
         self._elaborate_match(m, pipe, digest, match, written, taken)
         # The place that the stash examines; its entry is known two cycles later.
-        turn = Signal(turn_bits(places), init=1)
+        turn = Signal(turn_bits(size), init=1)
         m.d.sync += turn.eq(turn.rotate_left(1))
         entries = [entry.as_value() for entry in self.entries]
-        looked = selected_later(m, turn[:places], entries, "looked")
+        looked = selected_later(m, turn[:size], entries, "looked")
         looked = registered(m, data.View(Entry(spec=self._spec), looked), "looked_entry")
-        stale = Signal(places)
+        stale = Signal(size)
         held = self._elaborate_offers(m, turn, looked, written, stale) if self._moves else 0
-        m.submodules.place = place = self.place
+        m.submodules.place = chooser = self.place
         m.d.comb += [
-            taken.eq(match & self.acts.replicate(places)),
-            written.eq(place.place & self.push.replicate(places)),
-            place.valid.eq(self.valid),
-            place.match.eq(match),
-            place.taken.eq(taken),
-            place.push.eq(self.push),
-            place.held.eq(held),
-            place.turn.eq(turn),
+            taken.eq(match & self.acts.replicate(size)),
+            written.eq(chooser.place & self.push.replicate(size)),
+            chooser.valid.eq(self.valid),
+            chooser.match.eq(match),
+            chooser.taken.eq(taken),
+            chooser.push.eq(self.push),
+            chooser.held.eq(held),
+            chooser.turn.eq(turn),
         ]
-        expired = Signal(places)
-        own = Cat(digest.at(STASH_HAZARDS).value, number)
-        changed = self._elaborate_places(m, own, written, taken, expired)
-        m.d.sync += stale.eq(changed | place.candidate)
+        expired = Signal(size)
+        operation_entry = Cat(digest.at(STASH_HAZARDS).value, number)
+        changed = self._elaborate_entries(m, operation_entry, written, taken, expired)
+        m.d.sync += stale.eq(changed | chooser.candidate)
         lately = registered(m, changed, "lately")
         m.d.comb += expired.eq(self._elaborate_expiry(m, turn, looked.time, number, lately))
         self._elaborate_answer(m, match, number)
@@ -155,33 +408,33 @@ class Stash(wiring.Component):
         ]
         return held
 
-    def _elaborate_places(self, m, own, written, taken, expired):
+    def _elaborate_entries(self, m, operation_entry, written, taken, expired):
         """Change the places; return the changed places."""
-        places = self._spec.stash
-        exchanged, returns, entry = Const(0, places), Const(0, places), own
+        size = self._spec.stash
+        exchanged, returns, entry = Const(0, size), Const(0, size), operation_entry
         if self._moves:
             exchange = self.exchange
-            exchanged = exchange.exchanged & exchange.exchanges.replicate(places)
-            returns = exchanged & exchange.evicted_valid.replicate(places)
-            entry = Mux(exchange.exchanges, exchange.evicted.as_value(), own)
+            exchanged = exchange.exchanged & exchange.exchanges.replicate(size)
+            returns = exchanged & exchange.evicted_valid.replicate(size)
+            entry = Mux(exchange.exchanges, exchange.evicted.as_value(), operation_entry)
         removed = taken | expired | exchanged
         m.d.sync += self.valid.eq((self.valid & ~removed) | written | returns)
         with m.If(self.clear):
             m.d.sync += self.valid.eq(0)
-        for at, place in enumerate(self.entries):
+        for at, slot in enumerate(self.entries):
             with m.If(written[at] | exchanged[at]):
-                m.d.sync += place.eq(entry)
-        return removed | written | self.clear.replicate(places)
+                m.d.sync += slot.eq(entry)
+        return removed | written | self.clear.replicate(size)
 
     def _elaborate_expiry(self, m, turn, time, number, lately):
         """Return the place whose entry has expired for all later operations."""
         distance = registered(m, (number - time)[: len(number)], "looked_distance")
         expired = registered(m, distance > self._spec.window, "looked_expired")
         # Places that have not changed since they were examined.
-        place = registered(m, turn[: self._spec.stash], "at")
+        examined = registered(m, turn[: self._spec.stash], "at")
         for cycle in range(3):
-            place = registered(m, place & ~lately, f"at{cycle}")
-        gone = place & expired.replicate(len(place)) & ~lately
+            examined = registered(m, examined & ~lately, f"at{cycle}")
+        gone = examined & expired.replicate(len(examined)) & ~lately
         return registered(m, gone, "gone_place") & ~lately
 
     def _elaborate_answer(self, m, match, number):

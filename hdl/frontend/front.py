@@ -1,14 +1,402 @@
-"""Front ends of units: they convert operations into the control flags of a core."""
+"""Front ends of units: they admit operations, end generations, and drive the flags of a core."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..control import Control
-from ..interface import Operation
-from ..latencies import GENERATION_LEAD, PAUSE, SHIFT_PAUSE, SPARE_SETTLE
-from .gate import Gate
-from .schedule import Schedule
+from ..interface import Operation, operation_bits
+from ..latencies import GENERATION_LEAD, GENERATION_SAMPLE, PAUSE, SHIFT_PAUSE, SPARE_SETTLE
+from ..parameters import require_integer
+from ..pipeline import below, delayed, registered
+
+
+class GenerationLength(wiring.Component):
+    """Samples the generation length every `PERIOD` cycles, and announces short generations."""
+
+    PERIOD = GENERATION_SAMPLE
+
+    def __init__(
+        self,
+        *,
+        width,  # bits of a length
+        minimum,  # length below which operations enter one at a time
+    ):
+        require_integer("Width", width, minimum=1)
+        require_integer("Minimum", minimum, minimum=1)
+        self._minimum = minimum
+        super().__init__(
+            {
+                "generation": In(width),  # insertions in a generation, at least 1
+                # length of a generation that begins now. This is the value of the port between
+                # `PERIOD` and ``2 * PERIOD`` cycles ago.
+                "length": Out(width),
+                "below": Out(1, init=1),  # whether `length` is below `minimum`
+                # whether `length` is below `minimum`, or will be within `PERIOD` cycles
+                "below_soon": Out(1, init=1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        phase = Signal(range(self.PERIOD))
+        sample = Signal.like(self.generation)
+        short = Signal(init=1)
+        m.d.sync += [
+            phase.eq(phase + 1),
+            short.eq(below(sample, self._minimum)),
+            self.below_soon.eq(short | self.below),
+        ]
+        with m.If(phase == self.PERIOD - 1):
+            m.d.sync += [sample.eq(self.generation), self.length.eq(sample), self.below.eq(short)]
+        return m
+
+
+class GenerationCounter(wiring.Component):
+    """Counts insertions and signals a full generation; one event per cycle.
+
+    The count runs from minus the length to 0: its sign shows whether insertions are left.
+    """
+
+    def __init__(
+        self,
+        *,
+        width,  # bits of a length
+        goes_on=False,  # whether a full generation may continue
+    ):
+        require_integer("Width", width, minimum=1)
+        super().__init__(
+            {
+                "length": In(width),  # insertions of the next generation
+                # an insertion, or another event, which begins a generation if `full` is high
+                "event": In(1),
+                # the next event begins a generation without an insertion. Low in the cycle of an
+                # event.
+                "fill": In(1),
+                "full": Out(1),  # no insertion is left: the next event begins a generation
+                "left": Out(signed(width + 1)),  # number of insertions left, negated
+            }
+            # `turn`, with `goes_on`: whether the event begins a generation
+            | ({"turn": In(1)} if goes_on else {})
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        # The event counts in the next generation, unless it only turns the ring.
+        m.d.comb += self.full.eq(~self.left[-1])
+        start = Cat(~self.length, 1).as_signed()
+        if "turn" in self.signature.members:
+            counts, turns = self.event & (self.turn | ~self.full), self.turn
+            # This decision comes late, and selects one of two sums.
+            begin = registered(m, (start + Mux(self.fill, 1, 2))[: len(self.left)], "begin")
+            after = Mux(turns, begin.as_signed(), self.left + 1)
+        else:
+            counts, turns = self.event, self.full
+            begins = turns & ~registered(m, self.fill, "filled")
+            after = Mux(turns, start, self.left) + Cat(~begins, begins)
+        with m.If(counts):
+            m.d.sync += self.left.eq(after)
+        with m.If(self.fill):
+            m.d.sync += self.left.eq(0)
+        return m
+
+
+class SpareTimer(wiring.Component):
+    """Signals that the spare is clean, `words` cycles after the last start."""
+
+    def __init__(self, *, words):
+        require_integer("Words", words, minimum=1)
+        self._words = words
+        # `clean`: low for `words` cycles, from the cycle after `start` or reset
+        super().__init__({"start": In(1), "clean": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        # Remaining cycles, less one.
+        left = Signal(signed(self._words.bit_length() + 1), init=self._words - 1)
+        m.d.comb += self.clean.eq(left[-1])
+        with m.If(self.start):
+            m.d.sync += left.eq(self._words - 1)
+        with m.Elif(~self.clean):
+            m.d.sync += left.eq(left - 1)
+        return m
+
+
+_TIMED = {"old": In(1), "out": In(1), "beyond": Out(1)}
+
+
+class Schedule(wiring.Component):
+    """Ends a full or old generation: the next insertion carries the shift.
+
+    Generations end by count alone if `when_full` is None. Otherwise an old generation continues
+    while the oldest segment is within the span. With "overfill" a full generation does the same.
+
+    In generations shorter than `minimum_generation` a shift could find the spare unclean.
+    `one_at_a_time` is then high.
+    """
+
+    def __init__(
+        self,
+        *,
+        generation_bits,  # width of the generation length
+        minimum_generation,  # shortest generation during which the spare can be cleared
+        clear_words,  # cycles of a clear. After this time, `clean` is valid.
+        when_full=None,  # "shorten" or "overfill" for a window in time
+    ):
+        require_integer("Generation bits", generation_bits, minimum=1)
+        self._when_full = when_full
+        self.minimum_generation = minimum_generation
+        self.length = GenerationLength(width=generation_bits, minimum=minimum_generation)
+        self.counter = GenerationCounter(width=generation_bits, goes_on=when_full is not None)
+        self._timer = SpareTimer(words=clear_words)
+        # `old`, `out`, in a window in time: from a `TimeWindow`
+        # `beyond`, in a window in time: the event is an insertion beyond the capacity of its
+        # generation
+        super().__init__(
+            {
+                "generation": In(generation_bits),  # insertions in a generation, at least 1
+                "event": In(1),  # an insertion, or an operation that turns the ring after `fill`
+                "fill": In(1),  # an operation that turns the ring is waiting
+                "clean": In(1, init=1),  # whether the store reports a clean spare
+                "full": Out(1),  # the event turns the ring
+                "turned": Out(1),  # the event in the previous cycle turned the ring
+                "spare_clean": Out(1),  # whether the spare is clean
+                "one_at_a_time": Out(1, init=1),  # whether operations must enter one at a time
+            }
+            | (_TIMED if when_full else {})
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.length = length = self.length
+        m.submodules.counter = counter = self.counter
+        m.submodules.timer = timer = self._timer
+        m.d.comb += [
+            length.generation.eq(self.generation),
+            counter.length.eq(length.length),
+            counter.event.eq(self.event),
+            counter.fill.eq(self.fill),
+            timer.start.eq(self.turned),
+            self.full.eq(counter.full if self._when_full is None else self._elaborate_due(m)),
+            self.spare_clean.eq(timer.clean & self.clean),
+        ]
+        # The current generation, with the length at its start, is too short.
+        short = Signal(init=1)
+        m.d.sync += [
+            self.turned.eq(self.event & self.full),
+            self.one_at_a_time.eq(short | length.below | length.below_soon),
+        ]
+        with m.If(self.event & self.full):
+            m.d.sync += short.eq(length.below)
+        return m
+
+    def _elaborate_due(self, m):
+        """Return whether an event turns the ring, for a window in time."""
+        full = self.counter.full
+        m.d.comb += [
+            self.counter.turn.eq(self.full),
+            self.beyond.eq(self.event & full & ~self.full),
+        ]
+        if self._when_full == "shorten":
+            return full | (self.old & ~self.out)
+        forced = Signal()
+        m.d.sync += forced.eq(self.fill | (forced & ~self.event))
+        return forced | ((full | self.old) & ~self.out)
+
+
+class Serializer(wiring.Component):
+    """Holds operations that must wait, and reports when the gate may open again.
+
+    Such an operation enters alone, and the gate closes behind it. A SHIFT or CLEAR is held until
+    the spare is clean and then released. After a CLEAR, and after every operation in short
+    generations, the gate stays closed until the spare is clean again.
+
+    After reset the component releases a CLEAR without a result.
+    """
+
+    SETTLE = SPARE_SETTLE
+    """Cycles until earlier operations have affected `clean`."""
+
+    def __init__(
+        self,
+        *,
+        start,  # cycles from reset to the first CLEAR
+        check=False,  # whether the port `opens` exists
+    ):
+        require_integer("Start", start, minimum=1)
+        self._start = start
+        super().__init__(
+            {
+                # the gate closes. If high in two consecutive cycles, the second one determines the
+                # operation.
+                "arrive": In(1),
+                # `accepted`, `operation`: with `arrive`: whether an operation entered last, and
+                # which
+                "accepted": In(1),
+                "operation": In(Operation),
+                "one_at_a_time": In(1),  # whether operations enter one at a time
+                "clean": In(1),  # whether the spare is clean
+                "fill": Out(1),  # high while an operation that shifts or clears the ring is held
+                # whether the held operation clears. Stable from `fill` to the next arrival.
+                "clears": Out(1, init=1),
+                "release": Out(1),  # the held operation takes effect, two cycles later
+                "result": Out(1),  # with `release`: a result is due
+                "turn": Out(1),  # with `release`: the operation shifts or clears the ring
+                "open": Out(1),  # pulse: the gate may open
+            }
+            # `opens`, with `check`: a pulse of `open` is pending, or waits for the spare
+            | ({"opens": Out(1)} if check else {})
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        bits = operation_bits(self.operation)
+        held = Signal(init=1)
+        silent = Signal(init=1)
+        turning = Signal(init=1)
+        settled = Signal()
+        settling = Signal(self.SETTLE)
+        starting = Signal(self._start, init=1 << (self._start - 1))
+        go = Signal()
+        rests = Signal()
+        m.d.sync += [
+            starting.eq(starting >> 1),
+            # A clear, and any held operation in short generations, keeps the gate closed until the
+            # spare is clean.
+            rests.eq(held & (self.clears | self.one_at_a_time)),
+            settling.eq(
+                Cat(
+                    self.arrive | starting[0] | (go & rests),
+                    settling & ~self.arrive.replicate(self.SETTLE),
+                )
+            ),
+            settled.eq((settled | settling[-1]) & ~go),
+            # A clear need not wait for the spare, because it restarts the clearing.
+            go.eq(settled & (self.clean | (held & self.clears)) & ~go),
+            self.release.eq(go & held),
+            self.turn.eq(go & held & turning),
+            self.result.eq(go & held & ~silent),
+            self.open.eq(go & ~rests),
+            self.fill.eq(held & turning),
+        ]
+        if "opens" in self.signature.members:
+            m.d.comb += self.opens.eq(starting.any() | settling.any() | settled | go | self.open)
+        with m.If(self.arrive):
+            m.d.sync += [
+                held.eq(self.accepted & bits.alone),
+                # SHIFT has neither low bit, CLEAR has one; no other operation turns the ring.
+                turning.eq(~bits.insert),
+                self.clears.eq(bits.query & ~bits.insert),
+            ]
+        with m.Elif(go):
+            m.d.sync += [held.eq(0), silent.eq(0)]
+        return m
+
+
+class Gate(wiring.Component):
+    """Admits operations while there are credits; some operations enter one at a time.
+
+    The gate is the same for all families. Accepted operations never stall the pipeline: an
+    operation that may have to wait closes the gate behind itself, and a `Serializer` holds it.
+
+    Latency `LATENCY` cycles from acceptance to the outputs, except for operations that wait.
+    """
+
+    LATENCY = 2
+
+    def __init__(
+        self,
+        *,
+        start,  # cycles from reset to the first CLEAR
+        # whether the gate checks that each operation leaves once and the gate opens again
+        check=False,
+    ):
+        self._serializer = Serializer(start=start, check=check)
+        super().__init__(
+            {
+                "i": In(stream.Signature(Operation)),
+                "credit": In(1),  # whether operations may be accepted two cycles later
+                "one_at_a_time": In(1),  # whether every operation must enter alone
+                "clean": In(1),  # whether the spare is clean
+                "fill": Out(1),  # high while a held operation shifts or clears the ring
+                # `valid`, `query`, `insert`: the operation: a result is due, it is a query, it is
+                # an insertion
+                "valid": Out(1),
+                "query": Out(1),
+                "insert": Out(1),
+                "event": Out(1),  # the operation inserts, or shifts or clears the ring
+                "clears": Out(1),  # the operation is a clear
+            }
+            # `illegal`, with `check`: in the previous cycle an operation was lost or
+            # duplicated, or the gate was closed and could not open
+            | ({"illegal": Out(1)} if check else {})
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.serializer = serializer = self._serializer
+        accepted, operation, alone, closed = self._elaborate_acceptance(m, serializer.open)
+        bits = operation_bits(operation)
+        flows = accepted & ~bits.alone
+        m.d.sync += [
+            self.valid.eq(flows | serializer.result),
+            self.query.eq(flows & bits.query),
+            self.insert.eq(flows & bits.insert),
+            self.event.eq((flows & bits.insert) | serializer.turn),
+            self.clears.eq(serializer.turn & serializer.clears),
+        ]
+        m.d.comb += [
+            serializer.arrive.eq(alone),
+            serializer.accepted.eq(accepted),
+            serializer.operation.eq(operation),
+            serializer.one_at_a_time.eq(self.one_at_a_time),
+            serializer.clean.eq(self.clean),
+            self.fill.eq(serializer.fill),
+        ]
+        if "illegal" in self.signature.members:
+            self._elaborate_check(m, closed, alone)
+        return m
+
+    def _elaborate_check(self, m, closed, alone):
+        """Check that each operation leaves once, also after a wait, and the gate opens."""
+        serializer = self._serializer
+        # Operations that have entered and not left: at most 2.
+        inside = Signal(2)
+        m.d.sync += inside.eq(inside + (self.i.valid & self.i.ready) - self.valid)
+        # A held operation leaves when the gate opens; no other operation can be inside so soon.
+        left = delayed(m, serializer.open, 2, "opened") & inside.any()
+        # Otherwise only operations of the last two cycles are inside.
+        entered = [self.i.valid & self.i.ready]
+        was_closed = [closed]
+        for clock in range(self.LATENCY):
+            entered.append(registered(m, entered[-1], f"entered{clock}"))
+            was_closed.append(registered(m, was_closed[-1], f"was_closed{clock}"))
+        late = ~Cat(was_closed).any() & (inside != sum(entered[1:]))
+        stuck = closed & ~alone & ~serializer.opens
+        m.d.comb += self.illegal.eq(registered(m, Cat(left, late, stuck), "apart").any())
+
+    def _elaborate_acceptance(self, m, reopen):
+        """Return whether and which operation was accepted; the gate closes; the gate is closed."""
+        ready = Signal()
+        allowed = Signal()
+        closed = Signal(init=1)
+        accepted = Signal()
+        alone = Signal()
+        operation = Signal(Operation)
+        held = operation_bits(self.i.p).alone
+        single = self.one_at_a_time
+        m.d.comb += self.i.ready.eq(ready)
+        m.d.sync += [
+            ready.eq(allowed & ~alone & ~(self.i.valid & ready & held)),
+            # One at a time, the gate opens for one cycle, with or without an operation.
+            allowed.eq(self.credit & ~alone & ~closed & ~(single & (allowed | ready))),
+            alone.eq(ready & (single | (self.i.valid & held))),
+            closed.eq(alone | (closed & ~reopen)),
+            accepted.eq(self.i.valid & ready),
+            operation.eq(self.i.p),
+        ]
+        # When short generations begin, the gate may be open for two cycles. That is soon enough.
+        return accepted, operation, alone, closed
 
 
 class FrontEnd(wiring.Component):
@@ -28,46 +416,6 @@ class FrontEnd(wiring.Component):
     Latency `LATENCY` cycles from acceptance on `i` to `control`, except for SHIFT and CLEAR. A
     SHIFT closes the input for `SHIFT_PAUSE` cycles if the spare is clean. Otherwise a SHIFT or
     CLEAR closes the input until at most `PAUSE` cycles after the spare is clean.
-
-    Parameters
-    ----------
-    generation_bits : int
-        Width of the generation length.
-    minimum_generation : int
-        Shortest generation during which the spare can be cleared.
-    clear_words : int
-        Cycles of a clear. After this time, `clean` is valid.
-    window : TimeWindow, optional
-        Ends generations by time.
-    when_full : str, optional
-        As for `Schedule`.
-    check : bool
-        As for `Gate`.
-
-    Members
-    -------
-    i : In(stream.Signature(Operation))
-    credit : In(1)
-        Whether operations may be accepted two cycles later.
-    clean : In(1)
-        Whether the spare is clean.
-    generation : In(generation_bits)
-        Insertions in a generation, at least 1. A change applies to generations that begin with an
-        operation accepted at least `LEAD` cycles later.
-    adopt : In(1)
-        Whether a shift or clear adopts a pending secret.
-    turned : Out(1)
-        Whether `control` contains a shift or clear.
-    control : Out(Control)
-    limit : Out
-        With a `window`: limit of the window, valid with `control`.
-    illegal : Out(1)
-        As for `Gate`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
     """
 
     LATENCY = Gate.LATENCY + 1
@@ -78,10 +426,10 @@ class FrontEnd(wiring.Component):
     def __init__(
         self,
         *,
-        generation_bits,
-        minimum_generation,
-        clear_words,
-        window=None,
+        generation_bits,  # width of the generation length
+        minimum_generation,  # shortest generation during which the spare can be cleared
+        clear_words,  # cycles of a clear. After this time, `clean` is valid.
+        window=None,  # ends generations by time
         when_full=None,
         check=False,
     ):
@@ -96,14 +444,18 @@ class FrontEnd(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(Operation)),
-                "credit": In(1),
-                "clean": In(1, init=1),
+                "credit": In(1),  # whether operations may be accepted two cycles later
+                "clean": In(1, init=1),  # whether the spare is clean
+                # insertions in a generation, at least 1. A change applies to generations that begin
+                # with an operation accepted at least `LEAD` cycles later.
                 "generation": In(generation_bits),
-                "adopt": In(1),
-                "turned": Out(1),
+                "adopt": In(1),  # whether a shift or clear adopts a pending secret
+                "turned": Out(1),  # whether `control` contains a shift or clear
                 "control": Out(Control),
             }
+            # `limit`: with a `window`: limit of the window, valid with `control`
             | ({"limit": Out(len(window.limit))} if window else {})
+            # `illegal`: as for `Gate`
             | ({"illegal": Out(1)} if check else {})
         )
 
@@ -155,37 +507,31 @@ class PlainFrontEnd(wiring.Component):
     """Front end of a core without generations: a gate and a source of ticks.
 
     SHIFT does nothing. A CLEAR or reset closes the gate until the memory is clean.
-
-    Parameters
-    ----------
-    clock : Component, optional
-        Source of ticks. It has the ports ``control``, the flags of the core, and ``shift``,
-        whether the flags of the next cycle include a tick. The ports named in ``INPUTS`` are ports
-        of the front end; the unit drives the others.
-    check : bool
-        As for `Gate`.
-
-    Members
-    -------
-    i, credit, clean, control
-        As for `FrontEnd`.
-    illegal : Out(1)
-        As for `Gate`.
     """
 
     LATENCY = Gate.LATENCY + 1
 
-    def __init__(self, *, clock=None, check=False):
+    def __init__(
+        self,
+        *,
+        # source of ticks. It has the ports ``control``, the flags of the core, and ``shift``,
+        # whether the flags of the next cycle include a tick. The ports named in ``INPUTS`` are
+        # ports of the front end; the unit drives the others.
+        clock=None,
+        check=False,
+    ):
         self.clock = clock
         self.gate = Gate(start=SPARE_SETTLE + 1, check=check)
         super().__init__(
             {
+                # `i`, `credit`, `clean`, `control`: as for `FrontEnd`
                 "i": In(stream.Signature(Operation)),
                 "credit": In(1),
                 "clean": In(1, init=1),
                 "control": Out(Control),
             }
             | {name: Out(len(getattr(clock, name))) for name in getattr(clock, "INPUTS", ())}
+            # `illegal`: as for `Gate`
             | ({"illegal": Out(1)} if check else {})
         )
 

@@ -5,10 +5,10 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.ring.rotation import RotationPolicy
-from ..latencies import STATUS_BITS, TICKS_WAITING, stamp_bits
-from ..memory.copies import copy_names, vote
+from ..latencies import STATUS_BITS, TICKS_WAITING
 from ..memory.map import STRICT
-from ..parameters import require_integer
+from ..memory.protection import copy_names, vote
+from ..parameters import require_integer, stamp_bits
 from ..pipeline import registered
 
 
@@ -25,61 +25,7 @@ class TimeWindow(wiring.Component):
     the critical path. Expiry is permanent, so times do not wrap in a long gap. A tick waits for
     this check. A tick that makes a generation old also waits until the spare is clean.
 
-    Times are compared modulo ``2**lately.hdl.latencies.stamp_bits(span)``.
-
-    Parameters
-    ----------
-    policy : RotationPolicy
-        Policy with a span. Its generation length is not used.
-    time_bits : int
-        Width of the tick counter, at least the width for comparisons.
-    stamped : bool
-        Whether a tick advances time to `target` instead of by one.
-    report_covered : bool
-        Whether the port `reported` exists.
-    copies : int
-        Copies of the times of settled segments; three copies vote.
-    synchronous_read : bool
-        Whether these times have a synchronous read port, like a block RAM. Devices without LUT
-        memories need this port; otherwise synthesis would build multiplexers of registers.
-
-    Members
-    -------
-    tick : In(1)
-        Advances time. Up to `lately.hdl.latencies.TICKS_WAITING` ticks may wait to take effect.
-    target, far : In
-        With `stamped` only, with `tick`, while no other tick waits: the new time, and whether it is
-        more than `span` ticks away. No operation may be in flight until `idle`.
-    idle : Out(1)
-        No tick waits.
-    insert, turn, clear : In(1)
-        An operation inserts, turns the ring, or clears.
-    beyond : In(1)
-        The operation inserts beyond the capacity of its generation.
-    clean : In(1)
-        Whether the spare is clean.
-    old, out : Out(1)
-        For the operation of this cycle: whether its generation is old, and whether the oldest
-        segment of the ring is live.
-    limit : Out(range(generations + 2))
-        For the operation of the previous cycle: the number of live settled segments, plus one; 0 if
-        no segment of the ring is live.
-    status : Out(STATUS_BITS)
-        For the operation of two cycles ago, before its effects: the code of a
-        `lately.golden.PoolStatus`.
-    time : Out(time_bits)
-        For the same operation: the tick counter.
-    covered : Out(range(span + 2))
-        Number of ticks, including the current one, whose keys are all still reported.
-    reported : Out
-        A layout of ``status``, ``time`` and ``covered``, all for the operation of three cycles ago,
-        before its effects; the port `covered` may be one cycle late.
-    tick_lost : Out(1)
-        A tick was lost in the previous cycle, because too many ticks waited already.
-    shortened, overfilled : Out(1)
-        A live segment was retired; an insertion was beyond the capacity.
-
-    Errors: as `require_integer`.
+    Times are compared modulo ``2**lately.hdl.parameters.stamp_bits(span)``.
     """
 
     INPUTS = ("limit",)
@@ -96,21 +42,23 @@ class TimeWindow(wiring.Component):
 
     def __init__(
         self,
-        policy,
+        policy,  # policy with a span. Its generation length is not used.
         *,
-        time_bits=None,
-        stamped=False,
-        report_covered=False,
-        copies=1,
+        time_bits=None,  # width of the tick counter, at least the width for comparisons
+        stamped=False,  # whether a tick advances time to `target` instead of by one
+        report_covered=False,  # whether the port `reported` exists
+        copies=1,  # copies of the times of settled segments; three copies vote
+        # whether these times have a synchronous read port, like a block RAM. Devices without LUT
+        # memories need this port; otherwise synthesis would build multiplexers of registers.
         synchronous_read=False,
     ):
         run, generations, span = policy.writes, policy.settled, policy.span
-        require_integer("Run", run, least=1)
-        require_integer("Generations", generations, least=1)
-        require_integer("Span", span, least=1)
-        require_integer("Generation span", policy.generation_span, least=1 if stamped else 2)
+        require_integer("Run", run, minimum=1)
+        require_integer("Generations", generations, minimum=1)
+        require_integer("Span", span, minimum=1)
+        require_integer("Generation span", policy.generation_span, minimum=1 if stamped else 2)
         self._bits = stamp_bits(span)
-        require_integer("Time bits", time_bits or self._bits, least=self._bits)
+        require_integer("Time bits", time_bits or self._bits, minimum=self._bits)
         self._run = run
         self._generations = generations
         self._span = span
@@ -121,29 +69,49 @@ class TimeWindow(wiring.Component):
         self.times = [self.MEMORY(shape=self._bits, depth=depth, init=[]) for _ in range(copies)]
         """Memories for the times of the settled segments."""
         time_bits = time_bits or self._bits
+        # `target`, `far`: with `stamped` only, with `tick`, while no other tick waits: the new
+        # time, and whether it is more than `span` ticks away. No operation may be in flight until
+        # `idle`.
         ports = {"target": In(time_bits), "far": In(1)} if stamped else {}
         self._reports = report_covered
         if report_covered:
-            fields = {"status": STATUS_BITS, "time": time_bits, "covered": range(span + 2)}
+            fields = {
+                # for the operation of two cycles ago, before its effects: the code of a
+                # `lately.golden.PoolStatus`
+                "status": STATUS_BITS,
+                "time": time_bits,  # for the same operation: the tick counter
+                # number of ticks, including the current one, whose keys are all still reported
+                "covered": range(span + 2),
+            }
+            # `reported`: A layout of ``status``, ``time`` and ``covered``, all for the operation of
+            # three cycles ago, before its effects; the port `covered` may be one cycle late
             ports["reported"] = Out(data.StructLayout(fields))
         super().__init__(
             {
+                # advances time. Up to `lately.hdl.latencies.TICKS_WAITING` ticks may wait to take
+                # effect.
                 "tick": In(1),
                 **ports,
-                "idle": Out(1),
+                "idle": Out(1),  # no tick waits
+                # `insert`, `turn`, `clear`: an operation inserts, turns the ring, or clears
                 "insert": In(1),
                 "turn": In(1),
                 "clear": In(1),
-                "beyond": In(1),
-                "clean": In(1),
+                "beyond": In(1),  # the operation inserts beyond the capacity of its generation
+                "clean": In(1),  # whether the spare is clean
+                # `old`, `out`: for the operation of this cycle: whether its generation is old, and
+                # whether the oldest segment of the ring is live
                 "old": Out(1),
                 "out": Out(1),
+                # for the operation of the previous cycle: the number of live settled segments, plus
+                # one; 0 if no segment of the ring is live
                 "limit": Out(range(generations + 2)),
                 "status": Out(STATUS_BITS),
                 "time": Out(time_bits),
                 "covered": Out(range(span + 2), init=span + 1),
-                "shortened": Out(1),
-                "overfilled": Out(1),
+                "shortened": Out(1),  # a live segment was retired
+                "overfilled": Out(1),  # an insertion was beyond the capacity
+                # a tick was lost in the previous cycle, because too many ticks waited already
                 "tick_lost": Out(1),
             }
         )
@@ -216,13 +184,13 @@ class TimeWindow(wiring.Component):
         self._remaining = Signal.like(self._settled, name="remaining")
         self._drop = Signal()
         self._known = Signal()
-        most = self._generations
+        limit = self._generations
         expired = self._expired(m, "last", self._last, self._span)
         # The last insertion is checked again when its segment settles.
         young_then = self._young & (self._inserted | ~self._known | ~expired)
 
         def turned(count, young):
-            more = Mux(count == most, most, count + 1)
+            more = Mux(count == limit, limit, count + 1)
             return Mux(self._turn, Mux(young, more, 0), count)
 
         remaining = turned(self._remaining, young_then)
@@ -237,12 +205,12 @@ class TimeWindow(wiring.Component):
         m.d.comb += self.limit.eq(Mux(self._young, self._settled + 1, 0))
         # After a turn nothing uses it until the ring's new state is known.
         passing = self._tick | self._coming
-        m.d.sync += self.out.eq(Mux(passing, self._remaining == most, self._settled == most))
+        m.d.sync += self.out.eq(Mux(passing, self._remaining == limit, self._settled == limit))
 
     def _elaborate_scan(self, m):
         """Check the oldest live settled segment, until one does not expire with the tick."""
-        place = Signal(range(self.times[0].depth))
-        address = Signal.like(place, name="address")
+        index = Signal(range(self.times[0].depth), name="place")
+        address = Signal.like(index, name="address")
         answers = []
         for times, number in zip(self.times, copy_names(self.times), strict=True):
             m.submodules[f"times{number}"] = times
@@ -250,7 +218,7 @@ class TimeWindow(wiring.Component):
             read_port = times.read_port(domain="comb")
             m.d.comb += [
                 write_port.en.eq(self._turn),
-                write_port.addr.eq(place),
+                write_port.addr.eq(index),
                 write_port.data.eq(self._last),
                 read_port.addr.eq(address),
             ]
@@ -261,19 +229,19 @@ class TimeWindow(wiring.Component):
                 answer = registered(m, answer, f"read_time{number}")
             answers.append(answer)
         with m.If(self._turn):
-            m.d.sync += place.eq(place + 1)
+            m.d.sync += index.eq(index + 1)
         # Either the address is registered, or the word is.
         asked = m.d.comb if self._synchronous else m.d.sync
-        asked += address.eq(place - Mux(self._turn, self._generations, self._remaining))
+        asked += address.eq(index - Mux(self._turn, self._generations, self._remaining))
         self._oldest = vote(answers)
         value = registered(m, self._oldest, "oldest_time")
         expired = self._expired(m, "oldest", value, self._span)
         settling = Signal(self.SETTLE)
         settled = settling[-1]
         some = registered(m, self._remaining != 0, "some")
-        found = settled & expired & some
-        m.d.comb += self._drop.eq(found & ~self._change)
-        restart = self._change | found | (self.tick if self._stamped else 0)
+        drops = settled & expired & some
+        m.d.comb += self._drop.eq(drops & ~self._change)
+        restart = self._change | drops | (self.tick if self._stamped else 0)
         m.d.sync += [
             settling.eq(Mux(restart, 1, settling << 1)),
             self._known.eq((self._known | settled) & ~restart),
@@ -304,7 +272,7 @@ class TimeWindow(wiring.Component):
 
 def _report(m, window):
     """Report for how many ticks all keys are kept, and whether too many keys arrived."""
-    most = window._generations
+    limit = window._generations
     retired = window._turn & (window._settled == window._generations)
     lost = Signal(window._bits)
     shortened = Signal()
@@ -316,7 +284,7 @@ def _report(m, window):
     kept = window._remaining == window._generations
     # Position of the youngest segment with too many keys among the settled segments; below 0
     # while this segment receives insertions.
-    overfull = Signal(range(-window._run, most + 1), init=most)
+    overfull = Signal(range(-window._run, limit + 1), init=limit)
     exceeded = window._young & (overfull < window._settled)
     m.d.sync += [
         shortened.eq(
@@ -330,10 +298,10 @@ def _report(m, window):
     with m.If(registered(m, retired, "retired")):
         m.d.sync += lost.eq(window._oldest)
     with m.If(window._clear):
-        m.d.sync += overfull.eq(most)
+        m.d.sync += overfull.eq(limit)
     with m.Elif(window._beyond):
         m.d.sync += overfull.eq(-window._run)
-    with m.Elif(window._turn & (overfull != most)):
+    with m.Elif(window._turn & (overfull != limit)):
         m.d.sync += overfull.eq(overfull + 1)
     m.d.comb += [window.shortened.eq(retired), window.overfilled.eq(window._beyond)]
     if window._reports:

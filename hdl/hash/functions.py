@@ -5,10 +5,11 @@ of registers. The registers have no reset.
 """
 
 from collections import Counter
+from functools import cache
 from itertools import combinations
 
-from amaranth.hdl import Cat, Const, Module, Mux
-from amaranth.lib import wiring
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.functions import (
@@ -18,26 +19,19 @@ from ...golden.hash.functions import (
     index_fields,
     mix_constants,
 )
-from ..latencies import (
-    DEFAULT_LEVELS,
-    FAN_IN,
-    fold_steps,
-    hash_latency,
-)
+from ...golden.hash.siphash import SECRET_BITS
+from ..latencies import DEFAULT_LEVELS
 from ..parameters import require_integer
-from ..pipeline import Pipeline
+from ..pipeline import FAN_IN, Draft, Pipeline
+from .siphash import SipHash, siphash_latency
 
 
-def fold(pipe, key, seed):
-    """Return the state of a key: the 64-bit sum over GF(2) of the columns of its set bits (H3).
-
-    Parameters
-    ----------
-    pipe : Pipeline
-    key : Staged
-    seed : int
-        Selects the columns.
-    """
+def fold(
+    pipe,
+    key,
+    seed,  # selects the columns
+):
+    """Return the state of a key: the 64-bit sum over GF(2) of the columns of its set bits (H3)."""
     columns = fold_columns(len(key), seed)
 
     def column(bit, key):
@@ -51,7 +45,6 @@ def fold(pipe, key, seed):
 
     # The sum of four bits takes only 15 nonzero values per group of columns, so synthesis shares
     # the first step among the bits of the state.
-    steps = fold_steps(len(key))
     terms = [
         pipe.step(
             f"sum0_{low // FAN_IN}",
@@ -64,25 +57,22 @@ def fold(pipe, key, seed):
         )
         for low in range(0, len(key), FAN_IN)
     ]
-    for step in range(1, steps):
+    step = 1
+    while len(terms) > 1:
         terms = [
             pipe.step(f"sum{step}_{at // FAN_IN}", total, *terms[at : at + FAN_IN], reset_less=True)
             for at in range(0, len(terms), FAN_IN)
         ]
+        step += 1
     return terms[0]
 
 
-def mix(pipe, state, seed):
-    """Return a state after the quadratic Feistel rounds, each bit of which needs one LUT.
-
-    Parameters
-    ----------
-    pipe : Pipeline
-    state : Staged
-        State as returned by `fold`.
-    seed : int
-        Selects the constants.
-    """
+def mix(
+    pipe,
+    state,  # state as returned by `fold`
+    seed,  # selects the constants
+):
+    """Return a state after the quadratic Feistel rounds, each bit of which needs one LUT."""
     half = STATE_BITS // 2
     right, left = state[:half], state[half:]
     for number, constant in enumerate(mix_constants(seed)[1:]):
@@ -99,32 +89,32 @@ def mix(pipe, state, seed):
     return pipe.combine("state", Cat, right.at(left.stage), left)
 
 
-def expand(pipe, state, *, sizes, functions, seed):
+def hashed_state(pipe, key, seed):
+    """Return the state of a key from a register: `fold`, then `mix`."""
+    return mix(pipe, fold(pipe, key, seed), seed).settled()
+
+
+@cache
+def hash_latency(key_bits, hash="h3", *, levels=DEFAULT_LEVELS):
+    """Return the cycles from a key to its state: the stage in a pipeline that is not kept."""
+    if hash == "siphash":
+        return siphash_latency(key_bits)
+    pipe = Pipeline(Draft(), levels=levels)
+    return hashed_state(pipe, pipe.enter(Signal(key_bits), "key"), 0).stage
+
+
+def expand(
+    pipe,
+    state,
+    *,
+    sizes,  # ranges of the indices of one function; powers of two
+    functions,  # number of hash functions
+    seed,  # selects the rotations
+):
     """Return the cell indices of every hash function: each bit a sum of three state bits.
 
     Synthesis shares sums of two bits among functions. The indices are not registered, so that the
     caller can add logic to their stage.
-
-    Parameters
-    ----------
-    pipe : Pipeline
-    state : Staged
-    sizes : sequence of int
-        Ranges of the indices of one function; powers of two.
-    functions : int
-        Number of hash functions.
-    seed : int
-        Selects the rotations.
-
-    Returns
-    -------
-    list of list of Staged
-        The indices of each function, in the order of the sizes.
-
-    Raises
-    ------
-    ValueError
-        If a size is not a power of two.
     """
     fields = index_fields(sizes)
     for field in fields:
@@ -181,28 +171,18 @@ class StateHash(wiring.Component):
     """Computes the state of a key with `fold` and `mix`; one key per cycle.
 
     Latency `latency` cycles.
-
-    Parameters
-    ----------
-    key_bits : int
-        Width of a key.
-    seed : int
-        Selects the constants.
-    levels : int
-        See `Pipeline`.
-
-    Members
-    -------
-    key : In(key_bits)
-    state : Out(64)
-
-    Errors: as `require_integer`.
     """
 
-    def __init__(self, *, key_bits, seed, levels=DEFAULT_LEVELS):
-        require_integer("Key width", key_bits, least=1)
+    def __init__(
+        self,
+        *,
+        key_bits,  # width of a key
+        seed,  # selects the constants
+        levels=DEFAULT_LEVELS,
+    ):
+        require_integer("Key width", key_bits, minimum=1)
         require_integer("Seed", seed)
-        require_integer("Levels", levels, least=1)
+        require_integer("Levels", levels, minimum=1)
         self._seed = seed
         self._levels = levels
         self.latency = hash_latency(key_bits, levels=levels)
@@ -211,8 +191,74 @@ class StateHash(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         pipe = Pipeline(m, levels=self._levels)
-        state = mix(pipe, fold(pipe, pipe.enter(self.key, "key"), self._seed), self._seed)
-        state = state.settled()
+        state = hashed_state(pipe, pipe.enter(self.key, "key"), self._seed)
         m.d.comb += self.state.eq(state.value)
         pipe.leave(state, latency=self.latency)
         return m
+
+
+class Addresses(data.ArrayLayout):
+    """Addresses of a key's bits: for each hash function, one address in each part of a segment."""
+
+    def __init__(self, *, spec):
+        address = range(spec.part_bits)
+        super().__init__(data.ArrayLayout(address, spec.parts), spec.hash_functions)
+
+
+class KeyHash(wiring.Component):
+    """Pipelined hash of the specification: computes the addresses of a key.
+
+    Latency `latency` cycles, one key per cycle. A level of LUTs drives the addresses, not
+    registers: the receiving component adds more logic to this stage.
+    """
+
+    def __init__(
+        self,
+        *,
+        spec,
+        levels=DEFAULT_LEVELS,
+        # whether `key` is a state that another component has computed. Then only the addresses are
+        # computed here.
+        hashed=False,
+    ):
+        self._spec = spec
+        self._levels = levels
+        self._hashed = hashed
+        self._keyed = spec.hash == "siphash" and not hashed
+        self.latency = 0 if hashed else hash_latency(spec.key_bits, spec.hash, levels=levels)
+        super().__init__(
+            {
+                # the key; 64 bits if it is a state
+                "key": In(STATE_BITS if hashed else spec.key_bits),
+                "addresses": Out(Addresses(spec=spec)),
+            }
+            # `secret`: with siphash only, see `SipHash`
+            | ({"secret": In(SECRET_BITS)} if self._keyed else {})
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        spec = self._spec
+        pipe = Pipeline(m, levels=self._levels)
+        state = self._elaborate_state(m, pipe, pipe.enter(self.key, "key", reset_less=True))
+        functions = expand(
+            pipe, state, sizes=spec.index_sizes, functions=spec.hash_functions, seed=spec.seed
+        )
+        addresses = []
+        for indices in functions:
+            # First the indices that all parts share, then each part's own index.
+            shared, separate = indices[: -spec.parts], indices[-spec.parts :]
+            addresses += [pipe.combine("address", Cat, index, *shared) for index in separate]
+        m.d.comb += self.addresses.eq(Cat(address.value for address in addresses))
+        pipe.leave(*addresses, latency=self.latency)
+        return m
+
+    def _elaborate_state(self, m, pipe, key):
+        if self._hashed:
+            return key
+        if not self._keyed:
+            return hashed_state(pipe, key, self._spec.seed)
+        m.submodules.siphash = siphash = SipHash(key_bits=self._spec.key_bits)
+        m.d.comb += siphash.secret.eq(self.secret)
+        hashed = pipe.drive(siphash, key=key) + siphash.latency
+        return pipe.enter(siphash.state, "state", stage=hashed)

@@ -1,9 +1,10 @@
-"""SipHash-1-3 in hardware: `lately.golden.hash.siphash` as a pipeline, one key per cycle."""
+"""SipHash-1-3 in hardware: `lately.golden.hash.siphash` as a pipeline, and its secrets."""
 
+from functools import cache
 from itertools import groupby, pairwise
 
-from amaranth.hdl import Cat, Const, Module
-from amaranth.lib import wiring
+from amaranth.hdl import Array, Cat, Const, Module, Signal
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.siphash import (
@@ -15,9 +16,9 @@ from ...golden.hash.siphash import (
     length_word,
     message_words,
 )
-from ..latencies import siphash_latency
+from ..latencies import SECRET_LEAD
 from ..parameters import require_integer
-from ..pipeline import Pipeline, registered
+from ..pipeline import Draft, Pipeline, registered
 
 BOUNDS = (0, 22, 43, 64)
 """Boundaries of digits in a word. An addition takes one cycle per digit."""
@@ -32,48 +33,32 @@ class Arithmetic:
     A word is a list of bits, lowest first. Each bit is a digit and a position in the digit, or the
     constant 0 or 1. Every operation uses each digit as soon as its operands are valid, and
     registers the result.
-
-    Parameters
-    ----------
-    m : Module
-        Gets the registers.
     """
 
     def __init__(self, m):
         self._m = m
         self._pipe = Pipeline(m)
 
-    def word(self, bits, clock):
-        """Return input bits as a word, or as a part of a word.
-
-        Parameters
-        ----------
-        bits : Value
-        clock : int
-            Cycle in which the bits are valid.
-        """
+    def word(
+        self,
+        bits,
+        clock,  # cycle in which the bits are valid
+    ):
+        """Return input bits as a word, or as a part of a word."""
         stage = None if clock == STATIC else clock
         digit = self._pipe.enter(bits, bits.name, stage=stage, reset_less=True)
-        return [(digit, place) for place in range(len(bits))]
+        return [(digit, index) for index in range(len(bits))]
 
     def constant(self, value):
-        """Return a constant as a word.
-
-        Parameters
-        ----------
-        value : int
-        """
+        """Return a constant as a word."""
         return [value >> bit & 1 for bit in range(WORD_BITS)]
 
-    def rotate(self, word, amount):
-        """Rotate left.
-
-        Parameters
-        ----------
-        word : list
-        amount : int
-            Number of bits.
-        """
+    def rotate(
+        self,
+        word,
+        amount,  # number of bits
+    ):
+        """Rotate left."""
         return word[-amount:] + word[:-amount]
 
     def value(self, word, clock):
@@ -88,16 +73,13 @@ class Arithmetic:
         stages = [bit[0].stage for bit in word if not isinstance(bit, int)]
         return max((stage for stage in stages if stage is not None), default=STATIC)
 
-    def add(self, a, b, name):
-        """Add modulo 2**64, with registered carries between digits.
-
-        Parameters
-        ----------
-        a, b : list
-            Words.
-        name : str
-            Prefix of the registers' names.
-        """
+    def add(
+        self,
+        a,  # words
+        b,
+        name,
+    ):
+        """Add modulo 2**64, with registered carries between digits."""
         total = []
         carry = []
         for low, high in pairwise(BOUNDS):
@@ -111,14 +93,7 @@ class Arithmetic:
         return total
 
     def xor(self, *words, name):
-        """Return the exclusive or of words.
-
-        Parameters
-        ----------
-        words : list
-        name : str
-            Prefix of the registers' names.
-        """
+        """Return the exclusive or of words."""
         total = []
         columns = [self._column(bits) for bits in zip(*words, strict=True)]
         cuts = [sum(low <= bit for low in BOUNDS) for bit in range(WORD_BITS)]
@@ -161,19 +136,6 @@ class SipHash(wiring.Component):
 
     Every addition is split into three digits, one per cycle, with registered carries. Logic that
     does not depend on a carry is computed earlier. A round takes 5 cycles (SipHash, section 2.3).
-
-    Parameters
-    ----------
-    key_bits : int
-        Width of a key.
-
-    Members
-    -------
-    key : In(key_bits)
-    secret : In(128)
-    state : Out(64)
-
-    Errors: as `require_integer`.
     """
 
     SETTLE = 2
@@ -182,68 +144,181 @@ class SipHash(wiring.Component):
     HOLD = 6
     """Cycles for which the secret must stay stable after its last key."""
 
-    def __init__(self, *, key_bits):
-        require_integer("Key width", key_bits, least=1)
-        self._key_bits = key_bits
+    def __init__(
+        self,
+        *,
+        key_bits,  # width of a key
+    ):
+        require_integer("Key width", key_bits, minimum=1)
         self.latency = siphash_latency(key_bits)
         super().__init__({"key": In(key_bits), "secret": In(SECRET_BITS), "state": Out(WORD_BITS)})
 
     def elaborate(self, platform):
         m = Module()
         ops = Arithmetic(m)
-        secret = ops.word(self.secret, STATIC)
-        halves = secret[:WORD_BITS], secret[WORD_BITS:]
-        v = [
-            ops.xor(halves[number % 2], ops.constant(constant), name=f"initial{number}")
-            for number, constant in enumerate(INITIAL)
-        ]
-        words = self._message(ops)
-        before = v[3]
-        v[3] = ops.xor(v[3], words[0], name="added0")
-        for number, word in enumerate(words):
-            # The first word equals the new v[3] minus the old v[3], so it need not be delayed.
-            added = [v[3], before] if number == 0 else [word]
-            ahead = words[number + 1] if number + 1 < len(words) else ops.constant(0)
-            v = self._round(ops, v, ahead, f"compress{number}")
-            v[0] = ops.xor(v[0], *added, name=f"removed{number}")
-        v[2] = ops.xor(v[2], ops.constant(FINAL), name="final")
-        for number in range(FINALIZATION_ROUNDS - 1):
-            v = self._round(ops, v, ops.constant(0), f"finish{number}")
-        result = self._last_round(ops, v)
+        result = hashed_words(ops, self.key, self.secret)
         m.d.comb += self.state.eq(ops.value(result, self.latency))
         return m
 
-    def _message(self, ops):
-        """Return the words of the message."""
-        words = message_words(self._key_bits)
-        bits = ops.word(self.key, 0) + [0] * (words * WORD_BITS - self._key_bits)
-        bits[-WORD_BITS:] = [
-            bit or constant
-            for bit, constant in zip(
-                bits[-WORD_BITS:], ops.constant(length_word(self._key_bits)), strict=True
-            )
-        ]
-        return [bits[low : low + WORD_BITS] for low in range(0, len(bits), WORD_BITS)]
 
-    def _half(self, ops, v, name):
-        v0 = ops.add(v[0], v[1], f"{name}_v0a")
-        v1 = ops.xor(ops.rotate(v[1], 13), v0, name=f"{name}_v1a")
-        v2 = ops.add(v[2], v[3], f"{name}_v2a")
-        v3 = ops.xor(ops.rotate(v[3], 16), v2, name=f"{name}_v3a")
-        return [ops.rotate(v0, 32), v1, v2, v3]
+@cache
+def siphash_latency(key_bits):
+    """Return the cycles from a key to its SipHash: the stage in a pipeline that is not kept."""
+    ops = Arithmetic(Draft())
+    key, secret = Signal(key_bits, name="key"), Signal(SECRET_BITS, name="secret")
+    return ops.ready(hashed_words(ops, key, secret))
 
-    def _round(self, ops, v, added, name):
-        v0, v1, v2, v3 = self._half(ops, v, name)
-        v0 = ops.add(v0, v3, f"{name}_v0b")
-        v3 = ops.xor(ops.rotate(v3, 21), v0, added, name=f"{name}_v3b")
-        v2 = ops.add(v2, v1, f"{name}_v2b")
-        v1 = ops.xor(ops.rotate(v1, 17), v2, name=f"{name}_v1b")
-        return [v0, v1, ops.rotate(v2, 32), v3]
 
-    def _last_round(self, ops, v):
-        """Return the sum of the four words after the last round; the first word cancels out."""
-        _, v1, v2, v3 = self._half(ops, v, "last")
-        v2 = ops.add(v2, v1, "last_v2b")
-        return ops.xor(
-            ops.rotate(v1, 17), v2, ops.rotate(v2, 32), ops.rotate(v3, 21), name="result"
+def hashed_words(ops, key, secret):
+    """Return the SipHash of a key as a word of `Arithmetic`."""
+    secret = ops.word(secret, STATIC)
+    halves = secret[:WORD_BITS], secret[WORD_BITS:]
+    v = [
+        ops.xor(halves[number % 2], ops.constant(constant), name=f"initial{number}")
+        for number, constant in enumerate(INITIAL)
+    ]
+    words = _message(ops, key)
+    before = v[3]
+    v[3] = ops.xor(v[3], words[0], name="added0")
+    for number, word in enumerate(words):
+        # The first word equals the new v[3] minus the old v[3], so it need not be delayed.
+        added = [v[3], before] if number == 0 else [word]
+        ahead = words[number + 1] if number + 1 < len(words) else ops.constant(0)
+        v = _round(ops, v, ahead, f"compress{number}")
+        v[0] = ops.xor(v[0], *added, name=f"removed{number}")
+    v[2] = ops.xor(v[2], ops.constant(FINAL), name="final")
+    for number in range(FINALIZATION_ROUNDS - 1):
+        v = _round(ops, v, ops.constant(0), f"finish{number}")
+    # The XOR of the four words after the last round; the first word cancels out.
+    _, v1, v2, v3 = _half(ops, v, "last")
+    v2 = ops.add(v2, v1, "last_v2b")
+    return ops.xor(ops.rotate(v1, 17), v2, ops.rotate(v2, 32), ops.rotate(v3, 21), name="result")
+
+
+def _message(ops, key):
+    """Return the words of the message."""
+    padding = message_words(len(key)) * WORD_BITS - len(key)
+    bits = ops.word(key, 0) + [0] * padding
+    bits[-WORD_BITS:] = [
+        bit or constant
+        for bit, constant in zip(
+            bits[-WORD_BITS:], ops.constant(length_word(len(key))), strict=True
         )
+    ]
+    return [bits[low : low + WORD_BITS] for low in range(0, len(bits), WORD_BITS)]
+
+
+def _half(ops, v, name):
+    v0 = ops.add(v[0], v[1], f"{name}_v0a")
+    v1 = ops.xor(ops.rotate(v[1], 13), v0, name=f"{name}_v1a")
+    v2 = ops.add(v[2], v[3], f"{name}_v2a")
+    v3 = ops.xor(ops.rotate(v[3], 16), v2, name=f"{name}_v3a")
+    return [ops.rotate(v0, 32), v1, v2, v3]
+
+
+def _round(ops, v, added, name):
+    v0, v1, v2, v3 = _half(ops, v, name)
+    v0 = ops.add(v0, v3, f"{name}_v0b")
+    v3 = ops.xor(ops.rotate(v3, 21), v0, added, name=f"{name}_v3b")
+    v2 = ops.add(v2, v1, f"{name}_v2b")
+    v1 = ops.xor(ops.rotate(v1, 17), v2, name=f"{name}_v1b")
+    return [v0, v1, ops.rotate(v2, 32), v3]
+
+
+class Secrets(wiring.Component):
+    """Holds the secrets of the hash pipelines, and selects the turn that adopts a new secret.
+
+    A new secret waits while the current secret stays in use. With re-keying, the next turn of the
+    ring adopts the new secret. The pipeline of the old secret is free again when all its segments
+    have left the ring; no other secret is accepted until then. Without re-keying there is one
+    pipeline. A clear adopts the secret that was pending at its acceptance, once the pipeline is
+    empty. No secret is accepted while a clear is in progress.
+    """
+
+    LEAD = SECRET_LEAD
+    """Cycles from the acceptance of a secret to the first operation that uses the secret."""
+
+    def __init__(
+        self,
+        *,
+        pipelines,  # 2 with re-keying, 1 without
+        ring_segments,  # segments in the ring
+    ):
+        require_integer("Pipelines", pipelines, minimum=1, maximum=2)
+        require_integer("Ring segments", ring_segments, minimum=1)
+        self._pipelines = pipelines
+        self._ring_segments = ring_segments
+        # `secret0`, `secret1`: secret of each pipeline
+        super().__init__(
+            {
+                # a secret. Without re-keying, it replaces a pending secret.
+                "i": In(stream.Signature(SECRET_BITS)),
+                "turned": In(1),  # an operation turns or clears the ring
+                "cleared": In(1),  # it read `adopt` in the previous cycle
+                "waits": Out(1),  # whether a secret is pending
+                "adopt": Out(1),  # whether a turn adopts a pending secret
+            }
+            # `clears`: without re-keying only: a clear is accepted; `cleared` follows. A secret
+            # accepted in the same cycle as the clear takes effect if `cleared` follows at least
+            # `LEAD + 3` cycles later.
+            | ({"clears": In(1)} if pipelines == 1 else {})
+            | {f"secret{number}": Out(SECRET_BITS) for number in range(pipelines)}
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        waits = self.waits
+        # The secret must reach the pipeline before its first key.
+        known = Signal(self.LEAD + 1)
+        adopting = Signal(name="told")
+        coming_in = Signal()
+        taken = self.i.valid & self.i.ready
+        m.d.comb += [
+            self.adopt.eq(known[-1]),
+            coming_in.eq(adopting & (self.turned if self._pipelines == 2 else self.cleared)),
+        ]
+        m.d.sync += adopting.eq(self.adopt)
+        with m.If(coming_in):
+            m.d.sync += [waits.eq(0), known.eq(0)]
+        with m.Else():
+            m.d.sync += known.eq(known << 1 | waits)
+        with m.If(taken):
+            m.d.sync += waits.eq(1)
+        if self._pipelines == 2:
+            self._elaborate_pair(m, taken, waits, coming_in)
+        else:
+            self._elaborate_single(m, taken, coming_in)
+        return m
+
+    def _elaborate_single(self, m, taken, coming_in):
+        """Keep the last secret until a clear; a clear activates no secret that arrived after it."""
+        waiting = Signal(SECRET_BITS)
+        # One clear, and three that wait.
+        clears = Signal(range(5))
+        m.d.comb += self.i.ready.eq(clears == 0)
+        m.d.sync += clears.eq(clears + self.clears - self.cleared)
+        with m.If(taken):
+            m.d.sync += waiting.eq(self.i.payload)
+        with m.If(coming_in):
+            m.d.sync += self.secret0.eq(waiting)
+
+    def _elaborate_pair(self, m, taken, waits, coming_in):
+        """Load the pipeline that is not in use; count the segments that still need it."""
+        current = Signal()
+        older = Signal(range(self._ring_segments))
+        # For some cycles, keys in flight still use the secret that will be replaced.
+        settled = Signal(SipHash.HOLD + 2)
+        with m.If(taken):
+            m.d.sync += Array([self.secret1, self.secret0])[current].eq(self.i.payload)
+        with m.If(coming_in):
+            m.d.sync += [current.eq(~current), older.eq(self._ring_segments - 1)]
+        with m.Elif(self.turned & (older != 0)):
+            m.d.sync += older.eq(older - 1)
+        with m.If(self.cleared):
+            m.d.sync += older.eq(0)
+        free = Signal()
+        m.d.comb += free.eq(~waits & ~taken & (older == 0))
+        m.d.sync += settled.eq(settled << 1 | free)
+        with m.If(~free):
+            m.d.sync += settled.eq(0)
+        m.d.comb += self.i.ready.eq(settled[-1])

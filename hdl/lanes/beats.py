@@ -1,53 +1,35 @@
-"""Properties of beats: position of a shift, repeated keys, and record of the results."""
+"""Beats: their layouts, and the properties of their operations."""
 
 from itertools import accumulate
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
+from amaranth.lib.enum import Enum
 from amaranth.lib.wiring import In, Out
 
-from ...golden.hash.functions import (
-    STATE_BITS,
-)
-from ..latencies import FAN_IN, MINIMUM_BEATS
-from ..pipeline import Pipeline, registered
+from ...golden.hash.functions import STATE_BITS
+from ..latencies import MINIMUM_BEATS
+from ..pipeline import FAN_IN, Pipeline, registered
 
 
 class ShiftFinder(wiring.Component):
     """Finds the insertion that turns the ring: the first one after a full generation.
 
     Latency `LATENCY` cycles, one beat per cycle, from the third cycle after reset.
-
-    Parameters
-    ----------
-    lanes : int
-    generation_bits : int
-        Width of the length.
-    minimum : int
-        Shortest length; a shorter setting acts as this one. At least
-        ``lately.hdl.latencies.MINIMUM_BEATS`` beats separate two insertions that turn the ring.
-
-    Members
-    -------
-    generation : In(generation_bits)
-        Insertions in a generation. Sampled with the turn that starts the generation, or `LOOK`
-        cycles after the insertion that starts it.
-    turn : In(1)
-        The ring turns before this beat; a new generation starts.
-    inserts : In(lanes)
-    shifts : Out(lanes)
-        At most one bit.
-
-    Raises
-    ------
-    ValueError
-        If the number of lanes is not 2 or 4, or the minimum is too short or too wide.
     """
 
     LATENCY = 7
     LOOK = 4
 
-    def __init__(self, *, lanes, generation_bits, minimum):
+    def __init__(
+        self,
+        *,
+        lanes,
+        generation_bits,  # width of the length
+        # shortest length; a shorter setting acts as this one. At least
+        # ``lately.hdl.latencies.MINIMUM_BEATS`` beats separate two insertions that turn the ring.
+        minimum,
+    ):
         check_lanes(lanes)
         if not lanes * MINIMUM_BEATS <= minimum < 1 << generation_bits:
             raise ValueError(
@@ -58,10 +40,12 @@ class ShiftFinder(wiring.Component):
         self._minimum = minimum
         super().__init__(
             {
+                # insertions in a generation. Sampled with the turn that starts the generation, or
+                # `LOOK` cycles after the insertion that starts it.
                 "generation": In(generation_bits),
-                "turn": In(1),
+                "turn": In(1),  # the ring turns before this beat; a new generation starts
                 "inserts": In(lanes),
-                "shifts": Out(lanes),
+                "shifts": Out(lanes),  # at most one bit
             }
         )
 
@@ -114,7 +98,7 @@ class ShiftFinder(wiring.Component):
             m.d.sync += left_high.eq(-1)
         over_now = negative & ~after.value
         m.d.sync += over.eq(over_now & quiet)
-        self._elaborate_place(m, pipeline, after.stage, over_now, inserts, counts, before)
+        self._elaborate_insertion(m, pipeline, after.stage, over_now, inserts, counts, before)
         return m
 
     def _elaborate_changes(self, m, pipeline, high_bits, low_bits, turns, count):
@@ -124,23 +108,23 @@ class ShiftFinder(wiring.Component):
         """
         length = registered(m, self.generation, "length")
         enough = registered(m, self.generation >= self._minimum, "enough")
-        least = Signal(high_bits + low_bits)
-        m.d.sync += least.eq(Mux(enough, length, self._minimum))
+        minimum = Signal(high_bits + low_bits, name="least")
+        m.d.sync += minimum.eq(Mux(enough, length, self._minimum))
         begun = pipeline.register(
-            "begun", lambda count: (count - least[:low_bits])[: low_bits + 1], count
+            "begun", lambda count: (count - minimum[:low_bits])[: low_bits + 1], count
         )
         count = pipeline.register(
             "count",
-            lambda turns, count: Mux(turns, (count - least[:low_bits])[:low_bits], count),
+            lambda turns, count: Mux(turns, (count - minimum[:low_bits])[:low_bits], count),
             turns,
             count,
         )
-        least_high = registered(m, least[low_bits:], "least_high")
-        minus_high = registered(m, (-least[low_bits:])[:high_bits], "minus_high")
+        minimum_high = registered(m, minimum[low_bits:], "least_high")
+        minus_high = registered(m, (-minimum[low_bits:])[:high_bits], "minus_high")
 
         def high(begun):
             # The count has no high digit yet, only the borrow of the low digit.
-            return Mux(begun[low_bits], ~least_high, minus_high)
+            return Mux(begun[low_bits], ~minimum_high, minus_high)
 
         begun_high = pipeline.register("begun_high", high, begun)
         count_high = pipeline.register(
@@ -148,7 +132,7 @@ class ShiftFinder(wiring.Component):
         )
         return (begun[:low_bits], begun_high), (count, count_high)
 
-    def _elaborate_place(self, m, pipeline, stage, over, inserts, counts, before):
+    def _elaborate_insertion(self, m, pipeline, stage, over, inserts, counts, before):
         """Find the insertion of a beat that is the first of the next generation."""
         low = (self._lanes - 1).bit_length()
         ordinals = Cat(count[:low] if len(count) >= low else Cat(count, Const(0, low - len(count)))
@@ -165,20 +149,7 @@ class ShiftFinder(wiring.Component):
 
 
 class SameBeatKeys(wiring.Component):
-    """Finds lanes whose key an earlier lane of the beat inserts. Latency `LATENCY` cycles.
-
-    Members
-    -------
-    states : In(64 * lanes)
-    inserts : In(lanes)
-        `INSERTS_LAG` cycles later.
-    repeats : Out(lanes)
-
-    Raises
-    ------
-    ValueError
-        If the number of lanes is not 2 or 4.
-    """
+    """Finds lanes whose key an earlier lane of the beat inserts. Latency `LATENCY` cycles."""
 
     LATENCY = 5
     INSERTS_LAG = LATENCY - 2
@@ -187,6 +158,7 @@ class SameBeatKeys(wiring.Component):
         check_lanes(lanes)
         self._lanes = lanes
         super().__init__(
+            # `inserts`: `INSERTS_LAG` cycles later
             {"states": In(STATE_BITS * lanes), "inserts": In(lanes), "repeats": Out(lanes)}
         )
 
@@ -195,13 +167,13 @@ class SameBeatKeys(wiring.Component):
         states = [self.states.word_select(lane, STATE_BITS) for lane in range(self._lanes)]
         repeats = []
         for lane in range(self._lanes):
-            found = Signal(max(1, lane), name=f"found{lane}")
+            repeated = Signal(max(1, lane), name=f"found{lane}")
             for earlier in range(lane):
                 same = self._elaborate_equal(
                     m, states[earlier], states[lane], f"same{earlier}_{lane}_"
                 )
-                m.d.sync += found[earlier].eq(same & self.inserts[earlier])
-            repeats.append(found.any())
+                m.d.sync += repeated[earlier].eq(same & self.inserts[earlier])
+            repeats.append(repeated.any())
         m.d.sync += self.repeats.eq(Cat(repeats))
         return m
 
@@ -215,58 +187,131 @@ class SameBeatKeys(wiring.Component):
 
 
 def check_lanes(lanes):
-    """Reject an unsupported number of lanes.
-
-    Raises
-    ------
-    ValueError
-        If the number of lanes is not 2 or 4.
-    """
+    """Reject an unsupported number of lanes."""
     if lanes not in (2, 4):
         raise ValueError(f"Lanes must be 2 or 4, not {lanes!r}")
 
 
-def count_bits(slots):
-    """Return the width of counts of entries, which are compared modulo a power of two.
-
-    Parameters
-    ----------
-    slots : int
-        Beats in flight, which bound the difference of two counts.
-    """
+def count_bits(
+    slots,  # beats in flight, which bound the difference of two counts
+):
+    """Return the width of counts of entries, which are compared modulo a power of two."""
     return max(8, slots.bit_length())
 
 
 class BeatRecord(data.StructLayout):
-    """The part of a beat that is kept until its results arrive.
+    """The part of a beat that is kept until its results arrive."""
 
-    Members for each lane: ``valid``, ``asked`` (a shard has the answer), ``known`` (an earlier lane
-    has just inserted the key), ``query``, ``number`` (of the shard) and ``tag``. Further member:
-    ``required``, the number of entries that each shard must have finished, modulo a power of two.
-
-    Parameters
-    ----------
-    lanes, shards : int
-    slots : int
-        Maximum number of beats in flight.
-    tag_bits : int
-        Width of the tag.
-    """
-
-    def __init__(self, *, lanes, shards, slots, tag_bits):
+    def __init__(
+        self,
+        *,
+        lanes,
+        shards,
+        slots,  # maximum number of beats in flight
+        tag_bits,  # width of the tag
+    ):
         lane = data.StructLayout(
             {
                 "valid": 1,
-                "asked": 1,
-                "known": 1,
+                "asked": 1,  # a shard has the answer
+                "known": 1,  # an earlier lane of the beat inserts the key
                 "query": 1,
-                "number": range(shards),
+                "number": range(shards),  # of the shard
                 "tag": tag_bits,
             }
         )
         super().__init__(
             {
                 "lanes": data.ArrayLayout(lane, lanes),
+                # Entries that each shard must have finished, modulo a power of two.
                 "required": data.ArrayLayout(count_bits(slots), shards),
+            }
+        )
+
+
+class RingCommand(Enum, shape=2):
+    """Change of the ring before the operations of a beat."""
+
+    NONE = 0
+    SHIFT = 1
+    CLEAR = 2
+
+
+def steps_layout(lanes):
+    """Return the layout of an entry's steps, in order: a turn (`lanes`) or a lane; and a mask."""
+    return data.StructLayout(
+        {"codes": data.ArrayLayout(range(lanes + 1), lanes + 1), "more": lanes}
+    )
+
+
+def ordered_steps(
+    m,
+    wanted,  # a bit for each lane; the highest bit is the turn
+):
+    """Return the steps of an entry, turn first, as a value of `steps_layout`, one cycle later."""
+    lanes = len(wanted) - 1
+    of_lanes = data.StructLayout(
+        {"codes": data.ArrayLayout(range(lanes + 1), lanes), "there": lanes}
+    )
+    table = []
+    for flags in range(1 << lanes):
+        codes = [lane for lane in range(lanes) if flags >> lane & 1]
+        there = (1 << len(codes)) - 1
+        codes += [0] * (lanes - len(codes))
+        table.append(of_lanes.const({"codes": codes, "there": there}).as_value())
+    ordered = data.View(of_lanes, registered(m, Value.cast(Array(table)[wanted[:-1]]), "ordered"))
+    codes, turns = ordered.codes.as_value(), registered(m, wanted[-1], "turns")
+    first = Const(lanes, len(codes) // lanes)
+    return Cat(
+        Mux(turns, Cat(first, codes), Cat(codes, Const(0, len(first)))),
+        Mux(turns, ordered.there, ordered.there[1:]),
+    )
+
+
+class Entry(data.StructLayout):
+    """Work of a beat for one shard; masks have a bit for each lane."""
+
+    def __init__(self, *, lanes, slots):
+        super().__init__(
+            {
+                "items": lanes,  # lanes with an operation here
+                "query": lanes,
+                "insert": lanes,
+                "shifts": lanes,  # lane whose insertion turns the ring, in any shard
+                "turn": RingCommand,
+                "waits": 1,  # there is a shift of either kind
+                "slot": range(slots),  # number of the beat
+            }
+        )
+
+
+class OrderedEntry(data.StructLayout):
+    """An `Entry` with its ``steps`` as a `steps_layout`.
+
+    ``query`` and ``insert`` are only for ``items``.
+    """
+
+    def __init__(self, entry):
+        lanes = entry["items"].width
+        members = {name: field.shape for name, field in entry}
+        super().__init__({"steps": steps_layout(lanes)} | members)
+
+
+class Share(data.StructLayout):
+    """Work of a beat for the shards: the fields of `Entry` that all shards have in common."""
+
+    def __init__(
+        self,
+        *,
+        lanes,
+        shards,
+        slots,  # maximum number of beats in flight
+    ):
+        common = {name: field.shape for name, field in Entry(lanes=lanes, slots=slots)}
+        super().__init__(
+            common
+            | {
+                "items": data.ArrayLayout(lanes, shards),  # of each shard
+                "there": shards,  # shards that receive an entry
             }
         )

@@ -1,16 +1,53 @@
-"""Returns the results of beats in order."""
+"""Returns the results of beats in order, with credits for beats in flight."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..latencies import FAN_IN, paged_latency
-from ..memory.paged import PagedMemory
+from ..memory.paged import PagedMemory, paged_latency
 from ..monitors import watch_count, watch_credits, watch_way
-from ..pipeline import Pipeline, delayed, registered, successor
+from ..pipeline import FAN_IN, Pipeline, delayed, registered, successor
 from ..queue import ResultQueue
 from .beats import count_bits
-from .credits import Credits
+
+
+class Credits(wiring.Component):
+    """Counts the operations in flight, and reports whether credits for more are available."""
+
+    def __init__(
+        self,
+        *,
+        limit,  # maximum number of operations in flight at which `available` is high
+        check=False,  # whether the port `left` exists
+    ):
+        if type(limit) is not int or limit < 0:
+            raise ValueError(f"Limit must be an integer of at least 0, not {limit!r}")
+        self._limit = limit
+        self._shape = signed(limit.bit_length() + 3)
+        super().__init__(
+            {
+                "spend": In(1),  # `spend`, `refund`: an operation enters; an operation leaves
+                "refund": In(1),
+                # whether at most `limit` operations were in flight three cycles ago
+                "available": Out(1),
+            }
+            # `left`: `limit` minus the operations in flight two cycles ago. Signed, with two bits
+            # more than the count needs.
+            | ({"left": Out(self._shape, init=limit)} if check else {})
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        change = Signal(signed(2))
+        left = Signal(self._shape, init=self._limit)
+        m.d.sync += [
+            change.eq(registered(m, self.refund, "refunded") - registered(m, self.spend, "spent")),
+            left.eq(left + change),
+            self.available.eq(left >= 0),
+        ]
+        if "left" in self.signature.members:
+            m.d.comb += self.left.eq(left)
+        return m
 
 
 class Collector(wiring.Component):
@@ -19,33 +56,6 @@ class Collector(wiring.Component):
     The collector checks one beat per cycle. If a shard has not finished its part of a beat, the
     collector checks this beat again `poll` cycles later. Once the collector lags behind the
     shards, it need not check a beat twice.
-
-    Parameters
-    ----------
-    record : BeatRecord
-    shards, slots : int
-    answer : StructLayout
-        Payload of the unit's output.
-    verdict_bits, results_latency : int
-        Bits of a lane's verdict, and cycles from `read` to `results`.
-    copies : int
-        Copies of each word of its memories, which vote.
-    check : bool
-        Whether the component checks the order of beats, and the queue of answers and its places.
-
-    Members
-    -------
-    recorded, record, slot : In
-        A beat starts to wait for its results.
-    done : In(8 * shards)
-        Number of entries that each shard has finished.
-    read : Out(range(slots))
-    results : In(shards * lanes * verdict_bits)
-    o : Out(stream.Signature(answer))
-    hit : Out(lanes)
-        Lanes of an answer that report their key, for the counter.
-    illegal : Out(1)
-        With `check` only: the state is illegal.
     """
 
     DEPTH = 32
@@ -58,10 +68,11 @@ class Collector(wiring.Component):
         record,
         shards,
         slots,
-        answer,
-        verdict_bits,
+        answer,  # payload of the unit's output
+        verdict_bits,  # bits of a lane's verdict, and cycles from `read` to `results`
         results_latency,
-        copies=1,
+        copies=1,  # copies of each word of its memories, which vote
+        # whether the component checks the order of beats, and the queue of answers and its places
         check=False,
     ):
         self._record = record
@@ -80,15 +91,19 @@ class Collector(wiring.Component):
         self._checks = check
         super().__init__(
             {
+                # `recorded`, `record`, `slot`: A beat starts to wait for its results
                 "recorded": In(1),
                 "record": In(record),
                 "slot": In(range(slots)),
+                # number of entries that each shard has finished
                 "done": In(self._count_bits * shards),
                 "read": Out(range(slots)),
                 "results": In(shards * self._lanes * verdict_bits),
                 "o": Out(stream.Signature(answer)),
+                # lanes of an answer that report their key, for the counter
                 "hit": Out(self._lanes),
             }
+            # `illegal`, with `check`: the state is illegal
             | ({"illegal": Out(1)} if check else {})
         )
 
@@ -230,15 +245,15 @@ class Collector(wiring.Component):
 
         # Whether the difference borrows from the higher bits, and whether it propagates a borrow.
         less = pipeline.register(
-            f"{name}_less", lambda *both: Cat(own < other for own, other in pairs(*both)),
+            f"{name}_less", lambda *both: Cat(reached < other for reached, other in pairs(*both)),
             count, goal,
         )  # fmt: skip
         same = pipeline.register(
-            f"{name}_same", lambda *both: Cat(own == other for own, other in pairs(*both)),
+            f"{name}_same", lambda *both: Cat(reached == other for reached, other in pairs(*both)),
             count, goal,
         )  # fmt: skip
         top = pipeline.register(
-            f"{name}_top", lambda own, other: own[top_bit] ^ other[top_bit], count, goal
+            f"{name}_top", lambda reached, other: reached[top_bit] ^ other[top_bit], count, goal
         )
         below = pipeline.register(f"{name}_below", lambda a, b: a[1] | (b[1] & a[0]), less, same)
         borrows = pipeline.register(

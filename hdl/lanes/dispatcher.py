@@ -1,6 +1,6 @@
-"""Hashes the keys of a beat and assigns its operations to shards."""
+"""Hashes the keys of a beat, and sends each shard its share when all shards have room."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,27 +15,16 @@ from ...golden.hash.siphash import SECRET_BITS
 from ..hash.functions import StateHash
 from ..hash.siphash import SipHash
 from ..interface import operation_bits
+from ..latencies import DISPATCH_LATENCY, SHARD_PLACES
+from ..memory.paged import PagedMemory
 from ..monitors import watch_count, watch_way
-from ..pipeline import Pipeline, successor
-from .beats import BeatRecord, SameBeatKeys, ShiftFinder
-from .distributor import Share
-from .sequencer import RingCommand
+from ..parameters import require_integer, require_power_of_two
+from ..pipeline import Pipeline, registered, successor
+from .beats import BeatRecord, Entry, RingCommand, SameBeatKeys, Share, ShiftFinder, check_lanes
 
 
 class ShardSelect(wiring.Component):
-    """Shard of a state. Latency `LATENCY` cycles, one state per cycle.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-
-    Members
-    -------
-    state : In(64)
-    number : Out(range(shards))
-    one_hot : Out(shards)
-        The same number in one-hot form, one cycle later.
-    """
+    """Shard of a state. Latency `LATENCY` cycles, one state per cycle."""
 
     LATENCY = 2
 
@@ -48,7 +37,7 @@ class ShardSelect(wiring.Component):
             {
                 "state": In(STATE_BITS),
                 "number": Out(range(self._shards)),
-                "one_hot": Out(self._shards),
+                "one_hot": Out(self._shards),  # the same number in one-hot form, one cycle later
             }
         )
 
@@ -71,42 +60,15 @@ class Dispatcher(wiring.Component):
     """Hashes the keys of a beat and determines the work of each shard.
 
     Latency `latency` cycles to `share`, one beat per cycle.
-
-    Parameters
-    ----------
-    profile : RingProfile
-    beat : StructLayout
-        Payload of a unit's input.
-    slots : int
-
-    Members
-    -------
-    generation : In(generation_bits)
-        As for `ShiftFinder`.
-    valid, beat : In
-    hashed : Out(1)
-        The keys of a beat are hashed, some cycles before the beat arrives.
-    states : Out(64 * lanes)
-        States of these keys.
-    arrived : Out(1)
-        A beat arrives.
-    share : Out(Share)
-        Work of this beat, by shard.
-    recorded, record, slot : Out
-        One cycle later: the inputs of `Collector`.
-    performed : Out(lanes + 1)
-    inserted : Out(lanes)
-    shifted : Out(1)
-        Operations and insertions of a beat, and whether the ring shifts, for the counters.
-    secret : In(128)
-        With siphash only. Must be stable from the cycle after a beat.
-    cleared : Out(1)
-        With siphash only: this beat starts with a clear.
-    illegal : Out(1)
-        With self-check only: a beat did not arrive, or a count of beats is wrong.
     """
 
-    def __init__(self, *, profile, beat, slots):
+    def __init__(
+        self,
+        *,
+        profile,
+        beat,  # payload of a unit's input
+        slots,
+    ):
         self._spec = spec = profile.spec
         self._checks = profile.self_check
         self._lanes = spec.lanes
@@ -118,7 +80,7 @@ class Dispatcher(wiring.Component):
             for _ in range(spec.lanes)
         ]
         self._hashed = profile.lane_hash_latency
-        self.latency = self._hashed + SameBeatKeys.LATENCY + 3
+        self.latency = self._hashed + DISPATCH_LATENCY
         self._finder = ShiftFinder(
             lanes=spec.lanes,
             generation_bits=profile.generation_bits,
@@ -126,13 +88,16 @@ class Dispatcher(wiring.Component):
         )
         super().__init__(
             {
-                "generation": In(profile.generation_bits),
+                "generation": In(profile.generation_bits),  # as for `ShiftFinder`
                 "valid": In(1),
                 "beat": In(beat),
+                # the keys of a beat are hashed, some cycles before the beat arrives
                 "hashed": Out(1),
-                "states": Out(STATE_BITS * spec.lanes),
-                "arrived": Out(1),
+                "states": Out(STATE_BITS * spec.lanes),  # states of these keys
+                "arrived": Out(1),  # a beat arrives
+                # work of this beat, by shard
                 "share": Out(Share(lanes=spec.lanes, shards=spec.shards, slots=slots)),
+                # `recorded`, `record`, `slot`: one cycle later: the inputs of `Collector`
                 "recorded": Out(1),
                 "record": Out(
                     BeatRecord(
@@ -145,9 +110,13 @@ class Dispatcher(wiring.Component):
                 "slot": Out(range(slots)),
                 "performed": Out(spec.lanes + 1),
                 "inserted": Out(spec.lanes),
+                # operations and insertions of a beat, and whether the ring shifts, for the counters
                 "shifted": Out(1),
             }
+            # `secret`: with siphash only. Must be stable from the cycle after a beat.
+            # `cleared`, with siphash: this beat starts with a clear
             | ({"secret": In(SECRET_BITS), "cleared": Out(1)} if spec.hash == "siphash" else {})
+            # `illegal`: with self-check only: a beat did not arrive, or a count of beats is wrong
             | ({"illegal": Out(1)} if profile.self_check else {})
         )
 
@@ -288,8 +257,8 @@ class Dispatcher(wiring.Component):
             field = self.share.shape()[name]
             part = share[field.offset : field.offset + field.width]
             m.d.comb += part.eq(value.at(self.latency).value)
-        for shard, own in enumerate(items):
-            m.d.comb += self.share.items[shard].eq(own.at(self.latency).value)
+        for shard, lanes in enumerate(items):
+            m.d.comb += self.share.items[shard].eq(lanes.at(self.latency).value)
 
     def _elaborate_record(self, m, beat, known, asked, numbers, there, slot):
         """Record the part of a beat that its results need."""
@@ -318,3 +287,168 @@ class Dispatcher(wiring.Component):
                 record.number.eq(number.at(stage).value),
                 record.tag.eq(beat[f"tag{lane}"].at(stage).value),
             ]
+
+
+class Distributor(wiring.Component):
+    """Holds beats until all shards have room, then sends each shard its share.
+
+    One beat per cycle. The distributor does not check for room: the previous component must
+    limit the number of beats to `depth`, including beats of which only the states have arrived.
+    """
+
+    PLACES = SHARD_PLACES
+    """Places in the queue of a shard."""
+
+    def __init__(
+        self,
+        *,
+        lanes,
+        shards,
+        slots,
+        depth,  # beats that it stores, a power of two
+        copies=1,  # copies of each word of a beat, which vote
+        # whether the component checks the counts of beats, and of free places in shards
+        check=False,
+    ):
+        check_lanes(lanes)
+        require_integer("Shards", shards, minimum=1)
+        require_power_of_two("Slots", slots, minimum=2)
+        self.depth = depth
+        self._lanes = lanes
+        self._shards = shards
+        self._share = Share(lanes=lanes, shards=shards, slots=slots)
+        self._entry = Entry(lanes=lanes, slots=slots)
+        self._beats, self._states = (
+            PagedMemory(
+                depth=depth,
+                width=width,
+                number=number,
+                memories=2,
+                far=True,
+                # Few words, because shards in all corners of the chip pull them apart.
+                share=24,
+                copies=copies,
+            )
+            for number, width in enumerate((self._share.size, STATE_BITS * lanes))
+        )
+        # Entries that may still leave when a shard has no places.
+        self._lag = self._beats.latency + 4
+        self._checks = check
+        # `states0`: one of each for each shard
+        super().__init__(
+            {
+                "hashed": In(1),  # the states of a beat arrive, before the beat or with it
+                "states": In(STATE_BITS * lanes),
+                "arrived": In(1),  # a beat arrives
+                "share": In(self._share),  # work of this beat, by shard
+                "taken": In(shards),  # an entry has left the queue of a shard
+                "left": Out(1),  # a beat has left
+                "valid": Out(shards),  # a shard receives an entry
+            }
+            | {f"entry{shard}": Out(self._entry) for shard in range(shards)}
+            | {f"states{shard}": Out(STATE_BITS * lanes) for shard in range(shards)}
+            # `illegal`, with `check`: a count is wrong
+            | ({"illegal": Out(1)} if check else {})
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        self._wrong = []
+        m.submodules.beats = beats = self._beats
+        m.submodules.states = states = self._states
+        room = Signal()
+        pops = Signal()
+        read = Signal(range(self.depth))
+        # Stored beats, less one.
+        more = Signal(signed(self.depth.bit_length() + 1), init=-1)
+        self._elaborate_memory(m, "beats", beats, self.arrived, self.share, read)
+        self._elaborate_memory(m, "states", states, self.hashed, self.states, read)
+        m.d.sync += [
+            # Whether another beat follows the beat that leaves, if one leaves.
+            pops.eq(room & ~more[-1] & (more.any() | ~pops)),
+            more.eq(more + self.arrived - pops),
+            self.left.eq(pops),
+        ]
+        with m.If(pops):
+            m.d.sync += read.eq(successor(read))
+        pipeline = Pipeline(m)
+        share = Signal(self._share)
+        m.d.comb += share.eq(beats.word)
+        arrives = pipeline.enter(pops, "pops").at(beats.latency)
+        there = pipeline.combine(
+            "there",
+            lambda share, pops: share.there & pops.replicate(self._shards),
+            pipeline.enter(share, "share", stage=beats.latency),
+            arrives,
+        )
+        credits = []
+        for shard in range(self._shards):
+            self._elaborate_entry(m, shard, share, there.value[shard])
+            credits.append(self._elaborate_credit(m, shard))
+        m.d.sync += room.eq(Cat(credits).all())
+        if self._checks:
+            self._wrong += [
+                watch_count(m, read, "read", more=pops),
+                watch_count(m, more, "more", more=self.arrived, less=pops),
+                watch_way(m, pops, arrives.value, beats.latency, "pops"),
+            ]
+            m.d.comb += self.illegal.eq(Cat(self._wrong).any())
+        return m
+
+    def _elaborate_credit(self, m, shard):
+        """Return whether a shard has places for all entries that may be in transit.
+
+        One place is the entry that the shard splits into steps; it has left the queue.
+        """
+        change = Signal(signed(2), name=f"change{shard}")
+        left = Signal(signed(self.PLACES.bit_length() + 1), name=f"left{shard}",
+                      init=self.PLACES - 2 - self._lag)  # fmt: skip
+        # From a corner of the chip.
+        taken = registered(m, self.taken[shard], f"taken{shard}")
+        m.d.sync += [
+            change.eq(taken - self.valid[shard]),
+            left.eq(left + change),
+        ]
+        if self._checks:
+            events = registered(m, Cat(taken, self.valid[shard]), f"events{shard}")
+            wrong = watch_count(m, left, f"left{shard}", more=events[0], less=events[1])
+            self._wrong.append(wrong)
+        return left >= 0
+
+    def _elaborate_memory(self, m, name, memory, comes, value, read):
+        """Write arriving values into a memory, word after word."""
+        written = Signal(range(self.depth), name=f"{name}_written")
+        with m.If(comes):
+            m.d.sync += written.eq(successor(written))
+        m.d.comb += [
+            memory.write.eq(comes),
+            memory.write_address.eq(written),
+            memory.value.eq(value),
+            memory.read_address.eq(read),
+        ]
+        if self._checks:
+            self._wrong.append(watch_count(m, written, f"{name}_written", more=comes))
+
+    def _elaborate_entry(self, m, shard, share, goes):
+        """Drive the entry of a shard from separate registers.
+
+        Synthesis cannot share them, because each shard loads them separately.
+        """
+        here = registered(m, goes, f"here{shard}")
+        entry = Signal(self._entry)
+        m.d.comb += [
+            entry[name].eq(share.items[shard] if name == "items" else share[name])
+            for name, _field in self._entry
+        ]
+        states = [
+            registered(m, self._states.word.word_select(lane, STATE_BITS), f"state{shard}_{lane}",
+                       reset_less=True, enable=share.items[shard][lane])
+            for lane in range(self._lanes)
+        ]  # fmt: skip
+        m.d.comb += [
+            self.valid[shard].eq(here),
+            getattr(self, f"entry{shard}").eq(
+                registered(m, entry, f"on_way{shard}", reset_less=True, enable=share.there[shard])
+            ),
+            getattr(self, f"states{shard}").eq(Cat(states)),
+        ]

@@ -1,19 +1,136 @@
-"""A shard: a queue and the part of a filter that serves a share of the keys."""
+"""A shard: the queue, the sequencer and the part of a filter that serve a share of the keys."""
 
-from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import wiring
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.functions import STATE_BITS
-from ..latencies import SHARD_PLACES
+from ..control import Control
+from ..frontend.front import SpareTimer
+from ..latencies import ENTRY_LATENCY, SHARD_PLACES, STEP_LATENCY
 from ..memory.paged import PagedMemory
 from ..monitors import watch_count, watch_way
 from ..parameters import require_power_of_two
-from ..pipeline import Pipeline, successor
+from ..pipeline import Pipeline, delayed, registered, successor
 from ..queue import ResultQueue
-from ..ring.core import ring_core
-from .beats import count_bits
-from .sequencer import Entry, OrderedEntry, RingCommand, Sequencer, ordered_steps
+from .beats import Entry, OrderedEntry, RingCommand, count_bits, ordered_steps
+
+
+class Sequencer(wiring.Component):
+    """Splits entries into steps, one step per cycle.
+
+    An entry with a shift waits until the spare is clean. After a clear or reset every entry waits
+    until the memory is clean.
+    """
+
+    LATENCY = STEP_LATENCY
+
+    SETTLE = 6
+    """Minimum wait of a step that depends on a clean spare, in cycles."""
+
+    def __init__(
+        self,
+        *,
+        entry,  # layout of an entry of the queue
+        clear_words,  # cycles to clear the spare
+    ):
+        self._entry = entry
+        self._lanes = entry["items"].width
+        self._clear_words = clear_words
+        super().__init__(
+            {
+                "i": In(stream.Signature(entry)),
+                "takes": Out(1),  # the step is the first step of another entry
+                "lane": Out(range(self._lanes)),
+                # flags of the step, `LATENCY` cycles after `lane`. All low without a step.
+                "control": Out(Control),
+                "last": Out(1),  # with `control`: the entry is complete
+                "slot": Out(entry["slot"].shape),  # with `control`: slot of the entry
+                "of_lane": Out(self._lanes),  # with `control`: lane of the operation, one-hot
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.timer = timer = SpareTimer(words=self._clear_words)
+        lanes = self._lanes
+        codes = [Signal(range(lanes + 1), name=f"code{n}", init=lanes) for n in range(lanes + 1)]
+        there = Signal(lanes + 1, init=1)
+        entry = Signal(self._entry, init={"turn": RingCommand.CLEAR})
+        first = Signal(init=1)
+        blocked = Signal()
+        # An entry is taken, or would be: the step is the last of its entry, and leaves.
+        load = Signal(init=1)
+        goes = Signal()
+        # Whether the step is a clear, which is always the first of its entry.
+        clears = Signal(init=1)
+        m.d.comb += [
+            goes.eq(~blocked),
+            self.i.ready.eq(load),
+            self.lane.eq(codes[0]),
+        ]
+        steps = self.i.p.steps
+        with m.If(goes):
+            for number, code in enumerate(codes):
+                later = codes[number + 1] if number < lanes else Const(0)
+                m.d.sync += code.eq(Mux(there[1], later, steps.codes[number]))
+            arriving = Cat(1, steps.more) & self.i.valid.replicate(lanes + 1)
+            m.d.sync += [
+                there.eq(Mux(there[1], there[1:], arriving)),
+                clears.eq(~there[1] & self.i.valid & self.i.p.turn.as_value()[1]),
+            ]
+        with m.If(load):
+            m.d.sync += [entry.eq(self.i.p), first.eq(0)]
+        m.d.sync += self.takes.eq(load & self.i.valid)
+        turns = self._elaborate_step(m, entry, codes[0], there, goes, first)
+        m.d.comb += timer.start.eq(turns)
+        opens = self._elaborate_wait(m, timer, blocked, load, goes & clears)
+        # The value of `~there[1] & ~blocked` in the next cycle.
+        more = self.i.valid & (steps.more[0] | self.i.p.waits)
+        stays = Mux(blocked, opens & ~there[1], ~clears & ~there[2])
+        m.d.sync += load.eq(Mux(load, ~clears & ~more, stays))
+        return m
+
+    def _elaborate_step(self, m, entry, code, there, goes, first):
+        """Decode the step; return, four cycles later, whether it turns the ring."""
+        lanes = self._lanes
+        code = registered(m, code, "code_late")
+        acts = registered(m, there[0] & goes, "acts")
+        flags = data.View(self._entry, delayed(m, entry.as_value(), 2, "flags"))
+        mine = registered(m, Cat((code == lane) & acts for lane in range(lanes)), "mine")
+        turn = registered(m, (code == lanes) & acts, "turn")
+        done = delayed(m, there[0] & goes & ~there[1] & ~first, 2, "done")
+        items = mine & flags.items
+        m.d.sync += [
+            self.last.eq(done),
+            self.control.valid.eq(items.any()),
+            self.control.query.eq((mine & flags.query).any()),
+            self.control.insert.eq((mine & flags.insert).any()),
+            self.control.shift.eq(
+                (mine & flags.shifts).any() | (turn & (flags.turn == RingCommand.SHIFT))
+            ),
+            self.control.clear.eq(turn & (flags.turn == RingCommand.CLEAR)),
+            self.slot.eq(flags.slot),
+            self.of_lane.eq(items),
+        ]
+        turns = Signal()
+        m.d.sync += turns.eq(self.control.shift | self.control.clear)
+        return turns
+
+    def _elaborate_wait(self, m, timer, blocked, load, clears):
+        """Decide when the next step must wait until the spare is clean.
+
+        Return whether the wait ends.
+        """
+        # By then the timer reflects the previous step.
+        aged = Signal(self.SETTLE)
+        opens = Signal()
+        m.d.sync += [
+            aged.eq(Cat(blocked, aged) & blocked.replicate(self.SETTLE)),
+            opens.eq(blocked & aged[-1] & timer.clean & ~opens),
+            blocked.eq(clears | (load & self.i.valid & self.i.p.waits) | (blocked & ~opens)),
+        ]
+        return opens
 
 
 class Shard(wiring.Component):
@@ -21,63 +138,28 @@ class Shard(wiring.Component):
 
     A shard accepts an entry in any cycle. The previous component must count the entries: at most
     `DEPTH` fit. Entries take effect in order, and so do the lanes of each entry.
-
-    Parameters
-    ----------
-    profile : RingProfile
-        Profile of the whole unit.
-    number : int
-        Index of the shard.
-    slots : int
-        Maximum number of beats in flight.
-
-    Members
-    -------
-    valid : In(1)
-        An entry arrives.
-    entry : In(Entry)
-    states : In(64 * lanes)
-        State of each lane.
-    taken : Out(1)
-        An entry has left the queue.
-    done : Out(count_bits(slots))
-        Number of finished entries, modulo a power of two. Their results can be read.
-    slot : In
-        Slot whose results are read.
-    results : Out(lanes * verdict bits)
-        For each lane ``seen``, then ``age``, if the shard performed its operation; `latency`
-        cycles after `slot`.
-    upset : Out(1)
-        With protected memories only: as `fault` of a `lately.hdl.control.CoreSignature`.
-    illegal : Out(1)
-        With self-check only: the state of the ring or queue is illegal, or a count of entries is
-        wrong.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
     """
 
     DEPTH = SHARD_PLACES
 
-    WAY_IN = 4
+    WAY_IN = ENTRY_LATENCY
     """Cycles from `valid` until the queue holds the entry."""
 
-    def __init__(self, *, profile, number, slots):
+    def __init__(
+        self,
+        *,
+        profile,  # profile of the whole unit
+        core,  # for states as keys, and control without lag
+        number,
+        slots,  # maximum number of beats in flight
+    ):
         spec = profile.spec
         if number not in range(spec.shards):
             raise ValueError(f"Number must be below the {spec.shards} shards, not {number!r}")
-        require_power_of_two("Slots", slots, least=2)
+        require_power_of_two("Slots", slots, minimum=2)
         self._profile = profile
         self._lanes = spec.lanes
-        self._core = ring_core(
-            profile.shard_spec,
-            memory=profile.memory,
-            hashed=True,
-            profile=profile,
-            control_lag=0,
-        )
+        self._core = core
         self._entry = Entry(lanes=spec.lanes, slots=slots)
         self._ordered = OrderedEntry(self._entry)
         self._verdict_bits = len(self._core.verdict.as_value())
@@ -94,15 +176,22 @@ class Shard(wiring.Component):
         ]
         super().__init__(
             {
-                "valid": In(1),
+                "valid": In(1),  # an entry arrives
                 "entry": In(self._entry),
-                "states": In(STATE_BITS * spec.lanes),
-                "taken": Out(1),
+                "states": In(STATE_BITS * spec.lanes),  # state of each lane
+                "taken": Out(1),  # an entry has left the queue
+                # number of finished entries, modulo a power of two. Their results can be read.
                 "done": Out(count_bits(slots)),
-                "slot": In(range(slots)),
+                "slot": In(range(slots)),  # slot whose results are read
+                # for each lane ``seen``, then ``age``, if the shard performed its operation;
+                # `latency` cycles after `slot`
                 "results": Out(spec.lanes * self._verdict_bits),
             }
+            # `upset`, with protected memories: as `fault` of a
+            # `lately.hdl.control.CoreSignature`
             | ({"upset": Out(1)} if profile.protect != "none" else {})
+            # `illegal`: with self-check only: the state of the ring or queue is illegal, or a count
+            # of entries is wrong
             | ({"illegal": Out(1)} if profile.self_check else {})
         )
 
@@ -165,13 +254,13 @@ class Shard(wiring.Component):
             first,
         )
         steps = pipeline.enter(ordered_steps(m, wanted.value), "steps", stage=wanted.stage + 1)
-        own = Signal(self._entry)
+        performed = Signal(self._entry, name="own")
         m.d.comb += [
-            own.eq(first.value),
-            own.query.eq(first.value.query & first.value.items),
-            own.insert.eq(first.value.insert & first.value.items),
+            performed.eq(first.value),
+            performed.query.eq(first.value.query & first.value.items),
+            performed.insert.eq(first.value.insert & first.value.items),
         ]
-        rest = pipeline.enter(own.as_value(), "rest", stage=first.stage)
+        rest = pipeline.enter(performed.as_value(), "rest", stage=first.stage)
         entry = pipeline.register("ordered", lambda steps, rest: Cat(steps, rest), steps, rest)
         pipeline.leave(entry, latency=self.WAY_IN)
         return pipeline.enter(self.valid, "arrived").at(entry.stage - 1).value, entry.value

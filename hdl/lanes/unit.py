@@ -3,18 +3,16 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 
-from ..hash.secrets import Secrets
-from ..hash.siphash import SipHash
+from ..hash.siphash import Secrets, SipHash
 from ..latencies import SECRET_SETTLE
 from ..monitors import recovering, watch_credits, watch_way
 from ..pipeline import registered
+from ..ring.core import ring_core
 from ..statistics import count_events
 from ..unit import BaseUnit
 from .beats import BeatRecord
-from .collector import Collector
-from .credits import Credits
-from .dispatcher import Dispatcher
-from .distributor import Distributor
+from .collector import Collector, Credits
+from .dispatcher import Dispatcher, Distributor
 from .shard import Shard
 
 
@@ -43,7 +41,7 @@ class LaneUnit(BaseUnit):
     Parameters
     ----------
     profile : RingProfile
-        Figures of the unit; must pass `check_buildable`, and have several lanes.
+        Must pass `check_buildable`, and have several lanes.
     """
 
     LAG = 8
@@ -55,15 +53,21 @@ class LaneUnit(BaseUnit):
     SECRET_PACE = 1 << (SECRET_SETTLE + SipHash.HOLD - 1).bit_length()
     """Cycles between two beats while a secret waits; earlier keys need their secret this long."""
 
-    def __init__(self, profile):
+    def __init__(self, profile, family):
         spec, check, slots = profile.spec, profile.self_check, profile.lane_slots
         self._shards = [
-            Shard(profile=profile, number=number, slots=slots) for number in range(spec.shards)
+            Shard(
+                profile=profile,
+                core=ring_core(profile.shard_spec, profile, hashed=True, control_lag=0),
+                number=number,
+                slots=slots,
+            )
+            for number in range(spec.shards)
         ]
         secrets = None
         if spec.hash == "siphash":
             secrets = Secrets(pipelines=1, ring_segments=spec.ring_segments)
-        super().__init__(profile, core=self._shards[0].core, secrets=secrets)
+        super().__init__(profile, family, core=self._shards[0].core, secrets=secrets)
         record = BeatRecord(
             lanes=spec.lanes,
             shards=spec.shards,
@@ -75,7 +79,7 @@ class LaneUnit(BaseUnit):
             lanes=spec.lanes,
             shards=spec.shards,
             slots=slots,
-            depth=profile.beat_places,
+            depth=profile.waiting_beats,
             copies=profile.votes,
             check=check,
         )
@@ -123,10 +127,10 @@ class LaneUnit(BaseUnit):
             name: self._elaborate_credits(m, name, limit - 1 - self.LAG, accepted, refund)
             for name, limit, refund in (
                 ("under_way", self.profile.lane_slots, answered),
-                ("waiting", self.profile.beat_places, distributor.left),
+                ("waiting", self.profile.waiting_beats, distributor.left),
             )
         }
-        may = [one.available for one in credits.values()]
+        may = [credit.available for credit in credits.values()]
         if self.secrets is not None:
             may.append(self._elaborate_secrets(m))
         m.d.comb += [
@@ -145,7 +149,7 @@ class LaneUnit(BaseUnit):
     def _elaborate_check(self, m, accepted, credits):
         """Return flags of errors in the parts of the unit."""
         illegal = [shard.illegal for shard in self._shards]
-        illegal += [watch_credits(m, one, name) for name, one in credits.items()]
+        illegal += [watch_credits(m, credit, name) for name, credit in credits.items()]
         parts = (self._dispatcher, self._distributor, self._collector)
         illegal += [part.illegal for part in parts]
         illegal.append(watch_way(m, self.i.valid & self.i.ready, accepted, 1, "accepted"))

@@ -4,11 +4,14 @@ Every variant has the signature of `CellMemory`. Except for undefined words, all
 identically at their ports in every cycle.
 """
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Const, Module
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..latencies import CELL_LATENCY
 from ..parameters import require_integer, require_power_of_two
+from .ecp5 import dp16kd
+from .map import BLOCK_KINDS, cell_columns
 
 
 class CellMemory(wiring.Component):
@@ -17,30 +20,18 @@ class CellMemory(wiring.Component):
     A word arrives `LATENCY` cycles after its address, with all writes of earlier cycles. The word
     at port A is undefined if port B writes the same address in the same cycle. The word at port B
     is undefined if port B writes. The initial contents are undefined.
-
-    Parameters
-    ----------
-    depth : int
-        Words. Power of two.
-    width : int
-        Bits of a word.
-
-    Members
-    -------
-    a_address, b_address : In(range(depth))
-    a_word, b_word : Out(width)
-    write : In(1)
-        Whether port B writes.
-    value : In(width)
-
-    Errors: as `require_power_of_two`.
     """
 
-    LATENCY = 2
+    LATENCY = CELL_LATENCY
 
-    def __init__(self, *, depth, width):
-        require_power_of_two("Depth", depth, least=2)
-        require_integer("Width", width, least=1)
+    def __init__(
+        self,
+        *,
+        depth,  # words. Power of two.
+        width,  # bits of a word
+    ):
+        require_power_of_two("Depth", depth, minimum=2)
+        require_integer("Width", width, minimum=1)
         self._depth = depth
         self._width = width
         address = range(depth)
@@ -50,7 +41,7 @@ class CellMemory(wiring.Component):
                 "a_word": Out(width),
                 "b_address": In(address),
                 "b_word": Out(width),
-                "write": In(1),
+                "write": In(1),  # whether port B writes
                 "value": In(width),
             }
         )
@@ -81,3 +72,55 @@ class PortableCellMemory(CellMemory):
     def _read(self, m, read, write):
         """Return the word that was read; it is undefined if it was written in the same cycle."""
         return read.data
+
+
+class ECP5CellMemory(CellMemory):
+    """Cell memory of DP16KD block RAMs in NORMAL mode; each block holds some bits of all words.
+
+    No multiplexer follows the block RAMs. Both ports use the output register of the block.
+    """
+
+    def __init__(self, *, depth, width):
+        super().__init__(depth=depth, width=width)
+        limit = BLOCK_KINDS["ecp5"].bits
+        if depth > limit:
+            raise ValueError(f"Depth must be at most {limit} for ecp5, not {depth}")
+
+    def elaborate(self, platform):
+        m = Module()
+        bits = cell_columns(self._depth)
+        # For words of bytes, the lowest address bits are byte enables.
+        low = Const({18: 3, 9: 1}.get(bits, 0), (bits - 1).bit_length() - (bits > 8))
+        for at in range(0, self._width, bits):
+            ports = {f"i_DIB{index}": bit for index, bit in enumerate(self.value[at : at + bits])}
+            for port, word in (("A", self.a_word), ("B", self.b_word)):
+                part = word[at : at + bits]
+                ports |= {f"o_DO{port}{index}": bit for index, bit in enumerate(part)}
+            m.submodules[f"block{at // bits}"] = dp16kd(
+                Cat(low, self.a_address),
+                Cat(low, self.b_address),
+                widths=(bits, bits),
+                registered="AB",
+                i_WEA=0,
+                i_WEB=self.write,
+                **ports,
+            )
+        return m
+
+
+CELL_MEMORIES = {"portable": PortableCellMemory, "ecp5": ECP5CellMemory}
+"""Variants of cell memories."""
+
+
+def cell_memory(
+    # one of `CELL_MEMORIES`, or a class with the ports of `lately.hdl.memory.cells.CellMemory`
+    variant,
+    *,
+    depth,
+    width,
+):
+    """Build the memory of cells of a variant."""
+    kind = CELL_MEMORIES.get(variant, variant)
+    if isinstance(kind, str):
+        raise ValueError(f"Memory must be one of {', '.join(CELL_MEMORIES)}, not {variant!r}")
+    return kind(depth=depth, width=width)

@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 
 from ...golden.spec import FilterSpec
 from ...golden.spec.base import Specification
-from ..latencies import BANK_COLUMNS, BANK_ROWS, BLOCK_CLEAR_BITS, PROTECTIONS, memory_shape
+from ..latencies import (
+    BANK_COLUMNS,
+    BANK_ROWS,
+    BLOCK_BITS,
+    BLOCK_CLEAR_BITS,
+    PROTECTIONS,
+    SELECTED_DIGITS,
+)
+from ..parameters import ceil_log
 
 
 class BlockKind(NamedTuple):
@@ -37,14 +45,10 @@ CELL_VARIANTS = ("portable", "ecp5")
 """Variants of cell memories."""
 
 
-def cell_columns(depth: int) -> int:
-    """Return the bits of each cell in one DP16KD, for a memory with this many cells.
-
-    Parameters
-    ----------
-    depth : int
-        Number of cells; at most the bits of a block without its ninth bits.
-    """
+def cell_columns(
+    depth: int,  # number of cells; at most the bits of a block without its ninth bits
+) -> int:
+    """Return the bits of each cell in one DP16KD, for a memory with this many cells."""
     bits = min(16, BLOCK_KINDS["ecp5"].bits // depth)
     return bits + bits // 8
 
@@ -61,26 +65,15 @@ BLOCK_KINDS |= {f"{name}{STRICT}": kind for name, kind in BLOCK_KINDS.items()}
 
 @dataclass(frozen=True)
 class PhysicalMemory:
-    """A physical memory.
+    """A physical memory."""
 
-    Attributes
-    ----------
-    path : tuple of str
-        Names of the submodules from the unit to the memory. The last name is an array of words,
-        or a block RAM if there is a `cell`.
-    words, width : int
-        Used words, and bits of each word.
-    cell : str
-        Type of the block RAM; empty for an array that the synthesis tool maps.
-    shard : int
-        Shard of the memory; 0 in units of one lane.
-    """
-
+    # names of the submodules from the unit to the memory. The last name is an array of words, or a
+    # block RAM if there is a `cell`.
     path: tuple[str, ...]
-    words: int
+    words: int  # `words`, `width`: used words, and bits of each word
     width: int
-    cell: str = ""
-    shard: int = 0
+    cell: str = ""  # type of the block RAM; empty for an array that the synthesis tool maps
+    shard: int = 0  # shard of the memory; 0 in units of one lane
 
 
 Read = Callable[[PhysicalMemory], NDArray[np.bool_]]
@@ -97,73 +90,53 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class MemoryMap:
-    """The memories of a store, and the position of each cell.
+    """The memories of a store, and the position of each cell."""
 
-    Attributes
-    ----------
-    memories : tuple of PhysicalMemory
-        In the order of shard, segment, part, row and column, where these exist.
-    segments, parts, cells : int
-        Shape of the bits. In a ring, cells of one bit are numbered as in the golden model's
-        `memory`. In the other filters, `parts` are the bits of a cell, lowest first.
-    find : callable
-        Takes segment, part and cell, integers or arrays; returns the `Place` of the bit.
-    decode : callable
-        Takes the bits from `gather` and the current time or number of insertions; returns the
-        golden model's `memory`.
-    """
-
+    # in the order of shard, segment, part, row and column, where these exist
     memories: tuple[PhysicalMemory, ...]
+    # `segments`, `parts`, `cells`: shape of the bits. In a ring, cells of one bit are numbered as
+    # in the golden model's `memory`. In the other filters, `parts` are the bits of a cell, lowest
+    # first.
     segments: int
     parts: int
     cells: int
+    # takes segment, part and cell, integers or arrays; returns the `Place` of the bit
     find: Callable[[Any, Any, Any], Place]
+    # takes the bits from `gather` and the current time or number of insertions; returns the golden
+    # model's `memory`
     decode: Callable[[NDArray[np.bool_], int], NDArray[Any]] = lambda bits, now: bits
 
-    def view(self, read: Read, now: int = 0) -> NDArray[Any]:
-        """Return the contents of the memories as the golden model's `memory`.
-
-        Parameters
-        ----------
-        read : callable
-            As for `gather`.
-        now : int
-            For a timing filter, number of ticks or blocks so far; for a dictionary, of insertions.
-        """
+    def view(
+        self,
+        read: Read,
+        # for a timing filter, number of ticks or blocks so far; for a dictionary, of insertions
+        now: int = 0,
+    ) -> NDArray[Any]:
+        """Return the contents of the memories as the golden model's `memory`."""
         return self.decode(self.gather(read), now)
 
-    def gather(self, read: Read) -> NDArray[np.bool_]:
-        """Return all bits, read from the memories.
-
-        Parameters
-        ----------
-        read : callable
-            Returns the bits of a memory, shape (words, width), lowest bit first.
-
-        Returns
-        -------
-        ndarray of bool, shape (segments, parts, cells)
-        """
+    def gather(
+        self,
+        read: Read,  # returns the bits of a memory, shape (words, width), lowest bit first
+    ) -> NDArray[np.bool_]:
+        """Return all bits, read from the memories."""
         words = max(memory.words for memory in self.memories)
         width = max(memory.width for memory in self.memories)
         held = np.zeros((len(self.memories), words, width), np.bool_)
         for number, memory in enumerate(self.memories):
             held[number, : memory.words, : memory.width] = read(memory)
         cells = np.arange(self.cells)
-        found = np.zeros((self.segments, self.parts, self.cells), np.bool_)
+        bits = np.zeros((self.segments, self.parts, self.cells), np.bool_)
         for segment, part in np.ndindex(self.segments, self.parts):
-            place = self.find(segment, part, cells)
-            found[segment, part] = held[place.memory, place.word, place.bit]
-        return found
+            position = self.find(segment, part, cells)
+            bits[segment, part] = held[position.memory, position.word, position.bit]
+        return bits
 
-    def copied(self, copies: int) -> "MemoryMap":
-        """Return the map of several copies; the cells are in the first copy.
-
-        Parameters
-        ----------
-        copies : int
-            Number of copies; 1 returns the same map.
-        """
+    def copied(
+        self,
+        copies: int,  # number of copies; 1 returns the same map
+    ) -> "MemoryMap":
+        """Return the map of several copies; the cells are in the first copy."""
         if copies == 1:
             return self
         memories = tuple(
@@ -178,47 +151,57 @@ class MemoryMap:
         return tuple(replace(memory, path=(*path, *memory.path)) for memory in self.memories)
 
 
+def memory_shape(*, bits: int, clear: int, block_bits: int = BLOCK_BITS) -> tuple[int, int]:
+    """Return columns and rows of block RAMs that hold `bits` and zero `clear` bits per cycle.
+
+    All pipelines use `BLOCK_BITS`, so they are equal on all devices.
+    """
+    columns = max(1, clear // BLOCK_CLEAR_BITS)
+    return columns, max(1, bits // columns // block_bits)
+
+
+def memory_latency(*, bits: int, clear: int, registers: int = 1) -> int:
+    """Return the cycles from an address to its bit, which all variants of the memory take.
+
+    `registers` precede the memory, and the block RAM has two. `SELECTED_DIGITS` address bits per
+    cycle then select the bit from the words of all block RAMs. If more than two registers precede
+    the memory, one follows it.
+    """
+    _, rows = memory_shape(bits=bits, clear=clear)
+    selection = ceil_log(1 << SELECTED_DIGITS, rows * clear)
+    return 2 + registers + max(1, selection) + (registers > 2)
+
+
 class BlockGrid(NamedTuple):
     """Columns and rows of the block RAMs that hold one part of a segment.
 
     A clear zeroes up to `BLOCK_CLEAR_BITS` bits in each column.
-
-    Attributes
-    ----------
-    columns, rows : int
-    low : int
-        Address bits below the bits that select the column.
     """
 
     columns: int
     rows: int
-    low: int
+    low: int  # address bits below the bits that select the column
 
     @classmethod
-    def of(cls, *, depth: int, clear_bits: int, block_bits: int) -> "BlockGrid":
-        """Return the grid for a part of `depth` bits with `clear_bits` zeroed per cycle.
-
-        Parameters
-        ----------
-        depth, clear_bits : int
-            As for `lately.hdl.memory.segment.SegmentMemory`.
-        block_bits : int
-            Bits of a block RAM.
-        """
+    def of(
+        cls,
+        *,
+        depth: int,
+        clear_bits: int,
+        block_bits: int,  # bits of a block RAM
+    ) -> "BlockGrid":
+        """Return the grid for a part of `depth` bits with `clear_bits` zeroed per cycle."""
         columns, rows = memory_shape(bits=depth, clear=clear_bits, block_bits=block_bits)
         return cls(columns, rows, min(clear_bits, BLOCK_CLEAR_BITS).bit_length() - 1)
 
 
-def segment_map(variant: str, *, depth: int, clear_bits: int) -> MemoryMap:
-    """Return the map of one segment memory.
-
-    Parameters
-    ----------
-    variant : str
-        One of `lately.hdl.memory.variants.VARIANTS`.
-    depth, clear_bits : int
-        As for `lately.hdl.memory.segment.SegmentMemory`.
-    """
+def segment_map(
+    variant: str,  # one of `lately.hdl.memory.segment.VARIANTS`
+    *,
+    depth: int,
+    clear_bits: int,
+) -> MemoryMap:
+    """Return the map of one segment memory."""
     if variant in PORTABLE:
         array = PhysicalMemory(("words",), depth // clear_bits, clear_bits)
         return MemoryMap(
@@ -250,24 +233,20 @@ def segment_map(variant: str, *, depth: int, clear_bits: int) -> MemoryMap:
     return MemoryMap(blocks, 1, 1, depth, find)
 
 
-def separate_map(spec: FilterSpec, variant: str) -> MemoryMap:
-    """Return the map of a unit with a memory for each part of each segment in each shard.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-    variant : str
-        Variant of the segment memories.
-    """
+def separate_map(
+    spec: FilterSpec,
+    variant: str,  # variant of the segment memories
+) -> MemoryMap:
+    """Return the map of a unit with a memory for each part of each segment in each shard."""
     shard_bits = spec.part_bits // spec.shards
     store = segment_map(variant, depth=shard_bits, clear_bits=spec.clear)
     each = len(store.memories)
 
     def find(segment: Any, part: Any, cell: Any) -> Place:
         shard = cell // shard_bits
-        place = store.find(0, 0, cell % shard_bits)
+        position = store.find(0, 0, cell % shard_bits)
         number = (shard * spec.segments + segment) * spec.parts + part
-        return place._replace(memory=number * each + place.memory)
+        return position._replace(memory=number * each + position.memory)
 
     memories = tuple(
         replace(memory, shard=shard)
@@ -284,15 +263,11 @@ def separate_map(spec: FilterSpec, variant: str) -> MemoryMap:
     return MemoryMap(memories, spec.segments, spec.parts, spec.part_bits, find)
 
 
-def cell_map(spec: Specification, variant: str) -> MemoryMap:
-    """Return the map of the cells of a dictionary or timing filter, without parity bits.
-
-    Parameters
-    ----------
-    spec : Specification
-    variant : str
-        One of `CELL_VARIANTS`.
-    """
+def cell_map(
+    spec: Specification,
+    variant: str,  # one of `CELL_VARIANTS`
+) -> MemoryMap:
+    """Return the map of the cells of a dictionary or timing filter, without parity bits."""
     parts, cells, bits = spec.cell_shape
     if variant == "portable":
         columns, blocks = bits, (PhysicalMemory(("words",), cells, bits),)
@@ -324,14 +299,7 @@ def cell_map(spec: Specification, variant: str) -> MemoryMap:
 
 
 def decoded_ages(spec: Any, bits: NDArray[np.bool_], now: int) -> NDArray[np.int64]:
-    """Return the ages of a timing filter's cells after `now` ticks, shape (hashes, cells).
-
-    Parameters
-    ----------
-    spec : StampedPartsSpec
-    bits : ndarray of bool, shape (hashes, stamp_bits, cells)
-    now : int
-    """
+    """Return the ages of a timing filter's cells after `now` ticks, shape (hashes, cells)."""
     ages = np.uint64(now) - _numbers(bits) & np.uint64((1 << spec.stamp_bits) - 1)
     return np.minimum(ages, spec.window_blocks + 1).astype(np.int64)
 
@@ -340,12 +308,6 @@ def decoded_entries(spec: Any, bits: NDArray[np.bool_], now: int) -> NDArray[np.
     """Return the entries of a dictionary after `now` insertions, shape (2, columns, rows).
 
     An entry is the age plus 1 and the remainder of a live digest; 0 for a free cell.
-
-    Parameters
-    ----------
-    spec : WindowDictionarySpec
-    bits : ndarray of bool, shape (columns, cell_bits, rows)
-    now : int
     """
     rest = 1 + spec.timestamp_bits
     times = _numbers(bits[:, 1:rest]).astype(np.int64)
@@ -362,20 +324,12 @@ def _numbers(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
 
 
 def memory_map(
-    spec: Specification,
+    spec: Specification,  # specification of a family with hardware
     *,
     memory: str = "portable",
     protect: str = "none",
 ) -> MemoryMap:
-    """Return the map of a unit's memories.
-
-    Parameters
-    ----------
-    spec : Specification
-        Specification of a family with hardware.
-    memory, protect : str
-        As for `lately.hdl.build.filter_unit`.
-    """
+    """Return the map of a unit's memories."""
     if spec.kind == "ring":
         return separate_map(cast(FilterSpec, spec), memory).copied(PROTECTIONS[protect])
     # Parity is part of a cell.
@@ -383,12 +337,7 @@ def memory_map(
 
 
 def floorplan_groups(memories: Iterable[PhysicalMemory]) -> tuple[tuple[str, ...], ...]:
-    """Return the names of the block RAMs of each shard, with dots, for placement side by side.
-
-    Parameters
-    ----------
-    memories : iterable of PhysicalMemory
-    """
+    """Return the names of the block RAMs of each shard, with dots, for placement side by side."""
     groups: dict[int, list[str]] = {}
     for memory in memories:
         if memory.cell:

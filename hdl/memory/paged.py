@@ -1,15 +1,15 @@
-"""Small memories in LUTs that are fast at any depth and width."""
+"""Small memories in LUTs: pages that are fast at any depth, and delay lines."""
 
-from functools import lru_cache
+from functools import cache, lru_cache
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..latencies import PAGE_WORDS, paged_latency
+from ..latencies import PAGE_WORDS
 from ..parameters import require_integer, require_power_of_two
-from ..pipeline import Pipeline
-from .copies import copy_names, vote
+from ..pipeline import Draft, Pipeline
+from .protection import copy_names, vote
 
 
 @lru_cache(maxsize=16)
@@ -18,12 +18,6 @@ def address_maps(width):
 
     Different maps have different registers, so synthesis does not merge them. Memories with the
     same addresses can then be placed far apart.
-
-    Returns
-    -------
-    list of (list of int, int)
-        For each mapped address bit: the mask of address bits whose sum it is; and whether all are
-        inverted, as 0 or -1. Maps with small masks come first.
     """
     unused = sorted(range(1, 1 << width), key=lambda mask: (mask.bit_count(), mask))
     maps = []
@@ -49,46 +43,30 @@ class PagedMemory(wiring.Component):
 
     One write and one read per cycle. A read returns writes at least two cycles earlier; with `far`,
     also writes in the same cycle. Latency `latency` cycles from `read_address` to `word`.
-
-
-    Parameters
-    ----------
-    depth : int
-        Words. Power of two.
-    width : int
-        Bits of a word.
-    number, memories : int
-        Index and number of the memories with the same addresses. Each memory has separate
-        registers for the addresses, so that memories can be placed far apart.
-    far : bool
-        Whether the source of the read addresses is far away on the chip. They then have three
-        registers instead of one before the pages.
-    share : int
-        Bits of all pages, per position, that share address registers. More bits share registers if
-        there are too few maps.
-    copies : int
-        Copies of each page, with a majority vote.
-
-    Members
-    -------
-    write : In(1)
-    write_address : In(range(depth))
-    value : In(width)
-    read_address : In(range(depth))
-    word : Out(width)
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for `require_integer`, and if there are more memories than maps.
     """
 
-    def __init__(self, *, depth, width, number=0, memories=1, far=False, share=64, copies=1):
-        require_power_of_two("Depth", depth, least=2)
-        require_integer("Width", width, least=1)
-        require_integer("Memories", memories, least=1)
-        require_integer("Number", number, most=memories - 1)
-        require_integer("Share", share, least=1)
+    def __init__(
+        self,
+        *,
+        depth,  # words. Power of two.
+        width,  # bits of a word
+        # index and number of the memories with the same addresses. Each memory has separate
+        # registers for the addresses, so that memories can be placed far apart.
+        number=0,
+        memories=1,
+        # whether the source of the read addresses is far away on the chip. They then have three
+        # registers instead of one before the pages.
+        far=False,
+        # bits of all pages, per position, that share address registers. More bits share registers
+        # if there are too few maps.
+        share=64,
+        copies=1,  # copies of each page, with a majority vote
+    ):
+        require_power_of_two("Depth", depth, minimum=2)
+        require_integer("Width", width, minimum=1)
+        require_integer("Memories", memories, minimum=1)
+        require_integer("Number", number, maximum=memories - 1)
+        require_integer("Share", share, minimum=1)
         self._far = far
         self._copies = copies
         self._width = width
@@ -137,13 +115,13 @@ class PagedMemory(wiring.Component):
             )
         )
         value = pipeline.enter(value, f"value{group}", reset_less=True).at(2).value
-        address = read.at(1 + 2 * self._far)
+        address = read.at(_address_stage(self._far))
         words = []
         for number in range(self._pages):
             ports = self._elaborate_page(m, f"page{group}_{number}", len(value))
             writing = pipeline.register(
                 f"writing{group}_{number}",
-                lambda write, address, own=number: write & (address[low:] == own),
+                lambda write, address, page=number: write & (address[low:] == page),
                 write.at(1),
                 written.at(1),
             )
@@ -154,17 +132,8 @@ class PagedMemory(wiring.Component):
                     write_port.data.eq(value),
                     read_port.addr.eq(address.value[:low]),
                 ]
-            words.append(
-                # The output joins the first choice before a register, which halves the registers.
-                pipeline.enter(
-                    vote([read_port.data for _, read_port in ports]),
-                    f"page{group}_{number}",
-                    stage=address.stage,
-                    reset_less=True,
-                    levels=1,
-                )
-            )
-        word = pipeline.select(words, address[low:], f"word{group}_").settled()
+            words.append(vote([read_port.data for _, read_port in ports]))
+        word = _selected(pipeline, words, address[low:], group)
         pipeline.leave(word, latency=self.latency)
         return word.value
 
@@ -182,3 +151,58 @@ class PagedMemory(wiring.Component):
 
     def _elaborate_map(self, address, rows, inverted):
         return Cat((address & mask).xor() for mask in rows) ^ (inverted & self._depth - 1)
+
+
+def _address_stage(far):
+    return 1 + 2 * far
+
+
+def _selected(pipeline, words, page, group):
+    """Return the word of a page."""
+    # The output joins the first choice before a register, which halves the registers.
+    words = [
+        pipeline.enter(word, f"page{group}_{number}", stage=page.stage, reset_less=True, levels=1)
+        for number, word in enumerate(words)
+    ]
+    return pipeline.select(words, page, f"word{group}_").settled()
+
+
+@cache
+def paged_latency(depth, *, far=False):
+    """Return the cycles from a read address to its word, in a pipeline that is not kept."""
+    pages = -(-depth // PAGE_WORDS)
+    pipeline = Pipeline(Draft(), levels=2)
+    page = pipeline.enter(Signal(range(pages)), "page", stage=_address_stage(far))
+    return _selected(pipeline, [Signal() for _ in range(pages)], page, 0).stage
+
+
+class DelayLine(wiring.Component):
+    """Delays a value by `cycles` cycles in a small circular memory.
+
+    After reset the first values are undefined.
+    """
+
+    def __init__(
+        self,
+        *,
+        width,  # `width` at least 1; `cycles` from 2 to `PAGE_WORDS` + 1
+        cycles,
+    ):
+        require_integer("Width", width, minimum=1)
+        require_integer("Cycles", cycles, minimum=2, maximum=PAGE_WORDS + 1)
+        self._depth = cycles - 1
+        super().__init__({"i": In(width), "o": Out(width)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.words = words = memory.Memory(shape=len(self.i), depth=self._depth, init=[])
+        write, read = words.write_port(), words.read_port(domain="comb")
+        at = Signal(range(self._depth))
+        m.d.comb += [
+            write.addr.eq(at),
+            write.data.eq(self.i),
+            write.en.eq(1),
+            read.addr.eq(at),
+        ]
+        m.d.sync += [at.eq(Mux(at == self._depth - 1, 0, at + 1)), self.o.eq(read.data)]
+        return m

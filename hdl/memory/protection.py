@@ -1,13 +1,130 @@
-"""Protection of cells against upsets: build the memory, detect upset cells, repair cells."""
+"""Protection of memories against upsets: replicas that vote, and cells that a sweep repairs."""
 
-from functools import partial
+from functools import partial, reduce
+from operator import and_, or_
 from types import MappingProxyType
 
-from amaranth.hdl import Cat, Const, Mux, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
-from ..latencies import VOTES, check_bits
+from ..latencies import VOTE_LATENCY, VOTES
+from ..parameters import check_bits
 from ..pipeline import delayed, registered
-from .copies import DIGIT, Copies
+
+DIGIT = 4
+"""Bits of a word that are compared, or combined, per cycle."""
+
+
+class Copies(wiring.Component):
+    """Two or three copies of a memory with the same inputs and one voted answer.
+
+    A bit of the answer is set if it is set in either of two copies, or in two of three copies. So
+    two copies mask a lost bit, and three copies correct any single bit. A wrong bit persists until
+    it is written, or until `mend` writes its copy.
+    """
+
+    def __init__(
+        self,
+        copies,  # two or three memories of one signature
+        *,
+        # voted outputs of each copy. Any other output is high if it is high in all copies.
+        answers,
+        latency,  # latency of a copy; the vote adds `registers`
+        registers=VOTE_LATENCY,  # 1, or 0 if a register follows
+        writes=None,  # write enable of a copy, if single copies can be written
+    ):
+        if len(copies) not in (2, 3):
+            raise ValueError(f"Copies must be 2 or 3, not {len(copies)}")
+        self.copies = copies
+        self._registers = registers
+        self._writes = writes
+        self.latency = self.LATENCY = latency + registers
+        self._others = len(copies) - 1
+        # Position of the flags of each answer.
+        self._indices, bits = {}, 0
+        for name in answers:
+            self._indices[name] = bits
+            bits += 1 if registers else self._others * len(getattr(copies[0], name))
+        super().__init__(
+            # `upset`: one flag for each of the `answers`: whether the copies differ. Without
+            # registers, one mask for each copy except the first: the bits that differ from the
+            # first copy. Undefined while the answer is undefined.
+            {**copies[0].signature.members, "upset": Out(bits)}
+            # `mend`, with `writes`: a bit for each copy that is written in this cycle,
+            # independent of the write enable
+            | ({"mend": In(len(copies))} if writes else {})
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        domain = m.d.sync if self._registers else m.d.comb
+        upsets = []
+        for number, copy in enumerate(self.copies):
+            m.submodules[f"copy{number}"] = copy
+        for name, member in self.copies[0].signature.members.items():
+            voted, each = getattr(self, name), [getattr(copy, name) for copy in self.copies]
+            if name == self._writes:
+                m.d.comb += [
+                    port.eq(voted | mend) for port, mend in zip(each, self.mend, strict=True)
+                ]
+            elif member.flow is In:
+                m.d.comb += [port.eq(voted) for port in each]
+            elif name in self._indices:
+                domain += voted.eq(vote(each))
+                if self._registers:
+                    upsets.append((reduce(or_, each) & ~reduce(and_, each)).any())
+                else:
+                    upsets += [each[0] ^ other for other in each[1:]]
+            else:
+                m.d.comb += voted.eq(Cat(each).all())
+        domain += self.upset.eq(Cat(upsets))
+        return m
+
+    def unlike(
+        self,
+        name,  # one of the `answers`
+    ):
+        """Return for each copy except the first whether it differs from the first, by bit group.
+
+        Without registers only.
+        """
+        start, width = self._indices[name], len(getattr(self, name))
+        each = [self.upset[start + number * width :][:width] for number in range(self._others)]
+        return [Cat(differs[at : at + DIGIT].any() for at in range(0, width, DIGIT))
+                for differs in each]  # fmt: skip
+
+
+def vote(values):
+    """Return the vote over values, bit by bit: the only value, the OR of two, or the majority."""
+    first, *others = values
+    if not others:
+        return first
+    second, *third = others
+    either = first | second
+    return first & second | third[0] & either if third else either
+
+
+def copy_names(copies):
+    """Return the suffixes of the names of copies; empty for a single copy."""
+    return range(len(copies)) if len(copies) > 1 else [""]
+
+
+def protected(
+    build,  # takes no argument; returns a memory
+    *,
+    copies,  # 1 for a single memory
+    answers,
+    latency=None,
+    **options,
+):
+    """Build a memory, or the given number of copies of it."""
+    if copies == 1:
+        return build()
+    built = [build() for _ in range(copies)]
+    if latency is None:
+        latency = getattr(built[0], "latency", None) or built[0].LATENCY
+    return Copies(built, answers=answers, latency=latency, **options)
 
 
 class CellProtection:
@@ -28,64 +145,44 @@ class CellProtection:
     """Whether the component stores `parity` in each cell."""
 
     def check_bits(self, held):
-        """Return the parity bits of a cell with `held` bits; 0 without parity.
-
-        Parameters
-        ----------
-        held : int
-        """
+        """Return the parity bits of a cell with `held` bits; 0 without parity."""
         return check_bits(held) if self.checked else 0
 
-    def memory(self, build, *, depth, width):
-        """Return a memory of cells.
-
-        Parameters
-        ----------
-        build : callable
-            As for the classes of `lately.hdl.memory.cells`.
-        depth, width : int
-            Number of cells, and bits of a cell, including its parity.
-        """
+    def memory(
+        self,
+        build,
+        *,
+        depth,  # number of cells, and bits of a cell, including its parity
+        width,
+    ):
+        """Return a memory of cells."""
         return build(depth=depth, width=width)
 
-    def wrong(self, m, memory, port):
-        """Return whether the word of the previous cycle belongs to an upset cell.
-
-        Parameters
-        ----------
-        m : Module
-            Gets the registers.
-        memory : Component
-            Memory built by `memory`.
-        port : str
-            "a" or "b".
-        """
+    def wrong(
+        self,
+        m,
+        memory,  # memory built by `memory`
+        port,  # "a" or "b"
+    ):
+        """Return whether the word of the previous cycle belongs to an upset cell."""
         return Const(0)
 
-    def lost(self, wrong):
-        """Return whether the content of a cell is lost.
-
-        Parameters
-        ----------
-        wrong : Value or Staged
-            Whether the cell is upset.
-        """
+    def lost(
+        self,
+        wrong,  # whether the cell is upset
+    ):
+        """Return whether the content of a cell is lost."""
         return wrong & Const(0)
 
-    def repair(self, m, memory, read=None, *, port="b"):
-        """Return the `Repair` of the cell that a sweep has read.
-
-        Parameters
-        ----------
-        m : Module
-            Gets the registers.
-        memory : Component
-            Memory built by `memory`.
-        read : Value, optional
-            Whether the word of the cell is at the port; by default in every cycle.
-        port : str
-            "a" or "b".
-        """
+    def repair(
+        self,
+        m,
+        memory,  # memory built by `memory`
+        read=None,  # whether the word of the cell is at the port; by default in every cycle
+        *,
+        port="b",  # "a" or "b"
+    ):
+        """Return the `Repair` of the cell that a sweep has read."""
         return Repair(self, memory, Const(0))
 
 
@@ -149,81 +246,57 @@ class Triplication(CellProtection):
 
 def _kept(m, read):
     """Return a function that registers a value one cycle after a word, until the next word."""
-    found = None if read is None else registered(m, read, "repair_found")
-    return partial(registered, m, enable=found)
+    is_read = None if read is None else registered(m, read, "repair_found")
+    return partial(registered, m, enable=is_read)
 
 
 class Repair:
-    """Repair of the cell that a sweep read last.
-
-    Parameters
-    ----------
-    protection : CellProtection
-    memory : Component
-        Memory built by `CellProtection.memory`.
-    copies : Value
-        Whether the cell is wrong; with copies, one bit for each copy that differs.
-    word : Value, optional
-        Content of the cell in the other copies.
-
-    Attributes
-    ----------
-    wrong : Value
-        The cell is upset: valid from two cycles after its word to two cycles after the next word.
-    lost : Value
-        The content of the cell is lost; valid in the same cycles.
-    """
+    """Repair of the cell that a sweep read last."""
 
     LATENCY = 2
     """Cycles from a word to its repair."""
 
-    def __init__(self, protection, memory, copies, *, word=None):
+    def __init__(
+        self,
+        protection,
+        memory,  # memory built by `CellProtection.memory`
+        copies,  # whether the cell is wrong; with copies, one bit for each copy that differs
+        *,
+        word=None,  # content of the cell in the other copies
+    ):
         self._protection = protection
         self._memory = memory
         self._copies = copies
         self._word = word
+        # the cell is upset: valid from two cycles after its word to two cycles after the next word
         self.wrong = copies.any()
+        # the content of the cell is lost; valid in the same cycles
         self.lost = protection.lost(self.wrong)
 
     def delayed(self, m, cycles):
-        """Return the repair delayed by `cycles` cycles.
-
-        Parameters
-        ----------
-        m : Module
-            Gets the registers.
-        cycles : int
-        """
+        """Return the repair delayed by `cycles` cycles."""
         copies = delayed(m, self._copies, cycles, "repair_copies_")
         word = self._word
         if word is not None:
             word = delayed(m, word, cycles, "repair_word_", reset_less=True)
         return Repair(self._protection, self._memory, copies, word=word)
 
-    def value(self, repairs, value):
-        """Return the value to write into the memory.
-
-        Parameters
-        ----------
-        repairs : Value
-            The cell is repaired in this cycle.
-        value : Value
-            The value without a repair, or if the content of the cell is lost.
-        """
+    def value(
+        self,
+        repairs,  # the cell is repaired in this cycle
+        value,  # the value without a repair, or if the content of the cell is lost
+    ):
+        """Return the value to write into the memory."""
         return value if self._word is None else Mux(repairs, self._word, value)
 
-    def write(self, m, repairs, *, domain="comb"):
-        """Write a copy that differs; return whether the component writes the memory instead.
-
-        Parameters
-        ----------
-        m : Module
-            Gets the connection.
-        repairs : Value
-            The cell is repaired in this cycle.
-        domain : str
-            "comb", or "sync" to write the copy in the next cycle.
-        """
+    def write(
+        self,
+        m,
+        repairs,  # the cell is repaired in this cycle
+        *,
+        domain="comb",  # "comb", or "sync" to write the copy in the next cycle
+    ):
+        """Write a copy that differs; return whether the component writes the memory instead."""
         if self._word is None:
             return repairs & self.lost
         mend = self._copies & repairs.replicate(len(self._copies))
@@ -242,34 +315,23 @@ def parity(held):
 
     Words of only zeros or only ones are wrong. For this, the parity has a second bit, 0, if the
     number of bits would otherwise be odd.
-
-    Parameters
-    ----------
-    held : Value
     """
     held = Value.cast(held)
     return Cat(~held.xor(), Const(0, check_bits(len(held)) - 1))
 
 
 def sums(word):
-    """Return the parity of each digit of a cell; the cell is wrong if an even number is set.
-
-    Parameters
-    ----------
-    word : Value
-    """
+    """Return the parity of each digit of a cell; the cell is wrong if an even number is set."""
     return Cat(word[at : at + DIGIT].xor() for at in range(0, len(word), DIGIT))
 
 
-def deviating(second, third):
+def deviating(
+    second,  # bits in which the second and third copies differ from the first
+    third,
+):
     """Return which of three copies differs from the other two, as at most one set bit.
 
     If all three differ, as after an upset in each of two copies, the first copy is chosen.
-
-    Parameters
-    ----------
-    second, third : Value
-        Bits in which the second and third copies differ from the first.
     """
     second, third = second.any(), third.any()
     return Cat(second & third, second & ~third, third & ~second)

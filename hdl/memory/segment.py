@@ -4,13 +4,18 @@ Every variant has the signature of `SegmentMemory` and behaves identically at it
 every cycle.
 """
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from abc import ABC, abstractmethod
+from functools import partial
+
+from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..latencies import memory_latency
+from ..latencies import BLOCK_CLEAR_BITS
 from ..parameters import require_integer
-from ..pipeline import delayed
+from ..pipeline import FAN_IN, Pipeline, delayed
+from .ecp5 import dp16kd
+from .map import BLOCK_KINDS, STRICT, BlockGrid, memory_latency
 
 
 class SegmentMemory(wiring.Component):
@@ -62,8 +67,8 @@ class SegmentMemory(wiring.Component):
             raise ValueError(f"Depth must be at least 2, not {depth}")
         if clear_bits > depth:
             raise ValueError(f"Clear width must be at most the depth of {depth}, not {clear_bits}")
-        require_integer("Address registers", address_registers, least=1)
-        require_integer("Shared bits", shared_bits, least=0)
+        require_integer("Address registers", address_registers, minimum=1)
+        require_integer("Shared bits", shared_bits, minimum=0)
         self._depth = depth
         self._shared_bits = shared_bits
         self._clear_bits = clear_bits
@@ -163,7 +168,7 @@ class RegisteredSegmentMemory(PortableSegmentMemory):
         read = words.read_port()
         write = words.write_port()
         asked = self.address[low:]
-        place = Mux(self.clear, self.clear_address, asked)
+        word_address = Mux(self.clear, self.clear_address, asked)
         number, word, bit = self.address[:low], self._read(m, read, write), Signal(reset_less=True)
         place1, place2, number1, number2, word2 = (
             Signal.like(value, name=name, reset_less=True)
@@ -191,7 +196,7 @@ class RegisteredSegmentMemory(PortableSegmentMemory):
             self.bit.eq(self._late(m, bit)),
         ]
         m.d.sync += [
-            Cat(place1, number1, set1, clear1).eq(Cat(place, number, self.set, self.clear)),
+            Cat(place1, number1, set1, clear1).eq(Cat(word_address, number, self.set, self.clear)),
             Cat(place2, number2, set2, clear2).eq(Cat(place1, number1, set1, clear1)),
             word2.eq(word),
             met_next.eq(write.en & (place2 == asked)),
@@ -201,3 +206,448 @@ class RegisteredSegmentMemory(PortableSegmentMemory):
             bit.eq(current.bit_select(number2, 1)),
         ]
         return m
+
+
+class BlockSegmentMemory(SegmentMemory):
+    """Segment memory of explicit block RAMs: one port reads a word, another port sets a bit later.
+
+    If two successive cycles access the same bit, the read coincides with the write. A comparator
+    detects this and reports the bit as set, so the result of such a read does not matter. The
+    block RAM must return the other bits of the word correctly during a write.
+
+    A clear uses the path of the addresses. Memories whose addresses agree in some bits have the
+    same logic for these bits, so that synthesis shares it.
+    """
+
+    VARIANT: str
+    READ_CYCLES = 1
+    """Cycles from the address at a block to its word."""
+    STRICT = False
+    """Whether no result depends on a word while another port writes a bit of the word."""
+
+    def __init__(self, **parameters):
+        super().__init__(**parameters)
+        kind = BLOCK_KINDS[self.VARIANT]
+        self._grid = BlockGrid.of(
+            depth=self._depth, clear_bits=self._clear_bits, block_bits=kind.bits
+        )
+        self._inside_bits = kind.bits.bit_length() - 1
+        self._width = min(self._clear_bits, BLOCK_CLEAR_BITS)
+        self._far = self._address_registers > 2
+
+    def elaborate(self, platform):
+        m = Module()
+        pipe = Pipeline(m)
+        swept = self._clear_bits.bit_length() - 1
+        set, clear = pipe.enter(self.set, "set"), pipe.enter(self.clear, "clear")
+        accessed, sweeping = (
+            pipe.enter(value, name, reset_less=True).at(int(self._far))
+            for value, name in ((self.address, "accessed"), (self.clear_address, "sweeping"))
+        )
+        address = pipe.combine(
+            "address",
+            lambda accessed, sweeping, clear: Cat(
+                accessed[:swept], Mux(clear, sweeping, accessed[swept:])
+            ),
+            accessed,
+            sweeping,
+            clear.at(int(self._far)),
+        )
+        read = self._address_registers
+        words = []
+        for row in range(self._grid.rows):
+            for column in range(self._grid.columns):
+                name = f"{row}_{column}"
+                word = Signal(self._width, name=f"word{name}")
+                m.submodules[f"block{name}"] = self._block(
+                    pipe, address, set, clear, row=row, column=column, word=word
+                )
+                words.append(pipe.enter(word, f"word{name}", stage=read + self.READ_CYCLES))
+        words = self._known(m, pipe, words, address, self._setting(pipe, set, clear), clear)
+        bits = [word[bit] for word in words for bit in range(self._width)]
+        # As after the previous access.
+        same = None
+        if not self.STRICT:
+            same = self._same_bit(pipe, address, self._setting(pipe, set, clear))
+        bit = self._select(pipe, bits, address, same).at(self.latency)
+        m.d.comb += self.bit.eq(bit.value)
+        pipe.leave(bit, latency=self.latency)
+        return m
+
+    def _split(self, address):
+        """Separate an address into place within a block, column, and row."""
+        columns, _, low = self._grid
+        high = low + columns.bit_length() - 1
+        inside = Cat(address[:low], address[high:])
+        return inside[: self._inside_bits], address[low:high], inside[self._inside_bits :]
+
+    def _digits(self, address):
+        """Separate an address into the selection of a bit in a word, and the rest."""
+        low = self._width.bit_length() - 1
+        return address[:low], address[low:]
+
+    def _number(self, address):
+        """Return the number of the selected bit among the words of all blocks."""
+        _, column, row = self._split(address)
+        return Cat(self._digits(address)[0], column, row)
+
+    def _known(self, m, pipe, words, address, setting, clear):
+        """Return the words after the previous access, except for the bit that is compared."""
+        return self._kept(m, pipe, words, address, setting) if self.STRICT else words
+
+    def _setting(self, pipe, set, clear):
+        """Return whether a bit is set, one cycle behind the address at the memory."""
+        return set.at(self._address_registers + 1)
+
+    def _kept(self, m, pipe, words, address, setting):
+        """Return the words; a word that was read during a write is replaced by the previous one."""
+        repeated = self._same_word(pipe, address, setting)
+        added = 1 << self._digits(address.at(repeated.stage + 1).value)[0]
+        known = []
+        for index, word in enumerate(words):
+            kept = Signal(self._width, name=f"kept{index}", reset_less=True)
+            word = pipe.combine(
+                "known", lambda word, met, kept=kept: Mux(met, kept | added, word), word, repeated
+            )
+            m.d.sync += kept.eq(word.value)
+            known.append(word)
+        return known
+
+    def _agreeing(self, pipe, address, part, join):
+        """Return joined flags of the address bits that equal those in the previous access."""
+        before = address.at(self._address_registers + 1).value
+
+        def compare(address):
+            here, there = part(address), part(before)
+            pairs = [here[at : at + 2] == there[at : at + 2] for at in range(0, len(here), 2)]
+            return Cat(join(pairs or [Const(1)]))
+
+        return pipe.combine("same", compare, address.at(self._address_registers))
+
+    def _same_word(self, pipe, address, setting):
+        """Return whether the previous access sets a bit of the same word."""
+
+        def join(pairs):
+            # The reset of the register uses no input of a LUT.
+            return *pairs[:-1], Mux(setting.value, pairs[-1], 0)
+
+        flags = self._agreeing(pipe, address, lambda address: self._digits(address)[1], join)
+        flags = flags.at(flags.stage + self.READ_CYCLES - 1)
+        return pipe.register("repeated", lambda flags: flags.all(), flags)
+
+    def _same_bit(self, pipe, address, setting):
+        """Return flags that are all set if the previous access sets the same bit."""
+        count = -(-(len(address) - self._shared_bits) // 2)
+        # As many flags as the LUT that selects the bit has free inputs.
+        kept = 2 if count == 2 and self._shared_bits else 1
+
+        def join(pairs):
+            pairs.append(setting.value)
+            flags = (
+                pairs[:count] + _all_of_four(pairs[count:]) if kept == 2 else _all_of_four(pairs)
+            )
+            # Flags that reset the others are stored inverted.
+            return *flags[:kept], *(~flag for flag in flags[kept:])
+
+        flags = self._agreeing(pipe, address, lambda address: address, join)
+        flags = flags.at(flags.stage + 1)
+
+        def remaining(flags):
+            others = flags[kept:]
+            return Cat(
+                Mux(Cat(others[at::kept]).any(), 0, flag) for at, flag in enumerate(flags[:kept])
+            )
+
+        return pipe.register("repeated", remaining, flags)
+
+    def _select(self, pipe, values, address, same):
+        """Return the selected bit, after the remaining stages of the latency.
+
+        The result is also set if all flags `same` are set, unless `same` is None.
+        """
+        stage = pipe.stage(*values)
+        number = pipe.combine("number", self._number, address.at(stage))
+        for clocks in range(self.latency - self._far - stage, 0, -1):
+            count = -(-len(number) // clocks)
+            digits, number = number[:count], number[count:]
+            # If there are several digits, the last digit selects between halves of which one is
+            # zero, in two LUTs. A multiplexer would become a reset, which registers share.
+            for digit in range(min(count, max(1, count - 1))):
+                values = [
+                    pipe.combine("bit", Mux, digits[digit], high, low)
+                    for low, high in zip(values[::2], values[1::2], strict=True)
+                ]
+            if count > 1:
+                values = [
+                    pipe.combine("bit", partial(_masked, index % 2), digits[count - 1], value)
+                    for index, value in enumerate(values)
+                ]
+            elif clocks == 1:
+                values, same = [_or_all(pipe, *values, same)], None
+            # The highest remaining digit is such a reset, if another digit remains for selection.
+            reset = clocks > 1 and len(number) > 1
+            highest = number[len(number) - 1] if reset else None
+            values = _stored(pipe, f"bit{clocks}", values, highest)
+            if count > 1:
+                values = [a | b for a, b in zip(values[::2], values[1::2], strict=True)]
+            if reset:
+                half = len(values) // 2
+                number = number[:-1]
+                values = [a | b for a, b in zip(values[:half], values[half:], strict=True)]
+            number = number.at(values[0].stage)
+        return _or_all(pipe, values[0], same)
+
+
+def _masked(expected, digit, value):
+    """Return a value, or 0 if a digit differs from the expected one."""
+    return value & (digit == expected)
+
+
+def _stored(pipe, name, values, highest):
+    """Return registered values; a digit resets the half that it does not select."""
+    stored = []
+    for index, value in enumerate(values):
+        upper = index >= len(values) // 2
+        source = (lambda value: value, value)
+        if highest is not None:
+            source = (lambda digit, value, half=upper: Mux(digit == half, value, 0), highest, value)
+        stored.append(pipe.register(f"{name}_{index}", *source, reset_less=True))
+    return stored
+
+
+def _or_all(pipe, value, flags):
+    """Return whether a value, or every flag, is set; the value alone if there are no flags."""
+    if flags is None:
+        return value
+    return value | pipe.combine("all", lambda flags: flags.all(), flags.at(value.stage))
+
+
+def _all_of_four(flags):
+    """Return one flag for each group of four flags: whether the whole group is set."""
+    return [Cat(flags[at : at + FAN_IN]).all() for at in range(0, len(flags), FAN_IN)]
+
+
+class DualPortSegmentMemory(BlockSegmentMemory, ABC):
+    """Segment memory of true dual-port block RAMs: port A reads or clears, port B sets bits.
+
+    A clear blocks all writes of single bits, also in words that it has already cleared. So the
+    ports never write the same bit.
+    """
+
+    def _setting(self, pipe, set, clear):
+        clearing = clear.at(self._address_registers - 1).value
+        # As a reset, which uses no LUT.
+        return pipe.register(
+            "setting", lambda set: Mux(clearing, 0, set), set.at(self._address_registers)
+        )
+
+    def _block(self, pipe, address, set, clear, *, row, column, word):
+        read = self._address_registers
+        low = self._width.bit_length() - 1
+
+        def chosen(address):
+            _, in_column, in_row = self._split(address)
+            return in_row == row, in_column == column
+
+        name = f"{row}_{column}"
+        zeroes = pipe.combine(
+            f"clear{name}",
+            lambda clear, address: clear & chosen(address)[0],
+            clear.at(read - 1),
+            address.at(read - 1),
+        ).at(read)
+        clearing = clear.at(read - 1).value
+        sets = pipe.register(
+            f"set{name}",
+            lambda set, address: Mux(clearing, 0, set & Cat(chosen(address)).all()),
+            set.at(read),
+            address.at(read),
+        )
+        return self._instance(
+            word_address=self._split(address.at(read).value)[0][low:],
+            word=word,
+            clear=zeroes.value,
+            bit_address=self._split(address.at(read + 1).value)[0],
+            set=sets.value,
+        )
+
+    @abstractmethod
+    def _instance(self, *, word_address, word, clear, bit_address, set):
+        """Instantiate a block."""
+
+
+class ECP5SegmentMemory(DualPortSegmentMemory):
+    """Segment memory of DP16KD block RAMs in NORMAL mode.
+
+    Words use the block's output register, which synthesis does not infer. The register removes the
+    clock-to-output time of the memory from the path.
+    """
+
+    VARIANT = "ecp5"
+    READ_CYCLES = 2
+
+    def _instance(self, *, word_address, word, clear, bit_address, set):
+        # Bytes have nine bits; single bits never use the ninth. In wide words the lowest address
+        # bits enable bytes.
+        enable = {8: Const(1, 3), 16: Const(3, 4)}.get(
+            len(word), Const(0, len(word).bit_length() - 1)
+        )
+        outputs = word if len(word) < 16 else Cat(word[:8], Signal(), word[8:])
+        return dp16kd(
+            Cat(enable, word_address), bit_address,
+            widths=(len(word) * 9 // 8, 1),
+            i_WEA=clear, i_WEB=set, i_DIB0=1,
+            **{f"o_DOA{index}": bit for index, bit in enumerate(outputs)},
+        )  # fmt: skip
+
+
+class GowinSegmentMemory(DualPortSegmentMemory):
+    """Segment memory of DPB block RAMs; no port reads and writes in the same cycle.
+
+    The output register of the block supports only words of 32 bits and is not used.
+    """
+
+    VARIANT = "gowin"
+
+    def _instance(self, *, word_address, word, clear, bit_address, set):
+        # In a word of 16 bits the two lowest address bits enable the two bytes.
+        lowest = Const(0b11 if len(word) == 16 else 0, len(word).bit_length() - 1)
+        return Instance(
+            "DPB",
+            p_BIT_WIDTH_0=len(word),
+            p_BIT_WIDTH_1=1,
+            p_READ_MODE0=Const(0, 1),
+            p_READ_MODE1=Const(0, 1),
+            p_WRITE_MODE0=Const(0, 2),
+            p_WRITE_MODE1=Const(0, 2),
+            p_BLK_SEL_0=Const(0, 3),
+            p_BLK_SEL_1=Const(0, 3),
+            p_RESET_MODE="SYNC",
+            i_CLKA=ClockSignal(),
+            i_CEA=1,
+            i_OCEA=1,
+            i_RESETA=0,
+            i_BLKSELA=Const(0, 3),
+            i_WREA=clear,
+            i_ADA=Cat(lowest, word_address, Const(0, 14))[:14],
+            i_DIA=Const(0, 16),
+            o_DOA=Cat(word, Signal(16 - len(word))),
+            i_CLKB=ClockSignal(),
+            i_CEB=1,
+            i_OCEB=1,
+            i_RESETB=0,
+            i_BLKSELB=Const(0, 3),
+            i_WREB=set,
+            i_ADB=Cat(bit_address, Const(0, 14))[:14],
+            i_DIB=Const(1, 16),
+        )
+
+
+_WORD_BITS = 16
+
+
+class ICE40SegmentMemory(BlockSegmentMemory):
+    """Segment memory of SB_RAM40_4K block RAMs.
+
+    The bit mask of the write port sets a single bit without a read of its word. The same port
+    clears, one cycle after the address of the clear. The read port is two bits wide, so a 2-to-1
+    multiplexer follows.
+    """
+
+    VARIANT = "ice40"
+
+    def __init__(self, **parameters):
+        super().__init__(**parameters)
+        self._width = _WORD_BITS if self.STRICT else 2
+
+    def _digits(self, address):
+        address = Cat(address, Const(0, 4 - min(4, len(address))))
+        if self.STRICT:
+            return address[:4], address[4:]
+        return address[3:4], Cat(address[:3], address[4:])
+
+    def _known(self, m, pipe, words, address, setting, clear):
+        """Return the words; unlike the base, the previous access may also have zeroed a word."""
+        read = self._address_registers
+        before, cleared = (value.at(read + 1).value for value in (address, clear))
+        low = max(4, self._clear_bits.bit_length() - 1)
+        zeroed = pipe.register(
+            "zeroed", lambda here: cleared & (here[low:] == before[low:]), address.at(read)
+        )
+        words = [
+            pipe.combine("word", lambda word, zeroed: Mux(zeroed, 0, word), word, zeroed)
+            for word in words
+        ]
+        return super()._known(m, pipe, words, address, setting, clear)
+
+    def _block(self, pipe, address, set, clear, *, row, column, word):
+        read = self._address_registers
+        set, clear, address = (value.at(read) for value in (set, clear, address))
+
+        def enabled(set, clear, address):
+            _, in_column, in_row = self._split(address)
+            return (clear | set & (in_column == column)) & (in_row == row)
+
+        enable = pipe.register(f"enable{row}_{column}", enabled, set, clear, address)
+        mask = pipe.register(
+            "mask",
+            lambda clear, address: Mux(clear, 0, ~(Const(1, _WORD_BITS) << address[:4])),
+            clear,
+            address,
+            reset_less=True,
+        )
+        inside = Cat(self._split(address.value)[0], Const(0, 12))[:12]
+        written = self._split(address.at(read + 1).value)[0][4:]
+        # If pairs are read, the halves of a word answer in parallel, and three high address bits
+        # select the bit in both.
+        pair = Cat(Signal(3), word[0], Signal(7), word[1], Signal(4))
+        return Instance(
+            "SB_RAM40_4K",
+            p_READ_MODE=0 if self.STRICT else 3,
+            p_WRITE_MODE=0,
+            i_RCLK=ClockSignal(),
+            i_RCLKE=1,
+            i_RE=1,
+            i_RADDR=Cat(inside[4:], inside[:3]),
+            i_WCLK=ClockSignal(),
+            i_WCLKE=1,
+            i_WE=enable.value,
+            i_WADDR=Cat(written, Const(0, 11))[:11],
+            i_MASK=mask.value[:_WORD_BITS],
+            i_WDATA=(~clear.at(read + 1).value).replicate(_WORD_BITS),
+            o_RDATA=word if self.STRICT else pair,
+        )
+
+
+VARIANTS = {
+    "portable": PortableSegmentMemory,
+    "portable-registered": RegisteredSegmentMemory,
+    "ecp5": ECP5SegmentMemory,
+    "ice40": ICE40SegmentMemory,
+    "gowin": GowinSegmentMemory,
+}
+"""Components by variant name."""
+
+VARIANTS |= {
+    f"{name}{STRICT}": type(
+        f"Strict{variant.__name__}",
+        (variant,),
+        {
+            "__module__": __name__,
+            "STRICT": True,
+            "__doc__": f"`{variant.__name__}` without words in which another port writes a bit.",
+        },
+    )
+    for name, variant in VARIANTS.items()
+    if name in BLOCK_KINDS
+}
+
+
+def segment_memory(
+    variant,  # one of `VARIANTS`
+    **parameters,
+):
+    """Build the segment memory of a variant."""
+    if variant not in VARIANTS:
+        raise ValueError(f"Memory must be one of {', '.join(VARIANTS)}, not {variant!r}")
+    return VARIANTS[variant](**parameters)

@@ -98,7 +98,7 @@ class Deduplicator(wiring.Component):
         ticks = options.pop("ticks", "period")
         if ticks not in ("tick", "period"):
             raise ValueError(f"Ticks must be tick or period for frames, not {ticks!r}")
-        require_integer("Period", period, least=1, most=(1 << PERIOD_BITS) - 1)
+        require_integer("Period", period, minimum=1, maximum=(1 << PERIOD_BITS) - 1)
         self.spec = spec
         self.unit = filter_unit(spec, tag_bits=1, ticks=ticks, **options)
         chosen = self.unit.profile.options

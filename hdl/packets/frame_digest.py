@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out, connect
 
 from ...golden.hash.siphash import SECRET_BITS, WORD_BITS
 from ...golden.packets.packet_layers import Version
-from ..lanes.credits import Credits
+from ..lanes.collector import Credits
 from ..latencies import ACCEPT_LAG
 from ..queue import ResultQueue
 from .aligned_beats import AlignedBeats

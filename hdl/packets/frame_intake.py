@@ -83,7 +83,7 @@ class FrameIntake(wiring.Component):
     """
 
     def __init__(self, *, longest, when_full="wait", most=None, ready=True, width=8 * BEAT_BYTES):
-        require_integer("Longest frame", longest, least=1, most=MOST_BYTES)
+        require_integer("Longest frame", longest, minimum=1, maximum=MOST_BYTES)
         if when_full not in WHEN_FULL:
             raise ValueError(f"When full must be {' or '.join(WHEN_FULL)}, not {when_full!r}")
         self._longest = longest

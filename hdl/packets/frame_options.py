@@ -56,10 +56,10 @@ class Sideband:
     def __post_init__(self) -> None:
         for name in ("user", "id", "dest"):
             require_integer(f"Bits of T{name.upper()}", getattr(self, name))
-        require_integer("Bad bit", self.bad, most=max(self.user - 1, 0))
+        require_integer("Bad bit", self.bad, maximum=max(self.user - 1, 0))
         if self.mark is None:
             object.__setattr__(self, "mark", self.bad)
-        require_integer("Mark bit", self.mark, most=self.user)
+        require_integer("Mark bit", self.mark, maximum=self.user)
 
     @property
     def carried(self) -> list[int]:

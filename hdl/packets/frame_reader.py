@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..lanes.credits import Credits
+from ..lanes.collector import Credits
 from ..latencies import ACCEPT_LAG
 from ..pipeline import registered
 from ..queue import ResultQueue

@@ -5,8 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.packets.frame_actions import ROOM_LAG, Action
-from ..lanes.credits import Credits
-from ..memory.variants import cell_memory
+from ..lanes.collector import Credits
+from ..memory.cells import cell_memory
 from ..parameters import require_power_of_two
 from ..pipeline import delayed
 from ..queue import ResultQueue
@@ -70,8 +70,8 @@ class FrameStore(wiring.Component):
 
     def __init__(self, *, size, frames, longest, memory="portable", width=8 * BEAT_BYTES, side=0):
         beat = width // 8
-        require_power_of_two("Buffer", size, least=4 * beat)
-        require_power_of_two("Frames", frames, least=ROOM_LAG + 1)
+        require_power_of_two("Buffer", size, minimum=4 * beat)
+        require_power_of_two("Frames", frames, minimum=ROOM_LAG + 1)
         least = beat * (2 * beats_of(longest, width) + ROOM_LAG)
         if size < least:
             raise ValueError(

@@ -1,16 +1,182 @@
-"""Core of a ring filter: hashes, a store and a detector."""
+"""Core of a ring filter: hashes, a store of segments, and a detector."""
 
-from amaranth.hdl import Cat, Module
+from functools import partial
+
+from amaranth.hdl import Cat, Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..control import CoreSignature, Verdict
-from ..hash.key import KeyHash
+from ..control import Control, CoreSignature, Verdict
+from ..hash.functions import Addresses, KeyHash
 from ..latencies import CONTROL_LAG
+from ..memory.protection import protected
+from ..memory.segment import segment_memory
 from ..pipeline import Pipeline
-from .detector import RingDetector
-from .profile import RingProfile
-from .separate import SegmentStore
+from .ring import Ring, RingDetector
+
+
+class StoreSignature(wiring.Signature):
+    """Ports of a store, independent of its memory layout.
+
+    One operation per cycle; `bits` and `base` are valid `latency` cycles later. A query sees all
+    earlier insertions. The core must follow the rules of `Ring` or observe `clean`. The inputs
+    need not be registered.
+    """
+
+    def __init__(
+        self,
+        *,
+        spec,
+        latency,
+        hashes=1,  # number of hash pipelines in use at the same time
+        upsets=False,  # whether upsets are detected
+        checks=False,  # whether the masks of the ring are checked
+    ):
+        self.latency = latency
+        self.hashes = hashes
+        addresses = Addresses(spec=spec)
+        # `addresses0`: one for each of `hashes`, with `control`
+        super().__init__(
+            {
+                "control": In(Control),
+                # bit of part P of segment S at position ``S * parts + P``
+                "bits": Out(spec.segments * spec.parts),
+                # physical segment that was the youngest at the start of the operation
+                "base": Out(range(spec.segments)),
+                # whether the spare is clean. Always high if clearing takes a fixed time.
+                "clean": Out(1, init=1),
+            }
+            | {f"addresses{number}": In(addresses) for number in range(hashes)}
+            # `upset`, with `upsets`: an operation has read a bit whose copies differ. Some
+            # cycles after the bits.
+            | ({"upset": Out(1)} if upsets else {})
+            # `illegal`, with `checks`: the masks of the ring are illegal
+            | ({"illegal": Out(1)} if checks else {})
+        )
+
+
+class SegmentStore(wiring.Component):
+    """Store of a ring, with a separate memory for each part of each segment."""
+
+    def __init__(
+        self,
+        *,
+        spec,
+        profile,  # of the unit that contains the store
+        # variant of the segment memories, or a callable that replaces `segment_memory`
+        memory="portable",
+        hashes=1,  # 1, or 2 if each segment selects one of two hash pipelines: see `Ring`
+        ring=Ring,
+    ):
+        if hashes not in (1, 2):
+            raise ValueError(f"Hashes must be 1 or 2, not {hashes!r}")
+        self._spec = spec
+        checks = {"check": True} if profile.self_check else {}
+        self.ring = ring(
+            segments=spec.segments, run=spec.run, clear_words=profile.clear_cycles, **checks
+        )
+        shape = {
+            "depth": spec.part_bits,
+            "clear_bits": spec.clear,
+            "address_registers": profile.address_registers,
+            "shared_bits": (spec.part_bits // spec.index_sizes[-1]).bit_length() - 1,
+        }
+        build = memory if callable(memory) else partial(segment_memory, memory)
+        build = partial(build, **shape)
+        self.memories = [
+            [protected(build, copies=profile.copies, answers=["bit"]) for _ in range(spec.parts)]
+            for _ in range(spec.segments)
+        ]
+        # Two hashes add a register after their selection.
+        self.latency = (hashes > 1) + self.memories[0][0].latency
+        self._upsets = profile.copies > 1
+        super().__init__(
+            StoreSignature(
+                spec=spec,
+                latency=self.latency,
+                hashes=hashes,
+                upsets=self._upsets,
+                checks=profile.self_check,
+            )
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ring = ring = self.ring
+        pipe = Pipeline(m)
+        control = pipe.enter(self.control, "control")
+        flags = {name: control[name] for name in ("insert", "shift", "clear")}
+        if self.signature.hashes == 2:
+            flags["adopt"] = control["adopt"]
+        pipe.drive(ring, **flags)
+        begun = self.signature.hashes - 1
+        written = pipe.enter(ring.set, "set").at(begun)
+        clear = pipe.enter(ring.clear_segments, "clear").at(begun)
+        clear_address = pipe.enter(ring.clear_address, "clear_address", reset_less=True).at(begun)
+        bits = []
+        for segment, parts in enumerate(self.memories):
+            for part, bank in enumerate(parts):
+                m.submodules[f"segment{segment}_part{part}"] = bank
+                come = pipe.drive(
+                    bank,
+                    address=self._elaborate_address(pipe, segment, part),
+                    set=written[segment],
+                    clear=clear[segment],
+                    clear_address=clear_address,
+                )
+                bits.append(pipe.enter(bank.bit, f"bit{segment}_{part}", stage=come + bank.latency))
+        base = pipe.enter(ring.base, "base", reset_less=True).at(pipe.stage(*bits))
+        m.d.comb += [self.bits.eq(Cat(bit.value for bit in bits)), self.base.eq(base.value)]
+        pipe.leave(base, *bits, latency=self.latency)
+        if self._upsets:
+            # While a segment is cleared, its bits are undefined.
+            cleared = clear.at(base.stage)
+            unlike = pipe.combine(
+                "found",
+                lambda cleared: Cat(
+                    bank.upset & ~cleared[segment]
+                    for segment, parts in enumerate(self.memories)
+                    for bank in parts
+                ),
+                cleared,
+            )
+            m.d.comb += self.upset.eq(reported_upset(pipe, unlike, control).value)
+        if "illegal" in self.signature.members:
+            m.d.comb += self.illegal.eq(ring.illegal)
+        return m
+
+    def _elaborate_address(self, pipe, segment, part):
+        """Return the address of a part of a segment, by the hash of the segment."""
+        function = segment % self._spec.hash_functions
+        candidates = [
+            pipe.enter(
+                getattr(self, f"addresses{number}")[function][part],
+                f"address{segment}_{part}_{number}",
+                reset_less=True,
+            )
+            for number in range(self.signature.hashes)
+        ]
+        if len(candidates) == 1:
+            return candidates[0]
+        others = pipe.enter(self.ring.pipelines[segment], f"pipeline{segment}")
+        return pipe.register(
+            f"address{segment}_{part}",
+            lambda other, first, second: Mux(other, second, first),
+            others,
+            *candidates,
+            reset_less=True,
+        )
+
+
+def reported_upset(
+    pipe,
+    unlike,  # flags, one for each pair of copies
+    control,  # `Control` of the operation
+):
+    """Return whether an operation read a bit whose copies differ."""
+    upset = ~pipe.all_of("upset", ~unlike)
+    asked = (control["query"] | control["insert"]).at(upset.stage)
+    return (upset & asked).at(upset.stage + 1)
 
 
 class FilterCore(wiring.Component):
@@ -19,34 +185,19 @@ class FilterCore(wiring.Component):
     See `CoreSignature` for the contract. The component that drives the core must follow the rules
     of `Ring`: at least ``clear_words`` cycles between two shifts, and as many idle cycles after a
     clear. If the store reports `clean`, it must wait for `clean` instead.
-
-    Parameters
-    ----------
-    hashes : list of Component
-        Each with `key`, `addresses`, the same `latency`, and `secret` if keyed. A ring with two
-        secrets has two hashes.
-    store : Component
-        With a `StoreSignature`.
-    detector : RingDetector
-    clear_cycles : int
-        See `CoreSignature`.
-    control_lag : int
-        Cycles from a key to its control.
-    timed : bool
-        See `CoreSignature`.
-
-    Members
-    -------
-    See `CoreSignature`.
-
-    Raises
-    ------
-    ValueError
-        If the latencies of the hashes differ, or the store needs another number of hashes.
     """
 
     def __init__(
-        self, *, hashes, store, detector, clear_cycles, control_lag=CONTROL_LAG, timed=False
+        self,
+        *,
+        # each with `key`, `addresses`, the same `latency`, and `secret` if keyed. A ring with two
+        # secrets has two hashes.
+        hashes,
+        store,  # with a `StoreSignature`
+        detector,
+        clear_cycles,  # see `CoreSignature`
+        control_lag=CONTROL_LAG,  # cycles from a key to its control
+        timed=False,  # see `CoreSignature`
     ):
         latencies = sorted({key_hash.latency for key_hash in hashes})
         if len(latencies) != 1:
@@ -96,18 +247,18 @@ class FilterCore(wiring.Component):
         bits = pipe.enter(store.bits, "bits", stage=read)
         base = pipe.enter(store.base, "base", stage=read)
         query = control["query"].at(read)
-        found = pipe.drive(detector, bits=bits, base=base, query=query) + detector.latency
-        verdict = pipe.enter(detector.verdict, "verdict", stage=found)
+        stage = pipe.drive(detector, bits=bits, base=base, query=query) + detector.latency
+        verdict = pipe.enter(detector.verdict, "verdict", stage=stage)
         seen = detector.verdict.seen
         if self._timed:
             seen = self.verdict.seen
             limit = pipe.enter(self.limit, "limit", stage=self.control_lag, reset_less=True)
             verdict = pipe.register("timely", _timely, verdict, limit)
-            found += 1
-        flags = {name: control[name].at(found) for name in ("valid", "insert", "shift")}
+            stage += 1
+        flags = {name: control[name].at(stage) for name in ("valid", "insert", "shift")}
         m.d.comb += [
             self.clean.eq(store.clean),
-            self.valid_next.eq(control["valid"].at(found - 1).value),
+            self.valid_next.eq(control["valid"].at(stage - 1).value),
             self.verdict.as_value().eq(verdict.value),
             self.hit.eq(flags["valid"].value & seen),
             *(getattr(self, name).eq(flag.value) for name, flag in flags.items()),
@@ -127,50 +278,20 @@ def _timely(verdict, limit):
 
 
 def ring_core(
-    spec,
+    spec,  # specification of the unit, or of one shard
+    profile,  # profile of the unit that contains the core
     *,
-    memory="portable",
-    hashed=False,
-    profile=None,
+    hashed=False,  # whether keys are states that another component has hashed
     control_lag=CONTROL_LAG,
 ):
-    """Return the core of a specification.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-        Filter to build; must pass `RingProfile.check_buildable`.
-    memory : str or callable
-        Variant of the memories, or a callable that builds a memory.
-    hashed : bool
-        Whether keys are states that another component has hashed.
-    profile : RingProfile, optional
-        Figures of the unit that contains the core, if there are several cores.
-    control_lag : int
-        As for `FilterCore`.
-
-    Returns
-    -------
-    FilterCore
-
-    Raises
-    ------
-    SpecificationError
-        If the hardware cannot implement the specification.
-    ValueError
-        If the variant of the memory is unknown.
-    """
-    if profile is None:
-        name = memory if isinstance(memory, str) else "portable"
-        profile = RingProfile.of(spec, memory=name)
-    profile.check_buildable()
+    """Return the `FilterCore` of a specification, in a unit with a `RingProfile`."""
     levels = profile.levels
     hashes = [
         KeyHash(spec=spec, levels=levels, hashed=hashed) for _ in range(2 if spec.rekey else 1)
     ]
     return FilterCore(
         hashes=hashes,
-        store=SegmentStore(spec=spec, profile=profile, memory=memory, hashes=len(hashes)),
+        store=SegmentStore(spec=spec, profile=profile, memory=profile.memory, hashes=len(hashes)),
         detector=RingDetector(
             segments=spec.segments,
             parts=spec.parts,

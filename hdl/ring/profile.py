@@ -1,4 +1,4 @@
-"""Figures of rings in hardware: latency, cycles of a clear, memories and limits."""
+"""Latency, clearing, memories and limits of rings in hardware. Without Amaranth."""
 
 from dataclasses import dataclass, replace
 
@@ -6,8 +6,12 @@ from ...golden.errors import SpecificationError
 from ...golden.spec import FilterSpec
 from ...golden.spec.base import require
 from ..latencies import (
+    ACCEPT_LAG,
     BEAT_PLACES,
     CONTROL_LAG,
+    CROWDED_BLOCKS,
+    DISPATCH_LATENCY,
+    ENTRY_LATENCY,
     GENERATION_LEAD,
     LANE_HASH_LATENCY,
     LANE_SLOTS,
@@ -25,29 +29,16 @@ from ..latencies import (
     TICKS,
     TIMED_GENERATION,
     VOTE_LATENCY,
-    address_registers,
-    ceil_log,
-    detector_latency,
-    hash_latency,
-    memory_latency,
-    memory_shape,
-    paged_latency,
-    result_places,
-    stamp_bits,
 )
-from ..memory.map import BLOCK_KINDS, PORTABLE
+from ..memory.map import BLOCK_KINDS, PORTABLE, memory_latency, memory_shape
+from ..parameters import ceil_log, stamp_bits
 from ..profile import Profile
+from ..stages import detector_stages, hash_stages, paged_stages
 
 
 @dataclass(frozen=True)
 class RingProfile(Profile):
-    """Figures of a ring unit with one lane or several lanes.
-
-    Attributes
-    ----------
-    spec : FilterSpec
-    options : UnitOptions
-    """
+    """Latency and limits of a ring unit with one lane or several lanes."""
 
     spec: FilterSpec
 
@@ -98,8 +89,11 @@ class RingProfile(Profile):
 
     @property
     def address_registers(self) -> int:
-        """Address registers of each memory."""
-        return address_registers(self.block_rams, lanes=self.spec.lanes)
+        """Address registers of each memory.
+
+        Many block RAMs spread across the chip; the block RAMs of one shard are placed side by side.
+        """
+        return 1 + (2 if self.spec.lanes == 1 else 1) * (self.block_rams > CROWDED_BLOCKS)
 
     @property
     def shard_spec(self) -> FilterSpec:
@@ -161,30 +155,28 @@ class RingProfile(Profile):
     @property
     def latency_terms(self) -> dict[str, int]:
         spec = self.spec
-        core = {
-            "memory": self._memory_latency,
-            "detector": detector_latency(
-                levels=self.levels,
-                parts=spec.parts,
-                segments=spec.segments,
-                run=spec.run,
-                generations=spec.window_generations,
-            ),
-        }
+        detector = detector_stages(
+            parts=spec.parts,
+            segments=spec.segments,
+            run=spec.run,
+            starts=spec.window_generations + 1,
+            levels=self.levels,
+        )
+        core = {"memory": self._memory_latency, "detector": detector}
         if spec.lanes == 1:
             core |= {"span": 1} if spec.timed else {}
             return {"hash": self._hash_latency, **core, "queue": QUEUE_LATENCY - 1}
         return {
             "accept": 1,
             "hash": self.lane_hash_latency,
-            "dispatch": 8,
-            "distribution": 3 + paged_latency(self.beat_places, far=True),
-            "entries": 4 + QUEUE_LATENCY,
-            "step": 1 + paged_latency(SHARD_PLACES) - (-ceil_log(2, spec.lanes) // self.levels),
+            "dispatch": DISPATCH_LATENCY,
+            "distribution": 3 + paged_stages(self.waiting_beats, far=True),
+            "entries": ENTRY_LATENCY + QUEUE_LATENCY,
+            "step": 1 + paged_stages(SHARD_PLACES) - (-ceil_log(2, spec.lanes) // self.levels),
             **core,
             "done": 2,
             "check": 8,
-            "results": 2 + paged_latency(self.lane_slots, far=True),
+            "results": 2 + paged_stages(self.lane_slots, far=True),
             "selection": ceil_log(2, spec.shards),
             "answers": QUEUE_LATENCY,
         }
@@ -192,15 +184,14 @@ class RingProfile(Profile):
     @property
     def _hash_latency(self) -> int:
         """Cycles from a key to its addresses, which also wait for the control."""
-        return max(
-            CONTROL_LAG, hash_latency(self.spec.key_bits, self.spec.hash, levels=self.levels)
-        )
+        hashed = hash_stages(self.spec.key_bits, self.spec.hash, self.levels)
+        return max(CONTROL_LAG, hashed)
 
     @property
     def lane_hash_latency(self) -> int:
         """Cycles from the keys of a beat to their states."""
         settle = SECRET_SETTLE if self.spec.hash == "siphash" else 0
-        hashed = hash_latency(self.spec.key_bits, self.spec.hash, levels=self.lane_hash_levels)
+        hashed = hash_stages(self.spec.key_bits, self.spec.hash, self.lane_hash_levels)
         return settle + max(LANE_HASH_LATENCY, hashed)
 
     @property
@@ -214,13 +205,13 @@ class RingProfile(Profile):
         return 1 << ceil_log(2, LANE_SLOTS + self.lane_hash_latency)
 
     @property
-    def beat_places(self) -> int:
+    def waiting_beats(self) -> int:
         """Beats that wait for the shards with several lanes, a power of two."""
         return 1 << ceil_log(2, BEAT_PLACES + self.lane_hash_latency)
 
     @property
     def result_places(self) -> int:
-        return result_places(self.latency)
+        return 1 << ceil_log(2, self.latency + ACCEPT_LAG + 5)
 
     @property
     def _memory_latency(self) -> int:

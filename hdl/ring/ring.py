@@ -1,14 +1,17 @@
-"""The ring of segments: its position, and clearing of the spare."""
+"""The ring of segments: its position, the clearing of the spare, and the detector of runs."""
 
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
+from typing import NamedTuple
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..parameters import require_integer, require_power_of_two
-from ..pipeline import registered
+from ..control import Verdict
+from ..latencies import DEFAULT_LEVELS
+from ..parameters import ceil_log, require_integer, require_power_of_two
+from ..pipeline import FAN_IN, Draft, Pipeline, registered
 
 
 class Ring(wiring.Component):
@@ -20,44 +23,19 @@ class Ring(wiring.Component):
     segment is cleared for `clear_words` cycles; the next shift may follow one cycle later. A clear
     returns the ring to its first position and clears all segments in the same way; only idle
     cycles may follow for `clear_words` cycles.
-
-    Parameters
-    ----------
-    segments : int
-        Physical segments, including the spare.
-    run : int
-        Segments that an insertion writes.
-    clear_words : int
-        Cycles of clearing. Power of two.
-    check : bool
-        Whether the ring checks its masks, and checks that the spare is clean at each shift.
-
-    Members
-    -------
-    insert, shift, clear : In(1)
-        The operation. `clear` excludes the others.
-    set : Out(segments)
-        Segments that the operation writes.
-    base : Out(range(segments))
-        Physical segment that was the youngest at the start of the operation.
-    adopt : In(1)
-        Whether the new segment, or every segment at a clear, uses the other hash pipeline. Later
-        segments use the same pipeline.
-    pipelines : Out(segments)
-        Segments of the second hash pipeline, after a change by the operation.
-    clear_segments : Out(segments)
-        Segments that are being cleared in this cycle.
-    clear_address : Out(range(clear_words))
-    illegal : Out(1)
-        With `check` only: in the previous cycle the masks were illegal; or a shift, or an
-        insertion after a clear, occurred while its segment was being cleared.
-
-    Errors: as `require_integer`.
     """
 
-    def __init__(self, *, segments, run, clear_words, check=False):
-        require_integer("Segments", segments, least=2)
-        require_integer("Run", run, least=1, most=segments - 1)
+    def __init__(
+        self,
+        *,
+        segments,  # physical segments, including the spare
+        run,  # segments that an insertion writes
+        clear_words,  # cycles of clearing. Power of two.
+        # whether the ring checks its masks, and checks that the spare is clean at each shift
+        check=False,
+    ):
+        require_integer("Segments", segments, minimum=2)
+        require_integer("Run", run, minimum=1, maximum=segments - 1)
         require_power_of_two("Words to clear", clear_words)
         self._segments = segments
         self._run = run
@@ -65,16 +43,23 @@ class Ring(wiring.Component):
         self._checks = check
         super().__init__(
             {
+                # `insert`, `shift`, `clear`: the operation. `clear` excludes the others.
                 "insert": In(1),
                 "shift": In(1),
                 "clear": In(1),
+                # whether the new segment, or every segment at a clear, uses the other hash
+                # pipeline. Later segments use the same pipeline.
                 "adopt": In(1),
+                # segments of the second hash pipeline, after a change by the operation
                 "pipelines": Out(segments),
-                "set": Out(segments),
+                "set": Out(segments),  # segments that the operation writes
+                # physical segment that was the youngest at the start of the operation
                 "base": Out(range(segments)),
-                "clear_segments": Out(segments),
+                "clear_segments": Out(segments),  # segments that are being cleared in this cycle
                 "clear_address": Out(range(clear_words)),
             }
+            # `illegal`, with `check`: in the previous cycle the masks were illegal; or a
+            # shift, or an insertion after a clear, occurred while its segment was being cleared
             | ({"illegal": Out(1)} if check else {})
         )
 
@@ -149,19 +134,170 @@ class Ring(wiring.Component):
         return running & (self.shift | (self.insert & everything))
 
 
-def illegal_masks(m, mask, spare, *, run):
+def illegal_masks(
+    m,
+    mask,  # a bit for each segment
+    spare,
+    *,
+    run,
+):
     """Return whether the mask in the previous cycle was not the `run` segments after the spare.
 
     The check detects an upset of any single bit of `mask` or `spare`. The result stays set in each
     turn until a clear: if the spare is not one segment, more than `run` segments follow, or none.
-
-    Parameters
-    ----------
-    m : Module
-        Gets the registers.
-    mask, spare : Value
-        A bit for each segment.
-    run : int
     """
     behind = reduce(or_, map(spare.rotate_left, range(1, run + 1)))
     return registered(m, mask ^ behind, "differs").any()
+
+
+class DetectorShape(NamedTuple):
+    """Sizes of a `RingDetector`."""
+
+    segments: int
+    parts: int
+    run: int
+    starts: int
+
+
+class RingDetector(wiring.Component):
+    """Finds the youngest run of segments in which every part holds the key's bit.
+
+    Latency `latency` cycles, one operation per cycle. The result equals Algorithm 1 of the APBF
+    paper (section 5.1, query). The algorithm visits segments in turn; this circuit uses all.
+    """
+
+    def __init__(
+        self,
+        *,
+        segments,  # physical segments, including the spare; at least ``run + starts - 1``
+        parts,
+        run,  # length of a run (k); 1 reports any match (GEBF)
+        starts,  # possible first segments of a run (l + 1)
+        levels=DEFAULT_LEVELS,
+    ):
+        require_integer("Parts", parts, minimum=1)
+        require_integer("Run", run, minimum=1)
+        require_integer("Starts", starts, minimum=1)
+        require_integer("Segments", segments, minimum=run + starts - 1)
+        require_integer("Levels", levels, minimum=1)
+        self.starts = starts
+        self._levels = levels
+        self._shape = DetectorShape(segments, parts, run, starts)
+        self.matches_latency, self.latency = detector_latencies(self._shape, levels=levels)
+        super().__init__(
+            {
+                # bit of part P of segment S at position ``S * parts + P``; may come from one level
+                # of LUTs
+                "bits": In(segments * parts),
+                "base": In(range(segments)),  # the youngest physical segment; with `bits`
+                "query": In(1),  # whether the operation is a query; with `bits`
+                # whether all parts of each segment hold the bit, from the youngest segment to the
+                # spare; `matches_latency` cycles after `bits`
+                "matches": Out(segments),
+                # start of the youngest run; 0 if there is no run or no query
+                "verdict": Out(Verdict(ages=starts)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        pipe = Pipeline(m, levels=self._levels)
+        matches, verdict = _found_run(pipe, self.bits, self.base, self.query, self._shape)
+        m.d.comb += [
+            self.matches.eq(matches.value),
+            self.verdict.as_value().eq(verdict.value),
+        ]
+        pipe.leave(matches, latency=self.matches_latency)
+        pipe.leave(verdict, latency=self.latency)
+        return m
+
+
+@cache
+def detector_latencies(shape, *, levels=DEFAULT_LEVELS):
+    """Return the cycles from bits to matches and to the verdict, in a pipeline that is not kept."""
+    bits, base = Signal(shape.segments * shape.parts), Signal(range(shape.segments))
+    staged = _found_run(Pipeline(Draft(), levels=levels), bits, base, Signal(), shape)
+    return tuple(value.stage for value in staged)
+
+
+def _found_run(pipe, bits, base, query, shape):
+    """Return the matches of the logical segments, and the verdict."""
+    segments = [
+        pipe.all_of(
+            f"segment{segment}",
+            pipe.enter(bits.word_select(segment, shape.parts), f"bits{segment}", levels=1),
+            steps=1,
+            reset_less=True,
+        )
+        for segment in range(shape.segments)
+    ]
+    matches = pipe.combine("matches", lambda *flags: Cat(flags), *segments)
+    base = pipe.enter(base, "base", reset_less=True)
+    # One binary digit of the base per step.
+    for digit in range(ceil_log(2, shape.segments)):
+        matches = pipe.step(
+            f"turned{digit}",
+            lambda base, flags, digit=digit: Mux(
+                base[digit], flags.rotate_right((1 << digit) % shape.segments), flags
+            ),
+            base.at(matches.stage),
+            matches,
+            reset_less=True,
+        )
+    runs = _extended_spans(pipe, matches, shape.run)
+    query = pipe.enter(query, "query")
+    return matches, _youngest(pipe, runs, query, shape.starts).settled()
+
+
+def _extended_spans(pipe, spans, run):
+    """Return flags of the runs, by start; each step extends the spans up to fourfold."""
+    span = 1
+    while span < run:
+        longer = min(span * FAN_IN, run)
+        offsets = sorted({min(step * span, longer - span) for step in range(FAN_IN)})
+        starts = range(len(spans) - (longer - span))
+        spans = pipe.step(
+            f"span{longer}",
+            lambda spans, offsets=offsets, starts=starts: Cat(
+                Cat(spans[start + offset] for offset in offsets).all() for start in starts
+            ),
+            spans,
+            reset_less=True,
+        )
+        span = longer
+    return spans
+
+
+def _youngest(pipe, runs, query, starts):
+    """Return whether a flag is set, and the index of the lowest flag, by halving.
+
+    The last step masks the result: it is 0 without a flag or without a query.
+    """
+    candidates = [runs[start] for start in range(starts)]
+    last = False
+    while not last:
+        last = len(candidates) <= 2
+        if len(candidates) % 2:
+            none = Const(0, len(candidates[0]))
+            candidates.append(pipe.enter(none, "none", stage=None))
+        candidates = [
+            pipe.step(
+                f"youngest{len(candidates)}_{at}",
+                _younger,
+                *candidates[at : at + 2],
+                *([query] if last else []),
+                reset_less=True,
+            )
+            for at in range(0, len(candidates), 2)
+        ]
+    return candidates[0]
+
+
+def _younger(young, old, query=None):
+    """Join the results (found, position) of two halves; mask them with a query."""
+    any_run = young[0] | old[0]
+    age = Cat(Mux(young[0], young[1:], old[1:]), ~young[0])
+    if query is not None:
+        any_run = any_run & query
+        age = age & any_run.replicate(len(age))
+    return Cat(any_run, age)

@@ -5,35 +5,43 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..control import Control
-from ..frontend.tick_spacing import TickSpacing
-from .ticks import BlockCount
+from ..frontend.ticks import TickSpacing
+from ..parameters import require_integer
+
+
+class BlockCount(wiring.Component):
+    """Generates a tick at the last insertion of each block."""
+
+    def __init__(
+        self,
+        *,
+        block,  # insertions per block
+    ):
+        require_integer("Block", block, minimum=1)
+        self._block = block
+        super().__init__(
+            {
+                "insert": In(1),  # `insert`, `clear`: A clear starts a block
+                "clear": In(1),
+                "tick": Out(1),  # in the cycle of the insertion
+                # insertions that follow the next one in its block
+                "left": Out(range(block), init=block - 1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        left = self.left
+        m.d.comb += self.tick.eq(self.insert & (left == 0))
+        with m.If(self.clear | self.tick):
+            m.d.sync += left.eq(self._block - 1)
+        with m.Elif(self.insert):
+            m.d.sync += left.eq(left - 1)
+        return m
 
 
 class TickClock(wiring.Component):
-    """Passes external ticks to the core, no closer together than the core allows.
-
-    Parameters
-    ----------
-    time_bits : int
-        Width of the tick counter.
-    least : int
-        Minimum cycles between two ticks; 0 if the spacing of `tick` is always sufficient.
-
-    Members
-    -------
-    tick : In(1)
-    control : In(Control)
-        Flags that enter the core. Their ``shift`` is a tick.
-    shift : Out(1)
-        Whether the flags of the next cycle contain a tick.
-    time : Out(time_bits)
-        Ticks so far, modulo a power of two. In the cycle after the flags of an operation, this is
-        the time of the operation.
-    tick_lost : Out(1)
-        As for `TickSpacing`; always low if `least` is 0.
-
-    Errors: as for `TickSpacing`.
-    """
+    """Passes external ticks to the core, no closer together than the core allows."""
 
     INPUTS = ()
     """Ports that are inputs of the core."""
@@ -41,18 +49,26 @@ class TickClock(wiring.Component):
     EVENTS = ()
     """Outputs that a unit counts."""
 
-    def __init__(self, *, time_bits, least=0):
-        self._least = least
+    def __init__(
+        self,
+        *,
+        time_bits,  # width of the tick counter
+        # minimum cycles between two ticks; 0 if the spacing of `tick` is always sufficient
+        min_period=0,
+    ):
+        self._min_period = min_period
         super().__init__(
             {
                 "tick": In(1),
-                "control": In(Control),
-                "shift": Out(1),
+                "control": In(Control),  # flags that enter the core. Their ``shift`` is a tick.
+                "shift": Out(1),  # whether the flags of the next cycle contain a tick
+                # ticks so far, modulo a power of two. In the cycle after the flags of an operation,
+                # this is the time of the operation.
                 "time": Out(time_bits),
-                "tick_lost": Out(1),
+                "tick_lost": Out(1),  # as for `TickSpacing`; always low if `least` is 0
             }
         )
-        self._spacing = TickSpacing(least=least) if least else None
+        self._spacing = TickSpacing(min_period=min_period) if min_period else None
 
     @property
     def report(self):
@@ -72,33 +88,23 @@ class TickClock(wiring.Component):
 
 
 class BlockClock(wiring.Component):
-    """Generates a tick before the first operation after each block of insertions.
-
-    Parameters
-    ----------
-    block : int
-        Insertions per block.
-    phase_bits : int
-        Width of the phase.
-
-    Members
-    -------
-    control, shift
-        As for `TickClock`.
-    phase : Out(phase_bits)
-        High bits of the number of insertions into the block, with the flags; only if `phase_bits`
-        is not 0.
-
-    Errors: as for `BlockCount`.
-    """
+    """Generates a tick before the first operation after each block of insertions."""
 
     EVENTS = ()
     report = {}
 
-    def __init__(self, *, block, phase_bits=0):
+    def __init__(
+        self,
+        *,
+        block,  # insertions per block
+        phase_bits=0,  # width of the phase
+    ):
         self._blocks = BlockCount(block=block)
+        # `phase`: high bits of the number of insertions into the block, with the flags; only if
+        # `phase_bits` is not 0
         self.INPUTS = ("phase",) if phase_bits else ()
         super().__init__(
+            # `control`, `shift`: as for `TickClock`
             {"control": In(Control), "shift": Out(1)}
             | {name: Out(phase_bits) for name in self.INPUTS}
         )
@@ -117,17 +123,12 @@ class BlockClock(wiring.Component):
 
 
 def timing_clock(profile):
-    """Return the clock of a timing filter's unit.
-
-    Parameters
-    ----------
-    profile : TimingProfile
-    """
+    """Return the clock of a timing filter's unit."""
     spec, options = profile.spec, profile.options
     if profile.counted:
         return BlockClock(block=spec.block, phase_bits=spec.phase_bits if profile.decides else 0)
     return TickClock(
         time_bits=options.time_bits or profile.time_bits,
         # A period is never shorter.
-        least=profile.least_period if options.ticks == "tick" else 0,
+        min_period=profile.least_period if options.ticks == "tick" else 0,
     )

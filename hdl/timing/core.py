@@ -1,25 +1,215 @@
-"""Core of a timing filter: hash, parts, and the oldest of a key's cells."""
+"""Core of a timing filter: hash, parts, the oldest of a key's cells, and tables of thresholds."""
 
 from functools import partial
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import Out
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
 
 from ..control import CoreSignature
-from ..hash.functions import expand, fold, mix
-from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, PAGE_WORDS, VOTES, hash_latency
-from ..memory.copies import protected
-from ..memory.delay import DelayLine
-from ..memory.protection import CELL_PROTECTIONS
-from ..memory.variants import cell_memory
+from ..hash.functions import expand, hash_latency, hashed_state
+from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, PAGE_WORDS, VOTES
+from ..memory.cells import CellMemory, cell_memory
+from ..memory.paged import DelayLine
+from ..memory.protection import CELL_PROTECTIONS, copy_names, protected, vote
+from ..parameters import require_integer
 from ..pipeline import Pipeline
-from .decision_tables import DecidingCore
 from .oldest import OldestCell, TimingVerdict
-from .part import TimingPart
+from .part import TickCount, TimingPart
 from .sweep import PortSweep, Visits, VisitSweep
-from .ticks import TickCount
+from .sweep_rules import DECISION_LATENCY
 from .timing_profile import TimingProfile
+
+
+class Threshold(data.StructLayout):
+    """Entry of a table, as in `lately.golden.DecisionTable.thresholds`, with its position."""
+
+    def __init__(
+        self,
+        *,
+        spec,
+        classes,
+        bits,  # bits of the phase
+    ):
+        super().__init__(
+            {
+                "phase": bits,
+                "age": range(spec.window_blocks + 2),
+                "query_class": range(classes),
+                "least": range(spec.hashes + 2),
+            }
+        )
+
+
+class DecisionTables(wiring.Component):
+    """Looks up the minimum number of oldest cells for which a key is reported.
+
+    Latency `LATENCY` cycles.
+    """
+
+    LATENCY = DECISION_LATENCY
+
+    def __init__(
+        self,
+        *,
+        entry,
+        memory="portable",
+        copies=1,  # copies of the tables; three copies vote
+    ):
+        self._entry = entry
+        # All fields except the last one, which is the threshold.
+        self._at = at = entry["least"].offset
+        self._copies = [
+            cell_memory(memory, depth=2 << at, width=entry.size - at) for _ in range(copies)
+        ]
+        super().__init__(
+            {
+                # an entry of the inactive bank
+                "i": In(stream.Signature(entry, always_ready=True)),
+                "bank": In(1),  # bank for the operation of this cycle
+                # whether the bank was loaded; otherwise every number of cells suffices
+                "loaded": In(1),
+                "loads": In(1),  # bank that is loaded
+                # entry of the operation; ``least`` is its number of oldest cells
+                "where": In(entry),
+                "enough": Out(1),  # whether the number of oldest cells is at least the threshold
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        at, copies = self._at, self._copies
+        for thresholds, number in zip(copies, copy_names(copies), strict=True):
+            m.submodules[f"thresholds{number}"] = thresholds
+            m.d.comb += [
+                thresholds.a_address.eq(Cat(self.where.as_value()[:at], self.bank)),
+                thresholds.b_address.eq(Cat(self.i.p.as_value()[:at], self.loads)),
+                thresholds.write.eq(self.i.valid),
+                thresholds.value.eq(self.i.p.least),
+            ]
+        pipe = Pipeline(m)
+        cells = pipe.enter(self.where.least, "cells", reset_less=True)
+        loaded = pipe.enter(self.loaded, "loaded", reset_less=True)
+        least = vote([thresholds.a_word for thresholds in copies])
+        least = pipe.enter(least, "least", stage=CellMemory.LATENCY, reset_less=True)
+        enough = pipe.register(
+            "enough", lambda loaded, cells, least: ~loaded | (cells >= least), loaded, cells, least
+        )
+        m.d.comb += self.enough.eq(enough.value)
+        pipe.leave(enough, latency=self.LATENCY)
+        return m
+
+
+class DecidingCore(wiring.Component):
+    """Core of a timing filter that looks up its answers in a table of thresholds."""
+
+    def __init__(
+        self,
+        *,
+        core,
+        spec,  # blocks of insertions must be a power of two
+        classes,  # number of classes of queries, at least 1
+        # width of the phase: the high bits of the number of insertions into the block; 0 if a block
+        # is a tick
+        bits,
+        memory="portable",  # memory of the tables, as for `lately.hdl.memory.cells.cell_memory`
+    ):
+        require_integer("Classes", classes, minimum=1)
+        require_integer("Phase bits", bits, maximum=spec.block_units.bit_length() - 1)
+        self._core = core
+        self._memory = memory
+        self.entry = Threshold(spec=spec, classes=classes, bits=bits)
+        """Layout of an entry of the table."""
+        self.latency = core.latency + DecisionTables.LATENCY
+        self._protected = "upset" in core.signature.events
+        super().__init__(
+            CoreSignature(
+                key_bits=spec.key_bits,
+                verdict=core.verdict.shape(),
+                # `query_class`: with the key
+                request={"query_class": range(classes)},
+                # `table`: entries for the inactive bank. Not ready after a swap until the last
+                # earlier operation has its answer.
+                # `swap`: operations in later cycles use the other bank. Every key is reported
+                # between reset and the first swap.
+                ports={"table": In(stream.Signature(self.entry)), "swap": In(1)},
+                events=["upset"] if self._protected else [],
+                # `phase`: with the control
+                others={"phase": In(bits), "stall": Out(1)},
+            )
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.core = core = self._core
+        m.submodules.tables = tables = DecisionTables(
+            entry=self.entry, memory=self._memory, copies=VOTES if self._protected else 1
+        )
+        pipe = Pipeline(m)
+        loads = self._elaborate_load(m, tables)
+        bank, loaded = Signal(name="bank"), Signal(name="loaded")
+        answered = core.latency
+        swap = pipe.enter(self.swap, "swap").at(CONTROL_LAG)
+        m.d.sync += [bank.eq(bank ^ swap.value), loaded.eq(loaded | swap.value)]
+        asked = {
+            "query_class": pipe.enter(self.query_class, "query_class", reset_less=True),
+            "phase": pipe.enter(self.phase, "phase", stage=CONTROL_LAG, reset_less=True),
+            "bank": pipe.enter(bank, "bank", stage=CONTROL_LAG),
+            "loaded": pipe.enter(loaded, "loaded", stage=CONTROL_LAG),
+        }
+        query = pipe.enter(self.control.query, "query", stage=CONTROL_LAG)
+        verdict = pipe.enter(core.verdict, "verdict", stage=answered, reset_less=True)
+        where = tables.where
+        m.d.comb += [
+            core.key.eq(self.key),
+            core.control.eq(self.control),
+            tables.bank.eq(asked["bank"].at(answered).value),
+            tables.loaded.eq(asked["loaded"].at(answered).value),
+            tables.loads.eq(loads),
+            where.query_class.eq(asked["query_class"].at(answered).value),
+            where.phase.eq(asked["phase"].at(answered).value),
+            where.age.eq(core.verdict.age),
+            where.least.eq(core.verdict.oldest),
+            self.clean.eq(core.clean),
+            self.stall.eq(core.stall),
+        ]
+        if self._protected:
+            m.d.comb += self.fault.eq(core.fault)
+        self._elaborate_answer(m, pipe, tables, verdict, query)
+        return m
+
+    def _elaborate_load(self, m, tables):
+        """Accept entries when no operation in flight needs their bank; return this bank."""
+        loads = Signal(init=1)
+        settling = Signal(range(self.latency + 2))
+        m.d.comb += [
+            self.table.ready.eq((settling == 0) & ~self.swap),
+            tables.i.valid.eq(self.table.valid & self.table.ready),
+            tables.i.p.eq(self.table.p),
+        ]
+        m.d.sync += loads.eq(loads ^ self.swap)
+        m.d.sync += settling.eq(
+            Mux(self.swap, self.latency + 1, Mux(settling == 0, 0, settling - 1))
+        )
+        return loads
+
+    def _elaborate_answer(self, m, pipe, tables, verdict, query):
+        core = self._core
+        enough = pipe.enter(tables.enough, "enough", stage=self.latency)
+        verdict = verdict.at(self.latency)
+        query = query.at(self.latency)
+        flags = {name: pipe.enter(getattr(core, name), name, stage=core.latency + lag)
+                 for name, lag in (("valid_next", -1), ("valid", 0), ("insert", 0))}  # fmt: skip
+        m.d.comb += [
+            self.verdict.seen.eq(enough.value & query.value),
+            self.verdict.age.eq(verdict.value.age),
+            self.verdict.oldest.eq(verdict.value.oldest),
+            self.valid_next.eq(flags["valid_next"].at(self.latency - 1).value),
+            self.valid.eq(flags["valid"].at(self.latency).value),
+            self.insert.eq(flags["insert"].at(self.latency).value),
+            self.hit.eq(self.valid & self.verdict.seen),
+        ]
+        pipe.leave(enough, verdict, query, latency=self.latency)
 
 
 class TimingCore(wiring.Component):
@@ -34,35 +224,16 @@ class TimingCore(wiring.Component):
     and the core accepts an operation in every cycle. If a tick is a block of insertions, ticks may
     arrive in every cycle. Then the sweep needs cycles without an operation, and the core asserts
     ``stall`` for one in `TimingProfile.rest_interval` cycles.
-
-    Parameters
-    ----------
-    spec : TimedTimingSpec or PartitionedTimingSpec
-        A tick is a period or a block.
-    memory : str or type
-        Variant of the memories; as for `lately.hdl.memory.variants.cell_memory`.
-    levels : int
-        See `Pipeline`.
-    protect : str
-        As for `TimingPart`.
-
-    Members
-    -------
-    The members of `CoreSignature`, and `window`. The ``shift`` of a control is a tick. It takes
-    effect before the operation, and also without an operation.
-
-    window : In(range(window_blocks + 1))
-        With the key: window of the query, in ticks.
-
-    Raises
-    ------
-    SpecificationError
-        If the hardware cannot implement the filter; see `TimingProfile.check_sweep`.
-    ValueError
-        If the memory is unknown.
     """
 
-    def __init__(self, spec, *, memory="portable", levels=DEFAULT_LEVELS, protect="none"):
+    def __init__(
+        self,
+        spec,  # a tick is a period or a block
+        *,
+        memory="portable",  # variant of the memories; as for `lately.hdl.memory.cells.cell_memory`
+        levels=DEFAULT_LEVELS,
+        protect="none",
+    ):
         self._spec = spec
         self._levels = levels
         self._protected = protect != "none"
@@ -92,6 +263,7 @@ class TimingCore(wiring.Component):
             CoreSignature(
                 key_bits=spec.key_bits,
                 verdict=TimingVerdict(window=window, hashes=spec.hashes),
+                # `window`: with the key: window of the query, in ticks
                 request={"window": range(window + 1)},
                 events=["upset"] if self._protected else [],
                 others={"stall": Out(1)},
@@ -116,8 +288,8 @@ class TimingCore(wiring.Component):
             for name, port in (("ages", "age"), ("expired", "expired"))
         }
         window = self._elaborate_window(m, pipe)
-        found = pipe.drive(oldest, **answers, query=control["query"].at(read), window=window)
-        verdict = pipe.enter(oldest.verdict, "verdict", stage=found + oldest.latency)
+        compared = pipe.drive(oldest, **answers, query=control["query"].at(read), window=window)
+        verdict = pipe.enter(oldest.verdict, "verdict", stage=compared + oldest.latency)
         valid = control["valid"].at(verdict.stage).value
         m.d.comb += [
             self.verdict.eq(verdict.value),
@@ -151,7 +323,7 @@ class TimingCore(wiring.Component):
         # A fast hash waits for the control.
         key = pipe.enter(self.key, "key", reset_less=True)
         key = key.at(self.hash_latency - hash_latency(spec.key_bits, levels=self._levels))
-        state = mix(pipe, fold(pipe, key, spec.seed), spec.seed).settled()
+        state = hashed_state(pipe, key, spec.seed)
         (addresses,) = expand(pipe, state, sizes=spec.index_sizes, functions=1, seed=spec.seed)
         m.submodules.ticks = ticks = self.ticks
         pipe.drive(ticks, tick=control["shift"])
@@ -167,10 +339,10 @@ class TimingCore(wiring.Component):
 
     def _elaborate_upset(self, m, pipe, control):
         """Report that an operation or the sweep has found an upset cell."""
-        found = Cat(part.upset for part in self.parts)
+        upsets = Cat(part.upset for part in self.parts)
         renewed = Cat(part.renewed for part in self.parts)
         asked = (control["query"] | control["insert"]).at(self.read_latency - 1).value
-        m.d.sync += self.fault.eq(found.any() & asked | renewed.any())
+        m.d.sync += self.fault.eq(upsets.any() & asked | renewed.any())
 
     def _elaborate_window(self, m, pipe):
         """Return the window of the query, delayed until the ages are known."""
@@ -190,12 +362,7 @@ class TimingCore(wiring.Component):
 
 
 def timing_core(profile):
-    """Return the core of a timing filter, with tables if the filter has classes of queries.
-
-    Parameters
-    ----------
-    profile : TimingProfile
-    """
+    """Return the core of a timing filter, with tables if the filter has classes of queries."""
     spec, memory = profile.spec, profile.memory
     core = TimingCore(spec, memory=memory, levels=profile.levels, protect=profile.protect)
     if not profile.decides:

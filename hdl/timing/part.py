@@ -1,18 +1,134 @@
-"""Part of a timing filter: the cells of one hash function."""
+"""Part of a timing filter: the cells of one hash function, and the ticks of their stamps."""
 
 from dataclasses import dataclass
+from functools import partial
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..memory.cells import PortableCellMemory
-from ..memory.protection import CELL_PROTECTIONS
+from ..memory.cells import CellMemory, PortableCellMemory
+from ..memory.protection import CELL_PROTECTIONS, parity
 from ..pipeline import Pipeline, Staged
-from .recent import SAME_LATENCY, recent_insertion, same_address
-from .sweep_rules import BETWEEN
-from .ticks import StampSignature, constant_flags, is_at_least, joined_flags
-from .timing_profile import PART_LATENCY
+from .sweep import SAME_LATENCY, constant_flags, joined_flags, reaches_limit, same_address
+from .sweep_rules import BETWEEN, PART_LATENCY
+
+
+class StampSignature(wiring.Signature):
+    """Current tick for the accesses in the pipeline of a part."""
+
+    def __init__(
+        self,
+        *,
+        # width of a stamp, a tick modulo ``2**stamp_bits``; and width of its parity, if any
+        stamp_bits,
+        check_bits=0,
+    ):
+        word = Out(stamp_bits + check_bits)
+        super().__init__(
+            {
+                # stamp of the access that arrived `TickCount.NOW` cycles ago
+                "now": Out(stamp_bits),
+                # For the access that arrived `TickCount.STAMP` cycles ago:
+                "stamp": word,  # word of a cell with its stamp
+                "restamp": word,  # word of an expired cell
+            }
+        )
+
+
+class TickCount(wiring.Component):
+    """Counts the ticks for all parts. A tick precedes an access in the same cycle."""
+
+    NOW = 2 + CellMemory.LATENCY
+    STAMP = PART_LATENCY
+
+    def __init__(
+        self,
+        *,
+        stamp_bits,
+        limit,  # age of an expired cell
+        # width of the parity of a stamp, see `lately.hdl.memory.protection.parity`; 0 without
+        # parity
+        check_bits=0,
+    ):
+        self._limit = limit
+        self._check_bits = check_bits
+        stamps = StampSignature(stamp_bits=stamp_bits, check_bits=check_bits)
+        super().__init__({"tick": In(1), "stamps": Out(stamps)})
+
+    def elaborate(self, platform):
+        m = Module()
+        stamps = self.stamps
+        pipe = Pipeline(m)
+        tick = pipe.enter(self.tick, "tick")
+        m.d.sync += stamps.now.eq(stamps.now + tick.at(self.NOW - 1).value)
+        for name, age in (("stamp", 0), ("restamp", self._limit)):
+            count = Signal(
+                len(stamps.now), name=f"{name}_count", init=-age % (1 << len(stamps.now))
+            )
+            m.d.sync += count.eq(count + tick.at(self.STAMP - 1).value)
+            check = self._elaborate_check(m, count, tick.at(self.STAMP - 2).value)
+            m.d.comb += getattr(stamps, name).eq(Cat(count, check))
+        return m
+
+    def _elaborate_check(self, m, count, tick):
+        """Return the parity of a count, computed one cycle ahead of the count."""
+        if not self._check_bits:
+            return Cat()
+        ahead = Signal.like(count, name_suffix="_ahead")
+        # The first cells are wiped with this parity right after reset.
+        odd = count.init.bit_count() & 1
+        check = Signal(self._check_bits, name=f"{count.name}_parity", init=1 - odd)
+        m.d.sync += [ahead.eq(ahead + tick), check.eq(parity(ahead))]
+        return check
+
+
+def recent_insertion(
+    pipe,
+    address,  # the access, in the cycle of its read. Its tick precedes its insertion.
+    insert,
+    tick,
+    port,  # holds the insertion of the access `distance` accesses earlier
+    *,
+    distance,  # number of earlier accesses that are compared
+    max_ticks,  # maximum number of ticks during these accesses
+):
+    """Return whether, and how long ago, a recent access inserted into the cell of an access."""
+    recent, since, passed = [], [], Const(0)
+    for ahead in range(1, distance + 1):
+        other, flag = port.address, port.inserts
+        if ahead < distance:
+            stage = address.stage + ahead
+            other, flag = address.at(stage).value, insert.at(stage).value
+        recent.append(same_address(pipe, f"same{ahead}", address, other, flag))
+        # The tick of the access itself, and the ticks of the accesses between.
+        count = partial(_counted, passed, max_ticks)
+        ticks = pipe.register(f"passed{ahead}", count, tick.at(address.stage + 1))
+        since.append(ticks)
+        passed = ticks.value
+    for size in (2, distance):
+        groups = [slice(at, at + size) for at in range(0, len(recent), size)]
+        since = [_last(pipe, recent[group], since[group]) for group in groups]
+        recent = [pipe.register("recent", lambda *flags: Cat(flags).any(), *recent[group])
+                  for group in groups]  # fmt: skip
+    return recent[0], since[0]
+
+
+def _counted(passed, limit, tick):
+    return (passed + tick)[: limit.bit_length()]
+
+
+def _last(pipe, recent, since):
+    """Return the ticks since the last inserting access of several, one stage later."""
+
+    def chosen(*values):
+        flags, ticks = values[: len(recent)], values[len(recent) :]
+        result = ticks[-1]
+        for flag, count in list(zip(flags, ticks, strict=True))[-2::-1]:
+            result = Mux(flag, count, result)
+        return result
+
+    return pipe.register("since", chosen, *recent, *since, reset_less=True)
 
 
 class TimingPart(wiring.Component):
@@ -30,51 +146,24 @@ class TimingPart(wiring.Component):
     - If the sweep writes the cell in the cycle of the read, the cell has expired. If the sweep
       writes it because its content is lost, its age is 0.
     - The sweep never overwrites an insertion that follows the read of the sweep.
-
-    Parameters
-    ----------
-    cells : int
-        Power of two.
-    stamp_bits : int
-        Width of a stamp.
-    limit : int
-        Age from which a cell has expired, in ticks.
-    sweep : type
-        Type of the sweep: `lately.hdl.timing.sweep.PortSweep`, for which ticks must be more than
-        `BETWEEN` cycles apart, or `lately.hdl.timing.sweep.VisitSweep`.
-    memory : callable
-        Builds the memory, like the classes of `lately.hdl.memory.cells`.
-    protect : str
-        One of `lately.hdl.latencies.PROTECTIONS`. A cell whose content is lost has age 0 until the
-        sweep writes the current stamp. So no window misses the key.
-
-    Members
-    -------
-    address : In(range(cells))
-    insert : In(1)
-    visit, wipe : In(1)
-        The access is a visit of the sweep; with `wipe` the cell expires, independent of its
-        content.
-    tick : In(1)
-        A tick occurs before the access, or without an access.
-    clean : In(1)
-        Low from the cycle after a clear until all cells are wiped.
-    stamps : In(StampSignature)
-        From a `TickCount` with the same ticks.
-    age : Out(range(limit))
-        Age in ticks, unless expired.
-    expired : Out(1)
-        Whether the age is `limit` or more.
-    upset : Out(1)
-        The access reads a cell that the protection reports as upset.
-    renewed : Out(1)
-        The sweep writes a cell that was upset.
     """
 
     LATENCY = PART_LATENCY
 
     def __init__(
-        self, *, cells, stamp_bits, limit, sweep, memory=PortableCellMemory, protect="none"
+        self,
+        *,
+        cells,
+        stamp_bits,  # width of a stamp
+        limit,  # age from which a cell has expired, in ticks
+        # type of the sweep: `lately.hdl.timing.sweep.PortSweep`, for which ticks must be more than
+        # `BETWEEN` cycles apart, or `lately.hdl.timing.sweep.VisitSweep`
+        sweep,
+        # builds the memory, like the classes of `lately.hdl.memory.cells`
+        memory=PortableCellMemory,
+        # one of `lately.hdl.latencies.PROTECTIONS`. A cell whose content is lost has age 0 until
+        # the sweep writes the current stamp. So no window misses the key.
+        protect="none",
     ):
         self._protection = CELL_PROTECTIONS[protect]
         checks = self._protection.check_bits(stamp_bits)
@@ -82,13 +171,21 @@ class TimingPart(wiring.Component):
         self._limit = limit
         self.memory = self._protection.memory(memory, depth=cells, width=stamp_bits + checks)
         self.sweep = sweep(cells=cells, stamp_bits=stamp_bits, limit=limit)
+        # `visit`, `wipe`: the access is a visit of the sweep; with `wipe` the cell expires,
+        # independent of its content
+        # `tick`: A tick occurs before the access, or without an access
+        # `clean`: low from the cycle after a clear until all cells are wiped
         flags = ("insert", "visit", "wipe", "tick", "clean")
         super().__init__(
             {
                 "address": In(range(cells)),
                 **dict.fromkeys(flags, In(1)),
+                # from a `TickCount` with the same ticks
                 "stamps": In(StampSignature(stamp_bits=stamp_bits, check_bits=checks)),
-                "age": Out(range(limit)),
+                "age": Out(range(limit)),  # age in ticks, unless expired
+                # `expired`: whether the age is `limit` or more
+                # `upset`: the access reads a cell that the protection reports as upset
+                # `renewed`: the sweep writes a cell that was upset
                 **dict.fromkeys(("expired", "upset", "renewed"), Out(1)),
             }
         )
@@ -109,7 +206,7 @@ class TimingPart(wiring.Component):
         word = pipe.enter(memory.a_word, "word", stage=read + memory.LATENCY, reset_less=True)
         operation = (access[name] for name in ("address", "insert", "tick"))
         ticks = self.sweep.MOST_TICKS
-        known = recent_insertion(pipe, *operation, port, distance=BETWEEN, most_ticks=ticks)
+        known = recent_insertion(pipe, *operation, port, distance=BETWEEN, max_ticks=ticks)
         swept = same_address(pipe, "swept", access["address"], port.address, port.sweeps)
         swept = swept.at(known[0].stage)
         renewed = pipe.enter(port.renews, "renews", stage=read).at(swept.stage)
@@ -129,19 +226,15 @@ class TimingPart(wiring.Component):
         now = pipe.enter(self.stamps.now, "now", stage=stamp.stage)
         return pipe.register("age", lambda now, stamp: (now - stamp)[: self._bits], now, stamp)
 
-    def _elaborate_trust(self, pipe, known, swept, wrong):
-        """Return how far the word that was read is valid, one stage after `known`.
-
-        Parameters
-        ----------
-        pipe : Pipeline
-        known : tuple of Staged
-            As returned by `recent_insertion`.
-        swept : tuple of Staged
-            Whether the sweep writes the cell during the read, and whether its content was lost.
-        wrong : Staged
-            Whether the cell is upset.
-        """
+    def _elaborate_trust(
+        self,
+        pipe,
+        known,  # as returned by `recent_insertion`
+        # whether the sweep writes the cell during the read, and whether its content was lost
+        swept,
+        wrong,  # whether the cell is upset
+    ):
+        """Return how far the word that was read is valid, one stage after `known`."""
         held = pipe.register("held", lambda recent, swept: ~(recent | swept), known[0], swept[0])
         gone = pipe.register(
             "gone",
@@ -199,7 +292,7 @@ class TimingPart(wiring.Component):
         )
         expired = pipe.register(
             "expired",
-            lambda past, trusted, gone: is_at_least(past) & trusted | gone,
+            lambda past, trusted, gone: reaches_limit(past) & trusted | gone,
             past,
             trust.trusted,
             trust.gone,
@@ -258,50 +351,24 @@ class TimingPart(wiring.Component):
 
 @dataclass(frozen=True)
 class Trust:
-    """Validity of a word that was read from a cell.
+    """Validity of a word that was read from a cell."""
 
-    Attributes
-    ----------
-    trusted : Staged
-        The word is the content of the cell.
-    gone : Staged
-        The cell has expired, independent of the word.
-    young : Staged
-        The content of the cell is unknown, so its age is 0.
-    upset : Staged
-        The protection reports the cell as upset.
-    """
-
-    trusted: Staged
-    gone: Staged
-    young: Staged
-    upset: Staged
+    trusted: Staged  # the word is the content of the cell
+    gone: Staged  # the cell has expired, independent of the word
+    young: Staged  # the content of the cell is unknown, so its age is 0
+    upset: Staged  # the protection reports the cell as upset
 
 
 class WritePort:
-    """Registers before the write port.
-
-    Parameters
-    ----------
-    m : Module
-        Gets the connections.
-    memory : CellMemory
-
-    Attributes
-    ----------
-    address, value, write : Signal
-        As for the ports of the memory.
-    inserts, sweeps : Signal
-        An operation writes; the sweep writes.
-    renews : Signal
-        With `sweeps`: the content of the cell was lost.
-    """
+    """Registers before the write port."""
 
     def __init__(self, m, memory):
+        # `address`, `value`, `write`: as for the ports of the memory
         self.address = Signal.like(memory.b_address, name="b_address", reset_less=True)
         self.value = Signal.like(memory.value, name="b_value", reset_less=True)
+        # `inserts`, `sweeps`: an operation writes; the sweep writes
         self.write, self.inserts, self.sweeps = Signal(), Signal(), Signal()
-        self.renews = Signal()
+        self.renews = Signal()  # with `sweeps`: the content of the cell was lost
         m.d.comb += [
             memory.b_address.eq(self.address),
             memory.value.eq(self.value),

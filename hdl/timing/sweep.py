@@ -1,43 +1,71 @@
 """Sweeps of timing filters: they rewrite expired cells before the stamps repeat."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..memory.cells import CellMemory
+from ..latencies import CELL_LATENCY
 from ..pipeline import Pipeline, registered
-from .recent import same_address
 from .sweep_rules import BETWEEN
-from .ticks import constant_flags, is_at_least
+
+SAME_LATENCY = 2
+"""Latency of `same_address`, in cycles."""
+
+
+def same_address(
+    pipe,
+    name,
+    address,
+    other,  # the other address and whether it is valid, in the cycle of `address`
+    flag,
+):
+    """Return whether an address equals another valid address, `SAME_LATENCY` stages later."""
+    pairs = pipe.register(
+        f"{name}_pairs",
+        lambda here: Cat(
+            flag, (here[at : at + 2] == other[at : at + 2] for at in range(0, len(here), 2))
+        ),
+        address,
+    )
+    return pipe.register(name, lambda pairs: pairs.all(), pairs)
+
+
+def constant_flags(value, minimum):
+    """Return two flags for each four bits of `value`: above, or equal to, these bits of `least`.
+
+    `is_at_least` combines the flags: whether the value is `least` or more. This takes half of the
+    LUTs of a comparison with a carry chain, and permits a register in between.
+    """
+    flags = []
+    for low in range(0, len(value), 4):
+        digit, limit = value[low : low + 4], minimum >> low & 15
+        above = Const(0xFFFF << limit + 1 & 0xFFFF, 16).bit_select(digit, 1)
+        flags += [above, digit == limit]
+    return Cat(flags)
+
+
+def joined_flags(flags):
+    """Return `constant_flags` combined pairwise, for digits of twice the width."""
+    joined = []
+    for low in range(0, len(flags), 4):
+        above, same = flags[low], flags[low + 1]
+        if low + 2 < len(flags):
+            above, same = flags[low + 2] | flags[low + 3] & above, flags[low + 3] & same
+        joined += [above, same]
+    return Cat(joined)
+
+
+def reaches_limit(flags):
+    """Return whether a value reaches the limit for which `constant_flags` made the flags."""
+    result = Const(1)
+    for low in range(0, len(flags), 2):
+        above, same = flags[low], flags[low + 1]
+        result = above | same & result
+    return result
 
 
 class SweepSignature(wiring.Signature):
-    """Ports of the sweep of a part.
-
-    Parameters
-    ----------
-    cells, stamp_bits : int
-        As for `lately.hdl.timing.part.TimingPart`.
-
-    Members
-    -------
-    decided : In(StructLayout)
-        The access whose answer is known. ``due``: its insertion must write, because the cell does
-        not hold the current stamp.
-    soon : In(StructLayout)
-        An operation that is decided some cycles later.
-    clean : In(1)
-        All cells are wiped.
-    now, stamp : In(stamp_bits)
-        The current stamp; the word of port B.
-    wrong, lost : In(1)
-        The cell that the sweep read last is upset; its content is lost.
-    read : Out(1)
-        The word of port B belongs to the sweep's cell.
-    writes : Out(StructLayout)
-        Write of the part in the next cycle: for an operation that ``inserts``, for the sweep if the
-        cell has expired (``sweeps``), or for the sweep if the cell is wrong.
-    """
+    """Ports of the sweep of a part."""
 
     def __init__(self, *, cells, stamp_bits):
         address = range(cells)
@@ -46,11 +74,19 @@ class SweepSignature(wiring.Signature):
         writes = {"address": address, "inserts": 1, "sweeps": 1, "repairs": 1}
         super().__init__(
             {
+                # the access whose answer is known. ``due``: its insertion must write, because the
+                # cell does not hold the current stamp.
                 "decided": In(decided),
+                # an operation that is decided some cycles later
                 "soon": In(data.StructLayout({"address": address, "insert": 1})),
+                # `clean`: all cells are wiped
+                # `wrong`, `lost`: the cell that the sweep read last is upset; its content is lost
                 **dict.fromkeys(("clean", "wrong", "lost"), In(1)),
+                # `now`, `stamp`: the current stamp; the word of port B
                 **dict.fromkeys(("now", "stamp"), In(stamp_bits)),
-                "read": Out(1),
+                "read": Out(1),  # the word of port B belongs to the sweep's cell
+                # write of the part in the next cycle: for an operation that ``inserts``, for the
+                # sweep if the cell has expired (``sweeps``), or for the sweep if the cell is wrong
                 "writes": Out(data.StructLayout(writes)),
             }
         )
@@ -61,15 +97,6 @@ class VisitSweep(wiring.Component):
 
     One port of the memory only reads and the other port only writes, and writes keep the order of
     their reads. Ticks may arrive in every cycle.
-
-    Parameters
-    ----------
-    cells, stamp_bits, limit
-        As for `lately.hdl.timing.part.TimingPart`.
-
-    Members
-    -------
-    See `SweepSignature`.
     """
 
     PORT = "a"
@@ -100,24 +127,6 @@ class PortSweep(wiring.Component):
     operations write a cell at most once per tick, and the sweep has all other cycles. The sweep
     does not write a cell if an operation has inserted into it since the read. A query does not
     delay the sweep.
-
-    Parameters
-    ----------
-    cells, stamp_bits, limit
-        As for `lately.hdl.timing.part.TimingPart`.
-
-    Members
-    -------
-    See `SweepSignature`, and:
-
-    address : Out(range(cells))
-        Cell that the sweep has read or is about to read.
-    asks, decides : Out(1)
-        The sweep is about to read; the sweep has its result.
-    restamps, touched : Out(1)
-        With `decides`: the cell has expired or is wrong; an operation has since inserted into it.
-    busy : Out(1)
-        An operation uses the port.
     """
 
     PORT = "b"
@@ -127,11 +136,15 @@ class PortSweep(wiring.Component):
 
     def __init__(self, *, cells, stamp_bits, limit):
         self._limit = limit
+        # `asks`, `decides`: the sweep is about to read; the sweep has its result
+        # `restamps`, `touched`: with `decides`: the cell has expired or is wrong; an operation has
+        # since inserted into it
+        # `busy`: an operation uses the port
         probes = ("asks", "decides", "restamps", "touched", "busy")
         super().__init__(
             {
                 **SweepSignature(cells=cells, stamp_bits=stamp_bits).members,
-                "address": Out(range(cells)),
+                "address": Out(range(cells)),  # cell that the sweep has read or is about to read
                 **dict.fromkeys(probes, Out(1)),
             }
         )
@@ -142,7 +155,7 @@ class PortSweep(wiring.Component):
         decided, writes = self.decided, self.writes
         asks, leaves = Signal(init=1), Signal()
         reads = pipe.enter(asks & ~self.busy & self.clean, "reads")
-        found, expired = self._elaborate_read(m, pipe, reads)
+        is_read, expired = self._elaborate_read(m, pipe, reads)
         settles = registered(m, leaves, "settles")
         touched = self._elaborate_touched(m, asks | settles)
         repairs = self.wrong & (self.lost | ~expired)
@@ -160,7 +173,7 @@ class PortSweep(wiring.Component):
         ]
         waits = self.decides & self.busy & self.restamps & ~touched
         m.d.sync += [
-            self.decides.eq((found | waits) & self.clean),
+            self.decides.eq((is_read | waits) & self.clean),
             leaves.eq(self.decides & ~waits),
         ]
         with m.If(reads.value):
@@ -175,15 +188,15 @@ class PortSweep(wiring.Component):
         """Return whether the cell is decided in the next cycle, and then whether it has expired."""
         bits = len(self.now)
         # The address comes from a register.
-        word = 1 + CellMemory.LATENCY
+        word = 1 + CELL_LATENCY
         m.d.comb += self.read.eq(reads.at(word).value)
         stamp = pipe.enter(self.stamp, "stamp", stage=word, reset_less=True, levels=1).settled()
         now = pipe.enter(self.now, "now", stage=None)
         age = pipe.register("age", lambda now, stamp: (now - stamp)[:bits], now, stamp,
                             reset_less=True)  # fmt: skip
         past = pipe.register("past", lambda age: constant_flags(age, self._limit), age)
-        found = reads.at(past.stage).value
-        return found, registered(m, is_at_least(past.value), "expired", enable=found)
+        is_read = reads.at(past.stage).value
+        return is_read, registered(m, reaches_limit(past.value), "expired", enable=is_read)
 
     def _elaborate_touched(self, m, begins):
         """Return whether an operation inserts into the cell between its read and its write."""
@@ -199,39 +212,27 @@ class Visits(wiring.Component):
     """Issues the visits of the sweep in idle cycles, to one cell of every part.
 
     After reset and `clear`, visits wipe all cells, one per cycle.
-
-    Parameters
-    ----------
-    cells : int
-        Power of two.
-    interval : int
-        If not 0, every cycle without an operation is a visit, and the sweep needs one such cycle
-        in every `interval` cycles.
-
-    Members
-    -------
-    free : In(1)
-        There is no operation.
-    clear : In(1)
-    visit, wipe : Out(1)
-    cell : Out(range(cells))
-        For `lately.hdl.timing.part.TimingPart`, in the same cycle.
-    clean : Out(1)
-        All cells are wiped, and no write of a cell is pending.
-    late : Out(1)
-        High once per `interval` cycles: a cycle without an operation must follow.
     """
 
-    def __init__(self, *, cells, interval=0):
+    def __init__(
+        self,
+        *,
+        cells,
+        # if not 0, every cycle without an operation is a visit, and the sweep needs one such cycle
+        # in every `interval` cycles
+        interval=0,
+    ):
         self._interval = interval
         super().__init__(
             {
-                "free": In(1),
+                "free": In(1),  # there is no operation
                 "clear": In(1),
                 "visit": Out(1),
                 "wipe": Out(1, init=1),
+                # for `lately.hdl.timing.part.TimingPart`, in the same cycle
                 "cell": Out(range(cells)),
-                "clean": Out(1),
+                "clean": Out(1),  # all cells are wiped, and no write of a cell is pending
+                # high once per `interval` cycles: a cycle without an operation must follow
                 "late": Out(1),
             }
         )

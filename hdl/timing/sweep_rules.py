@@ -1,5 +1,6 @@
 """Requirements of the sweep: it must reach each cell before the cell's stamp repeats."""
 
+from ...golden.errors import SpecificationError
 from ...golden.spec.base import require
 from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec
 
@@ -8,6 +9,13 @@ CELL_CLOCKS = 10
 
 BETWEEN = 7
 """Operations that may read between the read of an operation and its write."""
+
+
+PART_LATENCY = 7
+"""Cycles from the address of a cell to its age."""
+
+DECISION_LATENCY = 3
+"""Cycles from the age of a key and its number of oldest cells to the answer of a table."""
 
 
 def elision_need(cells: int) -> int:
@@ -19,49 +27,40 @@ def elision_need(cells: int) -> int:
     return (CELL_CLOCKS + 1) * cells + 2 * CELL_CLOCKS
 
 
-def elision_period(spec: StampedPartsSpec) -> int:
-    """Return the minimum cycles of a tick with which `check_elision` accepts a filter.
-
-    Parameters
-    ----------
-    spec : StampedPartsSpec
-        The number of cells must be a power of two.
-    """
+def elision_period(
+    spec: StampedPartsSpec,  # the number of cells must be a power of two
+) -> int:
+    """Return the minimum cycles of a tick with which `check_elision` accepts a filter."""
     swept = -(-elision_need(spec.cells) // spec.sweep_blocks)
     return max(BETWEEN + 1, spec.cells + swept)
 
 
-def check_elision(spec: StampedPartsSpec, *, clocks: int) -> None:
+def check_elision(
+    spec: StampedPartsSpec,
+    *,
+    clocks: int,  # minimum cycles per tick
+) -> None:
     """Reject a filter if hardware with elided writes cannot implement it.
 
     In a tick each of the m cells of a part is written at most once. So at least C - m of the C
     cycles of a tick are free, for any keys. In the V ticks that a stamp leaves
     (``spec.sweep_blocks``), the sweep has V (C - m) cycles for a lap.
-
-    Parameters
-    ----------
-    spec : StampedPartsSpec
-    clocks : int
-        Minimum cycles per tick.
-
-    Raises
-    ------
-    SpecificationError
-        If the number of cells is not a power of two of 2 or more, the cycles do not exceed both the
-        cells and `BETWEEN`, or a lap of the sweep needs more cycles than the stamps leave.
     """
     cells = spec.cells
     _check_cells(cells)
-    least = max(cells, BETWEEN) + 1
-    require(clocks >= least, "clocks", f"must be at least {least} for {cells} cells a part", clocks)
-    need, free = elision_need(cells), spec.sweep_blocks * (clocks - cells)
+    minimum = max(cells, BETWEEN) + 1
     require(
-        free >= need,
-        "stamp_bits",
-        f"must leave the sweep {need} free clocks and not {free} "
-        f"({spec.sweep_blocks} ticks of {clocks} - {cells})",
-        spec.stamp_bits,
+        clocks >= minimum,
+        "clocks",
+        f"must be at least {minimum} for {cells} cells per part",
+        clocks,
     )
+    need, free = elision_need(cells), spec.sweep_blocks * (clocks - cells)
+    if free < need:
+        raise SpecificationError(
+            f"stamp_bits: the sweep needs {need} free cycles; {spec.stamp_bits} bits leave {free} "
+            f"({spec.sweep_blocks} ticks of {clocks} - {cells})"
+        )
 
 
 def rest_interval(spec: PartitionedTimingSpec) -> int:
@@ -71,36 +70,20 @@ def rest_interval(spec: PartitionedTimingSpec) -> int:
     (``spec.sweep_blocks``) last at least V B cycles. A lap needs one free cycle per cell. `BETWEEN`
     reads precede the write of a swept cell, and one free cycle may serve the result of an operation
     without a key.
-
-    Parameters
-    ----------
-    spec : PartitionedTimingSpec
     """
     return (spec.sweep_blocks * spec.block - BETWEEN - 1) // spec.cells
 
 
 def check_rest(spec: PartitionedTimingSpec) -> None:
-    """Reject a filter if hardware with a sweep in idle cycles cannot implement it.
-
-    Parameters
-    ----------
-    spec : PartitionedTimingSpec
-
-    Raises
-    ------
-    SpecificationError
-        If the number of cells is not a power of two of 2 or more, or the sweep needs every cycle.
-    """
+    """Reject a filter if hardware with a sweep in idle cycles cannot implement it."""
     cells, need = spec.cells, 2 * spec.cells + BETWEEN + 1
     _check_cells(cells)
     left = spec.sweep_blocks * spec.block
-    require(
-        left >= need,
-        "stamp_bits",
-        f"must leave the sweep {need} insertions for {cells} cells a part and not {left} "
-        f"({spec.sweep_blocks} blocks of {spec.block})",
-        spec.stamp_bits,
-    )
+    if left < need:
+        raise SpecificationError(
+            f"stamp_bits: the sweep needs {need} insertions for {cells} cells per part; "
+            f"{spec.stamp_bits} bits leave {left} ({spec.sweep_blocks} blocks of {spec.block})"
+        )
 
 
 def _check_cells(cells: int) -> None:

@@ -1,4 +1,4 @@
-"""Figures of timing filters in hardware: latency, ticks and limits. Without Amaranth."""
+"""Latency, ticks and limits of timing filters in hardware. Without Amaranth."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,36 +12,24 @@ from ..latencies import (
     PROTECTIONS,
     QUEUE_LATENCY,
     TIMING_TICKS,
-    ceil_log,
-    check_bits,
-    hash_latency,
 )
 from ..memory.map import BLOCK_KINDS, CELL_VARIANTS, cell_columns
+from ..parameters import check_bits
 from ..profile import Profile
-from .sweep_rules import check_elision, check_rest, elision_period, rest_interval
-
-PART_LATENCY = 7
-"""Cycles from the address of a cell to its age."""
-
-DECISION_LATENCY = 3
-"""Cycles from the age of a key and its number of oldest cells to the answer of a table."""
-
-
-def oldest_latency(hashes: int) -> int:
-    """Return the cycles from the ages of `hashes` cells to a verdict."""
-    return 2 * ceil_log(2, hashes) + (3 if hashes > 1 else 2)
+from ..stages import hash_stages, oldest_stages
+from .sweep_rules import (
+    DECISION_LATENCY,
+    PART_LATENCY,
+    check_elision,
+    check_rest,
+    elision_period,
+    rest_interval,
+)
 
 
 @dataclass(frozen=True)
 class TimingProfile(Profile):
-    """Figures of a timing filter's unit.
-
-    Attributes
-    ----------
-    spec : StampedPartsSpec
-    options : UnitOptions
-        With "parity" the shortest tick has one more cycle, for the repair of an upset cell.
-    """
+    """Latency and limits of a timing filter's unit."""
 
     spec: StampedPartsSpec
 
@@ -73,12 +61,12 @@ class TimingProfile(Profile):
 
     @property
     def latency_terms(self) -> dict[str, int]:
-        hashed = hash_latency(self.spec.key_bits, levels=self.levels)
+        hashed = hash_stages(self.spec.key_bits, "h3", self.levels)
         return {
             "hash": max(CONTROL_LAG, hashed),
             # The parts are far apart, so the path to the comparison takes one cycle.
             "cells": PART_LATENCY + 1,
-            "oldest": oldest_latency(self.spec.hashes),
+            "oldest": oldest_stages(self.spec.hashes),
             **({"decision": DECISION_LATENCY} if self.decides else {}),
             "queue": QUEUE_LATENCY - 1,
         }
@@ -150,28 +138,22 @@ class TimingProfile(Profile):
         self._check_block_rams()
 
     def check_sweep(self) -> None:
-        """Reject a filter whose sweep would be too late.
-
-        Raises
-        ------
-        SpecificationError
-            As `check_rest` if the clock counts insertions; otherwise as `check_elision`.
-        """
+        """Reject a filter whose sweep would be too late."""
         if self.counted:
             check_rest(self.spec)
         else:
             check_elision(self.spec, clocks=self.least_period)
 
     def _check_block_rams(self) -> None:
-        spec, most = self.spec, BLOCK_KINDS["ecp5"].bits
-        rule = f"must be at most {most} for ecp5, the bits of a block RAM"
-        require(self.memory != "ecp5" or spec.cells <= most, "cells", rule, spec.cells)
+        spec, limit = self.spec, BLOCK_KINDS["ecp5"].bits
+        rule = f"must be at most {limit} for ecp5, the bits of a block RAM"
+        require(self.memory != "ecp5" or spec.cells <= limit, "cells", rule, spec.cells)
         if not self.decides:
             return
         explicit = isinstance(self.memory, str) and self.memory.startswith("ecp5")
-        most = most if explicit else MOST_WORDS
-        rule = f"must give at most {most} entries of two tables in hardware"
-        require(self.table_words <= most, "classes", rule, self.table_words)
+        limit = limit if explicit else MOST_WORDS
+        rule = f"must give at most {limit} entries of two tables in hardware"
+        require(self.table_words <= limit, "classes", rule, self.table_words)
 
     @property
     def table_words(self) -> int:

@@ -76,7 +76,8 @@ def frame_option(name: str) -> Callable[[Command], Command]:
     rules=[
         "--ram-output-register needs --memory portable", "--ram-style needs --memory portable",
         "--tlast needs --wrap axis", "--period cannot be combined with --ticks tick",
-        "--wrap frames-* cannot be combined with --tag-bits or --covered or --self-check",
+        "--wrap frames-* cannot be combined with --tag-bits or --covered or --omit or "
+        "--self-check",
         *(f"--{name} needs --wrap frames-*" for name in FRAME_OPTIONS),
     ],
 )  # fmt: skip
@@ -126,6 +127,12 @@ def frame_option(name: str) -> Callable[[Command], Command]:
     "--covered",
     is_flag=True,
     help="For a window in time: add to each result the number of ticks that are covered.",
+)
+@click.option(
+    "--omit",
+    multiple=True,
+    metavar="FIELD",
+    help="Leave a field out of each result, such as age; may be repeated.",
 )
 @click.option(
     "--tool",
@@ -298,6 +305,8 @@ def _unit_options(chosen: Any, options: dict[str, Any]) -> dict[str, Any]:
         if not (chosen.kind == "ring" and chosen.timed):
             raise click.UsageError("--covered needs a ring with a window in time")
         given["report_covered"] = True
+    if omit := options.pop("omit"):
+        given["omit"] = omit
     if options.pop("self_check"):
         given["self_check"] = True
     if "ticks" in given and not getattr(chosen, "timed", False):

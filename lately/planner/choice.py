@@ -19,7 +19,7 @@ from ..golden.durations import (
 from ..golden.errors import SpecificationError
 from ..golden.spec.base import require
 from ..golden.spec.span import WHEN_FULL
-from ..hdl.family import family_of
+from ..hdl.build import family_of
 
 
 @dataclass(frozen=True, kw_only=True)

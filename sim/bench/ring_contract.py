@@ -7,7 +7,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge
 
 from ...golden import Operation
-from ...hdl.frontend.request_times import Stamps
+from ...hdl.frontend.ticks import Stamps
 from ...hdl.frontend.time_window import TimeWindow
 from .contract import CHECK, CLEAR, INSERT, NONE, QUERY, SHIFT, keys_and_cells
 from .parts import Stalls

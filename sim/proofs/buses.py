@@ -11,10 +11,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.spec import APBBFSpec
-from ...hdl.bus.avalon_mm import OKAY, SLAVEERROR, AvalonMm
-from ...hdl.bus.axi4_lite import Axi4Lite
+from ...hdl.bus.buses import OKAY, SLAVEERROR, AvalonMm, Axi4Lite, Wishbone
 from ...hdl.bus.controlled import MARK_BITS, ControlledUnit
-from ...hdl.bus.wishbone import Wishbone
 from ...hdl.interface import Operation, UnitSignature
 from ...hdl.pipeline import delayed
 from .formal import Proof

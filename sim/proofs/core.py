@@ -13,17 +13,14 @@ from ...golden import preset
 from ...golden.hash.siphash import SECRET_BITS
 from ...golden.spec import APBFSpec, GEBFSpec
 from ...hdl.control import Control
-from ...hdl.hash.key import Addresses
-from ...hdl.hash.secrets import Secrets
-from ...hdl.hash.siphash import SipHash
+from ...hdl.hash.functions import Addresses
+from ...hdl.hash.siphash import Secrets, SipHash
 from ...hdl.latencies import CONTROL_LAG
 from ...hdl.memory.segment import SegmentMemory
 from ...hdl.pipeline import delayed
-from ...hdl.ring.core import FilterCore
-from ...hdl.ring.detector import RingDetector
+from ...hdl.ring.core import FilterCore, SegmentStore
 from ...hdl.ring.profile import RingProfile
-from ...hdl.ring.ring import Ring
-from ...hdl.ring.separate import SegmentStore
+from ...hdl.ring.ring import Ring, RingDetector
 from .formal import Bounded, Proof
 from .harness import Harness, Rules
 

@@ -8,10 +8,9 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
 from ...hdl.dictionary.column import Column
-from ...hdl.dictionary.core import DictionaryCore
+from ...hdl.dictionary.core import DictionaryCore, DigestHash
 from ...hdl.dictionary.dictionary_figures import COMPARISON, MATCH, WORD
 from ...hdl.dictionary.dictionary_figures import WRITE as WRITING
-from ...hdl.dictionary.digest import DigestHash
 from ...hdl.latencies import CONTROL_LAG
 from ...hdl.pipeline import delayed, registered
 from .formal import Bounded, Proof

@@ -8,13 +8,12 @@ from amaranth.lib import memory, wiring
 
 from ...golden.ring.rotation import RotationPolicy
 from ...golden.spec import APBFSpec
-from ...hdl.frontend.tick_spacing import TickSpacing
+from ...hdl.frontend.ticks import TickSpacing
 from ...hdl.frontend.time_window import TimeWindow
 from ...hdl.latencies import TICKS_WAITING
 from ...hdl.pipeline import delayed, registered
-from ...hdl.ring.core import FilterCore
-from ...hdl.ring.detector import RingDetector
-from ...hdl.ring.separate import StoreSignature
+from ...hdl.ring.core import FilterCore, StoreSignature
+from ...hdl.ring.ring import RingDetector
 from .core import AnyHash
 from .formal import Proof, Unbounded
 from .harness import Harness, opened
@@ -64,7 +63,7 @@ class Spaced(Harness):
     """The source of a timing filter's ticks, which arrive at any time."""
 
     LEAST = 5
-    PART = staticmethod(partial(TickSpacing, least=LEAST))
+    PART = staticmethod(partial(TickSpacing, min_period=LEAST))
 
     def build(self, m):
         spacing = self._part

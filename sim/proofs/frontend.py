@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In
 
 from ...golden.ring.rotation import RotationPolicy
 from ...golden.spec import APBFSpec
-from ...hdl.build import unit_profile
+from ...hdl.build import family_of, unit_profile
 from ...hdl.frontend.front import FrontEnd
 from ...hdl.frontend.time_window import TimeWindow
 from ...hdl.interface import Operation
@@ -83,7 +83,7 @@ class SpareOfUnitInTime(SpareInTime):
     """`SpareInTime` for the front end of a unit, with the unit's own sweep settings."""
 
     def __init__(self, *, spec):
-        built = Unit(unit_profile(spec))
+        built = Unit(unit_profile(spec), family_of(spec))
         super().__init__(
             words=-(-spec.part_bits // spec.clear),
             generation_bits=built.profile.generation_bits,

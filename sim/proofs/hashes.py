@@ -17,9 +17,8 @@ from amaranth.lib.wiring import In
 from ...golden.hash.scalar_hash import ScalarHash
 from ...golden.hash.siphash import SECRET_BITS, WORD_BITS
 from ...golden.spec.presets import preset
-from ...hdl.hash.key import KeyHash
-from ...hdl.hash.siphash import BOUNDS, SipHash
-from ...hdl.latencies import hash_latency, siphash_latency
+from ...hdl.hash.functions import KeyHash, hash_latency
+from ...hdl.hash.siphash import BOUNDS, SipHash, siphash_latency
 from ...hdl.pipeline import delayed
 from .formal import Proof, Unrolled
 from .harness import Harness

@@ -8,10 +8,10 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import data
 
 from ...golden.spec import APBBFSpec
+from ...hdl.build import family_of
 from ...hdl.lanes.beats import BeatRecord, count_bits
 from ...hdl.lanes.collector import Collector
-from ...hdl.lanes.dispatcher import Dispatcher
-from ...hdl.lanes.distributor import Distributor
+from ...hdl.lanes.dispatcher import Dispatcher, Distributor
 from ...hdl.lanes.unit import LaneUnit
 from ...hdl.pipeline import delayed
 from ...hdl.ring.profile import RingProfile
@@ -111,7 +111,7 @@ class Turns(Harness):
             generation=20,
         )  # fmt: skip
         profile = RingProfile.of(spec, tag_bits=1)
-        beat = LaneUnit(profile).signature.request
+        beat = LaneUnit(profile, family_of(spec)).signature.request
         self._dispatcher = Dispatcher(profile=profile, beat=beat, slots=_SLOTS)
         super().__init__(part=self._dispatcher)
 

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
 from ...hdl.dictionary.cells import Cell, row_of, selected
 from ...hdl.dictionary.column import Column
+from ...hdl.dictionary.core import column_terms
 from ...hdl.dictionary.dictionary_figures import (
     ANSWER,
     DECISION,
@@ -18,11 +19,10 @@ from ...hdl.dictionary.dictionary_figures import (
     MAX_STALL,
     STASH_HAZARDS,
     WORD,
-    rows_latency,
 )
-from ...hdl.dictionary.digest import column_terms
+from ...hdl.dictionary.profile import rows_latency
 from ...hdl.dictionary.stash import Stash
-from ...hdl.frontend.gate import Gate
+from ...hdl.frontend.front import Gate
 from ...hdl.interface import Operation, operation_bits
 from ...hdl.latencies import CONTROL_LAG, SPARE_SETTLE
 from ...hdl.memory.cells import CellMemory

@@ -1,5 +1,6 @@
 """Proofs of the results: none is lost, duplicated, or out of order."""
 
+from dataclasses import replace
 from functools import partial
 
 from amaranth.hdl import Assume, Cat, Const, Module, Mux, Signal, Value
@@ -7,6 +8,7 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import wiring
 
 from ...golden.spec import APBFSpec
+from ...hdl.build import family_of
 from ...hdl.control import CoreSignature, Verdict
 from ...hdl.interface import operation_bits
 from ...hdl.latencies import CONTROL_LAG
@@ -187,7 +189,8 @@ class SmallUnit(Unit):
     def __init__(self, *, depth):
         spec = APBFSpec(k=1, l=1, slice_bits=4, clear=2, generation=40, key_bits=2)
         profile = RingProfile.of(spec, tag_bits=1, statistics_bits=0)
-        super().__init__(profile, core=StandInCore(clear_cycles=profile.clear_cycles))
+        core = StandInCore(clear_cycles=profile.clear_cycles)
+        super().__init__(profile, replace(family_of(spec), core=lambda _: core))
         self.depth = depth
 
 

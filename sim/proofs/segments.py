@@ -8,9 +8,8 @@ from amaranth.lib.wiring import In
 
 from ...hdl.control import Control
 from ...hdl.latencies import PROTECTIONS
-from ...hdl.memory.copies import Copies
-from ...hdl.memory.segment import PortableSegmentMemory, RegisteredSegmentMemory
-from ...hdl.memory.variants import VARIANTS
+from ...hdl.memory.protection import Copies
+from ...hdl.memory.segment import VARIANTS, PortableSegmentMemory, RegisteredSegmentMemory
 from ...hdl.pipeline import delayed
 from ...hdl.ring.ring import Ring
 from ..toolchain import models

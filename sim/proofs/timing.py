@@ -9,18 +9,17 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
 from ...golden.spec.timestamp import PartitionedTimingSpec
-from ...hdl.build import unit_profile
+from ...hdl.build import family_of, unit_profile
 from ...hdl.control import CoreSignature
 from ...hdl.latencies import CONTROL_LAG
-from ...hdl.memory.cells import PortableCellMemory
-from ...hdl.memory.ecp5 import ECP5CellMemory
+from ...hdl.memory.cells import ECP5CellMemory, PortableCellMemory
 from ...hdl.pipeline import delayed, registered
-from ...hdl.timing.decision_tables import DecidingCore
+from ...hdl.timing.clocks import BlockCount
+from ...hdl.timing.core import DecidingCore
 from ...hdl.timing.oldest import OldestCell, TimingVerdict
-from ...hdl.timing.part import TimingPart
+from ...hdl.timing.part import TickCount, TimingPart
 from ...hdl.timing.sweep import PortSweep, Visits, VisitSweep
 from ...hdl.timing.sweep_rules import BETWEEN, elision_need
-from ...hdl.timing.ticks import BlockCount, TickCount
 from ...hdl.unit import Unit
 from ..toolchain import models
 from .formal import Bounded, Proof
@@ -234,7 +233,8 @@ class RestSweepInTime(Harness):
         self._spec = PartitionedTimingSpec(
             window=32, block=8, hashes=1, cells=2, stamp_bits=3, key_bits=8
         )
-        self._unit = Unit(unit_profile(self._spec, tag_bits=1, statistics_bits=1))
+        profile = unit_profile(self._spec, tag_bits=1, statistics_bits=1)
+        self._unit = Unit(profile, family_of(self._spec))
         super().__init__(part=self._unit)
 
     def build(self, m):

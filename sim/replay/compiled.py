@@ -138,7 +138,7 @@ class CompiledUnit(DrivenModel):
         integer a TypeError.
         """
         longest = (2 << self.spec.generation.bit_length()) - 1
-        require_integer("generation", generation, least=0, most=longest)
+        require_integer("generation", generation, minimum=0, maximum=longest)
         # A clear in progress would start a generation of the new length.
         self.idle(2 * self.profile.latency + self.profile.longest_pause)
         self._library.lately_generation(self._unit, generation)

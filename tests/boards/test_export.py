@@ -423,11 +423,11 @@ WRONG = [
        f"ram_style block cannot be combined with memory {memory}") for memory in ("ecp5", "ice40")),
     ({"ram_style": "M9K"},
      "ram_style: must be one of auto, block, distributed, ultra, not 'M9K'"),
-    ({**LANES, "tlast": True}, "last: must not be given for several lanes, not 2"),
+    ({**LANES, "tlast": True}, "last: TLAST needs one lane; this unit has 2"),
     ({**LANES, "wrap": "extern"}, "lanes: must be 1 for ports without ready, not 2"),
     ({"spec": TIMED, "wrap": "extern", "options": {"ticks": "time"}},
-     "ticks: must be tick or period for ports without ready, as a later time takes some cycles, "
-     "not time"),
+     "ticks: must be tick or period for ports without ready, not time: the latency of a request "
+     "with a later time varies"),
 ]  # fmt: skip
 
 

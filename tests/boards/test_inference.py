@@ -11,9 +11,9 @@ from lately.boards.flow.inference import inferred_memory
 from lately.boards.flow.synthesis import count_cells
 from lately.golden.ring.rotation import RotationPolicy
 from lately.hdl.frontend.time_window import TimeWindow
-from lately.hdl.latencies import stamp_bits
 from lately.hdl.memory.cells import PortableCellMemory
-from lately.hdl.memory.delay import DelayLine
+from lately.hdl.memory.paged import DelayLine
+from lately.hdl.parameters import stamp_bits
 
 ON = {"ice40": DEVICES["ice40-hx8k"], "gowin": DEVICES["gowin-gw2ar-18c"]}
 

@@ -193,7 +193,7 @@ def test_each_module_of_ours_says_what_it_is():
     assert store.startswith(
         "Store of a ring, with a separate memory for each part of each segment."
     )
-    assert store.endswith("Class SegmentStore of lately.hdl.ring.separate. Latency: 5 cycles.")
+    assert store.endswith("Class SegmentStore of lately.hdl.ring.core. Latency: 5 cycles.")
 
 
 def test_waves_name_signals_of_the_module():

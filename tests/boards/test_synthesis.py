@@ -31,7 +31,7 @@ from lately.cli.app import main
 from lately.golden import any_preset, preset, timing_preset
 from lately.golden.spec import GEBFSpec
 from lately.hdl.build import filter_unit
-from lately.hdl.memory.gowin import GowinSegmentMemory
+from lately.hdl.memory.segment import GowinSegmentMemory
 from lately.hdl.ring.profile import RingProfile
 from lately.hdl.target_clocks import levels, target_mhz
 from lately.hdl.timing.core import TimingCore

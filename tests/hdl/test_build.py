@@ -1,18 +1,19 @@
 """The table of units: each specification gets its unit, whose figures are those told before."""
 
+import random
 import re
 import subprocess
 import sys
 
 import pytest
+from unit_streams import UnitStreams
 
 from lately.boards.flow.devices import device, device_memory
 from lately.golden import SpecificationError, any_preset, dictionary_preset, preset
 from lately.golden.spec.families import Specification
-from lately.hdl.build import filter_unit, unit_profile
-from lately.hdl.family import FAMILIES, family_of
+from lately.hdl.build import FAMILIES, family_of, filter_unit, unit_profile
 from lately.hdl.lanes.unit import LaneUnit
-from lately.hdl.memory.variants import VARIANTS
+from lately.hdl.memory.segment import VARIANTS
 from lately.hdl.unit import Unit
 from lately.hdl.verilog import unit_verilog
 
@@ -113,3 +114,36 @@ def test_every_process_starts_in_every_simulator():
     assert len(waiting) > 10
     assert all("initial _start_ <= 1'h1;" in module for module in waiting)
     assert not any(re.search(r"if \((?!_start_ ).* begin end", module) for module in modules)
+
+
+@pytest.mark.parametrize(
+    ("name", "omit"),
+    [("tiny", ["age"]), ("timed-tiny", ["status", "age"]), ("timed-tiny", ["status", "time"]),
+     ("dictionary-tiny", ["status"]), ("timing-tiny", ["time", "oldest"])],
+)  # fmt: skip
+def test_omitted_fields_change_no_other(name, omit):
+    spec, choose = any_preset(name), random.Random(5)
+    whole, less = filter_unit(spec), filter_unit(spec, omit=omit)
+    kept = [field for field in whole.signature.result.members if field not in omit]
+    assert [*less.signature.result.members] == kept
+    # Codes of operations with a key.
+    requests = [{"key": choose.randrange(12), "operation": choose.randrange(4)} for _ in range(80)]
+    if "window" in whole.signature.request.members:
+        requests = [request | {"window": 9} for request in requests]
+    taken = tuple(field for field in kept if field != "tag")
+    results = UnitStreams(whole, taken).run(requests)
+    assert UnitStreams(less, taken).run(requests) == results
+    assert any(seen for seen, *_ in results)
+
+
+@pytest.mark.parametrize(
+    ("name", "omit", "message"),
+    [
+        ("tiny", "seen", "omit: must be age for this unit, not 'seen'"),
+        ("timing-tiny", "tag", "omit: must be age or oldest or time for this unit, not 'tag'"),
+        ("two-lanes-tiny", "age", "omit: results of several lanes have all fields"),
+    ],
+)
+def test_fields_that_cannot_be_omitted(name, omit, message):
+    with pytest.raises(SpecificationError, match=f"^{re.escape(message)}$"):
+        filter_unit(any_preset(name), omit=[omit])

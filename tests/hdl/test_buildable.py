@@ -13,8 +13,7 @@ from lately.golden import FilterSpec, SpecificationError, from_spec, preset
 from lately.golden.hash.functions import HASHES
 from lately.golden.spec.base import Specification
 from lately.golden.spec.span import WHEN_FULL
-from lately.hdl.build import filter_unit, unit_profile
-from lately.hdl.family import FAMILIES
+from lately.hdl.build import FAMILIES, filter_unit, unit_profile
 from lately.hdl.latencies import (
     MOST_MEMORIES,
     MOST_PARTS,
@@ -128,19 +127,19 @@ REFUSED = [
     ({**TIMED, "span": 1}, {},
      "generation_span: must be at least 2 ticks for hardware, not 1"),
     ({**DICTIONARY, "window": 15}, {},
-     "window: must be at least 16 in hardware, where 8 operations are under way, not 15"),
+     "window: must be at least 16 in hardware, where 8 operations are in flight, not 15"),
     ({**DICTIONARY, "rows": 1 << 15, "digest_bits": 20}, {"memory": "ecp5"},
      "rows: must be at most 16384 for ecp5, the bits of a block RAM, not 32768"),
     ({**DICTIONARY, "moves": 64, "stash": 3}, {},
-     "stash: must be at least 4 in hardware with moves, as each of 3 columns may hold a place, "
+     "stash: must be at least 4 in hardware with moves, as each of 3 columns may hold an entry, "
      "not 3"),
     *(({**one, "cells": 12}, {}, "cells: must be a power of two greater than 1 in hardware, not 12")
       for one in (TIMING, COUNTED)),
     ({**TIMING, "cells": 1 << 15}, {"memory": "ecp5"},
      "cells: must be at most 16384 for ecp5, the bits of a block RAM, not 32768"),
     ({**COUNTED, "window": 5, "hashes": 1, "cells": 16, "stamp_bits": 5}, {},
-     "stamp_bits: must leave the sweep 40 insertions for 16 cells a part and not 25 "
-     "(25 blocks of 1), not 5"),
+     "stamp_bits: the sweep needs 40 insertions for 16 cells per part; 5 bits leave 25 "
+     "(25 blocks of 1)"),
     (DICTIONARY, {"memory": "sram"},
      "memory: must be portable or ecp5 for family window-dictionary, not 'sram'"),
     (TIMING, {"memory": "sram"},
@@ -152,9 +151,8 @@ REFUSED = [
     (TIMING, {"ticks": "time"},
      "ticks: must be tick or period for family timed-timing, not 'time'"),
     (APBF, {"report_covered": True},
-     "report_covered: must be False unless a ring has a span, not True"),
-    *((values, {option: -1}, f"{option.replace('_', ' ').capitalize()} must be at least {least}, "
-       "not -1")
+     "report_covered: only a ring with a span has this field"),
+    *((values, {option: -1}, f"{option}: must be at least {least}, not -1")
       for values in (BASES[6], BASES[0], DICTIONARY)
       for option, least in (("tag_bits", 0), ("statistics_bits", 0), ("time_bits", 1),
                             ("levels", 1))),

@@ -18,9 +18,8 @@ from watched_registers import WATCHED
 from lately.boards.link.link import FilterLink
 from lately.golden import Operation, any_preset, preset
 from lately.hdl import filter_unit
-from lately.hdl.frontend.front import FrontEnd
-from lately.hdl.frontend.gate import Gate
-from lately.hdl.lanes.credits import Credits
+from lately.hdl.frontend.front import FrontEnd, Gate
+from lately.hdl.lanes.collector import Credits
 from lately.hdl.queue import ResultQueue
 from lately.hdl.registers import REGISTERS
 from lately.hdl.ring import ring as ring_module

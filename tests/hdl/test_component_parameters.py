@@ -12,31 +12,26 @@ from signatures import signature
 from lately.golden import any_preset, preset, timing_preset
 from lately.hdl.build import filter_unit
 from lately.hdl.control import CoreSignature, Verdict
-from lately.hdl.frontend.front import FrontEnd
-from lately.hdl.frontend.gate import Gate, Serializer
-from lately.hdl.frontend.prescaler import Prescaler
-from lately.hdl.frontend.request_times import Stamps
-from lately.hdl.frontend.schedule import (
+from lately.hdl.frontend.front import (
+    FrontEnd,
+    Gate,
     GenerationCounter,
     GenerationLength,
     Schedule,
+    Serializer,
     SpareTimer,
 )
-from lately.hdl.frontend.tick_spacing import TickSpacing
+from lately.hdl.frontend.ticks import Prescaler, Stamps, TickSpacing
 from lately.hdl.hash.functions import StateHash, expand
-from lately.hdl.hash.secrets import Secrets
-from lately.hdl.hash.siphash import SipHash
+from lately.hdl.hash.siphash import Secrets, SipHash
 from lately.hdl.lanes.beats import SameBeatKeys, ShiftFinder
-from lately.hdl.lanes.credits import Credits
-from lately.hdl.lanes.distributor import Distributor
+from lately.hdl.lanes.collector import Credits
+from lately.hdl.lanes.dispatcher import Distributor
 from lately.hdl.lanes.shard import Shard
 from lately.hdl.latencies import MINIMUM_BEATS
-from lately.hdl.memory.cells import PortableCellMemory
-from lately.hdl.memory.delay import DelayLine
-from lately.hdl.memory.ecp5 import ECP5CellMemory
-from lately.hdl.memory.paged import PagedMemory
-from lately.hdl.memory.segment import PortableSegmentMemory
-from lately.hdl.memory.variants import VARIANTS, segment_memory
+from lately.hdl.memory.cells import ECP5CellMemory, PortableCellMemory
+from lately.hdl.memory.paged import DelayLine, PagedMemory
+from lately.hdl.memory.segment import VARIANTS, PortableSegmentMemory, segment_memory
 from lately.hdl.packets.axis_beats import FrameWidener
 from lately.hdl.packets.frame_digest import FrameDigest
 from lately.hdl.packets.frame_intake import FrameIntake
@@ -47,13 +42,12 @@ from lately.hdl.parameters import require_integer, require_power_of_two
 from lately.hdl.pipeline import Pipeline
 from lately.hdl.queue import ResultQueue
 from lately.hdl.registers import Register
-from lately.hdl.ring.detector import RingDetector
 from lately.hdl.ring.profile import RingProfile
-from lately.hdl.ring.ring import Ring
+from lately.hdl.ring.ring import Ring, RingDetector
 from lately.hdl.statistics import EventCounter
-from lately.hdl.timing.decision_tables import DecidingCore
+from lately.hdl.timing.clocks import BlockCount
+from lately.hdl.timing.core import DecidingCore
 from lately.hdl.timing.oldest import OldestCell
-from lately.hdl.timing.ticks import BlockCount
 
 core = partial(CoreSignature, key_bits=8, verdict=Verdict(ages=3))
 front = partial(FrontEnd, generation_bits=6, minimum_generation=5, clear_words=4)
@@ -68,7 +62,8 @@ ring = partial(Ring, segments=4, run=2, clear_words=4)
 dictionary = partial(filter_unit, any_preset("dictionary-tiny"))
 stamps = partial(Stamps, request=data.StructLayout({"time": 8}))
 finder = partial(ShiftFinder, lanes=2, generation_bits=7, minimum=2 * MINIMUM_BEATS)
-shard = partial(Shard, profile=RingProfile.of(preset("two-lanes-tiny")), number=0, slots=128)
+LANES = RingProfile.of(preset("two-lanes-tiny"))
+shard = partial(Shard, profile=LANES, core=None, number=0, slots=128)
 store = partial(FrameStore, size=512, frames=16, longest=100)
 intake = partial(FrameIntake, longest=1)
 polynomials = partial(PolynomialDigest, 128)
@@ -97,13 +92,13 @@ def deciding(**options):
         (Serializer, {"start": 0}, "Start must be at least 1, not 0"),
         (GenerationLength, {"width": 0, "minimum": 2}, "Width must be at least 1, not 0"),
         (GenerationCounter, {"width": 0}, "Width must be at least 1, not 0"),
-        (Prescaler, {"width": 0, "least": 4}, "Width must be at least 1, not 0"),
-        (Prescaler, {"width": 8, "least": 3}, "Shortest period must be at least 4, not 3"),
-        (Prescaler, {"width": 3, "least": 8}, "Shortest period must be at most 7, not 8"),
-        (TickSpacing, {"least": 1}, "Shortest period must be at least 2, not 1"),
+        (Prescaler, {"width": 0, "min_period": 4}, "Width must be at least 1, not 0"),
+        (Prescaler, {"width": 8, "min_period": 3}, "Shortest period must be at least 4, not 3"),
+        (Prescaler, {"width": 3, "min_period": 8}, "Shortest period must be at most 7, not 8"),
+        (TickSpacing, {"min_period": 1}, "Shortest period must be at least 2, not 1"),
         (stamps, {"span": 0}, "Span must be at least 1, not 0"),
         (stamps, {"span": 128}, "Span must be at most 127, not 128"),
-        (dictionary, {"statistics_bits": -1}, "Statistics bits must be at least 0, not -1"),
+        (dictionary, {"statistics_bits": -1}, "statistics_bits: must be at least 0, not -1"),
         (EventCounter, {"width": 0}, "Width must be at least 1, not 0"),
         (BlockCount, {"block": 0}, "Block must be at least 1, not 0"),
         (SpareTimer, {"words": 0}, "Words must be at least 1, not 0"),
@@ -197,11 +192,11 @@ def test_integer_wrong(value):
 
 
 def test_edges_of_rules():
-    require_integer("Depth", 2, least=2, most=2)
+    require_integer("Depth", 2, minimum=2, maximum=2)
     require_power_of_two("Depth", 1)
     finder()
     for width in (64, 128, 256, 512):
         FrameDigest(width)
     for value, message in ((1, "at least 2, not 1"), (3, "at most 2, not 3")):
         with pytest.raises(ValueError, match=f"^Depth must be {message}$"):
-            require_integer("Depth", value, least=2, most=2)
+            require_integer("Depth", value, minimum=2, maximum=2)

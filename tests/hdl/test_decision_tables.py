@@ -11,7 +11,7 @@ from simulation import simulate
 from lately.golden import PartitionedTimingSpec, TimedTimingSpec
 from lately.hdl.build import filter_unit
 from lately.hdl.latencies import CONTROL_LAG
-from lately.hdl.timing.decision_tables import DecidingCore
+from lately.hdl.timing.core import DecidingCore
 from lately.sim.proofs.timing import AnyCore
 
 SPEC = PartitionedTimingSpec(

@@ -24,13 +24,11 @@ from lately.hdl.dictionary.dictionary_figures import (
     SWEEP_BACKLOG,
     WATCHED,
     crowded_stash,
-    rows_latency,
     swept_per_row,
 )
-from lately.hdl.dictionary.placement import NEAR_BITS
-from lately.hdl.dictionary.places import SparePlace
-from lately.hdl.dictionary.stash import STASH_HAZARDS, Stash
-from lately.hdl.dictionary.verdict import Guarantee
+from lately.hdl.dictionary.placement import NEAR_BITS, Guarantee
+from lately.hdl.dictionary.profile import rows_latency
+from lately.hdl.dictionary.stash import STASH_HAZARDS, SparePlace, Stash
 
 NONE, QUERY, INSERT, CHECK, SHIFT, CLEAR, REMOVE = (
     Operation[name]
@@ -42,7 +40,7 @@ TINY, MOVING = dictionary_preset("tiny"), dictionary_preset("ring-tiny")
 def test_second_push_into_a_full_stash_spares_the_entry_of_the_first():
     """Unless the stash examines this place again."""
     places = 9
-    part = SparePlace(places=places)
+    part = SparePlace(entries=places)
     same, clock = 0, 0
 
     async def push(ctx, valid):

@@ -17,6 +17,8 @@ FIGURES = tomllib.loads(TABLE.read_text("utf-8"))
 def figures(unit):
     """Return the figures of a unit that are known before elaboration."""
     profile = unit.profile
+    # The sum of the parts in the unit, and the figure that is known without it.
+    assert unit.latency == profile.unit_latency
     return {
         "latency": unit.latency,
         "longest_pause": profile.longest_pause,

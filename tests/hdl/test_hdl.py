@@ -15,16 +15,11 @@ from lately.golden import FilterSpec, from_spec
 from lately.golden.hash.functions import KeyHash as GoldenHash
 from lately.golden.spec import APBBFSpec
 from lately.hdl.build import filter_unit
-from lately.hdl.frontend.schedule import (
-    GenerationCounter,
-    GenerationLength,
-)
-from lately.hdl.hash.functions import StateHash
-from lately.hdl.hash.key import KeyHash
+from lately.hdl.frontend.front import GenerationCounter, GenerationLength
+from lately.hdl.hash.functions import KeyHash, StateHash
 from lately.hdl.interface import Operation
 from lately.hdl.queue import ResultQueue
-from lately.hdl.ring.detector import RingDetector
-from lately.hdl.ring.ring import Ring
+from lately.hdl.ring.ring import Ring, RingDetector
 from lately.hdl.statistics import EventCounter
 
 SEED = 8128

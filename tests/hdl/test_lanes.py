@@ -16,19 +16,20 @@ from simulation import simulate
 from campaigns.speed import drawn_streams, lane_points, run_lanes
 from lately.golden import Operation, preset
 from lately.golden.hash.functions import KeyHash
-from lately.hdl.build import filter_unit
-from lately.hdl.lanes.beats import BeatRecord, SameBeatKeys, ShiftFinder
-from lately.hdl.lanes.collector import Collector
-from lately.hdl.lanes.credits import Credits
-from lately.hdl.lanes.dispatcher import ShardSelect
-from lately.hdl.lanes.sequencer import (
+from lately.hdl.build import family_of, unit_profile
+from lately.hdl.lanes.beats import (
+    BeatRecord,
     Entry,
     OrderedEntry,
     RingCommand,
-    Sequencer,
+    SameBeatKeys,
+    ShiftFinder,
     ordered_steps,
     steps_layout,
 )
+from lately.hdl.lanes.collector import Collector, Credits
+from lately.hdl.lanes.dispatcher import ShardSelect
+from lately.hdl.lanes.shard import Sequencer
 from lately.hdl.lanes.unit import LaneUnit
 from lately.hdl.latencies import MINIMUM_BEATS, VOTES
 from lately.hdl.memory import paged
@@ -411,7 +412,8 @@ def test_clear_with_a_secret_keeps_its_distance_from_the_last_beat():
             m.d.comb += self._dispatcher.cleared.eq(registered(m, clears, "clears"))
             return m
 
-    unit = WithoutLanes(filter_unit(replace(preset("two-lanes-tiny"), hash="siphash")).profile)
+    spec = replace(preset("two-lanes-tiny"), hash="siphash")
+    unit = WithoutLanes(unit_profile(spec), family_of(spec))
     pace, distances = unit.SECRET_PACE, []
     clock = last = 0
 

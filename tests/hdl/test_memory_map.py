@@ -17,7 +17,7 @@ from lately.hdl.memory.map import (
     memory_map,
     segment_map,
 )
-from lately.hdl.memory.variants import VARIANTS, segment_memory
+from lately.hdl.memory.segment import VARIANTS, segment_memory
 
 TINY = ["tiny", "apbf-tiny", "gebf-tiny", "two-lanes-tiny"]
 

@@ -1,15 +1,22 @@
 """Hardware figures: by hand, as the components have them, and every rule with its message."""
 
 import re
+from itertools import product
 
 import pytest
 from cases import daily
 
 from lately.golden import PRESETS, FilterSpec, SpecificationError, any_preset, preset
 from lately.hdl.build import filter_unit, unit_profile
-from lately.hdl.latencies import ceil_log, siphash_latency
-from lately.hdl.memory.variants import VARIANTS
+from lately.hdl.hash.functions import hash_latency
+from lately.hdl.hash.siphash import siphash_latency
+from lately.hdl.memory.paged import paged_latency
+from lately.hdl.memory.segment import VARIANTS
+from lately.hdl.parameters import ceil_log
 from lately.hdl.ring.profile import RingProfile
+from lately.hdl.ring.ring import DetectorShape, detector_latencies
+from lately.hdl.stages import detector_stages, hash_stages, oldest_stages, paged_stages
+from lately.hdl.timing.oldest import oldest_latency
 
 APBF = {"family": "apbf", "k": 3, "l": 2, "slice_bits": 64}
 APBBF = {
@@ -117,3 +124,19 @@ def test_levels(levels, terms):
     assert (found["hash"], found["detector"]) == terms
     keyed = RingProfile.of(preset("siphash-default"), levels=levels).latency_terms
     assert keyed["hash"] == siphash_latency(64)
+
+
+def test_stages_are_those_of_the_pipelines():
+    """Profiles know the stages without Amaranth; the parts count their own."""
+    for key_bits, levels in product((1, 4, 5, 16, 17, 64, 65, 104, 300), range(1, 5)):
+        assert hash_latency(key_bits, levels=levels) == hash_stages(key_bits, "h3", levels)
+    for key_bits in (8, 64, 104, 128):
+        assert hash_latency(key_bits, "siphash") == hash_stages(key_bits, "siphash", 2)
+    for depth, far in product((2, 16, 32, 128, 256), (False, True)):
+        assert paged_latency(depth, far=far) == paged_stages(depth, far=far)
+    for hashes in range(1, 17):
+        assert oldest_latency(hashes) == oldest_stages(hashes)
+    for parts, run, starts, levels in product((1, 4, 5), (1, 3, 5), (1, 2, 3, 7), (1, 2, 3)):
+        shape = DetectorShape(run + starts, parts, run, starts)
+        _, latency = detector_latencies(shape, levels=levels)
+        assert latency == detector_stages(**shape._asdict(), levels=levels)

@@ -9,8 +9,7 @@ from unit_streams import UnitStreams
 
 from lately.golden import Operation, dictionary_preset, from_spec, preset
 from lately.hdl.build import filter_unit
-from lately.hdl.hash.secrets import Secrets
-from lately.hdl.hash.siphash import SipHash
+from lately.hdl.hash.siphash import Secrets, SipHash
 from lately.hdl.interface import is_clear
 
 KNOWN = Secrets.LEAD + 2

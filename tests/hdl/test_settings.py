@@ -10,7 +10,7 @@ from unit_streams import UnitStreams
 
 from lately.golden import Operation, any_preset, from_spec, preset
 from lately.hdl.build import filter_unit
-from lately.hdl.frontend.prescaler import Prescaler
+from lately.hdl.frontend.ticks import Prescaler
 
 SEED = 45
 
@@ -90,7 +90,7 @@ def test_longer_windows_act_as_the_longest(name):
 
 @pytest.mark.parametrize("period", [0, 1, 6])
 def test_shorter_periods_count_as_the_least(period):
-    source = Prescaler(width=8, least=6)
+    source = Prescaler(width=8, min_period=6)
     ticks = []
 
     async def bench(ctx):

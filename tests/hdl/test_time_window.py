@@ -13,8 +13,8 @@ from simulation import simulate
 
 from lately.golden import Operation
 from lately.golden.ring.rotation import RotationPolicy, RotationState
-from lately.hdl.frontend.prescaler import Prescaler
-from lately.hdl.frontend.schedule import Schedule
+from lately.hdl.frontend.front import Schedule
+from lately.hdl.frontend.ticks import Prescaler
 from lately.hdl.frontend.time_window import TimeWindow
 from lately.hdl.latencies import TICKS_WAITING, TIMED_GENERATION
 
@@ -388,7 +388,7 @@ def test_a_shift_shortens_the_window():
 
 @pytest.mark.parametrize(("period", "real"), [(0, 6), (5, 6), (6, 6), (7, 7), (255, 255)])
 def test_a_prescaler_ticks_at_its_period(period, real):
-    prescaler = Prescaler(width=8, least=6)
+    prescaler = Prescaler(width=8, min_period=6)
     ticks = []
 
     async def bench(ctx):
@@ -405,7 +405,7 @@ def test_a_prescaler_ticks_at_its_period(period, real):
 
 def test_a_prescaler_loses_no_tick_as_its_period_changes():
     """A period that is set between two ticks applies from the next one on."""
-    prescaler, choose = Prescaler(width=8, least=6), random.Random(SEED)
+    prescaler, choose = Prescaler(width=8, min_period=6), random.Random(SEED)
     ticks, periods = [], []
 
     async def bench(ctx):
@@ -428,7 +428,7 @@ def test_a_prescaler_loses_no_tick_as_its_period_changes():
 
 @pytest.mark.parametrize("before", range(5, 25, 4))
 def test_the_first_tick_after_a_warm_reset_comes_after_the_least_period(before):
-    whole, prescaler = Module(), Prescaler(width=8, least=6)
+    whole, prescaler = Module(), Prescaler(width=8, min_period=6)
     whole.domains.sync = domain = ClockDomain("sync")
     whole.submodules.prescaler = prescaler
 

@@ -18,10 +18,10 @@ from lately.golden import Operation, SpecificationError, timing_preset
 from lately.golden.spec.timestamp import TimedTimingSpec
 from lately.hdl.control import Control
 from lately.hdl.latencies import CONTROL_LAG
-from lately.hdl.memory.delay import DelayLine
+from lately.hdl.memory.paged import DelayLine
 from lately.hdl.timing.core import TimingCore
+from lately.hdl.timing.sweep import constant_flags, reaches_limit
 from lately.hdl.timing.sweep_rules import check_elision, elision_need
-from lately.hdl.timing.ticks import constant_flags, is_at_least
 
 SEED = 20261123
 SPEC = timing_preset("tiny")
@@ -227,7 +227,7 @@ def test_delay_line(cycles):
 @pytest.mark.parametrize("least", [1, 2, 15, 16, 17, 200, 255])
 def test_comparison_with_a_constant(least):
     m, value, flag = Module(), Signal(8), Signal()
-    m.d.comb += flag.eq(is_at_least(constant_flags(value, least)))
+    m.d.comb += flag.eq(reaches_limit(constant_flags(value, least)))
 
     async def bench(ctx):
         for number in range(256):
@@ -245,10 +245,10 @@ def test_comparison_with_a_constant(least):
     [
         ({"cells": 12}, 64, "^cells: must be a power of two greater than 1 in hardware, not 12$"),
         ({"cells": 1}, 64, "^cells: must be a power of two greater than 1 in hardware, not 1$"),
-        ({}, 16, "^clocks: must be at least 17 for 16 cells a part, not 16$"),
-        ({"cells": 2}, 7, "^clocks: must be at least 8 for 2 cells a part, not 7$"),
-        ({"span": 28}, 64, r"^stamp_bits: must leave the sweep 196 free clocks and not 96 "
-         r"\(2 ticks of 64 - 16\), not 5$"),
+        ({}, 16, "^clocks: must be at least 17 for 16 cells per part, not 16$"),
+        ({"cells": 2}, 7, "^clocks: must be at least 8 for 2 cells per part, not 7$"),
+        ({"span": 28}, 64, "^stamp_bits: the sweep needs 196 free cycles; "
+         r"5 bits leave 96 \(2 ticks of 64 - 16\)$"),
     ],
 )  # fmt: skip
 def test_specification_wrong(fields, clocks, message):

@@ -14,8 +14,10 @@ from lately.golden import (
     timing_preset,
 )
 from lately.hdl.build import filter_unit
-from lately.hdl.frontend.tick_spacing import TickSpacing
+from lately.hdl.frontend.ticks import TickSpacing
 from lately.hdl.latencies import TICKS_WAITING
+from lately.hdl.parameters import check_bits
+from lately.hdl.timing.clocks import BlockCount
 from lately.hdl.timing.sweep_rules import (
     BETWEEN,
     check_elision,
@@ -23,8 +25,7 @@ from lately.hdl.timing.sweep_rules import (
     elision_period,
     rest_interval,
 )
-from lately.hdl.timing.ticks import BlockCount
-from lately.hdl.timing.timing_profile import TimingProfile, check_bits
+from lately.hdl.timing.timing_profile import TimingProfile
 
 QUERY = Operation.QUERY
 SPEC, COUNTED = timing_preset("tiny"), timing_preset("counted-tiny")
@@ -37,7 +38,7 @@ TIGHT = PartitionedTimingSpec(window=5, hashes=1, cells=4, stamp_bits=5, key_bit
 
 def passed(least, ticks, clocks):
     """Clocks in which the ticks of some clocks have passed, and those whose ticks were lost."""
-    spacing, told, lost = TickSpacing(least=least), [], []
+    spacing, told, lost = TickSpacing(min_period=least), [], []
 
     async def bench(ctx):
         for clock in range(clocks):

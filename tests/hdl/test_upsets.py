@@ -17,8 +17,7 @@ from lately.boards.link.link import FilterLink
 from lately.golden import Operation, any_preset, preset
 from lately.hdl import filter_unit
 from lately.hdl.latencies import PROTECTIONS, VOTE_LATENCY, VOTES
-from lately.hdl.memory.copies import Copies
-from lately.hdl.memory.protection import deviating
+from lately.hdl.memory.protection import Copies, deviating
 from lately.hdl.memory.segment import PortableSegmentMemory
 from lately.hdl.queue import ResultQueue
 from lately.hdl.ring.profile import RingProfile

@@ -21,6 +21,7 @@ CASES = {
     "secret": (any_preset("siphash-tiny"), {}),
     "time": (TIMED, {"options": {"ticks": "period"}}),
     "covered": (TIMED, {"options": {"report_covered": True}, "bus": "wishbone"}),
+    "omitted": (TIMED, {"options": {"omit": ["status", "age"]}, "bus": "wishbone"}),
     "dictionary": (any_preset("dictionary-tiny"), {}),
     "timing": (any_preset("timing-tiny"), {"tlast": True}),
     "counted timing": (any_preset("timing-counted-tiny"), {"wrap": "raw"}),

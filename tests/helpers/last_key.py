@@ -10,8 +10,8 @@ from amaranth.lib.memory import Memory
 from lately.golden import CountedFilter, Results, Specification
 from lately.golden.operations import Operation, OperationBit
 from lately.golden.spec.base import optional
+from lately.hdl.build import Family, register
 from lately.hdl.control import CoreSignature, Verdict
-from lately.hdl.family import Family, register
 from lately.hdl.latencies import CONTROL_LAG, QUEUE_LATENCY
 from lately.hdl.memory.map import MemoryMap, PhysicalMemory, Place
 from lately.hdl.pipeline import Pipeline, registered

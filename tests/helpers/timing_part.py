@@ -7,9 +7,8 @@ from amaranth.lib import wiring
 from garbage_memory import GarbageMemory
 from simulation import simulate
 
-from lately.hdl.timing.part import TimingPart
+from lately.hdl.timing.part import TickCount, TimingPart
 from lately.hdl.timing.sweep import PortSweep, Visits
-from lately.hdl.timing.ticks import TickCount
 
 LIMIT, STAMP_BITS = 21, 5
 

@@ -1,8 +1,12 @@
 """A family that one file adds has everything that the families of the package have."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +17,7 @@ from campaigns.soak import soak
 from lately.cli.app import main
 from lately.golden import saved
 from lately.golden.spec import base
-from lately.hdl.family import FAMILIES
+from lately.hdl.build import FAMILIES
 from lately.planner import PLANNER_FAMILIES
 from lately.sim.bench.runner import run_filter_bench
 from lately.sim.bench.runs import PlannedUnit
@@ -73,3 +77,24 @@ def test_board(spec):
 def test_planner_and_pages(spec):
     assert "* last-key" in " ".join(lately("plan", "--window", 1, "--fpr", 0.01).split())
     assert re.search(r"(?m)^\| `last-key` \|.*\| age 0 \|", families()["families"])
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        ("storage_bits", "LastKeySpec lacks storage_bits, the number of bits that hold the keys"),
+        ("_arrays", "LastKey lacks _arrays, the contents of its state files"),
+    ],
+)
+def test_missing_member_is_one_line(member, message, tmp_path):
+    source = Path(import_module("last_key").__file__).read_text("utf-8")
+    assert source.count(f"def {member}(self)") == 1
+    source = source.replace(f"def {member}(self)", f"def other{member}(self)")
+    (tmp_path / "broken_family.py").write_text(source)
+    (tmp_path / "last.toml").write_text('family = "last-key"\n')
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lately"), "show", "--spec", tmp_path / "last.toml"],
+        capture_output=True, text=True, check=False,
+        env=os.environ | {"LATELY_FAMILIES": "broken_family", "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert (done.returncode != 0, done.stderr) == (True, f"lately: error: {message}\n")

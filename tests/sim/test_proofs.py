@@ -16,7 +16,7 @@ from cases import daily
 from click.testing import CliRunner
 
 from campaigns.__main__ import main
-from lately.hdl.memory.variants import VARIANTS
+from lately.hdl.memory.segment import VARIANTS
 from lately.sim.proofs import catalogue as proofs
 from lately.sim.proofs.formal import Bounded, Induction, Proof, Reachable, Unbounded, run_proof
 from lately.sim.proofs.frontend import WindowInInsertions

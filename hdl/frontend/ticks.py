@@ -1,11 +1,82 @@
-"""Time stamps that requests carry."""
+"""Sources of ticks: a period, a port with a minimum distance, or the times of requests."""
 
-from amaranth.hdl import Module, Shape, Signal
+from amaranth.hdl import Module, Mux, Shape, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..latencies import STAMP_LATENCY
+from ..latencies import STAMP_LATENCY, TICKS_WAITING
 from ..parameters import require_integer
+
+
+class Prescaler(wiring.Component):
+    """Generates a tick every `period` cycles, from `least` cycles after reset."""
+
+    def __init__(
+        self,
+        *,
+        width,  # width of a period
+        min_period,  # shortest period; a shorter setting acts as `least`
+    ):
+        require_integer("Width", width, minimum=1)
+        require_integer("Shortest period", min_period, minimum=4, maximum=(1 << width) - 1)
+        self._min_period = min_period
+        # `period`: A change applies from the next tick
+        super().__init__({"period": In(width), "tick": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        # Cycles to the next tick, less two.
+        left = Signal(signed(len(self.period) + 1), init=self._min_period - 2)
+        length = Signal.like(left)
+        m.d.sync += [
+            length.eq(Mux(self.period < self._min_period, self._min_period, self.period) - 2),
+            left.eq(Mux(self.tick, length, left - 1)),
+        ]
+        m.d.comb += self.tick.eq(left[-1])
+        return m
+
+
+class TickSpacing(wiring.Component):
+    """Delays a tick until at least `least` cycles after the previous tick.
+
+    Up to `lately.hdl.latencies.TICKS_WAITING` ticks wait; more are lost.
+    """
+
+    def __init__(
+        self,
+        *,
+        min_period,  # minimum cycles from one tick to the next
+    ):
+        require_integer("Shortest period", min_period, minimum=2)
+        self._min_period = min_period
+        super().__init__(
+            {
+                "i": In(1),
+                "tick": Out(1),  # one cycle after a tick that need not wait
+                "tick_lost": Out(1),  # one cycle after a tick that is lost
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        waiting = Signal(range(TICKS_WAITING + 1))
+        # Cycles since the last tick, less one. The count returns to 0, as in a reset. If it
+        # returned to another number, an iCE40 would split its carry chain.
+        count = Signal(range(max(2, self._min_period - 1)))
+        ready = Signal(init=1)
+        passes = Signal()
+        m.d.comb += passes.eq(ready & (self.i | (waiting != 0)))
+        m.d.sync += [
+            self.tick.eq(passes),
+            self.tick_lost.eq(self.i & ~passes & (waiting == TICKS_WAITING)),
+            count.eq(Mux(passes, 0, count + 1)),
+            ready.eq(~passes & (ready | (count == self._min_period - 2))),
+        ]
+        with m.If(self.i & ~passes & (waiting != TICKS_WAITING)):
+            m.d.sync += waiting.eq(waiting + 1)
+        with m.If(~self.i & passes):
+            m.d.sync += waiting.eq(waiting - 1)
+        return m
 
 
 class Stamps(wiring.Component):
@@ -16,26 +87,6 @@ class Stamps(wiring.Component):
     `INTERVAL` cycles after its predecessor, and `TimeWindow.SETTLE` cycles later for each settled
     segment that expires in between. An operation with an earlier time gets the current time.
     Times are compared modulo ``2**len(time)``, so a gap must be shorter than half of this.
-
-    Parameters
-    ----------
-    request : StructLayout
-        Payload of a request, with ``time``.
-    span : int
-        Number of ticks for which a key is reported.
-
-    Members
-    -------
-    i, o : stream.Signature(request)
-    tick, target, far : Out
-        For a `TimeWindow` with `stamped`.
-    idle : In(1)
-        From the `TimeWindow`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for `require_integer`; the width of times must hold twice the span.
     """
 
     LATENCY = STAMP_LATENCY
@@ -47,19 +98,24 @@ class Stamps(wiring.Component):
     SETTLE = 4
     """Cycles from the acceptance of an operation to its effect, if the operation does not wait."""
 
-    def __init__(self, *, request, span):
+    def __init__(
+        self,
+        *,
+        request,  # payload of a request, with ``time``
+        span,  # number of ticks for which a key is reported
+    ):
         time_bits = Shape.cast(request["time"].shape).width
-        require_integer("Span", span, least=1, most=(1 << time_bits - 1) - 1)
+        require_integer("Span", span, minimum=1, maximum=(1 << time_bits - 1) - 1)
         self._span = span
         self._request = request
         super().__init__(
             {
                 "i": In(stream.Signature(request)),
                 "o": Out(stream.Signature(request)),
-                "tick": Out(1),
+                "tick": Out(1),  # `tick`, `target`, `far`: for a `TimeWindow` with `stamped`
                 "target": Out(time_bits),
                 "far": Out(1),
-                "idle": In(1),
+                "idle": In(1),  # from the `TimeWindow`
             }
         )
 

@@ -1,0 +1,96 @@
+"""Limits and latency of a window dictionary in hardware. Without Amaranth."""
+
+from dataclasses import dataclass
+
+from ...golden.spec.base import require
+from ...golden.spec.dictionary_sizes import WindowDictionarySpec
+from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, MOST_WORDS, PROTECTIONS, QUEUE_LATENCY
+from ..memory.map import BLOCK_KINDS, CELL_VARIANTS, cell_columns
+from ..parameters import check_bits
+from ..profile import Profile
+from ..stages import hash_stages
+from .dictionary_figures import ANSWER, COMPARISON, HAZARDS, LEAST_WINDOW
+
+
+def rows_latency(spec: WindowDictionarySpec, *, levels: int = DEFAULT_LEVELS) -> int:
+    """Return the cycles from a key to the addresses of its cells, at the memories.
+
+    One cycle for the digest, one for the rows, and the cycles of the row comparison.
+    """
+    return max(CONTROL_LAG, hash_stages(spec.key_bits, spec.hash, levels)) + 2 + COMPARISON
+
+
+@dataclass(frozen=True)
+class DictionaryProfile(Profile):
+    """Latency and limits of a dictionary unit."""
+
+    spec: WindowDictionarySpec
+
+    MEMORIES = CELL_VARIANTS
+    PROTECTIONS = tuple(PROTECTIONS)
+
+    @property
+    def segments(self) -> int:
+        return self.spec.columns
+
+    @property
+    def block_rams(self) -> int:
+        self._check_rows()
+        return self.spec.columns * self.copies * -(-self.cell_bits // cell_columns(self.spec.rows))
+
+    @property
+    def cell_bits(self) -> int:
+        """Bits of a cell. With parity, these include the parity and whether the entry is known."""
+        bits = self.spec.cell_bits
+        return bits + 1 + check_bits(bits + 1) if self.protect == "parity" else bits
+
+    @property
+    def copies(self) -> int:
+        """Copies of each memory, which vote."""
+        return PROTECTIONS[self.protect] if self.protect == "tmr" else 1
+
+    @property
+    def latency_terms(self) -> dict[str, int]:
+        rows = rows_latency(self.spec, levels=self.levels)
+        return {"rows": rows, "answer": ANSWER, "queue": QUEUE_LATENCY - 1}
+
+    @property
+    def longest_pause(self) -> int:
+        return self.spec.rows + 2 * self.latency
+
+    @property
+    def pauses(self) -> list[str]:
+        return ["The input closes for single cycles if many insertions write to the same column."]
+
+    def promise(self, key: str, *, flags: bool) -> list[str]:
+        return [
+            self._both_ends(),
+            "An entry may be lost if its columns are full: `lost` counts such entries.",
+            f"A REMOVE erases a digest of {self.spec.digest_bits} bits. With a probability of "
+            f"{self.spec.mean_false_positive_rate:.2g}, another key of a full window has the same "
+            "digest and is erased too; `lost` and `status` do not show this.",
+        ]
+
+    def check_buildable(self) -> None:
+        super().check_buildable()
+        spec = self.spec
+        rule = (
+            f"must be at least {LEAST_WINDOW} in hardware, where {HAZARDS} operations are in flight"
+        )
+        require(spec.window >= LEAST_WINDOW, "window", rule, spec.window)
+        rule = (
+            f"must be at least {spec.columns + 1} in hardware with moves, as each of "
+            f"{spec.columns} columns may hold an entry"
+        )
+        require(not spec.moves or spec.stash > spec.columns, "stash", rule, spec.stash)
+        limit = MOST_WORDS // spec.columns
+        rule = f"must be at most {limit} for {spec.columns} columns in hardware"
+        require(spec.rows <= limit, "rows", rule, spec.rows)
+        if self.memory == "ecp5":
+            self._check_rows()
+
+    def _check_rows(self) -> None:
+        """Reject a column that is longer than a block RAM."""
+        limit = BLOCK_KINDS["ecp5"].bits
+        rule = f"must be at most {limit} for ecp5, the bits of a block RAM"
+        require(self.spec.rows <= limit, "rows", rule, self.spec.rows)
