@@ -4,8 +4,7 @@ from math import exp, expm1, isqrt, lgamma, log
 
 import numpy as np
 
-Interval = tuple[float, float]
-"""Lower and upper bound."""
+Interval = tuple[float, float]  # lower and upper bound
 
 
 def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> Interval | None:
@@ -13,11 +12,6 @@ def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> Inte
 
     The interval covers the proportion with a probability of at least `confidence`. None without
     trials.
-
-    Raises
-    ------
-    ValueError
-        If `hits` is not between 0 and `trials`.
     """
     if not 0 <= hits <= trials:
         raise ValueError(f"hits: must be between 0 and the {trials} trials, not {hits}")

@@ -16,14 +16,11 @@ from typing import Any, BinaryIO, cast
 
 from .golden.errors import LatelyError
 
-BUFFERED = 1 << 16
-"""Bytes of the buffer of a `StreamFile`."""
+BUFFERED = 1 << 16  # bytes of the buffer of a `StreamFile`
 
-_PIPE = 1 << 20
-"""Bytes that a pipe holds, so that few reads take a fast stream."""
+_PIPE = 1 << 20  # bytes that a pipe holds, so that few reads take a fast stream
 
-_FRAME = 1 << 20
-"""Bytes that a frame of compressed data has at least, except for the last frame."""
+_FRAME = 1 << 20  # bytes that a frame of compressed data has at least, except for the last frame
 
 _MAGIC = {
     b"\x1f\x8b": "gzip",
@@ -55,15 +52,13 @@ PCAP_MAGIC = {
 packet. The last two are the modified format, which names the interface of each packet.
 """
 
-PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
-"""First bytes of a pcapng file, and of each of its sections."""
+PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"  # first bytes of a pcapng file, and of each of its sections
 
 PCAP_HEADER = 24
 """Bytes of the header of a pcap file. A pcapng file has more."""
 
 
-COMPRESSIONS = ("gzip", "bzip2", "xz", "zstd", "lz4")
-"""Compressions that can be read and written."""
+COMPRESSIONS = ("gzip", "bzip2", "xz", "zstd", "lz4")  # compressions that can be read and written
 
 ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".lz4": "lz4"}
 """Compressions by the suffix of a name."""
@@ -87,13 +82,11 @@ def whole(name: str, compression: str) -> Iterator[None]:
         # An error of the file itself has a number; an error of its content has none.
         if getattr(error, "errno", None) is not None:
             raise
-        raise TraceError(f"{name}: must be whole {compression} data, but: {error}") from None
+        raise TraceError(f"{name}: damaged {compression} data: {error}") from None
 
 
 @dataclass(frozen=True)
 class StreamFile:
-    """A file that holds a stream."""
-
     name: str  # for messages
     raw: BinaryIO
     compression: str  # "none", one of `COMPRESSIONS`, or the name of an unsupported one
@@ -101,7 +94,6 @@ class StreamFile:
 
     @property
     def readable(self) -> bool:
-        """Whether the compression is supported."""
         return self.compression in ("none", *COMPRESSIONS)
 
     @cached_property
@@ -130,16 +122,16 @@ class StreamFile:
 
 def not_capture(stream: StreamFile, head: bytes) -> TraceError:
     """Return the error of a `stream` that is no capture, from its first bytes, the `head`."""
-    found = f"begins with {head[:4].hex(' ')}" if head else "is empty"
+    content = f"it begins with {head[:4].hex(' ')}" if head else "it is empty"
     if not stream.readable:
-        found = f"is compressed by {stream.compression}"
+        content = f"it is compressed by {stream.compression}"
     kind = next((kind for magic, kind in _OTHER_CAPTURES.items() if head.startswith(magic)), None)
     # Type and length of a first record of ERF; text has larger bytes there.
     if len(head) > 15 and 0 < head[8] & 0x7F < 49 and 0x10 <= head[10] << 8 | head[11] < 0x900:
         kind = "ERF"
     if kind is not None:
-        found = f"is {kind}; convert it: editcap -F pcap IN OUT"
-    return TraceError(f"{stream.name}: must be a capture, pcap or pcapng, but {found}")
+        content = f"it is {kind}; convert it: editcap -F pcap IN OUT"
+    return TraceError(f"{stream.name}: not a capture in pcap or pcapng format: {content}")
 
 
 class _PipeReader(io.BufferedReader):
@@ -165,7 +157,14 @@ def open_stream(path: str | os.PathLike[str]) -> StreamFile:
     """Open the file at `path`, or standard input for "-", and detect its compression."""
     path = os.fspath(path)
     name = "standard input" if path == "-" else path
-    raw = _standard_input() if path == "-" else cast(BinaryIO, io.FileIO(path))
+    try:
+        # A separate file, so that closing it leaves standard input open.
+        file = io.FileIO(sys.stdin.fileno(), closefd=False) if path == "-" else io.FileIO(path)
+    except (AttributeError, ValueError):
+        if path != "-":
+            raise
+        raise TraceError("standard input is closed") from None
+    raw = cast(BinaryIO, file)
     try:
         return StreamFile(name, raw, *_decompress(raw))
     except BaseException:
@@ -224,20 +223,8 @@ def _compress(kind: str, data: bytearray) -> bytes:
     return bytes(lz4.frame.compress(data))
 
 
-def _standard_input() -> BinaryIO:
-    try:
-        # A separate file, so that closing it leaves standard input open.
-        raw = io.FileIO(sys.stdin.fileno(), closefd=False)
-    except (AttributeError, ValueError):
-        raise TraceError("standard input: must be open, but is closed") from None
-    return cast(BinaryIO, raw)
-
-
 class _Begun(io.RawIOBase):
-    """Content whose first read returns enough bytes to know the format.
-
-    The bytes may come one by one, as in a pipe.
-    """
+    """Content whose first read returns enough bytes to know the format, even from a slow pipe."""
 
     def __init__(self, raw: io.RawIOBase) -> None:
         self._raw = raw
@@ -331,13 +318,12 @@ class _Unpacked(io.RawIOBase):
             self._error = OSError(str(error))
             # The data of a wrong checksum, for example, was lost with the error.
             with suppress(zlib.error):
-                for place in range(len(packed) if spare else 0):
-                    content += spare.decompress(packed[place : place + 1])
+                for index in range(len(packed) if spare else 0):
+                    content += spare.decompress(packed[index : index + 1])
         self._content = memoryview(content)
 
 
 def _unpacker(kind: str) -> Any:
-    """Return an object that decompresses one frame."""
     if kind == "gzip":
         return zlib.decompressobj(31)
     if kind == "zstd":

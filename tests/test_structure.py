@@ -17,7 +17,7 @@ WITHIN = {
     "replay": {"captures"},
     "planner": set(),
     "dedup": {"captures", "replay", "planner"},
-    "lines": {"dedup"},
+    "lines": {"captures", "dedup"},
     "cli": {"captures", "dedup", "lines", "replay", "planner"},
 }
 """Rooms of `lately` itself that each of them may import."""

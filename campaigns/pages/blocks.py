@@ -15,8 +15,8 @@ from campaigns.engine import Record
 from campaigns.registry import CAMPAIGNS
 from lately.golden.files import replace_file
 from lately.replay import drawing
+from lately.replay.drawing import blank_figure, style
 from lately.replay.formatting import rate_text
-from lately.replay.plots import blank_figure, style
 from papers.studies.page import table as markdown_table
 
 ROOT = Path(__file__).parents[2]

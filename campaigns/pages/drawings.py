@@ -15,9 +15,8 @@ from amaranth.sim import Simulator
 from lately.captures.capture_files import CaptureFiles
 from lately.captures.made_packets import MadePackets
 from lately.captures.two_taps import Taps, tap
-from lately.dedup.copy_report import CopyReport
+from lately.dedup.copy_report import CopyReport, picture
 from lately.dedup.deduplicate import Deduplication, deduplicate
-from lately.dedup.report_page import picture
 from lately.dedup.window import dedup_spec
 from lately.golden import (
     Operation,
@@ -30,7 +29,7 @@ from lately.golden.spec import APBFSpec, GEBFSpec
 from lately.hdl.build import filter_unit, unit_profile
 from lately.hdl.queue import ResultQueue
 from lately.hdl.ring.core import ring_core
-from lately.replay.plots import COLOURS, blank_figure
+from lately.replay.drawing import COLOURS, blank_figure
 
 from ..hardware import Summary
 from . import spans, waves

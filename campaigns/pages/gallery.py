@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lately.replay.plots import COLOURS, blank_figure
+from lately.replay.drawing import COLOURS, blank_figure
 
 from .blocks import DOCS, IMAGES, ROOT, Drawing, Page
 

@@ -10,7 +10,7 @@ from matplotlib.path import Path as Outline
 
 from lately.golden import PartitionedTimingSpec, WindowDictionarySpec, from_spec
 from lately.golden.spec import APBFSpec, BlockedGEBFSpec
-from lately.replay.plots import COLOURS, blank_figure
+from lately.replay.drawing import COLOURS, blank_figure
 
 from .blocks import DOCS, IMAGES, Drawing, Page, bare_axes
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from lately.boards.flow.devices import Device, device
 from lately.golden.packets.frame_actions import default_store
 from lately.planner import Requirement
-from lately.planner.failure import cheapest, largest_window
+from lately.planner.plans import cheapest, largest_window
 from lately.planner.requirement import Span
 
 from .blocks import NOTHING, table

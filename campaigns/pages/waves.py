@@ -13,7 +13,7 @@ from lately.golden import preset
 from lately.golden.operations import Operation
 from lately.hdl.build import filter_unit
 from lately.hdl.bus.flat import AxisUnit
-from lately.replay.plots import COLOURS
+from lately.replay.drawing import COLOURS
 
 from .blocks import bare_axes
 

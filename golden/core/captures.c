@@ -1,5 +1,5 @@
 /* Records of captures, the time that passes with packets, and copies of packets:
-   `lately.captures.capture_loops`, `lately.dedup.dedup_loops` and `lately.golden.packets.copies`. */
+   `lately.captures.capture_loops`, `lately.dedup.deduplicate` and `lately.golden.packets.copies`. */
 #include "core.h"
 
 enum { START, STOP, AT, CAPTURED, LENGTH, LINK, TIME, FROM, ROWS }; /* rows of a table of packets */

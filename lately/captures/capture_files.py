@@ -1,10 +1,14 @@
-"""Several captures that are read in sequence as one capture."""
+"""Several captures that are read as one: in sequence, or merged in order of time."""
 
 import struct
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from collections.abc import Hashable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..golden.packets.packet_order import due_times
 from ..stream_files import (
     PCAP_HEADER,
     PCAP_MAGIC,
@@ -15,14 +19,20 @@ from ..stream_files import (
     not_capture,
     open_stream,
 )
-from .capture_reader import CaptureReader, Packets, most_captured
+from . import capture_loops as loops
+from .capture_reader import CaptureReader, Packets, max_captured
+
+_SECTION = struct.pack("<IIIHHqI", loops.SECTION, 28, 0x1A2B3C4D, 1, 0, -1, 28)
+_NAME, _RESOLUTION = 2, 9
+_MAX_LINK = 0xFFFF
+_FILE, _DUE, _ROWS = loops.ROWS, loops.ROWS + 1, loops.ROWS + 2
 
 
 class CaptureFiles(AbstractContextManager["CaptureFiles"]):
     """Captures that are read in sequence. A damaged capture is read up to the damage.
 
-    If they are `joined` to one capture, they must have the same format, and all pcap headers except
-    the first are omitted. An empty file is skipped, unless it is `alone`; by default, one path is.
+    If they are `joined`, they must have the same format, and only the first pcap header is kept. An
+    empty file is skipped unless it is `alone`, as a single path is by default.
     """
 
     def __init__(
@@ -71,7 +81,7 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
                 self.damages.append(str(error))
                 packets = None
             if packets is not None:
-                return self._place(packets)
+                return self._number_packets(packets)
             self._open_next(self._reader)
         return None
 
@@ -91,8 +101,8 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
     def _open(self, number: int) -> CaptureReader:
         return CaptureReader(self._pipes.pop(number, self._paths[number]))
 
-    def _place(self, packets: Packets) -> Packets:
-        """Give packets the number of their file, and deal with the header of a pcap file."""
+    def _number_packets(self, packets: Packets) -> Packets:
+        """Set the file number of packets, and adapt or omit the header of a pcap file."""
         begin = packets.begin
         if self._new and self._joined and self.format == "pcap":
             if self._number != self._first:
@@ -102,17 +112,17 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
                 head = packets.buffer[begin : begin + PCAP_HEADER].view("<u4")
                 big = PCAP_MAGIC[head[:1].tobytes()][0]
                 link = int(head[5:].view(">u4" if big else "<u4")[0]) & 0x03FFFFFF
-                head[4:5].view(">u4" if big else "<u4")[:] = most_captured(link)
+                head[4:5].view(">u4" if big else "<u4")[:] = max_captured(link)
         self._new = False
         return replace(packets, begin=begin, file=self._number)
 
     def _check(self) -> list[int]:
-        """Read the beginnings of all files before any work; return the numbers of all captures."""
+        """Read the beginning of each file before any work; return the indices of the captures."""
         captures: list[int] = []
         first: list[str] = []
         for number, path in enumerate(self._paths):
             if path == "-" and len(self._paths) > 1:
-                raise TraceError("standard input: must be the only input, but there are several")
+                raise TraceError("standard input cannot be combined with other inputs")
             stream = open_stream(path)
             # The bytes that a pipe gave are not available to a second reader.
             self._pipes[number] = stream
@@ -137,7 +147,7 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
 
 
 def _form(head: bytes) -> list[str]:
-    """Return what joined captures share. Their snapshot lengths and accuracies may differ."""
+    """Return the properties that joined captures share; snapshot lengths may differ."""
     if head[:4] == PCAPNG_MAGIC:
         return ["pcapng"]
     big, unit, before = PCAP_MAGIC[head[:4]]
@@ -146,3 +156,177 @@ def _form(head: bytes) -> list[str]:
     kind, end = "pcap" if before == 16 else "modified pcap", "big" if big else "little"
     times = f"times in {'micro' if unit == 1000 else 'nano'}seconds"
     return [kind, f"{end}-endian", times, f"version {major}.{minor}", f"link type {link}"]
+
+
+class PacketBlocks:
+    """Writes packets as blocks of one section, behind the descriptions of their interfaces."""
+
+    def __init__(self) -> None:
+        self._head = _SECTION
+        self._numbers: dict[Hashable, int] = {}
+
+    def number(self, key: Hashable, link: int, name: str) -> int:
+        """Return the number of an interface; the next blocks describe it if it is new."""
+        if key not in self._numbers:
+            if link > _MAX_LINK:
+                raise TraceError(
+                    f"{name}: the link type must be at most {_MAX_LINK:,} in pcapng, not {link:,}"
+                )
+            self._numbers[key] = len(self._numbers)
+            self._head += _description(max(link, 0), name.encode(errors="replace")[:4096])
+        return self._numbers[key]
+
+    def write(
+        self,
+        source: NDArray[np.uint8],
+        rows: NDArray[np.int64],
+        times: NDArray[np.int64],
+        numbers: NDArray[np.int64],
+    ) -> Packets:
+        """Return packets of `source` as blocks, with other times and interface numbers."""
+        head, self._head = np.frombuffer(self._head, np.uint8), b""
+        captured, size = rows[loops.CAPTURED], rows[loops.CAPTURED] + 35 & ~3
+        stops = len(head) + np.cumsum(size)
+        starts = stops - size
+        buffer = np.zeros(stops[-1] if len(stops) else len(head), np.uint8)
+        buffer[: len(head)] = head
+        kind = np.full_like(size, 6)
+        words = (kind, size, numbers, times >> 32, times & 0xFFFFFFFF, captured, rows[loops.LENGTH])
+        heads = np.stack(words, axis=1).astype("<u4").view(np.uint8).reshape(-1)
+        count = np.arange(len(size))
+        for octets, begins, sizes, targets in (
+            (heads, 28 * count, np.full_like(size, 28), starts),
+            (source, rows[loops.AT], captured, starts + 28),
+            (heads, 28 * count + 4, np.full_like(size, 4), stops - 4),
+        ):
+            loops.copy_parts(octets, begins, sizes, buffer, targets)
+        table = rows.copy()
+        table[[loops.START, loops.STOP, loops.AT]] = starts, stops, starts + 28
+        return Packets(buffer, 0, len(buffer), table)
+
+
+def _description(link: int, name: bytes) -> bytes:
+    """Return the block that describes an interface, whose times are in nanoseconds."""
+    options = b"".join(
+        struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
+        for code, value in ((_NAME, name), (_RESOLUTION, b"\x09"), (0, b""))
+    )
+    size = struct.pack("<I", 20 + len(options))
+    body = struct.pack("<HHI", link, 0, 0) + options
+    return struct.pack("<I", loops.INTERFACE) + size + body + size
+
+
+@dataclass
+class _Input:
+    """One capture, and the latest time of its packets."""
+
+    capture: CaptureFiles
+    reached: int = 0
+    open: bool = True
+
+
+class MergedCaptures(AbstractContextManager["MergedCaptures"]):
+    """Captures that are read in the order of `lately.golden.packets.packet_order`.
+
+    The packets are blocks of one section of pcapng, with times in nanoseconds and an interface for
+    each interface of each file. Other blocks, and options of packets, are omitted. A packet may be
+    up to `bound` nanoseconds later than a following packet of its file. Packets wait until no file
+    can have an earlier one, so memory grows with the files.
+    """
+
+    def __init__(self, paths: Sequence[str], bound: int) -> None:
+        self._bound = bound
+        with ExitStack() as stack:
+            self._inputs = [
+                _Input(stack.enter_context(CaptureFiles([path], alone=len(paths) == 1)))
+                for path in paths
+            ]
+            self._stack = stack.pop_all()
+        self.name, self.format = self._inputs[0].capture.name, "pcapng"
+        # Files without a byte.
+        self.empty = [name for source in self._inputs for name in source.capture.empty]
+        self._buffer = np.empty(0, np.uint8)
+        self._table = np.empty((_ROWS, 0), np.int64)
+        self._writer = PacketBlocks()
+        self._resolution = 1
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
+
+    @property
+    def missing(self) -> int:
+        return sum(source.capture.missing for source in self._inputs)
+
+    @property
+    def truncated(self) -> bool:
+        return any(source.capture.truncated for source in self._inputs)
+
+    @property
+    def damages(self) -> list[str]:
+        return [message for source in self._inputs for message in source.capture.damages]
+
+    @property
+    def fraction(self) -> float | None:
+        """Share of the files that has been read, 0 to 1; None if a size is unknown."""
+        shares = [source.capture.fraction for source in self._inputs]
+        known = [share for share in shares if share is not None]
+        return sum(known) / len(shares) if len(known) == len(shares) else None
+
+    def read(self) -> Packets | None:
+        """Return the next packets in order; None at the end."""
+        while waiting := [source for source in self._inputs if source.open]:
+            self._take(min(waiting, key=lambda source: source.reached))
+            left = [source.reached for source in self._inputs if source.open]
+            due = self._table[_DUE]
+            ready = due < min(left) - self._bound if left else np.ones(len(due), np.bool_)
+            if ready.any() or not left:
+                return self._release(ready)
+        return None
+
+    def _take(self, source: _Input) -> None:
+        packets = source.capture.read()
+        if packets is None:
+            source.open = False
+            return
+        if not len(packets):
+            return
+        self._resolution = max(self._resolution, packets.resolution)
+        table = np.empty((_ROWS, len(packets)), np.int64)
+        table[: loops.ROWS] = packets.table
+        table[loops.AT] += len(self._buffer) - packets.begin
+        table[_FILE] = self._inputs.index(source)
+        table[_DUE] = due_times(packets.times, self._bound, source.reached)
+        source.reached = max(source.reached, int(packets.times.max()))
+        self._buffer = np.concatenate([self._buffer, packets.buffer[packets.begin : packets.end]])
+        self._table = np.concatenate([self._table, table], axis=1)
+
+    def _release(self, ready: NDArray[np.bool_]) -> Packets:
+        """Return the ready packets as blocks, and keep the others."""
+        at = np.flatnonzero(ready)
+        # Files are numbered in their order, and packets of one file are in theirs.
+        order = np.lexsort((self._table[_FILE, at], self._table[_DUE, at]))
+        rows = self._table[:, at[order]]
+        packets = self._blocks(rows)
+        rest = self._table[:, ~ready]
+        ends = np.cumsum(rest[loops.CAPTURED])
+        kept = np.empty(ends[-1] if len(ends) else 0, np.uint8)
+        starts = ends - rest[loops.CAPTURED]
+        loops.copy_parts(self._buffer, rest[loops.AT], rest[loops.CAPTURED], kept, starts)
+        rest[loops.AT] = starts
+        self._buffer, self._table = kept, rest
+        return packets
+
+    def _blocks(self, rows: NDArray[np.int64]) -> Packets:
+        names, indices = np.unique(
+            rows[[_FILE, loops.LINK, loops.FROM]], axis=1, return_inverse=True
+        )
+        numbers = [
+            self._writer.number(
+                (file, link, interface), link, f"{self._inputs[file].capture.name}:{interface}"
+            )
+            for file, link, interface in names.T.tolist()
+        ]
+        numbers_of = np.array(numbers, np.int64)[indices.reshape(-1)]
+        times = np.where(rows[loops.TIME] < 0, rows[_DUE], rows[loops.TIME])
+        packets = self._writer.write(self._buffer, rows[: loops.ROWS], times, numbers_of)
+        return replace(packets, files_of=rows[_FILE].copy(), resolution=self._resolution)

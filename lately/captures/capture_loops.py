@@ -15,8 +15,7 @@ bytes on the line, type of the link; nanoseconds since the epoch, or `NO_TIME`; 
 the interface in its section, 0 without sections.
 """
 
-NO_TIME = -1
-"""Time of a packet without a time, or with a time before 1970 or after 2116."""
+NO_TIME = -1  # time of a packet without a time, or with a time before 1970 or after 2116
 
 MORE, CONTROL, FULL, DAMAGED = range(4)
 """Why a loop ended: bytes are missing, a block for the reader is next, the table is full, or
@@ -28,8 +27,7 @@ LINK_OF, BASE, EXPONENT, OFFSET, SNAPLEN, INTERFACE_COLUMNS = range(6)
 SECTION, INTERFACE, NOT_COPIED = 0x0A0D0D0A, 1, 0x40000BAD
 """Types of the blocks that a loop leaves to the reader."""
 
-PACKET_HEADER, RECORD_HEADER = 28, 16
-"""Bytes before the packet in a block and in a record."""
+PACKET_HEADER, RECORD_HEADER = 28, 16  # bytes before the packet in a block and in a record
 
 KEPT, SWAPPED, SWAPPED_IF_LESS = range(3)
 """Order of the two lengths of a record: captured first, captured last, or the shorter is captured.
@@ -50,41 +48,24 @@ def scan_records(
     at: int,
     end: int,
     big: bool,
+    # Nanoseconds per unit of the fraction; bytes before a packet; order of the two lengths; maximum
+    # bytes of a packet; type of the link.
     form: tuple[int, int, int, int, int],
-    table: NDArray[np.int64],
+    table: NDArray[np.int64],  # gets the packets, shape (ROWS, n)
 ) -> Scanned:
-    """Find the records of a pcap file.
-
-    Parameters
-    ----------
-    buffer : ndarray of uint8
-    at, end : int
-        Part of the buffer that holds records.
-    big : bool
-        Whether numbers have the most significant byte first.
-    form : tuple of int
-        Nanoseconds per unit of the fraction; bytes before a packet; `KEPT`, `SWAPPED` or
-        `SWAPPED_IF_LESS`; maximum bytes of a packet; type of the link.
-    table : ndarray of int64, shape (ROWS, n)
-        Gets the packets.
-
-    Returns
-    -------
-    Scanned
-        The reason is one of `MORE`, `FULL` and `DAMAGED`.
-    """
+    """Find the records of a pcap file in ``buffer[at:end]``; `big` numbers are big-endian."""
     if (compiled := core()) is not None:
         scanned: Scanned = compiled.scan_records(buffer, at, end, big, *form, table)
         return scanned
     words = struct.Struct(">4I" if big else "<4I")
-    unit, header, order, most, link = form
+    unit, header, order, max_captured, link = form
     for count in range(table.shape[1]):
         if at + header > end:
             return at, count, MORE
         seconds, fraction, captured, length = words.unpack_from(buffer.data, at)
         if order == SWAPPED or (order == SWAPPED_IF_LESS and captured > length):
             captured, length = length, captured
-        if captured > most:
+        if captured > max_captured:
             return at, count, DAMAGED
         stop = at + header + captured
         if stop > end:
@@ -101,39 +82,26 @@ def scan_blocks(
     at: int,
     end: int,
     big: bool,
-    most: int,
+    max_block: int,  # bytes
+    # Link type; base and exponent of the unit of time; seconds to add; maximum captured bytes, or 0
+    # without a limit; shape (m, INTERFACE_COLUMNS).
     interfaces: NDArray[np.int64],
     table: NDArray[np.int64],
 ) -> Scanned:
-    """Find the packets of a section of a pcapng file.
+    """Find the packets of a section of a pcapng file; parameters as for `scan_records`.
 
     Blocks without a packet are skipped, except those that are left to the reader. A packet of an
     undescribed interface has the link -1 and no time.
-
-    Parameters
-    ----------
-    buffer, at, end, big, table
-        As for `scan_records`.
-    most : int
-        Maximum bytes of a block.
-    interfaces : ndarray of int64, shape (m, INTERFACE_COLUMNS)
-        Link type; base and exponent of the unit of time; seconds to add; maximum number of captured
-        bytes, 0 for no limit.
-
-    Returns
-    -------
-    Scanned
-        The reason is one of `MORE`, `CONTROL`, `FULL` and `DAMAGED`.
     """
     if (compiled := core()) is not None:
-        scanned: Scanned = compiled.scan_blocks(buffer, at, end, big, most, interfaces, table)
+        scanned: Scanned = compiled.scan_blocks(buffer, at, end, big, max_block, interfaces, table)
         return scanned
     order, count, known = ">" if big else "<", 0, interfaces.tolist()
     while at + 12 <= end:
         kind, total = struct.unpack_from(f"{order}2I", buffer.data, at)
         if kind in (SECTION, INTERFACE, NOT_COPIED):
             return at, count, CONTROL
-        if total < 12 or total > most or total % 4:
+        if total < 12 or total > max_block or total % 4:
             return at, count, DAMAGED
         if at + total > end:
             return at, count, MORE
@@ -146,8 +114,8 @@ def scan_blocks(
             packet = _packet(block, kind, order, known)
             if packet is None:
                 return at, count, DAMAGED
-            place, *row = packet
-            table[:, count] = at, at + total, at + place, *row
+            offset, *row = packet
+            table[:, count] = at, at + total, at + offset, *row
             count += 1
         at += total
     return at, count, MORE
@@ -159,7 +127,7 @@ def _packet(
     """Return rows `AT` to `FROM` of the packet of a block; None if the block cannot hold it."""
     room, time = len(block) - PACKET_HEADER - 4, NO_TIME
     if kind == _SIMPLE_PACKET:
-        number, place = 0, 12
+        number, offset = 0, 12
         length = struct.unpack_from(f"{order}I", block, 8)[0]
         captured = min(length, len(block) - 16)
         if interfaces and interfaces[0][SNAPLEN]:
@@ -169,7 +137,7 @@ def _packet(
     else:
         form = "HHIIII" if kind == _OLD_PACKET else "IIIII"
         number, *_, high, low, captured, length = struct.unpack_from(order + form, block, 8)
-        place = PACKET_HEADER
+        offset = PACKET_HEADER
         if captured > room:
             return None
         if number < len(interfaces):
@@ -177,11 +145,11 @@ def _packet(
     if captured < 0:
         return None
     link = interfaces[number][LINK_OF] if number < len(interfaces) else -1
-    return place, captured, max(captured, length), link, time, number
+    return offset, captured, max(captured, length), link, time, number
 
 
 def nanoseconds(units: int, interface: list[int]) -> int:
-    """Return the time of a number of units of an interface, rounded down, or `NO_TIME`."""
+    """Convert a time in units of an interface to nanoseconds, rounded down, or `NO_TIME`."""
     unit = interface[BASE] ** interface[EXPONENT]
     seconds, rest = divmod(units, unit)
     time = (seconds + interface[OFFSET]) * _SECOND + rest * _SECOND // unit
@@ -193,16 +161,27 @@ def copy_parts(
     begins: NDArray[np.int64],
     sizes: NDArray[np.int64],
     target: NDArray[np.uint8],
-    places: NDArray[np.int64],
+    targets: NDArray[np.int64],
 ) -> None:
-    """Copy parts of a buffer to places in another one.
-
-    `begins`, `sizes` and `places` have shape (n,).
-    """
+    """Copy parts of a buffer to another one; `begins`, `sizes` and `targets` have shape (n,)."""
     if (compiled := core()) is not None:
-        columns = (np.ascontiguousarray(column) for column in (begins, sizes, places))
+        columns = (np.ascontiguousarray(column) for column in (begins, sizes, targets))
         compiled.copy_parts(source, target, *columns)
         return
-    rows = zip(begins.tolist(), sizes.tolist(), places.tolist(), strict=True)
-    for begin, size, place in rows:
-        target[place : place + size] = source[begin : begin + size]
+    rows = zip(begins.tolist(), sizes.tolist(), targets.tolist(), strict=True)
+    for begin, size, at in rows:
+        target[at : at + size] = source[begin : begin + size]
+
+
+def keep_lines(
+    data: NDArray[np.uint8],
+    bounds: NDArray[np.int64],  # starts of all lines, then the end, shape (n + 1,)
+    keep: NDArray[np.bool_],  # shape (n,)
+    out: NDArray[np.uint8],
+) -> int:
+    """Copy the kept lines or records of `data` to `out`, and return the number of bytes."""
+    if native := core():
+        return int(native.keep_lines(data, bounds, keep.view(np.uint8), out))
+    kept = data[bounds[0] : bounds[-1]][np.repeat(keep, np.diff(bounds))]
+    out[: len(kept)] = kept
+    return len(kept)

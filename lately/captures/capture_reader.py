@@ -26,21 +26,19 @@ from ..stream_files import (
 )
 from . import capture_loops as loops
 
-BUFFER = 1 << 22
-"""Bytes that are read at a time."""
+BUFFER = 1 << 22  # bytes that are read at a time
 
-MOST_INTERFACES = 1 << 16
-"""Interfaces of a section at most."""
+MAX_INTERFACES = 1 << 16  # interfaces of a section at most
 
 _SECTION_LENGTH = 16
-# Rows of a table must not be a power of two apart, or they share few places of a cache.
+# Rows of a table must not be a power of two apart, or they share few lines of a cache.
 _PACKETS = (1 << 16) + 64
 # Maximum captured bytes of a packet, and the maximum for USBPcap, EBHSCR and D-Bus.
-_MOST_CAPTURED = 1 << 18
-_MOST_OF_LINK = {249: 1 << 20, 279: 1 << 23, 231: 1 << 27}
+_MAX_CAPTURED = 1 << 18
+_MAX_OF_LINK = {249: 1 << 20, 279: 1 << 23, 231: 1 << 27}
 # Bytes of a block, and of a block around its packet, which include 128 KiB of options.
-_MOST_BLOCK = 1 << 24
-_MOST_AROUND = (1 << 17) + loops.PACKET_HEADER + 4
+_MAX_BLOCK = 1 << 24
+_MAX_AROUND = (1 << 17) + loops.PACKET_HEADER + 4
 # Versions of pcap, and the order of the two lengths in their records.
 _LENGTHS = {
     **dict.fromkeys([(2, 0), (2, 1), (2, 2), (543, 0)], loops.SWAPPED),
@@ -53,20 +51,20 @@ _SECTION_VERSIONS = ((1, 0), (1, 2))
 _TSRESOL, _TSOFFSET = 9, 14
 
 
-def most_captured(link: int) -> int:
-    """Return the maximum captured bytes of a packet of a `link` type, as in libpcap."""
-    return _MOST_OF_LINK.get(link, _MOST_CAPTURED)
+def max_captured(link: int) -> int:
+    """Return the maximum captured bytes of a packet of a link type, as in libpcap."""
+    return _MAX_OF_LINK.get(link, _MAX_CAPTURED)
 
 
 @dataclass(frozen=True)
 class Packets:
-    """Some packets of a capture, in order; valid until the read after the next."""
+    """Consecutive packets of a capture; valid until the read after the next."""
 
     buffer: NDArray[np.uint8]
     begin: int  # of the part of the buffer that holds the packets and what is between them
     end: int
     table: NDArray[np.int64]  # as in `capture_loops`, shape (ROWS, n)
-    section_lengths: tuple[int, ...] = ()  # places of the 8-byte lengths of sections of pcapng
+    section_lengths: tuple[int, ...] = ()  # offsets of the 8-byte lengths of sections of pcapng
     file: int = 0  # number of the capture among several
     files_of: NDArray[np.int64] | None = None  # shape (n,), if the packets are from several
     resolution: int = 1  # unit of the coarsest of their clocks, in nanoseconds, at least 1
@@ -75,8 +73,8 @@ class Packets:
         return self.table.shape[1]
 
     @property
-    def places(self) -> NDArray[np.int64]:
-        """Place, bytes captured, bytes on the line and link of each packet, shape (4, n)."""
+    def locations(self) -> NDArray[np.int64]:
+        """Offset, captured bytes, bytes on the line and link type of each packet, shape (4, n)."""
         return self.table[loops.AT : loops.LINK + 1]
 
     @property
@@ -87,16 +85,16 @@ class Packets:
 
     @property
     def interfaces(self) -> NDArray[np.int64]:
-        """Interface of each packet, shape (n,); in cooked captures of version 2, Linux's number."""
-        found = self.table[loops.FROM]
+        """Interface of each packet, shape (n,); Linux's index in cooked captures of version 2."""
+        interfaces = self.table[loops.FROM]
         cooked = (self.table[loops.LINK] == _COOKED2) & (self.table[loops.CAPTURED] >= 8)
         if cooked.any():
             at = self.table[loops.AT, cooked]
-            found = found.copy()
-            found[cooked] = sum(
-                self.buffer[at + 4 + place].astype(np.int64) << 24 - 8 * place for place in range(4)
+            interfaces = interfaces.copy()
+            interfaces[cooked] = sum(
+                self.buffer[at + 4 + byte].astype(np.int64) << 24 - 8 * byte for byte in range(4)
             )
-        return found
+        return interfaces
 
     @property
     def files(self) -> NDArray[np.int64]:
@@ -104,13 +102,13 @@ class Packets:
         return np.full(len(self), self.file) if self.files_of is None else self.files_of
 
     def part(self, which: slice | NDArray[np.int64]) -> "Packets":
-        """Return the packets of a slice or of some indices, which share the buffer."""
+        """Select packets by a slice or indices; the buffer is shared."""
         files = None if self.files_of is None else self.files_of[which]
         table = np.ascontiguousarray(self.table[:, which])
         return replace(self, table=table, files_of=files)
 
     def options(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[int, bytes, str]]:
-        """Yield code, value and byte order of each option of some packets of pcapng."""
+        """Yield code, value and byte order of each option of the chosen packets of pcapng."""
         start, stop, at, captured = self.table[: loops.CAPTURED + 1]
         ends = at + captured + -captured % 4
         chosen = chosen & (at - start == loops.PACKET_HEADER) & (ends < stop - 4)
@@ -121,19 +119,18 @@ class Packets:
                 yield code, value, order
 
     def frame(self, index: int) -> bytes:
-        """Return the captured bytes of packet number `index`."""
         at, captured = self.table[loops.AT : loops.CAPTURED + 1, index].tolist()
         return self.buffer[at : at + captured].tobytes()
 
 
 @dataclass
 class _Section:
-    """Properties of the packets that follow."""
+    """Properties of the packets that follow: byte order, format and interfaces."""
 
     big: bool
     form: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
     interfaces: int = 0
-    most: int = _MOST_BLOCK
+    max_block: int = _MAX_BLOCK
     resolution: int = 1
     room: NDArray[np.int64] = field(
         default_factory=lambda: np.zeros((4, loops.INTERFACE_COLUMNS), np.int64)
@@ -146,11 +143,11 @@ class _Section:
         self.interfaces += 1
         units = interface[loops.BASE] ** interface[loops.EXPONENT]
         self.resolution = max(self.resolution, -(-(10**9) // units))
-        self.most = max(self.most, most_captured(interface[loops.LINK_OF]) + _MOST_AROUND)
+        self.max_block = max(self.max_block, max_captured(interface[loops.LINK_OF]) + _MAX_AROUND)
 
 
 class CaptureReader(AbstractContextManager["CaptureReader"]):
-    """Packets of a capture: of a file, plain or compressed, or of standard input for '-'."""
+    """Reads the packets of a file, plain or compressed, or of standard input for '-'."""
 
     def __init__(self, path: str | os.PathLike[str] | StreamFile) -> None:
         self._stream = path if isinstance(path, StreamFile) else open_stream(path)
@@ -198,15 +195,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         return self._stream.fraction
 
     def read(self) -> Packets | None:
-        """Return the next packets and the content between them; None at the end.
-
-        The result may hold no packet.
-
-        Raises
-        ------
-        TraceError
-            If the file is damaged.
-        """
+        """Return the next packets, if any, and the content between them; None at the end."""
         self._done = self._next
         self._section_lengths: list[int] = []
         count = 0
@@ -229,7 +218,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         self.packets += count
         self._next = self._at
         table = self._table[:, :count].copy()
-        lengths = tuple(place - self._passed for place in self._section_lengths)
+        lengths = tuple(position - self._passed for position in self._section_lengths)
         resolution = self._section.resolution if self._section else 1
         return Packets(
             self._buffer, self._done, self._at, table, lengths, resolution=resolution
@@ -238,13 +227,13 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
     # Bytes
 
     def _make_room(self, size: int) -> None:
-        """Make room for some bytes from the first byte that was not handed out."""
+        """Enlarge the buffer to `size` bytes."""
         old, self._buffer = getattr(self, "_buffer", None), np.zeros(size, np.uint8)
         if old is not None:
             self._buffer[: self._end] = old[: self._end]
 
     def _fill(self) -> bool:
-        """Read on, and return whether there was more; damage waits for the data before it."""
+        """Read on, and return whether there were bytes; damage waits for the data before it."""
         if self._failure is not None:
             return False
         room = len(self._buffer)
@@ -276,9 +265,9 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
 
     def _read_into(self, part: NDArray[np.uint8]) -> int:
         # An error of a longer read would lose the data that the file has in its buffer.
-        most = len(part) if self.compression == "none" else BUFFERED
+        size = len(part) if self.compression == "none" else BUFFERED
         try:
-            return self._stream.data.readinto1(part[:most].data)
+            return self._stream.data.readinto1(part[:size].data)
         except EOFError:
             if not self._passed + self._end:
                 raise
@@ -297,7 +286,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
     # Records
 
     def _scan(self) -> tuple[int, int]:
-        """Find the next packets; return how many there are, and why there are no more."""
+        """Find the next packets; return their number and the reason why the scan ended."""
         section = self._section
         if section is None:
             return 0, loops.CONTROL
@@ -307,39 +296,39 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             )
         else:
             self._at, count, reason = loops.scan_blocks(
-                self._buffer, self._at, self._end, section.big, section.most,
+                self._buffer, self._at, self._end, section.big, section.max_block,
                 section.room[: section.interfaces], self._table,
             )  # fmt: skip
         # Damage in the following data is found when the data is read.
         if reason == loops.DAMAGED and not count:
-            raise self._damage("hold a record here, but its length does not fit")
+            raise self._damage("the length of the record does not fit")
         return count, reason
 
-    def _damage(self, rule: str) -> TraceError:
-        place = self._passed + self._at
-        return TraceError(f"{self.name}: must {rule} (byte {place:,}, packet {self.packets + 1:,})")
+    def _damage(self, reason: str) -> TraceError:
+        position = self._passed + self._at
+        return TraceError(f"{self.name}: {reason} (byte {position:,}, packet {self.packets + 1:,})")
 
     def _read_header(self) -> None:
         """Read the header of a pcap file, which stays in the buffer before the first packet."""
         if self._end < PCAP_HEADER:
-            raise self._damage(f"have a header of {PCAP_HEADER} bytes, but has {self._end}")
+            raise self._damage(f"the header has {self._end} bytes, not {PCAP_HEADER}")
         head = self._buffer[:PCAP_HEADER].tobytes()
         big, unit, header = PCAP_MAGIC[head[:4]]
         order = ">" if big else "<"
         version = struct.unpack_from(f"{order}HH", head, 4)
         if version not in _LENGTHS:
             major, minor = version
-            raise self._damage(f"be of version 2.0 to 2.4 or 543.0, not {major}.{minor}")
+            raise self._damage(f"the version must be 2.0 to 2.4 or 543.0, not {major}.{minor}")
         # The upper bits are the length of the check sequence of frames.
         link = struct.unpack_from(f"{order}I", head, 20)[0] & 0x03FFFFFF
-        form = unit, header, _LENGTHS[version], most_captured(link), link
+        form = unit, header, _LENGTHS[version], max_captured(link), link
         self._section = _Section(big, form, resolution=unit)
         self._at = PCAP_HEADER
 
     # Blocks that describe others
 
     def _read_control(self) -> bool:
-        """Read a block of a section or an interface; return whether it was complete."""
+        """Read a block that describes a section or an interface; return whether it was complete."""
         if self._end - self._at < 12:
             return False
         new = self._bytes(4) == PCAPNG_MAGIC
@@ -347,35 +336,35 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             self._begin_section()
         section = self._section
         if section is None:
-            raise self._damage("begin with a section")
+            raise self._damage("no section begins here")
         order = ">" if section.big else "<"
         kind, total = struct.unpack(f"{order}2I", self._bytes(8))
         if (
             total < (28 if new else 20 if kind == loops.INTERFACE else 16)
-            or total > _MOST_BLOCK
+            or total > _MAX_BLOCK
             or total % 4
         ):
-            raise self._damage(f"hold a block here, but its length is {total:,}")
+            raise self._damage(f"a block cannot have {total:,} bytes")
         block = self._bytes(total)
         if len(block) < total:
             return False
         if block[-4:] != block[4:8]:
-            raise self._damage("hold a block here, but its two lengths differ")
+            raise self._damage("the two lengths of the block differ")
         version = struct.unpack_from(f"{order}HH", block, 12)
         if new and version not in _SECTION_VERSIONS:
             major, minor = version
-            raise self._damage(f"have sections of version 1.0 or 1.2, not {major}.{minor}")
+            raise self._damage(f"the section's version must be 1.0 or 1.2, not {major}.{minor}")
         if new:
             self._section_lengths.append(self._passed + self._at + _SECTION_LENGTH)
         elif kind == loops.NOT_COPIED:
-            # What is before takes its place.
+            # The data before it moves to its end.
             before = self._buffer[self._done : self._at].copy()
             self._done += total
             self._buffer[self._done : self._at + total] = before
-            self._section_lengths = [place + total for place in self._section_lengths]
+            self._section_lengths = [position + total for position in self._section_lengths]
         else:
-            if section.interfaces == MOST_INTERFACES:
-                raise self._damage(f"have at most {MOST_INTERFACES:,} interfaces in a section")
+            if section.interfaces == MAX_INTERFACES:
+                raise self._damage(f"a section has more than {MAX_INTERFACES:,} interfaces")
             section.add(_interface(block, order))
         self._at += total
         return True
@@ -386,14 +375,14 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             if magic == struct.pack(">I" if big else "<I", _BYTE_ORDER):
                 self._section = _Section(big)
                 return
-        raise self._damage(f"have a byte order in its section, not {magic.hex(' ')}")
+        raise self._damage(f"the section's byte order cannot be {magic.hex(' ')}")
 
     def _bytes(self, count: int) -> bytes:
         return self._buffer[self._at : min(self._at + count, self._end)].tobytes()
 
 
 def _options(block: bytes, at: int, order: str) -> Iterator[tuple[int, bytes]]:
-    """Yield code and value of each option of a block, from a place on."""
+    """Yield code and value of each option of a block, from an offset on."""
     while at + 4 <= len(block) - 4:
         code, size = struct.unpack_from(f"{order}HH", block, at)
         if code == 0:
@@ -403,7 +392,7 @@ def _options(block: bytes, at: int, order: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _interface(block: bytes, order: str) -> list[int]:
-    """Return the description of an interface in a block: a row of `capture_loops`' table."""
+    """Parse the description of an interface into a row of `capture_loops`' table."""
     link, _, snaplen = struct.unpack_from(f"{order}HHI", block, 8)
     base, exponent, offset = 10, 6, 0
     for code, value in _options(block, 16, order):

@@ -19,11 +19,10 @@ from ..golden.files import named
 from ..golden.packets.packet_layers import ETHERNET
 from ..stream_files import TraceError
 from . import capture_loops as loops
-from .capture_reader import Packets, most_captured
-from .packet_blocks import PacketBlocks
+from .capture_files import PacketBlocks
+from .capture_reader import Packets, max_captured
 
-ANY = "any"
-"""Stands for all interfaces."""
+ANY = "any"  # stands for all interfaces
 
 _LOOPBACK = 772
 _LINKS = {1: ETHERNET, _LOOPBACK: ETHERNET, 65534: 101}
@@ -51,8 +50,6 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
 
     Packets of several interfaces wait for 20 ms and come in the order of their times, unless the
     system delivers one even later. If an interface goes down, the others are read on.
-
-    An interface that does not exist, or may not be read, raises an `OSError`.
     """
 
     missing, truncated, fraction = 0, False, None
@@ -77,7 +74,9 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         self._room = memoryview(bytearray(1 << 18))
         _require_linux("--interface")
         if len({*interfaces}) < len(interfaces) or (ANY in interfaces and len(interfaces) > 1):
-            raise TraceError(f"--interface: give each one once, and any alone, not {self.name}")
+            raise TraceError(
+                f"--interface: names must differ, and any must be alone, not {self.name}"
+            )
         several = len(interfaces) > 1 or ANY in interfaces
         self._blocks = PacketBlocks() if several else None
         self.format = "pcapng" if several else "pcap"
@@ -87,26 +86,25 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
             self._stack = stack.pop_all()
 
     def _open(self, stack: ExitStack, interface: str) -> socket.socket:
-        """Open a socket that packets of an interface reach."""
         with named(interface):
             # Without a protocol, nothing arrives before the socket is bound.
             protocol = socket.htons(_ALL) if interface == ANY else 0
-            one = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, protocol))
-            one.setsockopt(socket.SOL_SOCKET, _TIMESTAMP, 1)
-            one.setsockopt(_PACKET, _AUXILIARY, 1)
+            opened = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, protocol))
+            opened.setsockopt(socket.SOL_SOCKET, _TIMESTAMP, 1)
+            opened.setsockopt(_PACKET, _AUXILIARY, 1)
             with suppress(OSError):
-                one.setsockopt(socket.SOL_SOCKET, _ROOM, 1 << 25)
-            one.setblocking(False)
+                opened.setsockopt(socket.SOL_SOCKET, _ROOM, 1 << 25)
+            opened.setblocking(False)
             if interface == ANY:
-                return one
-            self._link = _link_of(one, interface)
+                return opened
+            self._link = _link_of(opened, interface)
             number = socket.if_nametoindex(interface)
             if self._blocks is not None:
                 self._blocks.number((interface, self._link), self._link, interface)
             membership = struct.pack("iHH8s", number, _PROMISCUOUS, 0, b"")
-            one.setsockopt(_PACKET, _ADD_MEMBERSHIP, membership)
-            one.bind((interface, _ALL))
-        return one
+            opened.setsockopt(_PACKET, _ADD_MEMBERSHIP, membership)
+            opened.bind((interface, _ALL))
+        return opened
 
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
@@ -114,21 +112,18 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
     @property
     def lost(self) -> int:
         """Packets that the system dropped because a buffer was full."""
-        for one in self._all:
-            self._lost += struct.unpack("II", one.getsockopt(_PACKET, _STATISTICS, 8))[1]
+        for opened in self._all:
+            self._lost += struct.unpack("II", opened.getsockopt(_PACKET, _STATISTICS, 8))[1]
         return self._lost
 
     def read(self, stop: Callable[[], object]) -> Packets | None:
-        """Return the next packets; None at the end. The first result is empty.
-
-        After `stop` returns True, only packets that arrived before are returned.
-        """
+        """Return the next packets, at first none; None at the end, or soon after `stop` is true."""
         if not self._begun:
             self._begun = 1
             empty = np.empty((loops.ROWS, 0), np.int64)
             if self._blocks is not None:
                 return self._blocks.write(np.empty(0, np.uint8), empty, empty[0], empty[0])
-            head = (0xA1B23C4D, 2, 4, 0, 0, most_captured(self._link), self._link)
+            head = (0xA1B23C4D, 2, 4, 0, 0, max_captured(self._link), self._link)
             buffer = np.frombuffer(struct.pack("<IHHiIII", *head), np.uint8).copy()
             return Packets(buffer, 0, len(buffer), empty)
         taken, over = list[_Taken](), False
@@ -143,9 +138,9 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         return self._packets(taken) if taken else None
 
     def _collect(self, stop: Callable[[], object]) -> None:
-        """Wait for packets, and take further packets that follow soon."""
-        until, most = math.inf, min(len(self._waiting) + _TOGETHER, self._left)
-        while self._sockets and len(self._waiting) < most:
+        """Wait for packets, and for further packets that follow soon."""
+        until, limit = math.inf, min(len(self._waiting) + _TOGETHER, self._left)
+        while self._sockets and len(self._waiting) < limit:
             now = time.monotonic()
             if stop() or now >= min(self._end, until):
                 return
@@ -157,25 +152,25 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
                 # Then more arrive at a time.
                 time.sleep(_PAUSE)
 
-    def _drain(self, most: float) -> None:
-        """Take from each socket the packets up to now, until there are `most`."""
+    def _drain(self, limit: float) -> None:
+        """Take the packets that have arrived at each socket, up to a limit in all."""
         self._drained = time.time_ns()
-        for one, interface in [*self._sockets.items()]:
+        for opened, interface in [*self._sockets.items()]:
             try:
-                while len(self._waiting) < most and self._take(one) <= self._drained:
+                while len(self._waiting) < limit and self._take(opened) <= self._drained:
                     pass
             except BlockingIOError:
                 if interface in self._ended:
                     self._ended.remove(interface)
-                    del self._sockets[one]
+                    del self._sockets[opened]
             except OSError as error:
                 # The system reports it before the packets that arrived earlier.
                 self._ended.add(interface)
                 self.damages.append(f"{interface}: {error.strerror}")
 
-    def _take(self, one: socket.socket) -> int:
+    def _take(self, opened: socket.socket) -> int:
         """Take a packet from a socket, and return its time."""
-        size, more, _, address = one.recvmsg_into([self._room], _ANCILLARY)
+        size, more, _, address = opened.recvmsg_into([self._room], _ANCILLARY)
         interface, _, kind, hardware, *_ = address
         moment, octets = _whole(bytes(self._room[:size]), more)
         if interface in self._omitted:
@@ -187,10 +182,10 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         return moment
 
     def _release(self, every: bool) -> list[_Taken]:
-        """Return packets in order: all, or the ones that no packet can precede any more."""
+        """Return all packets, or those that no other packet can precede any more, in order."""
         taken, self._waiting = self._waiting, []
         if len(self._all) > 1:
-            taken.sort(key=lambda one: one.time)
+            taken.sort(key=lambda packet: packet.time)
             # A time far ahead is of before a step of the clock.
             recent = range(self._drained - _LATE, self._drained + _SECOND)
             while taken and not every and taken[-1].time in recent:
@@ -202,17 +197,17 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
 
     def _packets(self, taken: list[_Taken]) -> Packets:
         table = np.zeros((loops.ROWS, len(taken)), np.int64)
-        sizes = np.array([len(one.octets) for one in taken])
-        table[loops.TIME] = [one.time for one in taken]
-        table[loops.LINK] = [one.link for one in taken]
+        sizes = np.array([len(packet.octets) for packet in taken])
+        table[loops.TIME] = [packet.time for packet in taken]
+        table[loops.LINK] = [packet.link for packet in taken]
         table[[loops.CAPTURED, loops.LENGTH]] = sizes
         if self._blocks is not None:
             table[loops.FROM] = [
-                self._blocks.number((one.interface, one.link), one.link, one.interface)
-                for one in taken
+                self._blocks.number((packet.interface, packet.link), packet.link, packet.interface)
+                for packet in taken
             ]
             table[loops.AT] = np.cumsum(sizes) - sizes
-            source = np.frombuffer(b"".join(one.octets for one in taken), np.uint8)
+            source = np.frombuffer(b"".join(packet.octets for packet in taken), np.uint8)
             return self._blocks.write(source, table, table[loops.TIME], table[loops.FROM])
         table[loops.STOP] = np.cumsum(loops.RECORD_HEADER + sizes)
         table[loops.AT] = table[loops.STOP] - sizes
@@ -244,7 +239,7 @@ class LiveOutput(AbstractContextManager["LiveOutput"]):
 
     def send(self, packets: Packets, kept: NDArray[np.bool_]) -> None:
         """Send the kept packets, or count why one cannot be sent."""
-        for at, captured, length, link in packets.places[:, kept].T.tolist():
+        for at, captured, length, link in packets.locations[:, kept].T.tolist():
             if self.damages:
                 return
             if captured < length:
@@ -272,23 +267,20 @@ class LiveOutput(AbstractContextManager["LiveOutput"]):
 
 
 def getting(interface: str) -> set[str]:
-    """Return the interfaces that see what is sent to one: itself, its other end, or its lower one.
-
-    Interfaces of other namespaces are left out.
-    """
+    """Return the interfaces of this namespace that receive what is sent to `interface`."""
     _require_linux("--to")
     with named(interface), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
-        number, found, at = socket.if_nametoindex(interface), {}, 32
+        number, attributes, at = socket.if_nametoindex(interface), {}, 32
         # A header, then family, type, number, flags and their mask.
         netlink.send(struct.pack("=IHHIIBxHiII", at, _GET_LINK, 1, 0, 0, 0, 0, number, 0, 0))
         answer = netlink.recv(1 << 16)
         while at + 4 <= len(answer):
             size, kind = struct.unpack_from("=HH", answer, at)
-            found[kind] = answer[at + 4 : at + size]
+            attributes[kind] = answer[at + 4 : at + size]
             at += size + 3 & ~3
-        if _LOWER not in found or _LOWER_NAMESPACE in found:
+        if _LOWER not in attributes or _LOWER_NAMESPACE in attributes:
             return {interface}
-        return {interface, socket.if_indextoname(int.from_bytes(found[_LOWER], sys.byteorder))}
+        return {interface, socket.if_indextoname(int.from_bytes(attributes[_LOWER], sys.byteorder))}
 
 
 def _require_linux(option: str) -> None:
@@ -296,19 +288,18 @@ def _require_linux(option: str) -> None:
         raise TraceError(f"{option} needs Linux")
 
 
-def _link_of(one: socket.socket, interface: str) -> int:
-    """Return the link type of an interface."""
+def _link_of(opened: socket.socket, interface: str) -> int:
     import fcntl  # Linux has this constant.
 
     request = struct.pack("256s", interface.encode())
-    (kind,) = struct.unpack_from("H", fcntl.ioctl(one, _HARDWARE, request), 16)
+    (kind,) = struct.unpack_from("H", fcntl.ioctl(opened, _HARDWARE, request), 16)
     if kind not in _LINKS:
-        raise TraceError(f"{interface}: must be of Ethernet or IP, but is of type {kind}")
+        raise TraceError(f"{interface} has neither Ethernet nor IP, but hardware type {kind}")
     return _LINKS[kind]
 
 
 def _whole(octets: bytes, ancillary: list[tuple[int, int, bytes]]) -> tuple[int, bytes]:
-    """Return the time of a packet, and its bytes with the tag that the system took from it."""
+    """Return the time of a packet, and its bytes with the VLAN tag that the system removed."""
     moment = time.time_ns()
     data: Any
     for level, kind, data in ancillary:

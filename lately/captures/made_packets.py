@@ -10,8 +10,7 @@ from .capture_reader import Packets
 SIZES, SHARES = (60, 590, 1514), (7 / 12, 4 / 12, 1 / 12)
 """Bytes of frames without their checksum, and how many of each there are: the simple IMIX."""
 
-BEGIN = 1_700_000_000 * 10**9
-"""Time of the beginning, in nanoseconds since the epoch."""
+BEGIN = 1_700_000_000 * 10**9  # time of the beginning, in nanoseconds since the epoch
 
 _FLOWS = 1000
 _TOGETHER = 1 << 12
@@ -20,21 +19,12 @@ _PORTS = 34
 
 
 class MadePackets:
-    """Random packets that can be read like a capture.
-
-    Parameters
-    ----------
-    count : int
-        Number of packets.
-    rate : float
-        Packets per second, at random times.
-    seed : int
-        Equal seeds generate equal packets.
-    """
+    """Random packets that can be read like a capture; equal seeds generate equal packets."""
 
     name = "generator"
 
     def __init__(self, count: int, *, rate: float = 100_000.0, seed: int = 1) -> None:
+        # The packets come at random times, `rate` of them a second.
         self.packets = 0
         self._count = count
         self._rate = rate
@@ -44,7 +34,6 @@ class MadePackets:
 
     @property
     def fraction(self) -> float:
-        """Share of the packets that has been read, 0 to 1."""
         return self.packets / self._count
 
     def read(self) -> Packets | None:
@@ -72,7 +61,6 @@ class MadePackets:
     def _write_headers(
         self, buffer: NDArray[np.uint8], at: NDArray[np.int64], sizes: NDArray[np.int64]
     ) -> None:
-        """Write headers over the random bytes of packets."""
         flows = self._flows[self._random.integers(0, _FLOWS, len(at))]
         number = self.packets + np.arange(len(at))
         header = np.zeros((len(at), 42), np.int64)
@@ -91,8 +79,8 @@ class MadePackets:
         # Zeros for the checksum of UDP: there is none.
         buffer[at[:, None] + np.arange(42)] = header
         # The number makes every packet different, even the shortest.
-        for place in range(8):
-            buffer[at + 42 + place] = number >> 8 * place & 0xFF
+        for byte in range(8):
+            buffer[at + 42 + byte] = number >> 8 * byte & 0xFF
 
 
 def _put(header: NDArray[np.int64], at: int, values: NDArray[np.int64]) -> None:

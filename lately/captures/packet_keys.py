@@ -11,8 +11,7 @@ from ..stream_files import TraceError
 from . import capture_loops as loops
 from .capture_reader import CaptureReader, Packets
 
-DEFAULT_KEY = "digest"
-"""Default key."""
+DEFAULT_KEY = "digest"  # default key
 
 KEYS = (DEFAULT_KEY, "five-tuple", "ip-id", "dns-name", "bytes:OFFSET:COUNT")
 """Keys that a packet can have: its digest without what routers change; addresses, ports and
@@ -21,7 +20,7 @@ or bytes of the frame from an offset on."""
 
 _PORTS = {6: "tcp", 17: "udp", 33: "dccp", 132: "sctp", 136: "udplite"}
 _DNS = 53
-_MOST_NAME = 255
+_MAX_NAME = 255
 
 
 class NoKeyError(Exception):
@@ -33,13 +32,7 @@ Form = Callable[[bytes, Headers], str]
 
 
 def parse_key(name: str) -> Form | None:
-    """Return the function that makes the key `name` of `KEYS`; None for the digest.
-
-    Raises
-    ------
-    TraceError
-        If there is no such key.
-    """
+    """Return the function that makes the key `name` of `KEYS`; None for the digest."""
     if name == DEFAULT_KEY:
         return None
     if name in _FORMS:
@@ -54,16 +47,7 @@ def parse_key(name: str) -> Form | None:
 def packet_records(
     capture: CaptureReader, form: Form | None, reject: Callable[[int, str], None]
 ) -> Iterator[tuple[str, int | None]]:
-    """Yield the key and the time of each packet, in nanoseconds since the epoch, or None.
-
-    Parameters
-    ----------
-    capture : CaptureReader
-    form : callable or None
-        As `parse_key` returns it.
-    reject : callable
-        Called with the number, from 1, of each packet without a key, and the reason.
-    """
+    """Yield key and time in nanoseconds (or None) of each packet; `reject` those without a key."""
     number = 0
     while (packets := capture.read()) is not None:
         times = [None if time == loops.NO_TIME else time for time in packets.times.tolist()]
@@ -83,10 +67,10 @@ def packet_records(
 
 def _keys(packets: Packets, form: Form | None) -> Iterator[str | NoKeyError]:
     if form is None:
-        values = packet_digests(packets.buffer, packets.places).values
+        values = packet_digests(packets.buffer, packets.locations).values
         yield from (f"{value:016x}" for value in values.tolist())
         return
-    table = find_headers(packets.buffer, packets.places)
+    table = find_headers(packets.buffer, packets.locations)
     for index, row in enumerate(table.T.tolist()):
         try:
             yield form(packets.frame(index), Headers(*row))
@@ -94,52 +78,52 @@ def _keys(packets: Packets, form: Form | None) -> Iterator[str | NoKeyError]:
             yield error
 
 
-def _bytes(first: int, last: int, frame: bytes, place: Headers) -> str:
+def _bytes(first: int, last: int, frame: bytes, headers: Headers) -> str:
     if len(frame) < last:
-        raise NoKeyError(f"{len(frame)} bytes, not {last}")
+        raise NoKeyError(f"only {len(frame)} bytes, fewer than {last}")
     return frame[first:last].hex()
 
 
-def _addresses(frame: bytes, place: Headers) -> tuple[str, str]:
-    if place.version == 4:
-        at = place.begin + 12
+def _addresses(frame: bytes, headers: Headers) -> tuple[str, str]:
+    if headers.version == 4:
+        at = headers.begin + 12
         return _text(socket.AF_INET, frame[at : at + 4]), _text(
             socket.AF_INET, frame[at + 4 : at + 8]
         )
-    if place.version == 6:
-        at = place.begin + 8
+    if headers.version == 6:
+        at = headers.begin + 8
         return (
             _text(socket.AF_INET6, frame[at : at + 16]),
             _text(socket.AF_INET6, frame[at + 16 : at + 32]),
         )
-    raise NoKeyError("not a packet of IP")
+    raise NoKeyError("not an IP packet")
 
 
 def _text(family: int, address: bytes) -> str:
     return socket.inet_ntop(family, address)
 
 
-def _five_tuple(frame: bytes, place: Headers) -> str:
-    addresses = _addresses(frame, place)
-    ports = frame[place.layer4 : min(place.layer4 + 4, place.end)]
-    if place.layer4 < 0 or place.protocol not in _PORTS or len(ports) < 4:
-        return f"{addresses[0]} > {addresses[1]} {place.protocol}"
-    source, target = (f"[{a}]" if place.version == 6 else a for a in addresses)
+def _five_tuple(frame: bytes, headers: Headers) -> str:
+    addresses = _addresses(frame, headers)
+    ports = frame[headers.layer4 : min(headers.layer4 + 4, headers.end)]
+    if headers.layer4 < 0 or headers.protocol not in _PORTS or len(ports) < 4:
+        return f"{addresses[0]} > {addresses[1]} {headers.protocol}"
+    source, target = (f"[{a}]" if headers.version == 6 else a for a in addresses)
     numbers = int.from_bytes(ports[:2], "big"), int.from_bytes(ports[2:], "big")
-    return f"{source}:{numbers[0]} > {target}:{numbers[1]} {_PORTS[place.protocol]}"
+    return f"{source}:{numbers[0]} > {target}:{numbers[1]} {_PORTS[headers.protocol]}"
 
 
-def _identification(frame: bytes, place: Headers) -> str:
-    source, target = _addresses(frame, place)
-    if place.version != 4:
-        raise NoKeyError("IPv6, which has no identification")
-    number = int.from_bytes(frame[place.begin + 4 : place.begin + 6], "big")
-    return f"{source} > {target} {place.protocol} {number}"
+def _identification(frame: bytes, headers: Headers) -> str:
+    source, target = _addresses(frame, headers)
+    if headers.version != 4:
+        raise NoKeyError("IPv6 has no identification")
+    number = int.from_bytes(frame[headers.begin + 4 : headers.begin + 6], "big")
+    return f"{source} > {target} {headers.protocol} {number}"
 
 
-def _dns_name(frame: bytes, place: Headers) -> str:
-    if place.version and place.protocol == 17 and place.layer4 >= 0:
-        udp = frame[place.layer4 : place.end]
+def _dns_name(frame: bytes, headers: Headers) -> str:
+    if headers.version and headers.protocol == 17 and headers.layer4 >= 0:
+        udp = frame[headers.layer4 : headers.end]
         message = udp[8:]
         ports = int.from_bytes(udp[:2], "big"), int.from_bytes(udp[2:4], "big")
         if (
@@ -149,7 +133,7 @@ def _dns_name(frame: bytes, place: Headers) -> str:
             and message[4:6] != b"\0\0"
         ):
             return _question(message)
-    raise NoKeyError("not a query of DNS")
+    raise NoKeyError("not a DNS query")
 
 
 def _question(message: bytes) -> str:
@@ -159,8 +143,8 @@ def _question(message: bytes) -> str:
     while at < len(message) and 0 < message[at] < 64:
         labels.append(message[at + 1 : at + 1 + message[at]])
         at += 1 + message[at]
-    if at >= len(message) or message[at] or at - 12 > _MOST_NAME:
-        raise NoKeyError("not the name of a question")
+    if at >= len(message) or message[at] or at - 12 > _MAX_NAME:
+        raise NoKeyError("the name in its question is malformed")
     return b".".join(labels).lower().decode("ascii", "backslashreplace") or "."
 
 

@@ -1,9 +1,9 @@
-"""A stream as two taps capture it, one after the other, with its true copies."""
+"""A stream as two taps capture it, one after the other, with its true duplicates."""
 
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,25 +11,89 @@ from numpy.typing import NDArray
 from ..golden.packets.packet_layers import ETHERNET, find_headers
 from ..stream_files import TraceError
 from . import capture_loops as loops
-from .added_headers import TUNNELS, Added, added_octets, vlan_tag
-from .capture_reader import Packets, most_captured
+from .capture_reader import Packets, max_captured
 
 _AT, _CAPTURED, _LENGTH, _TIME, _TAP, _VERSION, _BEGIN, _NUMBER, _ORDER, _COLUMNS = range(10)
 # Bit of the number of a packet that was sent again.
 _AGAIN = 1 << 62
 
 
-class Source(Protocol):
-    """A capture, or an object with the same interface."""
+# Headers that a network adds
 
-    name: str
+_ADDRESSES = 12  # bytes of a frame before a VLAN tag
 
-    @property
-    def fraction(self) -> float | None:
-        """Share that has been read, 0 to 1, or None."""
+_IP, _UDP = 14, 34
 
-    def read(self) -> Packets | None:
-        """Return the next packets; None at the end."""
+
+class Added(NamedTuple):
+    """Bytes that are added to a frame."""
+
+    octets: bytes
+    before: int = 0  # bytes of the frame before them
+    # Version of IP that is left of the frame, behind the bytes; 0 for the whole frame.
+    version: int = 0
+    # Places of lengths of 16 bits, and the byte that each is counted from.
+    lengths: tuple[tuple[int, int], ...] = ()
+
+
+def vlan_tag(identifier: int) -> Added:
+    return Added(b"\x81\0" + identifier.to_bytes(2, "big"), _ADDRESSES)
+
+
+def _ethernet(kind: int) -> bytes:
+    return b"\2\0\0\0\0\x0a\2\0\0\0\0\x0b" + kind.to_bytes(2, "big")
+
+
+def _ip4(protocol: int) -> bytes:
+    addresses = b"\x0a\xff\0\1\x0a\xff\0\2"
+    return _ethernet(0x0800) + b"\x45\0\0\0\0\0\x40\0\x40" + bytes([protocol, 0, 0]) + addresses
+
+
+def _udp(port: int) -> bytes:
+    return _ip4(17) + b"\xc0\0" + port.to_bytes(2, "big") + bytes(4)
+
+
+_IP_LENGTH, _UDP_LENGTH = (_IP + 2, _IP), (_UDP + 4, _UDP)
+
+TUNNELS = {
+    # A label of MPLS, and the control word of a pseudo-wire (RFC 3032, RFC 4385).
+    "mpls": Added(_ethernet(0x8847) + b"\0\x06\x41\x40" + bytes(4)),
+    # RFC 7348, RFC 2784 with a frame of Ethernet, draft-foschiano-erspan-03 (type II).
+    "vxlan": Added(
+        _udp(4789) + b"\x08\0\0\0\0\0\5\0", lengths=(_IP_LENGTH, _UDP_LENGTH)
+    ),
+    "gre": Added(_ip4(47) + b"\0\0\x65\x58", lengths=(_IP_LENGTH,)),
+    "erspan": Added(
+        _ip4(47) + b"\x10\0\x88\xbe\0\0\0\1" + b"\x10\1\0\1\0\0\0\0", lengths=(_IP_LENGTH,)
+    ),
+    # 3GPP TS 29.281, RFC 2003.
+    "gtp": Added(
+        _udp(2152) + b"\x30\xff\0\0\0\0\0\1", version=4,
+        lengths=(_IP_LENGTH, _UDP_LENGTH, (_UDP + 10, _UDP + 16)),
+    ),
+    "ipip": Added(_ip4(4), version=4, lengths=(_IP_LENGTH,)),
+}  # fmt: skip
+"""Tunnels by their names."""
+
+
+def added_octets(added: Added, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return the bytes added to frames of these final `sizes`, lengths and checksums filled in."""
+    octets = np.tile(np.frombuffer(added.octets, np.uint8), (len(sizes), 1))
+    for at, begin in added.lengths:
+        octets[:, at : at + 2] = _big(sizes - begin)
+    if _IP_LENGTH in added.lengths:
+        words = octets[:, _IP:_UDP].astype(np.int64)
+        total = (words[:, ::2] * 256 + words[:, 1::2]).sum(axis=1)
+        total = (total & 0xFFFF) + (total >> 16)
+        octets[:, _IP + 10 : _IP + 12] = _big(0xFFFF - total)
+    return octets
+
+
+def _big(values: NDArray[np.int64]) -> NDArray[np.uint8]:
+    return np.stack([values >> 8 & 0xFF, values & 0xFF], axis=1).astype(np.uint8)
+
+
+# Taps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,21 +106,20 @@ class Taps:
     vlan: int | None = None  # VLAN identifier of the second tap's packets
     hops: int = 0  # routers between the taps; each decrements the TTL or hop limit
     # One of `TUNNELS` around the second tap's packets; one that it cannot carry stays outside.
-    tunnel: str | None = None
+    encapsulate: str | None = None
     repeats: float = 0.0  # share of the packets that are sent again, byte for byte
     repeat_after: int = 20_000_000  # time after which they are sent again
     disorder: int = 0  # maximum time by which a packet is late in the file
     seed: int = 1  # for losses, jitter, repeats and disorder
 
     def __post_init__(self) -> None:
-        if self.vlan is not None and self.tunnel is not None:
+        if self.vlan is not None and self.encapsulate is not None:
             raise TraceError("--vlan cannot be combined with --encapsulate")
 
     @property
     def added(self) -> Added | None:
-        """Header of the second tap's packets."""
-        if self.tunnel is not None:
-            return TUNNELS[self.tunnel]
+        if self.encapsulate is not None:
+            return TUNNELS[self.encapsulate]
         return None if self.vlan is None else vlan_tag(self.vlan)
 
 
@@ -72,9 +135,9 @@ class TapResult:
 
 
 def tap(
-    source: Source,
+    source: Any,  # a `CaptureReader`, or an object with the same interface
     output: BinaryIO,
-    how: Taps,
+    taps: Taps,
     *,
     truth: BinaryIO | None = None,
     progress: Callable[[TapResult, float | None], None] | None = None,
@@ -83,10 +146,9 @@ def tap(
     """Write a stream as two taps capture it: a pcap file in the order of capture times.
 
     The `truth` gets a CSV line for each written packet: its number from 1, the number of the source
-    packet, the tap (1 or 2), whether it is a second copy, and whether it was sent again. `progress`
-    gets the result so far, and the share if known. `read` replaces the method of the source.
+    packet, the tap (1 or 2), whether it is a replica, and whether it was sent again.
     """
-    course = _Course(source.name, output, how, truth)
+    course = _Course(source.name, output, taps, truth)
     while (packets := (read or source.read)()) is not None:
         course.take(packets)
         if progress is not None:
@@ -95,14 +157,14 @@ def tap(
 
 
 class _Course:
-    """One stream in progress: copies that are not written yet are those of later times."""
+    """A stream in progress; packets whose time has not come are waiting."""
 
-    def __init__(self, name: str, output: BinaryIO, how: Taps, truth: BinaryIO | None) -> None:
+    def __init__(self, name: str, output: BinaryIO, taps: Taps, truth: BinaryIO | None) -> None:
         self._name = name
         self._output = output
-        self._how = how
+        self._taps = taps
         self._truth = truth
-        self._random = np.random.default_rng(how.seed)
+        self._random = np.random.default_rng(taps.seed)
         self._link: int | None = None
         self._reached = 0
         self._buffer = np.empty(0, np.uint8)
@@ -114,7 +176,7 @@ class _Course:
             truth.write(b"number,source,tap,copy,again\n")
 
     def take(self, packets: Packets) -> None:
-        """Take some packets, and write what is not later than the last of them."""
+        """Take some packets, and write all that are due before the last of them."""
         if not len(packets):
             return
         self._check_link(packets.table[loops.LINK])
@@ -130,7 +192,6 @@ class _Course:
         self._drop_written()
 
     def finish(self) -> TapResult:
-        """Write what is left."""
         self._begin_file(ETHERNET)
         self._write(1 << 62)
         return self.result
@@ -138,43 +199,45 @@ class _Course:
     def _check_link(self, links: NDArray[np.int64]) -> None:
         self._begin_file(int(links[0]))
         other = links[links != self._link]
-        rule = f"{self._name}: must have packets of one type of link"
         if len(other):
-            raise TraceError(f"{rule}, not of {self._link} and {other[0]}")
-        if self._how.added is not None and self._link != ETHERNET:
-            name = "tunnel" if self._how.vlan is None else "vlan"
-            raise TraceError(f"{name}: must not be given for links of type {self._link}")
+            raise TraceError(
+                f"{self._name} has packets of link types {self._link} and {other[0]}, which a pcap "
+                "file cannot hold together"
+            )
+        if self._taps.added is not None and self._link != ETHERNET:
+            name = "encapsulate" if self._taps.vlan is None else "vlan"
+            raise TraceError(f"{name} needs Ethernet, not link type {self._link}")
 
     def _begin_file(self, link: int) -> None:
         if self._link is None:
             self._link = link
-            head = (0xA1B23C4D, 2, 4, 0, 0, most_captured(link), max(link, 0))
+            head = (0xA1B23C4D, 2, 4, 0, 0, max_captured(link), max(link, 0))
             self._output.write(struct.pack("<IHHiIII", *head))
 
     def _copies(self, packets: Packets) -> NDArray[np.int64]:
-        """Return what each tap sees of some packets: columns, by tap."""
-        count, how = len(packets), self._how
+        """Return the packets that each tap captures: columns, by tap."""
+        count, taps = len(packets), self._taps
         known = np.where(packets.times == loops.NO_TIME, 0, packets.times)
         known[0] = max(known[0], self._reached)
         times = np.maximum.accumulate(known)
         self._reached = int(times[-1])
-        version, begin, *_ = find_headers(packets.buffer, packets.places)
+        version, begin, *_ = find_headers(packets.buffer, packets.locations)
         copies = np.empty((_COLUMNS, 2, count), np.int64)
-        copies[[_AT, _CAPTURED, _LENGTH]] = packets.places[:3, None]
+        copies[[_AT, _CAPTURED, _LENGTH]] = packets.locations[:3, None]
         copies[_TIME] = times
-        copies[_TIME, 1] += how.delay + self._random.integers(0, how.jitter + 1, count)
+        copies[_TIME, 1] += taps.delay + self._random.integers(0, taps.jitter + 1, count)
         copies[_TAP] = [[0], [1]]
         copies[_VERSION], copies[_BEGIN] = version, begin
         copies[_NUMBER] = self.result.packets + 1 + np.arange(count)
-        if how.repeats:
-            again = copies[:, :, self._random.random(count) < how.repeats].copy()
-            again[_TIME] += how.repeat_after
+        if taps.repeats:
+            again = copies[:, :, self._random.random(count) < taps.repeats].copy()
+            again[_TIME] += taps.repeat_after
             again[_NUMBER] |= _AGAIN
             copies = np.concatenate([copies, again], axis=2)
-        kept = self._random.random(copies.shape[1:]) >= how.loss
+        kept = self._random.random(copies.shape[1:]) >= taps.loss
         copies[_ORDER] = copies[_TIME]
-        if how.disorder:
-            copies[_ORDER] += self._random.integers(0, how.disorder + 1, kept.shape)
+        if taps.disorder:
+            copies[_ORDER] += self._random.integers(0, taps.disorder + 1, kept.shape)
         self.result.packets += count
         self.result.repeats += kept.shape[1] - count
         self.result.first += int(kept[0].sum())
@@ -183,17 +246,17 @@ class _Course:
         return copies[:, kept]
 
     def _write(self, until: int) -> None:
-        """Write the copies up to a time, in their order."""
+        """Write the packets that are due, in their order."""
         due = np.flatnonzero(self._waiting[_ORDER] <= until)
         due = due[np.argsort(self._waiting[_ORDER, due], kind="stable")]
         copies = self._waiting[:, due]
-        self._output.write(_records(self._buffer, copies, self._how).data)
+        self._output.write(_records(self._buffer, copies, self._taps).data)
         numbers, taps = self._waiting[_NUMBER, due], self._waiting[_TAP, due]
         self._waiting = np.delete(self._waiting, due, axis=1)
-        self._tell(numbers, taps)
+        self._note_truth(numbers, taps)
 
-    def _tell(self, numbers: NDArray[np.int64], taps: NDArray[np.int64]) -> None:
-        """Write lines of the truth; remember what came once and may come again."""
+    def _note_truth(self, numbers: NDArray[np.int64], taps: NDArray[np.int64]) -> None:
+        """Write lines of the truth; remember the packets that may come again."""
         if self._truth is None:
             return
         both = np.concatenate([self._seen, numbers])
@@ -202,8 +265,8 @@ class _Course:
         copy[first] = False
         rows = zip(numbers.tolist(), taps.tolist(), copy[len(self._seen) :].tolist(), strict=True)
         lines = [
-            f"{place},{number & ~_AGAIN},{which + 1},{int(again)},{number // _AGAIN}\n"
-            for place, (number, which, again) in enumerate(rows, self._written + 1)
+            f"{position},{number & ~_AGAIN},{which + 1},{int(again)},{number // _AGAIN}\n"
+            for position, (number, which, again) in enumerate(rows, self._written + 1)
         ]
         self._written += len(lines)
         self._truth.write("".join(lines).encode())
@@ -212,7 +275,7 @@ class _Course:
         self._seen = np.intersect1d(both, left)
 
     def _drop_written(self) -> None:
-        """Keep the bytes of what waits, and no others."""
+        """Keep only the bytes of waiting packets."""
         at, sizes = self._waiting[_AT], self._waiting[_CAPTURED]
         ends = np.cumsum(sizes)
         kept = np.empty(int(sizes.sum()), np.uint8)
@@ -221,14 +284,18 @@ class _Course:
         self._buffer = kept
 
 
-def _records(buffer: NDArray[np.uint8], copies: NDArray[np.int64], how: Taps) -> NDArray[np.uint8]:
-    """Return copies of packets as records of a pcap file, little-endian, with nanoseconds."""
+def _records(
+    buffer: NDArray[np.uint8], copies: NDArray[np.int64], settings: Taps
+) -> NDArray[np.uint8]:
+    """Return packets as little-endian records of a pcap file, with nanoseconds."""
     at, captured, length, time, tap = copies[: _TAP + 1]
-    added, version, begin = how.added or Added(b""), copies[_VERSION], copies[_BEGIN]
+    added, version, begin = settings.added or Added(b""), copies[_VERSION], copies[_BEGIN]
     second = tap > 0
-    # A packet without addresses has no place for a tag, and not every tunnel takes every packet.
-    changed = second & (captured >= added.own) & ((version == added.version) | (not added.version))
-    own, more, skipped = changed * added.own, changed * len(added.octets), np.zeros_like(at)
+    # A packet without addresses takes no tag, and not every tunnel takes every packet.
+    changed = (
+        second & (captured >= added.before) & ((version == added.version) | (not added.version))
+    )
+    before, more, skipped = changed * added.before, changed * len(added.octets), np.zeros_like(at)
     if added.version:
         skipped = changed * begin
     captured, length = captured - skipped + more, length - skipped + more
@@ -239,26 +306,26 @@ def _records(buffer: NDArray[np.uint8], copies: NDArray[np.int64], how: Taps) ->
     octets = added_octets(added, length[changed])
     numbers, sizes = np.arange(len(at)), np.full_like(at, loops.RECORD_HEADER)
     row = np.cumsum(changed) - 1
-    for source, places, size, targets in (
+    for source, begins, size, targets in (
         (heads.view(np.uint8).reshape(-1), 16 * numbers, sizes, starts - 16),
-        (buffer, at, own, starts),
-        (octets.reshape(-1), np.maximum(row, 0) * len(added.octets), more, starts + own),
-        (buffer, at + skipped + own, captured - own - more, starts + own + more),
+        (buffer, at, before, starts),
+        (octets.reshape(-1), np.maximum(row, 0) * len(added.octets), more, starts + before),
+        (buffer, at + skipped + before, captured - before - more, starts + before + more),
     ):
-        loops.copy_parts(source, places, size, records, targets)
-    if how.hops:
+        loops.copy_parts(source, begins, size, records, targets)
+    if settings.hops:
         layer3 = starts + begin - skipped + more
-        _age(records, layer3[second & (version == 4)], 8, how.hops)
-        _age(records, layer3[second & (version == 6)], 7, how.hops)
+        _age(records, layer3[second & (version == 4)], 8, settings.hops)
+        _age(records, layer3[second & (version == 6)], 7, settings.hops)
     return records
 
 
-def _age(octets: NDArray[np.uint8], layer3: NDArray[np.int64], place: int, hops: int) -> None:
+def _age(octets: NDArray[np.uint8], layer3: NDArray[np.int64], offset: int, hops: int) -> None:
     """Lower TTL or hop limit, but not below 1; correct a checksum (RFC 1624, equation 3)."""
-    limit = octets[layer3 + place].astype(np.int64)
+    limit = octets[layer3 + offset].astype(np.int64)
     lower = np.maximum(1, limit - hops)
-    octets[layer3 + place] = lower
-    if place == 8:
+    octets[layer3 + offset] = lower
+    if offset == 8:
         checksum = octets[layer3 + 10].astype(np.int64) << 8 | octets[layer3 + 11]
         total = 2 * 0xFFFF - checksum - (limit << 8) + (lower << 8)
         total = (total & 0xFFFF) + (total >> 16)

@@ -31,9 +31,9 @@ OF_A_BOARD = ("description", "clock_mhz", "baud")
 
 
 @click.command("list", cls=OneLineCommand)
-@click.argument("what", type=click.Choice(["presets", "devices", "boards"]))
+@click.argument("kind", type=click.Choice(["presets", "devices", "boards"]))
 @json_option
-def list(*, what: str, as_json: bool) -> None:
+def list(*, kind: str, as_json: bool) -> None:
     """List the presets, devices or boards that other commands take.
 
     \b
@@ -41,21 +41,23 @@ def list(*, what: str, as_json: bool) -> None:
       lately list presets
       lately list devices --json
     """
-    known = listed(what)
+    known = listed(kind)
     rows: Any = [*known.values()]
-    if what == "presets":
-        found = {name: spec.to_dict() for name, spec in known.items()}
+    if kind == "presets":
+        figures = {name: spec.to_dict() for name, spec in known.items()}
         rows = [{"name": name, "spec": spec} for name, spec in known.items()]
-    elif what == "devices":
-        rows.sort(key=lambda one: one.family)
-        found = {one.name: {field: getattr(one, field) for field in OF_A_DEVICE} for one in rows}
-    else:
-        found = {
-            one.name: {field: getattr(one, field) for field in OF_A_BOARD}
-            | {"device": one.device.name, "spec": one.spec.to_dict()}
-            for one in rows
+    elif kind == "devices":
+        rows.sort(key=lambda entry: entry.family)
+        figures = {
+            entry.name: {field: getattr(entry, field) for field in OF_A_DEVICE} for entry in rows
         }
-    print_figures(as_json, found, what, {what: rows})
+    else:
+        figures = {
+            entry.name: {field: getattr(entry, field) for field in OF_A_BOARD}
+            | {"device": entry.device.name, "spec": entry.spec.to_dict()}
+            for entry in rows
+        }
+    print_figures(as_json, figures, kind, {kind: rows})
 
 
 @click.command(cls=OneLineCommand)
@@ -73,24 +75,26 @@ def show(*, spec: str | None, preset: str | None, name: str | None, as_json: boo
     from ..boards.flow.devices import device
     from ..planner.choice import planned
     from ..planner.plans import describe
-    from ..planner.requirement import Found, Requirement
+    from ..planner.requirement import PricedSpec, Requirement
 
     chosen = choose_unit(spec, preset)
-    tick, place = planned(spec)
-    name = name or (place if chosen.lanes == 1 else None)
+    tick, device_name = planned(spec)
+    name = name or (device_name if chosen.lanes == 1 else None)
     target = None if name is None else device(name)
     if target is not None and chosen.lanes > 1:
-        raise click.UsageError("--device: block RAMs are counted for one lane; see `lately synth`")
+        raise click.UsageError(
+            "--device counts the block RAMs of one lane only; use `lately synth`"
+        )
     window = getattr(chosen, "window", None)
     requirement = Requirement(
         window=window or 1, false_positive_rate=0.5, device=target, key_bits=chosen.key_bits
     )
-    found = describe(Found(cost=0, spec=chosen), requirement)
-    value = found.to_dict()
+    candidate = describe(PricedSpec(cost=0, spec=chosen), requirement)
+    value = candidate.to_dict()
     if window is None:  # The rate depends on the keys of a span, which nothing limits.
         value |= {"worst_false_positive_rate": None, "mean_false_positive_rate": None}
     value["tick_seconds"] = tick and float(tick)
-    figures = {"filter": found, "device": target, "window": window, "tick": tick}
+    figures = {"filter": candidate, "device": target, "window": window, "tick": tick}
     print_figures(as_json, value, "filter", figures)
 
 
@@ -117,5 +121,5 @@ def doctor(*, as_json: bool) -> None:
         rows.append({"part": extra, "found": "yes" if there else "no", "use": use + hint})
     for tool, use in TOOLS.items():
         rows.append({"part": tool, "found": shutil.which(tool) or "no", "use": use})
-    found = {row["part"]: {"found": row["found"], "use": row["use"]} for row in rows}
-    print_figures(as_json, found, "doctor", {"rows": rows})
+    figures = {row["part"]: {"found": row["found"], "use": row["use"]} for row in rows}
+    print_figures(as_json, figures, "doctor", {"rows": rows})

@@ -50,14 +50,12 @@ def _with_statuses(command: click.Command) -> click.Command:
 
 
 class Grouped(OneLineErrors):
-    """Group that imports only the command that runs; its help lists commands as in `GROUPS`."""
+    """Group that imports only the command that runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands, in the order of use."""
         return list(_MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command; None if there is no such command."""
         if cmd_name not in _MODULES:
             return None
         module = import_module(f".{_MODULES[cmd_name]}_commands", __package__)
@@ -65,12 +63,15 @@ class Grouped(OneLineErrors):
         return _with_statuses(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the summary of each command under its heading."""
         for heading, commands in GROUPS.items():
             with formatter.section(heading):
-                found = [self.get_command(ctx, name) for name in commands]
+                shown = [self.get_command(ctx, name) for name in commands]
                 formatter.write_dl(
-                    [(one.name or "", one.get_short_help_str(80)) for one in found if one]
+                    [
+                        (command.name or "", command.get_short_help_str(80))
+                        for command in shown
+                        if command
+                    ]
                 )
 
 

@@ -1,23 +1,23 @@
 """Command that removes packets that were seen lately from captures."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from .compare_options import HeadedCommand, compare_options, comparison
-from .dedup_facts import facts
 from .interrupts import interruptible
 from .options import (
+    Command,
     choice_option,
     count_option,
     folder_option,
     fpr_option,
     json_option,
     print_json,
+    together,
     window_option,
 )
 from .outputs import OutputFile
@@ -31,17 +31,85 @@ from .packet_files import (
     rotated_name,
 )
 from .progress import quiet, replay_bar
-from .reporting import INTERRUPTED, fail_with, require
+from .reporting import INTERRUPTED, OneLineCommand, fail_with, require
 from .tables import print_facts
 
 if TYPE_CHECKING:
     from ..dedup.copy_report import CopyReport
     from ..dedup.deduplicate import Deduplication, Judged
+    from ..golden.packets.comparison import Comparison
+    from ..golden.packets.copies import CopyRule
+
+
+_HEADINGS = {
+    "Which packets are the same": (
+        "fields", "inner", "tunnel", "tpid", "mask", "offset", "bytes",
+    ),
+    "Which of them are dropped": (
+        "span", "window", "fpr", "policy", "differs", "scope", "by",
+    ),
+    "Inputs and outputs": (
+        "interface", "limit", "duration", "to", "reorder", "folder", "dry_run", "report", "dropped",
+        "mark",
+    ),
+}  # fmt: skip
+
+
+class _HeadedCommand(OneLineCommand):
+    """Command whose help lists some options under headings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
+        rows = {option.name: option.get_help_record(ctx) for option in options}
+        for heading, names in _HEADINGS.items():
+            with formatter.section(heading):
+                formatter.write_dl([row for name in names if (row := rows.pop(name, None))])
+        with formatter.section("Options"):
+            formatter.write_dl([row for row in rows.values() if row])
+
+
+def _compare_options(command: Command) -> Command:
+    return together(
+        click.option(
+            "--fields", default="tos", show_default=True, metavar="NAMES",
+            help="Fields to include or exclude: tos, ttl, vlan, layer2, frame, no-checksum, "
+            "no-sequence, no-id, no-radiotap; or none.",
+        ),
+        click.option("--inner", is_flag=True, help="Compare the innermost packet of tunnels."),
+        click.option(
+            "--tunnel", metavar="udp:PORT:SKIP:ethernet|ip", multiple=True,
+            help="With --inner, take UDP datagrams to PORT as a tunnel: an Ethernet frame or an IP "
+            "packet follows after SKIP bytes.",
+        ),
+        click.option(
+            "--tpid", metavar="HEX", multiple=True,
+            help="Another EtherType that marks a VLAN tag; may be repeated.",
+        ),
+        click.option(
+            "--mask", metavar="OFFSET:HEX", multiple=True,
+            help="Mask bytes from an offset on; may be repeated.",
+        ),
+        count_option("--offset", None, "Ignore the first N bytes.", minimum=0, maximum=65_535),
+        choice_option(
+            "--policy", ["last-seen", "first-seen"],
+            "Remember every packet, or only kept packets.",
+        ),
+        click.option(
+            "--differs", type=click.Choice(["ttl", "layer2", "vlan", "interface", "file"]),
+            help="Drop a repeat only if this differs from the kept packet.",
+        ),
+        choice_option(
+            "--scope", ["any", "same", "other"],
+            "Required origin of the earlier packet: any, the same, or another.",
+        ),
+        choice_option("--by", ["interface", "vlan", "file"], "Property that tells origins apart."),
+        count_option("--bytes", None, "Compare at most N bytes."),
+    )(command)  # fmt: skip
 
 
 @click.command(
     "dedup",
-    cls=HeadedCommand,
+    cls=_HeadedCommand,
     short_help="Write captures without the packets that were seen lately.",
     rules=[
         "--by needs --scope same or other", "--tunnel needs --inner",
@@ -56,9 +124,9 @@ if TYPE_CHECKING:
 @click.option(
     "--span", default="50ms", show_default=True, metavar="T", help="Remember a packet for a time."
 )
-@window_option(65_536, "Drop a packet only if its copy is at most N packets back.")
+@window_option(65_536, "Drop a packet only if the earlier one is at most N packets back.")
 @fpr_option("Maximum share of new packets that are dropped by mistake.", 1e-6)
-@compare_options
+@_compare_options
 @click.option(
     "-i", "--interface", metavar="NAME", multiple=True,
     callback=lambda _context, _option, names: names or None,
@@ -87,17 +155,15 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--report",
-    "page",
     type=OutputFile(),
     metavar="FILE",
-    help="Write a page about the copies, as HTML.",
+    help="Write a report on the duplicates as an HTML page.",
 )
 @click.option(
     "--dropped", type=OutputFile(), metavar="FILE", help="Write the dropped packets as a capture."
 )
 @click.option(
     "--mark",
-    "marked",
     type=OutputFile(),
     metavar="FILE",
     help="Write number, time and digest of each dropped packet as CSV.",
@@ -107,7 +173,7 @@ if TYPE_CHECKING:
     ["golden", "rtl"],
     "Run the golden model, or the compiled hardware and compare it with the model.",
 )
-@count_option("-j --jobs", 1, "Threads: with 2, one thread reads and digests ahead.", most=2)
+@count_option("-j --jobs", 1, "Threads: with 2, one thread reads and digests ahead.", maximum=2)
 @click.option("--verify", is_flag=True, help="Compare with an exact oracle, whose memory grows.")
 @click.option("--watch", is_flag=True, help="Show rate, drops and fill while packets are read.")
 @json_option
@@ -116,7 +182,7 @@ def dedup(
     paths: Sequence[str],
     folder: str | None,
     dry_run: bool,
-    page: str | None,
+    report: str | None,
     watch: bool,
     verify: bool,
     as_json: bool,
@@ -159,7 +225,7 @@ def dedup(
       lately dedup -i eth0 --to veth0
       tcpdump -i eth0 -U -w - | lately dedup - - --span 10ms > unique.pcap
     """
-    if page is not None:
+    if report is not None:
         require("matplotlib")
     live = options["interface"]
     to = options["to"]
@@ -170,12 +236,12 @@ def dedup(
     from ..dedup.deduplicate import deduplicate
     from ..golden.ring.timed_ring import TimeLimitedRing
 
-    what = _deduplication(options)
-    model, oracle = TimeLimitedRing.from_spec(what.spec), None
+    settings = _deduplication(options)
+    model, oracle = TimeLimitedRing.from_spec(settings.spec), None
     if verify:
         from ..dedup.packet_oracle import PacketOracle
 
-        oracle = PacketOracle(what.spec, what.span, what.window, rule=what.rule)
+        oracle = PacketOracle(settings.spec, settings.span, settings.window, rule=settings.rule)
     with ExitStack() as stack:
         source = stack.enter_context(open_inputs(files, folder, options))
         outputs = _open_outputs(stack, files, folder, options)
@@ -186,9 +252,9 @@ def dedup(
             sender = stack.enter_context(LiveOutput(to))
             sent, unsendable = sender.figures, sender.damages
             outputs.append(lambda judged: sender.send(judged.packets, ~judged.dropped))
-        copies = _copy_report(what, files) if dry_run or page is not None else None
+        copies = _copy_report(settings, files) if dry_run or report is not None else None
         outputs += [] if copies is None else [copies]
-        waiting = "Compiling the RTL" if what.engine == "rtl" else "Starting"
+        waiting = "Compiling the RTL" if settings.engine == "rtl" else "Starting"
         shown: AbstractContextManager[Any] = replay_bar(waiting, "Deduplicating", "packets")
         if watch:
             from .watch import dedup_view, live_view
@@ -204,7 +270,7 @@ def dedup(
                 read = partial(source.read, lambda: heard() or unsendable)
             with shown as progress:
                 result = deduplicate(
-                    source, outputs, what, model=model, oracle=oracle, progress=progress,
+                    source, outputs, settings, model=model, oracle=oracle, progress=progress,
                     jobs=options["jobs"], read=read,
                 )  # fmt: skip
                 result.damages += unsendable
@@ -216,12 +282,12 @@ def dedup(
     head["unused"] = unused
     _show(
         {
-            "capture": head, **what.figures(), **result.figures(), "interrupted": heard(),
+            "capture": head, **settings.figures(), **result.figures(), "interrupted": heard(),
             "dry_run": dry_run, "to": sent,
             "copies": None if copies is None else copies.figures(),
             "check": None if oracle is None else oracle.finish().figures(),
         },
-        as_json, err="-" in files.outputs, page=None if page is None else (page, copies),
+        as_json, err="-" in files.outputs, page=None if report is None else (report, copies),
     )  # fmt: skip
 
 
@@ -230,29 +296,28 @@ def _show(
 ) -> None:
     """Print the figures of a deduplication, write its page, and report its failures."""
     if page is not None:
-        from ..dedup.report_page import html
+        from ..dedup.copy_report import html
 
         with open_output(page[0], []) as file:
             file.write(html(figures, page[1]).encode())
     if as_json:
         print_json(figures, err=err)
     else:
-        print_facts(facts(figures), err=err)
+        print_facts(_facts(figures), err=err)
     differing = figures["mismatches"]
-    failures = [f"mismatches: must be 0, not {differing}"] if differing else []
+    failures = [f"RTL and golden model differ in {differing:,} answers"] if differing else []
     fail_with([*figures["damages"], *failures])
     if figures["interrupted"]:
         raise click.exceptions.Exit(INTERRUPTED)
 
 
 def _deduplication(options: dict[str, Any]) -> "Deduplication":
-    """Return the `Deduplication` of the options."""
     from ..dedup.deduplicate import Deduplication
     from ..dedup.window import dedup_spec
     from ..golden.hash.siphash import random_secret
 
     long, window = nanoseconds("span", options["span"]), options["window"]
-    rules, rule = comparison(options)
+    rules, rule = _comparison(options)
     spec, tick = dedup_spec(long, window, options["fpr"])
     return Deduplication(
         span=long, window=window, spec=spec, tick=tick, compared=rules, rule=rule,
@@ -260,16 +325,15 @@ def _deduplication(options: dict[str, Any]) -> "Deduplication":
     )  # fmt: skip
 
 
-def _copy_report(what: "Deduplication", files: PacketFiles) -> "CopyReport":
+def _copy_report(settings: "Deduplication", files: PacketFiles) -> "CopyReport":
     from ..dedup.copy_report import CopyReport
 
-    return CopyReport(what, [os.path.basename(path) for path in files.inputs] or [""])
+    return CopyReport(settings, [os.path.basename(path) for path in files.inputs] or [""])
 
 
 def _open_outputs(
     stack: ExitStack, files: PacketFiles, folder: str | None, options: dict[str, Any]
 ) -> "list[Callable[[Judged], None]]":
-    """Open all outputs of a command line."""
     from ..dedup.writers import CaptureWriter, FolderWriter, Marks, RotatingWriter
 
     output = partial(open_output, inputs=files.inputs, live=options["interface"] is not None)
@@ -277,23 +341,191 @@ def _open_outputs(
     def opened(path: str) -> BinaryIO:
         return stack.enter_context(output(path))
 
-    found: list[Callable[[Judged], None]] = []
+    outputs: list[Callable[[Judged], None]] = []
     size = options["rotate_size"] or 0
     time = nanoseconds("rotate-time", options["rotate_time"])
     if size or time:
         path = files.outputs[0]
         if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
-            raise click.UsageError("--rotate-size and --rotate-time need OUT, a regular file")
+            raise click.UsageError("--rotate-size and --rotate-time need a regular file as OUT")
         rotating = RotatingWriter(lambda *new: output(rotated_name(path, *new)), size, time)
-        found.append(stack.enter_context(rotating))
+        outputs.append(stack.enter_context(rotating))
     elif folder is not None:
         pairs = [*zip(files.outputs, files.inputs, strict=True)]
         writer = FolderWriter(lambda number: open_output(pairs[number][0], [pairs[number][1]]))
-        found.append(stack.enter_context(writer))
+        outputs.append(stack.enter_context(writer))
     elif files.outputs:
-        found.append(CaptureWriter(opened(files.outputs[0])))
+        outputs.append(CaptureWriter(opened(files.outputs[0])))
     if options["dropped"] is not None:
-        found.append(CaptureWriter(opened(options["dropped"]), dropped=True))
-    if options["marked"] is not None:
-        found.append(Marks(opened(options["marked"])))
-    return found
+        outputs.append(CaptureWriter(opened(options["dropped"]), dropped=True))
+    if options["mark"] is not None:
+        outputs.append(Marks(opened(options["mark"])))
+    return outputs
+
+
+def _comparison(options: dict[str, Any]) -> "tuple[Comparison, CopyRule]":
+    from ..golden.packets.comparison import (
+        Comparison,
+        FieldError,
+        parse_fields,
+        parse_mask,
+        parse_tunnel,
+    )
+    from ..golden.packets.copies import CopyRule
+    from ..golden.packets.packet_layers import Reach
+
+    try:
+        types = tuple(int(text, 16) for text in options["tpid"])
+    except ValueError:
+        given = ", ".join(options["tpid"])
+        raise FieldError(f"tpid: must be hexadecimal, such as 9400, not {given!r}") from None
+    compared = Comparison(
+        fields=parse_fields(options["fields"]),
+        reach=Reach.INNER if options["inner"] else Reach.LAYER2,
+        tag_types=types,
+        tunnels=tuple(map(parse_tunnel, options["tunnel"])),
+        masks=tuple(map(parse_mask, options["mask"])),
+        skip=options["offset"] or 0,
+        first=options["bytes"],
+    )
+    rule = CopyRule(**{name: options[name] for name in ("policy", "differs", "scope", "by")})
+    rule.check(compared)
+    return compared, rule
+
+
+# Figures for the terminal
+
+
+def _facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield names, values and notes; without templates, because Jinja starts slowly."""
+    from ..replay.formatting import rate_text, seconds_text
+
+    counts = {name: f"{value:,}" for name, value in figures.items() if isinstance(value, int)}
+    packets, span = figures["packets"], seconds_text(figures["span_seconds"])
+    capture = figures["capture"]
+    name = ascii(capture["name"])[1:-1]
+    kinds = "{ip4:,} of IPv4, {ip6:,} of IPv6".format(**figures["versions"])
+    within = f"{counts['window']} packets"
+    if figures["untimed"] < packets or not packets:
+        within = f"{span} and {within}"
+    share = f"; {rate_text(figures['dropped'] / packets)} of all" if packets else ""
+    if capture["files"] > 1:
+        name = f"{name} and {capture['files'] - 1:,} more"
+    yield "packets", counts["packets"], f"{name} ({capture['format']}): {kinds}"
+    if (others := figures["versions"]["other"]) and figures["rules"]["fields"] != "frame":
+        yield "whole frames", f"{others:,}", "of the packets, of other protocols or malformed"
+    if capture["empty"]:
+        yield "empty files", f"{len(capture['empty'])}", ascii(", ".join(capture["empty"]))[1:-1]
+    if capture["lost"]:
+        yield "lost", f"{capture['lost']:,}", "packets that the system had no room for"
+    if capture["unknown"]:
+        names, count = ", ".join(capture["unknown"]), sum(capture["unknown"].values())
+        yield "left out", f"{count:,}", f"packets of {names}, neither of Ethernet nor of IP"
+    if control := figures["versions"]["control"]:
+        yield "control", f"{control:,}", "of the packets are ARP, LLDP, STP or IS-IS"
+    yield from _rule_facts(figures["rules"])
+    yield "dropped", counts["dropped"], f"seen within {within}{share}"
+    if capture["unused"]:
+        yield "OUT", "", f"{ascii(capture['unused'])[1:-1]} is neither read nor written"
+    if figures["copies"]:
+        yield from _copied(figures["copies"])
+    if figures["to"]:
+        yield from _sent(**figures["to"])
+    elif not figures["dry_run"]:
+        yield "bytes written", counts["bytes_written"], f"of {counts['bytes_read']}"
+    early = (
+        "; compressed data ends early or is followed by other data" if figures["truncated"] else ""
+    )
+    if figures["missing_bytes"] or early:
+        note = f"bytes at the end, of a record that is not whole; left out{early}"
+        yield "missing", counts["missing_bytes"], note
+    latest = seconds_text(figures["latest"] / 1e9)
+    for name, count, note in (
+        ("comments", "comments", "in dropped packets"),
+        ("drop counts", "drop_counts", "packets that dropped packets report as lost before them"),
+        ("malformed", "malformed", "packets, whose headers contradict themselves"),
+        ("cut", "cut", "packets that were not captured whole, compared by what was"),
+        ("late times", "late", f"up to {latest} before the latest, taken as that"),
+        ("clock steps", "clock_steps",
+         f"back by more than {span}; nothing from before a step is remembered"),
+        ("without time", "untimed",
+         "packets, taken as of the latest time; only the number of packets bounds them"),
+        ("window shortened", "shortened",
+         "packets at which more than the window had come within the span"),
+    ):  # fmt: skip
+        if figures[count]:
+            yield name, counts[count], note
+    if figures["mismatches"] is not None:
+        yield "mismatches", counts["mismatches"], "verdicts or statuses, RTL against golden"
+    if figures["check"]:
+        yield from _checked(figures["check"])
+    speed = figures["packets_per_second"]
+    yield "time", f"{figures['seconds']:,.2f} s", f"{speed:,.0f} packets/s" if speed else ""
+
+
+def _sent(
+    interface: str, sent: int, cut: int, other_link: int, other_length: int
+) -> Iterator[tuple[str, str, str]]:
+    yield "sent", f"{sent:,}", f"to {interface}"
+    if unsent := cut + other_link + other_length:
+        yield (
+            "not sent", f"{unsent:,}",
+            f"{cut:,} captured incompletely, {other_link:,} of another link type, "
+            f"{other_length:,} of a length that {interface} does not take",
+        )  # fmt: skip
+
+
+def _copied(copies: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    from ..replay.formatting import seconds_text
+
+    for row in copies["inputs"] if len(copies["inputs"]) > 1 else ():
+        note = f"packets of {ascii(row['name'])[1:-1]}, {row['dropped']:,} of them dropped"
+        yield "input", f"{row['packets']:,}", note
+    span, about = copies["suggested_span_seconds"], "about " if copies["sampled"] else ""
+    if span is not None:
+        note = "twice the end of the nearest group of distances"
+        repeats = f"{about}{copies['repeats']:,} repeats in all"
+        yield "suggested span", seconds_text(span), f"{note}; {repeats}"
+    for kind, rows in copies["pairs"].items():
+        for row in [row for row in rows if row["from"] != row["to"]][:3]:
+            yield kind, f"{about}{row['copies']:,}", f"copies: {row['from']}, then {row['to']}"
+
+
+def _checked(check: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    from ..replay.formatting import count_text, interval_text, rate_text
+
+    counts = {name: count_text(value) for name, value in check.items() if isinstance(value, int)}
+    duplicates, interval = counts["duplicates"], interval_text(check["false_positive_interval"])
+    yield (
+        "equal packets", counts["equal"],
+        f"by the exact oracle, however long ago; {duplicates} within span and window",
+    )  # fmt: skip
+    yield (
+        "lost uniques", counts["lost_uniques"],
+        f"{counts['remembered']} that had come a little longer ago, "
+        f"{counts['false_positives']} false positives",
+    )  # fmt: skip
+    yield "passed duplicates", counts["passed_duplicates"], f"of {duplicates}"
+    yield (
+        "false-positive rate", rate_text(check["false_positive_rate"]),
+        f"of {counts['fresh']} ({interval}); "
+        f"{rate_text(check['predicted_false_positive_rate'])} predicted from the bits set",
+    )  # fmt: skip
+
+
+def _rule_facts(rules: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    frame = rules["fields"] == "frame"
+    note = "each packet whole" if frame else f"fields of the {rules['layer3']} layer 3"
+    yield "compared", rules["fields"], note
+    policy = rules["differs"] or rules["scope"] != "any" or rules["policy"] != "last-seen"
+    for name, value, note in (
+        ("masks", ", ".join(rules["masks"]), "offset and bytes"),
+        ("skipped", rules["skip"], "first bytes"),
+        ("at most", rules["bytes"], "bytes of each packet"),
+        ("tags", ", ".join(rules["tag_types"]), "further types of VLAN tags"),
+        ("tunnels", ", ".join(rules["tunnels"]), "UDP port, bytes to skip, content"),
+        ("policy", policy and rules["policy"], f"scope {rules['scope']} by {rules['by']}"),
+        ("differs", rules["differs"], "of a copy from the packet that was kept"),
+    ):
+        if value:
+            yield name, str(value), note

@@ -66,7 +66,7 @@ def frame_option(name: str) -> Callable[[Command], Command]:
         return click.option(*names, is_flag=True, flag_value=kind, default=None, help=help)
     if isinstance(kind, str):
         low = 0 if kind in ("BIT", "BITS") else 1
-        return count_option(" ".join(names), None, help, least=low, metavar=kind)
+        return count_option(" ".join(names), None, help, minimum=low, metavar=kind)
     return click.option(*names, type=click.Choice(kind), help=help)
 
 
@@ -115,7 +115,7 @@ def frame_option(name: str) -> Callable[[Command], Command]:
     "Device of the scripts and the clock constraint; see `lately list devices`.  "
     "[default: examples]",
 )
-@count_option("--tag-bits", 8, "Width of the tag that comes back with each result.", least=0)
+@count_option("--tag-bits", 8, "Width of the tag that comes back with each result.", minimum=0)
 @click.option("--tlast", is_flag=True, help="With axis: pass TLAST through.")
 @click.option(
     "--ticks",

@@ -99,7 +99,7 @@ _text = click.option(
 )
 _keys = click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 _query_class = options.count_option(
-    "--query-class", None, "Class of queries, for a filter with classes.  [default: 0]", least=0
+    "--query-class", None, "Class of queries, for a filter with classes.  [default: 0]", minimum=0
 )
 
 
@@ -300,7 +300,7 @@ def configure(
 )
 @click.argument("trace", type=InputFile())
 @options.trace_options
-@options.count_option("--skip", None, "Skip N operations that the board has performed.", least=0)
+@options.count_option("--skip", None, "Skip N operations that the board has performed.", minimum=0)
 @options.limit_option
 @options.query_window_option
 @_query_class

@@ -7,18 +7,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
-"""Signals that end a command, if the system has them."""
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # signals that end a command, if the system has them
 
 
 class Interrupts:
-    """Record of an interrupt; a call returns whether one has arrived."""
+    """Tells whether an interrupt has arrived, when it is called."""
 
     def __init__(self) -> None:
         self._heard = self._waiting = False
 
     def __call__(self) -> bool:
-        """Return whether an interrupt arrived."""
         return self._heard
 
     def hear(self) -> None:

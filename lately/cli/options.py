@@ -16,41 +16,33 @@ from .outputs import OutputFile, OutputFolder
 if TYPE_CHECKING:
     from ..golden.spec.base import Specification
 
-Command = Callable[..., Any]
-"""Function that click makes a command of."""
+Command = Callable[..., Any]  # function that click makes a command of
 
 WHEN_FULL = ("shorten", "overfill")
 """As `lately.golden.spec.span.WHEN_FULL`, whose module loads numpy."""
 
 
 class ListedName(click.ParamType):
-    """A name that `lately list` prints; shells complete it.
-
-    Parameters
-    ----------
-    what : str
-        "presets", "devices" or "boards".
-    """
+    """A name that `lately list` prints; shells complete it."""
 
     name = "name"
 
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the names that begin with a text."""
-        return [CompletionItem(name) for name in listed(self.what) if name.startswith(incomplete)]
+        return [CompletionItem(name) for name in listed(self.kind) if name.startswith(incomplete)]
 
 
-def listed(what: str) -> Mapping[str, Any]:
+def listed(kind: str) -> Mapping[str, Any]:
     """Return all presets, devices or boards by name."""
-    if what == "presets":
+    if kind == "presets":
         from ..golden.spec.all_presets import ALL_PRESETS
 
         return ALL_PRESETS
-    if what == "devices":
+    if kind == "devices":
         from ..boards.flow.devices import DEVICES
 
         return DEVICES
@@ -66,7 +58,6 @@ class _Number(click.ParamType):
     """Number such as 1000, 1_000, 1e6, 10M or 64KiB."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number of a text; fail if it is none, or out of the range."""
         whole = isinstance(self, click.IntRange)
         if isinstance(value, str):
             match = _NUMBER.fullmatch(value)
@@ -90,7 +81,6 @@ class Amount(_Number, click.FloatRange):
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-"""--json."""
 
 
 def count_option(
@@ -98,14 +88,14 @@ def count_option(
     default: int | None,
     text: str,
     *,
-    least: int = 1,
-    most: int | None = None,
+    minimum: int = 1,
+    maximum: int | None = None,
     metavar: str = "N",
 ) -> Callable[[Command], Command]:
     """Return an option that takes a whole number; `names` is such as "--jobs" or "-j --jobs"."""
     shown: dict[str, Any] = {} if default is None else {"show_default": True}
     return click.option(
-        *names.split(), type=Count(least, most), default=default, help=text,
+        *names.split(), type=Count(minimum, maximum), default=default, help=text,
         metavar=metavar, **shown,
     )  # fmt: skip
 
@@ -113,7 +103,7 @@ def count_option(
 def amount_option(
     name: str, metavar: str, text: str, default: float | None = None
 ) -> Callable[[Command], Command]:
-    """Return an option that takes a number above 0, shown with its unit."""
+    """Return an option that takes a number above 0, with its unit as the metavar."""
     kind = Amount(min=0, min_open=True)
     shown = default is not None
     return click.option(
@@ -121,9 +111,9 @@ def amount_option(
     )
 
 
-def listed_option(names: str, what: str, text: str) -> Callable[[Command], Command]:
-    """Return an option that takes a name of `what`; `names` as in "--device name"."""
-    return click.option(*names.split(), type=ListedName(what), metavar="NAME", help=text)
+def listed_option(names: str, kind: str, text: str) -> Callable[[Command], Command]:
+    """Return an option that takes a name of this kind; `names` as in "--device name"."""
+    return click.option(*names.split(), type=ListedName(kind), metavar="NAME", help=text)
 
 
 def choice_option(name: str, values: Sequence[str], text: str) -> Callable[[Command], Command]:
@@ -133,11 +123,9 @@ def choice_option(name: str, values: Sequence[str], text: str) -> Callable[[Comm
 
 
 window_option = partial(count_option, "--window")
-"""--window, a number of insertions, packets or lines."""
 
 
 def fpr_option(text: str, default: float | None = None) -> Callable[[Command], Command]:
-    """Return --fpr, a rate above 0 and below 1."""
     kind = Amount(0, 1, min_open=True, max_open=True)
     shown = default is not None
     return click.option(
@@ -146,23 +134,19 @@ def fpr_option(text: str, default: float | None = None) -> Callable[[Command], C
 
 
 def clock_option(default: str) -> Callable[[Command], Command]:
-    """Return --clock for commands that place and route, with its default in words."""
     return amount_option(
         "--clock", "MHZ", f"Clock frequency that the hardware must reach.  [default: {default}]"
     )
 
 
 baud_option = partial(count_option, "--baud", text="Baud rate of the serial port.")
-"""--baud."""
 
 
 def out_option(text: str) -> Callable[[Command], Command]:
-    """Return --out, a file that a command writes."""
     return click.option("-o", "--out", type=OutputFile(), metavar="FILE", help=text)
 
 
 def folder_option(text: str) -> Callable[[Command], Command]:
-    """Return --out-dir, a folder that a command writes."""
     return click.option("-d", "--out-dir", "folder", type=OutputFolder(), metavar="DIR", help=text)
 
 
@@ -171,7 +155,7 @@ WRAPS = ("axis", "avalon-st", "raw", "extern", *(f"frames-{n}" for n in (8, 64, 
 
 
 def wrap_option(default: str | None, shown: str) -> Callable[[Command], Command]:
-    """Return --wrap, the ports of an exported unit, with its default in words."""
+    """Return --wrap, the ports of an exported unit."""
     return click.option(
         "--wrap", type=click.Choice(WRAPS), default=default,
         help="Ports: AXI4-Stream; Avalon streams; valid and ready for each field; fixed latency "
@@ -185,11 +169,10 @@ bus_option = choice_option(
     ["none", "axi4-lite", "wishbone", "avalon-mm"],
     "Bus of the registers; without a bus, settings, counters and secret are ports.",
 )
-"""--bus, of commands that build an exported unit."""
 
 
 def memory_option(default: str | None, shown: str) -> Callable[[Command], Command]:
-    """Return --memory, the memories of the segments, with its default in words."""
+    """Return --memory, the memories of the segments."""
     return click.option(
         "--memory", metavar="VARIANT", default=default,
         help="portable, which synthesis infers, or block RAMs: ecp5, ice40, gowin, each with "
@@ -202,7 +185,6 @@ query_window_option = click.option(
     metavar="N|T",
     help="Window of each query, N insertions or a time T; for dictionaries and timing filters.",
 )
-"""--query-window, of commands that send queries to hardware."""
 
 table_option = click.option(
     "--table",
@@ -210,13 +192,9 @@ table_option = click.option(
     metavar="FILE",
     help="Table of thresholds for a filter with classes, written by DecisionTable.save.",
 )
-"""--table."""
-
 limit_option = count_option("--limit", None, "Stop after N operations.")
-"""--limit."""
 
-seed_option = count_option("--seed", 1, "Seed of the random keys or packets.", least=0)
-"""--seed, of commands that draw keys."""
+seed_option = count_option("--seed", 1, "Seed of the random keys or packets.", minimum=0)
 
 
 time_limit_option = amount_option(
@@ -225,7 +203,6 @@ time_limit_option = amount_option(
     "Time after which a run of yosys or nextpnr is ended and fails.",
     1800,
 )
-"""--time-limit, of commands that place and route."""
 
 
 strict_option = click.option(
@@ -234,7 +211,6 @@ strict_option = click.option(
     is_flag=True,
     help="Never use a word that is read while another port writes a part of it; takes more LUTs.",
 )
-"""--avoid-mixed-port-reads, of commands that put a unit on a device."""
 
 
 protect_option = choice_option(
@@ -244,7 +220,6 @@ protect_option = choice_option(
     "Worst effect of an upset of a memory bit: any wrong answer; a false positive; no effect. "
     "Protection takes more block RAMs.",
 )
-"""--protect, of commands that build a unit."""
 
 
 check_option = click.option(
@@ -253,7 +228,6 @@ check_option = click.option(
     help="Make the unit check its own state. If the state is illegal, the unit resets itself, "
     "which empties the filter, and reports the reset.",
 )
-"""--self-check, of commands that build a unit."""
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -271,11 +245,10 @@ spec_option = partial(
     click.option, "--spec", type=click.Path(), metavar="FILE",
     help="Filter specification, a TOML file.",
 )  # fmt: skip
-"""--spec."""
 
 
 def filter_options(default: str = "default") -> Callable[[Command], Command]:
-    """Return --spec and --preset, for `choose_unit`, with the default in words."""
+    """Return --spec and --preset, for `choose_unit`."""
     text = f"Preset filter; see `lately list presets`.  [default: {default}]"
     return together(
         spec_option(),
@@ -284,7 +257,6 @@ def filter_options(default: str = "default") -> Callable[[Command], Command]:
 
 
 def trace_options(command: Command) -> Command:
-    """Add --format and --key, which define how a trace is read."""
     key = (
         "Key: fields (log) or columns (CSV), separated by commas; or part of a packet (capture): "
         "digest, five-tuple, ip-id, dns-name or bytes:OFFSET:COUNT."
@@ -296,18 +268,13 @@ def trace_options(command: Command) -> Command:
 
 
 def choose(**request: Any) -> "tuple[Specification, int | None]":
-    """Return the filter of the options, and the nanoseconds of its ticks if it has any.
-
-    The `request` has the fields of `lately.planner.choice.FilterRequest`; errors: as
-    `lately.planner.choice.choice`.
-    """
+    """Return the filter of the options in `request`, and the nanoseconds of its ticks, if any."""
     from ..planner.choice import FilterRequest, choice
 
     return choice(FilterRequest(**request))
 
 
 def choose_unit(spec: str | None, preset: str | None) -> "Specification":
-    """Return the filter of a `spec` file or a `preset`; errors as for `choose`."""
     if spec is not None and preset is not None:
         raise click.UsageError("give one of --spec and --preset, not both")
     from ..planner.choice import FilterRequest, named
@@ -316,13 +283,7 @@ def choose_unit(spec: str | None, preset: str | None) -> "Specification":
 
 
 def parse_seeds(text: str, option: str = "--seeds") -> list[int]:
-    """Return the seeds of an option such as 1-5 or 1,3, in order and each once.
-
-    Raises
-    ------
-    UsageError
-        If the text is not such a list.
-    """
+    """Return the seeds of an option such as 1-5 or 1,3, sorted and without duplicates."""
     seeds: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -337,19 +298,11 @@ def parse_seeds(text: str, option: str = "--seeds") -> list[int]:
 
 
 def secret_option(text: str) -> Callable[[Command], Command]:
-    """Return --secret-file, an option for a file that `read_secret` reads."""
     kind = click.Path(exists=True, dir_okay=False)
     return click.option("--secret-file", type=kind, metavar="FILE", help=text)
 
 
 def read_secret(path: str) -> int:
-    """Return the secret of 128 bits in a file.
-
-    Raises
-    ------
-    ClickException
-        If the file does not hold 32 hexadecimal digits.
-    """
     with open(path, "rb") as file:
         text = file.read(100).strip()
     try:
@@ -358,11 +311,8 @@ def read_secret(path: str) -> int:
         return int(bytes.fromhex(text.decode("ascii")).hex(), 16)
     except ValueError:
         # What the file holds may be half a secret.
-        raise click.ClickException(
-            f"{path}: must hold 32 hexadecimal digits, but does not"
-        ) from None
+        raise click.ClickException(f"{path}: does not hold 32 hexadecimal digits") from None
 
 
 def print_json(value: object, *, err: bool = False) -> None:
-    """Print a value as one line of JSON, with `err` to standard error."""
     click.echo(json.dumps(value, allow_nan=False), err=err)

@@ -10,23 +10,21 @@ from typing import Any
 
 import click
 
-_FILES = "lately.cli.outputs"
-"""Where a context keeps the files of its command line."""
+_FILES = "lately.cli.outputs"  # where a context keeps the files of its command line
 
 
 class InputFile(click.Path):
     """File that a command reads, or - for standard input; no output may overwrite it."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the path; errors are reported when the file is opened."""
         with suppress(OSError, ValueError, AttributeError):
-            found = os.stat(content_source(value))
-            _note(param, ctx, value, (found.st_dev, found.st_ino), "input")
+            status = os.stat(content_source(value))
+            _note(param, ctx, value, (status.st_dev, status.st_ino), "input")
         return value
 
 
 class OutputFile(click.Path):
-    """File that a command writes: also - if `standard`, and also an input if `in_place`."""
+    """File that a command writes; - is allowed if `standard`, and an input if `in_place`."""
 
     def __init__(self, *, standard: bool = False, in_place: bool = False) -> None:
         super().__init__()
@@ -34,7 +32,6 @@ class OutputFile(click.Path):
         self._in_place = in_place
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the path, if the file is writable and differs from the command's other files."""
         if self._standard and value in ("/dev/stdout", "/dev/fd/1"):
             value = "-"
         if value != "-":
@@ -46,9 +43,9 @@ class OutputFile(click.Path):
         else:
             # There may be no standard output, or none of the system.
             with suppress(OSError, ValueError, AttributeError):
-                found = os.fstat(sys.stdout.fileno())
-                if stat.S_ISREG(found.st_mode):
-                    _note(param, ctx, value, (found.st_dev, found.st_ino), "output")
+                status = os.fstat(sys.stdout.fileno())
+                if stat.S_ISREG(status.st_mode):
+                    _note(param, ctx, value, (status.st_dev, status.st_ino), "output")
         return value
 
 
@@ -56,7 +53,6 @@ class OutputFolder(click.Path):
     """Folder that a command writes to, and creates if necessary."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the path, if the folder exists or can be created."""
         if value == "-":
             self.fail("must be a folder, not - for standard output", param, ctx)
         path = Path(value).absolute()
@@ -64,7 +60,7 @@ class OutputFolder(click.Path):
         if not there.is_dir():
             raise click.ClickException(f"out-dir: must be a directory, not the file {value}")
         if not os.access(there, os.W_OK):
-            raise click.ClickException(f"out-dir: must be a directory to write to, not {value}")
+            raise click.ClickException(f"out-dir: {value} is not writable")
         return value
 
 
@@ -89,13 +85,13 @@ def _note(
     identity: object,
     role: str,
 ) -> None:
-    """Refuse a file that the command line has already, unless it is only read or is in place."""
+    """Refuse a file that is on the command line twice, unless it is only read or in place."""
     if param is None or ctx is None or identity is None:
         return
     name = param.opts[-1] if isinstance(param, click.Option) else param.human_readable_name
     files = ctx.meta.setdefault(_FILES, {})
     for other, its_role in files.setdefault(identity, []):
         if "output" in (role, its_role) or role == its_role == "place":
-            one, two = sorted((other, name))
-            raise click.UsageError(f"{one} and {two}: must be two files, not both {path}", ctx)
+            first, second = sorted((other, name))
+            raise click.UsageError(f"{first} and {second} are the same file: {path}", ctx)
     files[identity].append((name, role))

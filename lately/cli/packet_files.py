@@ -21,11 +21,8 @@ _FOLDER = click.Option(["--out-dir"])
 
 
 class PacketFiles(NamedTuple):
-    """Input and output files of a command."""
-
     inputs: list[str]
-    outputs: list[str]
-    """One for each input, one for all inputs, or none."""
+    outputs: list[str]  # one for each input, one for all inputs, or none
 
 
 def packet_files(
@@ -48,8 +45,8 @@ def packet_files(
     if folder is not None:
         outputs = [os.path.join(folder, os.path.basename(path)) for path in inputs]
         os.makedirs(folder, exist_ok=True)
-    return PacketFiles(inputs, [kind.convert(one, _FOLDER if folder else _OUT, context)
-                                for one in outputs])  # fmt: skip
+    return PacketFiles(inputs, [kind.convert(output, _FOLDER if folder else _OUT, context)
+                                for output in outputs])  # fmt: skip
 
 
 def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any]) -> Any:
@@ -67,18 +64,18 @@ def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any])
                 f"--to {options['to']} sends packets to {read.pop()}, which is read"
             )
         return LiveCapture(interface, omitted=ends, count=limit, seconds=seconds)
-    found: Any
+    source: Any
     if reorder is None:
         from ..captures.capture_files import CaptureFiles
 
-        found = CaptureFiles(files.inputs, joined=folder is None)
+        source = CaptureFiles(files.inputs, joined=folder is None)
     else:
-        from ..captures.merged_captures import MergedCaptures
+        from ..captures.capture_files import MergedCaptures
 
-        found = MergedCaptures(files.inputs, nanoseconds("reorder", reorder))
-    if len(found.empty) == len(files.inputs):
+        source = MergedCaptures(files.inputs, nanoseconds("reorder", reorder))
+    if len(source.empty) == len(files.inputs):
         raise click.ClickException(f"all {len(files.inputs)} inputs are empty")
-    return found
+    return source
 
 
 @contextmanager
@@ -119,7 +116,7 @@ def nanoseconds(name: str, text: str | None) -> int:
 def read_until(
     heard: Interrupts, read: "Callable[[], Packets | None]", damages: Sequence[str]
 ) -> "Callable[[], Packets | None]":
-    """Return a function that reads like `read`, up to an interrupt or a message in `damages`."""
+    """Return `read` with an end at an interrupt or at a message in `damages`."""
     begun = False
 
     def read_next() -> "Packets | None":

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from ..planner.requirement import Requirement
     from ..replay.drawing import Chart
 
-FORMATS = (".svg", ".png", ".pdf")
-"""Suffixes of the files to which a plan can be drawn."""
+FORMATS = (".svg", ".png", ".pdf")  # suffixes of the files to which a plan can be drawn
 
 
 @click.command(
@@ -44,13 +43,13 @@ FORMATS = (".svg", ".png", ".pdf")
 @window_option(None, "Report every key of the last N insertions.")
 @fpr_option("Maximum false-positive rate, just before a shift.")
 @count_option(
-    "--bits most_bits",
+    "--bits max_bits",
     None,
     "Maximum bits of memory: find the lowest rate for the window, or with --fpr, the largest "
     "window.",
 )
 @count_option(
-    "--block-rams most_block_rams",
+    "--block-rams max_block_rams",
     None,
     "Like --bits, in block RAMs of the device, or in memories of 16 kbit without one.",
 )
@@ -155,18 +154,22 @@ def plan(
         if Path(plot).suffix.lower() not in FORMATS:
             raise click.UsageError(f"--plot: must end in {', '.join(FORMATS)}, not {plot!r}")
     wanted = as_json or plot is not None
-    found = search(requirement, front=wanted, alternatives=candidates)
+    result = search(requirement, front=wanted, alternatives=candidates)
     if plot is not None:
         from ..replay.drawing import draw
 
-        draw(front_chart(found), plot)
+        draw(front_chart(result), plot)
     if out is not None:
-        span, place = requirement.span, requirement.device
-        facts = {"tick_seconds": span and float(span.tick), "device": place and place.name}
+        span, device = requirement.span, requirement.device
+        facts = {"tick_seconds": span and float(span.tick), "device": device and device.name}
         known = {name: value for name, value in facts.items() if value is not None}
-        found.chosen.spec.to_toml(out, plan=known)
-    figures = vars(found) | {"plan": found, "device": requirement.device, "nearest": found.nearest}
-    show(as_json, found.to_dict(), "plan", figures)
+        result.chosen.spec.to_toml(out, plan=known)
+    figures = vars(result) | {
+        "plan": result,
+        "device": requirement.device,
+        "nearest": result.nearest,
+    }
+    show(as_json, result.to_dict(), "plan", figures)
 
 
 def front_chart(plan: "Plan") -> "Chart":
@@ -178,10 +181,12 @@ def front_chart(plan: "Plan") -> "Chart":
     cost = "Memory in bits" if asked.counts_bits else memories
     series = []
     for family in asked.able:
-        own = [candidate for candidate in plan.front if candidate.family is family]
-        if own:
-            rates = [candidate.worst_rate for candidate in own]
-            series.append(Series(family.name, [one.cost for one in own], rates, marks=True))
+        candidates = [candidate for candidate in plan.front if candidate.family is family]
+        if candidates:
+            rates = [candidate.worst_rate for candidate in candidates]
+            series.append(
+                Series(family.name, [candidate.cost for candidate in candidates], rates, marks=True)
+            )
     chosen = plan.chosen
     at = [chosen.cost], [chosen.worst_rate]
     return Chart(
@@ -208,7 +213,7 @@ def _requirement(
     wrap: str | None,
     **others: Any,
 ) -> "Requirement":
-    limited = others["most_bits"] is not None or others["most_block_rams"] is not None
+    limited = others["max_bits"] is not None or others["max_block_rams"] is not None
     sized = window is not None or span is not None
     if limited and sized == (fpr is not None):
         raise click.UsageError("with --bits or --block-rams, give either --window or --fpr")
@@ -219,8 +224,8 @@ def _requirement(
     from ..boards.flow.devices import device
     from ..golden import FAMILIES
     from ..golden.durations import time_seconds
-    from ..planner.failure import USELESS, within_limits
-    from ..planner.requirement import LARGEST_WINDOW, Requirement, Span, distinct
+    from ..planner.plans import within_limits
+    from ..planner.requirement import MAX_WINDOW, USELESS, Requirement, Span, distinct
 
     time = None
     if span is not None and rate is not None:
@@ -232,7 +237,7 @@ def _requirement(
             raise click.UsageError(f"--wrap {wrap} needs a --family of {', '.join(FAMILIES)}")
         families = families or tuple(FAMILIES)
     required = Requirement(
-        window=LARGEST_WINDOW if window is None else window,
+        window=MAX_WINDOW if window is None else window,
         span=time,
         false_positive_rate=USELESS if fpr is None else fpr,
         families=distinct(families),

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 
 def quiet() -> bool:
-    """Return whether the command line has --quiet."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.find_root().params.get("quiet"))
 
@@ -23,8 +22,6 @@ def watched() -> bool:
 
 
 class _Unseen:
-    """Replaces a progress bar without a terminal."""
-
     def add_task(self, description: str, **fields: Any) -> int:
         return 0
 
@@ -36,10 +33,7 @@ class _Unseen:
 
 @contextmanager
 def progress_bar(*columns: str) -> Iterator[Any]:
-    """Show a progress bar, which disappears at its end, on a terminal.
-
-    The columns are "bar", "count", "share", "elapsed", "remaining" and texts as rich formats them.
-    """
+    """Show a transient progress bar, with columns by name or as texts that rich formats."""
     if not watched():
         yield _Unseen()
         return
@@ -69,10 +63,7 @@ def counting_bar(name: str, total: int | None, *columns: str) -> Iterator[Callab
 
 @contextmanager
 def stage_bar(name: str) -> Iterator[Callable[[str, float], None]]:
-    """Show the stages of one piece of work; `name` is the first stage.
-
-    Yield a function that takes the current stage, and the share of all work that is done.
-    """
+    """Show the stages of one piece of work; yield a function of stage and share of all work."""
     with progress_bar("{task.description:<10}", "bar", "elapsed") as bar:
         task = bar.add_task(name, total=1.0)
         yield lambda stage, share: bar.update(task, description=stage, completed=share)
@@ -82,11 +73,7 @@ def stage_bar(name: str) -> Iterator[Callable[[str, float], None]]:
 def replay_bar(
     waiting: str, doing: str = "Replaying", kind: str = "operations"
 ) -> Iterator[Callable[[Any, float | None], None]]:
-    """Show the progress of a stream, and the work before its first item.
-
-    Yield a function that takes the result so far, which has the number of items as its `kind`, and
-    the share of the stream if it is known.
-    """
+    """Show the progress of a stream; yield a function of the result so far and its share."""
     count = f"{{task.fields[done]:,}} {kind}"
     with progress_bar("{task.description}", "bar", count, "elapsed") as bar:
         task = bar.add_task(waiting, total=None, done=0)
@@ -107,10 +94,7 @@ def replay_bar(
 def parallel_bar(
     waiting: str, kind: str
 ) -> Iterator[Callable[[int, int, Mapping[str, tuple[str, float]]], None]]:
-    """Show the progress of work by several processes.
-
-    Yield a `campaigns.engine.Progress`; `waiting` is shown before its first call.
-    """
+    """Show the progress of work by several processes; yield a `campaigns.engine.Progress`."""
     with progress_bar("{task.description}", "bar", "elapsed") as bar:
         whole = bar.add_task(waiting, total=None)
         tasks: dict[str, TaskID] = {}

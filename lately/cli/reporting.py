@@ -32,15 +32,12 @@ EXTRAS = {
 A module that several extras install is suggested with the first of them.
 """
 
-UNABLE = 2
-"""Exit status of a command that could not run: wrong usage, files, tools or values."""
+UNABLE = 2  # exit status of a command that could not run: wrong usage, files, tools or values
 
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, SIGTERM or SIGHUP: 128 plus the number of the first."""
+INTERRUPTED = 130  # exit status after Ctrl-C, SIGTERM or SIGHUP: 128 plus the number of the first
 
 
-UNREAD = 141
-"""Exit status if the reader of an output ends first: 128 plus the number of SIGPIPE."""
+UNREAD = 141  # exit status if the reader of an output ends first: 128 plus the number of SIGPIPE
 
 
 class CheckError(click.ClickException):
@@ -67,11 +64,11 @@ class OneLineCommand(click.Command):
         """Parse a command line; refuse repeated options, and options without effect."""
         *_, given = self.make_parser(ctx).parse_args(args=[*args])
         rest = super().parse_args(ctx, args)
-        for one in () if ctx.resilient_parsing else given:
+        for option in () if ctx.resilient_parsing else given:
             # A flag says the same if it is repeated.
-            once = isinstance(one, click.Option) and not (one.multiple or one.is_flag)
-            if once and given.count(one) > 1:
-                raise click.UsageError(f"{one.opts[-1]} is given twice; it takes one value", ctx)
+            once = isinstance(option, click.Option) and not (option.multiple or option.is_flag)
+            if once and given.count(option) > 1:
+                raise click.UsageError(f"{option.opts[-1]} is given twice; it takes one value", ctx)
         for rule in () if ctx.resilient_parsing else self.rules:
             first, other = re.split(" needs | cannot be combined with ", rule)
             if self._is_met(ctx, first) and self._is_met(ctx, other) != (" needs " in rule):
@@ -79,17 +76,18 @@ class OneLineCommand(click.Command):
         return rest
 
     def _is_met(self, ctx: click.Context, text: str) -> bool:
-        """Return whether one of some options is given or, if values follow it, has one of them."""
-        for word, _, values in (one.partition(" ") for one in re.split(" or (?=-)", text)):
-            name = next(one.name for one in self.params if word in (*one.opts, one.metavar)) or ""
-            if values and any(fnmatch(str(ctx.params[name]), one) for one in values.split(" or ")):
+        """Return whether an option of a rule is given, or has one of the values after it."""
+        for word, _, values in (part.partition(" ") for part in re.split(" or (?=-)", text)):
+            named = (param.name for param in self.params if word in (*param.opts, param.metavar))
+            name = next(named) or ""
+            given = str(ctx.params[name])
+            if values and any(fnmatch(given, value) for value in values.split(" or ")):
                 return True
             if not values and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                 return True
         return False
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run a command and, in standalone mode, exit with its status."""
         start: Callable[..., Any] = super().main
         if not extra.pop("standalone_mode", True):
             return start(*args, standalone_mode=False, **extra)
@@ -118,12 +116,9 @@ class OneLineCommand(click.Command):
 
 
 class OneLineErrors(OneLineCommand, click.Group):
-    """Group of `OneLineCommand` commands."""
-
     command_class = OneLineCommand
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the requested command."""
         try:
             result = super().invoke(ctx)
         except KeyboardInterrupt:
@@ -143,13 +138,7 @@ def fail_with(lines: Sequence[str]) -> None:
 
 
 def require(module: str, extra: str = "") -> None:
-    """Refuse a command that lacks a `module`, and name the `extra`, by default that of `EXTRAS`.
-
-    Raises
-    ------
-    ClickException
-        If the module is not installed.
-    """
+    """Refuse a command that lacks a `module`, and name the `extra`, by default that of `EXTRAS`."""
     if find_spec(module) is None:
         raise click.ClickException(_lack(module, extra))
 
@@ -175,7 +164,7 @@ def _explain_usage(error: click.UsageError) -> int:
 
 
 def _explain(error: Exception) -> str | None:
-    """Return the message for an error outside the program; None for a defect of the program."""
+    """Return the message of an expected error; None for a defect of the program."""
     from ..golden.errors import LatelyError
 
     if isinstance(error, LatelyError):

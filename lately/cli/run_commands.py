@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 )
 @query_window_option
 @table_option
-@count_option("--query-class", 0, "Class of all queries, with --table.", least=0)
+@count_option("--query-class", 0, "Class of all queries, with --table.", minimum=0)
 @secret_option(
     "File with the secret of a filter with siphash, 32 hexadecimal digits.  [default: a new one]"
 )
@@ -94,25 +94,20 @@ if TYPE_CHECKING:
 def run(
     *,
     trace: str,
-    spec: str | None,
-    preset: str | None,
-    window: int | None,
-    fpr: float | None,
-    span: str | None,
-    tick: str | None,
-    rate: float | None,
-    when_full: str | None,
     query_window: str | None,
     table: str | None,
     query_class: int,
     secret_file: str | None,
     engine: str,
+    format: str,
+    key: str | None,
+    time: str | None,
     limit: int | None,
     folder: str | None,
     verdicts: str,
     watch: bool,
     as_json: bool,
-    **reading: Any,
+    **request: Any,
 ) -> None:
     """Check and insert every key of TRACE, and judge every verdict.
 
@@ -141,10 +136,7 @@ def run(
       zcat keys.gz | lately run - --engine golden --limit 100000 --json
       lately run queries.csv --preset large --watch
     """
-    chosen, unit = choose(
-        spec=spec, preset=preset, window=window, fpr=fpr, span=span, tick=tick, rate=rate,
-        when_full=when_full,
-    )  # fmt: skip
+    chosen, unit = choose(**request)
     from ..golden import DecisionTable
     from ..replay import stream_times
     from ..replay.report import class_rows
@@ -156,10 +148,10 @@ def run(
         asked = stream_times.query_window(chosen, query_window, unit)
     secret = None if secret_file is None else read_secret(secret_file)
     thresholds = None if table is None else DecisionTable.load(table)
-    with open_trace(trace, **reading) as records:
-        how = RunOptions(engine=engine, tick=unit, limit=limit, query_window=asked,
+    with open_trace(trace, format=format, key=key, time=time) as records:
+        options = RunOptions(engine=engine, tick=unit, limit=limit, query_window=asked,
                          table=thresholds, query_class=query_class, secret=secret)  # fmt: skip
-        replay = partial(_run, records, chosen, how, watch)
+        replay = partial(_run, records, chosen, options, watch)
         result = (
             replay(None)
             if folder is None
@@ -174,16 +166,16 @@ def run(
 def _run(
     trace: "Trace",
     spec: "Specification",
-    how: "RunOptions",
+    options: "RunOptions",
     watch: bool,
     sink: Any,
 ) -> "RunResult":
     from ..replay.run import run
     from .watch import live_view, run_view
 
-    waiting = "Compiling the RTL" if how.engine == "rtl" else "Starting"
+    waiting = "Compiling the RTL" if options.engine == "rtl" else "Starting"
     with live_view(waiting, run_view(trace.name)) if watch else replay_bar(waiting) as progress:
-        return run(trace, spec, how, progress=progress, sink=sink)
+        return run(trace, spec, options, progress=progress, sink=sink)
 
 
 def _run_into(
@@ -192,8 +184,7 @@ def _run_into(
     """Replay a `source` and write the files, which appear together or not at all."""
     require("matplotlib")
     from ..golden.files import check_output, replace_file
-    from ..replay.plots import picture
-    from ..replay.report import html
+    from ..replay.report import html, picture
     from ..replay.verdicts import open_verdicts
 
     existed = os.path.isdir(directory)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @filter_options()
 @listed_option("--device name", "devices", "See `lately list devices`.  [default: of the plan]")
-@count_option("--placement-seed", None, "Seed of the placement.  [default: 1]", least=0)
+@count_option("--placement-seed", None, "Seed of the placement.  [default: 1]", minimum=0)
 @memory_option(None, "the device's own block RAMs")
 @strict_option
 @protect_option

@@ -11,18 +11,14 @@ import click
 
 from .options import print_json
 
-Figures = dict[str, Any]
-"""Measured figures of a command, for JSON."""
+Figures = dict[str, Any]  # measured figures of a command, for JSON
 
 _PATHS = [Path(__file__).with_name("tables.toml")]
 _FILTERS: dict[str, Any] = {}
 
 
 def terminal(*, err: bool = False) -> Any:
-    """Return a console for standard output or error; lines for a pipe are not broken.
-
-    COLUMNS in the environment gives another width.
-    """
+    """Return a console for standard output or error; COLUMNS in the environment sets its width."""
     from rich.console import Console
 
     console = Console(highlight=False, stderr=err)
@@ -70,10 +66,7 @@ def print_figures(name: str, figures: dict[str, Any]) -> None:
 
 
 def print_facts(facts: Iterable[Sequence[str]], *, err: bool = False) -> None:
-    """Print names, values and notes in three columns; rich is used only on a terminal.
-
-    With `err` they go to standard error.
-    """
+    """Print names, values and notes in three columns; rich is used only on a terminal."""
     rows = [[_printable(cell) for cell in row] for row in facts]
     if not rows:
         return
@@ -99,7 +92,6 @@ def print_facts(facts: Iterable[Sequence[str]], *, err: bool = False) -> None:
 
 
 def _facts(layout: dict[str, Any], figures: dict[str, Any]) -> list[list[str]]:
-    """Return the figures that a layout has: their names, values and notes."""
     several = map(_members, figures[layout["figures_of"]]) if "figures_of" in layout else [figures]
     return [
         [_cell(cell, values) for cell in line]
@@ -110,7 +102,6 @@ def _facts(layout: dict[str, Any], figures: dict[str, Any]) -> list[list[str]]:
 
 
 def _rows(layout: dict[str, Any], figures: dict[str, Any]) -> Any:
-    """Return the table of the rows that a layout names, with a head."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

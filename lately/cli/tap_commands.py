@@ -1,4 +1,4 @@
-"""Command that makes captures of two taps."""
+"""Command that generates captures of two taps."""
 
 from contextlib import ExitStack
 from typing import Any, BinaryIO, cast
@@ -15,7 +15,8 @@ from .tables import show
 
 
 @click.command(
-    "tap", cls=OneLineCommand, short_help="Make a capture of two taps, with known copies.",
+    "tap", cls=OneLineCommand,
+    short_help="Generate a capture with known duplicates, as two taps see it.",
     rules=[
         "--packets needs IN generator", "--rate needs IN generator",
         "--repeat-after needs --repeats", "--json cannot be combined with OUT -",
@@ -34,11 +35,10 @@ from .tables import show
     default=0.0,
     help="Share of packets that a tap loses.",
 )
-@count_option("--vlan", None, "Tag the second tap's packets with a VLAN.", least=0, most=4095)
-@count_option("--hops", 0, "Number of routers between the taps.", least=0, most=255)
+@count_option("--vlan", None, "Tag the second tap's packets with a VLAN.", minimum=0, maximum=4095)
+@count_option("--hops", 0, "Number of routers between the taps.", minimum=0, maximum=255)
 @click.option(
     "--encapsulate",
-    "tunnel",
     type=click.Choice(["mpls", "vxlan", "gre", "erspan", "gtp", "ipip"]),
     help="Put the second tap's packets into a tunnel.",
 )
@@ -64,7 +64,7 @@ from .tables import show
     "--truth",
     type=OutputFile(),
     metavar="FILE",
-    help="Write a CSV file that marks the copies.",
+    help="Write a CSV file that marks the duplicates.",
 )
 @json_option
 def tap(
@@ -80,7 +80,7 @@ def tap(
     truth: str | None,
     as_json: bool,
     seed: int,
-    **how: Any,
+    **settings: Any,
 ) -> None:
     """Write to OUT the packets of a stream as two taps capture them, in order of time.
 
@@ -104,7 +104,7 @@ def tap(
     taken: dict[str, Any] = {
         name: nanoseconds(name.replace("_", "-"), text) for name, text in times.items()
     }
-    taps = Taps(**taken, **how, seed=seed)
+    taps = Taps(**taken, **settings, seed=seed)
     with ExitStack() as stack:
         source = made or stack.enter_context(CaptureReader(capture))
         out, lines = (

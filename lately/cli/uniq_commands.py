@@ -100,7 +100,9 @@ def uniq(
     try:
         fields = None if field is None else tuple(map(int, field.split(",")))
     except ValueError:
-        raise click.UsageError(f"--field takes numbers such as 2 or 1,3, not {field!r}") from None
+        raise click.UsageError(
+            f"--field: must be numbers such as 2 or 1,3, not {field!r}"
+        ) from None
     key = LineKey(
         field=fields,
         delimiter=b"\t" if delimiter is None else os.fsencode(delimiter),

@@ -26,18 +26,9 @@ _PERIOD = 0.1
 
 @contextmanager
 def live_view(waiting: str, view: "View") -> Iterator[Callable[[Any, float | None], None]]:
-    """Show live progress, and keep the last view at the end.
-
-    Yield a function that takes the result so far, and the share of the stream if it is known;
-    `waiting` is shown before its first call.
-
-    Raises
-    ------
-    UsageError
-        If standard error is not a terminal.
-    """
+    """Show a live `view`, and keep its last state; yield a function of the result and the share."""
     if not watched():
-        raise click.UsageError("--watch: standard error must be a terminal, not a file or a pipe")
+        raise click.UsageError("--watch needs a terminal as standard error")
     from rich.console import Console
     from rich.live import Live
 
@@ -59,23 +50,13 @@ def live_view(waiting: str, view: "View") -> Iterator[Callable[[Any, float | Non
 
 @dataclass
 class View:
-    """View of a result, with the recent course of rate and repeats.
+    """View of a result, with the recent course of rate and repeats."""
 
-    Attributes
-    ----------
-    name, things, repeats : str
-        Name of the stream, of its items, and of the counted repeats.
-    counts : callable
-        Takes a result; returns the numbers of items and repeats, and seconds.
-    texts : callable
-        Takes a result; yields names and texts of further lines.
-    """
-
-    name: str
-    things: str
-    repeats: str
-    counts: Callable[[Any], tuple[int, int, float]]
-    texts: Callable[[Any], Iterator[tuple[str, str]]]
+    name: str  # of the stream
+    things: str  # name of its items
+    repeats: str  # name of the counted repeats
+    counts: Callable[[Any], tuple[int, int, float]]  # of items and repeats, and seconds
+    texts: Callable[[Any], Iterator[tuple[str, str]]]  # names and texts of further lines
 
     def __post_init__(self) -> None:
         self._before = (0, 0, 0.0)
@@ -83,7 +64,7 @@ class View:
         self._shares: deque[float] = deque(maxlen=_HISTORY)
 
     def take(self, result: Any) -> None:
-        """Record the changes of the `result` since the last call."""
+        """Record the change since the last call."""
         now = self.counts(result)
         done, repeats, seconds = (a - b for a, b in zip(now, self._before, strict=True))
         self._before = now
@@ -92,7 +73,6 @@ class View:
             self._shares.append(repeats / done)
 
     def table(self, result: Any, share: float | None) -> "Table":
-        """Return the view of a `result`; `share` is the part of the stream read so far, or None."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
@@ -111,7 +91,6 @@ class View:
 
 
 def run_view(name: str) -> View:
-    """Return the view of a replay of the stream `name`."""
     return View(
         name, "operations", "repeats", lambda run: (run.operations, run.repeats, run.seconds), _run
     )
@@ -119,7 +98,7 @@ def run_view(name: str) -> View:
 
 def _run(result: "RunResult") -> Iterator[tuple[str, str]]:
     figures = result.probe_figures()
-    yield "repeats found", f"{result.repeats_found:,} of {result.repeats:,}"
+    yield "repeats found", f"{result.reported_repeats:,} of {result.repeats:,}"
     measured = rate_text(figures["probe_false_positive_rate"])
     interval = interval_text(figures["probe_false_positive_interval"])
     computed = rate_text(figures["estimated_false_positive_rate"])
@@ -132,24 +111,16 @@ def _run(result: "RunResult") -> Iterator[tuple[str, str]]:
 
 
 def dedup_view(name: str, model: Any, oracle: "PacketOracle | None") -> View:
-    """Return the view of a deduplication of the capture `name`.
-
-    Parameters
-    ----------
-    name : str
-    model : TimeLimitedRing
-        Model that answers.
-    oracle : PacketOracle or None
-    """
+    """Return the view of a deduplication of the capture `name` by a golden `model`."""
 
     def texts(result: "DedupResult") -> Iterator[tuple[str, str]]:
         yield "bytes written", f"{result.bytes_written:,} of {result.bytes_read:,}"
         if oracle is not None:
-            found = oracle.finish().figures()
-            measured = rate_text(found["false_positive_rate"] or 0.0)
-            interval = interval_text(found["false_positive_interval"])
-            passed, duplicates = found["passed_duplicates"], found["duplicates"]
-            yield "lost uniques", f"{found['lost_uniques']:,}"
+            figures = oracle.finish().figures()
+            measured = rate_text(figures["false_positive_rate"] or 0.0)
+            interval = interval_text(figures["false_positive_interval"])
+            passed, duplicates = figures["passed_duplicates"], figures["duplicates"]
+            yield "lost uniques", f"{figures['lost_uniques']:,}"
             yield "passed duplicates", f"{passed:,} of {duplicates:,}"
             yield "false positives", f"{measured} measured ({interval})"
         if result.mismatches is not None:
@@ -162,7 +133,6 @@ def dedup_view(name: str, model: Any, oracle: "PacketOracle | None") -> View:
 
 
 def fill_text(fills: Any) -> str:
-    """Return the fill of the segments as bars, and its mean."""
     return f"{sparkline(fills)}  {rate_text(float(fills.mean()))} on average"
 
 

@@ -1,9 +1,10 @@
-"""Report on copies: distances, pairs of taps, rates over time, and addresses."""
+"""Report on duplicates: distances, pairs of taps, rates over time, addresses, and its page."""
 
 import ipaddress
 import struct
 from collections import Counter
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,35 +16,35 @@ from ..golden.packets.copies import FOR_EVER, CopyRule, CopyTable
 from ..golden.packets.encapsulations import MORE_TAG_TYPES, TAG_TYPES
 from ..golden.packets.packet_layers import ETHERNET, Version, find_headers
 from ..golden.times import Times
-from .dedup_loops import PacketClock
-from .deduplicate import Deduplication, Judged
+from ..replay.drawing import COLOURS, Mark, blank_figure, legend, page_drawing
+from ..replay.formatting import render, seconds_text
+from .deduplicate import Deduplication, Judged, PacketClock
 
-KEPT = 1 << 18
-"""Packets in which repeats are searched, less `_MOST_TOGETHER`."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+KEPT = 1 << 18  # packets in which repeats are searched, less `_MOST_TOGETHER`
 
 EXACT = 1 << 15
 """Packets that are all counted. Each time that their number doubles, half as many are sampled."""
 
-BINS = 8
-"""Bins of a decade of distances."""
+BINS = 8  # bins of a decade of distances
 
-MOST_BINS = 13 * BINS
-"""Bins from 1 ns on; the last bin has all greater distances."""
+ALL_BINS = 13 * BINS  # bins from 1 ns on; the last bin has all greater distances
 
-TIMES = 240
-"""Most parts of the time."""
+TIMES = 240  # parts of the time, at most
 
-NONE = -1
-"""VLAN identifier or TTL of packets without one."""
+NONE = -1  # VLAN identifier or TTL of packets without one
 
-_MOST_TOGETHER = 1 << 17
+_MAX_TOGETHER = 1 << 17
 _DAY = 86_400 * 10**9
 _NAMES = 1 << 16
 _ADDRESSES = {Version.IP4: (12, 4), Version.IP6: (8, 16)}
 _SHOWN = 10
 
 KINDS = ("interface", "vlan", "ttl", "mac")
-"""Properties that the report counts in pairs: of the earlier packet and of the copy."""
+"""Properties that the report counts in pairs: of the earlier packet and of its duplicate."""
 
 _WORDS = 5
 _SPREAD = np.array([pow(0x9E3779B97F4A7C15, n, 1 << 64) for n in range(1, 9)], np.uint64).view("i8")
@@ -51,17 +52,17 @@ _SPREAD = np.array([pow(0x9E3779B97F4A7C15, n, 1 << 64) for n in range(1, 9)], n
 
 
 class CopyReport:
-    """Counts copies and other repeats of packets; an output of a deduplication.
+    """Counts replicas and other repeats of packets; an output of a deduplication.
 
     A repeat is a packet with the digest of an earlier packet, at any distance in time, among about
-    the last `KEPT` packets. Behind the first `EXACT` packets, repeats are those of a sample of
-    digests, times the inverse of its share.
+    the last `KEPT` packets. After the first `EXACT` packets, repeats are counted in a sample of
+    digests and scaled by the inverse of its share.
     """
 
-    def __init__(self, what: Deduplication, names: list[str]) -> None:
-        self._compared = what.compared
+    def __init__(self, settings: Deduplication, names: list[str]) -> None:
+        self._compared = settings.compared
         # The clock of the deduplication shortens silence.
-        self._clock = PacketClock(what.span, _DAY)
+        self._clock = PacketClock(settings.span, _DAY)
         self._names = names
         self._table = CopyTable(FOR_EVER, FOR_EVER, KEPT // 2, CopyRule())
         # The last packets, at their numbers modulo `KEPT`.
@@ -71,7 +72,7 @@ class CopyReport:
         self.talkers: Counter[bytes] = Counter()  # addresses of layer 3: source, then target
         # Kept and dropped repeats by distance, where bin i begins at 10**(i / BINS) ns; packets of
         # each part of the time, in nanoseconds; and packets of each capture.
-        self.distances = np.zeros((MOST_BINS, 2), np.int64)
+        self.distances = np.zeros((ALL_BINS, 2), np.int64)
         self.part, self.rates = 1000, np.zeros((TIMES, 2), np.int64)
         self.inputs = np.zeros((len(names), 2), np.int64)
 
@@ -91,12 +92,12 @@ class CopyReport:
             _add(self.inputs, packets.files_of, dropped)
         while judged.start >> self._halvings >= EXACT:
             self._halvings += 1
-        # The lower bits of digests are places in the table of copies.
+        # The lower bits of digests index the table of copies.
         mask = np.uint64((1 << self._halvings) - 1 << 64 - self._halvings)
-        every = np.flatnonzero(judged.found.values & mask == 0)
-        for start in range(0, len(every), _MOST_TOGETHER):
-            at = every[start : start + _MOST_TOGETHER]
-            self._count(packets.part(at), elapsed[at], judged.found.values[at], dropped[at])
+        every = np.flatnonzero(judged.digests.values & mask == 0)
+        for start in range(0, len(every), _MAX_TOGETHER):
+            at = every[start : start + _MAX_TOGETHER]
+            self._count(packets.part(at), elapsed[at], judged.digests.values[at], dropped[at])
 
     def _count(
         self, packets: Packets, elapsed: Times, digests: NDArray[np.uint64],
@@ -107,20 +108,20 @@ class CopyReport:
         earlier = self._table.judge(digests, every, elapsed, zeros)
         number = self._packets + 1 + np.arange(count)
         self._packets += count
-        headers = find_headers(packets.buffer, packets.places, *self._compared.search)
-        own = self._words(packets, elapsed, headers)
-        self._kept[number % KEPT] = own
-        found = (earlier > 0) & (number - earlier < KEPT - _MOST_TOGETHER)
-        before = self._kept[earlier[found] % KEPT]
-        away = np.maximum(elapsed[found] - before[:, 0], self._resolution)
-        bins = np.minimum(np.floor(BINS * np.log10(away) + 1e-9).astype(np.int64), MOST_BINS - 1)
-        _add(self.distances, bins, dropped[found], weight)
-        pairs = np.stack([before[dropped[found]], own[found & dropped]], axis=1)
+        headers = find_headers(packets.buffer, packets.locations, *self._compared.search)
+        words = self._words(packets, elapsed, headers)
+        self._kept[number % KEPT] = words
+        near = (earlier > 0) & (number - earlier < KEPT - _MAX_TOGETHER)
+        before = self._kept[earlier[near] % KEPT]
+        away = np.maximum(elapsed[near] - before[:, 0], self._resolution)
+        bins = np.minimum(np.floor(BINS * np.log10(away) + 1e-9).astype(np.int64), ALL_BINS - 1)
+        _add(self.distances, bins, dropped[near], weight)
+        pairs = np.stack([before[dropped[near]], words[near & dropped]], axis=1)
         _tally(self._groups, pairs[:, :, 1:], weight)
-        for version, (place, size) in _ADDRESSES.items():
+        for version, (offset, size) in _ADDRESSES.items():
             at = np.flatnonzero(dropped & (headers[0] == version))
             octets = np.zeros((len(at), 2 * size), np.uint8)
-            begins = packets.places[0, at] + headers[1, at] + place
+            begins = packets.locations[0, at] + headers[1, at] + offset
             _gather(packets, begins, np.full(len(at), 2 * size), octets, 0)
             _tally(self.talkers, octets.view(np.int64), weight)
 
@@ -128,20 +129,20 @@ class CopyReport:
         self, packets: Packets, elapsed: Times, headers: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return time, interface, TTL, and addresses and tag of packets, shape (n, `_WORDS`)."""
-        places, (version, begin) = packets.places, headers[:2]
+        locations, (version, begin) = packets.locations, headers[:2]
         words = np.zeros((len(packets), _WORDS), np.int64)
         words[:, 0], words[:, 1] = elapsed, packets.files << 32 | packets.interfaces
-        at = places[0] + begin + np.where(version == Version.IP4, IP4_TTL, IP6_HOP_LIMIT)
+        at = locations[0] + begin + np.where(version == Version.IP4, IP4_TTL, IP6_HOP_LIMIT)
         known = version >= Version.IP4
         words[:, 2] = packets.buffer[at * known] * known
-        known = (places[3] == ETHERNET) & (places[1] >= 18)
-        _gather(packets, places[0], 16 * known, words.view(np.uint8), 24)
+        known = (locations[3] == ETHERNET) & (locations[1] >= 18)
+        _gather(packets, locations[0], 16 * known, words.view(np.uint8), 24)
         return words
 
     @property
     def pairs(self) -> dict[str, Counter[Any]]:
-        """Dropped packets by a property of the earlier packet and of the copy, by `KINDS`."""
-        found: dict[str, Counter[Any]] = {kind: Counter() for kind in KINDS}
+        """Dropped packets by a property of the earlier packet and of its duplicate, by `KINDS`."""
+        pairs: dict[str, Counter[Any]] = {kind: Counter() for kind in KINDS}
         types = [*TAG_TYPES, *MORE_TAG_TYPES, *self._compared.tag_types]
         for octets, count in sorted(self._groups.items()):
             rows = []
@@ -149,8 +150,8 @@ class CopyReport:
                 kind, tci = struct.unpack(">HH", tag)
                 rows.append((interface, tci & 0xFFF if kind in types else NONE, ttl or NONE, mac))
             for name, *values in zip(KINDS, *rows, strict=True):
-                found[name][tuple(values)] += count
-        return found
+                pairs[name][tuple(values)] += count
+        return pairs
 
     @property
     def suggested_span(self) -> int | None:
@@ -164,13 +165,15 @@ class CopyReport:
         repeats = self.distances.sum(axis=1)
         until = np.cumsum(repeats)
         for end in range(1, 9 * BINS + 1):
-            behind = until[min(end + BINS, MOST_BINS) - 1] - until[end - 1]
+            behind = until[min(end + BINS, ALL_BINS) - 1] - until[end - 1]
             if until[end - 1] > 0 and until[end - 1] >= until[-1] / 100 and (
                 repeats[end - 1] and behind <= until[end - 1] / 100
             ):  # fmt: skip
                 longest = max(2 * 10 ** (end / BINS), 10 * self._resolution)
                 decade = 10 ** int(np.log10(longest))
-                return int(next(one for one in (1, 2, 5, 10) if one * decade >= longest) * decade)
+                return int(
+                    next(digit for digit in (1, 2, 5, 10) if digit * decade >= longest) * decade
+                )
         return None
 
     def figures(self) -> dict[str, Any]:
@@ -180,8 +183,8 @@ class CopyReport:
         return {
             "suggested_span_seconds": None if span is None else span / 1e9,
             "inputs": [
-                {"name": name, "packets": one + two, "dropped": two}
-                for name, one, two in zip(self._names, kept, dropped, strict=True)
+                {"name": name, "packets": first + second, "dropped": second}
+                for name, first, second in zip(self._names, kept, dropped, strict=True)
             ],
             "repeats": int(self.distances.sum()),
             "sampled": self._halvings > 0,
@@ -195,8 +198,12 @@ class CopyReport:
             ],
             "pairs": {
                 kind: [
-                    {"from": self._name(kind, one), "to": self._name(kind, two), "copies": count}
-                    for (one, two), count in pairs[kind].most_common(_SHOWN)
+                    {
+                        "from": self._name(kind, first),
+                        "to": self._name(kind, second),
+                        "copies": count,
+                    }
+                    for (first, second), count in pairs[kind].most_common(_SHOWN)
                 ]
                 for kind in KINDS
             },
@@ -222,16 +229,16 @@ def _address(octets: bytes) -> str:
 
 
 def _add(counts: Any, at: NDArray[np.int64], dropped: NDArray[np.bool_], weight: int = 1) -> None:
-    """Count kept and dropped packets at places of a table of shape (n, 2)."""
+    """Count kept and dropped packets at indices of a table of shape (n, 2)."""
     counts += weight * np.bincount(2 * at + dropped, minlength=counts.size).reshape(counts.shape)
 
 
 def _gather(
-    packets: Packets, begins: NDArray[np.int64], sizes: NDArray[np.int64], rows: Any, place: int
+    packets: Packets, begins: NDArray[np.int64], sizes: NDArray[np.int64], rows: Any, offset: int
 ) -> None:
-    """Copy octets of packets to a place of each of some rows."""
-    places = place + rows.shape[1] * np.arange(len(rows))
-    loops.copy_parts(packets.buffer, begins, sizes, rows.reshape(-1), places)
+    """Copy octets of packets to an offset of each row."""
+    targets = offset + rows.shape[1] * np.arange(len(rows))
+    loops.copy_parts(packets.buffer, begins, sizes, rows.reshape(-1), targets)
 
 
 def _tally(counter: Counter[bytes], rows: NDArray[np.int64], weight: int) -> None:
@@ -252,4 +259,103 @@ def _tally(counter: Counter[bytes], rows: NDArray[np.int64], weight: int) -> Non
 
 def edges() -> NDArray[np.float64]:
     """Return the edges of the bins of distances, in seconds, shape (MOST_BINS + 1,)."""
-    return np.asarray(10 ** (np.arange(MOST_BINS + 1) / BINS - 9))
+    return np.asarray(10 ** (np.arange(ALL_BINS + 1) / BINS - 9))
+
+
+# Page and picture
+
+TITLES = {
+    "interface": "Interfaces", "vlan": "Outermost VLAN", "ttl": "TTL or hop limit",
+    "mac": "Addresses of Ethernet",
+}  # fmt: skip
+"""Headings of the pairs."""
+
+
+def html(figures: dict[str, Any], report: CopyReport) -> str:
+    """Lay out a self-contained page from the `figures` that `lately dedup --json` prints."""
+    span = figures["span_seconds"]
+    plots = [
+        (
+            page_drawing(4, partial(_draw_distances, report=report, span=span)),
+            "Repeats by distance",
+        ),
+        (page_drawing(3.4, partial(_draw_rates, report=report)), "Packets over time"),
+    ]
+    return render(
+        "copies.html", figures=figures, report=report.figures(), plots=plots, titles=TITLES
+    )
+
+
+def picture(report: CopyReport, span: float) -> "Figure":
+    """Return a figure with both plots side by side; packets were remembered for `span` seconds."""
+    figure = blank_figure(12, 3.9)
+    left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (1.2, 1), "wspace": 0.16})
+    _draw_distances(left, report=report, span=span)
+    _draw_rates(right, report=report)
+    return figure
+
+
+def _draw_distances(axes: "Axes", report: CopyReport, span: float) -> list[Mark]:
+    filled = np.flatnonzero(report.distances.sum(axis=1))
+    first, last = (filled[0], filled[-1] + 1) if len(filled) else (0, 1)
+    limits = edges()
+    bounds = limits[first : last + 1]
+    kept, dropped = report.distances[first:last].T
+    axes.stairs(dropped, bounds, fill=True, color=COLOURS["blue"], alpha=0.85, label="dropped")
+    axes.stairs(
+        kept + dropped, bounds, baseline=dropped, fill=True, color=COLOURS["orange"], alpha=0.9,
+        label="kept",
+    )  # fmt: skip
+    axes.axvline(span, color=COLOURS["ink"], linewidth=1.2, label=f"span {seconds_text(span)}")
+    suggested = report.suggested_span
+    if suggested is not None:
+        text = f"suggested span {seconds_text(suggested / 1e9)}"
+        axes.axvline(
+            suggested / 1e9,
+            color=COLOURS["green"],
+            linestyle=(0, (5, 3)),
+            linewidth=1.4,
+            label=text,
+        )
+    axes.set(xscale="log", ylim=(0, 1.15 * max(1, (kept + dropped).max())), ylabel="repeats")
+    low = min(bounds[0], span, (suggested or span * 1e9) / 1e9)
+    high = max(bounds[-1], span, (suggested or 0) / 1e9)
+    axes.set(xlim=(low / 1.5, high * 1.5), xlabel="time since the last packet with this digest")
+    axes.xaxis.set_major_formatter(lambda value, _: seconds_text(value) if value >= 1e-9 else "")
+    axes.set_title(f"{int(report.distances.sum()):,} repeats, {int(dropped.sum()):,} dropped")
+    legend(axes)
+    return [
+        Mark(
+            axes, float(np.sqrt(limits[at] * limits[at + 1])), float(report.distances[at].sum()),
+            f"{_short(limits[at])} to {_short(limits[at + 1])}: "
+            f"{report.distances[at].sum():,} repeats, {report.distances[at, 1]:,} dropped",
+        )
+        for at in filled.tolist()
+    ]  # fmt: skip
+
+
+def _short(seconds: float) -> str:
+    """Format a time with two digits."""
+    return seconds_text(float(f"{seconds:.2g}"))
+
+
+def _draw_rates(axes: "Axes", report: CopyReport) -> list[Mark]:
+    filled = np.flatnonzero(report.rates.sum(axis=1))
+    end, part = (int(filled[-1]) + 1 if len(filled) else 1), report.part / 1e9
+    bounds, rates = part * np.arange(end + 1), report.rates[:end] / part
+    axes.stairs(rates.sum(axis=1), bounds, fill=True, color=COLOURS["band"], alpha=0.5,
+                label="all packets")  # fmt: skip
+    axes.stairs(rates[:, 1], bounds, fill=True, color=COLOURS["blue"], alpha=0.85, label="dropped")
+    axes.set(ylim=(0, 1.15 * max(1e-9, rates.sum(axis=1).max())), xlim=(0, bounds[-1]))
+    axes.set(xlabel="seconds", ylabel="packets per second")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.set_title("Packets over time")
+    legend(axes)
+    return [
+        Mark(
+            axes, (at + 0.5) * part, float(rates[at].sum()),
+            f"from {_short(at * part)}: {rates[at].sum():,.0f} packets/s, "
+            f"{rates[at, 1]:,.0f} of them dropped",
+        )
+        for at in filled.tolist()
+    ]  # fmt: skip

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..captures import capture_loops as loops
 from ..captures.capture_reader import Packets
 from ..golden import FilterSpec, Operation
+from ..golden.compilation import core
 from ..golden.hash.siphash import random_secret
 from ..golden.packets.comparison import Comparison
 from ..golden.packets.copies import CopyRule, CopyTable, properties, scoped
@@ -22,7 +23,6 @@ from ..golden.ring.rotation import PoolStatus
 from ..golden.ring.timed_ring import TimeLimitedRing
 from ..golden.times import Times
 from ..stream_files import TraceError
-from .dedup_loops import MOST_ELAPSED, PacketClock
 
 if TYPE_CHECKING:
     from .packet_oracle import PacketOracle
@@ -30,30 +30,66 @@ if TYPE_CHECKING:
 ENGINES = ("golden", "rtl")
 """Engines that find duplicates: the golden model, or compiled hardware checked against it."""
 
+MAX_ELAPSED = 1 << 62  # nanoseconds that can pass; a clock stops there
+
 _COMMENT, _DROP_COUNT = 1, 4
 
 
-class Capture(Protocol):
-    """A `CaptureReader`, or an object with the same interface."""
+class ClockState(NamedTuple):
+    """State of a `PacketClock`."""
+
+    # Latest time since the beginning or the last step; `NO_TIME` before the first.
+    reached: int = loops.NO_TIME
+    elapsed: int = 0  # nanoseconds that have passed
+    late: int = 0  # packets before the latest time
+    max_late: int = 0  # maximum nanoseconds before the latest time
+    steps: int = 0  # steps back
+    untimed: int = 0  # packets without a time
+
+
+class PacketClock:
+    """Measures the time that passes up to each packet; `span` < `silence`, both in nanoseconds.
+
+    A time that is at most `span` before the latest counts as the latest. An earlier one is a step
+    of the clock: then `silence` passes, and this time becomes the latest. A gap longer than
+    `silence` counts as `silence`.
+    """
+
+    def __init__(self, span: int, silence: int) -> None:
+        self._span = span
+        self._silence = silence
+        self._state = np.array(ClockState(), np.int64)
 
     @property
-    def missing(self) -> int:
-        """Bytes of incomplete last records."""
+    def state(self) -> ClockState:
+        """Latest time, elapsed time, and counts of packets."""
+        return ClockState(*self._state.tolist())
 
-    @property
-    def truncated(self) -> bool:
-        """Whether compressed data ends early or is followed by other bytes."""
-
-    @property
-    def damages(self) -> Sequence[str]:
-        """Messages about damage, at which files end."""
-
-    @property
-    def fraction(self) -> float | None:
-        """Share that has been read, 0 to 1, or None."""
-
-    def read(self) -> Packets | None:
-        """Return the next packets; None at the end."""
+    def follow(self, times: Times) -> Times:
+        """Return the nanoseconds up to each packet, which never decrease, shape (n,)."""
+        elapsed = np.empty(len(times), np.int64)
+        if (compiled := core()) is not None:
+            times = np.ascontiguousarray(times)
+            compiled.follow_clock(times, self._span, self._silence, self._state, elapsed)
+            return elapsed
+        reached, passed, late, max_late, steps, untimed = self.state
+        for number, moment in enumerate(times.tolist()):
+            before = reached - moment
+            if passed >= MAX_ELAPSED:
+                pass
+            elif moment == loops.NO_TIME:
+                untimed += 1
+            elif reached == loops.NO_TIME:
+                reached = moment
+            elif before > self._span:
+                reached, passed, steps = moment, passed + self._silence, steps + 1
+            elif before > 0:
+                late, max_late = late + 1, max(max_late, before)
+            else:
+                reached, passed = moment, passed + min(-before, self._silence)
+            elapsed[number] = passed
+        self._state[:] = reached, passed, late, max_late, steps, untimed
+        return elapsed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +97,7 @@ class Deduplication:
     """Definition of a duplicate, and the filter that finds duplicates."""
 
     span: int  # nanoseconds for which a packet is remembered
-    window: int  # greatest distance in packets at which a copy is dropped
+    window: int  # maximum distance in packets at which a duplicate is dropped
     spec: FilterSpec  # with a span, as `lately.dedup.window.dedup_spec` returns it
     tick: int  # in nanoseconds
     compared: Comparison = field(default_factory=Comparison)
@@ -115,28 +151,25 @@ class DedupResult:
 class Judged(NamedTuple):
     """Consecutive packets of a capture, and flags of dropped packets."""
 
-    start: int
-    """Number of earlier packets."""
+    start: int  # number of earlier packets
     packets: Packets
-    found: Digests
-    elapsed: Times
-    """Nanoseconds from the beginning, which never decrease, shape (n,)."""
-    dropped: NDArray[np.bool_]
-    """Shape (n,)."""
+    digests: Digests
+    elapsed: Times  # nanoseconds from the beginning, which never decrease, shape (n,)
+    dropped: NDArray[np.bool_]  # shape (n,)
 
     def part(self, which: slice) -> "Judged":
         """Return a part of the packets."""
-        values, versions, faults = self.found
-        found = Digests(values[which], versions[which], faults[which])
+        values, versions, faults = self.digests
+        digests = Digests(values[which], versions[which], faults[which])
         packets = self.packets.part(which)
         start = self.start + (which.start or 0)
-        return Judged(start, packets, found, self.elapsed[which], self.dropped[which])
+        return Judged(start, packets, digests, self.elapsed[which], self.dropped[which])
 
 
 def deduplicate(
-    capture: Capture,
+    capture: Any,  # `CaptureFiles`, or an object with the same interface
     outputs: Sequence[Callable[[Judged], None]],
-    what: Deduplication,
+    settings: Deduplication,
     *,
     model: Any = None,
     oracle: "PacketOracle | None" = None,
@@ -144,38 +177,17 @@ def deduplicate(
     jobs: int = 1,
     read: Callable[[], Packets | None] | None = None,
 ) -> DedupResult:
-    """Find the duplicate packets of a capture.
+    """Find the duplicate packets of a capture, and pass all packets to the outputs.
 
-    Parameters
-    ----------
-    capture : Capture
-    outputs : sequence of callable
-        Called for each stretch of packets, such as the writers of `lately.dedup.writers`.
-    what : Deduplication
-    model : TimeLimitedRing, optional
-        Golden model of the specification, empty; by default a new one.
-    oracle : PacketOracle, optional
-        Gets all packets.
-    progress : callable
-        Called with the result so far, and the share of the capture that was read, if known.
-    jobs : int
-        Threads, 1 or 2: with 2, packets are read and digested while others are judged and written.
-        The outputs and the result are the same.
-    read : callable, optional
-        Reads the next packets in place of the method of the capture.
-
-    Raises
-    ------
-    TraceError
-        If the capture is damaged.
-    ValueError
-        If the engine is not known.
+    With two `jobs`, packets are read and digested while others are judged and written; the outputs
+    and the result are the same. The `oracle` gets all packets; `progress` gets the result so far
+    and the share of the capture that was read, if known; `read` replaces the method of the capture.
     """
     began = time.perf_counter()
     with ExitStack() as stack:
-        unit = stack.enter_context(_open_unit(what))
-        golden = TimeLimitedRing.from_spec(what.spec) if model is None else model
-        course = _Progress(what, unit, golden, oracle)
+        unit = stack.enter_context(_open_unit(settings))
+        golden = TimeLimitedRing.from_spec(settings.spec) if model is None else model
+        course = _Progress(settings, unit, golden, oracle)
         pool, waiting = None, None
         if jobs > 1:
             # It loads the module of logs.
@@ -183,15 +195,15 @@ def deduplicate(
 
             pool = stack.enter_context(ThreadPoolExecutor(1))
         while (packets := (read or capture.read)()) is not None:
-            found = packet_digests(
-                packets.buffer, packets.places, what.compared, secret=what.secret
+            digests = packet_digests(
+                packets.buffer, packets.locations, settings.compared, secret=settings.secret
             )
             if pool is None:
-                course.take(packets, found, outputs)
+                course.take(packets, digests, outputs)
             else:
                 if waiting is not None:
                     waiting.result()
-                waiting = pool.submit(course.take, packets, found, outputs)
+                waiting = pool.submit(course.take, packets, digests, outputs)
             if progress is not None:
                 course.result.seconds = time.perf_counter() - began
                 progress(course.result, capture.fraction)
@@ -205,19 +217,19 @@ def deduplicate(
 
 
 @contextmanager
-def _open_unit(what: Deduplication) -> Iterator[Any]:
-    if what.engine == "golden":
+def _open_unit(settings: Deduplication) -> Iterator[Any]:
+    if settings.engine == "golden":
         yield None
         return
-    if what.engine != "rtl":
-        raise ValueError(f"engine: must be one of {', '.join(ENGINES)}, not {what.engine!r}")
+    if settings.engine != "rtl":
+        raise ValueError(f"engine: must be one of {', '.join(ENGINES)}, not {settings.engine!r}")
     # Only the hardware engine needs Amaranth and the simulator.
     from ..hdl.build import unit_profile
     from ..sim import compiled_unit
 
-    unit_profile(what.spec).check_buildable()
+    unit_profile(settings.spec).check_buildable()
 
-    with compiled_unit(what.spec) as unit:
+    with compiled_unit(settings.spec) as unit:
         yield unit
 
 
@@ -225,96 +237,98 @@ class _Progress:
     """One deduplication in progress."""
 
     def __init__(
-        self, what: Deduplication, unit: Any, model: Any, oracle: "PacketOracle | None"
+        self, settings: Deduplication, unit: Any, model: Any, oracle: "PacketOracle | None"
     ) -> None:
-        self._what = what
+        self._settings = settings
         self._unit = unit
         self._oracle = oracle
         self._other_secret = random_secret()
         self._golden = model
         # After this silence the filter has no trace of a packet.
-        silence = max(what.span, what.tick * what.spec.span) + 2 * what.tick
-        self._clock = PacketClock(what.span, silence)
+        silence = max(settings.span, settings.tick * settings.spec.span) + 2 * settings.tick
+        self._clock = PacketClock(settings.span, silence)
         # The filter has no trace of a packet that is further back than its segments hold.
-        most = max(what.window, what.spec.ring_segments * what.spec.generation)
-        self._copies = CopyTable(what.window, what.span, most, what.rule)
+        limit = max(settings.window, settings.spec.ring_segments * settings.spec.generation)
+        self._copies = CopyTable(settings.window, settings.span, limit, settings.rule)
         self.result = DedupResult(mismatches=None if unit is None else 0)
 
     def take(
-        self, packets: Packets, found: Digests, outputs: Sequence[Callable[[Judged], None]]
+        self, packets: Packets, digests: Digests, outputs: Sequence[Callable[[Judged], None]]
     ) -> None:
         """Classify some packets, pass them to the outputs, and count them."""
-        judged = self.judge(packets, found)
+        judged = self.judge(packets, digests)
         for output in outputs:
             output(judged)
         self.count(judged)
 
-    def judge(self, packets: Packets, found: Digests) -> Judged:
+    def judge(self, packets: Packets, digests: Digests) -> Judged:
         """Return which of some packets are duplicates."""
         elapsed = self._clock.follow(packets.times)
-        if self._clock.state.elapsed >= MOST_ELAPSED:
-            raise TraceError("time: must be fewer than 2**62 ns long, but has too many steps back")
-        ticks = elapsed // self._what.tick
+        if self._clock.state.elapsed >= MAX_ELAPSED:
+            raise TraceError(
+                "time: more than 2**62 ns pass, because the clock steps back too often"
+            )
+        ticks = elapsed // self._settings.tick
         codes = np.full(len(ticks), Operation.CHECK_AND_INSERT, np.uint8)
-        keys, own = self._keys(packets, found.values, self._what.secret)
-        told = self._golden.perform(codes, keys, ticks)
-        seen: NDArray[np.bool_] = told.seen
-        shortened = told.status == PoolStatus.WINDOW_SHORTENED.code
+        keys, numbers = self._keys(packets, digests.values, self._settings.secret)
+        golden = self._golden.perform(codes, keys, ticks)
+        seen: NDArray[np.bool_] = golden.seen
+        shortened = golden.status == PoolStatus.WINDOW_SHORTENED.code
         self.result.shortened += int(shortened.sum())
         if self._unit is not None:
             rtl = self._unit.perform(codes, keys, ticks)
-            differing = (rtl.seen != told.seen) | (rtl.status != told.status)
+            differing = (rtl.seen != golden.seen) | (rtl.status != golden.status)
             self.result.mismatches = (self.result.mismatches or 0) + int(differing.sum())
             seen = rtl.seen
         seen = seen.copy()
-        self._copies.judge(keys, seen, elapsed, own)
+        self._copies.judge(keys, seen, elapsed, numbers)
         if self._oracle is not None and len(ticks):
             secret = self._other_secret
             other = packet_digests(
-                packets.buffer, packets.places, self._what.compared, secret=secret
+                packets.buffer, packets.locations, self._settings.compared, secret=secret
             )
-            keys, own = self._keys(packets, other.values, secret)
+            keys, numbers = self._keys(packets, other.values, secret)
             rate = self._golden.estimated_false_positive_rate(int(ticks[-1]))
-            self._oracle.add(keys, elapsed, ticks, seen, rate, own)
-        return Judged(self.result.packets, packets, found, elapsed, seen)
+            self._oracle.add(keys, elapsed, ticks, seen, rate, numbers)
+        return Judged(self.result.packets, packets, digests, elapsed, seen)
 
     def _keys(
         self, packets: Packets, digests: NDArray[np.uint64], secret: int
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Return keys of the filter, and numbers of the property that must differ."""
-        rule, own = self._what.rule, np.zeros(len(packets), np.uint64)
+        rule, differing = self._settings.rule, np.zeros(len(packets), np.uint64)
 
         def find(name: str) -> NDArray[np.uint64]:
             numbers = packets.files if name == "file" else packets.interfaces
             return properties(
-                name, packets.buffer, packets.places, numbers, self._what.compared, secret
+                name, packets.buffer, packets.locations, numbers, self._settings.compared, secret
             )
 
         if rule.differing is not None:
-            own = find(rule.differing)
-        return (scoped(digests, find(rule.by)) if rule.scope == "same" else digests), own
+            differing = find(rule.differing)
+        return (scoped(digests, find(rule.by)) if rule.scope == "same" else digests), differing
 
     def count(self, judged: Judged) -> None:
         """Count some packets."""
-        packets, found, result = judged.packets, judged.found, self.result
+        packets, digests, result = judged.packets, judged.digests, self.result
         sizes = (packets.table[loops.STOP] - packets.table[loops.START])[judged.dropped]
         result.packets += len(packets)
         result.dropped += len(sizes)
         result.bytes_read += packets.end - packets.begin
         result.bytes_written += packets.end - packets.begin - int(sizes.sum())
-        counts = np.bincount(found.versions, minlength=max(Version) + 1)
+        counts = np.bincount(digests.versions, minlength=max(Version) + 1)
         for version in Version:
             result.versions[version.name.lower()] += int(counts[version])
         for code, value, order in packets.options(judged.dropped):
             result.comments += code == _COMMENT
             if code == _DROP_COUNT and len(value) == 8:
                 result.drop_counts += struct.unpack(f"{order}Q", value)[0]
-        result.malformed += int((found.faults & Fault.MALFORMED != 0).sum())
-        result.cut += int((found.faults & Fault.CUT != 0).sum())
+        result.malformed += int((digests.faults & Fault.MALFORMED != 0).sum())
+        result.cut += int((digests.faults & Fault.CUT != 0).sum())
 
     def finish(self) -> DedupResult:
-        """Take over the figures that are known at the end."""
+        """Add the counts of the clock."""
         result, clock = self.result, self._clock.state
-        result.late, result.latest = clock.late, clock.most_late
+        result.late, result.latest = clock.late, clock.max_late
         result.untimed, result.clock_steps = clock.untimed, clock.steps
         return result

@@ -17,33 +17,15 @@ _TOGETHER = 1 << 18
 
 @dataclass
 class Findings:
-    """Results of an exact comparison.
+    """Results of an exact comparison."""
 
-    Attributes
-    ----------
-    equal : int
-        Packets with an earlier copy, at any distance.
-    duplicates : int
-        Packets with an earlier copy within the span and the window.
-    passed_duplicates : int
-        Duplicates that were not dropped.
-    lost_uniques : int
-        Other packets that were dropped.
-    remembered : int
-        Lost packets with an earlier copy slightly past the span.
-    fresh : int
-        Packets without a trace in the filter.
-    expected : float
-        Expected number of lost fresh packets, from the set bits of the filter.
-    """
-
-    equal: int = 0
-    duplicates: int = 0
-    passed_duplicates: int = 0
-    lost_uniques: int = 0
-    remembered: int = 0
-    fresh: int = 0
-    expected: float = 0.0
+    equal: int = 0  # packets with an earlier equal packet, at any distance
+    duplicates: int = 0  # packets with an earlier equal packet within the span and the window
+    passed_duplicates: int = 0  # duplicates that were not dropped
+    lost_uniques: int = 0  # other packets that were dropped
+    remembered: int = 0  # lost packets with an earlier equal packet slightly past the span
+    fresh: int = 0  # packets without a trace in the filter
+    expected: float = 0.0  # lost fresh packets that the set bits of the filter let expect
 
     def figures(self) -> dict[str, Any]:
         """Return the counts and the false-positive rates, for JSON."""
@@ -61,57 +43,33 @@ class PacketOracle:
     """Remembers the time of every packet, by a digest that is unrelated to the filter's.
 
     Memory grows with the number of distinct packets.
-
-    Attributes
-    ----------
-    spec : FilterSpec
-    span : int
-        In nanoseconds.
-    window : int
-        In packets.
-    findings : Findings
-    rule : CopyRule
-        Which repeats are copies.
     """
 
     spec: FilterSpec
-    span: int
-    window: int
+    span: int  # nanoseconds
+    window: int  # packets
     findings: Findings = field(default_factory=Findings)
-    rule: CopyRule = field(default_factory=CopyRule)
+    rule: CopyRule = field(default_factory=CopyRule)  # which repeats are duplicates
 
     def __post_init__(self) -> None:
         self._last = LastInsertions(2)
         self._kept: dict[int, tuple[int, int, int]] = {}
-        self._turns = Oracle(self.spec)
+        self._oracle = Oracle(self.spec)
         self._number = 0
         self._waiting: list[tuple[Any, ...]] = []
 
     def add(
         self,
-        keys: NDArray[np.uint64],
-        elapsed: Times,
+        keys: NDArray[np.uint64],  # digests, shape (n,)
+        elapsed: Times,  # nanoseconds, which never decrease
         ticks: Times,
         dropped: NDArray[np.bool_],
-        rate: float,
-        own: NDArray[np.uint64] | None = None,
+        rate: float,  # probability that the filter reports a new packet
+        properties: NDArray[np.uint64] | None = None,  # numbers that must differ
     ) -> None:
-        """Add some packets, which are judged later in large groups or by `finish`.
-
-        Parameters
-        ----------
-        keys : ndarray of uint64, shape (n,)
-            Digests.
-        elapsed, ticks : ndarray of int64, shape (n,)
-            Their times, in nanoseconds and in ticks of the filter, which never decrease.
-        dropped : ndarray of bool, shape (n,)
-        rate : float
-            Probability that the filter reports a new packet as a duplicate.
-        own : ndarray of uint64, shape (n,), optional
-            Numbers of the property that must differ.
-        """
-        own = np.zeros(len(keys), np.uint64) if own is None else own
-        self._waiting.append((keys, elapsed, ticks, dropped, np.full(len(keys), rate), own))
+        """Add packets, which are judged later in large groups or by `finish`."""
+        properties = np.zeros(len(keys), np.uint64) if properties is None else properties
+        self._waiting.append((keys, elapsed, ticks, dropped, np.full(len(keys), rate), properties))
         if sum(len(part[0]) for part in self._waiting) >= _TOGETHER:
             self._judge()
 
@@ -122,7 +80,7 @@ class PacketOracle:
         return self.findings
 
     def _judge(self) -> None:
-        keys, elapsed, ticks, dropped, rates, own = map(
+        keys, elapsed, ticks, dropped, rates, properties = map(
             np.concatenate, zip(*self._waiting, strict=True)
         )
         self._waiting.clear()
@@ -133,29 +91,35 @@ class PacketOracle:
         duplicate = known & (elapsed - before[:, 1] <= self.span)
         duplicate &= number - before[:, 0] <= self.window
         if self.rule.exact:
-            duplicate = self._copies(keys, number, elapsed, own)
-        fresh = self._turns.check_and_insert(keys, ticks).kind == FRESH
-        found, lost = self.findings, dropped & ~duplicate
-        found.equal += int(known.sum())
-        found.duplicates += int(duplicate.sum())
-        found.passed_duplicates += int((duplicate & ~dropped).sum())
-        found.lost_uniques += int(lost.sum())
-        found.remembered += int((lost & ~fresh).sum())
-        found.fresh += int((fresh & ~duplicate).sum())
-        found.expected += float(rates[fresh].sum())
+            duplicate = self._copies(keys, number, elapsed, properties)
+        fresh = self._oracle.check_and_insert(keys, ticks).kind == FRESH
+        findings, lost = self.findings, dropped & ~duplicate
+        findings.equal += int(known.sum())
+        findings.duplicates += int(duplicate.sum())
+        findings.passed_duplicates += int((duplicate & ~dropped).sum())
+        findings.lost_uniques += int(lost.sum())
+        findings.remembered += int((lost & ~fresh).sum())
+        findings.fresh += int((fresh & ~duplicate).sum())
+        findings.expected += float(rates[fresh].sum())
 
     def _copies(
-        self, keys: NDArray[np.uint64], numbers: Times, elapsed: Times, own: NDArray[np.uint64]
+        self,
+        keys: NDArray[np.uint64],
+        numbers: Times,
+        elapsed: Times,
+        properties: NDArray[np.uint64],
     ) -> NDArray[np.bool_]:
-        """Return which packets are copies by the rule, packet by packet."""
+        """Return which packets are duplicates by the rule, packet by packet."""
         differs, refresh = self.rule.differing is not None, self.rule.policy == "last-seen"
-        found = []
-        rows = zip(*(column.tolist() for column in (keys, numbers, elapsed, own)), strict=True)
+        copies = []
+        rows = zip(
+            *(column.tolist() for column in (keys, numbers, elapsed, properties)), strict=True
+        )
         for key, number, time, mine in rows:
             last, then, kept = self._kept.get(key, (-self.window, 0, mine))
             copy = number - last <= self.window and time - then <= self.span
             copy = copy and not (differs and kept == mine)
             if refresh or not copy:
                 self._kept[key] = number, time, kept if copy else mine
-            found.append(copy)
-        return np.array(found, bool)
+            copies.append(copy)
+        return np.array(copies, bool)

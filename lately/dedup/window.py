@@ -7,14 +7,12 @@ from ..golden.durations import default_tick, time_text
 from ..planner.requirement import Requirement, RequirementError, Span
 from ..planner.rings import PlannedRing
 
-SLACK = 0.25
-"""Most slack in spans, while packets keep arriving."""
+SLACK = 0.25  # maximum slack in spans, while packets keep arriving
 
-MOST_SPAN = 13_343 * 86_400 * 10**9
+MAX_SPAN = 13_343 * 86_400 * 10**9
 """Greatest span in nanoseconds, in whole days below 2**60: clocks count to four times as many."""
 
-LEAST_WINDOW = 64
-"""Least capacity of the filter in packets; a `CopyTable` enforces smaller bounds."""
+MIN_WINDOW = 64  # packets; a `CopyTable` enforces smaller bounds
 
 RINGS = PlannedRing("gebf", generations=range(1, 15))
 """Filters of up to 15 segments: more segments take less memory, but more time per packet."""
@@ -25,15 +23,15 @@ def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
 
     The `span` is in nanoseconds. It gets shorter while more packets than the `window` arrive in it.
     """
-    if span > MOST_SPAN:
+    if span > MAX_SPAN:
         raise RequirementError(
-            f"--span: must be at most {time_text(Fraction(MOST_SPAN, 10**9))}, "
+            f"--span: must be at most {time_text(Fraction(MAX_SPAN, 10**9))}, "
             f"not {time_text(Fraction(span, 10**9))}"
         )
     tick = default_tick(span)
     time = Span.of(Fraction(span, 10**9), Fraction(tick, 10**9))
     # With fewer, some generations would have none.
-    room = window if window < 1 else max(window, LEAST_WINDOW)
+    room = window if window < 1 else max(window, MIN_WINDOW)
     asked = Requirement(
         window=room,
         false_positive_rate=fpr,

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from ..captures import capture_loops as loops
 from ..stream_files import PCAPNG_MAGIC
-from .dedup_loops import keep_lines
 from .deduplicate import Judged
 
 HEAD = b"number,time,digest\n"
@@ -23,10 +22,9 @@ _Opener = Callable[..., AbstractContextManager[BinaryIO]]
 
 
 class CaptureWriter:
-    """Writes the kept packets of a capture, or the dropped ones, to a binary file.
+    """Writes the kept or the dropped packets of a capture, and everything between packets.
 
-    Everything between the packets is written as well. Sections of pcapng get the length -1, which
-    is the value for an unknown length.
+    Sections of pcapng get the length -1, which stands for an unknown length.
     """
 
     def __init__(self, file: BinaryIO, *, dropped: bool = False) -> None:
@@ -47,15 +45,13 @@ class CaptureWriter:
         keep[1::2] = judged.dropped if self._dropped else ~judged.dropped
         if len(self._room) < packets.end - packets.begin:
             self._room = np.empty(packets.end - packets.begin, np.uint8)
-        self._file.write(self._room[: keep_lines(packets.buffer, bounds, keep, self._room)].data)
+        size = loops.keep_lines(packets.buffer, bounds, keep, self._room)
+        self._file.write(self._room[:size].data)
         self._file.flush()
 
 
 class FolderWriter(ExitStack):
-    """Writes the kept packets of each input to the output that `open_output` opens by its number.
-
-    An output is complete when the next one begins.
-    """
+    """Writes the kept packets of each input to its own output, which is opened by number."""
 
     def __init__(self, open_output: _Opener) -> None:
         super().__init__()
@@ -121,14 +117,14 @@ class RotatingWriter(FolderWriter):
         return int(kept[over]) if over < len(kept) else len(packets)
 
     def _write(self, judged: Judged, begin: int, end: int) -> None:
-        """Write what is between two places, and keep the headers in it."""
+        """Write the bytes from begin to end, and remember the headers among them."""
         packets = replace(judged.packets, begin=begin, end=end)
         self._writer(judged._replace(packets=packets))
         starts, stops = packets.table[loops.START], packets.table[loops.STOP]
         self._room -= end - begin - int((stops - starts)[judged.dropped].sum())
         begins, ends = np.append(begin, stops), np.append(starts, end)
-        for place in np.flatnonzero(begins < ends):
-            blocks = packets.buffer[begins[place] : ends[place]].tobytes()
+        for gap in np.flatnonzero(begins < ends):
+            blocks = packets.buffer[begins[gap] : ends[gap]].tobytes()
             if not self._head and blocks[:4] != PCAPNG_MAGIC:
                 self._head, blocks = blocks, b""
             at = 0
@@ -153,7 +149,7 @@ class Marks:
         """Write lines for some packets, all at once."""
         at = np.flatnonzero(judged.dropped)
         columns: tuple[NDArray[np.generic], ...] = (
-            judged.start + 1 + at, judged.packets.times[at], judged.found.values[at]
+            judged.start + 1 + at, judged.packets.times[at], judged.digests.values[at]
         )  # fmt: skip
         lines = []
         for number, time, digest in zip(*(c.tolist() for c in columns), strict=True):

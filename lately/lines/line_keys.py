@@ -17,14 +17,11 @@ from ..golden.hash.digests import KeyDigest
 from ..golden.hash.functions import ConstantStream
 from ..golden.spec.base import Specification
 
-Bytes = NDArray[np.uint8]
-"""Bytes of a stream, shape (n,)."""
+Bytes = NDArray[np.uint8]  # bytes of a stream, shape (n,)
 
-Places = NDArray[np.int64]
-"""Places in `Bytes`, shape (n,)."""
+Positions = NDArray[np.int64]  # positions in `Bytes`, shape (n,)
 
-MOST_FIELD = (1 << 31) - 1
-"""Largest number of a field."""
+MAX_FIELD = (1 << 31) - 1  # largest number of a field
 
 _NEWLINE = ord("\n")
 
@@ -35,62 +32,47 @@ class LineKeyError(LatelyError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class LineKey:
-    """The part of a line that is its key; by default the whole line.
+    """The part of a line that is its key; by default the whole line."""
 
-    Attributes
-    ----------
-    field : int or tuple of int, optional
-        Number of a field, from 1 on. Keys of several fields, in any order, are equal if all are.
-    delimiter : bytes
-        One byte between two fields.
-    member : str or tuple of str, optional
-        Member of a JSON object; dots separate nested members. Equal values are equal keys.
-    pattern : bytes, optional
-        Regular expression; the key is its first group, or the match if there is no group.
-
-    Raises
-    ------
-    LineKeyError
-        If more than one kind of key is given, or the key is invalid.
-    """
-
+    # Number of a field, from 1 on. Keys of several fields, in any order, are equal if all are.
     field: int | tuple[int, ...] | None = None
-    delimiter: bytes = b"\t"
+    delimiter: bytes = b"\t"  # one byte between two fields
+    # Member of a JSON object; dots separate nested members. Equal values are equal keys.
     member: str | tuple[str, ...] | None = None
-    pattern: bytes | None = None
+    pattern: bytes | None = None  # regular expression: its first group, or without one the match
 
     def __post_init__(self) -> None:
         ways = [name for name in ("field", "member", "pattern") if getattr(self, name) is not None]
         if len(ways) > 1:
-            raise LineKeyError(f"key: must be given in one way, not as {' and '.join(ways)}")
+            raise LineKeyError(f"{' and '.join(ways)} cannot be combined")
         for name in ("field", "member"):
             if isinstance(value := getattr(self, name), tuple):
                 # A single one has the digest that it has alone.
                 several = tuple(sorted({*value}))
                 object.__setattr__(self, name, several if len(several) > 1 else several[0])
         for number in self._fields:
-            if number is not None and not 1 <= number <= MOST_FIELD:
-                raise LineKeyError(f"field: must be 1 to {MOST_FIELD}, not {number}")
+            if number is not None and not 1 <= number <= MAX_FIELD:
+                raise LineKeyError(f"field: must be 1 to {MAX_FIELD}, not {number}")
         if len(self.delimiter) != 1:
             raise LineKeyError(f"delimiter: must be one byte, not {self.delimiter!r}")
         try:
             re.compile(self.pattern or b"")
         except re.error as error:
-            raise LineKeyError(f"regex: must be a regular expression, but: {error}") from None
+            raise LineKeyError(f"regex: not a valid regular expression: {error}") from None
 
     @property
     def _fields(self) -> tuple[int | None, ...]:
         return self.field if isinstance(self.field, tuple) else (self.field,)
 
     def digests(
-        self, data: Bytes, bounds: Places, digest: KeyDigest
+        self, data: Bytes, bounds: Positions, digest: KeyDigest
     ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         """Return digests of the lines that have a key, and which lines have one."""
         parts = [replace(self, field=field).find(data, bounds) for field in self._fields]
         keyed = np.logical_and.reduce([starts >= 0 for _, starts, _ in parts])
         kept: Any = slice(None) if keyed.all() else keyed
-        words = np.hstack([digest.of_spans(found, starts[kept], stops[kept])
-                           for found, starts, stops in parts])  # fmt: skip
+        words = np.hstack([digest.of_spans(content, starts[kept], stops[kept])
+                           for content, starts, stops in parts])  # fmt: skip
         if len(parts) > 1:
             # Digests have a fixed length, so no field runs into the next.
             ends = np.arange(len(words) + 1) * 8 * words.shape[1]
@@ -98,11 +80,8 @@ class LineKey:
             words = digest.of_spans(octets, ends[:-1], ends[1:])
         return words, keyed
 
-    def find(self, data: Bytes, bounds: Places) -> tuple[Bytes, Places, Places]:
-        """Return bytes, and where in them the keys begin and end; -1 for a line without a key.
-
-        The `bounds` are where each line begins, and where the last one ends, newlines included.
-        """
+    def find(self, data: Bytes, bounds: Positions) -> tuple[Bytes, Positions, Positions]:
+        """Return bytes, and where in them each line's key starts (-1 without a key) and stops."""
         starts, stops = bounds[:-1].copy(), bounds[1:].copy()
         # The last line of a stream may have no newline.
         stops -= data[stops - 1] == _NEWLINE if len(stops) else 0
@@ -113,7 +92,9 @@ class LineKey:
             return self._extract(data, starts, stops)
         return data, starts, stops
 
-    def _extract(self, data: Bytes, starts: Places, stops: Places) -> tuple[Bytes, Places, Places]:
+    def _extract(
+        self, data: Bytes, starts: Positions, stops: Positions
+    ) -> tuple[Bytes, Positions, Positions]:
         """Extract the keys line by line."""
         extract, whole = self._extractor(), data.tobytes()
         keys = [extract(whole[a:b]) for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
@@ -127,12 +108,12 @@ class LineKey:
             search = re.compile(self.pattern).search
 
             def matched(line: bytes) -> bytes | None:
-                found = search(line)
-                return None if found is None else found[1 if found.re.groups else 0]
+                match = search(line)
+                return None if match is None else match[1 if match.re.groups else 0]
 
             return matched
         members = self.member if isinstance(self.member, tuple) else (self.member or "",)
-        paths = [one.split(".") for one in members]
+        paths = [path.split(".") for path in members]
 
         def member(line: bytes) -> bytes | None:
             try:
@@ -145,11 +126,11 @@ class LineKey:
         return member
 
 
-def line_bounds(data: Bytes, stop: int, bounds: Places) -> int:
+def line_bounds(data: Bytes, stop: int, bounds: Positions) -> int:
     """Write the starts of the lines of ``data[:stop]``, and return the number of complete lines.
 
-    A line ends after its newline. The entry after the last complete line is the start of the
-    incomplete rest. Lines that do not fit into `bounds` are omitted.
+    The entry after the last complete line is the start of the rest. Lines that do not fit into
+    `bounds` are omitted.
     """
     if native := core():
         return int(native.line_bounds(data, stop, bounds))
@@ -159,13 +140,15 @@ def line_bounds(data: Bytes, stop: int, bounds: Places) -> int:
     return len(ends)
 
 
-def field_spans(data: Bytes, field: int, delimiter: int, starts: Places, stops: Places) -> None:
+def field_spans(
+    data: Bytes, field: int, delimiter: int, starts: Positions, stops: Positions
+) -> None:
     """Narrow spans of `data` to a `field`, from 1 on; without the field, a start becomes -1."""
     text, between = data.tobytes(), bytes([delimiter])
     for number, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
         for _ in range(field - 1):
-            found = text.find(between, start, stop)
-            start = found + 1 if found >= 0 else -1
+            between_at = text.find(between, start, stop)
+            start = between_at + 1 if between_at >= 0 else -1
             if start < 0:
                 break
         last = text.find(between, start, stop) if start >= 0 else -1

@@ -10,22 +10,19 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dedup.dedup_loops import keep_lines
+from ..captures.capture_loops import keep_lines
 from ..golden import GEBF, BlockedGEBF, from_spec, load
 from ..golden.errors import LatelyError
 from ..stream_files import StreamFile, whole
 from .line_keys import Bytes, LineKey, line_bounds, line_digest
 
-MOST_LINE = 1 << 30
-"""Most bytes of a line."""
+MAX_LINE = 1 << 30  # bytes of a line
 
-SAVE_PERIOD = 60.0
-"""Fewest seconds between two saved states."""
+SAVE_PERIOD = 60.0  # minimum seconds between two saved states
 
 _BUFFER = 1 << 20
 _LINES = 1 << 16
-_LINE_TIME = 1000
-"""Nanoseconds that a line stands for, so that short windows have ticks enough."""
+_LINE_TIME = 1000  # nanoseconds that a line stands for, so that short windows have ticks enough
 
 _SEED_BITS = 63
 _NEWLINE = ord("\n")
@@ -37,19 +34,11 @@ class LineError(LatelyError, ValueError):
 
 @dataclass
 class UniqResult:
-    """Counts of a stream of lines.
-
-    Attributes
-    ----------
-    lines, repeats, keyless : int
-        Lines read, repeated lines, and lines without a key, which are kept.
-    bytes_read, bytes_written : int
-    seconds : float
-    """
+    """Counts of a stream of lines."""
 
     lines: int = 0
     repeats: int = 0
-    keyless: int = 0
+    keyless: int = 0  # lines without a key, which are kept
     bytes_read: int = 0
     bytes_written: int = 0
     seconds: float = 0.0
@@ -58,25 +47,11 @@ class UniqResult:
 class RecentLines:
     """A filter that remembers the keys of recent lines, within a window in lines or in time.
 
-    Parameters
-    ----------
-    key : LineKey
-        Part of a line that is compared.
-    window : int
-        Maximum distance in lines at which a repeat is always found; with a span, capacity in lines.
-    fpr : float
-        Share of new lines that the filter may report as repeats.
-    span : int, optional
-        Nanoseconds for which a line is remembered, by the system clock.
-    policy : str
-        "last-seen" remembers every line, "first-seen" only lines that are no repeats.
-    state : path, optional
-        File that `save` writes; if it exists, the filter starts with its contents.
-
-    Raises
-    ------
-    LatelyError
-        If the filter does not exist, or the file holds another filter.
+    Without a `span`, a repeat is found up to `window` lines back. With a `span` in nanoseconds, by
+    the system clock, the `window` is the capacity in lines. At most the share `fpr` of new lines is
+    reported as repeats. The policy "last-seen" remembers every line, "first-seen" only lines that
+    are no repeats. `save` writes the file `state`; if it exists, the filter starts with its
+    contents.
     """
 
     def __init__(
@@ -85,7 +60,7 @@ class RecentLines:
         *,
         window: int,
         fpr: float,
-        span: int | None = None,
+        span: int | None = None,  # nanoseconds
         policy: str = "last-seen",
         state: str | None = None,
     ) -> None:
@@ -104,22 +79,19 @@ class RecentLines:
             # Without a span, line numbers are the time, because repeats are not inserted.
             spec, self._tick = dedup_spec(span or window * _LINE_TIME, window, fpr)
         self._state = None if state is None else Path(state)
-        seed = randbits(_SEED_BITS)
-        self.model: Any = (
-            self._load(self._state, spec)
-            if self._state is not None and self._state.exists()
-            else from_spec(replace(spec, seed=seed, digest="siphash"))
-        )
+        self.model: Any
+        if self._state is not None and self._state.exists():
+            self.model = load(self._state)
+            same = replace(spec, seed=self.model.seed, digest="siphash")
+            if getattr(self.model, "spec", None) != same:
+                raise LineError(
+                    f"{state} has the state of {self.model!r}, which differs in window, rate, "
+                    "span or policy"
+                )
+        else:
+            seed = randbits(_SEED_BITS)
+            self.model = from_spec(replace(spec, seed=seed, digest="siphash"))
         self._digest = line_digest(self.model.spec, key)
-
-    def _load(self, path: Path, spec: Any) -> Any:
-        model: Any = load(path)
-        if getattr(model, "spec", None) != replace(spec, seed=model.seed, digest="siphash"):
-            raise LineError(
-                f"{path}: must be the state of a filter with the same window, rate, span and "
-                f"policy, not of {model!r}"
-            )
-        return model
 
     def save(self) -> None:
         """Write the state file, if there is one; the file appears complete or not at all."""
@@ -127,10 +99,7 @@ class RecentLines:
             self.model.save(self._state)
 
     def seen(self, data: Bytes, bounds: NDArray[np.int64]) -> tuple[NDArray[np.bool_], int]:
-        """Return which lines are repeats, and the number of lines without a key.
-
-        The `bounds` are where each line begins, and where the last one ends.
-        """
+        """Return which lines are repeats, and the number of lines without a key."""
         digests, keyed = self.key.digests(data, bounds, self._digest)
         seen = np.zeros(len(keyed), np.bool_)
         seen[keyed] = self._answer(digests)
@@ -183,34 +152,18 @@ def uniq(
     read: Callable[[StreamFile, Any], int] | None = None,
     progress: Callable[[UniqResult, float | None], None] | None = None,
 ) -> UniqResult:
-    """Write the lines of streams without repeated lines.
+    """Write the lines of streams without repeated lines, or only the `repeats`.
 
-    Parameters
-    ----------
-    streams : iterable of StreamFile
-    output : file, optional
-        Gets each line when it is complete.
-    lines : RecentLines
-    repeats : bool
-        Whether to write the repeated lines instead.
-    read : callable, optional
-        Reads the next bytes of a stream into a buffer and returns their number; 0 ends the run.
-    progress : callable, optional
-        Called with the result so far, and the share of the stream that was read, if known.
-
-    Raises
-    ------
-    LineError
-        If a line is longer than `MOST_LINE`.
-    TraceError
-        If compressed data is damaged.
+    The `output` gets each line when it is complete. `read` reads the next bytes of a stream into a
+    buffer and returns their number; 0 ends the run. `progress` gets the result so far, and the
+    share of the stream that was read, if known.
     """
     began = time.monotonic()
     due = began + SAVE_PERIOD
     result, sink = UniqResult(), _Output(output)
     try:
         for stream in streams:
-            for data, bounds in _batches(stream, read or _read, result):
+            for data, bounds in _batches(stream, read, result):
                 seen, keyless = lines.seen(data, bounds)
                 result.bytes_written += sink.write(data, bounds, seen if repeats else ~seen)
                 result.lines += len(seen)
@@ -228,24 +181,21 @@ def uniq(
     return result
 
 
-def _read(stream: StreamFile, room: Any) -> int:
-    return stream.data.readinto1(room)
-
-
 def _batches(
-    stream: StreamFile, read: Callable[[StreamFile, Any], int], result: UniqResult
+    stream: StreamFile, read: Callable[[StreamFile, Any], int] | None, result: UniqResult
 ) -> Iterable[tuple[Bytes, NDArray[np.int64]]]:
     """Yield lines that are whole as soon as they have come: bytes, and where lines begin."""
     data, bounds = np.empty(_BUFFER, np.uint8), np.empty(_LINES + 1, np.int64)
     filled = 0
     while True:
         if filled == len(data):
-            if filled >= MOST_LINE:
+            if filled >= MAX_LINE:
                 at = f"{stream.name}: line {result.lines + 1}"
-                raise LineError(f"{at}: must have fewer than {MOST_LINE} bytes")
+                raise LineError(f"{at} has {MAX_LINE:,} bytes or more")
             data = np.concatenate([data, np.empty(filled, np.uint8)])
         with whole(stream.name, stream.compression):
-            count = read(stream, data[filled:].data)
+            room = data[filled:].data
+            count = stream.data.readinto1(room) if read is None else read(stream, room)
         result.bytes_read += count
         if not count:
             break

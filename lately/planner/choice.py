@@ -42,10 +42,9 @@ class FilterRequest:
 
 
 def choice(request: FilterRequest) -> tuple[Specification, int | None]:
-    """Return the filter that a request describes, and the nanoseconds of its ticks if it has any.
+    """Return the filter that a request describes, and the nanoseconds of its ticks, if any.
 
-    The family has hardware. A filter that is sized for a window is a ring. Raises a `LatelyError`
-    if the filter does not exist.
+    The family has hardware. A filter that is sized for a window is a ring.
     """
     span, tick = (_nanoseconds(name, getattr(request, name)) for name in ("span", "tick"))
     if not request.sized:
@@ -70,9 +69,9 @@ def named(request: FilterRequest) -> Specification:
     """Return the filter of a file or preset, which may have ticks; errors as for `choice`."""
     if request.spec is None:
         return any_preset(request.preset or "default")
-    found = Specification.from_toml(request.spec)
-    family_of(found)
-    return found
+    spec = Specification.from_toml(request.spec)
+    family_of(spec)
+    return spec
 
 
 def planned(path: str | None) -> tuple[Fraction | None, str | None]:
@@ -95,48 +94,40 @@ def _nanoseconds(name: str, text: str | None) -> int | None:
 def with_span(
     spec: Any, span: int | None, tick: int | None, when_full: str | None = None
 ) -> tuple[Specification, int | None]:
-    """Give a filter a window in real time, as `lately.golden.durations.span_ticks` counts it.
+    """Give a filter a window in real time; `span` and `tick` are in nanoseconds.
 
-    Parameters
-    ----------
-    spec : Specification
-        If it has a span in ticks, the tick is `tick`, or follows from `span`.
-    span, tick : int, optional
-        In nanoseconds, at least 1. By default there is no span, and a tick is `default_tick`.
-    when_full : str, optional
-        As in `spec`, for a filter without a span.
-
-    Returns the filter, and its tick in nanoseconds or None. Raises a `SpecificationError` if an
-    argument is missing or not needed, or if the filter cannot exist.
+    A filter with a span in ticks needs exactly one of them. Otherwise
+    `lately.golden.durations.span_ticks` converts the span. Returns the filter, and its tick or
+    None.
     """
     if spec.timed:
-        rule = f"must be given, or --span, for a filter whose span is {spec.span:,} ticks"
-        require(tick is not None or span is not None, "tick", rule, None)
-        rule = f"must be given without --tick for a filter whose span is {spec.span:,} ticks"
-        require(tick is None or span is None, "span", rule, span and _text(span))
+        span_text = f"{spec.span:,} ticks"
+        if tick is None and span is None:
+            raise SpecificationError(f"a filter with a span of {span_text} needs --span or --tick")
+        if tick is not None and span is not None:
+            raise SpecificationError(
+                f"span cannot be combined with tick for a filter with a span of {span_text}"
+            )
         tick = tick or tick_of_span(span or 0, spec.span)
         return with_ticks(spec, when_full=when_full), tick
     if span is None:
-        require(tick is None, "tick", "must not be given without a span", tick and _text(tick))
+        if tick is not None:
+            raise SpecificationError("tick needs a span")
         return with_ticks(spec, when_full=when_full), None
     tick = tick or default_tick(span)
     return with_ticks(spec, span=span_ticks(span, tick), when_full=when_full), tick
 
 
 def with_ticks(spec: Any, **fields: Any) -> Specification:
-    """Give a filter a window in time, or none, by fields of a specification with a span.
-
-    Raises a `SpecificationError` if it already has a span, if no span is given, or if no such
-    filter exists.
-    """
+    """Give a filter without a span a window in time, by fields of a specification with a span."""
     given = {name: value for name, value in fields.items() if value is not None}
-    for name, value in given.items():
+    for name in given:
         if spec.kind != "ring":
-            rule = f"must not be given for family {spec.family}"
-            raise SpecificationError(f"{name}: {rule}, not {value!r}")
-        rule = f"must not be given for a filter whose span is {spec.span} ticks"
-        require(not spec.timed, name, rule, value)
-        require("span" in given, name, "must not be given without a span", value)
+            raise SpecificationError(f"{name}: family {spec.family} has no window in time")
+        if spec.timed:
+            raise SpecificationError(f"{name}: the filter already has a span of {spec.span} ticks")
+        if "span" not in given:
+            raise SpecificationError(f"{name} needs a span")
     return replace(spec, **given)
 
 

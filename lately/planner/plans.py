@@ -1,40 +1,45 @@
-"""The plan: candidates, the cheapest candidate, and why no smaller filter suffices."""
+"""Plans: the cheapest filters that meet a requirement, or the reason why no filter meets it."""
 
 import json
 import math
 import operator
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from ..golden.durations import time_text
 from ..golden.spec.base import import_families
+from ..golden.times import TIME_LIMIT
 from . import rings as rings
 from . import stamped as stamped
-from .failure import cheapest, explain
 from .requirement import (
+    MAX_WINDOW,
+    OPTIONS,
     PLANNER_FAMILIES,
+    USELESS,
     Binding,
-    Found,
     PlannerFamily,
+    PricedSpec,
     Requirement,
-    Span,
+    RequirementError,
     unit_profile,
 )
-from .requirement import RequirementError as RequirementError
+from .requirement import (
+    Span as Span,
+)
 
-POOL = 60
-"""Cheapest filters per family in the search for alternatives."""
+POOL = 60  # cheapest filters per family in the search for alternatives, and for ticks
 
-ALTERNATIVES = 3
-"""Candidates of a family that are listed by default."""
+ALTERNATIVES = 3  # candidates of a family that are listed by default
 
 FRONT = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)
 """Fractions of the required rate at which the front is drawn."""
 
-_ANSWERED = ("window_per_query", "exact_age", "remove")
+_ABILITIES = ("window_per_query", "exact_age", "remove")
 
 
 @dataclass(frozen=True)
@@ -42,29 +47,26 @@ class Candidate:
     """A specification that meets the requirement."""
 
     spec: Any
-    cost: int  # as in `Found`
+    cost: int  # as in `PricedSpec`
     worst_rate: float  # expected false-positive rate for distinct keys at the worst moment
     mean_rate: float  # expected false-positive rate for distinct keys, on average
     bits: int  # bits of the hardware's memory, which has a spare segment if the filter is a ring
+    # Memories of 16 kbit that hold the bits, or exact block RAMs of the device; None with any_size.
     memories: int | None
-    """Memories of 16 kbit that hold the bits, or exact block RAMs of the device; None with
-    `any_size`."""
+    # Insertions past the required window after which no trace remains, in windows. With a span:
+    # ticks past the span, in spans, if every tick has an insertion.
     slack: float
-    """Insertions past the required window after which no trace remains, in windows. With a span:
-    ticks past the span, in spans, if every tick has an insertion."""
+    # Memories that a query of a fresh key reads one after another in the worst case; hardware
+    # reads all at once.
     accesses: float
-    """Memories that a query of a fresh key reads one after another in the worst case; hardware
-    reads all at once."""
-    latency: int | None  # latency of the hardware in cycles; None with `any_size`
-    # On a device: the highest clock frequency that the vendor allows the unit.
-    limit_mhz: float | None
-    # Constraints that keep the next smaller filters from meeting the requirement.
-    bindings: list[Binding]
+    latency: int | None  # of the hardware, in cycles; None with any_size
+    limit_mhz: float | None  # on a device: the highest clock that the vendor allows the unit
+    bindings: list[Binding]  # what keeps the next smaller filters from meeting the requirement
+    # Minimum share of cycles in which an operation can be accepted. For a dictionary, keys that
+    # always write the same column are excluded.
     cycle_share: float
-    """Minimum share of cycles in which an operation can be accepted. For a dictionary, keys that
-    always write the same column are excluded."""
     edges: tuple[int, int] | None  # as `lately.hdl.profile.Profile.edges`
-    least_period: int  # as `lately.hdl.profile.Profile.least_period`
+    min_period: int  # as `lately.hdl.profile.Profile.least_period`
 
     @property
     def family(self) -> PlannerFamily:
@@ -72,7 +74,7 @@ class Candidate:
         return PLANNER_FAMILIES[self.spec.family]
 
     @property
-    def most_operations(self) -> float | None:
+    def max_operations(self) -> float | None:
         """On a device: operations per second at the highest clock that the vendor allows."""
         return self.limit_mhz and self.limit_mhz * 1e6 * self.cycle_share
 
@@ -88,14 +90,14 @@ class Candidate:
             "forgotten_from": self.edges and self.edges[1],
             "slack": self.slack,
             "slack_above_window": self.slack > 1,
-            "least_period_cycles": self.least_period,
+            "least_period_cycles": self.min_period,
             "bits": self.bits,
             "memories": self.memories,
             "accesses": self.accesses,
             "latency_cycles": self.latency,
             "limit_mhz": self.limit_mhz,
-            "most_operations_per_second": self.most_operations,
-            **{name: getattr(self.family, name) for name in _ANSWERED},
+            "most_operations_per_second": self.max_operations,
+            **{name: getattr(self.family, name) for name in _ABILITIES},
             "binds": [asdict(binding) for binding in self.bindings],
         }
 
@@ -106,9 +108,9 @@ class Plan:
 
     requirement: Requirement
     candidates: list[Candidate]  # cheapest first
+    # The cheapest filters of each family at the required rate and at lower rates, without those
+    # that another filter of the family beats in cost and rate. Empty by default.
     front: list[Candidate]
-    """The cheapest filters of each family at the required rate and at lower rates, without those
-    that another filter of the family beats in cost and rate. Empty by default."""
 
     @property
     def chosen(self) -> Candidate:
@@ -117,41 +119,46 @@ class Plan:
 
     @property
     def nearest(self) -> dict[str, Any] | None:
-        """Measured figures of the unit that is most like the chosen filter; None for golden models.
-
-        It is of the same family, if possible on the same kind of device, and nearest in bits.
-        """
+        """Measured figures of the unit most like the chosen filter; None for golden models."""
         spec, device = self.chosen.spec, self.requirement.device
-        same = [one for one in measured() if one["family"] == spec.family]
+        same = [unit for unit in measured() if unit["family"] == spec.family]
         if self.requirement.any_size or not same:
             return None
 
-        def distance(one: dict[str, Any]) -> tuple[Any, ...]:
-            elsewhere = device is not None and one["device_family"] != device.family
-            traits = one["timed"] != spec.timed, one["moves"] != bool(getattr(spec, "moves", None))
-            return elsewhere, *traits, abs(math.log(one["bits"] / spec.storage_bits))
+        def distance(unit: dict[str, Any]) -> tuple[Any, ...]:
+            elsewhere = device is not None and unit["device_family"] != device.family
+            traits = (
+                unit["timed"] != spec.timed,
+                unit["moves"] != bool(getattr(spec, "moves", None)),
+            )
+            return elsewhere, *traits, abs(math.log(unit["bits"] / spec.storage_bits))
 
         return min(same, key=distance)
 
     @property
     def shows_answers(self) -> bool:
         """Whether the answers of some candidates have a form that not every family has."""
-        return any(one.family.answers != PlannerFamily.answers for one in self.candidates)
+        return any(each.family.answers != PlannerFamily.answers for each in self.candidates)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content as values for JSON."""
-        required = self.requirement
+        required, span = self.requirement, self.requirement.span
         return {
             "requirement": {
                 "window": required.window,
                 "false_positive_rate": required.false_positive_rate,
                 "slack": required.slack,
-                "span": required.span and _span(required.span),
-                **{name: getattr(required, name) for name in _ANSWERED},
+                "span": span
+                and {
+                    "ticks": span.ticks,
+                    "tick_seconds": float(span.tick),
+                    "when_full": span.when_full,
+                },
+                **{name: getattr(required, name) for name in _ABILITIES},
                 "families": list(required.families),
                 "device": required.device.name if required.device else None,
-                "most_bits": required.most_bits,
-                "most_block_rams": required.most_block_rams,
+                "most_bits": required.max_bits,
+                "most_block_rams": required.max_block_rams,
                 "any_size": required.any_size,
                 "bits_only": required.bits_only,
             },
@@ -169,9 +176,7 @@ def measured() -> list[dict[str, Any]]:
     return list(json.loads(text))
 
 
-def _span(span: Span) -> dict[str, Any]:
-    tick = float(span.tick)
-    return {"ticks": span.ticks, "tick_seconds": tick, "when_full": span.when_full}
+# The cheapest filters
 
 
 def plan(
@@ -189,57 +194,65 @@ def plan(
         candidates += _alternatives(pool, requirement, alternatives)
     if not candidates:
         raise explain(requirement)
-    candidates.sort(key=lambda candidate: _order(candidate, requirement))
+    candidates.sort(key=_order)
     return Plan(requirement, candidates, _front(requirement) if front else [])
 
 
 def choose(requirement: Requirement) -> Any:
     """Return the cheapest specification that meets a requirement; errors as for `plan`."""
-    found = cheapest(requirement)
-    if not found:
+    priced = cheapest(requirement)
+    if not priced:
         raise explain(requirement)
-    return min(found, key=lambda one: _order(one, requirement)).spec
+    return min(priced, key=_order).spec
 
 
-def _order(one: Found | Candidate, requirement: Requirement) -> tuple[float, ...]:
+def cheapest(requirement: Requirement, count: int = 1) -> list[PricedSpec]:
+    """Return at most `count` filters of each family, cheapest first."""
+    searches = (family.search(requirement) for family in requirement.able)
+    return [priced for search in searches for priced in islice(search, count)]
+
+
+def _order(priced: PricedSpec | Candidate) -> tuple[float, ...]:
     """Return the figures that order filters of different families."""
-    family = PLANNER_FAMILIES[one.spec.family]
-    return one.cost, one.spec.storage_bits, family.memories(one.spec)
+    family = PLANNER_FAMILIES[priced.spec.family]
+    return priced.cost, priced.spec.storage_bits, family.memories(priced.spec)
 
 
-def _alternatives(pool: Iterable[Found], requirement: Requirement, count: int) -> list[Candidate]:
+def _alternatives(
+    pool: Iterable[PricedSpec], requirement: Requirement, count: int
+) -> list[Candidate]:
     """Return the cheapest filter, and filters that beat all cheaper ones in another figure."""
-    kept: list[tuple[tuple[float, ...], Found]] = []
-    for found in pool:
-        merits = _merits(found, requirement)
+    kept: list[tuple[tuple[float, ...], PricedSpec]] = []
+    for priced in pool:
+        merits = _merits(priced, requirement)
         if not any(all(map(operator.le, old, merits)) for old, _ in kept):
-            kept.append((merits, found))
+            kept.append((merits, priced))
         if len(kept) == count:
             break
-    candidates = [describe(found, requirement) for _, found in kept]
+    candidates = [describe(priced, requirement) for _, priced in kept]
     return [replace(new, bindings=new.family.bindings(new.spec, requirement)) for new in candidates]
 
 
-def _merits(found: Found, requirement: Requirement) -> tuple[float, ...]:
+def _merits(priced: PricedSpec, requirement: Requirement) -> tuple[float, ...]:
     """Return figures to minimise."""
-    spec, family = found.spec, PLANNER_FAMILIES[found.spec.family]
+    spec, family = priced.spec, PLANNER_FAMILIES[priced.spec.family]
     slack = family.slack(spec, requirement)
     any_size = requirement.any_size
     steps = family.accesses(spec, requirement) if any_size else unit_profile(spec).latency
     # With moves, a dictionary takes fewer block RAMs and more logic, at a lower clock frequency.
-    return found.cost, slack, steps, bool(getattr(spec, "moves", None))
+    return priced.cost, slack, steps, bool(getattr(spec, "moves", None))
 
 
-def describe(found: Found, requirement: Requirement) -> Candidate:
+def describe(priced: PricedSpec, requirement: Requirement) -> Candidate:
     """Return the figures of a specification, without its binding constraints."""
-    spec, device = found.spec, requirement.device
+    spec, device = priced.spec, requirement.device
     family = PLANNER_FAMILIES[spec.family]
     worst, mean = family.rates(spec, requirement)
     unit = unit_profile(spec)
     profile = None if requirement.any_size else unit
     return Candidate(
         spec=spec,
-        cost=found.cost,
+        cost=priced.cost,
         worst_rate=worst,
         mean_rate=mean,
         bits=spec.storage_bits,
@@ -251,27 +264,182 @@ def describe(found: Found, requirement: Requirement) -> Candidate:
         bindings=[],
         cycle_share=1.0 if profile is None else family.cycle_share(spec),
         edges=unit.edges,
-        least_period=unit.least_period,
+        min_period=unit.least_period,
     )
 
 
 def _front(requirement: Requirement) -> list[Candidate]:
-    kept: dict[str, list[Candidate]] = {family.name: [] for family in requirement.able}
-    for share in FRONT:
-        lower = replace(requirement, false_positive_rate=requirement.false_positive_rate * share)
-        for family, ones in kept.items():
-            cheapest = islice(PLANNER_FAMILIES[family].search(lower), 1)
-            ones += [describe(one, requirement) for one in cheapest]
-    return [one for ones in kept.values() for one in _undominated(ones)]
+    front = []
+    for family in requirement.able:
+        candidates = []
+        for share in FRONT:
+            rate = requirement.false_positive_rate * share
+            lower = replace(requirement, false_positive_rate=rate)
+            cheapest = islice(family.search(lower), 1)
+            candidates += [describe(priced, requirement) for priced in cheapest]
+        candidates.sort(key=lambda candidate: (candidate.cost, candidate.worst_rate))
+        kept: list[Candidate] = []
+        for candidate in candidates:
+            if not kept or candidate.worst_rate < kept[-1].worst_rate:
+                kept.append(candidate)
+        front += kept
+    return front
 
 
-def _undominated(ones: list[Candidate]) -> list[Candidate]:
-    """Drop candidates that another one beats in cost and rate, or equals."""
-    kept: list[Candidate] = []
-    for one in sorted(ones, key=lambda candidate: (candidate.cost, candidate.worst_rate)):
-        if not kept or one.worst_rate < kept[-1].worst_rate:
-            kept.append(one)
-    return kept
+# Limits of memory in place of a window or a rate
+
+
+def within_limits(requirement: Requirement, *, window: bool) -> Requirement:
+    """Return a requirement with the lowest rate that its memory limits permit.
+
+    With `window`, it has the largest window of three digits instead. Its present rate or window is
+    ignored. Raises a `RequirementError` if no filter is within the limits.
+    """
+    if requirement.max_bits is not None and requirement.device is None:
+        requirement = replace(requirement, bits_only=not requirement.any_size)
+    if window:
+        largest = largest_window(replace(requirement, window=MAX_WINDOW), digits=3)
+        if largest is not None:
+            return replace(requirement, window=largest)
+        wanted = f"rate of {requirement.false_positive_rate:g}"
+    else:
+        lowest = _lowest_rate(requirement)
+        if lowest is not None:
+            return replace(requirement, false_positive_rate=lowest)
+        wanted = requirement.window_text()
+    option, limit = next(iter(requirement.limits.items()))
+    device = f" on {requirement.device.name}" if requirement.device else ""
+    raise RequirementError(
+        f"{option}: {limit:,} are too few for {_filters(requirement)} with a {wanted}{device}"
+    )
+
+
+def largest_window(requirement: Requirement, digits: int = 2) -> int | None:
+    """Return the largest window, of `digits` digits, that meets the other requirements; or None."""
+    first = 10 ** (digits - 1)
+    windows = [*range(2, first), *(d * 10**e for e in range(10) for d in range(first, 10 * first))]
+    windows = [window for window in windows if window < requirement.window]
+    low, high = -1, len(windows)
+    while high - low > 1:
+        middle = (low + high) // 2
+        smaller = replace(requirement, window=windows[middle])
+        met = any(any(True for _ in family.search(smaller)) for family in smaller.able)
+        low, high = (middle, high) if met else (low, middle)
+    return windows[low] if low >= 0 else None
+
+
+def _lowest_rate(requirement: Requirement) -> float | None:
+    """Return the lowest rate of all families, if it is below `USELESS`."""
+    rates = [family.lowest_rate(requirement) for family in requirement.able]
+    return min((rate for rate in rates if rate is not None and rate < USELESS), default=None)
+
+
+# Why no filter meets a requirement
+
+
+def explain(requirement: Requirement) -> RequirementError:
+    """Return a one-line error that names the binding constraint."""
+    return RequirementError(_reason(requirement))
+
+
+def _reason(requirement: Requirement) -> str:
+    if not requirement.able:
+        return _inability(requirement)
+    slacks = [family.min_slack(requirement) for family in requirement.able]
+    slack = min((slack for slack in slacks if slack is not None), default=None)
+    if slack is None:
+        return f"window: must be at least 2 insertions for hardware, not {requirement.window}"
+    if requirement.slack is not None and slack > requirement.slack:
+        return (
+            f"slack: must be at least {_rounded_up(slack)} for {_filters(requirement)} with a "
+            f"{requirement.window_text()}, not {requirement.slack:g}"
+        )
+    lowest = _lowest_rate(replace(requirement, device=None))
+    if requirement.device is None or lowest is None or lowest > requirement.false_positive_rate:
+        bound = "" if requirement.slack is None else f" and a slack of {requirement.slack:g}"
+        limits = [] if requirement.any_size else [family.limit for family in requirement.able]
+        limit = next((f", {limit}" for limit in limits if limit), "")
+        filters = f"{_filters(requirement)} with a {requirement.window_text()}{bound}{limit}"
+        if lowest is None:
+            return f"fpr: no rate below {USELESS} can be met by {filters}"
+        rate = requirement.false_positive_rate
+        return f"fpr: must be at least {_rounded_up(lowest)} for {filters}, not {rate:g}"
+    return _short_tick(requirement) or _small_device(requirement)
+
+
+def _inability(requirement: Requirement) -> str:
+    """Return the requirement that no permitted family can meet, and the families that can."""
+    unit = "insertions" if requirement.span is None else "time"
+    wanted = " and ".join([f"a window of {unit}", *(OPTIONS[name] for name in requirement.special)])
+    able = replace(requirement, families=tuple(PLANNER_FAMILIES)).able
+    if not able:
+        return f"span: no family has {wanted}"
+    return f"family: must be {_names(able)} for {wanted}, not {' or '.join(requirement.families)}"
+
+
+def _short_tick(requirement: Requirement) -> str | None:
+    """Return the error if hardware that fits needs longer ticks; None if no hardware fits."""
+    span, device = requirement.span, requirement.device
+    if span is None or device is None or device.limit_mhz is None:
+        return None
+    fit = cheapest(replace(requirement, span=replace(span, tick=Fraction(TIME_LIMIT))), POOL)
+    if not fit:
+        return None
+    cycles = min(unit_profile(priced.spec).least_period for priced in fit)
+    tick = Fraction(cycles) / Fraction(device.limit_mhz * 1e6)
+    return (
+        f"tick: must be at least {time_text(tick)} on {device.name}, where {cycles} clocks pass "
+        f"between two ticks, not {time_text(span.tick)}"
+    )
+
+
+def _small_device(requirement: Requirement) -> str:
+    from ..boards.flow.devices import DEVICES
+
+    device = requirement.device
+    assert device is not None
+    unfit = cheapest(replace(requirement, device=replace(device, bram=1 << 62)))
+    if unfit:
+        best = min(unfit, key=lambda priced: priced.cost)
+        needed = (
+            f"the cheapest, of family {best.spec.family}, needs {best.cost:,} block RAMs of "
+            f"{device.bram:,}"
+        )
+    else:
+        specs = [priced.spec for priced in cheapest(replace(requirement, device=None))]
+        known = {
+            other.family
+            for other in DEVICES.values()
+            if any(PLANNER_FAMILIES[spec.family].is_counted(spec, other) for spec in specs)
+        }
+        if device.family not in known:
+            return (
+                f"device: must be of {', '.join(sorted(known))} for {_filters(requirement)}, whose "
+                f"block RAMs are known there, not {device.name}"
+            )
+        needed = "it needs more block RAMs than a unit can have"
+    window, lowest = largest_window(requirement), _lowest_rate(requirement)
+    possible = [] if window is None else [f"a window of {window:,} at this rate"]
+    if lowest is not None:
+        possible.append(f"this window at a rate of {_rounded_up(lowest)}")
+    nearest = " or ".join(possible) or "nothing of this slack"
+    wanted = requirement.text().split(" on ")[0]
+    return f"device: {device.name} cannot hold a {wanted}: {needed}; it holds {nearest}"
+
+
+def _filters(requirement: Requirement) -> str:
+    kind = "" if requirement.any_size else "buildable "
+    return f"a {kind}filter of {_names(requirement.able)}"
+
+
+def _names(families: tuple[PlannerFamily, ...]) -> str:
+    return " or ".join(family.name for family in families)
+
+
+def _rounded_up(value: float) -> str:
+    """Return a value rounded up to three digits, so that the stated figure can be met."""
+    text = f"{value:.3g}"
+    return text if float(text) >= value else f"{value * 1.005:.3g}"
 
 
 import_families()

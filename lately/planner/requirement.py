@@ -20,14 +20,13 @@ class RequirementError(LatelyError, ValueError):
     """A requirement is out of range, or no filter meets it; the message gives the reason."""
 
 
-MOST_KEY_BITS = 4096
-"""Greatest width of a key."""
+MAX_KEY_BITS = 4096
+MAX_WINDOW = 1 << 32  # insertions
 
-LARGEST_WINDOW = 1 << 32
-"""In insertions."""
+USELESS = 0.5  # rate from which on a filter is not offered
 
 SLACK_IN_TIME = 1.0
-"""Default bound of the slack of a span; without a bound, a key could be reported for several
+"""Default bound of the slack with a span. Without a bound, a key could be reported for several
 spans."""
 
 OPTIONS: Mapping[str, str] = {
@@ -36,7 +35,7 @@ OPTIONS: Mapping[str, str] = {
     "exact_age": "exact ages",
     "remove": "removal",
 }
-"""Optional abilities of families, in words, by their name in `PlannerFamily`."""
+"""Optional abilities of families, in words, by attribute of `PlannerFamily`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,18 +56,17 @@ class Span:
     def of(
         cls, seconds: Fraction, tick: Fraction | None = None, *, when_full: str = WHEN_FULL[0]
     ) -> Self:
-        """Return the `Span` of a time in seconds; the default tick is `durations.default_tick`."""
+        """Convert a time in seconds; the default tick is `durations.default_tick`."""
         if tick is None:
             tick = Fraction(default_tick(seconds * NANOSECONDS), NANOSECONDS)
         return cls(ticks=span_ticks(seconds, tick), tick=tick, when_full=when_full)
 
     def keys(self, rate: float) -> int:
         """Return the maximum number of keys in the span's ticks, at `rate` keys per second."""
-        _require(0 < rate < math.inf, "rate", "keys per second above 0", f"{rate:g}")
+        _require(0 < rate < math.inf, "rate", "above 0 keys per second", f"{rate:g}")
         return math.ceil((self.ticks + 1) * self.tick * Fraction(str(rate)))
 
     def text(self) -> str:
-        """Return the span in words."""
         return f"{self.ticks:,} ticks of {time_text(self.tick)}"
 
 
@@ -95,35 +93,36 @@ class Requirement:
     # Permitted families of `PLANNER_FAMILIES`.
     families: tuple[str, ...] = field(default_factory=lambda: tuple(PLANNER_FAMILIES))
     device: "Device | None" = None  # device that the filter must fit
-    most_bits: int | None = None  # maximum bits of memory
-    # Maximum block RAMs of the `device`; without a device, memories of 16 kbit.
-    most_block_rams: int | None = None
+    max_bits: int | None = None  # bits of memory
+    max_block_rams: int | None = None  # block RAMs of the `device`, else memories of 16 kbit
+    # For golden models only: sizes need not be powers of two, a spare need not be cleared in time,
+    # and bits are the cost.
     any_size: bool = False
-    """Whether to drop two limits of hardware: sizes that are powers of two, and a spare that is
-    cleared in time. For golden models only; bits are the cost."""
     bits_only: bool = False  # whether the cost is the number of bits, not of memories of 16 kbit
     key_bits: int = 64  # width of a key
     seed: int = 0  # selects the hash functions
 
     def __post_init__(self) -> None:
-        window, slack, bits = self.window, self.slack, self.key_bits
-        rate = self.false_positive_rate
-        _require(1 <= window <= LARGEST_WINDOW, "window", "1 to 2**32 insertions", window)
-        _require(0 < rate < 1, "fpr", "a rate above 0 and below 1", f"{rate:g}")
+        rate, slack = self.false_positive_rate, self.slack
+        rule = "1 to 2**32 insertions"
+        _require(1 <= self.window <= MAX_WINDOW, "window", rule, self.window)
+        _require(0 < rate < 1, "fpr", "above 0 and below 1", f"{rate:g}")
         if slack is not None:
             rule = "a fraction of the window, 0 or more"
             _require(0 <= slack < math.inf, "slack", rule, f"{slack:g}")
         rule = f"one of {', '.join(PLANNER_FAMILIES)}"
         for family in self.families:
             _require(family in PLANNER_FAMILIES, "family", rule, family)
-        _require(len(self.families) > 0, "family", "one at least", "none")
-        pairs = ("device any_size", "device bits_only", "most_block_rams any_size")
-        for one, other in map(str.split, pairs):
-            if getattr(self, one) is not None and getattr(self, other):
-                raise RequirementError(f"{one} cannot be combined with {other}")
-        for option, most in self.limits.items():
-            _require(most >= 1, option, "at least 1", most)
-        _require(1 <= bits <= MOST_KEY_BITS, "key-bits", f"1 to {MOST_KEY_BITS}", bits)
+        if not self.families:
+            raise RequirementError("give at least one family")
+        pairs = ("device any_size", "device bits_only", "max_block_rams any_size")
+        for name, other in map(str.split, pairs):
+            if getattr(self, name) is not None and getattr(self, other):
+                raise RequirementError(f"{name} cannot be combined with {other}")
+        for option, limit in self.limits.items():
+            _require(limit >= 1, option, "at least 1", limit)
+        rule = f"1 to {MAX_KEY_BITS}"
+        _require(1 <= self.key_bits <= MAX_KEY_BITS, "key-bits", rule, self.key_bits)
         if self.span is not None and slack is None:
             object.__setattr__(self, "slack", SLACK_IN_TIME)
 
@@ -135,14 +134,14 @@ class Requirement:
     @property
     def limits(self) -> dict[str, int]:
         """The given memory limits, by option."""
-        both = {"bits": self.most_bits, "block-rams": self.most_block_rams}
-        return {option: most for option, most in both.items() if most is not None}
+        both = {"bits": self.max_bits, "block-rams": self.max_block_rams}
+        return {option: limit for option, limit in both.items() if limit is not None}
 
     @property
-    def most_memories(self) -> int | None:
-        """Maximum number of block RAMs, or memories of 16 kbit; None if they are not bounded."""
-        most = [self.most_block_rams, None if self.device is None else self.device.bram]
-        return min((one for one in most if one is not None), default=None)
+    def max_memories(self) -> int | None:
+        """Limit of block RAMs, or of memories of 16 kbit; None if they are not limited."""
+        limits = [self.max_block_rams, None if self.device is None else self.device.bram]
+        return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def able(self) -> "tuple[PlannerFamily, ...]":
@@ -168,20 +167,20 @@ class Requirement:
         return math.floor((1 + Fraction(str(self.slack))) * self.window)
 
     def text(self) -> str:
-        """Return the requirement in words."""
         unit = "window" if self.span is None else "span"
         slack = "" if self.slack is None else f", slack of at most {self.slack:g} of the {unit}"
         if self.slack == 0:
             slack = ", no slack"
         special = "".join(f", {OPTIONS[name]}" for name in self.special if name != "exact_window")
         named = {"bits": "bits", "block-rams": "block RAMs"}
-        limits = "".join(f", at most {most:,} {named[name]}" for name, most in self.limits.items())
-        place = f" on {self.device.name}" if self.device else ""
+        limits = "".join(
+            f", at most {limit:,} {named[name]}" for name, limit in self.limits.items()
+        )
+        device = f" on {self.device.name}" if self.device else ""
         rate = f"{self.false_positive_rate:.3g}"
-        return f"{self.window_text()} at {rate}{slack}{special}{limits}{place}"
+        return f"{self.window_text()} at {rate}{slack}{special}{limits}{device}"
 
     def window_text(self) -> str:
-        """Return the window in words."""
         if self.span is None:
             return f"window of {self.window:,}"
         return f"span of {self.span.text()} with at most {self.window:,} keys"
@@ -193,7 +192,7 @@ def _require(condition: bool, name: str, rule: str, value: object) -> None:
 
 
 def distinct(families: Sequence[str]) -> tuple[str, ...]:
-    """Return the named families, each once and in the standard order; all if none is named."""
+    """Return the named families, each once and in the standard order, or all families."""
     known = tuple(f for f in PLANNER_FAMILIES if f in families or not families)
     return known + tuple(f for f in families if f not in PLANNER_FAMILIES)
 
@@ -231,12 +230,11 @@ CONSTRAINTS: Mapping[str, str] = {
 """Constraints that a smaller filter may break, and their text."""
 
 
-class Found(NamedTuple):
+class PricedSpec(NamedTuple):
     """A specification that meets a requirement, and its cost."""
 
     spec: Any
-    cost: int
-    """Memories of 16 kbit; bits if only bits count; on a device, its block RAMs."""
+    cost: int  # memories of 16 kbit; on a device, its block RAMs; or bits if only bits count
 
 
 class PlannerFamily:
@@ -245,20 +243,13 @@ class PlannerFamily:
     A family must implement `specs` and `rates`. Each `spec` is an instance of the family's class.
     """
 
-    exact_window: ClassVar[bool] = False
-    """Whether a key can be forgotten exactly when its window ends."""
-    window_per_query: ClassVar[bool] = False
-    """Whether each query has its own window."""
-    exact_age: ClassVar[bool] = False
-    """Whether answers contain the exact age in insertions."""
-    remove: ClassVar[bool] = False
-    """Whether keys can be removed."""
-    counts: ClassVar[tuple[str, ...]] = ("insertions", "time")
-    """Units of its windows."""
-    answers: ClassVar[str] = "age in generations"
-    """Short description of the answers, with the unit of ages."""
-    limit: ClassVar[str] = ""
-    """Clause that explains why the rate cannot be lower in hardware."""
+    exact_window: ClassVar[bool] = False  # a key can be forgotten exactly when its window ends
+    window_per_query: ClassVar[bool] = False  # each query has its own window
+    exact_age: ClassVar[bool] = False  # answers contain the exact age in insertions
+    remove: ClassVar[bool] = False  # keys can be removed
+    counts: ClassVar[tuple[str, ...]] = ("insertions", "time")  # units of its windows
+    answers: ClassVar[str] = "age in generations"  # the answers in short, with the unit of ages
+    limit: ClassVar[str] = ""  # clause: why the rate cannot be lower in hardware
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -284,14 +275,11 @@ class PlannerFamily:
         return float(self.memories(spec))
 
     def cycle_share(self, spec: Any) -> float:
-        """Return the least share of cycles in which the hardware of `spec` accepts an operation."""
+        """Return the minimum share of cycles in which the hardware accepts an operation."""
         return 1.0
 
     def bindings(self, spec: Any, requirement: Requirement) -> list[Binding]:
-        """Return the broken constraint for each parameter of `spec` that can be one step smaller.
-
-        Omitted if there is none: the smaller filter is not cheaper, or is itself a candidate.
-        """
+        """Return the constraint that breaks for each parameter of `spec` that could be smaller."""
         return []
 
     def block_rams(self, spec: Any, device: "Device | None") -> int:
@@ -309,48 +297,43 @@ class PlannerFamily:
         return is_exact(spec, device.family)
 
     def cost(self, spec: Any, requirement: Requirement) -> int:
-        """Return the cost of `spec`, as in `Found`."""
+        """Return the cost of `spec`, as in `PricedSpec`."""
         bits: int = spec.storage_bits
         return bits if requirement.counts_bits else self.block_rams(spec, requirement.device)
 
     def is_permitted(self, spec: Any, requirement: Requirement) -> bool:
         """Return whether `spec` can be built, and is within the device and the limits of memory."""
-        bits, most, device = requirement.most_bits, requirement.most_memories, requirement.device
+        max_bits, max_memories = requirement.max_bits, requirement.max_memories
+        device = requirement.device
         return (
-            (bits is None or spec.storage_bits <= bits)
-            and (most is None or self.block_rams(spec, device) <= most)
+            (max_bits is None or spec.storage_bits <= max_bits)
+            and (max_memories is None or self.block_rams(spec, device) <= max_memories)
             and (device is None or self.is_counted(spec, device))
             and is_buildable(spec, requirement)
         )
 
-    def search(self, requirement: Requirement) -> Iterator[Found]:
-        """Yield the filters that meet a requirement, cheapest first.
-
-        Ties go to fewer bits, then to fewer memories, then to the lower rate.
-        """
-        found = []
+    def search(self, requirement: Requirement) -> Iterator[PricedSpec]:
+        """Yield the filters that meet a requirement: by cost, bits, memories, and worst rate."""
+        ranked = []
         for spec in self.specs(requirement):
             if self.is_permitted(spec, requirement):
                 cost, worst = self.cost(spec, requirement), self.rates(spec, requirement)[0]
-                found.append(((cost, spec.storage_bits, self.memories(spec), worst), spec))
-        found.sort(key=lambda one: one[0])
-        yield from (Found(spec, rank[0]) for rank, spec in found)
+                ranked.append(((cost, spec.storage_bits, self.memories(spec), worst), spec))
+        ranked.sort(key=lambda entry: entry[0])
+        yield from (PricedSpec(spec, rank[0]) for rank, spec in ranked)
 
     def lowest_rate(self, requirement: Requirement) -> float | None:
-        """Return a rate that can be met and is approximately the lowest; None if there is none.
-
-        The required rate is ignored.
-        """
+        """Return approximately the lowest rate that can be met, or None."""
         low, high, best = 0, 3000, None  # tenths of a decade
         while high - low > 1:
             middle = (low + high) // 2
             lower = replace(requirement, false_positive_rate=10.0 ** (-middle / 10))
-            rates = [self.rates(one.spec, lower)[0] for one in self.search(lower)]
+            rates = [self.rates(priced.spec, lower)[0] for priced in self.search(lower)]
             low, high, best = (middle, high, min(rates)) if rates else (low, middle, best)
         return best
 
-    def least_slack(self, requirement: Requirement) -> float | None:
-        """Return the least slack of filters with the required window; None if there are none."""
+    def min_slack(self, requirement: Requirement) -> float | None:
+        """Return the minimum slack of filters with the required window; None if there are none."""
         return 0.0
 
 

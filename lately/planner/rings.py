@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 from ..golden import FilterSpec, analysis
 from ..golden.errors import SpecificationError
 from ..golden.sizing import parts_rate, smallest
-from ..hdl.latencies import MOST_SEGMENTS, TIMED_GENERATION
+from ..hdl.latencies import MOST_SEGMENTS, MOST_WORDS, TIMED_GENERATION
 from .requirement import (
     PLANNER_FAMILIES,
+    USELESS,
     Binding,
-    Found,
     PlannerFamily,
+    PricedSpec,
     Requirement,
     is_buildable,
     is_in_time,
@@ -42,7 +43,7 @@ PARTS: dict[str, Sequence[int]] = {
 """Bits that a key sets in a segment: b of an APBBF, k of a GEBF."""
 
 BLOCK_BITS = {"apbbf": (32, 64, 128, 256, 512), "blocked-gebf": (32, 64, 128, 256, 512)}
-"""B; parts have 8 bits or more of it."""
+"""B; each part has at least `MIN_CELLS` bits of it."""
 
 SIZES = {
     False: [1 << exponent for exponent in range(33)],
@@ -50,17 +51,13 @@ SIZES = {
 }
 """Bits of a part, or blocks: powers of two; in any size, 7 binary digits and zeros after them."""
 
-LARGEST_CLEAR = 256
-"""Bits of a memory that are zeroed per cycle."""
+MAX_CLEAR = 256  # bits of a memory that are zeroed per cycle
 
-LEAST_CELLS = 8
-"""Fewest bits of one part of a block."""
+MIN_CELLS = 8  # bits of one part of a block
 
-_MOST_BITS = (1 << 48) - 1
-"""Bits of the largest filter."""
+_MAX_BITS = (1 << 48) - 1  # bits of the largest filter
 
-_LOWEST = 1e-300
-"""Rate for which all shapes are tried."""
+_LOWEST = 1e-300  # rate for which all shapes are tried
 
 _FIELDS = {
     "apbf": ("k", "l", "", "slice_bits"),
@@ -68,31 +65,25 @@ _FIELDS = {
     "gebf": ("", "epochs", "hashes", "cells"),
     "blocked-gebf": ("", "epochs", "hashes", "blocks"),
 }
-"""Fields for run, generations, parts and size; the size of a GEBF is the cells of a part."""
+"""Fields of a specification for run, generations, parts and size, the cells of a part in a GEBF."""
 
 
 class Shape(NamedTuple):
-    """A ring: k, l and b of an APBBF, or 1, r and k of a GEBF, with its sizes.
+    """A ring without the fields that do not change its size."""
 
-    The `generation` is in insertions. The `block_bits` are 0 without blocks; the `size` is in
-    blocks, or in bits of a part.
-    """
-
-    run: int
-    generations: int
-    parts: int
-    block_bits: int
-    generation: int
-    size: int
+    run: int  # k of an APBF; 1 in a GEBF
+    generations: int  # l, or r of a GEBF
+    parts: int  # b of an APBBF, or k of a GEBF
+    block_bits: int  # 0 without blocks
+    generation: int  # in insertions
+    size: int  # in blocks, or in bits of a part
 
     @property
     def segments(self) -> int:
-        """Segments, including the spare."""
         return self.run + self.generations + 1
 
     @property
     def bits(self) -> int:
-        """Bits of all segments, including the spare."""
         return self.segments * self.parts * self.size * self.cells
 
     @property
@@ -100,7 +91,7 @@ class Shape(NamedTuple):
         return self.block_bits // self.parts if self.block_bits else 1
 
     @property
-    def least_size(self) -> int:
+    def min_size(self) -> int:
         """Index of the smallest size with two bits in a part."""
         return 0 if self.block_bits else 1
 
@@ -109,8 +100,7 @@ class Shape(NamedTuple):
         """Insertions after which no trace of a key is left: window and slack."""
         return (self.run + self.generations) * self.generation
 
-    def enlarged(self, size: int) -> "Shape":
-        """Return the shape with another size."""
+    def resized(self, size: int) -> "Shape":
         return self._replace(size=size)
 
     @property
@@ -182,23 +172,20 @@ class PlannedRing(PlannerFamily):
 
     # Search
 
-    def search(self, requirement: Requirement) -> Iterator[Found]:
-        """Yield filters that meet a requirement, cheapest first; see `PlannerFamily.search`.
-
-        In hardware, one filter stands for all of the same size whose generations are more.
-        """
-        found: list[tuple[tuple[float, ...], int, FilterSpec]] = []
-        most = requirement.most_memories
+    def search(self, requirement: Requirement) -> Iterator[PricedSpec]:
+        """Yield the cheapest filters first; in hardware, one stands for all of its size."""
+        ranked: list[tuple[tuple[float, ...], int, FilterSpec]] = []
+        limit = None if requirement.counts_bits else requirement.max_memories
         for option in sorted(self._options(requirement)):
-            while found and found[0][0][:3] < option.rank:
-                rank, _, spec = found.pop(0)
-                yield Found(spec, int(rank[0]))
-            if most is not None and not requirement.counts_bits and option.rank[0] > most:
+            while ranked and ranked[0][0][:3] < option.rank:
+                rank, _, spec = ranked.pop(0)
+                yield PricedSpec(spec, int(rank[0]))
+            if limit is not None and option.rank[0] > limit:
                 break
             if (decided := self._decided(option, requirement)) is not None:
                 worst = decided.worst_false_positive_rate
-                insort(found, ((*self._rank(decided, requirement), worst), option.number, decided))
-        yield from (Found(spec, int(rank[0])) for rank, _, spec in found)
+                insort(ranked, ((*self._rank(decided, requirement), worst), option.number, decided))
+        yield from (PricedSpec(spec, int(rank[0])) for rank, _, spec in ranked)
 
     def _options(self, requirement: Requirement) -> Iterator[_Option]:
         for number, (shape, larger) in enumerate(self._smallest(requirement)):
@@ -232,88 +219,93 @@ class PlannedRing(PlannerFamily):
         return spec if spec and self.is_permitted(spec, requirement) else None
 
     def _smallest(self, requirement: Requirement) -> Iterator[tuple[Shape, Iterator[Shape]]]:
-        """Yield shapes in the smallest size that may meet the rate, and what is larger.
+        """Yield each shape in the smallest size that may meet the rate, with larger shapes.
 
-        In hardware, only the fewest generations with each size are yielded, and what is larger has
-        more generations; in any size, it has more bits.
+        In hardware, only the fewest generations with each size are yielded, and larger shapes have
+        more generations; in any size, they have more bits.
         """
         sizes, rate = SIZES[requirement.any_size], requirement.false_positive_rate
-        budget = _MOST_BITS
+        budget = _MAX_BITS
         for shapes in self._shapes(requirement):
             number, last = 1, len(sizes)
-            for place, shape in enumerate(shapes):
-                least, most = shape.least_size, self._most(shape, budget, requirement)
+            for position, shape in enumerate(shapes):
+                first, end = shape.min_size, self._max_size(shape, budget, requirement)
 
                 def meets(
-                    number: int, shape: Shape = shape, least: int = least, most: int = most
+                    number: int, shape: Shape = shape, first: int = first, end: int = end
                 ) -> bool:
-                    size = sizes[min(least + number - 1, most)]
-                    return shape._replace(size=size).rate_bound <= rate
+                    size = sizes[min(first + number - 1, end)]
+                    return shape.resized(size).rate_bound <= rate
 
-                if most < least or not meets(len(sizes)):
+                if end < first or not meets(len(sizes)):
                     continue
-                number = smallest(meets, min(number, most - least + 1))
-                index = least + number - 1
-                shape = shape.enlarged(sizes[index])
+                number = smallest(meets, min(number, end - first + 1))
+                index = first + number - 1
+                shape = shape.resized(sizes[index])
                 if requirement.counts_bits:
                     budget = min(budget, 2 * shape.bits)  # more bits are not offered
                 if requirement.any_size:
-                    yield shape, map(shape.enlarged, islice(sizes, index + 1, most + 1))
+                    yield shape, map(shape.resized, islice(sizes, index + 1, end + 1))
                 elif index < last:
                     # The next size, too, as the rate may exceed its bound.
-                    more = shapes[place + 1 :]
-                    for size in sizes[index : min(last, index + 2, most + 1)]:
-                        yield shape.enlarged(size), map(Shape.enlarged, more, repeat(size))
+                    more = shapes[position + 1 :]
+                    for size in sizes[index : min(last, index + 2, end + 1)]:
+                        yield shape.resized(size), map(Shape.resized, more, repeat(size))
                     last = index
 
     def _shapes(self, requirement: Requirement) -> Iterator[list[Shape]]:
         """Yield lists of shapes without size that differ in generations alone, fewest first."""
         longest, span = requirement.longest_trace, requirement.span
-        window, most = requirement.window, requirement.most_memories
-        most_hashes = 2 - 2 * math.log2(requirement.false_positive_rate)
+        window, max_memories = requirement.window, requirement.max_memories
+        max_hashes = 2 - 2 * math.log2(requirement.false_positive_rate)
         for run, parts, block_bits in product(
             RUNS[self.name], PARTS[self.name], BLOCK_BITS.get(self.name, (0,))
         ):
-            if block_bits and block_bits // parts < LEAST_CELLS:
+            if block_bits and block_bits // parts < MIN_CELLS:
                 continue
             if block_bits and not requirement.any_size and parts & (parts - 1):
                 continue
-            found: dict[int, Shape] = {}
+            by_generation: dict[int, Shape] = {}
             for generations in self.generations:
                 generation = _generation(run, generations, requirement)
                 if generation is None or generations > max(1, window - (span is not None)):
                     continue
                 # Full segments with so many bits per key are fuller than 1 - 2**-0.5: fewer bits
                 # per key then need less memory.
-                if run * parts > most_hashes + 2 * math.log2(generations):
+                if run * parts > max_hashes + 2 * math.log2(generations):
                     continue
                 shape = Shape(run, generations, parts, block_bits, generation, 0)
                 if not requirement.any_size and shape.segments > MOST_SEGMENTS:
                     break
                 if longest is not None and shape.trace > longest:
                     continue
-                if most is not None and shape.segments * parts > most and _fills(requirement):
+                memories = shape.segments * parts
+                if max_memories is not None and memories > max_memories and _fills(requirement):
                     break
                 # More generations of the same length only cost memory.
-                found.setdefault(generation, shape)
-            if found:
-                yield list(found.values())
+                by_generation.setdefault(generation, shape)
+            if by_generation:
+                yield list(by_generation.values())
 
-    def _most(self, shape: Shape, total: int, requirement: Requirement) -> int:
+    def _max_size(self, shape: Shape, total: int, requirement: Requirement) -> int:
         """Return the index of the largest size, of `total` bits at most, that may be permitted."""
-        device, most = requirement.device, requirement.most_memories
-        if requirement.most_bits is not None:
-            total = min(total, requirement.most_bits)
-        if most is not None and _fills(requirement):
-            each = device.bram_bits if device else 1 << 14
-            total = min(total, most * each * 9 // 8)  # with ninth bits
-        bits = total // (shape.segments * shape.parts)
+        device, max_memories = requirement.device, requirement.max_memories
+        if requirement.max_bits is not None:
+            total = min(total, requirement.max_bits)
+        if max_memories is not None and _fills(requirement):
+            memory_bits = device.bram_bits if device else 1 << 14
+            total = min(total, max_memories * memory_bits * 9 // 8)  # with ninth bits
+        memories = shape.segments * shape.parts
+        bits = total // memories
         if not requirement.any_size:
-            bits = min(bits, LARGEST_CLEAR * (shape.generation - 1))
+            bits = min(bits, MAX_CLEAR * (shape.generation - 1))
+            # A memory has as many words as the cycles of a clear, a power of two, or its bits.
+            words = 1 << (shape.generation - 1).bit_length() - 1
+            if device is None and memories * words > MOST_WORDS:
+                bits = min(bits, MOST_WORDS // memories)
         return bisect_right(SIZES[requirement.any_size], bits // shape.cells) - 1
 
     def spec(self, shape: Shape, requirement: Requirement) -> FilterSpec:
-        """Build the specification of a shape."""
         span = requirement.span
         window = requirement.window if span is None else max(1, requirement.window - 1)
         values: dict[str, Any] = {"window": window, "key_bits": requirement.key_bits}
@@ -339,21 +331,26 @@ class PlannedRing(PlannerFamily):
     def lowest_rate(self, requirement: Requirement) -> float | None:
         sizes = SIZES[requirement.any_size]
         free = replace(requirement, false_positive_rate=_LOWEST)
-        large = [
-            shape.enlarged(sizes[index])
-            for shape in chain.from_iterable(self._shapes(free))
-            for most in (self._most(shape, _MOST_BITS, requirement),)
-            for index in (most, most - 1)
-            if index >= shape.least_size
-        ]
-        large.sort(key=lambda shape: shape.rate_bound)
-        specs = (self.spec(shape, requirement) for shape in large)
-        able = (spec for spec in specs if self.is_permitted(spec, requirement))
-        return min((one.worst_false_positive_rate for one in islice(able, 20)), default=None)
+        limit, permitted = USELESS, list[tuple[float, int, FilterSpec]]()
+        for shape in chain.from_iterable(self._shapes(free)):
+            for index in range(self._max_size(shape, _MAX_BITS, requirement), -1, -1):
+                sized = shape.resized(sizes[index])
+                if index < shape.min_size or (bound := sized.rate_bound) >= limit:
+                    break
+                spec = self.spec(sized, requirement)
+                if self.is_permitted(spec, requirement):
+                    permitted.append((bound, len(permitted), spec))
+                    # The exact rates of filters with nearly equal bounds may be in another order.
+                    limit = min(limit, 2 * bound)
+                    break
+        best = (spec for _, _, spec in sorted(permitted)[:20])
+        return min((spec.worst_false_positive_rate for spec in best), default=None)
 
-    def least_slack(self, requirement: Requirement) -> float | None:
+    def min_slack(self, requirement: Requirement) -> float | None:
         if requirement.span is not None:
-            return 1 / min(most_generations(requirement), requirement.span.ticks)
+            segments = math.inf if requirement.any_size else MOST_SEGMENTS
+            longest = max(count for count in GENERATIONS if count + 2 <= segments)
+            return 1 / min(longest, requirement.span.ticks)
         free = Requirement(
             window=requirement.window, false_positive_rate=_LOWEST, any_size=requirement.any_size
         )
@@ -365,7 +362,7 @@ class PlannedRing(PlannerFamily):
             (field, value, self._broken(smaller, requirement))
             for field, value, smaller in self._smaller(spec, requirement)
         )
-        return [Binding(field, value, *why) for field, value, why in broken if why is not None]
+        return [Binding(field, value, *reason) for field, value, reason in broken if reason]
 
     def _smaller(
         self, spec: FilterSpec, requirement: Requirement
@@ -382,7 +379,7 @@ class PlannedRing(PlannerFamily):
             (parts, "parts", PARTS[spec.family]),
         ):
             value = getattr(shape, attribute)
-            less = max((one for one in values if one < value), default=None)
+            less = max((smaller for smaller in values if smaller < value), default=None)
             if less is None or not name:
                 continue
             if name == "hashes" and spec.blocked and not requirement.any_size:
@@ -409,12 +406,6 @@ class PlannedRing(PlannerFamily):
             return "clearing", float(spec.part_bits)
         rate = spec.worst_false_positive_rate
         return ("rate", rate) if rate > requirement.false_positive_rate else None
-
-
-def most_generations(requirement: Requirement) -> int:
-    """Return the generations of the longest ring."""
-    segments = math.inf if requirement.any_size else MOST_SEGMENTS
-    return max(generations for generations in GENERATIONS if generations + 2 <= segments)
 
 
 def _fills(requirement: Requirement) -> bool:

@@ -23,26 +23,19 @@ from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from ..hdl.timing.sweep_rules import rest_interval
 from .requirement import PLANNER_FAMILIES, Binding, PlannerFamily, Requirement, is_buildable
 
-MOST_DEPTH = 1 << 14
-"""Most cells of a memory in hardware: the bits of a block RAM of an ECP5."""
+MAX_DEPTH = 1 << 14  # cells of a memory in hardware: the bits of a block RAM of an ECP5
 
-MOST_ROWS = 1 << 30
-"""Most rows of a golden dictionary."""
+MAX_ROWS = 1 << 30  # rows of a golden dictionary
 
-LEAST_REST = 16
-"""Fewest cycles between two sweep accesses of a timing filter that counts insertions."""
+MIN_REST = 16  # cycles between two sweep accesses of a timing filter that counts insertions
 
-MOST_STAMP_BITS = 64
-"""Most bits of a stamp."""
+MAX_STAMP_BITS = 64  # bits of a stamp
 
-_MOMENTS = 33
-"""Most moments of a block at which rates are computed."""
+_MOMENTS = 33  # moments of a block at which rates are computed, at most
 
-_ROWS_PER_KEY = 32
-"""Most rows per key of the window that are tried: more rows save no column."""
+_ROWS_PER_KEY = 32  # rows per key of the window that are tried, at most: more rows save no column
 
-_LEAST_SHARE = 1e-12
-"""Share of touched cells below which a filter has too many cells."""
+_MIN_SHARE = 1e-12  # share of touched cells below which a filter has too many cells
 
 
 class Dictionary(PlannerFamily):
@@ -54,11 +47,11 @@ class Dictionary(PlannerFamily):
 
     def specs(self, requirement: Requirement) -> Iterator[WindowDictionarySpec]:
         window = requirement.window
-        if window > MOST_ROWS:
+        if window > MAX_ROWS:
             return
-        least = least_digest_bits(window, requirement.false_positive_rate)
-        most = min(_ROWS_PER_KEY * window, MOST_ROWS if requirement.any_size else MOST_DEPTH)
-        for bits in range(1, most.bit_length()):
+        digest_bits = least_digest_bits(window, requirement.false_positive_rate)
+        max_rows = min(_ROWS_PER_KEY * window, MAX_ROWS if requirement.any_size else MAX_DEPTH)
+        for bits in range(1, max_rows.bit_length()):
             for moves in (False, True):
                 columns = least_columns(window, 1 << bits, moves=moves)
                 try:
@@ -67,7 +60,7 @@ class Dictionary(PlannerFamily):
                             window=window,
                             columns=columns,
                             rows=1 << bits,
-                            digest_bits=max(least, bits + 1),
+                            digest_bits=max(digest_bits, bits + 1),
                             key_bits=requirement.key_bits,
                             seed=requirement.seed,
                             **(MOVING if moves else {}),
@@ -83,11 +76,11 @@ class Dictionary(PlannerFamily):
         return spec.columns
 
     def bindings(self, spec: WindowDictionarySpec, requirement: Requirement) -> list[Binding]:
-        found = []
+        bindings = []
         if spec.digest_bits - 1 > spec.row_bits:
             rate = replace(spec, digest_bits=spec.digest_bits - 1).mean_false_positive_rate
             if rate > requirement.false_positive_rate:
-                found.append(Binding("digest_bits", spec.digest_bits - 1, "rate", rate))
+                bindings.append(Binding("digest_bits", spec.digest_bits - 1, "rate", rate))
         for name, columns, rows in (
             ("columns", spec.columns - 1, spec.rows),
             ("rows", spec.columns, spec.rows // 2),
@@ -96,10 +89,10 @@ class Dictionary(PlannerFamily):
                 less = columns if name == "columns" else rows
                 stashed = stashed_entries(spec.window, columns=columns, rows=rows)
                 if spec.moves and (share := stashed / spec.window) > MOST_MOVED:
-                    found.append(Binding(name, less, "moves", share))
+                    bindings.append(Binding(name, less, "moves", share))
                 elif not spec.moves and stashed > MOST_STASHED:
-                    found.append(Binding(name, less, "stash", stashed))
-        return found
+                    bindings.append(Binding(name, less, "stash", stashed))
+        return bindings
 
 
 class Timing(PlannerFamily, ABC):
@@ -130,15 +123,15 @@ class Timing(PlannerFamily, ABC):
         return bloom_accesses(spec.hashes, "false", fill)
 
     def bindings(self, spec: Any, requirement: Requirement) -> list[Binding]:
-        found = []
+        bindings = []
         fewer = spec.cells - 1 if requirement.any_size else spec.cells // 2
         for name, less in (("cells", fewer), ("hashes", spec.hashes - 1)):
             if less > 0:
                 changed: dict[str, Any] = {name: less}
                 rate = self.rates(replace(spec, **changed), requirement)[0]
                 if rate > requirement.false_positive_rate:
-                    found.append(Binding(name, less, "rate", rate))
-        return found
+                    bindings.append(Binding(name, less, "rate", rate))
+        return bindings
 
 
 class CountedTiming(Timing):
@@ -158,7 +151,7 @@ class CountedTiming(Timing):
                     yield from _shortest(
                         spec,
                         (window // block + 2).bit_length(),
-                        lambda one: requirement.any_size or rest_interval(one) >= LEAST_REST,
+                        lambda spec: requirement.any_size or rest_interval(spec) >= MIN_REST,
                     )
             block *= 2
 
@@ -172,13 +165,13 @@ class CountedTiming(Timing):
         return 1 - 1 / rest_interval(spec)
 
     def bindings(self, spec: PartitionedTimingSpec, requirement: Requirement) -> list[Binding]:
-        found = super().bindings(spec, requirement)
+        bindings = super().bindings(spec, requirement)
         if not requirement.any_size:
             bits = spec.stamp_bits - 1
-            least = (spec.window_blocks + 2).bit_length()
-            rest = rest_interval(replace(spec, stamp_bits=bits)) if bits >= least else 0
-            found.append(Binding("stamp_bits", bits, "sweep", float(rest)))
-        return found
+            enough = bits >= (spec.window_blocks + 2).bit_length()
+            rest = rest_interval(replace(spec, stamp_bits=bits)) if enough else 0
+            bindings.append(Binding("stamp_bits", bits, "sweep", float(rest)))
+        return bindings
 
 
 class TimedTiming(Timing):
@@ -192,30 +185,35 @@ class TimedTiming(Timing):
         assert span is not None
         for parts in _parts(requirement.window, requirement):
             spec = TimedTimingSpec(span=span.ticks, **parts)
-            yield from _shortest(spec, spec.stamp_bits, lambda one: is_buildable(one, requirement))
+            yield from _shortest(
+                spec, spec.stamp_bits, lambda spec: is_buildable(spec, requirement)
+            )
 
     def keys(self, spec: TimedTimingSpec, requirement: Requirement) -> tuple[int, int]:
         ticks, last = spec.window_blocks, requirement.window
         return last * ticks // (ticks + 1), last
 
 
-def _shortest(spec: Any, least: int, suits: Callable[[Any], bool]) -> Iterator[Any]:
-    """Yield the filter with the shortest possible stamps of at least `least` bits, if any."""
-    longer = (replace(spec, stamp_bits=bits) for bits in range(least, MOST_STAMP_BITS + 1))
+def _shortest(spec: Any, min_bits: int, suits: Callable[[Any], bool]) -> Iterator[Any]:
+    """Yield the filter with the shortest stamps of at least `min_bits` bits that suits, if any."""
+    longer = (replace(spec, stamp_bits=bits) for bits in range(min_bits, MAX_STAMP_BITS + 1))
     yield from islice(filter(suits, longer), 1)
 
 
 def _parts(keys: int, requirement: Requirement) -> Iterator[dict[str, Any]]:
-    """Yield numbers of hashes, the fewest cells per part that meet the rate, and the keys."""
+    """Yield fields: number of hashes, the fewest cells per part that meet the rate, and the key."""
     key = {"key_bits": requirement.key_bits, "seed": requirement.seed}
+    before = 0
     for hashes in HASHES:
-        if requirement.false_positive_rate ** (1 / hashes) < _LEAST_SHARE:
+        if requirement.false_positive_rate ** (1 / hashes) < _MIN_SHARE:
             continue
         cells = parts_cells(keys, requirement.false_positive_rate, hashes)
         if not requirement.any_size:
             cells = 1 << (cells - 1).bit_length()
-        if cells <= (MOST_ROWS if requirement.any_size else MOST_DEPTH):
+        # More hashes with as many cells only cost memory.
+        if cells != before and cells <= (MAX_ROWS if requirement.any_size else MAX_DEPTH):
             yield {"hashes": hashes, "cells": cells, **key}
+        before = cells
 
 
 PLANNER_FAMILIES["window-dictionary"] = Dictionary("window-dictionary")

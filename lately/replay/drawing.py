@@ -1,22 +1,73 @@
-"""Drawings of charts."""
+"""Drawings with matplotlib in the style of this package: charts, and SVG for pages."""
 
 import io
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from ..golden.files import replace_file
-from .plots import COLOURS, blank_figure, style
-from .svg import small
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Estimate = tuple[float, float, float]
-"""A value, and the ends of its 95 % confidence interval."""
+COLOURS = {
+    "ink": "#1c2430",
+    "muted": "#5d6b7c",
+    "grid": "#d5dbe3",
+    "blue": "#0072b2",
+    "orange": "#c76a00",
+    "green": "#00815d",
+    "grey": "#9aa5b3",
+    "band": "#56b4e9",
+}
+"""Okabe and Ito's palette, darkened for lines on white; the page has its own for a dark screen."""
+
+# Figures
+
+
+def style() -> Any:
+    """Return a context in which matplotlib uses the style of this package."""
+    import matplotlib as mpl
+
+    return mpl.rc_context(fname=Path(__file__).parent / "report.mplstyle")
+
+
+def blank_figure(width: float, height: float) -> "Figure":
+    """Return an empty figure of `width` and `height`, in inches, that needs no display."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout=None)
+
+
+def legend(axes: "Axes") -> None:
+    """Put the legend between title and plot, so that it hides no data."""
+    entries = zip(*axes.get_legend_handles_labels(), strict=True)
+    # Measurement first: errorbars would otherwise come after the lines.
+    first = sorted(entries, key=lambda entry: not entry[1].startswith("measured"))
+    axes.legend(
+        *zip(*first, strict=True),
+        loc="lower left",
+        bbox_to_anchor=(-0.015, 0.995),
+        ncols=2,
+        columnspacing=1.4,
+        borderaxespad=0.2,
+        handlelength=1.5,
+    )
+    # Room for two rows everywhere, so that titles stand on one line.
+    axes.set_title(axes.get_title(loc="left"), loc="left", pad=38)
+
+
+# Charts
+
+Estimate = tuple[float, float, float]  # a value, and the ends of its 95 % confidence interval
 
 
 @dataclass(frozen=True)
@@ -34,22 +85,17 @@ class Series:
     def estimated(
         cls, label: str, x: Sequence[float], values: Iterable[Estimate], *, marks: bool = False
     ) -> Self:
-        """Return the series of the estimates `values` at `x`, with error bars."""
         mean, low, high = (list(column) for column in zip(*values, strict=True))
         return cls(label, x, mean, low, high, marks)
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing of a paper's figure or table.
+    """A drawing of a paper's figure or table."""
 
-    `name` is the name of the file, such as "apbf-figure-6"; `x` and `y` are the titles of the axes,
-    units included; `x_log` and `y_log` make an axis logarithmic.
-    """
-
-    name: str
+    name: str  # of the file, such as "apbf-figure-6"
     title: str
-    x: str
+    x: str  # titles of the axes, units included
     y: str
     series: list[Series]
     x_log: bool = False
@@ -77,13 +123,6 @@ def draw(chart: Chart, path: str | os.PathLike[str]) -> None:
     """Write the drawing of a chart as .svg, .png or .pdf; the same chart gives the same bytes.
 
     Series with equal labels share a colour, such as a measurement and its theory.
-
-    Raises
-    ------
-    ValueError
-        If the path has another suffix.
-    OSError
-        If the file cannot be written.
     """
     form = Path(path).suffix.lower().removeprefix(".")
     if form not in _METADATA:
@@ -133,3 +172,154 @@ def _draw_series(axes: "Axes", series: Series, number: int, label: str | None) -
     below = [max(0.0, y - low) for y, low in zip(series.y, series.low, strict=True)]
     above = [max(0.0, high - y) for y, high in zip(series.y, series.high, strict=True)]
     axes.errorbar(series.x, series.y, (below, above), elinewidth=1.2, **looks)
+
+
+# Drawings of pages
+
+
+class Mark(NamedTuple):
+    """A point of a plot, in the units of its axes, and its text."""
+
+    axes: "Axes"
+    x: float
+    y: float
+    text: str
+
+
+def page_drawing(height: float, draw: Callable[..., list[Mark]], plots: int = 1) -> str:
+    """Draw plots, one above another, as SVG whose colours are variables of the page."""
+    text = io.StringIO()
+    with style():
+        figure = blank_figure(9, height)
+        heights = {"height_ratios": (2, 1), "hspace": 0.14} if plots == 2 else {}
+        axes = figure.subplots(plots, 1, sharex=True, squeeze=False, gridspec_kw=heights)
+        marks = draw(*axes[:, 0])
+        unsaid = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(text, format="svg", transparent=True, metadata=unsaid)
+    drawing = _with_marks(text.getvalue(), figure, marks)
+    drawing = drawing[drawing.index("<svg") :]
+    drawing = re.sub(r"<metadata>.*?</metadata>\s*", "", drawing, flags=re.DOTALL)
+    for size in ("width", "height"):
+        drawing = re.sub(rf'(<svg [^>]*?) {size}="[^"]*"', r"\1", drawing, count=1)
+    for name, colour in COLOURS.items():
+        drawing = drawing.replace(colour, f"var(--{name})")
+    return drawing
+
+
+def _with_marks(svg: str, figure: "Figure", marks: Sequence[Mark]) -> str:
+    """Add to an SVG of `figure` an invisible circle with a title at each mark.
+
+    A browser shows the title under the pointer; the script of the page shows the nearest title.
+    """
+    scale = 72 / figure.dpi
+    height = figure.get_figheight() * 72
+    circles = []
+    for axes, x, y, text in marks:
+        right, up = axes.transData.transform((x, y))
+        # A logarithmic axis does not show 0.
+        right, up = right * scale, min(max(up, axes.bbox.y0), axes.bbox.y1) * scale
+        circles.append(
+            f'<circle cx="{right:.1f}" cy="{height - up:.1f}" r="6">'
+            f"<title>{escape(text)}</title></circle>"
+        )
+    group = "\n".join(['<g class="marks">', *circles, "</g>", ""])
+    end = svg.rindex("</svg>")
+    return svg[:end] + group + svg[end:]
+
+
+# Small SVG
+
+_SVG = "http://www.w3.org/2000/svg"
+_GROUP = f"{{{_SVG}}}g"
+_PATH = f"{{{_SVG}}}path"
+_HREF = "{http://www.w3.org/1999/xlink}href"
+_GEOMETRY = {"d", "x", "y", "points", "transform", "width", "height", "viewBox"}
+
+
+def small(svg: bytes, description: str = "") -> bytes:
+    """Return a smaller drawing that looks the same, with a description.
+
+    Coordinates are rounded to a tenth of a point, styles are named once, and groups and names
+    without effect are removed.
+    """
+    ElementTree.register_namespace("", _SVG)
+    root = ElementTree.fromstring(svg)
+    for metadata in root.findall(f"{{{_SVG}}}metadata"):
+        root.remove(metadata)
+    for element in root.iter():
+        element.tail = None
+        element.text = (element.text or "").strip() or None
+        _round(element)
+    _name_styles(root)
+    _shorten_ids(root)
+    _flatten(root)
+    if description:
+        root.insert(0, Element(f"{{{_SVG}}}desc"))
+        root[0].text = description
+    return ElementTree.tostring(root).replace(b" />", b"/>") + b"\n"
+
+
+def _round(element: Element) -> None:
+    for name in _GEOMETRY & element.attrib.keys():
+        value = re.sub(r"-?\d+\.\d+", _tenth, element.attrib[name])
+        element.set(name, re.sub(r" ?([MLCQz]) ?", r"\1", " ".join(value.split())))
+    if element.get("transform", "").startswith(("rotate(-0 ", "rotate(0 ")):
+        del element.attrib["transform"]
+
+
+def _tenth(number: "re.Match[str]") -> str:
+    rounded = round(float(number[0]), 1) or 0.0  # No negative zero.
+    return f"{rounded:.1f}".removesuffix(".0")
+
+
+def _name_styles(root: Element) -> None:
+    classes: dict[str, str] = {}
+    for element in root.iter():
+        style = element.attrib.pop("style", None)
+        if style is not None:
+            element.set("class", classes.setdefault(style, f"c{len(classes)}"))
+    (sheet,) = root.iter(f"{{{_SVG}}}style")
+    rules = (f".{name}{{{style}}}" for style, name in classes.items())
+    sheet.text = "".join([sheet.text or "", *rules]).replace(": ", ":").replace("; ", ";")
+
+
+def _shorten_ids(root: Element) -> None:
+    """Keep the ids that are referred to, under shorter names."""
+    text = ElementTree.tostring(root, encoding="unicode")
+    used = set(re.findall(r"url\(#(\w+)\)", text)) | set(re.findall(r'href="#(\w+)"', text))
+    numbers = count()
+    short = {
+        element.attrib["id"]: f"i{next(numbers)}"
+        for element in root.iter()
+        if element.get("id") in used
+    }
+    for element in root.iter():
+        if "id" in element.attrib:
+            name = short.get(element.attrib.pop("id"))
+            if name:
+                element.set("id", name)
+        if _HREF in element.attrib:
+            element.set("href", f"#{short[element.attrib.pop(_HREF)[1:]]}")
+        if "clip-path" in element.attrib:
+            element.set("clip-path", f"url(#{short[element.attrib['clip-path'][5:-1]]})")
+
+
+def _flatten(element: Element) -> None:
+    """Give groups what their members share, and dissolve those that are left with nothing."""
+    for child in element:
+        _flatten(child)
+    if element.tag == _GROUP and len(element) > 2:
+        for name in sorted({"class", "clip-path"} - element.attrib.keys()):
+            values = {child.get(name) for child in element}
+            if len(values) == 1 and None not in values:
+                element.set(name, values.pop() or "")
+                for child in element:
+                    del child.attrib[name]
+        if all(child.tag == _PATH and child.attrib.keys() == {"d"} for child in element):
+            element[0].set("d", "".join(child.attrib["d"] for child in element))
+            del element[1:]
+    element[:] = [
+        member
+        for child in element
+        for member in (child if child.tag == _GROUP and not child.attrib else (child,))
+    ]

@@ -1,11 +1,14 @@
-"""Numbers of a run in the format of its reports."""
+"""Numbers in the format of reports, and self-contained pages from templates."""
 
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 from ..golden.durations import time_text
 from ..golden.spec.base import Specification
 
+_FOLDERS = [Path(__file__).parent, Path(__file__).parents[1] / "dedup"]
 _NOTHING = "\N{EN DASH}"
 
 
@@ -15,7 +18,7 @@ def count_text(value: int | None) -> str:
 
 
 def rate_text(rate: float | None) -> str:
-    """Format a rate in percent, with three figures: '2.27%'; a dash for None."""
+    """Format a rate in percent, with three digits: '2.27%'; a dash for None."""
     if rate is None:
         return _NOTHING
     percent = 100 * rate
@@ -35,3 +38,18 @@ def seconds_text(seconds: float) -> str:
 def held(spec: Specification) -> str:
     """Return the word for the used units of a filter's memory: "bits set" or "cells in use"."""
     return "bits set" if spec.cell_name == "bit" else "cells in use"
+
+
+def render(template: str, **values: Any) -> str:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDERS),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"count": count_text, "rate": rate_text, "interval": interval_text}
+    environment.filters |= {"time": seconds_text, "held": held}
+    return environment.get_template(template).render(values)

@@ -14,8 +14,7 @@ from ..golden.times import Times
 
 GUARANTEED, SLACK, FRESH = 0, 1, 2
 """Classes of queries: the filter must report the key, may still have a trace of it, has none."""
-CLASSES = ("guaranteed", "slack", "fresh")
-"""Names of the classes, by number."""
+CLASSES = ("guaranteed", "slack", "fresh")  # names of the classes, by number
 
 
 _EVER = np.iinfo(np.int64).max
@@ -25,17 +24,16 @@ _EVER = np.iinfo(np.int64).max
 class Truth:
     """Exact state just before the insertion of each operation, in arrays of shape (n,)."""
 
+    # Insertions since the key's last: 1 for the operation just before, 0 for a new key.
     distance: NDArray[np.int64]
-    """Insertions since the key's last: 1 for the operation just before, 0 for a new key."""
+    # Generations between the last insertion of the key and that of any, or blocks between the last
+    # insertion of the key and the present; -1 for a new key.
     age: NDArray[np.int64]
-    """Generations between the last insertion of the key and that of any, or blocks between the
-    last insertion of the key and the present; -1 for a new key."""
-    kind: NDArray[np.int8]
-    """Index into `CLASSES`."""
+    kind: NDArray[np.int8]  # index into `CLASSES`
+    # Whether the key is among the last `window` insertions, or was inserted within the span.
     repeat: NDArray[np.bool_]
-    """Whether the key is among the last `window` insertions, or was inserted within the span."""
+    # Ticks since the key's last insertion, -1 for a new key; None if insertions are counted.
     elapsed: Times | None = None
-    """Ticks since the key's last insertion, -1 for a new key; None if insertions are counted."""
 
 
 class Oracle:
@@ -57,33 +55,23 @@ class Oracle:
       the covered part of it. It has no trace once its block is older than the window.
 
     Memory grows with the number of distinct keys.
-
-    Parameters
-    ----------
-    spec : Specification
-        Specification of a family with hardware.
-
-    Attributes
-    ----------
-    insertions : int
-    now : int
-        Tick of the last operation, if the window is a span of time.
     """
 
     def __init__(self, spec: Specification) -> None:
         self.insertions = self.now = 0
         # A family's fields are known to its own branches alone.
-        own: Any = spec
-        self._spec, self._ring = own, spec.kind == "ring"
-        self._turns = RotationState(RotationPolicy.of(own)) if self._ring and spec.timed else None
+        fields: Any = spec
+        self._spec, self._ring = fields, spec.kind == "ring"
+        self._rotation = (
+            RotationState(RotationPolicy.of(fields)) if self._ring and spec.timed else None
+        )
         self._last = LastInsertions(3)
-        self._window = own.guaranteed_window
+        self._window = fields.guaranteed_window
         if self._ring:
-            self._window = own.span if spec.timed else own.window
+            self._window = fields.span if spec.timed else fields.window
 
     @property
     def distinct_keys(self) -> int:
-        """Different keys inserted so far."""
         return len(self._last)
 
     @property
@@ -99,25 +87,21 @@ class Oracle:
     ) -> Truth:
         """Judge each operation from the insertions before it, then insert its key.
 
-        Parameters
-        ----------
-        keys : ndarray of uint64, shape (n,), or (n, words) if they are wide
-        times : ndarray of int64, shape (n,)
-            In ticks, if the window is a span of time; they never decrease.
-        covered : ndarray of int64, shape (n,)
-            `lately.golden.Results.covered` of a dictionary.
+        The `keys` have shape (n,), or (n, words) if they are wide. `times`, in ticks, never
+        decrease; `covered` is `lately.golden.Results.covered` of a dictionary; both have shape
+        (n,).
         """
         number = self.insertions + 1 + np.arange(len(keys), dtype=np.int64)
         moments = number - 1 if times is None else times
         asked = self._rows(number, moments)
         inserted, limits = asked, self._limits(covered)
-        if self._turns is not None:
-            before = self._turns.shifts
+        if self._rotation is not None:
+            before = self._rotation.shifts
             codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
-            passage = self._turns.follow(codes, moments)
+            passage = self._rotation.follow(codes, moments)
             inserted = asked.copy()
             inserted[:, 2] = before + np.cumsum(passage.turned)
-            # The query comes before the turn.
+            # The query comes before the shift.
             asked[:, 2] = inserted[:, 2] - passage.turned
             limits = AgeLimits(passage.guaranteed_span, _EVER, passage.alive - 1)
         elif self._ring:
@@ -130,24 +114,18 @@ class Oracle:
         return self._judge(asked, previous, limits)
 
     def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return which keys the filter can now report only as false positives, shape (n,).
-
-        The `keys` have shape (n,), or (n, words) if they are wide.
-        """
+        """Return which keys the filter can now report only as false positives, shape (n,)."""
         number = np.array([self.insertions + 1])
         moments = np.array([self.now]) if self._spec.timed else number - 1
         asked, limits = self._rows(number, moments), self._limits(None)
-        if self._turns is not None:
-            asked[:, 2] = self._turns.shifts
-            span = np.array([self._turns.guaranteed_span(self.now)])
-            limits = AgeLimits(span, _EVER, self._turns.alive(self.now) - 1)
+        if self._rotation is not None:
+            asked[:, 2] = self._rotation.shifts
+            span = np.array([self._rotation.guaranteed_span(self.now)])
+            limits = AgeLimits(span, _EVER, self._rotation.alive(self.now) - 1)
         return self._judge(asked, self._last.find(sortable(keys)), limits).kind == FRESH
 
     def _rows(self, number: NDArray[np.int64], moments: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number, the moment and the block or generation of operations, shape (n, 3).
-
-        A moment is a time, or the insertions before.
-        """
+        """Return number, moment (earlier insertions or time) and generation or block, (n, 3)."""
         # A generation of a ring is that of the insertion before.
         each = self._spec.generation if self._ring else self._spec.block_units
         steps = (number - 2 if self._ring else moments) // each
@@ -178,19 +156,13 @@ class Oracle:
 class AgeLimits(NamedTuple):
     """Largest ages at which a key is guaranteed or may leave a trace; int, or shape (n,)."""
 
-    elapsed: Any
-    """Insertions, or ticks, since its insertion, up to which it is guaranteed."""
-    age: Any
-    """Generations since then, up to which it is guaranteed."""
-    held: Any
-    """Generations or blocks since then, up to which a trace may be left."""
+    elapsed: Any  # insertions, or ticks, since its insertion, up to which it is guaranteed
+    age: Any  # generations since then, up to which it is guaranteed
+    held: Any  # generations or blocks since then, up to which a trace may be left
 
 
 class LastInsertions:
-    """The last insertion of each key, as a row of integers; the first integer is above 0.
-
-    Keys are `sortable`, of shape (n,); rows have shape (n, columns).
-    """
+    """The last insertion of each `sortable` key, as a row of integers; the first is above 0."""
 
     def __init__(self, columns: int) -> None:
         self._keys: Any = None
@@ -200,10 +172,7 @@ class LastInsertions:
         return len(self._rows)
 
     def exchange(self, keys: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Insert keys one after another; return the earlier row of each, or zeros.
-
-        The `keys` have shape (n,); the `rows` and the result have shape (n, columns).
-        """
+        """Insert keys one after another; return the earlier row of each, or zeros."""
         order = np.argsort(keys, kind="stable")
         ordered = keys[order]
         same = ordered[1:] == ordered[:-1]
@@ -216,20 +185,19 @@ class LastInsertions:
         return previous
 
     def find(self, keys: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the row of each of the `keys`, or zeros, shape (n, columns)."""
         if self._keys is None:
             self._keys = keys[:0]
-        place, new = places(self._keys, keys)
+        index, new = indices(self._keys, keys)
         rows = np.zeros((len(keys), self._rows.shape[1]), np.int64)
-        rows[~new] = self._rows[place[~new]]
+        rows[~new] = self._rows[index[~new]]
         return rows
 
     def _remember(self, keys: NDArray[Any], rows: NDArray[np.int64]) -> None:
-        """Take over sorted distinct keys."""
-        place, new = places(self._keys, keys)
-        self._rows[place[~new]] = rows[~new]
-        self._keys = np.insert(self._keys, place[new], keys[new])
-        self._rows = np.insert(self._rows, place[new], rows[new], axis=0)
+        """Store the rows of sorted distinct keys."""
+        index, new = indices(self._keys, keys)
+        self._rows[index[~new]] = rows[~new]
+        self._keys = np.insert(self._keys, index[new], keys[new])
+        self._rows = np.insert(self._rows, index[new], rows[new], axis=0)
 
 
 def kinds(guaranteed: NDArray[np.bool_], traced: NDArray[np.bool_]) -> NDArray[np.int8]:
@@ -240,12 +208,11 @@ def kinds(guaranteed: NDArray[np.bool_], traced: NDArray[np.bool_]) -> NDArray[n
     return kind
 
 
-def places(known: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the place of each value among the known values, and whether it is new.
-
-    The sorted `known` has shape (m,); `values` and both results have shape (n,).
-    """
-    place = np.searchsorted(known, values)
-    new = place == len(known)
-    new[~new] = known[place[~new]] != values[~new]
-    return place, new
+def indices(
+    known: NDArray[Any], values: NDArray[Any]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the index of each value among the sorted known values, and whether it is new."""
+    index = np.searchsorted(known, values)
+    new = index == len(known)
+    new[~new] = known[index[~new]] != values[~new]
+    return index, new

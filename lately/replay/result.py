@@ -15,8 +15,7 @@ from ..golden.spec.base import Specification
 from ..intervals import clopper_pearson
 from .oracle import FRESH, GUARANTEED, SLACK
 
-PROBE_SEED = 20130101
-"""Seed of the random keys that the false-positive rate is measured with."""
+PROBE_SEED = 20130101  # seed of the random keys that the false-positive rate is measured with
 
 
 @dataclass(frozen=True)
@@ -25,17 +24,13 @@ class Checkpoint:
 
     operations: int
     repeats: int
-    probes: int
-    """Queries of fresh keys here."""
-    probe_hits: int
-    """Those of them that were reported."""
-    estimated_false_positive_rate: float
-    """Rate computed from the bits that are set here."""
+    probes: int  # queries of fresh keys here
+    probe_hits: int  # those of them that were reported
+    estimated_false_positive_rate: float  # rate computed from the bits that are set here
+    # Fill of the n segments of the ring, youngest to oldest, shape (n,).
     fill_ratios: NDArray[np.float64]
-    """Fill of the n segments of the ring, youngest to oldest, shape (n,)."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the values for JSON, including the interval of the probes."""
         return vars(self) | {
             "probe_false_positive_rate": _ratio(self.probe_hits, self.probes),
             "probe_false_positive_interval": clopper_pearson(self.probe_hits, self.probes),
@@ -45,14 +40,11 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """First operation, `index` from 0, at which `rtl` and golden model give different verdicts.
+    """First operation at which RTL and golden model give different verdicts."""
 
-    `key` is the key of the filter, and `text` its text in the trace.
-    """
-
-    index: int
-    text: str
-    key: int
+    index: int  # from 0
+    text: str  # of the key in the trace
+    key: int  # of the filter
     rtl: bool
     golden: bool
 
@@ -70,19 +62,15 @@ _NAMES = {"status": "statuses", "age": "ages", "oldest": "oldest cells"}
 
 @dataclass(kw_only=True)
 class Reported:
-    """Counts of the golden model's reports, and of differences in a unit's results.
-
-    `least_covered` is the least `lately.golden.Results.covered`; `expired` counts keys with an
-    expired cell. `mismatches` is None without RTL; `first_mismatch` is its first operation, from 0.
-    """
+    """Counts of the golden model's reports, and of differences in a unit's results."""
 
     spec: Any
-    mismatches: int | None
-    first_mismatch: int | None = None
+    mismatches: int | None  # None without RTL
+    first_mismatch: int | None = None  # operation, from 0
+    # Operations by their status, shape (3,).
     statuses: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(STATUSES), np.int64))
-    """Operations by their status, shape (3,)."""
-    least_covered: int
-    expired: int = 0
+    min_covered: int  # minimum of `lately.golden.Results.covered`
+    expired: int = 0  # keys with an expired cell
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -91,11 +79,11 @@ class Reported:
         return COMPARED.get(spec.kind, ("age",)) if spec.timed or spec.kind != "ring" else ()
 
     def note(self, results: Results) -> None:
-        """Add the `results` of the golden model for some operations to the counts."""
+        """Count the results of the golden model."""
         if not len(results.seen):
             return
         self.statuses += np.bincount(results.status, minlength=len(self.statuses))
-        self.least_covered = min(self.least_covered, int(results.covered.min()))
+        self.min_covered = min(self.min_covered, int(results.covered.min()))
         if self.spec.kind == "timing":
             self.expired += int((results.age > self.spec.window_blocks).sum())
 
@@ -108,25 +96,21 @@ class Reported:
             self.first_mismatch = start + int(others[0])
 
     def failures(self) -> list[str]:
-        """Return the messages of all failures."""
         if not self.mismatches:
             return []
         names = " and ".join(_NAMES[name] for name in self.fields)
         return [
-            f"{names}: must equal golden's, not differ in {self.mismatches} "
-            f"answers; the first is operation {self.first_mismatch}"
+            f"RTL and golden model differ in the {names} of {self.mismatches} answers, first of "
+            f"operation {self.first_mismatch}"
         ]
 
 
 @dataclass(kw_only=True)
 class RunSpan:
-    """A window in time: the filter's `span` in ticks, and the `tick` in nanoseconds.
+    """A window in time; counts as in `lately.replay.stream_times.TickCounter`."""
 
-    `late`, `missing` and `latest` are as in `lately.replay.stream_times.TickCounter`.
-    """
-
-    span: int
-    tick: int
+    span: int  # ticks
+    tick: int  # nanoseconds
     late: int = 0
     latest: int = 0
     missing: int = 0
@@ -145,56 +129,44 @@ class RunSpan:
 
 @dataclass(kw_only=True)
 class RunResult:
-    """Counts of a run by an engine, 'rtl' or 'golden'.
-
-    `cycles`, `mismatches` of verdicts and `memory_mismatches`, in bits of a ring or cells of
-    another filter, are None without RTL; `distinct_texts` counts the texts of the trace, `shifts`
-    the shifts of the golden model; `seconds` is the wall-clock time.
-    """
+    """Counts of a run by an engine, 'rtl' or 'golden'."""
 
     spec: Specification
-    asked: Specification
-    """As `spec`, with the window that queries ask for."""
+    asked: Specification  # as `spec`, with the window that queries ask for
     engine: str
-    source: dict[str, Any]
-    """Name, format, key and compression of the trace."""
+    source: dict[str, Any]  # name, format, key and compression of the trace
+    # Operations by class (`oracle.CLASSES`) and verdict (0 not seen, 1 seen), shape (3, 2).
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((3, 2), np.int64))
-    """Operations by class (`oracle.CLASSES`) and verdict (0 not seen, 1 seen), shape (3, 2)."""
-    span: RunSpan | None = None
-    """None if the window counts insertions."""
+    span: RunSpan | None = None  # None if the window counts insertions
     reported: Reported = field(init=False)
+    # Counters of the golden model at the end, and of a dictionary ``stash_peak``.
     counters: dict[str, int] = field(default_factory=dict)
-    """Counters of the golden model at the end, and of a dictionary ``stash_peak``."""
     distance_edges: NDArray[np.int64] = field(init=False)
+    # Repetitions at any distance, by bin of `distance_edges` and verdict, shape (bins, 2).
     distances: NDArray[np.int64] = field(init=False)
-    """Repetitions at any distance, by bin of `distance_edges` and verdict, shape (bins, 2)."""
-    checkpoints: list[Checkpoint] = field(default_factory=list)
-    """Evenly spaced, and one at the end."""
-    repeats: int = 0
-    """Queries for keys of the window (`oracle.Truth`), or of the span."""
-    repeats_found: int = 0
-    """Those of them that were reported."""
-    shifts: int = 0
-    distinct_keys: int = 0
-    """Different keys, fewer than the texts where these collide."""
-    distinct_texts: int = 0
-    malformed_lines: int = 0
-    """Lines that held no record."""
+    checkpoints: list[Checkpoint] = field(default_factory=list)  # evenly spaced, and one at the end
+    repeats: int = 0  # queries for keys of the window (`oracle.Truth`), or of the span
+    reported_repeats: int = 0  # those of them that were reported
+    shifts: int = 0  # of the golden model
+    distinct_keys: int = 0  # different keys, fewer than the texts where these collide
+    distinct_texts: int = 0  # of the trace
+    malformed_lines: int = 0  # lines that held no record
+    # Line number and reason of the first few of these.
     malformed_examples: list[tuple[int, str]] = field(default_factory=list)
-    """Line number and reason of the first few of these."""
+    # None without RTL; the memory is compared in bits of a ring or cells of another filter.
     cycles: int | None = None
     mismatches: int | None = None
     memory_mismatches: int | None = None
     first_mismatch: Mismatch | None = None
+    # Values of RTL and golden model of the counters that differ.
     counter_mismatches: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Values of RTL and golden model of the counters that differ."""
-    seconds: float = 0.0
+    seconds: float = 0.0  # wall-clock time
 
     def __post_init__(self) -> None:
         self.distance_edges = distance_edges(self.asked)
         spec: Any = self.spec
-        most = spec.span + 1 if spec.kind == "ring" and spec.timed else spec.guaranteed_window
-        self.reported = Reported(spec=spec, mismatches=self.mismatches, least_covered=most)
+        limit = spec.span + 1 if spec.kind == "ring" and spec.timed else spec.guaranteed_window
+        self.reported = Reported(spec=spec, mismatches=self.mismatches, min_covered=limit)
         self.distances = np.zeros((len(self.distance_edges) - 1, 2), np.int64)
 
     @property
@@ -218,25 +190,26 @@ class RunResult:
         return int(self.counts[GUARANTEED, 0])
 
     def failures(self) -> list[str]:
-        """Return the messages of all failures; empty after a correct run."""
         failures = []
         if self.first_mismatch is not None:
             first = self.first_mismatch
             failures.append(
-                f"mismatches: must be 0, not {self.mismatches}; the first is operation "
+                f"RTL and golden model differ in {self.mismatches} verdicts, first of operation "
                 f"{first.index}, key {first.text!a} ({first.key:#x}): "
                 f"RTL {first.rtl}, golden {first.golden}"
             )
         failures += self.reported.failures()
         if self.memory_mismatches:
             failures.append(
-                f"memory: must equal golden's, not differ in {self.memory_mismatches} "
-                f"{self.spec.cell_name}s"
+                f"RTL and golden model differ in {self.memory_mismatches} {self.spec.cell_name}s "
+                f"of memory"
             )
         for name, (rtl, golden) in self.counter_mismatches.items():
-            failures.append(f"counter {name}: RTL must equal golden {golden}, not {rtl}")
+            failures.append(f"counter {name}: {rtl} in RTL, {golden} in the golden model")
         if self.false_negatives and not self.decided:
-            failures.append(f"false negatives: must be 0, not {self.false_negatives}")
+            failures.append(
+                f"{self.false_negatives} keys within the guaranteed window were not reported"
+            )
         return failures
 
     def figures(self) -> dict[str, Any]:
@@ -272,7 +245,6 @@ class RunResult:
         }
 
     def series(self) -> dict[str, Any]:
-        """Return the checkpoints of the run and the distances for JSON."""
         filled = np.flatnonzero(self.distances.sum(axis=1))
         return {
             "checkpoints": [checkpoint.to_dict() for checkpoint in self.checkpoints],
@@ -289,32 +261,32 @@ class RunResult:
         }
 
     def _kind_figures(self) -> dict[str, Any]:
-        """Return the figures that only this kind of filter has, each kind under its name."""
-        told, counters, kind = self.reported, self.counters, self.spec.kind
-        found: dict[str, Any] = {}
+        """Return the figures that only one kind of filter has, under the name of the kind."""
+        reported, counters, kind = self.reported, self.counters, self.spec.kind
+        figures: dict[str, Any] = {}
         if self.span is not None:
-            found["span"] = self.span.figures()
+            figures["span"] = self.span.figures()
         if self.span is not None and kind == "ring":
             names = [status.value for status in STATUSES]
-            found["span"] |= {
+            figures["span"] |= {
                 "when_full": getattr(self.asked, "when_full", None),
-                "statuses": dict(zip(names, told.statuses.tolist(), strict=True)),
-                "status_mismatches": told.mismatches,
-                "least_covered_ticks": told.least_covered - 1,
+                "statuses": dict(zip(names, reported.statuses.tolist(), strict=True)),
+                "status_mismatches": reported.mismatches,
+                "least_covered_ticks": reported.min_covered - 1,
                 "shortened": counters.get("shortened", 0),
                 "overfilled": counters.get("overfilled", 0),
             }
         elif kind == "dictionary":
-            found[kind] = {
+            figures[kind] = {
                 "lost": counters.get("lost", 0),
-                "least_guaranteed": told.least_covered,
-                "uncertain": int(told.statuses[1:].sum()),
+                "least_guaranteed": reported.min_covered,
+                "uncertain": int(reported.statuses[1:].sum()),
                 "stash_peak": counters.get("stash_peak", 0),
-                "age_mismatches": told.mismatches,
+                "age_mismatches": reported.mismatches,
             }
         if kind == "timing":
-            found[kind] = {"expired": told.expired, "age_mismatches": told.mismatches}
-        return found
+            figures[kind] = {"expired": reported.expired, "age_mismatches": reported.mismatches}
+        return figures
 
     def _verdict_figures(self) -> dict[str, Any]:
         fresh, fresh_seen = self.counts[FRESH].sum(), self.counts[FRESH, 1]
@@ -332,7 +304,7 @@ class RunResult:
             "stale_positive_rate": _ratio(slack_seen, slack),
             "stale_positive_interval": clopper_pearson(slack_seen, slack),
             "repeats": self.repeats,
-            "repeats_found": self.repeats_found,
+            "repeats_found": self.reported_repeats,
         }
 
     def probe_figures(self) -> dict[str, Any]:
@@ -353,8 +325,7 @@ class RunResult:
 def distance_edges(spec: Specification) -> NDArray[np.int64]:
     """Edges of distance bins: four per octave, and the ends of window and slack, or of the span.
 
-    Distances are in insertions, from 1, or in ticks, from 0. The array is ascending and has
-    shape (edges,).
+    Distances are in insertions, from 1, or in ticks, from 0. The array ascends.
     """
     regular = np.unique(np.rint(2 ** (np.arange(4 * 62 + 1) / 4)).astype(np.int64))
     window = spec.guaranteed_window

@@ -2,14 +2,14 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..golden import DecisionTable, Operation, Results, from_spec
 from ..golden.errors import SpecificationError
@@ -18,15 +18,14 @@ from ..golden.hash.siphash import random_secret
 from ..golden.spec.base import Specification, require
 from ..golden.times import Times
 from ..hdl.build import unit_profile
-from .oracle import Oracle, Truth, places
+from .oracle import Oracle, Truth, indices
 from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult, RunSpan
 from .stream_times import TickCounter, check_table, with_window
 from .traces import Record, Trace, TraceError
 
 ENGINES = ("rtl", "golden")
 """Engines that can run a filter: the compiled hardware, or the golden model."""
-PROBES = 2000
-"""Fresh keys that are queried at each checkpoint."""
+PROBES = 2000  # fresh keys that are queried at each checkpoint
 
 _CHUNK = 1 << 16
 # If a tick between two operations takes thousands of cycles.
@@ -37,40 +36,13 @@ _FIRST_SPACING = 64
 _CHECKPOINTS = 256
 
 
-class ReplayUnit(Protocol):
-    """Compiled hardware, or its replacement.
-
-    With tables of thresholds, it also has `decide_by`; with a secret, `rekey`.
-    """
-
-    @property
-    def cycles(self) -> int:
-        """Cycles since reset."""
-
-    @property
-    def statistics(self) -> Mapping[str, int]:
-        """Counters of the hardware."""
-
-    @property
-    def memory(self) -> NDArray[Any]:
-        """Contents of the memory, in the format of the golden model."""
-
-    def perform(
-        self, operations: ArrayLike, keys: ArrayLike, times: Any = None, windows: Any = None
-    ) -> Results:
-        """Perform operations, as `lately.golden.Filter.perform`."""
-
-
-Engine = Callable[[Any], AbstractContextManager[ReplayUnit]]
+Engine = Callable[[Any], AbstractContextManager[Any]]
 """Makes the unit that a specification describes, for as long as the context lasts."""
 
 
 @dataclass(frozen=True)
 class JudgedRecords:
-    """Results of the engine, and the true answers, for the records from operation `start` on.
-
-    The `results` and the `truth` have arrays of shape (n,).
-    """
+    """Results of the engine, and the true answers, for the records from operation `start` on."""
 
     start: int
     records: Sequence[Record]
@@ -80,41 +52,24 @@ class JudgedRecords:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How `run` replays a stream.
+    """Options of `run`."""
 
-    Attributes
-    ----------
-    engine : str or callable
-        'rtl' (the compiled hardware and the golden model), 'golden' (the model alone), or a
-        replacement for the hardware.
-    tick : int, optional
-        Nanoseconds of a tick, for a filter with a span; the times of the stream advance it.
-    query_window : int, optional
-        Window of each query, in insertions or ticks, for filters that accept a window; by default
-        the filter's window.
-    table : DecisionTable, optional
-        Table that determines answers, for a filter with classes.
-    query_class : int
-        Class of all queries, with a table.
-    secret : int, optional
-        Secret of 128 bits for a filter with siphash; by default random, from the operating system.
-    limit : int, optional
-        Maximum number of operations to perform.
-    """
-
+    # 'rtl' (the compiled hardware and the golden model), 'golden' (the model alone), or a
+    # replacement for the hardware.
     engine: str | Engine = "rtl"
-    tick: int | None = None
+    tick: int | None = None  # for a filter with a span: nanoseconds of a tick
+    # Of each query, in insertions or ticks, if the filter accepts a window.
     query_window: int | None = None
-    table: DecisionTable | None = None
-    query_class: int = 0
-    secret: int | None = None
-    limit: int | None = None
+    table: DecisionTable | None = None  # determines answers, for a filter with classes
+    query_class: int = 0  # of all queries, with a table
+    secret: int | None = None  # 128 bits for a filter with siphash; by default random
+    limit: int | None = None  # maximum number of operations
 
 
 def run(
     trace: Trace,
     spec: Specification,
-    how: RunOptions | None = None,
+    options: RunOptions | None = None,
     *,
     progress: Callable[[RunResult, float | None], None] | None = None,
     sink: Callable[[JudgedRecords], None] | None = None,
@@ -122,52 +77,38 @@ def run(
     """Check and insert every key of a stream, and judge every verdict.
 
     At about 200 checkpoints the golden model also queries `PROBES` random keys that it cannot hold,
-    as real streams have too few such keys. Queries change nothing.
+    as real streams have too few such keys. Queries change nothing. `progress` gets the result so
+    far, and the share of the whole if known; `sink` takes the verdicts in groups.
 
-    Parameters
-    ----------
-    trace : Trace
-    spec : Specification
-    how : RunOptions
-    progress : callable, optional
-        Called with the result so far, and the share of the whole if known.
-    sink : callable, optional
-        Takes the verdicts, stretch by stretch.
-
-    Raises
-    ------
-    ValueError
-        If the engine is not known, the limit is below 1, or a tick is missing or not needed.
-    SpecificationError
-        If the filter does not accept the window, the table or the secret.
-    TraceError
-        If the stream is damaged, no line of it parses, or it has no times for a span.
+    Raises a `ValueError` if an option is wrong, a `SpecificationError` if the filter does not
+    accept the window, the table or the secret, and a `TraceError` if the stream is damaged, has no
+    record, or has no times for a span.
     """
-    how = how or RunOptions()
-    limit, secret = how.limit, how.secret
+    options = options or RunOptions()
+    limit, secret = options.limit, options.secret
     if limit is not None and limit < 1:
         raise ValueError(f"limit: must be at least 1, not {limit}")
-    clock = _clock(trace, spec, how.tick)
-    asked = with_window(spec, how.query_window)
+    clock = _clock(trace, spec, options.tick)
+    asked = with_window(spec, options.query_window)
     if secret is not None and not spec.keyed:
-        raise SpecificationError("secret: must not be given for a filter without siphash")
+        raise SpecificationError("secret: only a filter with siphash takes a secret")
     if spec.keyed and secret is None:
         secret = random_secret()
-    check_table(spec, how.table, how.query_class)
-    if how.engine == "rtl":
+    check_table(spec, options.table, options.query_class)
+    if options.engine == "rtl":
         unit_profile(spec).check_buildable()
-    elif isinstance(how.engine, str) and how.engine not in ENGINES:
-        raise ValueError(f"engine: must be one of {', '.join(ENGINES)}, not {how.engine!r}")
+    elif isinstance(options.engine, str) and options.engine not in ENGINES:
+        raise ValueError(f"engine: must be one of {', '.join(ENGINES)}, not {options.engine!r}")
     began = time.perf_counter()
     chunk = _TICKING_CHUNK if spec.timed and spec.kind == "timing" else _CHUNK
     records = trace.read(chunk if limit is None else min(chunk, limit))
     # In time, an operation may take as many clocks as pass before it.
     short = not spec.timed and _is_short(trace, len(records), limit)
     began -= time.perf_counter()
-    with _open_unit(how.engine, spec, short=short) as unit:
+    with _open_unit(options.engine, spec, short=short) as unit:
         replay = _Replay(trace, spec, asked, unit, clock, sink)
-        if how.table is not None:
-            replay.decide_by(how.table, how.query_class)
+        if options.table is not None:
+            replay.decide_by(options.table, options.query_class)
         if secret is not None:
             replay.begin_under(secret)
         # The time that building took does not count.
@@ -183,28 +124,27 @@ def run(
 
 
 def _clock(trace: Trace, spec: Specification, tick: int | None) -> TickCounter | None:
-    """Return what makes ticks of the times of a stream, for a filter with a span."""
+    """Return the counter of ticks for a filter with a span."""
     if not spec.timed:
-        require(tick is None, "tick", "must not be given for a window of insertions", tick)
+        if tick is not None:
+            raise SpecificationError("tick: the window of the filter counts insertions, not time")
         return None
     require(tick is not None and tick >= 1, "tick", "must be at least 1 ns for a span", tick)
     if trace.time is None:
         raise TraceError(
-            f"span: must be given for a stream with times, but {trace.name} has "
-            + ("only keys" if trace.format == "lines" else "no column of times (--time)")
+            f"span: {trace.name} has "
+            + ("no times, only keys" if trace.format == "lines" else "no column of times (--time)")
         )
     return TickCounter(tick or 1)
 
 
 class _Replay:
-    """One run in progress."""
-
     def __init__(
         self,
         trace: Trace,
         spec: Specification,
         asked: Specification,
-        unit: ReplayUnit | None,
+        unit: Any,
         clock: TickCounter | None,
         sink: Callable[[JudgedRecords], None] | None,
     ) -> None:
@@ -245,17 +185,15 @@ class _Replay:
 
     @property
     def _both(self) -> list[Any]:
-        """Golden model and hardware, as far as there is any."""
         return [self._golden] if self._unit is None else [self._golden, self._unit]
 
     def perform(self, records: Sequence[Record]) -> None:
-        """Check and insert the keys of some records."""
         texts = [text for text, _ in records]
         keys = self._golden.key_words(texts)
         times = None if self._clock is None else self._clock.ticks(time for _, time in records)
         hashes = np.unique(np.fromiter(map(hash, texts), np.int64, len(texts)))
-        place, new = places(self._texts, hashes)
-        self._texts = np.insert(self._texts, place[new], hashes[new])
+        index, new = indices(self._texts, hashes)
+        self._texts = np.insert(self._texts, index[new], hashes[new])
         # In one piece: the hardware's pipeline is drained after each.
         rtl = None if self._unit is None else self._ask(self._unit, keys, times)
         start = 0
@@ -263,12 +201,11 @@ class _Replay:
             stop = min(len(records), start + self._course.due - self.done)
             part = slice(start, stop)
             moments = None if times is None else times[part]
-            own = rtl and rtl.part(part)
-            self._perform_part(records[part], keys[part], moments, own)
+            part_of_rtl = rtl and rtl.part(part)
+            self._perform_part(records[part], keys[part], moments, part_of_rtl)
             start = stop
 
     def _ask(self, filter: Any, keys: NDArray[np.uint64], times: Times | None) -> Results:
-        """Check and insert keys."""
         codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
         results: Results = filter.perform(codes, keys, times, self._windows)
         return results
@@ -284,12 +221,12 @@ class _Replay:
         if rtl is not None:
             self._compare(records, keys, rtl, golden)
         self.result.reported.note(golden)
-        found = golden if rtl is None else rtl
+        answers = golden if rtl is None else rtl
         covered = golden.covered if self.result.spec.kind == "dictionary" else None
         truth = self._oracle.check_and_insert(keys, times, covered)
-        self._count(truth, found.seen)
+        self._count(truth, answers.seen)
         if self._sink is not None:
-            self._sink(JudgedRecords(self.done, records, found, truth))
+            self._sink(JudgedRecords(self.done, records, answers, truth))
         self.done += len(records)
         if self.done == self._course.due:
             self._course.mark(self.done, self.result.repeats)
@@ -309,7 +246,7 @@ class _Replay:
             self.result.first_mismatch = Mismatch(
                 index=self.done + at,
                 text=records[at][0],
-                key=sum(int(word) << 64 * place for place, word in enumerate(words)),
+                key=sum(int(word) << 64 * number for number, word in enumerate(words)),
                 rtl=bool(rtl.seen[at]),
                 golden=bool(golden.seen[at]),
             )
@@ -319,7 +256,7 @@ class _Replay:
         result = self.result
         result.counts += np.bincount(truth.kind * 2 + seen, minlength=6).reshape(3, 2)
         result.repeats += int(truth.repeat.sum())
-        result.repeats_found += int((truth.repeat & seen).sum())
+        result.reported_repeats += int((truth.repeat & seen).sum())
         known = truth.distance > 0
         apart = truth.distance if truth.elapsed is None else truth.elapsed
         bins = np.searchsorted(result.distance_edges, apart[known], side="right") - 1
@@ -328,15 +265,17 @@ class _Replay:
         ).reshape(-1, 2)
 
     def so_far(self, seconds: float) -> RunResult:
-        """Return the result as far as the stream has been replayed."""
         self.result.checkpoints = self._course.checkpoints
         self.result.seconds = seconds
         return self.result
 
     def finish(self, seconds: float) -> RunResult:
-        """Take over what is known at the end."""
+        """Add the figures that are known at the end."""
         if self.result.span is not None and self._clock is not None:
-            self._check_times(self._clock)
+            if not self._clock.begun:
+                raise TraceError(
+                    f"span: column {self._trace.time!r} of {self._trace.name} has no times"
+                )
             for name in ("late", "latest", "missing"):
                 setattr(self.result.span, name, getattr(self._clock, name))
         self._course.mark(self.done, self.result.repeats)
@@ -358,18 +297,11 @@ class _Replay:
             result.memory_mismatches = self._golden.differing_cells(self._unit.memory)
         return result
 
-    def _check_times(self, clock: TickCounter) -> None:
-        if not clock.begun:
-            raise TraceError(
-                f"span: must be given for a stream with times, but column "
-                f"{self._trace.time!r} of {self._trace.name} has none"
-            )
-
 
 class _Checkpoints:
-    """Checkpoints at even distances, in a stream whose length nobody knows.
+    """Checkpoints at even distances in a stream of unknown length.
 
-    When there are too many, every second one is dropped and the distance doubled.
+    If there are too many, every second one is dropped and the distance doubled.
     """
 
     def __init__(self, golden: Any, oracle: Oracle, asked: Specification) -> None:
@@ -383,7 +315,6 @@ class _Checkpoints:
         self.due = self._spacing
 
     def mark(self, operations: int, repeats: int) -> None:
-        """Record the state after some operations."""
         if self.checkpoints and self.checkpoints[-1].operations == operations:
             return
         keys = random_keys(self._random, PROBES, self._golden.key_bits)
@@ -417,9 +348,7 @@ def _is_short(trace: Trace, count: int, limit: int | None) -> bool:
 
 
 @contextmanager
-def _open_unit(
-    engine: str | Engine, spec: Specification, *, short: bool
-) -> Iterator[ReplayUnit | None]:
+def _open_unit(engine: str | Engine, spec: Specification, *, short: bool) -> Iterator[Any]:
     if engine == "golden":
         yield None
         return

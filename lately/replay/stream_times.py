@@ -18,53 +18,22 @@ from .trace_formats import TraceError
 
 
 def with_window(spec: Specification, window: int | None) -> Specification:
-    """Return the filter of a `spec` with another window of queries.
-
-    Parameters
-    ----------
-    spec : Specification
-    window : int or None
-        Window in insertions or ticks; None for the filter's window.
-
-    Raises
-    ------
-    SpecificationError
-        If the filter accepts no window, or not this window.
-    """
+    """Return the filter with another window of queries, in insertions or ticks."""
     if window is None:
         return spec
     name = "query_window"
-    rule = "must not be given for a filter whose queries have classes"
-    require(spec.classes is None, name, rule, window)
-    most = spec.guaranteed_window
-    require(1 <= window <= most, name, f"must be 1 to {most}, the window of the filter", window)
+    if spec.classes is not None:
+        raise SpecificationError(f"{name}: queries of this filter have classes, not windows")
+    limit = spec.guaranteed_window
+    require(1 <= window <= limit, name, f"must be 1 to {limit}, the window of the filter", window)
     if spec.query_field:
         field: dict[str, Any] = {"span" if spec.timed else "window": window}
         return replace(spec, **field)
-    rule = f"must not be given for family {spec.family}, which answers for one window"
-    raise SpecificationError(f"{name}: {rule}, not {window!r}")
+    raise SpecificationError(f"{name}: family {spec.family} answers for one window only")
 
 
 def query_window(spec: Specification, text: str, tick: int | None) -> int:
-    """Return the window of a text such as "500" or, for a filter with a span, "6h".
-
-    Parameters
-    ----------
-    spec : Specification
-    text : str
-    tick : int or None
-        Nanoseconds of a tick, for a filter with a span.
-
-    Returns
-    -------
-    int
-        Window in insertions, or in the fewest ticks that cover the time.
-
-    Raises
-    ------
-    SpecificationError
-        If the text is not a window.
-    """
+    """Return the window of a text such as "500" or, for a filter with ticks, "6h"."""
     if tick is not None:
         name = "query_window"
         ticks = span_ticks(whole_nanoseconds(name, time_seconds(text, name)), tick)
@@ -76,21 +45,14 @@ def query_window(spec: Specification, text: str, tick: int | None) -> int:
 
 
 def check_table(spec: Any, table: DecisionTable | None, query_class: int) -> None:
-    """Refuse a `table` or a `query_class` that does not fit a `spec`.
-
-    Raises
-    ------
-    SpecificationError
-        If a table is missing or not needed, if it belongs to another filter, or if the class does
-        not exist.
-    """
+    """Refuse a `table` or a `query_class` that does not fit a `spec`."""
     classes = spec.classes
     if classes is None:
         if table is not None:
-            raise SpecificationError("table: must not be given for a filter without classes")
+            raise SpecificationError("table: the filter has no classes")
         return
     if table is None:
-        raise SpecificationError(f"table: must be given for a filter whose classes are {classes}")
+        raise SpecificationError(f"the filter has {classes} classes and needs a table")
     # What insertions a tick has, the table alone knows.
     block = None if spec.timed else spec.block_units
     table.check_fits(hashes=spec.hashes, bits=spec.phase_bits, shape=spec.table_shape, block=block)
@@ -98,43 +60,24 @@ def check_table(spec: Any, table: DecisionTable | None, query_class: int) -> Non
 
 
 class TickCounter:
-    """Ticks since the first time of a stream; they never decrease.
+    """Converts times of a stream to ticks since its first time, which never decrease.
 
     An operation that is late, or has no time, counts at the latest time so far, as in hardware.
-
-    Parameters
-    ----------
-    tick : int
-        In nanoseconds, at least 1.
-
-    Attributes
-    ----------
-    tick : int
-    late, missing : int
-        Operations before the latest time, and without one.
-    latest : int
-        Greatest lateness of an operation, in nanoseconds.
     """
 
     def __init__(self, tick: int) -> None:
+        # Operations before the latest time, and without one; greatest lateness in nanoseconds.
         self.late = self.missing = self.latest = 0
-        self.tick = tick
+        self.tick = tick  # nanoseconds, at least 1
         self._first: int | None = None
         self._reached = 0
 
     @property
     def begun(self) -> bool:
-        """Whether an operation had a time so far."""
         return self._first is not None
 
     def ticks(self, times: Iterable[int | None]) -> Times:
-        """Return the ticks of operations at `times`, in nanoseconds, shape (n,).
-
-        Raises
-        ------
-        TraceError
-            If there are too many.
-        """
+        """Return the ticks of operations at `times`, in nanoseconds, shape (n,)."""
         given = [*times]
         known = np.array([time is not None for time in given], np.bool_)
         # Python integers, because a time may have any size.
@@ -151,5 +94,5 @@ class TickCounter:
         self._reached = int(course[-1])
         ticks = (course[1:] - (self._first or 0)) // self.tick
         if len(ticks) and ticks[-1] >= TIME_LIMIT:
-            raise TraceError(f"time: must be fewer than 2**62 ticks long, not {ticks[-1]}")
+            raise TraceError(f"time: must be below 2**62 ticks, not {ticks[-1]}")
         return ticks.astype(np.int64)

@@ -18,11 +18,10 @@ from ..stream_files import TraceError
 Record = tuple[str, int | None]
 """Key, and nanoseconds since the epoch (None where the source has no time)."""
 
-Take = Callable[[int], list[Record]]
-"""Returns the next records, so many or, at the end, fewer."""
+Take = Callable[[int], list[Record]]  # returns the next records, so many or, at the end, fewer
 
 # More digits would not be kept by an exact product.
-_MOST_SECONDS = 10**19
+_MAX_SECONDS = 10**19
 
 _HEAD_LINES = 20
 _BLOCK_LINES = 4096
@@ -79,7 +78,6 @@ class Rejects:
 
 
 def taking(records: Iterator[Record]) -> Take:
-    """Return a function that takes the next `records`."""
     return lambda count: list(islice(records, count))
 
 
@@ -92,20 +90,10 @@ def open_records(
     key: Sequence[str],
     time: str | None,
 ) -> tuple[str, Take, tuple[str, ...], str | None]:
-    """Parse the lines of a trace, and count lines without a record; messages contain `name`.
+    """Parse the lines of a trace; `format`, `key` and `time` are as for `traces.open_trace`.
 
-    Format, `key` and time are as for `traces.open_trace`; an empty key stands for the default.
-
-    Returns
-    -------
-    tuple
-        The format; a function that takes the next records; the fields or columns of the key; and
-        the field or column of the time.
-
-    Raises
-    ------
-    TraceError
-        If the content, a field or a column is not as required.
+    Returns the format; a function that takes the next records; the fields or columns of the key;
+    and the field or column of the time.
     """
     head = list(islice(lines, _HEAD_LINES))
     everything = chain(head, lines)
@@ -118,7 +106,7 @@ def open_records(
         return format, *_open_csv(name, everything, key, time, rejects)
     if key or time:
         option = "key" if key else "time"
-        raise TraceError(f"{option}: must not be given for lines, which have no columns")
+        raise TraceError(f"{option}: lines have no columns")
     return format, taking(_line_records(everything, rejects)), (), None
 
 
@@ -134,8 +122,10 @@ def _detect(name: str, head: list[str], *, key: Sequence[str], time: str | None)
         return "csv"
     other = _other_format([line for line in head if not line.isspace()])
     if other is not None:
-        rule = "must be an access log, CSV or lines of one key each, but looks like"
-        raise TraceError(f"{name}: {rule} {other}; with the format lines, a line is a key")
+        raise TraceError(
+            f"{name} looks like {other}, not like an access log, CSV or lines of one key each; "
+            "with the format lines, a line is a key"
+        )
     return "lines"
 
 
@@ -161,18 +151,18 @@ def _line_records(lines: Iterator[str], rejects: Rejects) -> Iterator[Record]:
     for number, line in enumerate(lines, 1):
         text = line.rstrip("\r\n")
         if "\0" in text:
-            rejects.add(number, "a NUL byte")
+            rejects.add(number, "contains a NUL byte")
         elif text and not text.isspace():
             yield text, None
 
 
 def _log_columns(key: Sequence[str], time: str | None) -> tuple[tuple[str, ...], str]:
     if time is not None:
-        raise TraceError(f"time: must not be given for an access log, which has its own ({time!r})")
+        raise TraceError("time: an access log has its own times")
     for name in key:
         if name not in _LOG_FIELDS:
             raise TraceError(
-                f"key: must be among {', '.join(_LOG_FIELDS)} for an access log, not {name!r}"
+                f"key: must be one of {', '.join(_LOG_FIELDS)} for an access log, not {name!r}"
             )
     return tuple(key) or LOG_KEY, "time"
 
@@ -213,10 +203,10 @@ def _log_parser() -> Callable[[str], Any]:
             # Apache escapes these bytes and the parser insists on it; other servers do not.
             raw = line.encode("utf-8", "surrogateescape")
             line = raw.decode("ascii", "backslashreplace")
-        found = _LOG_WHOLE.fullmatch(line)
-        if found is None:
+        match = _LOG_WHOLE.fullmatch(line)
+        if match is None:
             raise ValueError("neither format")
-        return (combined if found["more"] else common).parse(line)
+        return (combined if match["more"] else common).parse(line)
 
     return parse
 
@@ -228,9 +218,9 @@ def _open_csv(
     try:
         header = [column.strip() for column in next(reader, [])]
     except csv.Error as error:
-        raise TraceError(f"{name}: must begin with a CSV header, but: {error}") from None
+        raise TraceError(f"{name}: no CSV header: {error}") from None
     if not header:
-        raise TraceError(f"{name}: must begin with a CSV header, but is empty")
+        raise TraceError(f"{name}: no CSV header: the first line is empty")
     if time is None:
         time = next((column for column in _TIME_COLUMNS if column in header), None)
     names = tuple(key) or _default_key(name, header, time)
@@ -250,17 +240,15 @@ def _default_key(name: str, header: Sequence[str], time: str | None) -> tuple[st
         return ("key",)
     others = tuple(column for column in header if column != time)
     if len(others) != 1:
-        raise TraceError(
-            f"key: must name a column of {name}, which has no column 'key': {columns_text(header)}"
-        )
+        raise TraceError(f"key is missing; the columns of {name} are {columns_text(header)}")
     return others
 
 
 class _CsvRecords:
     """Records of CSV `lines`, of which `line` were before, in rows of `width` fields.
 
-    A block of lines is parsed column by column. If one of its lines is no plain record, the
-    block is parsed row by row, and malformed rows are counted.
+    A block of lines is parsed column by column. If one of its lines is no plain record, the block
+    is parsed row by row, and malformed rows are counted.
     """
 
     def __init__(
@@ -276,7 +264,6 @@ class _CsvRecords:
         self._keys, self._time, self._rejects = keys, time, rejects
 
     def take(self, count: int) -> list[Record]:
-        """Return the next `count` records, fewer at the end."""
         records: list[Record] = []
         while left := count - len(records):
             block = list(islice(self._lines, min(left, _BLOCK_LINES)))
@@ -319,12 +306,12 @@ class _CsvRecords:
                 spanned = max(1, reader.line_num - before)
                 self._rejects.add(self._line + reader.line_num, str(error), spanned)
             else:
-                found = self._record(row)
-                if isinstance(found, tuple):
-                    records.append(found)
-                elif found:
+                record = self._record(row)
+                if isinstance(record, tuple):
+                    records.append(record)
+                elif record:
                     number = self._line + reader.line_num
-                    self._rejects.add(number, found, reader.line_num - before)
+                    self._rejects.add(number, record, reader.line_num - before)
             before = reader.line_num
         self._line += reader.line_num
         return records
@@ -348,7 +335,7 @@ def _moments(texts: Sequence[str]) -> list[int | None]:
         seconds = [*map(int, texts)]
     except ValueError:
         return [*map(_nanoseconds, texts)]
-    if max(map(abs, seconds)) >= _MOST_SECONDS:
+    if max(map(abs, seconds)) >= _MAX_SECONDS:
         raise ValueError("out of range")
     return [value * NANOSECONDS for value in seconds]
 
@@ -366,13 +353,12 @@ def _nanoseconds(text: str) -> int | None:
     if seconds.is_nan():
         return None
     # The absolute value of a huge number would overflow.
-    if seconds.copy_abs() >= _MOST_SECONDS:
+    if seconds.copy_abs() >= _MAX_SECONDS:
         raise ValueError("out of range")
     return round(seconds * NANOSECONDS)
 
 
 def columns_text(header: Sequence[str]) -> str:
-    """Return the names of the columns in a `header` for a message."""
     return _excerpt(", ".join(header), 200)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from ..stream_files import COMPRESSIONS, StreamFile, is_capture, open_stream, whole
-from .trace_formats import Record, Rejects, TraceError, columns_text, open_records
+from .trace_formats import Record, Rejects, Take, TraceError, columns_text, open_records, taking
 
 FORMATS = ("auto", "log", "csv", "lines", "capture")
 """Formats of a trace; "auto" selects one by the first lines."""
@@ -15,22 +15,11 @@ _TOGETHER = 4096
 
 
 class Trace(AbstractContextManager["Trace"]):
-    """Records of a stream, in order. Blank lines are skipped, and malformed lines are counted.
+    """Records of a stream, in order, without blank lines; malformed lines are counted.
 
-    Iterating yields `Record` tuples. It raises `TraceError` if compressed data is damaged, or at
-    the end if no line could be parsed. `open_trace` makes a trace from a `stream`; parameters and
-    errors as for `open_trace`.
-
-    Attributes
-    ----------
-    name, format, key, time
-        As the parameters, with detected values.
-    compression : str
-        'none', 'gzip' or 'zstd'.
-    rejects : Rejects
-        Malformed lines met so far.
-    records : int
-        Records yielded so far.
+    Iterating yields `Record` tuples, and raises a `TraceError` if compressed data is damaged, or at
+    the end if no line could be parsed. Attributes are as the parameters of `open_trace`, with
+    detected values.
     """
 
     def __init__(
@@ -42,11 +31,8 @@ class Trace(AbstractContextManager["Trace"]):
         self._stream = stream
         self.time: str | None = "time"
         if format == "capture" or (format == "auto" and is_capture(stream.head(4))):
-            # Its packages are not needed for other traces.
-            from .capture_records import open_capture
-
             self.format = "capture"
-            self._take, self.key = open_capture(stream, self.rejects, key=key, time=time)
+            self._take, self.key = _open_capture(stream, self.rejects, key=key, time=time)
             return
         # The decoder is kept, because it closes the file when it is collected.
         self._text, lines = _text(stream)
@@ -62,13 +48,7 @@ class Trace(AbstractContextManager["Trace"]):
             yield from records
 
     def read(self, count: int) -> list[Record]:
-        """Return the next `count` records; at the end fewer, then none.
-
-        Raises
-        ------
-        TraceError
-            If compressed data is damaged, or the file ends and no line was parsed.
-        """
+        """Return the next `count` records; at the end fewer, then none."""
         records = self._take(count)
         self.records += len(records)
         if not self.records and count:
@@ -81,7 +61,6 @@ class Trace(AbstractContextManager["Trace"]):
         return self._stream.fraction
 
     def close(self) -> None:
-        """Close the file; standard input stays open."""
         self._stream.close()
 
     def _empty_message(self) -> str:
@@ -92,11 +71,11 @@ class Trace(AbstractContextManager["Trace"]):
             "capture": "packets with a key",
         }[self.format]
         if not self.rejects.count:
-            return f"{self.name}: must hold {expected}, but holds none"
+            return f"{self.name}: no {expected}"
         line, reason = self.rejects.examples[0]
         unit = "packet" if self.format == "capture" else "line"
         return (
-            f"{self.name}: must hold {expected}, but none of {self.rejects.count} {unit}s parses "
+            f"{self.name}: no {expected}; {self.rejects.count} {unit}s were rejected "
             f"({unit} {line}: {reason})"
         )
 
@@ -108,31 +87,16 @@ def open_trace(
     key: str | None = None,
     time: str | None = None,
 ) -> Trace:
-    """Open a stream of keys.
+    """Open a file with a stream of keys, or standard input for '-'.
 
-    Parameters
-    ----------
-    path : path
-        A file, or '-' for standard input. Gzip and zstd are recognised by
-        their first bytes.
-    format : str
-        One of `FORMATS`. 'auto' recognises captures by their first bytes, and access logs by their
-        first lines. It reads CSV if the name ends in .csv, if a column is named, or if the header
-        has a column 'key'. Otherwise it reads one key per line.
-    key : str, optional
-        Comma-separated fields (access log; default `LOG_KEY`) or columns
-        (CSV; default 'key', else the only column that is not the time), or one of
-        `lately.captures.packet_keys.KEYS` (captures; default "digest").
-    time : str, optional
-        Column of the time, in seconds since the epoch or ISO 8601 (CSV;
-        default 'timestamp' or 'time', if such a column exists).
+    The `format` is one of `FORMATS`. 'auto' recognises captures by their first bytes, and access
+    logs by their first lines. It reads CSV if the name ends in .csv, if a column is named, or if
+    the header has a column 'key'. Otherwise it reads one key per line.
 
-    Raises
-    ------
-    TraceError
-        If the content, a field or a column is not as required.
-    OSError
-        If the file cannot be read.
+    The `key` has fields (access log; default `LOG_KEY`) or columns (CSV; default 'key', else the
+    only column that is not the time), separated by commas, or is one of
+    `lately.captures.packet_keys.KEYS` (captures). The `time` is a column of CSV, in seconds since
+    the epoch or ISO 8601; default 'timestamp' or 'time', if such a column exists.
     """
     if format not in FORMATS:
         raise TraceError(f"format: must be one of {', '.join(FORMATS)}, not {format!r}")
@@ -163,5 +127,22 @@ def _text_lines(
 ) -> Iterator[str]:
     with whole(name, compression):
         if b"\0" in data.peek(1 << 12)[: 1 << 12]:
-            raise TraceError(f"{name}: must be UTF-8 text, but has NUL bytes at its start")
+            raise TraceError(f"{name}: not text: it has NUL bytes at its start")
         yield from text
+
+
+def _open_capture(
+    stream: StreamFile, rejects: Rejects, *, key: Sequence[str], time: str | None
+) -> tuple[Take, tuple[str, ...]]:
+    """Return a function that takes the next records of a capture, and the name of the key."""
+    # Other traces do not need these packages.
+    from ..captures.capture_reader import CaptureReader
+    from ..captures.packet_keys import DEFAULT_KEY, packet_records, parse_key
+
+    if time is not None:
+        raise TraceError("time: a capture has its own times")
+    if len(key) > 1:
+        raise TraceError(f"key: must be one key of a packet, not {', '.join(key)}")
+    form = parse_key(key[0] if key else DEFAULT_KEY)
+    records = packet_records(CaptureReader(stream), form, rejects.add)
+    return taking(records), tuple(key) or (DEFAULT_KEY,)

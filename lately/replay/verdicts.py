@@ -22,10 +22,7 @@ _GROUP_ROWS = 1 << 16
 
 @contextmanager
 def open_verdicts(file: BinaryIO, form: str) -> Iterator[Callable[[JudgedRecords], None]]:
-    """Yield a function that appends verdicts to a file, which stays open.
-
-    The `form` is 'csv' or 'parquet'.
-    """
+    """Yield a function that appends verdicts to a file as 'csv' or 'parquet'."""
     if form == "parquet":
         with _open_parquet(file) as sink:
             yield sink

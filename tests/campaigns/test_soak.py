@@ -27,7 +27,7 @@ def test_points():
     assert (point["case"], point["spec"]["span"], point["operations"]) == ("tiny", 60, 100_000)
     with pytest.raises(UnknownNameError, match=r"^case: must match one of default, .*, not 'x'$"):
         soak.points(case=("x",))
-    with pytest.raises(SpecificationError, match="when_full: must not be given without a span"):
+    with pytest.raises(SpecificationError, match="when_full needs a span"):
         soak.points(when_full="shorten")
 
 

@@ -11,7 +11,7 @@ from campaigns.pages.__main__ import PAGES, main
 from campaigns.pages.blocks import Drawing, Page, content, fill
 from campaigns.pages.mechanisms import PICTURES
 from lately.golden import analysis, from_spec
-from lately.replay.plots import blank_figure
+from lately.replay.drawing import blank_figure
 
 FILTERS = blocks.DOCS / "filters.md"
 

@@ -25,7 +25,7 @@ from subprocess import DEVNULL, PIPE
 WARM = (
     "jinja2", "lately.boards.flow.devices", "lately.dedup.copy_report", "lately.dedup.writers",
     "lately.golden.spec.all_presets", "lately.lines.uniq", "lately.planner.plans",
-    "lately.replay.plots", "lately.replay.report", "lately.replay.run", "numpy.ma",
+    "lately.replay.drawing", "lately.replay.report", "lately.replay.run", "numpy.ma",
     "numpy.polynomial", "numpy.random", "rich.progress",
 )  # fmt: skip
 """What commands import when they run, beside their own modules."""

@@ -14,38 +14,40 @@ from lately.hdl.build import unit_profile
 KNOWN = {"presets": ALL_PRESETS, "devices": DEVICES, "boards": BOARDS}
 
 
-@pytest.mark.parametrize("what", KNOWN)
-def test_all_names_are_listed(what):
-    assert sorted(figures_of("list", what)) == sorted(KNOWN[what])
-    table = lately("list", what).stdout
-    assert all(f" {name} " in table for name in KNOWN[what])
+@pytest.mark.parametrize("kind", KNOWN)
+def test_all_names_are_listed(kind):
+    assert sorted(figures_of("list", kind)) == sorted(KNOWN[kind])
+    table = lately("list", kind).stdout
+    assert all(f" {name} " in table for name in KNOWN[kind])
 
 
 @pytest.mark.parametrize("name", ["default", "timed-tiny", "dictionary-1000", "timing-default"])
 def test_every_kind_of_filter_is_shown(name):
     spec = any_preset(name)
-    found = figures_of("show", "--preset", name)
-    assert found["spec"] == spec.to_dict()
+    figures = figures_of("show", "--preset", name)
+    assert figures["spec"] == spec.to_dict()
     text = lately("show", "--preset", name).stdout
     assert text.startswith(f"{spec.shape}\n")
     profile = unit_profile(spec)
-    assert found["least_period_cycles"] == profile.least_period
+    assert figures["least_period_cycles"] == profile.least_period
     assert ("\n ticks " in text) == spec.timed
-    last, first = found["reported_until"], found["forgotten_from"]
+    last, first = figures["reported_until"], figures["forgotten_from"]
     assert (last, first) == profile.edges
     assert all(end in text for end in (f" d ≤ {last:,} ", f" d ≥ {first:,} "))
     timing = not hasattr(spec, "window")
-    assert ("\n rate " in text) == (found["worst_false_positive_rate"] is not None) == (not timing)
+    assert (
+        ("\n rate " in text) == (figures["worst_false_positive_rate"] is not None) == (not timing)
+    )
 
 
 def test_installation_is_reported(monkeypatch):
-    found = figures_of("doctor")
-    assert found["Python"]["found"] == platform.python_version()
-    assert {found[extra]["found"] for extra in EXTRAS} == {"yes"}
-    assert found["export"]["use"] == "lately export"
+    figures = figures_of("doctor")
+    assert figures["Python"]["found"] == platform.python_version()
+    assert {figures[extra]["found"] for extra in EXTRAS} == {"yes"}
+    assert figures["export"]["use"] == "lately export"
     monkeypatch.setattr("lately.cli.about_commands.find_spec", lambda module: None)
     monkeypatch.setattr("lately.cli.about_commands.shutil.which", lambda tool: None)
-    found = figures_of("doctor")
-    assert {found[part]["found"] for part in ("compiled models", *EXTRAS, "g++")} == {"no"}
-    assert found["export"]["use"] == "lately export: pip install '.[export]'"
+    figures = figures_of("doctor")
+    assert {figures[part]["found"] for part in ("compiled models", *EXTRAS, "g++")} == {"no"}
+    assert figures["export"]["use"] == "lately export: pip install '.[export]'"
     assert "pip install '.[bench]'" in lately("doctor").stdout

@@ -71,17 +71,17 @@ def test_run_under_a_secret(tmp_path):
     """That of the file."""
     keys, secret = tmp_path / "keys", tmp_path / "secret"
     keys.write_text("".join(f"{number}\n" for number in range(3000)))
-    found = []
+    outcome = []
     for number in (1, 1, 2):
         secret.write_text(f"{number:032x}\n")
-        told = figures(keys, "--preset", "siphash-tiny", "--secret-file", secret)
-        found.append(told["false_positives"])
+        answers = figures(keys, "--preset", "siphash-tiny", "--secret-file", secret)
+        outcome.append(answers["false_positives"])
     spec = preset("siphash-tiny")
     texts = from_spec(spec).key_words(keys.read_text().split())
     truth = Oracle(spec).check_and_insert(texts)
     seen = from_spec(spec, secret=1).check_and_insert(texts)
-    assert found[0] == found[1] == seen[truth.kind == FRESH].sum()
-    assert found[2] != found[0]
+    assert outcome[0] == outcome[1] == seen[truth.kind == FRESH].sum()
+    assert outcome[2] != outcome[0]
 
 
 def test_help_and_version():
@@ -95,9 +95,9 @@ def test_hardware_is_the_default(keys, monkeypatch):
         return engine()(spec)
 
     monkeypatch.setitem(sys.modules, "lately.sim", SimpleNamespace(compiled_unit=hardware))
-    found = figures_of("run", keys)
-    assert (found["engine"], found["cycles"], found["mismatches"]) == ("rtl", 2020, 0)
-    assert found["cycles_per_operation"] == 2020 / 2000
+    outcome = figures_of("run", keys)
+    assert (outcome["engine"], outcome["cycles"], outcome["mismatches"]) == ("rtl", 2020, 0)
+    assert outcome["cycles_per_operation"] == 2020 / 2000
     assert "1.0100 per operation" in lately("run", keys).stdout
 
 
@@ -127,7 +127,9 @@ def test_out(keys, tmp_path):
 def undrawn(monkeypatch):
     """Reports without drawings, which take most of the time."""
     monkeypatch.setattr("lately.replay.report.html", lambda result: "page")
-    monkeypatch.setattr("lately.replay.plots.picture", lambda result, path, **_: Path(path).touch())
+    monkeypatch.setattr(
+        "lately.replay.report.picture", lambda result, path, **_: Path(path).touch()
+    )
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -171,7 +173,7 @@ def test_damage_leaves_what_was_there(tmp_path, before):
         out.mkdir()
         (out / "report.json").write_text("{}")
     message = error("run", path, *GOLDEN, "--out-dir", out)
-    assert message.startswith(f"{path}: must be whole gzip data, but: ")
+    assert message.startswith(f"{path}: damaged gzip data: ")
     assert os.listdir(out) == ["report.json"] if before else not out.exists()
 
 

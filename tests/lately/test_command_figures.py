@@ -135,10 +135,10 @@ def test_figures(command, folder, monkeypatch):
         words = shlex.split(line)
         report = figures_of(*words) if figures else {}
         for path, value in figures.items():
-            found = report
+            outcome = report
             for name in path.split("."):
-                found = found.get(name) if found else None
-            assert value(found) if callable(value) else found == value, (line, path, found)
+                outcome = outcome.get(name) if outcome else None
+            assert value(outcome) if callable(value) else outcome == value, (line, path, outcome)
         shown = ""
         if texts:
             result = lately(*words)

@@ -17,14 +17,29 @@ from capture_files import pcap
 from click.testing import CliRunner
 from warm_programs import Program
 
+from lately.captures import two_taps
 from lately.cli.app import STATUSES, main
 from lately.cli.progress import counting_bar
+from lately.dedup import deduplicate
 from lately.golden import DecisionTable, TimedTimingSpec, preset
+from lately.golden.packets import copies
+from lately.hdl.latencies import PROTECTIONS
+from lately.replay import run, traces
 from lately.sim.bench.packets import ethernet, ip4
 
 ROOT = Path(__file__).parents[2]
 SHORT = {"--out": "-o", "--out-dir": "-d", "--jobs": "-j", "--interface": "-i", "--quiet": "-q",
          "--version": "-V"}  # fmt: skip
+
+
+DECLARED = {
+    ("dedup", "--policy"): copies.POLICIES, ("uniq", "--policy"): copies.POLICIES,
+    ("dedup", "--scope"): copies.SCOPES, ("dedup", "--by"): copies.ORIGINS,
+    ("dedup", "--differs"): copies.PROPERTIES, ("dedup", "--engine"): deduplicate.ENGINES,
+    ("run", "--engine"): run.ENGINES, ("run", "--format"): traces.FORMATS,
+    ("tap", "--encapsulate"): two_taps.TUNNELS, ("export", "--protect"): PROTECTIONS,
+}  # fmt: skip
+"""Values of options as the modules behind them name them, which load numpy."""
 
 
 def walk(command=main, path=("lately",), parent=None):
@@ -41,12 +56,12 @@ COMMANDS = {" ".join(path): command for path, command in walk()}
 
 def options():
     """Return the options of all commands by their long names."""
-    found = defaultdict(dict)
+    result = defaultdict(dict)
     for path, command in COMMANDS.items():
         for option in command.params:
             if isinstance(option, click.Option):
-                found[option.opts[-1]][path] = option
-    return found
+                result[option.opts[-1]][path] = option
+    return result
 
 
 def examples(path):
@@ -67,7 +82,7 @@ def test_an_option_has_one_type_in_all_commands():
     for name, homes in options().items():
         kinds = {path: kind(option) for path, option in homes.items()}
         first = next(iter(kinds.values()))
-        assert all(one == first for one in kinds.values()), f"{name}: {kinds}"
+        assert all(entry == first for entry in kinds.values()), f"{name}: {kinds}"
 
 
 def test_the_page_has_the_meaning_of_every_shared_option():
@@ -101,12 +116,12 @@ def test_help(path):
 
 
 def test_lines_of_pages_have_commands_and_options_that_exist():
-    known = {path: {opt for one in command.params for opt in one.opts} | {"--help"}
+    known = {path: {opt for entry in command.params for opt in entry.opts} | {"--help"}
              for path, command in COMMANDS.items()}  # fmt: skip
     board = {path.split()[-1] for path in COMMANDS if path.startswith("lately host ")}
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob(".github/**/*.yml"),
              *ROOT.glob("examples/**/*.*")]  # fmt: skip
-    found = 0
+    result = 0
     for page in pages:
         if page.suffix not in (".md", ".yml", ".py", ".toml"):
             continue
@@ -117,9 +132,9 @@ def test_lines_of_pages_have_commands_and_options_that_exist():
                 paths += [f"lately host {word}" for word in words if word in board]
                 assert len(paths) == 2, f"{page}: {rest}"
             if options and paths[0] in known:
-                found += 1
+                result += 1
                 assert options <= set().union(*map(known.get, paths)), f"{page}: {name}{rest}"
-    assert found > 100
+    assert result > 100
 
 
 @pytest.mark.parametrize("path", COMMANDS)
@@ -142,10 +157,11 @@ def parsed(tmp_path, monkeypatch):
 
     def parse(path, words, **arguments):
         command = COMMANDS[path]
-        own = [word for one in command.params if isinstance(one, click.Argument)
-               for word in [arguments.get(one.metavar, sample(one))] if one.required]  # fmt: skip
+        required = [param for param in command.params
+                    if isinstance(param, click.Argument) and param.required]  # fmt: skip
+        separate = [arguments.get(param.metavar, sample(param)) for param in required]
         below = ["info"] if isinstance(command, click.Group) else []
-        done = CliRunner().invoke(main, [*path.split()[1:], *words, *own, *below])
+        done = CliRunner().invoke(main, [*path.split()[1:], *words, *separate, *below])
         assert done.exit_code == (2 if done.stderr else 0)
         return done.stderr
 
@@ -156,8 +172,8 @@ def sample(param, values="*", wanted=True):
     """Return a value that a parameter accepts: one of the `values` or, unless `wanted`, another."""
     patterns = values.split(" or ")
     if isinstance(param.type, click.Choice):
-        return next(one for one in param.type.choices
-                    if wanted == any(fnmatch(one, pattern) for pattern in patterns))  # fmt: skip
+        return next(entry for entry in param.type.choices
+                    if wanted == any(fnmatch(entry, pattern) for pattern in patterns))  # fmt: skip
     if values != "*" and wanted:
         return patterns[0]
     if isinstance(param.type, click.FloatRange):
@@ -184,31 +200,31 @@ def number_or_message(kind, text):
 def test_a_number_has_one_syntax():
     """In each option with a count or an amount; a fraction of a count is refused."""
     kinds = click.types.IntParamType | click.types.FloatParamType
-    numeric = [one for homes in options().values() for one in homes.values()
-               if isinstance(one.type, kinds)]  # fmt: skip
+    numeric = [entry for homes in options().values() for entry in homes.values()
+               if isinstance(entry.type, kinds)]  # fmt: skip
     for option, (text, number) in itertools.product(numeric, NUMBERS.items()):
         cast = int if isinstance(option.type, click.types.IntParamType) else float
         wrong = number is None or (cast is int and number % 1 > 0)
         expected = f"must be a {'whole ' * (cast is int)}number such as 1000, 1e6 or 10M, not "
         expected = f"{expected}{text!r}" if wrong else f"{cast(number)} is not in the range "
-        found = number_or_message(option.type, text)
-        if isinstance(found, str):
-            assert found.startswith(expected), (option.name, text)
+        result = number_or_message(option.type, text)
+        if isinstance(result, str):
+            assert result.startswith(expected), (option.name, text)
         else:
-            assert (found, type(found), wrong) == (cast(number), cast, False), (option.name, text)
+            assert (result, type(result), wrong) == (cast(number), cast, False), (option.name, text)
     assert len(numeric) > 40
 
 
 @pytest.mark.parametrize("path", COMMANDS)
 def test_an_option_with_one_value_is_given_once(path, parsed):
     """In each spelling; flags and options with several values may be repeated."""
-    for one in COMMANDS[path].params:
-        if not isinstance(one, click.Option) or one.is_eager:
+    for entry in COMMANDS[path].params:
+        if not isinstance(entry, click.Option) or entry.is_eager:
             continue
-        short, name, value = one.opts[0], one.opts[-1], sample(one)
-        again = [name, name] if one.is_flag else [f"{short}{value}" if short != name else
+        short, name, value = entry.opts[0], entry.opts[-1], sample(entry)
+        again = [name, name] if entry.is_flag else [f"{short}{value}" if short != name else
                                                   f"{name}={value}", name, value]  # fmt: skip
-        many = one.is_flag or one.multiple
+        many = entry.is_flag or entry.multiple
         expected = "" if many else f"lately: error: {name} is given twice; it takes one value (see"
         error = parsed(path, again)
         assert error.startswith(expected), again
@@ -218,7 +234,9 @@ def test_an_option_with_one_value_is_given_once(path, parsed):
 @pytest.mark.parametrize(("path", "rule"), [(p, r) for p, c in COMMANDS.items() for r in c.rules])
 def test_an_option_without_effect_is_refused(path, rule, parsed):
     """Each rule of a command refuses the options that it names, and only these."""
-    named = {word: one for one in COMMANDS[path].params for word in (*one.opts, one.metavar)}
+    named = {
+        word: entry for entry in COMMANDS[path].params for word in (*entry.opts, entry.metavar)
+    }
     needs = " needs " in rule
     first, others = re.split(" needs | cannot be combined with ", rule)
     needed = [(also.split(" needs ")[1].split(" or ")[0], True) for also in COMMANDS[path].rules
@@ -245,7 +263,9 @@ def folder(tmp_path_factory):
     (folder / "access.log").write_text("".join(line.format(n % 50) for n in range(200)))
     (folder / "keys.txt").write_text("".join(f"{n % 50}\n" for n in range(200)))
     frames = [ethernet(0x0800, ip4(bytes([n % 5]) * 30)) for n in range(20)]
-    (folder / "mirror.pcapng").write_bytes(pcap([(10**6 * n, one) for n, one in enumerate(frames)]))
+    (folder / "mirror.pcapng").write_bytes(
+        pcap([(10**6 * n, entry) for n, entry in enumerate(frames)])
+    )
     shutil.copy(ROOT / "tests/data/reports/vivado.rpt", folder / "seen_vivado.rpt")
     preset("tiny").to_toml(folder / "seen.toml")
     decided = TimedTimingSpec(
@@ -299,25 +319,35 @@ def test_completion():
         assert (process.returncode, reply in map(str.strip, lines)) == (0, True)
 
 
+@pytest.mark.parametrize("option", DECLARED)
+def test_choices_are_those_of_the_library(option):
+    """The first value is the default, if there is a default."""
+    command, name = option
+    (result,) = [each for each in COMMANDS[f"lately {command}"].params if name in each.opts]
+    assert sorted(result.type.choices) == sorted(DECLARED[option])
+    if isinstance(result.default, str):
+        assert result.default == next(iter(DECLARED[option]))
+
+
 def test_every_listed_name_completes():
     """Every option whose help refers to `lately list` completes the names of this list."""
-    found = set()
+    result = set()
     for path, command in COMMANDS.items():
-        for one in command.params:
-            if listed := re.search(r"`lately list (\w+)`", getattr(one, "help", None) or ""):
-                names = one.type.shell_complete(click.Context(command), one, "")
-                assert len(names) > 10, f"{path}: {one.name}"
-                assert one.type.what == listed[1]
-                found.add(one.opts[0])
-    assert found == {"--preset", "--device", "--board"}
+        for entry in command.params:
+            if listed := re.search(r"`lately list (\w+)`", getattr(entry, "help", None) or ""):
+                names = entry.type.shell_complete(click.Context(command), entry, "")
+                assert len(names) > 10, f"{path}: {entry.name}"
+                assert entry.type.kind == listed[1]
+                result.add(entry.opts[0])
+    assert result == {"--preset", "--device", "--board"}
 
 
 def test_every_file_completes():
     """Every parameter whose help names a file or folder has a type that the shell completes."""
     for path, command in COMMANDS.items():
-        for one in command.params:
-            if re.search(r"FILE|DIR|IN|OUT|TRACE", one.make_metavar(click.Context(command))):
-                assert isinstance(one.type, click.Path), f"{path}: {one.name}"
+        for entry in command.params:
+            if re.search(r"FILE|DIR|IN|OUT|TRACE", entry.make_metavar(click.Context(command))):
+                assert isinstance(entry.type, click.Path), f"{path}: {entry.name}"
 
 
 @pytest.mark.parametrize(("words", "shown"), [([], True), (["--quiet"], False)])

@@ -27,11 +27,11 @@ MS = 10**6
 
 def report(path, span=50 * MS, names=("in",)):
     spec, tick = dedup_spec(span, 65_536, 1e-9)
-    what = Deduplication(span=span, window=65_536, spec=spec, tick=tick)
-    found = CopyReport(what, list(names))
+    settings = Deduplication(span=span, window=65_536, spec=spec, tick=tick)
+    outcome = CopyReport(settings, list(names))
     with CaptureFiles([str(path)]) as capture:
-        result = deduplicate(capture, [found], what)
-    return found, result
+        result = deduplicate(capture, [outcome], settings)
+    return outcome, result
 
 
 def ng(resolution, packets):
@@ -41,9 +41,9 @@ def ng(resolution, packets):
     return section() + interface(option(9, resolution)) + b"".join(rows)
 
 
-def two_taps(folder, how, count=3000):
+def two_taps(folder, options, count=3000):
     output, truth = io.BytesIO(), io.BytesIO()
-    tap(MadePackets(count, rate=20_000), output, how, truth=truth)
+    tap(MadePackets(count, rate=20_000), output, options, truth=truth)
     (folder / "taps").write_bytes(output.getvalue())
     return folder / "taps", list(csv.DictReader(truth.getvalue().decode().splitlines()))
 
@@ -52,30 +52,30 @@ def two_taps(folder, how, count=3000):
 def test_distances(tmp_path, room, monkeypatch):
     """Each copy is at the distance of its tap, and a repeat at the distance of its sender."""
     monkeypatch.setattr("lately.captures.capture_reader._PACKETS", room)
-    how = Taps(delay=40_000, jitter=60_000, hops=1, repeats=0.2, repeat_after=200 * MS)
-    path, truth = two_taps(tmp_path, how)
-    found, result = report(path)
+    options = Taps(delay=40_000, jitter=60_000, hops=1, repeats=0.2, repeat_after=200 * MS)
+    path, truth = two_taps(tmp_path, options)
+    outcome, result = report(path)
     copies = sum(row["copy"] == "1" for row in truth)
     again = sum(row["again"] == "1" and row["copy"] == "0" for row in truth)
-    assert (found.distances.sum(axis=0) == (again, copies)).all()
-    limits, filled = edges(), np.flatnonzero(found.distances[:, 1])
+    assert (outcome.distances.sum(axis=0) == (again, copies)).all()
+    limits, filled = edges(), np.flatnonzero(outcome.distances[:, 1])
     assert limits[filled[0]] <= 40.1e-6
     assert limits[filled[-1] + 1] >= 99e-6
-    assert found.suggested_span == 200_000
-    assert found.rates.sum(axis=0).tolist() == [result.packets - copies, copies]
-    assert found.pairs["ttl"] == {(64, 63): copies}
-    assert found.pairs["vlan"] == {(-1, -1): copies}
+    assert outcome.suggested_span == 200_000
+    assert outcome.rates.sum(axis=0).tolist() == [result.packets - copies, copies]
+    assert outcome.pairs["ttl"] == {(64, 63): copies}
+    assert outcome.pairs["vlan"] == {(-1, -1): copies}
     # The suggested span finds the copies alone.
-    assert report(path, found.suggested_span)[1].dropped == copies
+    assert report(path, outcome.suggested_span)[1].dropped == copies
 
 
 def test_more_packets_at_a_time_than_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr("lately.dedup.copy_report.KEPT", 1 << 8)
-    monkeypatch.setattr("lately.dedup.copy_report._MOST_TOGETHER", 1 << 6)
+    monkeypatch.setattr("lately.dedup.copy_report._MAX_TOGETHER", 1 << 6)
     path, truth = two_taps(tmp_path, Taps(delay=40_000, hops=1))
-    found, _ = report(path)
-    assert found.distances.sum() == sum(row["copy"] == "1" for row in truth)
-    assert np.count_nonzero(found.distances) == 1
+    outcome, _ = report(path)
+    assert outcome.distances.sum() == sum(row["copy"] == "1" for row in truth)
+    assert np.count_nonzero(outcome.distances) == 1
 
 
 def test_pairs_and_talkers(tmp_path):
@@ -97,9 +97,9 @@ def test_pairs_and_talkers(tmp_path):
     assert figures["pairs"]["vlan"] == [
         {"from": "none", "to": str(n), "copies": 30} for n in (8, 9)
     ]
-    one = "06:07:08:09:0a:0b to 00:01:02:03:04:05"
+    entry = "06:07:08:09:0a:0b to 00:01:02:03:04:05"
     two = "12:13:14:15:16:17 to 0c:0d:0e:0f:10:11"
-    assert figures["pairs"]["mac"] == [{"from": one, "to": two, "copies": 60}]
+    assert figures["pairs"]["mac"] == [{"from": entry, "to": two, "copies": 60}]
     assert figures["talkers"] == [
         {"from": "10.0.0.1", "to": "10.0.0.2", "copies": ends[0x0800]},
         {"from": "::", "to": "::1", "copies": ends[0x86DD]},
@@ -111,12 +111,12 @@ def test_suggestions(tmp_path):
     assert report(write(tmp_path, []))[0].suggested_span is None
     hellos = [(10**10 * number, b"hello") for number in range(9)]
     assert report(write(tmp_path, hellos))[0].suggested_span is None
-    found = report(write(tmp_path, []))[0]
-    found.distances[4 * BINS] = 990
-    found.distances[BINS, 0] = 1
-    assert found.suggested_span == 50_000
-    found.distances[5 * BINS] = 100
-    assert found.suggested_span == 500_000
+    outcome = report(write(tmp_path, []))[0]
+    outcome.distances[4 * BINS] = 990
+    outcome.distances[BINS, 0] = 1
+    assert outcome.suggested_span == 50_000
+    outcome.distances[5 * BINS] = 100
+    assert outcome.suggested_span == 500_000
 
 
 CLOCKS = {
@@ -138,9 +138,9 @@ def test_suggestions_respect_the_clock(tmp_path, clock):
     pairs = [(10**15 + MS * n, b"%060d" % n) for n in range(count)]
     far = [(time + (10_000 if at else 0), frame) for at, (time, frame) in enumerate(pairs)]
     path.write_bytes(form(sorted(pairs + far)))
-    found, _ = report(path)
-    assert found.suggested_span == 50_000
-    assert edges()[np.flatnonzero(found.distances)[0] // 2 + 1] * 1e9 > unit
+    outcome, _ = report(path)
+    assert outcome.suggested_span == 50_000
+    assert edges()[np.flatnonzero(outcome.distances)[0] // 2 + 1] * 1e9 > unit
     path.write_bytes(form(sorted(pairs + pairs)))
     assert 10 * unit <= report(path)[0].suggested_span < 100 * unit
 
@@ -149,14 +149,14 @@ def test_repeats_of_many_packets_are_a_sample(tmp_path, monkeypatch):
     monkeypatch.setattr(copy_report, "EXACT", 1 << 9)
     monkeypatch.setattr("lately.captures.capture_reader._PACKETS", 100)
     path, truth = two_taps(tmp_path, Taps(delay=40_000, hops=1), 10_000)
-    found, result = report(path)
+    outcome, result = report(path)
     copies = sum(row["copy"] == "1" for row in truth)
-    assert found.inputs.tolist() == [[result.packets - copies, copies]]
-    assert found.rates.sum(axis=0).tolist() == [result.packets - copies, copies]
-    assert found.figures()["sampled"]
-    counts = found.distances.sum(), found.pairs["ttl"][64, 63], sum(found.talkers.values())
+    assert outcome.inputs.tolist() == [[result.packets - copies, copies]]
+    assert outcome.rates.sum(axis=0).tolist() == [result.packets - copies, copies]
+    assert outcome.figures()["sampled"]
+    counts = outcome.distances.sum(), outcome.pairs["ttl"][64, 63], sum(outcome.talkers.values())
     assert counts == pytest.approx((copies, copies, copies), rel=0.15)
-    assert found._packets < len(truth) / 2
+    assert outcome._packets < len(truth) / 2
 
 
 def write(folder, packets):
@@ -167,16 +167,16 @@ def write(folder, packets):
 def test_times_get_coarser(tmp_path):
     """Packets of a long capture stay in the parts of their times."""
     times = [*range(0, 1000, 10), *range(1000, 10**9, 10**6)]
-    found, _ = report(write(tmp_path, [(time, time.to_bytes(8, "big")) for time in times]), 1000)
-    assert TIMES // 2 <= -(-times[-1] // found.part) <= TIMES
-    expected = np.bincount(np.array(times) // found.part, minlength=TIMES)
-    assert found.rates.sum(axis=1).tolist() == expected.tolist()
+    outcome, _ = report(write(tmp_path, [(time, time.to_bytes(8, "big")) for time in times]), 1000)
+    assert TIMES // 2 <= -(-times[-1] // outcome.part) <= TIMES
+    expected = np.bincount(np.array(times) // outcome.part, minlength=TIMES)
+    assert outcome.rates.sum(axis=1).tolist() == expected.tolist()
 
 
 def test_many_names_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(copy_report, "_NAMES", 8)
     frames = [ethernet(0x0800, ip4(b"", source=bytes([1, 2, 3, n // 2]))) for n in range(200)]
-    path = write(tmp_path, [(1000 * n, one) for n, one in enumerate(frames)])
+    path = write(tmp_path, [(1000 * n, entry) for n, entry in enumerate(frames)])
     assert len(report(path)[0].talkers) <= 100
     monkeypatch.setattr("lately.captures.capture_reader._PACKETS", 10)
     assert len(report(path)[0].talkers) <= 8
@@ -206,4 +206,4 @@ def test_dry_run(tmp_path):
         shown = CliRunner().invoke(main, arguments).stdout
         assert f"{paths[-1]} is neither read nor written" in shown
         assert len(re.findall(r"^ input ", shown, re.MULTILINE)) == (len(paths) == 3) * 2
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["other", "taps"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["other", "taps"]

@@ -28,10 +28,9 @@ from lately.captures.capture_reader import CaptureReader
 from lately.captures.made_packets import MadePackets
 from lately.captures.two_taps import Taps, tap
 from lately.cli.interrupts import interruptible
-from lately.dedup.dedup_loops import MOST_ELAPSED, PacketClock
-from lately.dedup.deduplicate import ENGINES, Deduplication, deduplicate
+from lately.dedup.deduplicate import ENGINES, MAX_ELAPSED, Deduplication, PacketClock, deduplicate
 from lately.dedup.packet_oracle import PacketOracle
-from lately.dedup.window import MOST_SPAN, SLACK, dedup_spec
+from lately.dedup.window import MAX_SPAN, SLACK, dedup_spec
 from lately.dedup.writers import CaptureWriter, Marks
 from lately.golden.compilation import VARIABLE
 from lately.golden.packets.comparison import HARDWARE_FIELDS, Comparison, Field
@@ -57,18 +56,18 @@ def write(folder, content, name="capture"):
     return path
 
 
-def run(path, what=WHAT, mark=None, **options):
+def run(path, settings=WHAT, mark=None, **options):
     """Result and output of a deduplication."""
     output = io.BytesIO()
     outputs = [CaptureWriter(output), *([mark] * bool(mark))]
     with CaptureFiles([path]) as capture:
-        return deduplicate(capture, outputs, what, **options), output.getvalue()
+        return deduplicate(capture, outputs, settings, **options), output.getvalue()
 
 
-def kept(path, what=WHAT):
+def kept(path, settings=WHAT):
     """Numbers of the packets that are kept, from 0."""
     marks = io.BytesIO()
-    result, _ = run(path, what, mark=Marks(marks))
+    result, _ = run(path, settings, mark=Marks(marks))
     dropped = {int(line.split(b",")[0]) - 1 for line in marks.getvalue().splitlines()[1:]}
     assert len(dropped) == result.dropped
     return [index for index in range(result.packets) if index not in dropped]
@@ -88,14 +87,14 @@ def edges():
     yield "from the last copy on", [(at * SPAN, 1) for at in range(20)], [0]
     # As many packets as the window may come between two copies within the span.
     numbers = [1, *range(2, WINDOW + 1), 1]
-    yield "window", [(begin + at, one) for at, one in enumerate(numbers)], [*range(WINDOW)]
+    yield "window", [(begin + at, entry) for at, entry in enumerate(numbers)], [*range(WINDOW)]
     # A packet that is late by the span counts as the latest; one more nanosecond is a step.
     yield "late", [(begin, 1), (begin - SPAN, 1)], [0]
     yield "step", [(begin, 1), (begin - SPAN - 1, 1)], [0, 1]
     # Hellos every 10 s: the clock goes back by an hour, or one packet comes from the future.
     hellos = [(begin + 10**10 * at, 1) for at in range(40)]
     for name, packets in (
-        ("back", hellos[:20] + [(time - hour, one) for time, one in hellos[20:]]),
+        ("back", hellos[:20] + [(time - hour, entry) for time, entry in hellos[20:]]),
         ("future", [(begin + hour, 2), *hellos]),
         ("among", [*hellos[:20], (hellos[20][0] + hour, 1), *hellos[20:]]),
     ):
@@ -106,7 +105,7 @@ def edges():
     ("packets", "left"), [pytest.param(*row[1:], id=row[0]) for row in edges()]
 )
 def test_edges(tmp_path, packets, left):
-    path = write(tmp_path, pcap([(time, frame(one)) for time, one in packets], nano=True))
+    path = write(tmp_path, pcap([(time, frame(entry)) for time, entry in packets], nano=True))
     assert kept(path) == left == exact(packets, WHAT)[0]
     result = run(path)[0]
     late, steps = exact(packets, WHAT)[1:]
@@ -131,29 +130,31 @@ def test_compiled_and_plain_loops_are_the_same(monkeypatch):
     times = [np.where(part < 8, part, np.cumsum(part) % (1 << 62)) for part in (times, times[:99])]
     # Late by the span, and then by one more.
     times.insert(0, np.array([1000, 950, 949]))
-    found = []
+    outcome = []
     for value in "10":
         monkeypatch.setenv(VARIABLE, value)
         clock = PacketClock(50, 1 << 58)
-        found.append(([clock.follow(part).tolist() for part in times], clock.state))
-    assert found[0] == found[1], seed
-    state = found[0][1]
+        outcome.append(([clock.follow(part).tolist() for part in times], clock.state))
+    assert outcome[0] == outcome[1], seed
+    state = outcome[0][1]
     assert min(state[2:]) > 0, seed
-    assert state.elapsed >= MOST_ELAPSED, seed
+    assert state.elapsed >= MAX_ELAPSED, seed
 
 
-def exact(packets, what):
+def exact(packets, settings):
     """What the definition keeps of (time or None, key), from 0; times late and steps back."""
     latest = next((time for time, _ in packets if time is not None), 0)
     last, left, late, steps = {}, [], 0, 0
     for number, (time, key) in enumerate(packets):
-        if time is not None and time < latest - what.span:
+        if time is not None and time < latest - settings.span:
             steps, latest = steps + 1, time
         elif time is not None:
             late += time < latest
             latest = max(latest, time)
-        era, then, place = last.get(key, (None, 0, 0))
-        seen = era == steps and latest - then <= what.span and number - place <= what.window
+        era, then, position = last.get(key, (None, 0, 0))
+        seen = (
+            era == steps and latest - then <= settings.span and number - position <= settings.window
+        )
         left += [] if seen else [number]
         last[key] = steps, latest, number
     return left, late, steps
@@ -168,7 +169,7 @@ def test_window_is_a_bound(tmp_path, monkeypatch, windows):
     monkeypatch.setattr("lately.captures.capture_reader._PACKETS", 1000)
     random = np.random.default_rng(7)
     for window in windows:
-        what = what_for(50 * MS, window)
+        settings = what_for(50 * MS, window)
         distances = [1, 64, 65, 127, 128, *range(window - 1, window + 3)]
         distances += [window * parts // 4 for parts in (5, 6, 8)]
         keys = [*range(2 * window + 130)]
@@ -176,43 +177,43 @@ def test_window_is_a_bound(tmp_path, monkeypatch, windows):
             keys += [keys[-distance] if distance else keys[-1], 1000 + len(keys)]
         packets = [(10**18 + number, key) for number, key in enumerate(keys)]
         path = write(tmp_path, timed_capture(packets))
-        assert kept(path, what) == exact(packets, what)[0], window
+        assert kept(path, settings) == exact(packets, settings)[0], window
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_definition(tmp_path, seed):
     """Steps of the clock, disorder and packets without a time, against the definition."""
     random = np.random.default_rng(seed)
-    what, cluster, packets = what_for(SPAN, 12), 10**6, []
+    settings, cluster, packets = what_for(SPAN, 12), 10**6, []
     for _ in range(1500):
         cluster += int(random.choice([0, 1, -1, 500, -500], p=[0.94, 0.02, 0.02, 0.01, 0.01]))
         time = 3 * SPAN * cluster + int(random.choice([0, 1, SPAN // 2, SPAN - 1, SPAN]))
         packets.append((None if random.random() < 0.1 else time, int(random.integers(30))))
     path = write(tmp_path, timed_capture(packets))
-    left, late, steps = exact(packets, what)
-    assert kept(path, what) == left
-    oracle = PacketOracle(what.spec, what.span, what.window)
-    result = run(path, what, oracle=oracle)[0]
+    left, late, steps = exact(packets, settings)
+    assert kept(path, settings) == left
+    oracle = PacketOracle(settings.spec, settings.span, settings.window)
+    result = run(path, settings, oracle=oracle)[0]
     assert (result.late, result.clock_steps) == (late, steps)
     assert late > 300
     assert steps > 10
     assert result.latest == SPAN
     assert result.untimed == sum(time is None for time, _ in packets)
-    found = oracle.finish()
-    assert (found.lost_uniques, found.passed_duplicates) == (0, 0)
-    assert found.duplicates == result.dropped == len(packets) - len(left)
+    outcome = oracle.finish()
+    assert (outcome.lost_uniques, outcome.passed_duplicates) == (0, 0)
+    assert outcome.duplicates == result.dropped == len(packets) - len(left)
 
 
 def test_too_many_steps(tmp_path):
     """What passes at steps does not overflow."""
-    what = what_for(MOST_SPAN, 12, 1e-3)
+    settings = what_for(MAX_SPAN, 12, 1e-3)
     path = write(tmp_path, timed_capture([(time << 61, 1) for time in 4 * (1, 0)]))
-    with pytest.raises(TraceError, match=r"^time: must be fewer than 2\*\*62 ns long, but has too"):
-        run(path, what)
+    with pytest.raises(TraceError, match=r"^time: more than 2\*\*62 ns pass, because"):
+        run(path, settings)
 
 
 def test_no_specification():
-    with pytest.raises(RequirementError, match=r"^fpr: must be a rate above 0 and below 1, not 2"):
+    with pytest.raises(RequirementError, match=r"^fpr: must be above 0 and below 1, not 2"):
         dedup_spec(SPAN, WINDOW, 2)
     assert dedup_spec(100, 1, 0.5)[1] == 1
     with pytest.raises(
@@ -222,11 +223,11 @@ def test_no_specification():
 
 
 def test_fields(tmp_path):
-    one, other = (
+    entry, other = (
         ethernet(0x0800, ip4(udp(b"a"), ttl=ttl, tos=tos), tags=tags, macs=bytes([ttl] * 12))
         for ttl, tos, tags in ((64, 0, []), (63, 4, [5]))
     )
-    path = write(tmp_path, pcap([(0, one), (1000, other)]))
+    path = write(tmp_path, pcap([(0, entry), (1000, other)]))
 
     def left(fields):
         return kept(path, replace(WHAT, compared=Comparison(fields)))
@@ -253,10 +254,10 @@ def test_pcapng_keeps_all_blocks(tmp_path, order):
     names, unknown = block(4, bytes(8), order), block(0xBAD, b"?", order)
     head = section(order) + interface(order=order) + names
     more = interface(link=RAW, order=order)
-    one, again = (packet(t, frame(1), order=order) for t in (1, 2))
+    entry, again = (packet(t, frame(1), order=order) for t in (1, 2))
     raw = packet(3, frame(1)[14:], interface=1, order=order)
     other = packet(4, frame(2), order=order)
-    parts = [head, one, unknown, again, more, raw, other, names, section(), interface()]
+    parts = [head, entry, unknown, again, more, raw, other, names, section(), interface()]
     parts += [packet(5, frame(2)), packet(6, frame(3)), block(0xBAD, b"?")]
     # The same packet on another link, and in another section, is the same.
     dropped = (3, 5, 10)
@@ -275,10 +276,10 @@ def test_blocks_that_must_not_be_copied(tmp_path, order, variable, room, monkeyp
     secret = block(0x40000BAD, struct.pack(f"{order}I", 32473) + b"keep", order)
     tell = option(1, b"comment", order) + option(4, struct.pack(f"{order}Q", 7), order)
     tell += option(2, bytes(4), order) + option(0, b"", order)
-    one, again = (packet(t, frame(1), order=order, options=tell) for t in (1, 2))
+    entry, again = (packet(t, frame(1), order=order, options=tell) for t in (1, 2))
     last = packet(3, frame(1), order=order, options=option(4, struct.pack(f"{order}Q", 5), order))
     head = section(order, length=5000), interface(order=order)
-    parts = [*head, block(0xBAD, b"?", order), one, again, packet(4, frame(2), order=order), last]
+    parts = [*head, block(0xBAD, b"?", order), entry, again, packet(4, frame(2), order=order), last]
     content = secret.join(2 * parts) + 2 * secret
     result, kept = run(write(tmp_path, content))
     assert kept == section(order) + b"".join(parts[1:4] + parts[5:6]) + section(order) + b"".join(
@@ -305,13 +306,13 @@ def test_section_length_is_unknown(tmp_path, order, monkeypatch):
 
 def test_made_captures():
     """Captures that show one feature each give the right results."""
-    what = what_for(50 * MS, 65_536)
-    result, content = run(MADE / "section-length.pcapng", what)
+    settings = what_for(50 * MS, 65_536)
+    result, content = run(MADE / "section-length.pcapng", settings)
     assert (result.packets, result.dropped) == (11, 5)
     at = content.index(b"\n\r\r\n", 4)
     assert content[16:24] == content[at + 16 : at + 24] == b"\xff" * 8
-    assert run(MADE / "kuznetzov.pcap", what)[0].packets == 8
-    assert run(MADE / "cut-other-lengths.pcap", what)[0].dropped == 0
+    assert run(MADE / "kuznetzov.pcap", settings)[0].packets == 8
+    assert run(MADE / "cut-other-lengths.pcap", settings)[0].dropped == 0
 
 
 TUNNELED, UNSUMMED = {5, 7, 9, 11, 13}, {27}
@@ -331,9 +332,9 @@ TUNNELED, UNSUMMED = {5, 7, 9, 11, 13}, {27}
 def test_made_copies(compared, left, variable, monkeypatch):
     """Of 15 pairs, all are found with the right options, and none that an option does not name."""
     monkeypatch.setenv(VARIABLE, variable)
-    what = what_for(50 * MS, 65_536, compared=compared)
-    found = set(kept(MADE / "encapsulated-copies.pcap", what))
-    assert found == left | set(range(0, 30, 2))
+    settings = what_for(50 * MS, 65_536, compared=compared)
+    outcome = set(kept(MADE / "encapsulated-copies.pcap", settings))
+    assert outcome == left | set(range(0, 30, 2))
 
 
 def test_what_is_told(tmp_path):
@@ -364,9 +365,9 @@ def test_without_packets(tmp_path):
 # Two taps
 
 
-def taps(how, source=None, count=3000, seed=3):
+def taps(extra, source=None, count=3000, seed=3):
     output, truth = io.BytesIO(), io.BytesIO()
-    result = tap(source or MadePackets(count, seed=seed), output, how, truth=truth)
+    result = tap(source or MadePackets(count, seed=seed), output, extra, truth=truth)
     return result, output.getvalue(), list(csv.DictReader(truth.getvalue().decode().splitlines()))
 
 
@@ -383,7 +384,7 @@ def test_made_packets_are_right():
 
 
 @pytest.mark.parametrize(
-    "how",
+    "extra",
     [
         Taps(delay=0),
         Taps(delay=50_000, jitter=100_000, loss=0.1, vlan=7, hops=1),
@@ -391,8 +392,8 @@ def test_made_packets_are_right():
         Taps(delay=3 * MS, jitter=5 * MS, loss=0.5, hops=255),
     ],
 )
-def test_copies_are_what_is_dropped(tmp_path, how):
-    result, content, truth = taps(how)
+def test_copies_are_what_is_dropped(tmp_path, extra):
+    result, content, truth = taps(extra)
     lines = list(dpkt.pcap.Reader(io.BytesIO(content)))
     assert [int(line["number"]) for line in truth] == list(range(1, len(lines) + 1))
     assert [time for time, _ in lines] == sorted(time for time, _ in lines)
@@ -415,15 +416,15 @@ def test_second_tap(tmp_path):
     path = write(tmp_path, pcap([(t, f) for t, f in enumerate(frames)], nano=True))
     with CaptureReader(path) as capture:
         _, content, truth = taps(Taps(delay=100, vlan=0x123, hops=3), capture)
-    found = [frame for _, frame in dpkt.pcap.Reader(io.BytesIO(content))]
-    assert found[:6] == frames
+    outcome = [frame for _, frame in dpkt.pcap.Reader(io.BytesIO(content))]
+    assert outcome[:6] == frames
     assert [line["tap"] for line in truth] == ["1"] * 6 + ["2"] * 6
-    assert all(f[12:16] == b"\x81\0\x01\x23" for f in found[6:11])
-    untagged = [f[:12] + f[16:] for f in found[6:11]]
+    assert all(f[12:16] == b"\x81\0\x01\x23" for f in outcome[6:11])
+    untagged = [f[:12] + f[16:] for f in outcome[6:11]]
     assert [f[22] for f in untagged[:3]] == [61, 1, 1]
     assert all(dpkt.in_cksum(f[14:34]) == 0 for f in untagged[:3])
     assert untagged[3][21] == 6
-    assert [untagged[4], found[11]] == frames[4:]
+    assert [untagged[4], outcome[11]] == frames[4:]
 
 
 def checksum(ttl):
@@ -436,12 +437,12 @@ def test_taps_of_what_they_cannot_write(tmp_path):
     )
     with (
         CaptureReader(write(tmp_path, two)) as capture,
-        pytest.raises(TraceError, match="must have packets of one type of link, not of 1 and 101"),
+        pytest.raises(TraceError, match="has packets of link types 1 and 101"),
     ):
         taps(Taps(), capture)
     with (
         CaptureReader(write(tmp_path, pcap([(0, b"")], link=RAW))) as capture,
-        pytest.raises(TraceError, match="vlan: must not be given for links of type 101"),
+        pytest.raises(TraceError, match="vlan needs Ethernet, not link type 101"),
     ):
         taps(Taps(vlan=1), capture)
 
@@ -457,13 +458,13 @@ def test_oracle():
     dropped = np.array([0, 1, 0, 1, 0, 0, 1, 1, 0, 0], np.bool_)
     oracle.add(keys[:6], elapsed[:6], elapsed[:6] // TICK, dropped[:6], 0.25)
     oracle.add(keys[6:], elapsed[6:], elapsed[6:] // TICK, dropped[6:], 0.5)
-    found = oracle.finish()
-    assert (found.equal, found.duplicates) == (5, 4)
+    outcome = oracle.finish()
+    assert (outcome.equal, outcome.duplicates) == (5, 4)
     # The copies of 2 and of 4 passed; the first 2 and the last 9 were lost, the latter remembered.
-    assert (found.passed_duplicates, found.lost_uniques, found.remembered) == (2, 2, 1)
-    assert found.fresh == 5
-    assert found.expected == 4 * 0.25 + 0.5
-    figures = found.figures()
+    assert (outcome.passed_duplicates, outcome.lost_uniques, outcome.remembered) == (2, 2, 1)
+    assert outcome.fresh == 5
+    assert outcome.expected == 4 * 0.25 + 0.5
+    figures = outcome.figures()
     assert (figures["false_positives"], figures["false_positive_rate"]) == (1, 0.2)
     assert figures["predicted_false_positive_rate"] == 0.3
 
@@ -471,15 +472,16 @@ def test_oracle():
 def test_oracle_finds_false_positives(tmp_path):
     """A filter that is too small drops as many packets as its bits let expect."""
     content = taps(Taps(loss=0.3), count=20_000)[1]
-    what = what_for(50 * MS, 2000, 0.2)
-    oracle = PacketOracle(what.spec, 50 * MS, 2000)
-    result, _ = run(write(tmp_path, content), what, oracle=oracle)
-    found = oracle.finish().figures()
-    assert found["lost_uniques"] - found["remembered"] == found["false_positives"] > 50
-    low, high = found["false_positive_interval"]
-    assert low < 1.3 * found["predicted_false_positive_rate"] < 1.7 * high
+    settings = what_for(50 * MS, 2000, 0.2)
+    oracle = PacketOracle(settings.spec, 50 * MS, 2000)
+    result, _ = run(write(tmp_path, content), settings, oracle=oracle)
+    outcome = oracle.finish().figures()
+    assert outcome["lost_uniques"] - outcome["remembered"] == outcome["false_positives"] > 50
+    low, high = outcome["false_positive_interval"]
+    assert low < 1.3 * outcome["predicted_false_positive_rate"] < 1.7 * high
     assert (
-        found["duplicates"] - found["passed_duplicates"] + found["lost_uniques"] == result.dropped
+        outcome["duplicates"] - outcome["passed_duplicates"] + outcome["lost_uniques"]
+        == result.dropped
     )
 
 
@@ -487,8 +489,8 @@ def test_oracle_finds_false_positives(tmp_path):
 @pytest.mark.slow
 def test_hardware(tmp_path):
     """The compiled unit drops what the golden model drops, in the same status."""
-    how = Taps(delay=50_000, jitter=100_000, loss=0.2, hops=1)
-    path = write(tmp_path, taps(how)[1])
+    extra = Taps(delay=50_000, jitter=100_000, loss=0.2, hops=1)
+    path = write(tmp_path, taps(extra)[1])
     golden, hardware = (run(path, what_for(MS, 64, 0.05, engine=engine)) for engine in ENGINES)
     assert hardware[1] == golden[1]
     assert (hardware[0].mismatches, golden[0].mismatches) == (0, None)
@@ -640,7 +642,7 @@ def test_numbers_of_interfaces(tmp_path):
         assert capture.read().interfaces.tolist() == [0]
 
 
-def told(folder, content):
+def report(folder, content):
     """The figures that the command prints by their names, and as JSON."""
     path = write(folder, content)
     figures = json.loads(lately("dedup", path, folder / "out", "--json").stdout)
@@ -670,19 +672,19 @@ def test_output_is_compressed_as_its_name_says(tmp_path, name, unpack):
 
 def test_command_reads_cut_gzip(tmp_path):
     content = pcap([(0, frame(1)), (1, frame(2))])
-    lines, figures = told(tmp_path, gzip.compress(content, 0)[:-20])
+    lines, figures = report(tmp_path, gzip.compress(content, 0)[:-20])
     assert figures["packets"] == 1
     assert figures["truncated"]
     left = 16 + len(frame(2)) - 12
     assert lines["missing"].startswith(f"{left}   bytes at the end, of a record that is not whole")
     assert (tmp_path / "out").read_bytes() == pcap([(0, frame(1))])
-    lines, figures = told(tmp_path, gzip.compress(content)[:-1])
+    lines, figures = report(tmp_path, gzip.compress(content)[:-1])
     assert (figures["packets"], figures["missing_bytes"]) == (2, 0)
     early = "; compressed data ends early or is followed by other data"
     assert lines["missing"].endswith(f"not whole; left out{early}")
     for pack in (zstandard.compress, lz4.frame.compress):
         for packed in (pack(content) + pack(b"")[:-1], pack(content) + b"x"):
-            lines, figures = told(tmp_path, packed)
+            lines, figures = report(tmp_path, packed)
             assert (figures["packets"], figures["missing_bytes"]) == (2, 0)
             assert lines["missing"].endswith(early)
 
@@ -694,8 +696,8 @@ def test_every_run_has_a_secret_of_its_own(tmp_path):
     for name in ("one", "other"):
         lately("dedup", path, tmp_path / "out", "--mark", tmp_path / name)
         runs.append([*csv.DictReader((tmp_path / name).read_text().splitlines())])
-    one, other = ([line["number"] for line in lines] for lines in runs)
-    assert one == other == ["3"]
+    entry, other = ([line["number"] for line in lines] for lines in runs)
+    assert entry == other == ["3"]
     assert runs[0][0]["digest"] != runs[1][0]["digest"]
 
 
@@ -706,7 +708,7 @@ def test_damage_ends_a_file(tmp_path):
     done = lately("dedup", path, other, tmp_path / "out.gz", "--json", code=1)
     figures = json.loads(done.stdout)
     assert (figures["packets"], len(figures["damages"])) == (2, 1)
-    assert "must hold a record here, but its length does not fit (byte 116" in done.stderr
+    assert "the length of the record does not fit (byte 116" in done.stderr
     assert (
         gzip.decompress((tmp_path / "out.gz").read_bytes())[24:]
         == (pcap([(0, frame(1)), (1, frame(2))])[24:])
@@ -733,14 +735,16 @@ def test_interrupts_are_heard_where_they_are_waited_for():
 def test_protocols(tmp_path):
     """Copies within 50 ms are dropped, whatever the protocol; hellos that come again pass."""
     times = [(10 * at, 10 * at + 1, 10 * at + 2000) for at in range(len(PROTOCOLS))]
-    packets = sorted((MS * one, PROTOCOLS[at]) for at, three in enumerate(times) for one in three)
-    what = what_for(50 * MS, 65_536, 1e-6)
-    oracle = PacketOracle(what.spec, 50 * MS, 65_536)
-    result, content = run(write(tmp_path, pcap(packets, nano=True)), what, oracle=oracle)
-    found = oracle.finish()
-    assert (found.equal, found.duplicates, result.dropped) == (
+    packets = sorted(
+        (MS * entry, PROTOCOLS[at]) for at, three in enumerate(times) for entry in three
+    )
+    settings = what_for(50 * MS, 65_536, 1e-6)
+    oracle = PacketOracle(settings.spec, 50 * MS, 65_536)
+    result, content = run(write(tmp_path, pcap(packets, nano=True)), settings, oracle=oracle)
+    outcome = oracle.finish()
+    assert (outcome.equal, outcome.duplicates, result.dropped) == (
         2 * len(PROTOCOLS), len(PROTOCOLS), len(PROTOCOLS)
     )  # fmt: skip
-    assert (found.lost_uniques, found.passed_duplicates) == (0, 0)
+    assert (outcome.lost_uniques, outcome.passed_duplicates) == (0, 0)
     assert result.malformed == 3 * 2
     assert [frame for _, frame in read_packets(content)] == 2 * PROTOCOLS

@@ -16,9 +16,8 @@ from click.testing import CliRunner
 from protocol_frames import frame
 
 from lately.captures import capture_loops as loops
-from lately.captures.capture_files import CaptureFiles
+from lately.captures.capture_files import CaptureFiles, MergedCaptures
 from lately.captures.capture_reader import CaptureReader
-from lately.captures.merged_captures import MergedCaptures
 from lately.cli.app import main
 from lately.golden.compilation import VARIABLE
 from lately.golden.packets.packet_order import merged_order
@@ -79,7 +78,7 @@ def test_pipe_without_a_capture(tmp_path, packets, at):
     os.mkfifo(pipe := tmp_path / "pipe")
     paths[at] = pipe
     Thread(target=pipe.write_bytes, args=(b"a,b\n",)).start()
-    message = f"{pipe}: must be a capture, pcap or pcapng, but begins with 61 2c 62 0a"
+    message = f"{pipe}: not a capture in pcap or pcapng format: it begins with 61 2c 62 0a"
     assert message in dedup(*paths, tmp_path / "out", code=2)
 
 
@@ -99,8 +98,8 @@ def test_one_output_each(tmp_path, packets):
         content = (tmp_path / "new" / "unique" / path.name).read_bytes()
         content = gzip.decompress(content) if path.suffix == ".gz" else content
         assert content == pcap([row for at, row in kept if at == part])
-    assert "must be two files" in dedup(*paths, "--out-dir", tmp_path, code=2)
-    assert "must be two files" in dedup(paths[0], paths[0], "--out-dir", tmp_path / "x", code=2)
+    assert "are the same file" in dedup(*paths, "--out-dir", tmp_path, code=2)
+    assert "are the same file" in dedup(paths[0], paths[0], "--out-dir", tmp_path / "x", code=2)
 
 
 def sections(packets):
@@ -120,9 +119,9 @@ def sections(packets):
 def described(path):
     """Time, link, interface and bytes of each packet of a file."""
     with CaptureReader(path) as capture:
-        while (found := capture.read()) is not None:
-            rows = found.table[[loops.TIME, loops.LINK, loops.FROM]].T.tolist()
-            yield from zip(rows, map(found.frame, range(len(found))), strict=True)
+        while (result := capture.read()) is not None:
+            rows = result.table[[loops.TIME, loops.LINK, loops.FROM]].T.tolist()
+            yield from zip(rows, map(result.frame, range(len(result))), strict=True)
 
 
 @pytest.mark.parametrize("form", [pcap, sections])
@@ -216,9 +215,9 @@ def test_files_that_cannot_be_joined(tmp_path, other, message):
     paths = [tmp_path / "a", tmp_path / "b"]
     paths[0].write_bytes(pcap([(0, frame(1))]))
     paths[1].write_bytes(other)
-    found = dedup(*paths, tmp_path / "out", code=2)
+    result = dedup(*paths, tmp_path / "out", code=2)
     ends = f"cannot be joined with {paths[0]}: {message}; use --reorder or --out-dir\n"
-    assert f"{paths[1]}: {ends if message else 'must be a capture'}" in found
+    assert f"{paths[1]}: {ends if message else 'not a capture'}" in result
     assert not (tmp_path / "out").exists()
     if message:
         dedup(*paths, "--out-dir", tmp_path / "new")
@@ -252,16 +251,16 @@ def test_origin_is_a_file(tmp_path, options, dropped):
 def test_files_are_numbered(tmp_path, packets):
     with CaptureFiles([*map(str, rotated(tmp_path, packets))]) as capture:
         numbers = []
-        while (found := capture.read()) is not None:
-            assert found.files.tolist() == [found.file] * len(found)
-            numbers += [found.file] if len(found) else []
+        while (result := capture.read()) is not None:
+            assert result.files.tolist() == [result.file] * len(result)
+            numbers += [result.file] if len(result) else []
     assert numbers == [0, 1, 2]
     assert capture.fraction == 1.0
 
 
 def late_files(folder, random, bound, count=4):
     """Captures with random times, disorder and interfaces, and the times of each."""
-    paths, found = [], []
+    paths, result = [], []
     for number in range(count):
         size = int(random.integers(0, 200))
         times = 10**18 + np.cumsum(random.integers(0, 2000, size))
@@ -275,8 +274,8 @@ def late_files(folder, random, bound, count=4):
         nano = interface(option(9, b"\x09"))
         paths.append(folder / f"port_{number}")
         paths[-1].write_bytes(section() + nano + nano + b"".join(blocks))
-        found.append(times)
-    return paths, found
+        result.append(times)
+    return paths, result
 
 
 @pytest.mark.parametrize("variable", ["0", "1"])
@@ -299,7 +298,7 @@ def test_merged_files_are_in_the_order_of_the_model(tmp_path, seed, variable, mo
     assert (check["false_positives"], check["passed_duplicates"], figures["late"]) == (0, 0, 0)
     read = list(dpkt.pcapng.Reader(io.BytesIO((tmp_path / "out").read_bytes())))
     assert len(read) == len(frames) - figures["dropped"] < len(frames)
-    assert all(one <= two for (one, _), (two, _) in pairwise(read))
+    assert all(entry <= two for (entry, _), (two, _) in pairwise(read))
     with CaptureFiles([str(tmp_path / "out")]) as capture:
         assert {row[3] for row in packets_of(capture)} == {*range(8)}
 
@@ -336,7 +335,7 @@ def test_a_first_record_that_is_damaged_leaves_a_capture(tmp_path, packets, opti
 def test_a_compressed_file_is_read_up_to_its_damage(tmp_path, packets):
     packed = gzip.compress(pcap(packets))
     (tmp_path / "in").write_bytes(packed[:-8] + bytes(8))
-    assert "must be whole gzip data" in dedup(tmp_path / "in", tmp_path / "out", code=1)
+    assert "damaged gzip data" in dedup(tmp_path / "in", tmp_path / "out", code=1)
     with CaptureFiles([str(tmp_path / "out")]) as capture:
         assert len(packets_of(capture)) == 300
 
@@ -349,7 +348,7 @@ def test_more_bytes_than_any_packet_has(tmp_path, packets):
 def test_link_types_that_pcapng_cannot_have(tmp_path, packets):
     (tmp_path / "in").write_bytes(pcap(packets, link=1 << 16))
     message = dedup(tmp_path / "in", tmp_path / "out", "--reorder", "1ms", code=2)
-    assert "must have a link type up to 65,535 in pcapng, not 65,536" in message
+    assert "the link type must be at most 65,535 in pcapng, not 65,536" in message
 
 
 def test_merged_files_that_are_damaged_or_empty(tmp_path):
@@ -364,7 +363,7 @@ def test_merged_files_that_are_damaged_or_empty(tmp_path):
     (tmp_path / "d").write_bytes(pcap([(begin + 1000, frame(1)[14:])], link=101))
     arguments = [tmp_path / name for name in "abcd"]
     done = dedup(*arguments, tmp_path / "out", "--reorder", "1ms", code=1)
-    assert f"{tmp_path}/a: must hold a record here" in done
+    assert f"{tmp_path}/a: the length of the record does not fit" in done
     with CaptureFiles([str(tmp_path / "out")]) as capture:
         rows = packets_of(capture)
     frames = [frame(1), b"x" * 60, frame(2)[:60]]
@@ -377,13 +376,13 @@ def test_merged_files_that_are_damaged_or_empty(tmp_path):
 
 def packets_of(capture):
     """Frame, time, length on the line and interface of all packets."""
-    found = []
+    result = []
     with capture:
         while (packets := capture.read()) is not None:
-            columns = (packets.times, packets.places[2], packets.interfaces)
+            columns = (packets.times, packets.locations[2], packets.interfaces)
             rows = zip(*(column.tolist() for column in columns), strict=True)
-            found += [(packets.frame(at), *row) for at, row in enumerate(rows)]
-    return found
+            result += [(packets.frame(at), *row) for at, row in enumerate(rows)]
+    return result
 
 
 @pytest.mark.parametrize("rooms", [(1 << 16, 1 << 16), (1 << 9, 5), (1 << 12, 1 << 16)])
@@ -394,7 +393,7 @@ def test_two_threads_write_the_same(tmp_path, packets, rooms, monkeypatch):
     monkeypatch.setattr("lately.golden.hash.siphash.random_secret", lambda: 7)
     paths = rotated(tmp_path, packets)
     paths[1].write_bytes(paths[1].read_bytes() + b"\xff" * 16)
-    found = []
+    result = []
     for jobs in (1, 2):
         out, marks, dropped = (tmp_path / f"{name}{jobs}" for name in ("out", "marks", "dropped"))
         options = ["--jobs", jobs, "--mark", marks, "--dropped", dropped, "--verify"]
@@ -403,9 +402,9 @@ def test_two_threads_write_the_same(tmp_path, packets, rooms, monkeypatch):
         figures = json.loads(done.stdout)
         figures = {name: figures[name] for name in figures if "second" not in name}
         figures["check"]["expected"] = figures["check"]["predicted_false_positive_rate"] = None
-        found.append((figures, *(path.read_bytes() for path in (out, marks, dropped))))
-    assert found[0] == found[1]
-    assert found[0][0]["dropped"] == 300
+        result.append((figures, *(path.read_bytes() for path in (out, marks, dropped))))
+    assert result[0] == result[1]
+    assert result[0][0]["dropped"] == 300
 
 
 def test_an_error_in_a_thread_ends_the_run(tmp_path, packets, monkeypatch):

@@ -5,8 +5,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from lately.replay.drawing import Chart, Series, draw
-from lately.replay.svg import small
+from lately.replay.drawing import Chart, Series, draw, small
 from papers.studies.report import TOLERANCE, thinned
 
 X = np.linspace(0, 10, 2001)

@@ -13,9 +13,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def loaded():
-    place = importlib.util.spec_from_file_location("early_data", ROOT / "examples/early_data.py")
-    module = importlib.util.module_from_spec(place)
-    place.loader.exec_module(module)
+    position = importlib.util.spec_from_file_location("early_data", ROOT / "examples/early_data.py")
+    module = importlib.util.module_from_spec(position)
+    position.loader.exec_module(module)
     return module
 
 
@@ -38,23 +38,23 @@ def test_span():
 
 @pytest.mark.parametrize("phase", range(EXAMPLE.TICK))
 def test_replay_at_the_last_moment(phase):
-    one, expected = register(), START + ERROR + phase
-    assert one.accept(b"binder" * 4, expected, expected - ERROR)
-    assert not one.accept(b"binder" * 4, expected, expected + ERROR)
+    entry, expected = register(), START + ERROR + phase
+    assert entry.accept(b"binder" * 4, expected, expected - ERROR)
+    assert not entry.accept(b"binder" * 4, expected, expected + ERROR)
     # Too late for early data, first or not.
-    assert not one.accept(b"another" * 4, expected, expected + ERROR + 1)
+    assert not entry.accept(b"another" * 4, expected, expected + ERROR + 1)
 
 
 def test_expected_arrival():
-    one, expected = register(), START + 2 * ERROR
-    assert not one.accept(b"binder" * 4, expected, expected - ERROR - 1)
-    assert one.accept(b"binder" * 4, expected, expected - ERROR)
+    entry, expected = register(), START + 2 * ERROR
+    assert not entry.accept(b"binder" * 4, expected, expected - ERROR - 1)
+    assert entry.accept(b"binder" * 4, expected, expected - ERROR)
 
 
 def test_start():
-    one = register()
-    assert not one.accept(b"binder" * 4, START - 1, START - 1)
-    assert one.accept(b"binder" * 4, START, START)
+    entry = register()
+    assert not entry.accept(b"binder" * 4, START - 1, START - 1)
+    assert entry.accept(b"binder" * 4, START, START)
 
 
 def replays(count, seed):
@@ -73,9 +73,9 @@ def replays(count, seed):
 def test_no_replay_is_new(count):
     keys, ticks, replay = replays(count, seed=8446)
     codes = np.full(len(ticks), Operation.CHECK_AND_INSERT, np.uint8)
-    told = from_spec(SPEC, secret=1 << 100).perform(codes, keys, ticks)
-    assert told.seen[replay].all()
-    assert (told.status != 0).any() == (count > SPEC.window)
+    report = from_spec(SPEC, secret=1 << 100).perform(codes, keys, ticks)
+    assert report.seen[replay].all()
+    assert (report.status != 0).any() == (count > SPEC.window)
 
 
 @pytest.mark.slow
@@ -86,7 +86,7 @@ def test_hardware():
     codes = np.full(len(ticks), Operation.CHECK_AND_INSERT, np.uint8)
     golden = from_spec(SPEC)
     with compiled_unit(SPEC, optimisation=2) as unit:
-        rtl, told = unit.perform(codes, keys, ticks), golden.perform(codes, keys, ticks)
+        rtl, report = unit.perform(codes, keys, ticks), golden.perform(codes, keys, ticks)
     assert rtl.seen[replay].all()
     for name in ("seen", "age", "status"):
-        np.testing.assert_array_equal(getattr(rtl, name), getattr(told, name), err_msg=name)
+        np.testing.assert_array_equal(getattr(rtl, name), getattr(report, name), err_msg=name)

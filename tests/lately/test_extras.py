@@ -24,7 +24,7 @@ from lately.cli.reporting import EXTRAS
 from lately.cli.run_commands import run
 
 # Every day no extra, and the one of exports, which needs the hardware, too.
-QUICK = [name for name, promises in PROMISES.items() if not all(one.slow for one in promises)]
+QUICK = [name for name, promises in PROMISES.items() if not all(entry.slow for entry in promises)]
 QUICK.sort(key=lambda name: name not in ("", "export"))
 
 
@@ -92,13 +92,13 @@ def size(folder):
 def test_commands_where_extras_are_installed(environment, name, tmp_path):
     (tmp_path / "work").mkdir()
     extras.write_inputs(tmp_path / "work")
-    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    own |= {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    separate = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    separate |= {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     for promise in PROMISES[name]:
         done = subprocess.run(
             promise.arguments(environment),
             cwd=tmp_path / "work",
-            env=own,
+            env=separate,
             capture_output=True,
             text=True,
             check=False,
@@ -108,20 +108,20 @@ def test_commands_where_extras_are_installed(environment, name, tmp_path):
 
 def third_party():
     """Return the modules of others that the package imports, the development tools' apart."""
-    found = set()
+    result = set()
     for room in import_graph.BELOW:
         for path in (extras.ROOT / room).rglob("*.py"):
             if {"bench", "proofs"} & {*path.parts}:
                 continue
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 if isinstance(node, ast.Import):
-                    found |= {alias.name.partition(".")[0] for alias in node.names}
+                    result |= {alias.name.partition(".")[0] for alias in node.names}
                 elif isinstance(node, ast.ImportFrom) and not node.level:
-                    found.add(node.module.partition(".")[0])
+                    result.add(node.module.partition(".")[0])
     # FuseSoC runs the program that imports yaml; coverage is measured, and the picture of the
     # folders drawn, in a checkout.
-    own = {"lately", "papers", "campaigns", "yaml", "import_graph"}
-    return sorted(found - sys.stdlib_module_names - own)
+    separate = {"lately", "papers", "campaigns", "yaml", "import_graph"}
+    return sorted(result - sys.stdlib_module_names - separate)
 
 
 def test_hint_names_an_extra_with_the_module(monkeypatch):

@@ -20,7 +20,7 @@ def test_every_program_is_short_and_has_a_picture():
 def test_copy_within_the_span_is_dropped(gap):
     port = MIRROR.MirrorPort()
     ((frame, time),) = MIRROR.generated(1)
-    answers = [port.forwards(one, at) for at, one in MIRROR.mirrored([(frame, time)], gap)]
+    answers = [port.forwards(entry, at) for at, entry in MIRROR.mirrored([(frame, time)], gap)]
     assert answers == [True, False]
 
 
@@ -51,14 +51,14 @@ def test_syn_passes_between_two_ages(phase):
         assert answers(gap) == [False, False]
 
 
-@pytest.mark.parametrize(("rate", "least", "most"), [(5_000, 0, 0.01), (25_000, 0.7, 0.8)])
-def test_random_syns_that_pass(rate, least, most):
+@pytest.mark.parametrize(("rate", "minimum", "limit"), [(5_000, 0, 0.01), (25_000, 0.7, 0.8)])
+def test_random_syns_that_pass(rate, minimum, limit):
     """At the rate of the filter, and at five times the rate, as the page says."""
     rng = np.random.default_rng(1)
     keys = rng.integers(0, 1 << 64, (4 * rate, 2), np.uint64)
     times = np.sort(rng.integers(0, 4_000, len(keys)))
     passed = SYN.SynCheck().passes(keys, times)[times >= 3_000]
-    assert least < passed.mean() < most
+    assert minimum < passed.mean() < limit
 
 
 @pytest.mark.slow
@@ -73,7 +73,7 @@ def test_hardware_of_the_syn_check():
     codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
     expected = from_spec(spec).perform(codes, keys, ticks)
     with compiled_unit(spec, optimisation=2) as unit:
-        found = unit.perform(codes, keys, ticks)
+        result = unit.perform(codes, keys, ticks)
     assert 0.1 < (expected.seen & (expected.age >= SYN.LEAST_AGE)).mean() < 0.9
     for name in ("seen", "age"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+        np.testing.assert_array_equal(getattr(result, name), getattr(expected, name), err_msg=name)

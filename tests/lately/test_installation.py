@@ -85,8 +85,8 @@ def test_sdist_builds_the_same_wheel_offline(wheel, tmp_path):
     subprocess.run([*pip, "--quiet", "--wheel-dir", tmp_path / "out", sdist], check=True)
     (built,) = (tmp_path / "out").iterdir()
     assert built.name == wheel.name
-    with zipfile.ZipFile(built) as one, zipfile.ZipFile(wheel) as other:
-        assert sorted(one.namelist()) == sorted(other.namelist())
+    with zipfile.ZipFile(built) as entry, zipfile.ZipFile(wheel) as other:
+        assert sorted(entry.namelist()) == sorted(other.namelist())
 
 
 FREE_THREADED = """
@@ -109,7 +109,7 @@ def test_free_threaded_python_has_no_extension(tmp_path):
         assert not [name for name in archive.namelist() if "_core" in name]
 
 
-def found(cwd, *paths):
+def result(cwd, *paths):
     """Return where modules are found by a program that is started in a folder."""
     # With -c the folder comes first, as for `python` and `python -m`.
     done = subprocess.run(
@@ -127,13 +127,13 @@ def found(cwd, *paths):
 @pytest.fixture(scope="module")
 def elsewhere(installed, tmp_path_factory):
     """Where modules are found by a program that is started outside the checkout."""
-    return found(tmp_path_factory.mktemp("elsewhere"), installed, *libraries())
+    return result(tmp_path_factory.mktemp("elsewhere"), installed, *libraries())
 
 
 @pytest.fixture(scope="module")
 def here(installed):
     """Where modules are found by a program that is started in the checkout."""
-    return found(ROOT, installed, *libraries())
+    return result(ROOT, installed, *libraries())
 
 
 def test_installed_from_elsewhere(installed, elsewhere):

@@ -95,9 +95,9 @@ def test_interrupt_before_the_first_packet(tmp_path, monkeypatch):
     (tmp_path / "in").write_bytes(pcap(PACKETS))
     begin = deduplication._open_unit
 
-    def interrupted(what):
+    def interrupted(settings):
         os.kill(os.getpid(), signal.SIGTERM)
-        return begin(what)
+        return begin(settings)
 
     monkeypatch.setattr("lately.captures.capture_reader._PACKETS", 10)
     monkeypatch.setattr(deduplication, "_open_unit", interrupted)
@@ -165,16 +165,16 @@ def test_second_interrupt_acts():
 
 
 def test_another_thread_handles_nothing():
-    found = []
+    result = []
 
     def work():
-        with handled_by(found.append):
-            found.append(signal.getsignal(signal.SIGTERM))
+        with handled_by(result.append):
+            result.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert found == [signal.SIG_DFL]
+    assert result == [signal.SIG_DFL]
 
 
 # Processes that a command has started

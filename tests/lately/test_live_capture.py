@@ -135,7 +135,7 @@ INTERRUPT = ("signal", 2)
 )  # fmt: skip
 def test_interface(options, end, code):
     """Each packet is kept once, tags are in place, and every end leaves a whole capture."""
-    steps = [*(("veth0", one) for one in FRAMES), *end]
+    steps = [*(("veth0", sent_frame) for sent_frame in FRAMES), *end]
     command = ["dedup", "-i", "veth1", "-", "--json", *options]
     done, content, (line, text, *errors) = run(command, steps)
     assert (done, line) == (code, "lately: listening on veth1"), text
@@ -156,7 +156,12 @@ def test_interface(options, end, code):
 def test_interrupt_of_a_reader_that_lags(tmp_path, others):
     """Packets that arrived before the interrupt are read, here of a process that stood still."""
     frames = [frame(n) for n in range(6000)]
-    steps = [("signal", 19), *(("veth0", one) for one in frames), INTERRUPT, ("signal", 18)]
+    steps = [
+        ("signal", 19),
+        *(("veth0", sent_frame) for sent_frame in frames),
+        INTERRUPT,
+        ("signal", 18),
+    ]
     command = ["dedup", "-i", "veth1", *others, tmp_path / "out", "--json", "--span", "1h"]
     done, content, _ = run(command, steps)
     figures = json.loads(content)
@@ -167,11 +172,15 @@ def test_interrupt_of_a_reader_that_lags(tmp_path, others):
 def test_killed(tmp_path, rotation):
     """The outputs hold whole packets as they come, and a rotated output is a capture."""
     (folder := tmp_path / "out").mkdir()
-    steps = [*(("veth0", one) for one in FRAMES), ("signal", 9)]
+    steps = [*(("veth0", sent_frame) for sent_frame in FRAMES), ("signal", 9)]
     command = ["dedup", "-i", "veth1", folder / "kept.pcap", *rotation]
     assert run(command, steps)[0] == -9
     contents = [path.read_bytes() for path in sorted(folder.iterdir())]
-    kept = [one for content in contents for _, one in dpkt.pcap.Reader(io.BytesIO(content))]
+    kept = [
+        sent_frame
+        for content in contents
+        for _, sent_frame in dpkt.pcap.Reader(io.BytesIO(content))
+    ]
     assert kept
     assert kept == FRAMES[: 2 * len(kept) : 2]
     assert not rotation or (len(contents) > 1 and max(map(len, contents)) <= 1000)
@@ -180,10 +189,12 @@ def test_killed(tmp_path, rotation):
 def blocks(content):
     """Interface and bytes of each packet of a pcapng file, as scapy reads it, in order of time."""
     packets = list(RawPcapNgReader(io.BytesIO(content)))
-    times = [one.tshigh << 32 | one.tslow for _, one in packets]
+    times = [sent_frame.tshigh << 32 | sent_frame.tslow for _, sent_frame in packets]
     assert times == sorted(times)
     assert 0 < times[-1] - times[0] < 60 * 10**9
-    return [(one.ifname.decode(), one.linktype, octets) for octets, one in packets]
+    return [
+        (sent_frame.ifname.decode(), sent_frame.linktype, octets) for octets, sent_frame in packets
+    ]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +206,7 @@ def test_two_taps(tmp_path, end, code):
     """Copies between taps are dropped, repeats at one tap are not; if one goes down, the other is
     read on."""
     frames = [frame(n, [7] if n % 6 < 2 else []) for n in range(1000)]
-    steps = [(name, one) for one in frames for name in ("veth0", "veth2")]
+    steps = [(name, sent_frame) for sent_frame in frames for name in ("veth0", "veth2")]
     command = ["dedup", "-i", "veth1", "-i", "veth3", "-", "--json", "--scope", "other",
                "--span", "1h", *(["--limit", 2000] if code == 0 else [])]  # fmt: skip
     done, content, (line, text, *errors) = run(command, [*steps, *end])
@@ -205,7 +216,7 @@ def test_two_taps(tmp_path, end, code):
     figures = json.loads(text)
     assert figures["capture"]["format"] == "pcapng"
     assert (figures["packets"], figures["dropped"]) == (2000 + (code == 1), 1000)
-    left = [("veth1", ETHERNET, one) for one in frames]
+    left = [("veth1", ETHERNET, sent_frame) for sent_frame in frames]
     assert blocks(content) == left + [("veth3", ETHERNET, frame(1000))] * (code == 1)
 
 
@@ -215,13 +226,13 @@ def test_any(tmp_path):
         pytest.skip("the system has no /dev/net/tun")
     packet = ip4(udp(b"in a tunnel"))
     tunnels = [("tun1", 65534), ("tun2", 512)]
-    steps = [(name, one) for one in FRAMES[::2] for name in ("veth0", "veth2")]
+    steps = [(name, sent_frame) for sent_frame in FRAMES[::2] for name in ("veth0", "veth2")]
     steps += [("tun2", packet)] * 3 + [("tun1", packet), ("veth3", frame(99)), INTERRUPT]
     command = ["dedup", "-i", "any", tmp_path / "out", "--span", "1h"]
     done, content, lines = run(command, steps, tunnels=tunnels)
     assert done == 130
     assert blocks((tmp_path / "out").read_bytes()) == [
-        *(("veth0", ETHERNET, one) for one in FRAMES[::2]), ("tun1", RAW, packet),
+        *(("veth0", ETHERNET, sent_frame) for sent_frame in FRAMES[::2]), ("tun1", RAW, packet),
         ("veth3", ETHERNET, frame(99)),
     ]  # fmt: skip
     shown = words(content)
@@ -239,7 +250,7 @@ def test_send(tmp_path, source):
     """The other end gets each packet once; with any, neither end of the output is read."""
     frames = [frame(n // 2) for n in range(60)]
     command = ["dedup", "-i", source, "--to", "veth2", "--json", "--span", "1h"]
-    steps = [*(("veth0", one) for one in frames), INTERRUPT]
+    steps = [*(("veth0", sent_frame) for sent_frame in frames), INTERRUPT]
     done, content, lines = run(command, steps, sink="veth3")
     figures = json.loads(content)
     count = 60 * (1 + (source == "any"))
@@ -247,7 +258,10 @@ def test_send(tmp_path, source):
     assert figures["to"] == {
         "interface": "veth2", "sent": 30, "cut": 0, "other_link": 0, "other_length": 0,
     }  # fmt: skip
-    assert lines == [f"lately: listening on {source}", *(one.hex() for one in frames[::2])]
+    assert lines == [
+        f"lately: listening on {source}",
+        *(sent_frame.hex() for sent_frame in frames[::2]),
+    ]
 
 
 def test_packets_that_cannot_be_sent(tmp_path):
@@ -293,7 +307,7 @@ def test_interfaces_wrong(tmp_path, monkeypatch):
         assert "none-such: No such device" in refusal(out, "-i", "none-such")
         for names in ("lo", "lo"), ("any", "lo"):
             message = refusal(out, *(word for name in names for word in ("-i", name)))
-            assert f"give each one once, and any alone, not {', '.join(names)}" in message
+            assert f"names must differ, and any must be alone, not {', '.join(names)}" in message
     monkeypatch.delattr("socket.AF_PACKET")
     with pytest.raises(TraceError, match="--interface needs Linux"):
         LiveCapture(["lo"])

@@ -70,10 +70,10 @@ def test_against_dictionary(keys, cuts, k, generations, generation, wide, data):
     if wide:
         # Keys that differ in one word only, not always the same one.
         array = np.stack([array >> np.uint64(index) & np.uint64(3) for index in range(0, 6, 2)], 1)
-    found = []
+    result = []
     for part in np.split(array, sorted(min(cut, len(keys)) for cut in cuts)):
-        found += flatten(oracle.check_and_insert(part))
-    assert found == expected
+        result += flatten(oracle.check_and_insert(part))
+    assert result == expected
     assert oracle.distinct_keys == len(scalar.last)
     assert oracle.insertions == len(keys)
 
@@ -162,10 +162,12 @@ def test_timed_against_dictionary_and_model(family, when_full, span):
             np.concatenate([getattr(truth, name) for truth in truths])
             for name in ("kind", "elapsed", "age", "distance")
         )
-        assert [(CLASSES[one], ticks) for one, ticks in zip(kind, elapsed, strict=True)] == expected
-        told = model.perform([Operation.CHECK_AND_INSERT] * len(keys), keys, times)
-        assert told.seen[kind == GUARANTEED].all()
-        assert not told.seen[kind == FRESH].any()
+        assert [
+            (CLASSES[entry], ticks) for entry, ticks in zip(kind, elapsed, strict=True)
+        ] == expected
+        report = model.perform([Operation.CHECK_AND_INSERT] * len(keys), keys, times)
+        assert report.seen[kind == GUARANTEED].all()
+        assert not report.seen[kind == FRESH].any()
         repeat = np.concatenate([truth.repeat for truth in truths])
         assert (repeat == ((elapsed >= 0) & (elapsed <= span))).all()
         assert ((distance > 0) == (elapsed >= 0)).all()
@@ -177,8 +179,8 @@ def test_timed_against_dictionary_and_model(family, when_full, span):
         # Each edge is met: a tick less or more would be seen.
         met |= {("covers", at) for at in elapsed[kind == GUARANTEED] - span if at == 0}
         met |= {("over", at) for at in elapsed[kind == SLACK] - span if at == 1}
-        short = told.covered[kind == GUARANTEED] <= span
-        edge = (elapsed - told.covered + 1)[kind == GUARANTEED][short] == 0
+        short = report.covered[kind == GUARANTEED] <= span
+        edge = (elapsed - report.covered + 1)[kind == GUARANTEED][short] == 0
         met |= {"shortened"} if edge.any() else set()
     assert met == {("covers", 0), ("over", 1)} | (
         {"shortened"} if when_full == "shorten" else set()

@@ -74,20 +74,23 @@ def capture(tmp_path):
 
 def test_every_output_is_checked():
     """An option or argument that names an output has one of the types that check it."""
-    names = {"out", "output", "directory", "marked", "truth", "plot", "record", "state"}
-    names |= {"folder", "dropped", "page"}
-    outputs = {(path, one.name) for path, one in parameters() if one.name in names}
+    names = {"out", "output", "directory", "mark", "truth", "plot", "record", "state"}
+    names |= {"folder", "dropped", "report"}
+    outputs = {(path, entry.name) for path, entry in parameters() if entry.name in names}
+    outputs -= {(("collect",), "report")}  # a report that is read
     checked = {
-        (path, one.name)
-        for path, one in parameters()
-        if isinstance(one.type, OutputFile | OutputFolder)
+        (path, entry.name)
+        for path, entry in parameters()
+        if isinstance(entry.type, OutputFile | OutputFolder)
     }
     assert outputs == checked
     assert (len(FILES), len(FOLDERS)) == (10, 5)
 
 
 def test_every_stream_is_known_as_an_input():
-    inputs = {(path, one.name) for path, one in parameters() if isinstance(one.type, InputFile)}
+    inputs = {
+        (path, entry.name) for path, entry in parameters() if isinstance(entry.type, InputFile)
+    }
     assert inputs == {
         (("run",), "trace"),
         (("uniq",), "files"),
@@ -122,7 +125,7 @@ def test_folder_that_is_a_file(words, parameter, tmp_path, below):
 def test_folder_that_is_closed(tmp_path, monkeypatch):
     """The system's answer is taken, as root may write everywhere."""
     monkeypatch.setattr(outputs.os, "access", lambda *_, **__: False)
-    message = f"out-dir: must be a directory to write to, not {tmp_path}"
+    message = f"out-dir: {tmp_path} is not writable"
     assert refusal("synth", "--out-dir", tmp_path, code=2) == message
 
 
@@ -140,7 +143,7 @@ def test_two_outputs_that_are_one_file(capture, tmp_path):
                 ["dedup", capture, first, "--mark", second],
                 ["tap", "generator", first, "--truth", second],
             ):
-                message = f"{words[3]} and OUT: must be two files, not both {tmp_path}/"
+                message = f"{words[3]} and OUT are the same file: {tmp_path}/"
                 assert refusal(*words).startswith(message)
             out.unlink(missing_ok=True)
     assert sorted(os.listdir(tmp_path)) == ["in.pcap", "link"]
@@ -148,7 +151,7 @@ def test_two_outputs_that_are_one_file(capture, tmp_path):
     message = refusal(
         *plan, "--plot", f"{tmp_path}/a.svg", "--out", f"{tmp_path}/../{tmp_path.name}/a.svg"
     )
-    assert message.startswith("--out and --plot: must be two files, not both ")
+    assert message.startswith("--out and --plot are the same file: ")
 
 
 def test_standard_output_is_an_output(capture, tmp_path, monkeypatch):
@@ -157,7 +160,7 @@ def test_standard_output_is_an_output(capture, tmp_path, monkeypatch):
         context = click.Context(click.Command("dedup"))
         parameter = click.Argument(["output"], metavar="OUT")
         OutputFile(standard=True).convert("-", parameter, context)
-        with pytest.raises(click.UsageError, match="--mark and OUT: must be two files"):
+        with pytest.raises(click.UsageError, match="--mark and OUT are the same file"):
             OutputFile().convert(str(tmp_path / "out"), click.Option(["--mark"]), context)
 
 
@@ -175,12 +178,14 @@ def test_input_that_an_output_would_destroy(capture, tmp_path):
     os.mkfifo(pipe := tmp_path / "pipe")
     for path in (capture, tmp_path / "link"):
         # What a pipe gives is written under the name of the output.
-        assert refusal("dedup", pipe, capture, path).startswith("IN and OUT: must be two files")
+        assert refusal("dedup", pipe, capture, path).startswith("IN and OUT are the same file")
         message = refusal("dedup", capture, tmp_path / "out", "--mark", path)
-        assert message.startswith(f"--mark and IN: must be two files, not both {tmp_path}/")
-        assert refusal("dedup", "--mark", path, capture, "-").startswith("--mark and IN: must be")
+        assert message.startswith(f"--mark and IN are the same file: {tmp_path}/")
+        assert refusal("dedup", "--mark", path, capture, "-").startswith(
+            "--mark and IN are the same"
+        )
         refusal("tap", capture, tmp_path / "out", "--truth", path)
-        assert refusal("tap", capture, path).startswith("IN and OUT: must be two files")
+        assert refusal("tap", capture, path).startswith("IN and OUT are the same file")
         refusal("host", "--port", "sim", "stream", capture, "--out", path)
     assert capture.read_bytes() == CAPTURE
 
@@ -281,8 +286,8 @@ def inputs(tmp_path_factory):
     return {"IN": folder / "in.pcap", "LINES": folder / "lines"}
 
 
-def filled(command, places):
-    return [places.get(word, word) for word in command.split()]
+def filled(command, positions):
+    return [positions.get(word, word) for word in command.split()]
 
 
 STANDARD = ["uniq LINES --fpr 1e-12", "dedup IN -", "tap IN -", "show --preset tiny --json",
@@ -416,7 +421,7 @@ def test_output_of_a_pipe_keeps_whole_records(command, inputs, tmp_path):
 def test_wrong_input_leaves_the_output(tmp_path):
     (tmp_path / "out").write_bytes(b"another file")
     process = Program("dedup", "-", tmp_path / "out", stdin=subprocess.PIPE)
-    assert ended(process, 2, b"a,b")[1].startswith("standard input: must be a capture")
+    assert ended(process, 2, b"a,b")[1].startswith("standard input: not a capture")
     assert (tmp_path / "out").read_bytes() == b"another file"
 
 

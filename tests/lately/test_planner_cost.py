@@ -81,7 +81,7 @@ def test_what_is_larger_costs_no_less(family, name):
     for shapes in list(planned._shapes(requirement))[::7]:
         for size in (32, 256):
             costs = [
-                planned.cost(planned.spec(shape.enlarged(size), requirement), requirement)
+                planned.cost(planned.spec(shape.resized(size), requirement), requirement)
                 for shape in shapes[::9]
             ]
             assert costs == sorted(costs)
@@ -90,8 +90,8 @@ def test_what_is_larger_costs_no_less(family, name):
 @pytest.mark.parametrize("name", daily(3, DEVICES))
 def test_what_is_chosen_for_a_device_fits(name):
     device = DEVICES[name]
-    found = plan(Requirement(window=1000, false_positive_rate=0.05, device=device))
-    for candidate in found.candidates:
+    result = plan(Requirement(window=1000, false_positive_rate=0.05, device=device))
+    for candidate in result.candidates:
         unit_profile(candidate.spec).check_buildable()
         counted = block_rams(candidate.spec, device)
         assert counted == candidate.memories == candidate.cost <= device.bram

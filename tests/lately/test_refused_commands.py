@@ -43,7 +43,7 @@ MESSAGES = {
     "": {
         "fly": "No such command 'fly'. (see 'lately --help')",
         "list filters": "...'filters' is not one of ",
-        "show --preset two-lanes --device ecp5-85k-8": "--device: block RAMs are counted for one ",
+        "show --preset two-lanes --device ecp5-85k-8": "--device counts the block RAMs of one ",
         "show --preset tiny --spec a.toml": "give one of --spec and --preset, not both",
         "tap one.pcap out --encapsulate gre --vlan 7":
         "--vlan cannot be combined with --encapsulate",
@@ -64,22 +64,22 @@ MESSAGES = {
         "keys --preset huge": "preset: unknown 'huge'; ",
         "keys --window 9 --fpr 3": "Invalid value for '--fpr': 3.0 is not in the range 0<x<1.",
         "keys --engine golden --out-dir keys": "out-dir: must be a directory, not the file keys",
-        "keys --engine golden --watch": "--watch: standard error must be a terminal",
+        "keys --engine golden --watch": "--watch needs a terminal as standard error",
         "keys --engine golden --secret-file secret --preset tiny":
-        "secret: must not be given for a filter without siphash",
+        "secret: only a filter with siphash takes a secret",
         "keys --engine golden --secret-file word --preset siphash-tiny":
-        "word: must hold 32 hexadecimal digits, but does not",
+        "word: does not hold 32 hexadecimal digits",
         "keys --span 50": f"span: {NUMBER}",
         "keys --span 1s --tick x": f"tick: {NUMBER}",
         "keys --span 0.5ns": "span: must be a whole number of nanoseconds, not '0.5 ns'",
-        "keys --tick 1ms": "tick: must not be given without a span, not '1 ms'",
-        "keys --when-full shorten": "when_full: must not be given without a span, not 'shorten'",
+        "keys --tick 1ms": "tick needs a span",
+        "keys --when-full shorten": "when_full needs a span",
         "keys --rate 5": "--rate needs --span (see 'lately run --help')",
         "keys --span 1s --rate 5": "--rate needs --fpr (see 'lately run --help')",
         "keys --span 1s --when-full x": "Invalid value for '--when-full': 'x' is not one",
-        "keys --engine golden --span 1s": "span: must be given for a stream with times, but ",
+        "keys --engine golden --span 1s": "span: ",
         "times.csv --engine golden --spec span.toml":
-        "tick: must be given, or --span, for a filter whose span is 200 ticks, not None",
+        "a filter with a span of 200 ticks needs --span or --tick",
         "keys --engine golden --preset timing-counted-tiny --query-window 21":
         "query_window: must be 1 to 20, the window of the filter, not 21",
         "keys --engine golden --preset timing-counted-tiny --query-window 0":
@@ -87,24 +87,24 @@ MESSAGES = {
         "keys --engine golden --preset timing-counted-tiny --query-window 3s":
         "query_window: must be a number of insertions, not '3s'",
         "keys --engine golden --preset tiny --query-window 2":
-        "query_window: must not be given for family apbbf, which answers for one window, not 2",
+        "query_window: family apbbf answers for one window only",
         "keys --engine golden --spec classes.toml":
-        "table: must be given for a filter whose classes are 2",
+        "the filter has 2 classes and needs a table",
         "keys --engine golden --preset dictionary-tiny --span 5s":
-        "span: must not be given for family window-dictionary",
+        "span: family window-dictionary has no window in time",
     },
     "dedup": {
         "": "IN and OUT are missing",
         "one.pcap": "OUT is missing",
         "--dry-run": "IN is missing",
-        "- one.pcap out": "standard input: must be the only input",
+        "- one.pcap out": "standard input cannot be combined with other inputs",
         "one.pcap none out": "none: No such file",
-        "in.snoop out": f"...but is snoop; {EDITCAP}",
-        "in.erf out": f"...but is ERF; {EDITCAP}",
-        "one.pcap in.snoop out": f"...but is snoop; {EDITCAP}",
-        "one.pcap in.erf out": f"...but is ERF; {EDITCAP}",
-        "one.pcap - --rotate-time 1s": "--rotate-size and --rotate-time need OUT, a regular file",
-        "one.pcap fifo --rotate-time 1s": "--rotate-size and --rotate-time need OUT, a regular fi",
+        "in.snoop out": f"...it is snoop; {EDITCAP}",
+        "in.erf out": f"...it is ERF; {EDITCAP}",
+        "one.pcap in.snoop out": f"...it is snoop; {EDITCAP}",
+        "one.pcap in.erf out": f"...it is ERF; {EDITCAP}",
+        "one.pcap - --rotate-time 1s": "--rotate-size and --rotate-time need a regular file as OUT",
+        "one.pcap fifo --rotate-time 1s": "--rotate-size and --rotate-time need a regular file as",
         "one.pcap out --rotate-size=0MB": "Invalid value for '--rotate-size'",
         "one.pcap out '--rotate-size=1 XB'": "Invalid value for '--rotate-size'",
         "one.pcap out --rotate-size=-1kB": "Invalid value for '--rotate-size'",
@@ -123,7 +123,7 @@ MESSAGES = {
         "pairs.pcap out --mask 3:0": "mask: must be OFFSET:HEX, as 6:0000ff, not '3:0'",
         "pairs.pcap out --mask 65536:00": "mask: must cover bytes before 65,536, not 65,536",
         "pairs.pcap out --tpid 88": "tpid: must be an EtherType, 0600 to ffff, not 0088",
-        "pairs.pcap out --tpid x": "tpid: must be hexadecimal, as 9400, not 'x'",
+        "pairs.pcap out --tpid x": "tpid: must be hexadecimal, such as 9400, not 'x'",
         "pairs.pcap out --inner --tunnel tcp:9:2:ip": TUNNEL,
         "pairs.pcap out --inner --tunnel udp:0:2:ip":
         "tunnel: must have a port from 1 to 65,535 and skip at most 65,535 bytes",
@@ -136,13 +136,13 @@ MESSAGES = {
         "keys --fpr 0": "Invalid value for '--fpr'",
         "keys --fpr 2": "Invalid value for '--fpr'",
         "keys --span soon": f"span: {NUMBER}",
-        "keys --field 1,x": "--field takes numbers such as 2 or 1,3, not '1,x'",
+        "keys --field 1,x": "--field: must be numbers such as 2 or 1,3, not '1,x'",
         "keys --field 1,0": "field: must be 1 to 2147483647, not 0",
         "keys --field 1 --delimiter ::": "delimiter: must be one byte, not b'::'",
-        "keys --regex (": "regex: must be a regular expression, but: missing )",
+        "keys --regex (": "regex: not a valid regular expression: missing )",
         "missing.log": "missing.log: No such file or directory",
-        "keys --watch": "--watch: standard error must be a terminal",
-        "bad.gz": "bad.gz: must be whole gzip data",
+        "keys --watch": "--watch needs a terminal as standard error",
+        "bad.gz": "bad.gz: damaged gzip data",
     },
     "plan": {
         "": "give either --window, or --span with --rate (see 'lately plan --help')",
@@ -159,9 +159,9 @@ MESSAGES = {
         "--bits 5 --window 9 --fpr 0.1": "with --bits or --block-rams, give either --window or --f",
         "--bits 0 --window 9": "Invalid value for '--bits': 0 is not in the range x>=1.",
         "--bits 30 --window 2000 --family gebf":
-        "bits: must be more for a buildable filter of gebf with a window of 2,000, not 30",
+        "bits: 30 are too few for a buildable filter of gebf with a window of 2,000",
         "--block-rams 1 --fpr 0.01 --family gebf":
-        "block-rams: must be more for a buildable filter of gebf with a rate of 0.01, not 1",
+        "block-rams: 1 are too few for a buildable filter of gebf with a rate of 0.01",
         "--window 1e6 --fpr 0.01 --device ice40-up5k --out new.toml --family blocked-gebf":
         "device: ice40-up5k cannot hold",
     },

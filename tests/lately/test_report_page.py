@@ -82,7 +82,9 @@ def test_each_mark_tells_its_values(page):
     assert re.fullmatch(
         r"operations 1 to \d+: \S+% measured \(.*% to .*%\), .*% computed; .*% repeats", titles[0]
     )
-    assert any(re.match(r"segment 0: .*% at the end; .*% to .*% in the run", one) for one in titles)
+    assert any(
+        re.match(r"segment 0: .*% at the end; .*% to .*% in the run", entry) for entry in titles
+    )
     assert re.match(r".* operations since the key was last inserted: .* seen", titles[-1])
 
 
@@ -90,7 +92,9 @@ def test_page_of_copies(copies):
     """Distances, and pairs of tags and TTLs, are in it."""
     titles = [html.unescape(title) for title in re.findall(r"<circle[^>]*><title>([^<]*)", copies)]
     assert re.fullmatch(r"4.\d us to 5.6 us: \d+ repeats, \d+ dropped", titles[0])
-    assert any(re.fullmatch(r"from 0 \w+: .* packets/s, .* of them dropped", one) for one in titles)
+    assert any(
+        re.fullmatch(r"from 0 \w+: .* packets/s, .* of them dropped", entry) for entry in titles
+    )
     rows = re.findall(r"<tr><td>(.*?)</td><td class=\"left\">(.*?)</td><td>(.*?)</td></tr>", copies)
     copied = re.search(r"<dt>dropped</dt><dd>(\d+)<small>50%", copies)[1]
     assert {("none", "7", copied), ("64", "63", copied)} <= set(rows)
@@ -103,8 +107,8 @@ def test_pointer_shows_the_nearest_mark(either, tmp_path):
     command = [browser(), "--headless", "--no-sandbox", "--disable-gpu",
                f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", file.as_uri()]  # fmt: skip
     shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    told = html.unescape(re.search(r'<pre id="told">([^<]*)', shown)[1]).splitlines()
-    assert len(told) == 3 * page.count("<figure")
-    for line in told:
+    report = html.unescape(re.search(r'<pre id="told">([^<]*)', shown)[1]).splitlines()
+    assert len(report) == 3 * page.count("<figure")
+    for line in report:
         title, tip, visible, near = line.split("|")
         assert (tip, visible, near) == (title, "true", "1" if title else "0")

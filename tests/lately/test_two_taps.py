@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from command_runs import figures_of
 
-from lately.captures.added_headers import TUNNELS
 from lately.captures.capture_files import CaptureFiles
+from lately.captures.two_taps import TUNNELS
 
 COUNT = 1500
 
@@ -17,8 +17,8 @@ def tap(folder, *options):
     """A capture of two taps, what is told about it, and its truth."""
     path, truth = folder / "taps.pcap", folder / "truth.csv"
     arguments = ("--packets", COUNT, "--rate", "20000", "--truth", truth, *options)
-    told = figures_of("tap", "generator", path, *arguments)
-    return path, told, list(csv.DictReader(truth.read_text().splitlines()))
+    report = figures_of("tap", "generator", path, *arguments)
+    return path, report, list(csv.DictReader(truth.read_text().splitlines()))
 
 
 def dropped(path, *options):
@@ -49,10 +49,10 @@ def test_headers_of_tunnels(tmp_path, tunnel):
     path, *_ = tap(tmp_path, "--encapsulate", tunnel, "--delay", "1h")
     with path.open("rb") as file:
         frames = [content for _, content in dpkt.pcap.Reader(file)]
-    for one, second in zip(frames[:COUNT], frames[COUNT:], strict=True):
+    for entry, second in zip(frames[:COUNT], frames[COUNT:], strict=True):
         version = TUNNELS[tunnel].version
-        assert second.endswith(one[14:] if version else one)
-        assert len(second) == len(TUNNELS[tunnel].octets) + len(one) - (14 if version else 0)
+        assert second.endswith(entry[14:] if version else entry)
+        assert len(second) == len(TUNNELS[tunnel].octets) + len(entry) - (14 if version else 0)
         if tunnel != "mpls":
             outer = dpkt.ethernet.Ethernet(second).data
             assert dpkt.in_cksum(second[14:34]) == 0
@@ -66,10 +66,10 @@ def test_headers_of_tunnels(tmp_path, tunnel):
 def test_repeats_that_must_stay(tmp_path):
     """A packet that is sent again within the span is kept if the TTL tells the taps apart."""
     options = ["--repeats", 0.3, "--repeat-after", "3ms", "--hops", 1, "--jitter", "1us"]
-    path, told, truth = tap(tmp_path, *options)
+    path, report, truth = tap(tmp_path, *options)
     again = [int(row["number"]) for row in truth if row["again"] == "1"]
-    assert len(again) == 2 * told["repeats"] > 700
-    assert len(truth) == 2 * (COUNT + told["repeats"])
+    assert len(again) == 2 * report["repeats"] > 700
+    assert len(truth) == 2 * (COUNT + report["repeats"])
     assert dropped(path, "--differs", "ttl") == copies(truth)
     # By the packets alone they are copies as well, and behind the span they are none.
     assert dropped(path) == sorted({*copies(truth), *again})

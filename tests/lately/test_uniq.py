@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 from warm_programs import Program
 
+from lately.captures.capture_loops import keep_lines
 from lately.cli.app import main
-from lately.dedup.dedup_loops import keep_lines
 from lately.golden.compilation import VARIABLE, core
 from lately.golden.hash.digests import KeyDigest
 from lately.lines import uniq
@@ -61,10 +61,10 @@ def test_last_line_without_newline():
 
 
 def test_line_without_newline_ends_with_its_file(tmp_path):
-    one, two = tmp_path / "one", tmp_path / "two.gz"
-    one.write_bytes(b"a\nb")
+    entry, two = tmp_path / "one", tmp_path / "two.gz"
+    entry.write_bytes(b"a\nb")
     two.write_bytes(gzip.compress(b"b\nc"))
-    assert kept(b"", one, two) == b"a\nb\nc"
+    assert kept(b"", entry, two) == b"a\nb\nc"
 
 
 def test_line_longer_than_the_buffer(monkeypatch):
@@ -73,9 +73,9 @@ def test_line_longer_than_the_buffer(monkeypatch):
     long = b"x" * 1000
     stream = b"a\n" + long + b"\nb\n\n" + long + b"\na\nc"
     assert kept(stream) == b"a\n" + long + b"\nb\n\nc"
-    monkeypatch.setattr(uniq, "MOST_LINE", 256)
+    monkeypatch.setattr(uniq, "MAX_LINE", 256)
     error = run(stream, code=2).stderr
-    assert error.endswith(": line 2: must have fewer than 256 bytes\n")
+    assert error.endswith(": line 2 has 256 bytes or more\n")
 
 
 @pytest.mark.parametrize("window", [1, 2, 100])
@@ -183,7 +183,7 @@ def test_first_seen_counts_from_the_line_that_was_kept(window, tmp_path, monkeyp
         if f"{line}.{at}" in certain:
             last[line] = at
     error = run(b"a\n", *options[2:], code=2).stderr
-    assert "the same window, rate, span and policy, not of" in error
+    assert "which differs in window, rate, span or policy" in error
 
 
 def test_a_state_has_one_user(tmp_path, monkeypatch):
@@ -249,9 +249,7 @@ def test_wrong_state(tmp_path):
     state = tmp_path / "state.npz"
     kept(b"a\n", "--state", state, "--window", 50)
     error = run(b"a\n", "--state", state, code=2).stderr
-    assert (
-        "must be the state of a filter with the same window, rate, span and policy, not of" in error
-    )
+    assert "which differs in window, rate, span or policy" in error
     state.write_bytes(state.read_bytes()[:100])
     assert "expected a filter state" in run(b"a\n", "--state", state, code=2).stderr
     assert len(state.read_bytes()) == 100
@@ -305,11 +303,11 @@ def test_compiled_loops_equal_numpy(monkeypatch):
         monkeypatch.setenv(VARIABLE, choice)
         bounds = bounds_of(data)
         fields, starts, stops = LineKey(field=2, delimiter=b"\x07").find(data, bounds)
-        found = starts >= 0
+        result = starts >= 0
         out = np.zeros(len(data), np.uint8)
         size = keep_lines(data, bounds, keep, out)
-        digests = KeyDigest(64, "siphash").of_spans(fields, starts[found], stops[found])
-        results.append([bounds, starts, stops[found], digests, out[:size]])
+        digests = KeyDigest(64, "siphash").of_spans(fields, starts[result], stops[result])
+        results.append([bounds, starts, stops[result], digests, out[:size]])
     for compiled, plain in zip(*results, strict=True):
         np.testing.assert_array_equal(compiled, plain)
 
