@@ -1,6 +1,6 @@
 """Attacks on filters with chosen keys, and their gain against each hash.
 
-An attacker who knows the constants of "h3" solves for keys (`lately.golden.hash.chosen_keys`). The
+An attacker who knows the constants of "h3" solves for keys (`campaigns.chosen_keys`). The
 same keys are then given to filters whose constants he does not know: to h3 with another seed, and
 to siphash. The gain of an attacker without the constants, from verdicts alone, is measured too.
 """
@@ -14,11 +14,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from campaigns.chosen_keys import ChosenKeys
 from lately.golden import FilterSpec, Operation, any_preset, from_spec, preset
-from lately.golden.hash.chosen_keys import ChosenKeys
 from lately.golden.hash.functions import STATE_BITS, KeyHash, offset_terms
-from lately.golden.hash.keys import random_keys
-from lately.golden.ring.layout import Layout
+from lately.golden.hash.keys import check_keys, random_keys
+from lately.golden.ring.segments import Layout
 from lately.golden.spec.dictionary_sizes import WindowDictionarySpec, dictionary_preset
 from lately.golden.spec.timestamp import StampedPartsSpec
 from lately.golden.times import Times
@@ -470,7 +470,7 @@ def one_shard(spec: FilterSpec, count: int, random: np.random.Generator) -> Word
     """Return keys of the first shard, as an attacker with the constants of h3 draws them."""
     key_hash = Layout.of(spec, True).hash
     drawn = random_keys(random, 2 * spec.shards * count, spec.key_bits)
-    shards = key_hash.shard(key_hash.state(key_hash.check_keys(drawn)))
+    shards = key_hash.shard(key_hash.state(check_keys(drawn, key_hash.key_bits)))
     return drawn[shards == 0][:count]
 
 

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lately.golden import FilterSpec, from_spec, preset
-from lately.golden.hash.digests import KeyDigest
-from lately.golden.hash.key_forms import octets
-from lately.golden.ring.layout import Layout
+from lately.golden.hash.keys import KeyDigest, check_keys, octets
+from lately.golden.ring.segments import Layout
 from lately.replay.traces import open_trace
 
 from .engine import Campaign, Point, Result, mismatches
@@ -77,7 +76,7 @@ def drawn_streams(
     while len(chosen) < operations:
         drawn = random.integers(0, 1 << 64, operations, np.uint64)
         for key_hash in hashes:
-            states = key_hash.state(key_hash.check_keys(drawn))
+            states = key_hash.state(check_keys(drawn, key_hash.key_bits))
             drawn = drawn[key_hash.shard(states) == 0]
         chosen = np.concatenate([chosen, drawn])
     same = np.full(operations, keys[0])

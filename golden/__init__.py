@@ -14,16 +14,11 @@ LAZY = {
     "models": ("from_bytes", "from_spec", "load"),
     "operations": ("Operation",),
     "results": ("Results",),
-    "ring.apbf": ("APBBF", "APBF"),
-    "ring.gebf": ("GEBF", "BlockedGEBF"),
+    "ring.rings": ("APBBF", "APBF", "GEBF", "BlockedGEBF", "SlidingFilter", "TimeLimitedRing"),
     "ring.live": ("attach", "share"),
-    "ring.sliding": ("SlidingFilter",),
-    "ring.timed_ring": ("TimeLimitedRing",),
     "ring.rotation": ("PoolStatus", "RotationPolicy", "RotationState"),
-    "spec.all_presets": ("ALL_PRESETS", "any_preset"),
     "spec.dictionary_sizes": ("DICTIONARIES", "WindowDictionarySpec", "dictionary_preset"),
-    "spec.families": ("Specification",),
-    "spec.presets": ("PRESETS", "preset"),
+    "spec.presets": ("ALL_PRESETS", "PRESETS", "Specification", "any_preset", "preset"),
     "spec.ring": ("FAMILIES", "FilterSpec"),
     "spec.timestamp": ("TIMINGS", "PartitionedTimingSpec", "TimedTimingSpec", "timing_preset"),
     "timed_filter": ("TimedFilter",),
@@ -32,8 +27,7 @@ LAZY = {
     "timestamp.partitioned_timing": ("PartitionedTimingFilter", "TimedTimingFilter"),
     "timestamp.timing": ("BlockTimingBloomFilter", "TimingBloomFilter"),
 }
-"""Names of the package, by the module that defines them. A literal: the fingerprints of
-studies read it, to know which modules a name stands for."""
+"""Names of the package, by the module that defines them."""
 
 _MODULES = {name: module for module, names in LAZY.items() for name in names}
 

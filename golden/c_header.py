@@ -11,30 +11,25 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from . import compilation
-from .cuckoo.window_dictionary import WindowDictionary
+from .cuckoo.window_dictionary import digest_hash, row_offsets
 from .errors import SpecificationError, StateFileError
-from .filter import Filter
-from .hash.digests import KeyDigest
+from .filter import CoreState, Filter
 from .hash.functions import KeyHash
+from .hash.keys import KeyDigest
 from .hash.siphash import length_word, message_words
 from .models import from_spec
-from .ring.compiled_segments import PackedSegments
-from .ring.layout import Layout
-from .ring.position import CLEARED
-from .ring.timed_ring import TimeLimitedRing
-from .spec import FilterSpec
+from .ring.segments import Layout, PackedSegments
 from .spec.base import Specification, require
 from .spec.dictionary_sizes import WindowDictionarySpec
-from .spec.span import WHEN_FULL
+from .spec.ring import WHEN_FULL, FilterSpec
 from .spec.timestamp import StampedPartsSpec
 
 SOURCES = Path(__file__).with_name("core")
 
+# keys at a time in a header of a timing filter or dictionary, which takes them one by one
 CHUNK = 8
-"""Keys at a time in a header of a timing filter or dictionary, which takes them one by one."""
 
 _COMMENT = re.compile(r"(/\*.*?\*/)", re.DOTALL)
 _ENUM = re.compile(r"^enum \{(.*?)\};", re.DOTALL | re.MULTILINE)
@@ -59,17 +54,8 @@ _ABOUT = """\
 def header(spec: Specification, name: str) -> str:
     """Return a self-contained header of the filter that a specification describes.
 
-    Parameters
-    ----------
-    spec : Specification
-        Of any family that has hardware, without classes of queries.
-    name : str
-        Begins all names of the header: an identifier of C.
-
-    Raises
-    ------
-    SpecificationError
-        If C has no such filter, or `name` is no identifier.
+    The family has hardware, and there are no classes of queries. The `name` begins all names of the
+    header. SpecificationError if C has no such filter, or `name` is no identifier of C.
     """
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
         raise SpecificationError(f"name: must be an identifier of C, such as seen, not {name!r}")
@@ -85,12 +71,12 @@ def header(spec: Specification, name: str) -> str:
     digest = ["pure/blake2b.h"] if spec.digest == "blake2b" else []
     first = ["pure/base.h", "pure/siphash.h", *digest, "pure/hash.h"]
     last = [*sources, "header/calls.h", "header/state.h"]
-    own = [one for one in last if one.startswith("header")]
+    headers = [item for item in last if item.startswith("header")]
     parts = [
         "#define NO_CLONES /* the compiler knows the processor */",
-        *(_source(one) for one in [*first, *(one for one in last if one not in own)]),
+        *(_source(item) for item in [*first, *(item for item in last if item not in headers)]),
         text + "".join(f"#define X_{key} {value}\n" for key, value in values.items()),
-        _ABOUT + "".join(map(_source, own)),
+        _ABOUT + "".join(map(_source, headers)),
         _digest(spec),
     ]
     fields = spec.toml().rstrip("\n").replace("\n", "\n   ")
@@ -103,10 +89,7 @@ def header(spec: Specification, name: str) -> str:
 
 
 def files(spec: Specification, name: str) -> dict[str, str]:
-    """Return the header, the specification, and the model for SystemVerilog, by their names.
-
-    Parameters, errors: as `header`.
-    """
+    """Return the header, the specification, and the model for SystemVerilog, by their names."""
     words = "words" if spec.key_bits > 64 else "words[0]"
     macros = {
         "X_DPI_SECRET": ", secret_low, secret_high" * spec.keyed, "X_DPI_KEY": words,
@@ -135,9 +118,9 @@ def _shortened(text: str, spec: Specification) -> str:
     """Take fewer keys at a time, for a small stack, where batches are of one key."""
     if spec.kind == "ring":
         return text
-    most = {"CHUNK": CHUNK, "MOST_HASHES": 0, "DICTIONARY_COLUMNS": 0}
-    most["MOST_HASHES"] = most["DICTIONARY_COLUMNS"] = spec.cell_shape[0]
-    for name, value in most.items():
+    limits = {"CHUNK": CHUNK, "MOST_HASHES": 0, "DICTIONARY_COLUMNS": 0}
+    limits["MOST_HASHES"] = limits["DICTIONARY_COLUMNS"] = spec.cell_shape[0]
+    for name, value in limits.items():
         text = re.sub(rf"(?m)^#define {name} \d+", f"#define {name} {value}", text)
     return text
 
@@ -145,10 +128,10 @@ def _shortened(text: str, spec: Specification) -> str:
 def _prefixed(text: str, prefix: str) -> str:
     """Put a prefix before each name that the text defines, and in place of X."""
     code = _COMMENT.sub("", text)
-    names = {name for found in _DEFINITION.findall(code) for name in found if name}
+    names = {name for matched in _DEFINITION.findall(code) for name in matched if name}
     for body in _ENUM.findall(code):
-        names |= {one.split()[0] for one in body.split(",")}
-    names = {one for one in names if not one.startswith(("X_", "__"))}
+        names |= {item.split()[0] for item in body.split(",")}
+    names = {item for item in names if not item.startswith(("X_", "__"))}
     pattern = re.compile(rf"\b({'|'.join(sorted(names))})\b")
     parts = _COMMENT.split(text)
     parts[::2] = [pattern.sub(rf"{prefix}_\1", part) for part in parts[::2]]
@@ -157,8 +140,7 @@ def _prefixed(text: str, prefix: str) -> str:
 
 # Constants
 
-_Header = tuple[list[str], dict[str, object], str]
-"""Sources, macros and constants of a family."""
+_Header = tuple[list[str], dict[str, object], str]  # sources, macros and constants of a family
 
 
 def _list(values: Iterable[Any], form: str = "0x{:X}", each: int = 4) -> str:
@@ -176,9 +158,9 @@ def _hash(key_hash: KeyHash) -> str:
     bits, keyed = key_hash.key_bits, key_hash.hash == "siphash"
     words = [word for function in key_hash.rotations for word in function]
     fields = [
-        f"{{0x{(1 << one.bits) - 1:X}, {one.size}, {one.word}, "
-        f"{64 - one.offset - one.bits}, {one.bits}}}"
-        for one in key_hash.fields
+        f"{{0x{(1 << item.bits) - 1:X}, {item.size}, {item.word}, "
+        f"{64 - item.offset - item.bits}, {item.bits}}}"
+        for item in key_hash.fields
     ]
     tables, products, text = "NULL", "NULL", ""
     if not keyed:
@@ -230,7 +212,7 @@ def _products(columns: tuple[int, ...]) -> list[str]:
 
 def _ring(spec: FilterSpec) -> _Header:
     layout = Layout.of(spec, True)
-    few = spec.segments <= compilation.MOST_SEGMENTS and spec.parts <= compilation.MOST_PARTS
+    few = spec.segments <= compilation.MAX_SEGMENTS and spec.parts <= compilation.MAX_PARTS
     require(few, spec.size_field, "must give at most 63 segments of 64 parts in C", spec.shape)
     segments = PackedSegments(layout)
     memory = segments.memory
@@ -282,8 +264,7 @@ def _timing(spec: StampedPartsSpec) -> _Header:
 
 
 def _dictionary(spec: WindowDictionarySpec) -> _Header:
-    model = cast(WindowDictionary, from_spec(spec))
-    offsets = model._offsets
+    offsets = row_offsets(spec)
     columns, size, _ = offsets.shape
     together = 64 // spec.row_bits
     packed = np.zeros((-(-columns // together), size, 256), np.uint64)
@@ -294,7 +275,7 @@ def _dictionary(spec: WindowDictionarySpec) -> _Header:
         spec.window, spec.moves or 0, spec.row_bits,
     ]  # fmt: skip
     text = (
-        _hash(model._hash)
+        _hash(digest_hash(spec))
         + _table("int64_t", "offsets[]", offsets.ravel(), "{}", 16)
         + _table("uint64_t", "packed[]", packed.ravel())
         + _table("DictionaryShape", "shape", shape, "{}", 11)
@@ -361,77 +342,47 @@ def _digest(spec: Specification) -> str:
 def to_c(model: Filter) -> bytes:
     """Return the state of a filter as `X_save` of its header writes it; it holds the secrets.
 
-    Raises
-    ------
-    SpecificationError
-        If C has no such filter, such as one that is not partitioned.
+    SpecificationError if C has no such filter, such as one that is not partitioned.
     """
     require(getattr(model, "partitioned", True), "partitioned", "must be True for C", False)
     require(not getattr(model, "joinable", False), "joinable", "must be False for C", True)
-    with model._lock:
-        arrays = [*model._saved()[1].values()]
-        numbers = [part.copy() for part in _numbers(model)]
-        if model.spec.kind == "ring":  # The extension may not have the retired segment.
-            numbers[-2][CLEARED] = arrays[0].nbytes if arrays[0].ndim == 1 else arrays[0][0].nbytes
-        parts = [*numbers, *arrays]
-        little = (part.astype(part.dtype.newbyteorder("<"), copy=False) for part in parts)
-        return b"".join([model.spec.fingerprint, *(part.tobytes() for part in little)])
+    numbers, secrets, arrays = model.core_state()
+    further = compilation.halves(secrets).reshape(-1)
+    parts = [
+        part.astype(part.dtype.newbyteorder("<")) for part in [*numbers, further, *arrays.values()]
+    ]
+    return b"".join([model.spec.fingerprint, *(part.tobytes() for part in parts)])
 
 
 def from_c(spec: Specification, data: bytes) -> Filter:
     """Return the filter whose state `X_save` of its header wrote.
 
-    Raises
-    ------
-    SpecificationError
-        If C has no such filter.
-    StateFileError
-        If the bytes are not of this specification, or damaged.
+    SpecificationError if C has no such filter; StateFileError if the bytes are not of this
+    specification, or damaged.
     """
-    model, scratch = from_spec(spec), cast(Any, from_spec(spec))
-    numbers = _numbers(scratch)
-    clear = numbers[-2][CLEARED:].copy()  # of the retired segment, in the form of this memory
-    arrays = [*scratch._saved()[1].values()]
-    size = 8 + sum(part.nbytes for part in [*numbers, *arrays])
+    model = from_spec(spec)
+    numbers, secrets, arrays = model.core_state()
+    further = compilation.halves(secrets).reshape(-1)
+    parts = [*numbers, further, *arrays.values()]
+    size = 8 + sum(part.nbytes for part in parts)
     if data[:8] != spec.fingerprint or len(data) != size:
         raise StateFileError(
             f"state: must have {size} bytes that begin with {spec.fingerprint.hex()}, "
             f"not {len(data)} that begin with {data[:8].hex()}"
         )
     at, taken = 8, []
-    for part in [*numbers, *arrays]:
+    for part in parts:
         little = np.frombuffer(data, part.dtype.newbyteorder("<"), part.size, at)
         taken.append(little.astype(part.dtype).reshape(part.shape))
         at += part.nbytes
-    secrets = [int(low) | int(high) << 64 for low, high in _pairs(taken[len(numbers) - 1])]
-    for part, values in zip(numbers[:-1], taken, strict=False):
-        part[:] = values
-    if spec.kind == "ring":
-        numbers[-2][CLEARED:] = clear
-    if isinstance(scratch, WindowDictionary):
-        scratch._waiting = secrets[0]
+    low, high = taken[len(numbers)].reshape(-1, 2).T.tolist()
+    secrets = [first | second << 64 for first, second in zip(low, high, strict=True)]
+    memory = dict(zip(arrays, taken[len(numbers) + 1 :], strict=True))
     try:
-        state, names = scratch._saved()
-        if _has_first(spec):
-            state["digest_secret"] = secrets[-1]
-        model._take_saved(state, dict(zip(names, taken[len(numbers) :], strict=True)))
+        model.take_core_state(CoreState(taken[: len(numbers)], secrets, memory))
     except (TypeError, ValueError) as error:
         raise StateFileError(f"state: damaged: {error}") from None
     return model
-
-
-def _numbers(model: Any) -> list[NDArray[np.int64]]:
-    """Return the numbers of a filter in the order of C; the last array has further secrets."""
-    secrets = [model._waiting] if isinstance(model, WindowDictionary) else []
-    secrets += [model._digest_secret] * _has_first(model.spec)
-    rest = compilation.halves(secrets).reshape(-1).view(np.int64)
-    if isinstance(model, TimeLimitedRing):
-        return [model._numbers, *model._turns.shared()[:1], model._ring._numbers, rest]
-    return [model._numbers, rest]
-
-
-def _pairs(words: NDArray[np.int64]) -> NDArray[np.uint64]:
-    return words.view(np.uint64).reshape(-1, 2)
 
 
 def _has_first(spec: Specification) -> bool:

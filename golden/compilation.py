@@ -19,17 +19,14 @@ try:
 except ImportError:
     _core = None
 
-VARIABLE = "LATELY_FAST"
-"""Environment variable; 0 refuses the compiled path."""
+VARIABLE = "LATELY_FAST"  # 0 in this environment variable refuses the compiled path
 
-MOST_SEGMENTS = 63
-"""Segments of a ring that the loops can take, the spare included: each is a bit of a word."""
+MAX_SEGMENTS = 63  # segments that the loops can take, the spare included: each is a bit of a word
 
-MOST_PARTS = 64
-"""Bits of a key in a segment, and hash functions of a timing filter, that the loops can take."""
+# bits of a key in a segment, and hash functions of a timing filter, that the loops can take
+MAX_PARTS = 64
 
-MOST_BITS = 1 << 32
-"""Most bits that a segment of a compiled ring can hold: its places have 32 bits."""
+MAX_BITS = 1 << 32  # bits of a segment of a compiled ring: its indices have 32 bits
 
 
 def extension() -> Any:

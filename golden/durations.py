@@ -6,19 +6,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from .spec.base import require
+from .errors import require
 
+# seconds of each unit, in ascending order
 UNITS = {
     "ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "ms": Fraction(1, 1000),
     "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600), "d": Fraction(86_400),
 }  # fmt: skip
-"""Seconds of each unit, in ascending order."""
 
-NANOSECONDS = 10**9
-"""Nanoseconds of a second."""
+NANOSECONDS = 10**9  # of a second
 
-TICKS = 1000
-"""Approximate number of ticks in a span, if no tick is given."""
+TICKS = 1000  # in a span, about, if no tick is given
 
 _ALIASES = {"m": "min"}
 
@@ -26,25 +24,13 @@ _TIME = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(UNITS)}|m)\s*")
 
 
 def time_text(seconds: Fraction) -> str:
-    """Return `seconds` in the largest unit in which the number is at least 1, such as "1.5 ms"."""
+    """Return a time in the largest unit in which the number is at least 1, such as "1.5 ms"."""
     unit = next((name for name in reversed(UNITS) if seconds >= UNITS[name]), "ns")
     return f"{float(seconds / UNITS[unit]):.6g} {unit}"
 
 
 def time_seconds(text: str, name: str) -> Fraction:
-    """Return the seconds of a text such as "10s", "500ms", "10m" or "1.5 h".
-
-    Parameters
-    ----------
-    text : str
-    name : str
-        Name of the option, for messages.
-
-    Raises
-    ------
-    SpecificationError
-        If the text is not a time, or the time is zero.
-    """
+    """Return the seconds of a text such as "10s", "500ms", "10m" or "1.5 h"."""
     match = _TIME.fullmatch(text)
     seconds = Fraction(match[1]) * UNITS[_ALIASES.get(match[2], match[2])] if match else Fraction(0)
     rule = f"must be a number above 0 and one of {', '.join(UNITS)}, such as 10s"
@@ -53,13 +39,7 @@ def time_seconds(text: str, name: str) -> Fraction:
 
 
 def whole_nanoseconds(name: str, seconds: Fraction) -> int:
-    """Return a time, given in `seconds`, in nanoseconds; `name` is its name in messages.
-
-    Raises
-    ------
-    SpecificationError
-        If the result is not a whole number.
-    """
+    """Return a time in nanoseconds, which must be a whole number."""
     time = seconds * NANOSECONDS
     rule = "must be a whole number of nanoseconds"
     require(time.denominator == 1, name, rule, time_text(seconds))
@@ -67,42 +47,25 @@ def whole_nanoseconds(name: str, seconds: Fraction) -> int:
 
 
 def default_tick(span: int | Fraction) -> int:
-    """Return the tick that divides a span into about `TICKS` ticks; both are in nanoseconds."""
+    """Return the tick that divides a span into about `TICKS` ticks, both in nanoseconds."""
     return -(-span // TICKS)
 
 
 def span_ticks(span: int | Fraction, tick: int | Fraction) -> int:
-    """Return the number of ticks in a window that always holds two keys a `span` R apart.
+    """Return the ticks in a window that always holds two keys a `span` apart.
 
-    The keys are at most floor(R / P) + 1 ticks of a period P apart. Both are in the same unit.
+    The keys are at most floor(R / P) + 1 ticks of a period P apart.
     """
     return span // tick + 1
 
 
 def tick_of_span(span: int, ticks: int) -> int:
-    """Return the shortest tick with which a `span` needs at most `ticks`, as in `span_ticks`.
-
-    Parameters
-    ----------
-    span : int
-        In the unit of the result.
-    ticks : int
-    """
+    """Return the shortest tick with which a `span` needs at most `ticks`, as in `span_ticks`."""
     return span // ticks + 1
 
 
 def span_nanoseconds(span: object, name: str = "span") -> int:
-    """Return a `span` in nanoseconds: text as for `time_seconds`, timedelta or timedelta64.
-
-    `name` is its name in messages.
-
-    Raises
-    ------
-    TypeError
-        If the span is of another type: a number has no unit.
-    SpecificationError
-        If the span is not above 0, or not a whole number of nanoseconds.
-    """
+    """Return a `span` in nanoseconds: text as for `time_seconds`, timedelta or timedelta64."""
     if isinstance(span, timedelta):
         seconds = Fraction(span // timedelta(microseconds=1), 10**6)
     elif isinstance(span, np.timedelta64):

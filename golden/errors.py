@@ -1,6 +1,7 @@
-"""Errors with messages for the user of a command."""
+"""Errors, the rules that raise them, and their messages."""
 
 from collections.abc import Iterable
+from numbers import Integral
 
 
 class LatelyError(Exception):
@@ -20,6 +21,21 @@ class RekeyError(LatelyError, RuntimeError):
 
 class StateFileError(LatelyError, ValueError):
     """A file is damaged, or is not the saved state of a filter."""
+
+
+def require(condition: bool, name: str, rule: str, value: object) -> None:
+    """Refuse the value of a field unless a condition holds: SpecificationError with the rule."""
+    if not condition:
+        raise SpecificationError(f"{name}: {rule}, not {value!r}")
+
+
+def require_count(name: str, value: object, *, low: int = 1, high: int | None = None) -> None:
+    """Refuse an argument that is not an integer from `least` to `most`; None means no maximum."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name}: must be an integer, not {value!r}")
+    number = int(value)
+    require(number >= low, name, f"must be at least {low}", number)
+    require(high is None or number <= high, name, f"must be at most {high}", number)
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:

@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, BinaryIO, NamedTuple
 
-from .errors import LatelyError
-
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 _PUBLIC = 0o666
 
 
@@ -109,15 +107,15 @@ def replace_file(
     """
     path = os.fspath(path)
     with named(path):
-        place = _find(path)
-    if place.is_replaced and not kept:
-        with _replacement(place, path, private, source) as buffer:
+        target = _find(path)
+    if target.is_replaced and not kept:
+        with _replacement(target, path, private, source) as buffer:
             yield buffer
         return
-    raw = _opened(place, path, source)
+    raw = _opened(target, path, source)
     with raw if kept else io.BufferedWriter(raw) as file:
         yield file
-        if place.is_replaced:
+        if target.is_replaced:
             with named(path, IncompleteOutputError):
                 os.fsync(file.fileno())
 
@@ -125,25 +123,25 @@ def replace_file(
 def check_output(path: str | os.PathLike[str]) -> object:
     """Check that `path` can be written, before long work, and return the identity of the file.
 
-    The identity is equal for all names of a file, and None for a character device, which accepts
-    several outputs.
+    It is equal for all names of a file, and None for a character device, which accepts several
+    outputs.
     """
     with named(path):
-        place = _find(os.fspath(path))
-        if place.descriptor is None:
-            folder = os.path.dirname(place.path) or "."
+        target = _find(os.fspath(path))
+        if target.descriptor is None:
+            folder = os.path.dirname(target.path) or "."
             os.stat(folder)
-            if not os.access(folder if place.is_replaced else place.path, os.W_OK):
+            if not os.access(folder if target.is_replaced else target.path, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    if place.status is None:
-        return os.path.realpath(place.path)
-    shared = stat.S_ISCHR(place.status.st_mode)
-    return None if shared else (place.status.st_dev, place.status.st_ino)
+    if target.status is None:
+        return os.path.realpath(target.path)
+    shared = stat.S_ISCHR(target.status.st_mode)
+    return None if shared else (target.status.st_dev, target.status.st_ino)
 
 
 @contextmanager
 def only_user(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Refuse a file that another run uses, with a LatelyError; in the block, `path`.lock exists."""
+    """Refuse a file that another run uses, with an OSError; in the block, `path`.lock exists."""
     name = os.path.realpath(path) + ".lock"
     with ExitStack() as stack:
         try:
@@ -153,14 +151,15 @@ def only_user(path: str | os.PathLike[str]) -> Iterator[None]:
             try:
                 os.close(os.open(name, os.O_CREAT | os.O_EXCL, _PUBLIC))
             except FileExistsError:
-                raise LatelyError(f"{path}: in use by another run, or else delete {name}") from None
+                reason = f"in use by another run, or else delete {name}"
+                raise OSError(errno.EBUSY, reason, os.fspath(path)) from None
         else:
             while True:
                 file = stack.enter_context(open(name, "ab"))
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    raise LatelyError(f"{path}: in use by another run") from None
+                    raise OSError(errno.EBUSY, "in use by another run", os.fspath(path)) from None
                 # The run before may have deleted the file since it was opened.
                 if os.fstat(file.fileno()).st_nlink:
                     break
@@ -192,7 +191,7 @@ def named(path: str | os.PathLike[str], kind: type[OSError] = OSError) -> Iterat
         raise kind(number, reason, os.fspath(path)) from None
 
 
-class _Place(NamedTuple):
+class _Target(NamedTuple):
     """Destination of an output: a path without links, or a descriptor; its status if it exists."""
 
     path: str
@@ -206,12 +205,12 @@ class _Place(NamedTuple):
         return self.status is None or stat.S_ISREG(self.status.st_mode)
 
 
-def _find(path: str) -> _Place:
-    for _ in range(_MOST_LINKS):
+def _find(path: str) -> _Target:
+    for _ in range(_MAX_LINKS):
         folder, name = os.path.split(path)
         if name.isdecimal() and os.path.realpath(folder) == os.path.realpath("/dev/fd"):
             # The links in /dev/fd name files that may have been deleted or replaced since.
-            return _Place(path, int(name), os.fstat(int(name)))
+            return _Target(path, int(name), os.fstat(int(name)))
         if not os.path.islink(path):
             break
         path = os.path.join(folder, os.readlink(path))
@@ -224,56 +223,55 @@ def _find(path: str) -> _Place:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     if not name or (status is not None and stat.S_ISDIR(status.st_mode)):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    return _Place(path, None, status)
+    return _Target(path, None, status)
 
 
-def _opened(place: _Place, path: str, source: str | os.PathLike[str] | int | None) -> _Descriptor:
-    """Open a destination under its name."""
+def _opened(target: _Target, path: str, source: str | os.PathLike[str] | int | None) -> _Descriptor:
     with named(path):
-        if place.descriptor is not None:
-            handle = os.dup(place.descriptor)
-        elif place.status is not None and stat.S_ISSOCK(place.status.st_mode):
+        if target.descriptor is not None:
+            handle = os.dup(target.descriptor)
+        elif target.status is not None and stat.S_ISSOCK(target.status.st_mode):
             import socket
 
             with socket.socket(socket.AF_UNIX) as connection:
-                connection.connect(place.path)
+                connection.connect(target.path)
                 handle = connection.detach()
         else:
-            new = os.O_CREAT | os.O_TRUNC if place.is_replaced else 0
-            mode = _PUBLIC & _mode_of(source, place.path)
-            handle = os.open(place.path, os.O_WRONLY | new, mode)
-    return _Descriptor(handle, path, cut=place.is_replaced)
+            new = os.O_CREAT | os.O_TRUNC if target.is_replaced else 0
+            mode = _PUBLIC & _mode_of(source, target.path)
+            handle = os.open(target.path, os.O_WRONLY | new, mode)
+    return _Descriptor(handle, path, cut=target.is_replaced)
 
 
 @contextmanager
 def _replacement(
-    place: _Place,
+    target: _Target,
     path: str,
     private: bool,
     source: str | os.PathLike[str] | int | None,
 ) -> Iterator[BinaryIO]:
     """Open a new file that replaces a regular file, or creates one, at the end."""
-    temporary = temporary_name(place.path)
+    temporary = temporary_name(target.path)
     try:
         with named(path):
-            mode = 0o600 if private or place.status else _PUBLIC & _mode_of(source, place.path)
+            mode = 0o600 if private or target.status else _PUBLIC & _mode_of(source, target.path)
             # The kernel applies mode and umask when it creates the file.
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with io.BufferedWriter(_Descriptor(handle, path, OSError)) as file:
             yield file
             with named(path):
                 file.flush()
-                if place.status is not None:
-                    _restore(file.fileno(), place.status, private)
+                if target.status is not None:
+                    _restore(file.fileno(), target.status, private)
                 os.fsync(file.fileno())
         with named(path):
-            os.replace(temporary, place.path)
+            os.replace(temporary, target.path)
     except BaseException:
         # The name is known before the file exists, so an interrupt at any time leaves nothing.
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
-    _sync_folder(place.path)
+    _sync_folder(target.path)
 
 
 def _mode_of(source: str | os.PathLike[str] | int | None, path: str) -> int:
@@ -295,7 +293,6 @@ def _without_group(mode: int) -> int:
 
 
 def _restore(file: int, before: os.stat_result, private: bool) -> None:
-    """Give an open file the owner and the mode of the file that it replaces."""
     mode, now = stat.S_IMODE(before.st_mode), os.fstat(file)
     if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
         try:

@@ -1,19 +1,13 @@
-"""Filters of any kind, from a specification or from a state file.
+"""Filters of any kind, from a specification or from a state file; this imports all filters."""
 
-Only this module imports all filters, so a study that uses it depends on every filter.
-"""
-
-from typing import cast, overload
+from typing import overload
 
 from .cuckoo import window_dictionary as window_dictionary
-from .filter import Filter
-from .ring import apbf as apbf
-from .ring import gebf as gebf
-from .ring.sliding import SlidingFilter
-from .ring.timed_ring import TimeLimitedRing
-from .saved import MODELS
-from .spec import FilterSpec
+from .filter import MODELS, Filter
+from .ring import rings as rings
+from .ring.rings import SlidingFilter, TimeLimitedRing
 from .spec.base import Specification
+from .spec.ring import FilterSpec
 from .timestamp import inferential as inferential
 from .timestamp import partitioned_timing as partitioned_timing
 from .timestamp import timing as timing
@@ -39,7 +33,7 @@ def from_spec(spec: Specification, **options: int) -> Filter:
 def model_of(spec: Specification) -> type[Filter]:
     """Return the class of the golden model of a specification."""
     timed = spec.kind == "ring" and spec.timed
-    return TimeLimitedRing if timed else cast(type[Filter], MODELS[spec.family])
+    return TimeLimitedRing if timed else MODELS[spec.family]
 
 
 # These open a filter of any kind.

@@ -10,35 +10,26 @@ class OperationBit(IntFlag):
     QUERY selects CLEAR. Other combinations do nothing.
     """
 
-    QUERY = 1
-    """The key is looked up, before the other bits take effect."""
+    QUERY = 1  # the key is looked up, before the other bits take effect
     INSERT = 2
-    """The key is inserted."""
-    ALONE = 4
-    """The operation is performed alone: it changes the whole filter, not one key."""
-    REMOVE = 8
-    """The key is removed; only in families that can remove keys."""
+    ALONE = 4  # the operation changes the whole filter, not one key
+    REMOVE = 8  # only in families that can remove keys
 
 
 class Operation(IntEnum):
     """An operation, by its code; `OperationBit` defines the bits.
 
-    The hardware's ``operation`` field and the serial protocol use the same codes.
-    Operations take effect in order, each as if the previous operation had finished. A query answers
-    from the state before its own insertion.
+    The hardware's ``operation`` field and the serial protocol use the same codes. Operations take
+    effect in order, each as if the previous operation had finished. A query answers from the state
+    before its own insertion.
     """
 
-    NONE = 0
-    """Do nothing; returns a result like any other operation."""
-    QUERY = OperationBit.QUERY
-    """Report whether the key is in the filter."""
-    INSERT = OperationBit.INSERT
-    """Insert the key; shift first if the generation is full."""
+    NONE = 0  # do nothing; returns a result like any other operation
+    QUERY = OperationBit.QUERY  # report whether the key is in the filter
+    INSERT = OperationBit.INSERT  # insert the key; shift first if the generation is full
+    # query, then insert, whether or not the key is reported
     CHECK_AND_INSERT = OperationBit.QUERY | OperationBit.INSERT
-    """Query, then insert, whether or not the key is reported."""
-    SHIFT = OperationBit.ALONE
-    """Start a new generation now."""
+    SHIFT = OperationBit.ALONE  # start a new generation now
+    # forget all keys and return to the first position of the ring
     CLEAR = OperationBit.ALONE | OperationBit.QUERY
-    """Forget all keys and return to the first position of the ring."""
-    REMOVE = OperationBit.REMOVE
-    """Remove the key; only in families that can remove keys."""
+    REMOVE = OperationBit.REMOVE  # remove the key; only in families that can remove keys

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Ages = NDArray[np.int64]
-"""Ages of keys, shape (n,)."""
+Ages = NDArray[np.int64]  # of keys, shape (n,)
 
 
 _KINDS: tuple[tuple[str, Any], ...] = (
@@ -19,35 +18,27 @@ _KINDS: tuple[tuple[str, Any], ...] = (
 
 
 class Results(NamedTuple):
-    """Results of a sequence of operations, in arrays of shape (n,).
+    """Results of n operations, in arrays of shape (n,); a field that the filter lacks is 0."""
 
-    A field that the filter does not use is 0 for every operation.
-    """
-
-    seen: NDArray[np.bool_]
-    """Whether the key was reported; False if the operation is not a query."""
+    seen: NDArray[np.bool_]  # whether the key was reported; False if the operation is not a query
+    # least possible age of the key, in units of the filter's `age_unit`; -1 if `seen` is False.
+    # Timing filters return the age of the key's oldest cell even if the key is not reported; an
+    # expired cell has one block more than the window.
     age: Ages
-    """Least possible age of the key, in units of the filter's `age_unit`; -1 if `seen` is False.
-    Timing filters return the age of the key's oldest cell even if the key is not reported. An
-    expired cell has one block more than the window."""
+    # `PoolStatus.code` of a ring whose window is a span of time. For a dictionary, 1 if the window
+    # of the query is longer than `covered`: keys of the window may then be missing.
     status: NDArray[np.uint8]
-    """`PoolStatus.code` of a ring whose window is a span of time. For a dictionary, 1 if the window
-    of the query is longer than `covered`: keys of the window may then be missing."""
+    # number of the key's cells with the age of its oldest cell, in timing filters
     oldest: NDArray[np.int64]
-    """Number of the key's cells with the age of its oldest cell, in timing filters."""
+    # time of the operation, in filters with a span. Hardware reports the ticks since its reset.
     time: NDArray[np.int64]
-    """Time of the operation, in filters whose window is a span of time. Hardware reports the ticks
-    since its reset."""
+    # ages covered: every key with a lower age is reported; in the unit of a ring's span, or
+    # insertions in a dictionary
     covered: NDArray[np.int64]
-    """Ages covered: every key with a lower age is reported. The unit is the unit of the span in a
-    ring with a span, and insertions in a dictionary."""
 
     @classmethod
     def of(cls, seen: ArrayLike, age: ArrayLike, **known: ArrayLike | None) -> Self:
-        """Build results from `seen`, `age` and other `known` fields; all remaining fields are 0.
-
-        All fields have shape (n,).
-        """
+        """Build results from `seen`, `age` and other `known` fields, all of shape (n,)."""
         reported = np.asarray(seen, np.bool_)
         fields: list[Any] = []
         for name, kind in _KINDS:

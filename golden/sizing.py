@@ -7,12 +7,11 @@ import numpy as np
 
 from .errors import SpecificationError
 
-HASHES = range(1, 41)
-"""Numbers of hash functions that are tried."""
+HASHES = range(1, 41)  # numbers of hash functions that are tried
 
 
 def check_rate(value: object, name: str = "fpr") -> float:
-    """Return the `value` of a false-positive rate, the parameter `name`, as a float; else raise."""
+    """Return a false-positive rate, the parameter `name`, as a float; refuse others."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise TypeError(f"{name}: must be a number, not {value!r}")
     if not 0 < value < 1:
@@ -21,12 +20,9 @@ def check_rate(value: object, name: str = "fpr") -> float:
 
 
 def expected_keys(span: float, rate: object) -> int:
-    """Return the keys in a `span` of time at a `rate` per unit of time, with both of its ends.
+    """Return the keys in a `span` of time at a `rate` per unit of time.
 
     A span that begins and ends with a key holds one key more than rate times span.
-
-    Errors: as `check_rate`, if the rate is not a number or not above 0, or if the result would
-    exceed 2**40 keys.
     """
     if isinstance(rate, bool) or not isinstance(rate, int | float | np.number):
         raise TypeError(f"rate: must be a number, not {rate!r}")
@@ -38,10 +34,7 @@ def expected_keys(span: float, rate: object) -> int:
 
 
 def smallest(meets: Callable[[int], bool], guess: int) -> int:
-    """Return the smallest size, at least 1, that `meets` a requirement, as every larger one does.
-
-    The search starts at the `guess`.
-    """
+    """Return the smallest size from 1 that `meets` a requirement, as every larger one does."""
     low, high = 0, max(1, guess)
     step = max(1, guess // 64)
     while not meets(high):
@@ -58,30 +51,26 @@ def smallest(meets: Callable[[int], bool], guess: int) -> int:
 
 
 def shared_cells(load: int, fpr: float, hashes: int) -> int:
-    """Return the cells of a classical Bloom filter, whose hash functions share all cells.
+    """Return the cells of a Bloom filter whose hash functions share all cells.
 
-    With `load` distinct keys, the share of touched cells to the power of `hashes`
-    is the rate `fpr`.
+    With `load` distinct keys, the share of touched cells to the power of `hashes` is the rate.
     """
     touched = fpr ** (1 / hashes)
     return max(2, math.ceil(-1 / math.expm1(math.log1p(-touched) / (hashes * load))))
 
 
 def bloom_rate(load: float, cells: int, hashes: int) -> float:
-    """Return the rate of a filter with this number of shared `cells`; as for `shared_cells`."""
+    """Return the rate of a filter with this number of shared cells."""
     return float((-math.expm1(hashes * load * math.log1p(-1 / cells))) ** hashes)
 
 
 def parts_rate(load: float, cells: int, hashes: int) -> float:
-    """Return the rate of a filter in which each of `hashes` functions has its own `cells`.
-
-    The `load` is as for `shared_cells`.
-    """
+    """Return the rate of a filter in which each hash function has its own `cells`."""
     return bloom_rate(load, cells, 1) ** hashes
 
 
 def parts_cells(load: int, fpr: float, hashes: int) -> int:
-    """Return the fewest cells per hash function that meet the rate `fpr`; as for `parts_rate`."""
+    """Return the fewest cells per hash function that meet the rate."""
     return shared_cells(load, fpr ** (1 / hashes), 1)
 
 

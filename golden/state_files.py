@@ -19,16 +19,12 @@ from .errors import StateFileError
 from .files import replace_file
 
 StateFile = str | os.PathLike[str] | BinaryIO
-"""A path, or a binary file that is open."""
 
 FORMAT = "lately-filter-3"
-"""Format of state files."""
 
-_FORMATS = ("lately-filter-2", FORMAT)
-"""Formats that are read; the first is compressed."""
+_FORMATS = ("lately-filter-2", FORMAT)  # that are read; the first is compressed
 
-_ALIGNMENT = 64
-"""Values of an array begin at a multiple of a cache line, so that they can be mapped."""
+_ALIGNMENT = 64  # values begin at a multiple of a cache line, so that they can be mapped
 
 _ZIP = b"PK"
 
@@ -50,20 +46,10 @@ def write_state(
     *,
     private: bool = False,
 ) -> None:
-    """Write a state in npz format; at a path, the file appears complete or not at all.
+    """Write a state in npz format to a path, or to a binary file that may be a pipe.
 
-    The file is not compressed, because the bits of a full filter look random.
-
-    Parameters
-    ----------
-    file : path or binary file
-        An open file need not be seekable: it may be a pipe.
-    header : mapping
-        Values for JSON, including "format".
-    arrays : mapping of ndarray
-        Arrays of any shape and numeric type, under names other than "header" and "digest".
-    private : bool
-        Whether only the owner may read the file at a path.
+    The file is not compressed, because the bits of a full filter look random. Only the owner may
+    read a `private` file at a path.
     """
     text = json.dumps(header)
     content: dict[str, Any] = {"header": text, "digest": _digest(text, arrays), **arrays}
@@ -97,17 +83,7 @@ def read_state(
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read header and arrays of a state file, checked against their digest.
 
-    An open file is read from its position to its end. The arrays have the shapes and types that
-    were written. If `mapped`, the file must be at a path, and the arrays are private maps of it.
-
-    Raises
-    ------
-    TypeError
-        If `mapped` and an open file are given.
-    StateFileError
-        If the file is not a state file, is damaged, or has another format.
-    OSError
-        If the file cannot be read.
+    If `mapped`, the file must be at a path, and the arrays are private maps of it.
     """
     name, is_path = state_name(file), isinstance(file, str | os.PathLike)
     if mapped and not is_path:
@@ -146,7 +122,6 @@ def read_state(
 
 
 def _array(archive: Any, name: str, mapped: bool) -> NDArray[Any]:
-    """Read or map an array of a state file."""
     file, info = archive.zip.fp, archive.zip.getinfo(f"{name}.npy")
     if not mapped or info.compress_type != ZIP_STORED:
         array: NDArray[Any] = archive[name]
@@ -170,3 +145,19 @@ def _digest(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
 def _octets(array: NDArray[Any]) -> memoryview:
     """Return the bytes of an array in C order, without a copy if it is in this order."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+# Parts of the states of several families
+
+
+def unpacked(packed: NDArray[Any], count: int) -> NDArray[np.bool_]:
+    """Return the `count` bits of a state file, shape (count,), packed 8 to a byte."""
+    if packed.dtype != np.uint8 or packed.shape != (-(-count // 8),):
+        raise ValueError(f"bits: {packed.dtype} {packed.shape} do not fit the filter")
+    return np.unpackbits(packed, count=count).view(np.bool_)
+
+
+def check_whole(name: str, value: object, low: int, high: int | None = None) -> None:
+    """Refuse a `value` of a state file that is not an integer from `least` to `most`."""
+    if type(value) is not int or value < low or (high is not None and value > high):
+        raise ValueError(f"{name}: {value!r} does not fit the filter")

@@ -9,10 +9,9 @@ from typing import Any, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .atomic import Number, taking_single_keys
-from .convenience import Options, State
 from .durations import NANOSECONDS, span_nanoseconds, time_text
-from .filter import Answers, Filter, Words, require_count
+from .errors import require_count
+from .filter import Answers, Filter, Number, Options, State, Words, taking_single_keys
 from .hash.keys import Key, Keys, Nulls, one_or_all, skipping_nulls
 from .results import Ages
 from .sizing import check_rate, expected_keys
@@ -27,8 +26,7 @@ from .times import (
     nanoseconds,
 )
 
-DAY = 86_400 * NANOSECONDS
-"""Default of `max_ahead`."""
+DAY = 86_400 * NANOSECONDS  # default of `max_ahead`
 
 MaxAhead = str | timedelta | np.timedelta64 | None
 
@@ -60,62 +58,35 @@ class TimedFilter(Filter):
 
     @classmethod
     def for_window(
-        cls, span: int, fpr: float = 0.01, *, rate: float, **options: Unpack[Options]
+        cls,
+        span: int,  # for which every key is reported, in units of the timestamps
+        fpr: float = 0.01,  # share of fresh keys that may be reported by chance, at the rate
+        *,
+        rate: float,  # highest rate of insertions that is expected, per unit of time
+        **options: Unpack[Options],
     ) -> Self:
         """Build a filter for a span of time and a false-positive rate.
 
-        Parameters
-        ----------
-        span : int
-            Time for which every key is reported, in units of the timestamps.
-        fpr : float
-            Share of fresh keys that may be reported by chance, while keys arrive at the `rate`.
-        rate : float
-            Highest rate of insertions that is expected, per unit of time.
-        **options
-            Other parameters of the constructor: `seed`, `key_bits`, ...
-
-        Raises
-        ------
-        TypeError, SpecificationError
-            If a parameter is not a number, or out of its range.
+        TypeError or SpecificationError if a parameter is not a number, or out of its range.
         """
-        require_count("span", span, most=TIME_LIMIT - 1)
+        require_count("span", span, high=TIME_LIMIT - 1)
         keys = expected_keys(int(span), rate)
         return cls._for_keys(keys, check_rate(fpr), {"span": int(span)}, options)
 
     @classmethod
     def for_span(
         cls,
-        span: str | timedelta | np.timedelta64,
+        span: str | timedelta | np.timedelta64,  # such as "10min"
         fpr: float = 0.01,
         *,
-        rate: float,
-        clock: Callable[[], int] | None = None,
-        max_ahead: MaxAhead = "1d",
+        rate: float,  # per second
+        clock: Callable[[], int] | None = None,  # by default a `SteadyClock`
+        max_ahead: MaxAhead = "1d",  # as the attribute; None for no limit
         **options: Unpack[Options],
     ) -> Self:
         """Build a filter with a clock, for a span of time and a false-positive rate.
 
-        Parameters
-        ----------
-        span : str, timedelta or timedelta64
-            Time for which every key is reported, such as "10min".
-        fpr : float
-            Share of fresh keys that may be reported by chance.
-        rate : float
-            Highest rate of insertions that is expected, per second.
-        clock : callable, optional
-            Function that returns the time in nanoseconds; by default a `SteadyClock`.
-        max_ahead : str, timedelta or timedelta64, optional
-            As the attribute; None for no limit.
-        **options
-            Other parameters of the constructor: `seed`, `key_bits`, ...
-
-        Raises
-        ------
-        TypeError, SpecificationError
-            If a parameter is of the wrong kind, or out of its range.
+        TypeError or SpecificationError if a parameter is of the wrong kind, or out of its range.
         """
         length, given = cls._spanned(span_nanoseconds(span), {**options})
         keys = expected_keys(length / NANOSECONDS, rate)
@@ -132,8 +103,8 @@ class TimedFilter(Filter):
     def clock(self) -> Callable[[], int] | None:
         """Function that returns the time in nanoseconds; None if the filter has no clock.
 
-        State files and pickles do not contain the clock: a filter that is read from them continues
-        with a `SteadyClock`, or with the `clock` that `load` is given.
+        State files and pickles do not contain it: a filter that is read from them continues with a
+        `SteadyClock`, or with the `clock` that `load` is given.
         """
         return self._clock
 
@@ -146,8 +117,8 @@ class TimedFilter(Filter):
         """Greatest time in nanoseconds by which an insertion may be ahead of the clock, or None.
 
         An insertion that is further ahead is refused, with its whole call: all later keys would
-        take effect at its time, and no key would expire before it. A filter without a clock has no
-        such limit. It can be set to what `for_span` takes.
+        take effect at its time, and no key would expire before it. It can be set to what `for_span`
+        takes.
         """
         return self._max_ahead
 
@@ -167,10 +138,7 @@ class TimedFilter(Filter):
     def update(self, *several: Iterable[Key] | ArrayLike, now: Now = None) -> None:
         """Insert all keys of iterables or arrays, as `set.update`; `now`, errors as `insert`.
 
-        Raises
-        ------
-        TypeError
-            If a single key is given, text included. The keys before it are then inserted.
+        TypeError for a single key, text included, after the keys before it.
         """
         for keys in several:
             self.insert(self._no_single("update", keys), now)
@@ -183,7 +151,7 @@ class TimedFilter(Filter):
     @property
     @abstractmethod
     def _last(self) -> int:
-        """Return the time of the last insertion; -1 if there was none."""
+        """Time of the last insertion; -1 if there was none."""
 
     @property
     def latest(self) -> int:
@@ -195,25 +163,15 @@ class TimedFilter(Filter):
 
     @skipping_nulls
     def insert(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> None:
-        """Insert keys one after another.
+        """Insert keys, as for `CountedFilter.insert`, one after another at the times `now`.
 
-        Parameters
-        ----------
-        keys : array_like of int
-            As for `CountedFilter.insert`.
-        now : array_like of int, float, datetime64 or datetime, shape (n,) or (), optional
-            Time of each insertion, by default the time of the clock. Filters without a clock take
-            only integers. Others take integers in nanoseconds since 1970, floats in seconds since
-            1970, and dates, at most `max_ahead` after the clock. A time before the latest becomes
-            the latest, and counts in `late`. The times of skipped nulls have no effect.
+        They have shape (n,) or (); the default is the time of the clock. Filters without a clock
+        take only integers. Others take integers in nanoseconds since 1970, floats in seconds since
+        1970, datetime64 and datetime, at most `max_ahead` after the clock. A time before the latest
+        becomes the latest, and counts in `late`. The times of skipped nulls have no effect.
 
-        Raises
-        ------
-        TypeError
-            If the keys or times are of the wrong kind, or there is neither a time nor a clock.
-        ValueError
-            If a shape is wrong, a key does not fit into `key_bits`, or a time is out of range.
-            Nothing is inserted then.
+        TypeError if the times are of the wrong kind, or there is neither a time nor a clock;
+        ValueError if one is out of range, or a shape is wrong. Nothing is inserted then.
         """
         words = self._words(keys)
         times, late = self._arrivals(words, now)
@@ -223,18 +181,10 @@ class TimedFilter(Filter):
 
     @one_or_all
     def query(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> Answers:
-        """Report whether each key is in the filter at a given time; changes nothing.
+        """Report whether each key is in the filter at the times `now`; changes nothing.
 
-        Parameters
-        ----------
-        keys : array_like of int
-            As for `insert`, with its errors.
-        now : array_like, shape (n,) or (), optional
-            Time of the query, as for `insert`; a late time does not count in `late`.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,); a bool for a single key
+        Parameters, errors: as `insert`; a late time does not count in `late`. The result is an
+        ndarray of bool, shape (n,); a bool for a single key.
         """
         words = self._words(keys)
         return self._query(words, self._moments(now, len(words)))
@@ -245,17 +195,15 @@ class TimedFilter(Filter):
     ) -> Answers:
         """Query and insert keys one after another; each answer precedes its insertion.
 
-        With `refresh`, a key is reported for the span after its last copy. Without `refresh`, a
-        reported key is not inserted, so it is reported for the span after it last passed. A key
-        that keeps repeating then passes once per span and slack. See
-        `CountedFilter.check_and_insert`.
+        With `refresh`, a key is reported for the span after its last copy. Without it, a reported
+        key is not inserted, so it is reported for the span after it last passed. A key that keeps
+        repeating then passes once per span and slack. See `CountedFilter.check_and_insert`.
 
         Parameters, errors: as `insert`; result of shape (n,) as `query`.
         """
         return self._check_each(self._words(keys), now, refresh)
 
     def _check_each(self, keys: Words, now: Now, refresh: bool, *windows: Any) -> Answers:
-        """Check and insert checked keys; with `windows` if the filter takes them."""
         if not refresh:
             given = self._given(now, len(keys), inserts=True)
             return self._checked_and_inserted(keys, given, *windows, refresh=False)
@@ -272,22 +220,21 @@ class TimedFilter(Filter):
             self._engine.check_and_insert_new(*operands)
             return seen
         for at in range(len(keys)):
-            one = slice(at, at + 1)
-            times = np.maximum(given[one], self._last)
-            asked = () if windows is None else (windows[one],)
-            seen[at] = self._query(keys[one], times, *asked)[0]
+            part = slice(at, at + 1)
+            times = np.maximum(given[part], self._last)
+            asked = () if windows is None else (windows[part],)
+            seen[at] = self._query(keys[part], times, *asked)[0]
             if not seen[at]:
                 self.late += int(times[0] != given[at])
-                self._check_and_insert(keys[one], times)
+                self._check_and_insert(keys[part], times)
         return seen
 
     @one_or_all
     def age(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> Ages:
         """Return the least possible age of each key, in generations; changes nothing.
 
-        The age is 0 for the current generation, and -1 for a key that is not reported.
-
-        Parameters, errors: as `query`. The result is an ndarray of int64, shape (n,).
+        It is 0 for the current generation, and -1 for a key that is not reported. Parameters,
+        errors: as `query`. The result is an ndarray of int64, shape (n,).
         """
         words = self._words(keys)
         return self._age(words, self._moments(now, len(words)))
@@ -333,14 +280,13 @@ class TimedFilter(Filter):
         if inserts and len(times):
             ahead, limit = int(times.max()) - clock, self._max_ahead
             if limit is not None and ahead > limit:
-                most, found = (time_text(Fraction(each, NANOSECONDS)) for each in (limit, ahead))
-                rule = f"must be at most {most} ahead of the clock (max_ahead)"
-                raise ValueError(f"{name}: {rule}, not {found}")
+                high, actual = (time_text(Fraction(each, NANOSECONDS)) for each in (limit, ahead))
+                rule = f"must be at most {high} ahead of the clock (max_ahead)"
+                raise ValueError(f"{name}: {rule}, not {actual}")
             self._event_times = True
         return times
 
     def _clock_time(self) -> int:
-        """Return the time of the clock, checked."""
         time: Any = self._clock and self._clock()
         if isinstance(time, bool) or not isinstance(time, int | np.integer):
             raise TypeError(f"clock: must return integers, such as time.time_ns, not {time!r}")
@@ -357,7 +303,7 @@ class TimedFilter(Filter):
     def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         super()._take_saved(numbers, arrays)
         late, clock = numbers.get("late", 0), numbers.get("clock", False)
-        require_count("late", late, least=0)
+        require_count("late", late, low=0)
         limit, given = numbers.get("max_ahead", DAY), numbers.get("event_times", False)
         for name, flag in (("clock", clock), ("event_times", given)):
             if not isinstance(flag, bool):

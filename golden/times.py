@@ -7,26 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Times = NDArray[np.int64]
-"""Checked timestamps, shape (n,)."""
+Times = NDArray[np.int64]  # checked timestamps, shape (n,)
 
+# times from the caller, as for `nanoseconds`, or None for the time of the filter's clock
 Now = ArrayLike | datetime | None
-"""Times from the caller: as for `nanoseconds`, or None for the time of the filter's clock."""
 
+# timestamps and spans are below it, so that their sums fit into signed 64 bits
 TIME_LIMIT = 1 << 62
-"""Timestamps and spans are below this limit, so that their sums fit into signed 64 bits."""
 
+# a clock that has reached this time, early in 1973, counts nanoseconds since 1970
 SINCE_1970 = 10**17
-"""A clock that has reached this time, early in 1973, counts nanoseconds since 1970."""
 
-NEVER = -1
-"""Time of an event that has not happened."""
+NEVER = -1  # time of an event that has not happened
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
 _UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
-"""Units of a second."""
 
 
 class SteadyClock:
@@ -49,8 +46,8 @@ def nanoseconds(
 ) -> NDArray[np.int64] | Any:
     """Return times as integers: integers are nanoseconds, floats seconds, dates since 1970.
 
-    A datetime must have a time zone, and a datetime64 is in UTC. With `since_1970`, numbers also
-    count from 1970. A number before 1973 or after 2116 has another unit and is then refused.
+    A datetime must have a time zone, and a datetime64 is in UTC. With `since_1970`, a number that
+    means a time before 1973 or after 2116 has another unit and is refused.
     """
     array = np.asarray(now)
     kinds = "integers (nanoseconds), floats of 64 bits (seconds), datetime64 or datetime"
@@ -112,11 +109,7 @@ def instant(moment: datetime) -> int:
 
 
 def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
-    """Return timestamps, shape (count,), none before its predecessor or the `last` insertion.
-
-    A single timestamp may have shape (). TypeError or ValueError if they are no integers, have
-    another shape, are negative or 2**62 or more, or decrease.
-    """
+    """Return timestamps, shape (count,), none before its predecessor or the `last` insertion."""
     times = _integers("times", timestamps)
     if count == 1 and times.shape == ():
         times = times.reshape(1)
@@ -131,10 +124,7 @@ def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
 
 
 def check_each(name: str, values: ArrayLike, count: int) -> Times:
-    """Return the `values` of a parameter `name` that holds times, with shape (count,).
-
-    The `values` have shape (count,) or (). Errors: as `check_timestamps`.
-    """
+    """Return the `values` of a parameter that holds times, given with shape (count,) or ()."""
     times = _integers(name, values)
     if times.shape not in ((), (count,)):
         raise ValueError(f"{name}: must have shape () or ({count},), not {times.shape}")

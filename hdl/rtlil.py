@@ -10,7 +10,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import UnusedElaboratable
 
 from ..golden.errors import SpecificationError
-from ..golden.spec.all_presets import ALL_PRESETS
+from ..golden.spec.presets import ALL_PRESETS
 from .build import family_of, filter_unit
 
 

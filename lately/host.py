@@ -12,14 +12,14 @@ from .boards.link import layout
 from .boards.link.layout import MISSING, register_address
 from .golden import from_spec
 from .golden.errors import RekeyError, SpecificationError
-from .golden.hash.keys import check_keys
+from .golden.hash.keys import KeyDigest, check_keys
 from .golden.hash.siphash import check_secret
 from .golden.operations import Operation
 from .golden.packets.comparison import Field
 from .golden.packets.frame_actions import Action
 from .golden.results import Results
-from .golden.spec.all_presets import ALL_PRESETS
 from .golden.spec.base import Specification
+from .golden.spec.presets import ALL_PRESETS
 from .golden.times import Times, check_each
 from .golden.timestamp.decisions import DecisionTable, entry_widths, packed_entries
 from .hdl.latencies import PERIOD_BITS
@@ -161,7 +161,7 @@ class Board(UartBone):
         """
         self._require("operations", not self.frames, "takes frames")
         spec = self.spec
-        words = check_keys(keys, spec.key_digest())
+        words = check_keys(keys, KeyDigest.of(spec))
         codes = np.broadcast_to(np.asarray(operations), len(words))
         known = [*range(Operation.CLEAR + 1), *[Operation.REMOVE] * (spec.kind == "dictionary")]
         if len(unknown := codes[~np.isin(codes, known)]):

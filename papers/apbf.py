@@ -9,13 +9,14 @@ import numpy as np
 
 from campaigns.engine import Point, Result
 from lately.golden import APBF, analysis
-from lately.golden.ring.sliding import SlidingFilter
+from lately.golden.ring.rings import SlidingFilter
 from lately.golden.sizing import bloom_rate
 from lately.golden.timestamp.distinct import expected_distinct, uniform_distinct
 from lately.replay.drawing import Series
 from papers.models.swamp import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
 from papers.models.time_limited import slice_bits
 
+from . import formulas
 from .paper import Paper, Row
 from .streams import Keys, distinct, spread, uniform
 from .studies.criteria import Verdict, to_digits_of
@@ -99,14 +100,14 @@ def measure_table(point: Point) -> Result:
 def _row(number: str, row: Row, values: list[int]) -> dict[str, float]:
     match number:
         case "1":
-            return analysis.bloom_metrics(analysis.bloom_hashes(float(row["aimed_fp"])))
+            return formulas.bloom_metrics(formulas.bloom_hashes(float(row["aimed_fp"])))
         case "2":
             exact = {"exact_fp": analysis.apbf_false_positive_rate(*values)}
-            return analysis.apbf_metrics(*values, profile="linear") | exact
+            return formulas.apbf_metrics(*values, profile="linear") | exact
         case "3":
-            return analysis.apbbf_metrics(*values)
+            return formulas.apbbf_metrics(*values)
     k, l, block_bits, hashes = values
-    metrics = analysis.apbbf_metrics(*values)
+    metrics = formulas.apbbf_metrics(*values)
     # Just before a shift, k + l segments hold l generations of capacity / k keys a block.
     capacity = analysis.apbbf_block_capacity(block_bits, hashes)
     return {
@@ -236,7 +237,7 @@ def conclude_forgetting(results: Results) -> Conclusion:
         fields = {"number": i + 1, "paper": ("1", "0.5", "0.25")[i] if i < 3 else ""}
         findings.append(PAPER.find("slack", measured[L + i], exact=expected[L + i], **fields))
     excess = student((shares[:, L : L + K].sum(axis=1) / L).tolist())
-    findings.append(PAPER.find("peak-npws", excess, formula=analysis.apbf_npws(K, L)))
+    findings.append(PAPER.find("peak-npws", excess, formula=formulas.apbf_npws(K, L)))
     ages = list(range(len(measured)))
     series = [
         Series.estimated("measured", ages, measured, marks=True),

@@ -6,7 +6,7 @@ import numpy as np
 
 from campaigns.engine import Point, Result
 from lately.golden import APBBF, BlockedGEBF, analysis
-from lately.golden.ring.sliding import SlidingFilter
+from lately.golden.ring.rings import SlidingFilter
 from lately.replay.drawing import Series
 from papers.models import accesses
 from papers.models.time_limited import slice_bits

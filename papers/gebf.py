@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from campaigns.engine import Point, Result
 from lately.golden import GEBF, BlockedGEBF, CountedFilter
-from lately.golden.analysis import gebf_false_positive_rate
-from lately.golden.ring.layout import Layout
-from lately.golden.ring.sliding import SlidingFilter
+from lately.golden.ring.rings import SlidingFilter
+from lately.golden.ring.segments import Layout
 from lately.golden.sizing import best_hashes
 from lately.golden.spec.ring import GuardedEpochSpec
 from lately.replay.drawing import Chart, Estimate, Series
 from papers.models import CountingBloomFilter, StableBloomFilter, accesses
 from papers.models.stable import stable_decrements
 
+from .formulas import gebf_false_positive_rate
 from .paper import Paper, sweep
 from .streams import Keys, absence, bursty, chunks, distinct, real, spread, uniform, zipf
 from .studies.criteria import Verdict

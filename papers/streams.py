@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden.hash.digests import KeyDigest
-from lately.golden.hash.key_forms import octets
+from lately.golden.hash.keys import KeyDigest, octets
 from lately.replay.traces import open_trace
 
 from .paper import Paper

@@ -95,7 +95,7 @@ def test_draw_takes_functions_before_operators():
 
 def test_nearest_tests():
     assert {"golden/times.py", "hdl/queue.py", "hdl/frontend/front.py"} <= {*modules()}
-    assert distances("golden/ring/apbf.py")["tests/golden/test_filters.py"] == 2
+    assert distances("golden/ring/rings.py")["tests/golden/test_filters.py"] == 2
     assert distances("hdl/queue.py")["tests/hdl/test_hdl.py"] == 1
     assert "tests/golden/test_spec.py" not in distances("hdl/queue.py")
     assert next(nearest("hdl/target_clocks.py")) == "tests/hdl/test_target_clocks.py"

@@ -9,7 +9,7 @@ from typing import Any
 
 from campaigns import engine
 from lately.boards.flow.devices import device
-from lately.golden.spec.all_presets import ALL_PRESETS
+from lately.golden.spec.presets import ALL_PRESETS
 from papers.registry import STUDIES
 from papers.studies import page
 from papers.studies.report import Report

@@ -21,10 +21,8 @@ from lately.boards.flow.inference import INFERRED
 from lately.boards.flow.limits import limits, unit_limit
 from lately.boards.targets.catalogue import BOARDS
 from lately.golden import GEBF, PRESETS, Specification, analysis, preset
-from lately.golden.hash.digests import DIGESTS
-from lately.golden.hash.functions import HASHES
-from lately.golden.spec.ring import SHARDS
-from lately.golden.spec.span import WHEN_FULL
+from lately.golden.spec.base import DIGESTS, HASHES
+from lately.golden.spec.ring import SHARDS, WHEN_FULL
 from lately.hdl.build import FAMILIES, unit_profile
 from lately.hdl.bus.controlled import BUSES, COUNTER_BITS
 from lately.hdl.memory.segment import VARIANTS

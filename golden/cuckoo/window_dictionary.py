@@ -22,20 +22,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import compilation
-from ..atomic import Number
-from ..convenience import State
 from ..errors import SpecificationError
-from ..filter import Answers, AnyWindowFilter, Windows, Words
+from ..filter import (
+    Answers,
+    Bounded,
+    CountedFilter,
+    Number,
+    State,
+    Windows,
+    Words,
+    check_and_insert_in_window,
+    query_in_window,
+    taking_single_keys,
+)
 from ..hash.functions import KeyHash, offset_tables, offset_terms
 from ..hash.keys import Keys
 from ..hash.siphash import check_secret
 from ..operations import Operation, OperationBit
 from ..results import Ages, Results
 from ..sampling import sample
-from ..saved import Bounded
 from ..spec.dictionary_sizes import WindowDictionarySpec, least_columns, least_digest_bits
 
-_MOST_COLUMNS = 64  # of the extension
+_MAX_COLUMNS = 64  # of the extension
 _QUERY, _INSERT, _REMOVE = (
     int(bit) for bit in (OperationBit.QUERY, OperationBit.INSERT, OperationBit.REMOVE)
 )
@@ -44,7 +52,22 @@ _INSERTIONS, _LOST, _YOUNGEST_LOST, _STASH_PEAK, _ALL_LOST, _SECRET = range(3, 9
 """Places in `_numbers`; the secret is the last two, low half first."""
 
 
-class WindowDictionary(AnyWindowFilter):
+def digest_hash(spec: WindowDictionarySpec) -> KeyHash:
+    """Return the hash function whose two indices are the low bits and the rest of a digest."""
+    sizes = [spec.rows, 1 << spec.rest_bits]
+    return KeyHash(key_bits=spec.key_bits, sizes=sizes, functions=1, seed=spec.seed, hash=spec.hash)
+
+
+def row_offsets(spec: WindowDictionarySpec) -> Ages:
+    """Return what each column adds to a row, shape (columns, bytes of a remainder, 256)."""
+    terms = offset_terms(
+        columns=spec.columns, row_bits=spec.row_bits, rest_bits=spec.rest_bits, seed=spec.seed
+    )
+    return np.array([offset_tables(column, spec.rest_bits) for column in terms], np.int64)
+
+
+@taking_single_keys
+class WindowDictionary(CountedFilter):
     """Dictionary of digests: reports recent keys and the insertions since each (section IV.B).
 
     A query accepts any window from 1 to `window` insertions. A key of the window is always
@@ -58,46 +81,13 @@ class WindowDictionary(AnyWindowFilter):
     probability `fpr`, about n / 2**D. So choose D by the removals that you expect, and remove only
     keys that were inserted.
 
-    Parameters
-    ----------
-    window : int
-        n, the largest window, in insertions.
-    columns, rows : int
-        Columns, and cells of each; the rows are a power of two.
-    digest_bits : int
-        D, bits of a digest: the bits that select a row, and 1 to 32 more.
-    stash : int
-        Places for digests without a free cell.
-    moves : int, optional
-        Maximum number of entries that an insertion moves; by default entries never move.
-    hash : str
-        "h3", or "siphash", which takes a secret.
-    secret : int
-        Secret of the hash "siphash", at most 128 bits.
-
-    Attributes
-    ----------
-    insertions : int
-        Insertions since construction or `clear`.
-    lost : int
-        Entries evicted so far, each before it expired.
-    stash_peak : int
-        Maximum number of live entries in the stash so far.
-    compiled : bool
-        Whether operations run in a compiled loop; results are the same either way.
-
-    Raises
-    ------
-    TypeError
-        If a parameter is of the wrong kind.
-    ValueError
-        If the secret is negative, or has more than 128 bits.
-    SpecificationError
-        If another parameter breaks a rule, or a secret is given and the hash takes none.
+    Its parameters are those of `WindowDictionarySpec`, and the `secret` of the hash "siphash", at
+    most 128 bits. ValueError if the secret is out of range; SpecificationError if the hash takes
+    none.
     """
 
     specification = WindowDictionarySpec
-    supported = (*AnyWindowFilter.supported, Operation.REMOVE)
+    supported = (*CountedFilter.supported, Operation.REMOVE)
     _uncompared = ("lost", "stash_peak")
     _UNSAVED = ("secret",)
     _counts: ClassVar = {
@@ -115,7 +105,10 @@ class WindowDictionary(AnyWindowFilter):
     moves: int | None
     hash: str
 
+    query, check_and_insert = query_in_window, check_and_insert_in_window
     _NUMBERS = _SECRET + 2
+    # Insertions since construction or `clear`; entries evicted so far, each before it expired; the
+    # maximum number of live entries in the stash so far.
     insertions, lost, youngest_lost = Number(_INSERTIONS), Number(_LOST), Number(_YOUNGEST_LOST)
     stash_peak, _all_lost = Number(_STASH_PEAK), Number(_ALL_LOST)
 
@@ -145,18 +138,10 @@ class WindowDictionary(AnyWindowFilter):
         return {"window": keys, "columns": columns, "rows": rows, "digest_bits": bits}
 
     def _prepare(self) -> None:
-        spec = self.spec
-        self._row_bits = spec.row_bits
-        self._hash = KeyHash(
-            key_bits=self.key_bits, sizes=[self.rows, 1 << spec.rest_bits], functions=1,
-            seed=self.seed, hash=self.hash,
-        )  # fmt: skip
-        terms = offset_terms(
-            columns=self.columns, row_bits=spec.row_bits, rest_bits=spec.rest_bits, seed=self.seed
-        )
-        tables = [offset_tables(column, spec.rest_bits) for column in terms]
-        self._offsets = np.array(tables, np.int64)  # shape (columns, bytes of a remainder, 256)
-        self.compiled = compilation.wanted() and self.columns <= _MOST_COLUMNS
+        self._row_bits = self.spec.row_bits
+        self._hash, self._offsets = digest_hash(self.spec), row_offsets(self.spec)
+        # Whether operations run in a compiled loop; results are the same either way.
+        self.compiled = compilation.wanted() and self.columns <= _MAX_COLUMNS
         cells = np.zeros((self.columns * self.rows, 2), np.int64)
         stash = np.zeros((2, self.stash), np.int64)
         self._hold({"cells": cells, "stash_times": stash[0], "stash": stash[1]})
@@ -176,10 +161,7 @@ class WindowDictionary(AnyWindowFilter):
     # Operations
 
     def remove(self, keys: Keys) -> None:
-        """Remove keys; a key whose digest is absent has no effect.
-
-        Parameters, errors: as `insert`.
-        """
+        """Remove keys; one whose digest is absent has no effect. Keys, errors: as `insert`."""
         words = self._words(keys)
         self._performed(Operation.REMOVE, words)
         self._note_events(len(words))
@@ -187,10 +169,7 @@ class WindowDictionary(AnyWindowFilter):
     def rekey(self, secret: int) -> None:
         """Load a new secret of at most 128 bits, which takes effect at the next clear.
 
-        Raises
-        ------
-        TypeError, ValueError, SpecificationError
-            If the `secret` is wrong; as for `WindowDictionary`.
+        TypeError, ValueError or SpecificationError if it is wrong; as for `WindowDictionary`.
         """
         if not self._private:
             raise SpecificationError(
@@ -256,26 +235,26 @@ class WindowDictionary(AnyWindowFilter):
     def _operate(self, code: int, digest: int, rows: list[int], w: int) -> int:
         """Perform an operation on the digest with these rows; return its age, -1 if unreported."""
         tau, rest = int(self._numbers[_INSERTIONS]), digest >> self._row_bits
-        own = free = None
+        key_cell = free = None
         for cell in enumerate(rows):
             t = self._times[cell]
             # 3) Query: T has not expired, and S and P are those of the key.
             if self._is_live(t, tau) and self._held[cell] == rest:
-                own = cell
+                key_cell = cell
             elif free is None and not self._is_live(t, tau + 1):
                 free = cell
-        t = self._times[own] if own else 0
-        for place, time in enumerate(self._stash_times.tolist()):
-            if self._stash[place] == digest and self._is_live(time, tau):
+        t = self._times[key_cell] if key_cell else 0
+        for index, time in enumerate(self._stash_times.tolist()):
+            if self._stash[index] == digest and self._is_live(time, tau):
                 t = time
                 if code & (_INSERT | _REMOVE):
-                    self._stash_times[place] = 0
-        if code & _REMOVE and own:
-            self._times[own] = 0
+                    self._stash_times[index] = 0
+        if code & _REMOVE and key_cell:
+            self._times[key_cell] = 0
         if code & _INSERT:
             # 2) Insertion: in the cell of the key, or else in the first that is free.
             self._numbers[_INSERTIONS] = tau + 1
-            if chosen := own or free:
+            if chosen := key_cell or free:
                 self._times[chosen], self._held[chosen] = tau + 1, rest  # (5)
             else:
                 self._move(digest, tau + 1)
@@ -367,10 +346,7 @@ class WindowDictionary(AnyWindowFilter):
         return self.spec.mean_false_positive_rate
 
     def expected_false_positive_rate(self, window: int | None = None) -> float:
-        """Return the probability that a fresh key is reported now: live digests over 2**D.
-
-        Parameters, errors: as `checked_window`.
-        """
+        """Probability that a fresh key is reported now: live digests over 2**D."""
         window = self.checked_window(window)
         live = sum(
             int((self._distances(times) <= window).sum())
@@ -379,10 +355,7 @@ class WindowDictionary(AnyWindowFilter):
         return live / 2.0**self.digest_bits
 
     def estimated_false_positive_rate(self, window: int | None = None) -> float:
-        """Return `expected_false_positive_rate`, under the name that rings use.
-
-        The `window` is the window of the query.
-        """
+        """As `expected_false_positive_rate`, under the name that rings use."""
         return self.expected_false_positive_rate(window)
 
     def fill_ratios(self) -> NDArray[np.float64]:
@@ -391,16 +364,16 @@ class WindowDictionary(AnyWindowFilter):
         return fills
 
     def differing_cells(self, memory: Ages) -> int:
-        """Return the number of cells in which the hardware's `memory` differs, as in `Filter`.
+        """As in `Filter`, with a `memory` of the shape of this one.
 
-        With moves, places may differ: the result counts hardware entries that the model lacks, and
-        missing entries beyond the capacity of the stash. The argument has the shape of `memory`.
+        With moves, cells may differ: the result counts hardware entries that the model lacks, and
+        missing entries beyond the capacity of the stash.
         """
         if not self.moves:
             return int((memory != self.memory).any(axis=0).sum())
-        found = {tuple(entry) for entry in self.entries_of(memory).tolist()}
+        present = {tuple(entry) for entry in self.entries_of(memory).tolist()}
         due = {tuple(entry) for entry in self.entries.tolist()}
-        return len(found - due) + max(0, len(due - found) - self.stash)
+        return len(present - due) + max(0, len(due - present) - self.stash)
 
     @property
     def stashed(self) -> int:
@@ -419,14 +392,11 @@ class WindowDictionary(AnyWindowFilter):
         """Digest and age plus 1 of each live entry, sorted by digest; shape (live, 2)."""
         distances = self._distances(self._stash_times)
         stashed = np.stack([self._stash, distances], axis=1)[distances <= self.window]
-        found = np.concatenate([self.entries_of(self.memory), stashed])
-        return found[np.argsort(found[:, 0])]
+        present = np.concatenate([self.entries_of(self.memory), stashed])
+        return present[np.argsort(present[:, 0])]
 
     def entries_of(self, memory: Ages) -> Ages:
-        """Return digest and age plus 1 of each entry in a `memory`, shape (live, 2).
-
-        The argument has the form of `memory`, for this specification.
-        """
+        """Digest and age plus 1 of each entry in a `memory` of this form, shape (live, 2)."""
         distances, rests = memory
         column, row = used = np.nonzero(distances)
         return np.stack([self._digest(column, row, rests[used]), distances[used]], axis=1)
@@ -437,7 +407,6 @@ class WindowDictionary(AnyWindowFilter):
         return float(np.mean(self._distances(sample(self._times)) <= self.window))
 
     def _distances(self, times: Ages) -> Ages:
-        """Return ages plus 1; more than the window for an empty cell."""
         return np.where(times > 0, self.insertions + 1 - times, self.window + 1)
 
     # State files
@@ -449,6 +418,13 @@ class WindowDictionary(AnyWindowFilter):
     def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         super()._take_saved(numbers, arrays)
         self._all_lost = numbers.get("events", {}).get("lost", self.lost)
+
+    def _other_secrets(self) -> list[int]:
+        return [self._waiting, *super()._other_secrets()]
+
+    def _numbers_of_secrets(self, secrets: list[int]) -> dict[str, Any]:
+        waiting = {"secrets": [self._secret, secrets[0]]} if self._private else {}
+        return super()._numbers_of_secrets(secrets) | waiting
 
     def _arrays(self) -> Bounded:
         return {

@@ -1,30 +1,24 @@
 """Keyed hashing shared by the golden models and the hardware.
 
-A key of any width goes through three steps, each chosen so that one level of
-four-input look-up tables computes one pipeline stage:
+A key of any width goes through three steps, each chosen so that one level of four-input look-up
+tables computes one pipeline stage:
 
-1. *Fold*: the H3 class of Carter and Wegman. Every key bit owns a random
-   64-bit column; the columns of the set bits are added over GF(2). Two keys
-   of 64 bits or fewer never collide here, because the columns are chosen
-   linearly independent.
-2. *Mix*: a few rounds of the quadratic Feistel step of the Simon cipher.
-   The fold alone is linear, so regular keys (counters, strides, addresses)
-   would land on linear subspaces and miss the theory's rate in either
-   direction. The mixing removes that structure.
-3. *Expand*: each segment takes its cell indices from separate words, each
-   the sum of three rotations of the mixed state. Any consecutive segments
-   whose indices together have 64 bits or fewer get linearly independent
-   index bits: for a uniform state they are exactly uniform and independent.
-   (Where a longer ring closes, the number of such segments may be smaller.)
+1. *Fold*: the H3 class of Carter and Wegman. Every key bit owns a random 64-bit column; the
+   columns of the set bits are XORed. Two keys of 64 bits or fewer never collide here, because the
+   columns are chosen linearly independent.
+2. *Mix*: a few rounds of the quadratic Feistel step of the Simon cipher. The fold alone is linear,
+   so regular keys (counters, strides, addresses) would land on linear subspaces and miss the
+   theory's rate in either direction. The mixing removes that structure.
+3. *Expand*: each segment takes its cell indices from separate words, each the XOR of three
+   rotations of the mixed state. Any consecutive segments whose indices together have 64 bits or
+   fewer get linearly independent index bits: for a uniform state they are exactly uniform and
+   independent. (Where a longer ring closes, the number of such segments may be smaller.)
 
 This is the hash "h3". In the hash "siphash", the keyed function of `siphash` replaces fold and mix:
-the state is SipHash-1-3 of the key under a secret that no constant reveals.
-
-With several shards, bits of the mixed state select the shard as they select an index. These bits
-are linearly independent of the index bits as far as 64 bits allow.
-
-All constants are drawn from the seed with SHAKE-256, so they are the same on
-every platform and every version of Python and numpy.
+the state is SipHash-1-3 of the key under a secret that no constant reveals. With several shards,
+bits of the mixed state select the shard as they select an index; they are linearly independent of
+the index bits as far as 64 bits allow. All constants are drawn from the seed with SHAKE-256, so
+they are the same everywhere.
 """
 
 import hashlib
@@ -38,34 +32,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import compilation
-from .digests import KeyDigest
-from .keys import Keys, check_keys
 from .siphash import siphash
 
-HASHES = ("h3", "siphash")
-"""Hashes: functions from a key to the state."""
+STATE_BITS = 64  # of the mixed state
 
-STATE_BITS = 64
-"""Width of the mixed state, in bits."""
+MIX_ROUNDS = 4  # a bias is visible after two (`tests/golden/test_hashing.py`); two more are margin
 
-MIX_ROUNDS = 4
-"""Rounds of the mixing step: a bias is visible after two (`tests/golden/test_hashing.py`); two more
-are margin."""
+WORD_BITS = 64  # of an expanded word
 
-WORD_BITS = 64
-"""Width of an expanded word, in bits."""
+RANGE_BITS = 32  # of a word for a size that is not a power of two
 
-RANGE_BITS = 32
-"""Bits of a word for a size that is not a power of two."""
+SHARD_BITS = 12  # of the state that select a shard, scaled down to the number of shards
 
-SHARD_BITS = 12
-"""Bits of the state that select a shard, scaled down to the number of shards."""
+OFFSET_TERMS = 3  # most bits of a digest's remainder that are XORed with a bit of its row
 
-OFFSET_TERMS = 3
-"""Most bits of a digest's remainder that are added to a bit of its row."""
-
-_DRAWS = 1000
-"""Candidates for one function before its condition is relaxed."""
+_DRAWS = 1000  # candidates for one function before its condition is relaxed
 
 
 class ConstantStream:
@@ -94,15 +75,12 @@ class ConstantStream:
 class IndexField:
     """Field of the expanded words that determines one cell index."""
 
-    size: int
-    """The index is in ``range(size)``."""
-    word: int
-    """Number of the expanded word, counted within the segment."""
-    offset: int
-    """Bits of the word above the field."""
+    size: int  # the index is in ``range(size)``
+    word: int  # number of the expanded word, counted within the segment
+    offset: int  # bits of the word above the field
+    # that the field takes: ``log2(size)`` for a power of two, else `RANGE_BITS`, which are scaled
+    # down as ``(field * size) >> bits``
     bits: int
-    """Bits that the field takes: ``log2(size)`` for a power of two, else `RANGE_BITS`, which are
-    scaled down as ``(field * size) >> bits``."""
 
     @property
     def power_of_two(self) -> bool:
@@ -123,18 +101,17 @@ def index_fields(sizes: Sequence[int]) -> tuple[IndexField, ...]:
     return tuple(fields)
 
 
-Basis = dict[int, int]
-"""Independent vectors over GF(2), by the place of their highest bit."""
+Basis = dict[int, int]  # independent vectors over GF(2), by the index of their highest bit
 
 
 def _insert_independent(basis: Basis, vector: int) -> bool:
     """Reduce `vector` by `basis`; add it and return True if it is independent."""
     while vector:
-        place = vector.bit_length()
-        if place not in basis:
-            basis[place] = vector
+        top = vector.bit_length()
+        if top not in basis:
+            basis[top] = vector
             return True
-        vector ^= basis[place]
+        vector ^= basis[top]
     return False
 
 
@@ -166,8 +143,8 @@ def mix_constants(seed: int) -> tuple[int, ...]:
     return (stream.word(), *(stream.word() >> 32 for _ in range(MIX_ROUNDS)))
 
 
+# bits of the three rotations of the mixed state whose XOR is a word
 Rotations = tuple[int, int, int]
-"""Bits of the three rotations of the mixed state whose sum is a word."""
 
 
 def _field_rows(fields: Sequence[IndexField], words: Sequence[Rotations]) -> list[int]:
@@ -187,8 +164,8 @@ def expand_rotations(
     """Rotation amounts, indexed by function, word and term.
 
     Each function is drawn until its index bits are linearly independent of the bits of its
-    neighbours: as many neighbours as fit into the 64 bits of state. (The functions form a ring.) If
-    no candidate satisfies this, fewer neighbours count.
+    neighbours in the ring of functions: as many as fit into the 64 bits of state. If no candidate
+    satisfies this, fewer neighbours count.
     """
     stream = ConstantStream(label=f"expand/{functions}", seed=seed)
     words = fields[-1].word + 1
@@ -249,8 +226,8 @@ def shard_rotations(fields: tuple[IndexField, ...], functions: int, seed: int) -
         windows = [[*chain(*rows[at : at + near])] for at in range(functions - near + 1)]
         for _ in range(_DRAWS):
             candidate = _draw_rotations(stream)
-            own = _field_rows([field], [candidate])
-            if all(_independent([*own, *window]) for window in windows):
+            selected = _field_rows([field], [candidate])
+            if all(_independent([*selected, *window]) for window in windows):
                 return candidate
     raise AssertionError("some word of three rotations has independent bits")
 
@@ -266,13 +243,13 @@ def _draw_rotations(stream: ConstantStream) -> Rotations:
 def offset_terms(
     *, columns: int, row_bits: int, rest_bits: int, seed: int
 ) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """For each column and bit of a row, the bits of the digest's rest that are added to it.
+    """For each column and bit of a row, the bits of the digest's rest that are XORed with it.
 
     The row of a digest in a column is its low part. At most `OFFSET_TERMS` bits of the rest are
-    added to each bit of the row over GF(2); in the first column, none. Row and remainder together
-    determine the digest in every column. Columns are drawn until any two differ by a map of full
-    rank, so that digests with a common cell in one column seldom share a cell in another. If no
-    candidate succeeds, the condition is relaxed.
+    XORed with each bit of the row; in the first column, none. Row and remainder together determine
+    the digest in every column. Columns are drawn until any two differ by a map of full rank, so
+    that digests with a common cell in one column seldom share a cell in another. If no candidate
+    succeeds, the condition is relaxed.
     """
     stream = ConstantStream(label=f"columns/{row_bits}/{rest_bits}", seed=seed)
     chosen: list[tuple[tuple[int, ...], ...]] = [((),) * row_bits]
@@ -297,9 +274,9 @@ def _draw_terms(stream: ConstantStream, rest_bits: int) -> tuple[int, ...]:
     return tuple(sorted(terms))
 
 
-def _rank_of_difference(one: Sequence[Sequence[int]], other: Sequence[Sequence[int]]) -> int:
+def _rank_of_difference(first: Sequence[Sequence[int]], other: Sequence[Sequence[int]]) -> int:
     basis: Basis = {}
-    for terms in zip(one, other, strict=True):
+    for terms in zip(first, other, strict=True):
         mask = 0
         for bit in chain(*terms):
             mask ^= 1 << bit
@@ -340,10 +317,6 @@ class KeyHash:
         self.constants = mix_constants(seed)
         self.rotations = expand_rotations(self.fields, functions, seed)
         self.tables = _byte_tables(self.columns)
-
-    def check_keys(self, keys: Keys) -> NDArray[np.uint64]:
-        """Return integers in the form that `state` takes, shape (n, words); see `check_keys`."""
-        return check_keys(keys, KeyDigest(self.key_bits))
 
     def state(self, keys: NDArray[np.uint64], secret: int = 0) -> NDArray[np.uint64]:
         """Return the states of `keys` of shape (n, words); "siphash" takes the `secret`."""

@@ -2,83 +2,441 @@
 
 A key is an integer, which stands for itself, or bytes, which stand for their digest. Every
 other form stands for an integer or for bytes; docs/python.md has a table of them.
+
+A tuple is one key: the digest of its encoding. A tuple is encoded like an element. An element
+is encoded as a tag of one byte, the length of its content in 8 bytes, little-endian, and the
+content:
+
+- tag ``b``: the bytes of text, or of a form that stands for bytes;
+- tag ``i``: an integer, or a form that stands for one, in decimal digits, with a minus sign if it
+  is negative;
+- tag ``t``: the encoded elements of a tuple.
+
+BLAKE2b computes the 64-bit words of a digest; for keys of more than 512 bits, SHAKE256 does.
+Neither has a secret. SipHash-1-3 gives one word under each of several keys of 16 bytes. They are
+the first bytes, 16 for each word of a key, of SHAKE256 over the text ``lately/digest/SEED/SECRET``,
+both numbers in decimal. The secret is the first of the filter, or 0 if its hash takes none. Without
+a secret, SipHash is fast, but anyone can choose texts with equal digests. The least significant
+word is first, bytes are little-endian, and the last word is cut to the width of the key.
 """
 
+import hashlib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from functools import wraps
+from importlib import import_module
 from io import IOBase
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, cast, overload
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .digests import KeyDigest
-from .key_forms import (
-    ARROW,
-    INTEGERS,
-    TEXTS,
-    Address,
-    Spans,
-    arrow_chunks,
-    arrow_spans,
-    check_padding,
-    encoded,
-    frame_columns,
-    joined,
-    nanoseconds,
-    null,
-    nullable,
-    octets,
-    plain,
-    spans_of,
-    unexpected,
-)
+from ..cached import Cached
+from ..compilation import core, extension
+from ..times import EPOCH, MICROSECOND, SINCE_1970, instant
+from .siphash import siphash_spans
 
-Text = str | bytes | bytearray | memoryview
-"""Keys that are digested."""
+# Forms of keys
 
+
+TEXTS = (str, bytes, bytearray, memoryview)
+INTEGERS = (int, np.integer)
+Address = IPv4Address | IPv6Address
+
+# a buffer of bytes, and where texts in it start and stop
+Spans = tuple[Any, NDArray[np.int64], NDArray[np.int64]]
+
+# methods, of which a column or a table for Arrow has one
+ARROW = ("__arrow_c_array__", "__arrow_c_stream__", "__arrow_array__")
+
+_EXPECTED = "must be integers, text or bytes"
+_NULLS = ("NoneType", "NAType", "NaTType")
+
+
+def null(kind: object, position: int) -> TypeError:
+    """Return the error for a null of this kind among keys."""
+    remedy = 'insert, query, check_and_insert and age skip it with nulls="skip"'
+    return TypeError(f"keys: {_EXPECTED}, not a null ({kind} at position {position}); {remedy}")
+
+
+def _is_null(item: Any) -> bool:
+    if isinstance(item, tuple):
+        return any(map(_is_null, item))
+    item = item.as_py() if hasattr(item, "as_py") else item
+    number = isinstance(item, float | np.floating | np.datetime64)
+    return type(item).__name__ in _NULLS or bool(number and item != item)
+
+
+def nullable(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
+    """Return a list or column in a form that takes a mask, and whether each key is not null."""
+    if chunks := arrow_chunks(keys):
+        whole = sys.modules["pyarrow"].chunked_array(chunks)
+        return whole, np.asarray(whole.is_valid())
+    listed = isinstance(keys, list)
+    array = np.fromiter(keys, object, len(keys)) if listed else np.atleast_1d(np.asarray(keys))
+    if array.dtype.kind == "O":
+        return array, ~np.fromiter(map(_is_null, array), np.bool_, len(array))
+    masked = isinstance(keys, np.ma.MaskedArray)
+    nulls: Any = np.ma.getmaskarray(keys) if masked else np.zeros(array.shape, np.bool_)
+    nulls = nulls | (array != array) if array.dtype.kind in "fM" else nulls
+    return array, ~(nulls if nulls.ndim == 1 else nulls.any(axis=1))
+
+
+def unexpected(kind: object) -> TypeError:
+    """Return the error for values that cannot be keys."""
+    return TypeError(f"keys: {_EXPECTED}, not {kind}")
+
+
+def plain(item: Any, position: int = 0) -> Any:
+    """Return the integer, text or bytes that a key of any form, at a `position`, represents."""
+    kind = type(item)
+    if kind in (int, str, bytes):
+        return item
+    if isinstance(item, tuple):
+        return encoded(item)
+    if hasattr(item, "as_py"):  # a scalar of Arrow
+        return plain(item.as_py(), position)
+    if isinstance(item, np.ndarray):
+        if item.ndim:
+            raise unexpected("ndarray")
+        return plain(item[()], position)
+    if _is_null(item):
+        raise null(kind.__name__, position)
+    if isinstance(item, np.datetime64):
+        return int(nanoseconds(np.array([item]))[0])
+    if hasattr(item, "to_datetime64"):  # a timestamp of pandas, in UTC
+        return plain(item.to_datetime64(), position)
+    if isinstance(item, date):
+        return _instant(item)
+    if isinstance(item, np.void) and item.dtype.names is None:
+        return item.tobytes()
+    if not isinstance(item, (*TEXTS, *INTEGERS)) or isinstance(item, bool):
+        return _network_bytes(item)
+    return item
+
+
+def _network_bytes(item: Any) -> bytes:
+    if isinstance(item, UUID):
+        return item.bytes
+    if not isinstance(item, Address) or hasattr(item, "network"):
+        raise unexpected(type(item).__name__)
+    scope = getattr(item, "scope_id", None)
+    return item.packed + (b"" if scope is None else f"%{scope}".encode())
+
+
+def _instant(item: date) -> int:
+    """Return the nanoseconds from 1970 to an instant, in UTC unless it has a zone."""
+    if not isinstance(item, datetime):
+        item = datetime(item.year, item.month, item.day)
+    if item.tzinfo is None:
+        item = item.replace(tzinfo=UTC)
+    return instant(item)
+
+
+# what `plain` does for further types of single keys than integers, text and tuples of Python
+FORMS: dict[type, Callable[[Any], Any]] = {
+    **{np.dtype(code).type: int for code in "bBhHiIlLqQ"},
+    **dict.fromkeys((bytearray, memoryview, np.bytes_), bytes),
+    **dict.fromkeys((date, datetime), _instant),
+    **dict.fromkeys((UUID, IPv4Address, IPv6Address), _network_bytes),
+    np.datetime64: plain,
+}
+
+if (_native := extension()) is not None:
+    _native.take_forms(FORMS, datetime, EPOCH, MICROSECOND, SINCE_1970)
+
+
+def nanoseconds(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:
+    """Return the nanoseconds from 1970 to each instant, shape (n,)."""
+    if (nulls := np.isnat(instants)).any():
+        raise null("NaT", int(np.argmax(nulls)))
+    times = instants.astype("datetime64[ns]")
+    if (wrong := times.astype(instants.dtype) != instants).any():
+        raise ValueError(
+            f"keys: must be instants in nanoseconds that 64 bits hold, not {instants[wrong][0]}"
+        )
+    numbers: NDArray[np.int64] = times.view(np.int64)
+    return numbers
+
+
+def octets(text: Any) -> bytes:
+    """Return the bytes of text; ValueError if UTF-8 cannot encode it."""
+    try:
+        return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
+    except UnicodeEncodeError as error:
+        raise ValueError(f"keys: must be text that UTF-8 has, not {error.object!r}") from None
+
+
+def encoded(item: Any, position: int = 0) -> bytes:
+    """Return the encoding of a tuple, or of an element of one; errors as `plain`."""
+    if isinstance(item, tuple):
+        return tagged(b"t", b"".join(map(encoded, item)))
+    item = plain(item, position)
+    return tagged(b"i", b"%d" % item) if isinstance(item, INTEGERS) else tagged(b"b", octets(item))
+
+
+def tagged(tag: bytes, content: bytes) -> bytes:
+    """Return the encoding of an element; the tag 0 is that of an element that has a tag."""
+    return content if tag == b"\0" else tag + len(content).to_bytes(8, "little") + content
+
+
+def spans_of(texts: list[bytes]) -> Spans:
+    """Return the spans of bytes that follow one another in a buffer."""
+    stops = np.cumsum([*map(len, texts)], dtype=np.int64)
+    starts = np.concatenate([np.zeros(1, np.int64), stops])[:-1]
+    return np.frombuffer(b"".join(texts), np.uint8), starts, stops
+
+
+def joined(parts: Sequence[Spans], join: Callable[..., Any]) -> Spans:
+    """Return spans of several buffers as spans of one, the arrays joined by a function of numpy."""
+    if len(parts) == 1 and join is np.concatenate:
+        return parts[0]
+    buffers, starts, stops = zip(*parts, strict=True)
+    bases = np.cumsum([0, *map(len, buffers[:-1])])
+    moved = (join([*map(np.add, each, bases)]) for each in (starts, stops))
+    return np.concatenate(buffers), *moved
+
+
+def frame_columns(keys: Any) -> list[tuple[Any, Any]] | None:
+    """Return names and columns of keys of several columns; None for other keys."""
+    result: list[tuple[Any, Any]] | None = None
+    if isinstance(keys, tuple):
+        result = [*enumerate(keys)] if keys and all(map(_is_column, keys)) else None
+    elif hasattr(keys, "iloc") and keys.ndim == 2:  # a frame of pandas
+        result = [*keys.items()]
+    elif hasattr(keys, "get_columns"):  # a frame of polars
+        result = [(column.name, column) for column in keys.get_columns()]
+    elif hasattr(keys, "itercolumns"):  # a table of pyarrow
+        result = [*zip(keys.schema.names, keys.columns, strict=True)]
+    elif any(hasattr(keys, name) for name in ARROW):
+        chunks = arrow_chunks(keys)
+        arrow: Any = sys.modules.get("pyarrow")
+        if chunks and arrow.types.is_struct(chunks[0].type):
+            whole = arrow.chunked_array(chunks)
+            result = [*zip([field.name for field in whole.type], whole.flatten(), strict=True)]
+    lengths = {len(column) for _, column in result or ()}
+    if result is not None and len(lengths) != 1:
+        raise ValueError(f"keys: must have columns of one length, not of lengths {sorted(lengths)}")
+    return result
+
+
+def _is_column(value: Any) -> bool:
+    """Whether an element of a tuple is an array, and not a key."""
+    array = getattr(value, "ndim", None) == 1 and not isinstance(value, TEXTS)
+    return array or any(hasattr(value, name) for name in ARROW)
+
+
+def check_padding(array: NDArray[Any]) -> None:
+    """Refuse an array of numpy's type S or U in which a zero may be padding or part of a key."""
+    unit = np.uint8 if array.dtype.kind == "S" else np.uint32
+    if not array.size:
+        return
+    units = np.ascontiguousarray(array).view(unit).reshape(array.size, -1)
+    if (short := units[:, -1] == 0).any():
+        bytewise = f", or array.view('V{array.itemsize}') if they belong to the keys"
+        raise TypeError(
+            f"keys: must fill the width of an array of {array.dtype.str[1:]}, which drops zeros at "
+            f"the end, not end in zeros at position {int(np.argmax(short))}: give array.tolist() "
+            f"if zeros are padding{bytewise if unit is np.uint8 else ''}"
+        )
+
+
+def arrow_chunks(keys: Any) -> list[Any] | None:
+    """Return the pyarrow arrays of a column without a copy; None for others.
+
+    A column of another library needs pyarrow for that.
+    """
+    # An array of Python has no such attribute, and an index of tuples raises ValueError.
+    with suppress(AttributeError, ValueError):
+        if hasattr(keys.array, "__arrow_array__"):
+            keys = keys.array  # of a series of pandas
+    is_arrow = type(keys).__module__.partition(".")[0] == "pyarrow"
+    if not is_arrow and not any(hasattr(keys, name) for name in ARROW):
+        return None
+    try:  # pyarrow raises any of these for a column that it cannot represent.
+        arrow: Any = import_module("pyarrow")
+        if not is_arrow:
+            stream = hasattr(keys, "__arrow_c_stream__")
+            keys = arrow.chunked_array(keys) if stream else arrow.array(keys)
+    except (ImportError, NotImplementedError, OverflowError, TypeError, ValueError):
+        return None
+    if not isinstance(keys, arrow.Array | arrow.ChunkedArray):
+        return None
+    chunks = keys.chunks if isinstance(keys, arrow.ChunkedArray) else [keys]
+    large = {arrow.string_view(): arrow.large_string(), arrow.binary_view(): arrow.large_binary()}
+    stored = [chunk.storage if hasattr(chunk, "storage") else chunk for chunk in chunks]
+    return [chunk.cast(large[chunk.type]) if chunk.type in large else chunk for chunk in stored]
+
+
+def arrow_spans(chunk: Any) -> Spans | None:
+    """Return buffer, starts and stops of the texts of a pyarrow array; None for other types."""
+    arrow: Any = import_module("pyarrow")
+    types = arrow.types
+    kind, count, first = chunk.type, len(chunk), chunk.offset
+    buffers = chunk.buffers()
+    data = np.empty(0, np.uint8) if buffers[-1] is None else np.frombuffer(buffers[-1], np.uint8)
+    if types.is_fixed_size_binary(kind):
+        bounds = np.arange(first, first + count + 1, dtype=np.int64) * kind.byte_width
+    elif types.is_string(kind) or types.is_binary(kind):
+        bounds = _bounds(buffers[1], np.int32, first, count)
+    elif types.is_large_string(kind) or types.is_large_binary(kind):
+        bounds = _bounds(buffers[1], np.int64, first, count)
+    elif types.is_nested(kind):
+        raise unexpected(kind)
+    else:
+        return None
+    # A slice holds the buffer of its whole column.
+    return data[bounds[0] : bounds[-1]], bounds[:-1] - bounds[0], bounds[1:] - bounds[0]
+
+
+def _bounds(buffer: Any, kind: type, first: int, count: int) -> NDArray[np.int64]:
+    if not count:
+        return np.zeros(1, np.int64)
+    bounds = np.frombuffer(buffer, kind)[first : first + count + 1].astype(np.int64)
+    if len(bounds) != count + 1:
+        raise ValueError(f"keys: must have {count + 1} offsets in their buffer, not {len(bounds)}")
+    return bounds
+
+
+# Digests of text and bytes
+
+
+@dataclass(frozen=True)
+class KeyDigest:
+    """Digest from bytes to the words of a key."""
+
+    key_bits: int
+    name: str = "blake2b"
+    seed: int = 0  # of the filter; as the secret, only "siphash" depends on it
+    secret: int = field(default=0, repr=False)
+
+    @classmethod
+    def of(cls, spec: Any, secret: int = 0) -> "KeyDigest":
+        """Return the digest of a specification, for a filter with this `secret`."""
+        return cls(spec.key_bits, spec.digest, spec.seed, secret)
+
+    @property
+    def count(self) -> int:
+        """Number of words of a key."""
+        return -(-self.key_bits // 64)
+
+    @Cached
+    def keys(self) -> NDArray[np.uint64]:
+        """Keys of SipHash, one for each word, low half first, shape (count, 2); none of BLAKE2b."""
+        label = f"lately/digest/{self.seed}/{self.secret}".encode()
+        size = 16 * self.count if self.name == "siphash" else 0
+        octets = hashlib.shake_256(label).digest(size)
+        return np.frombuffer(octets, "<u8").astype(np.uint64).reshape(-1, 2)
+
+    def of_list(self, texts: list[object]) -> NDArray[np.uint64] | None:
+        """Digest a list in the extension; None without it, or if not all are str and bytes."""
+        native = core()
+        if native is None or self._shake:
+            return None
+        words = np.empty((len(texts), self.count), np.uint64)
+        return self._cut(words) if native.digest_texts(texts, self.keys, words) else None
+
+    def of_bytes(self, texts: list[bytes]) -> NDArray[np.uint64]:
+        """Digest bytes, shape (n, count)."""
+        return self.of_spans(*spans_of(texts))
+
+    def of_rows(self, columns: list[tuple[bytes, Spans]]) -> NDArray[np.uint64]:
+        """Digest tuples that have an element of each column, with the tag of the column."""
+        native = core()
+        if native is None or self._shake:
+            texts = [
+                [
+                    tagged(tag, bytes(data[start:stop]))
+                    for start, stop in zip(starts, stops, strict=True)
+                ]
+                for tag, (data, starts, stops) in columns
+            ]
+            return self.of_bytes([tagged(b"t", b"".join(row)) for row in zip(*texts, strict=True)])
+        tags, parts = zip(*columns, strict=True)
+        data, starts, stops = joined(parts, np.column_stack)
+        words = np.empty((len(starts), self.count), np.uint64)
+        native.digest_spans(data, starts, stops, b"".join(tags), self.keys, words)
+        return self._cut(words)
+
+    def of_spans(
+        self, data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]
+    ) -> NDArray[np.uint64]:
+        """Digest the bytes of `data` from each start to its stop, shape (n, count)."""
+        words = np.empty((len(starts), self.count), np.uint64)
+        native = core()
+        if native is not None and not self._shake:
+            native.digest_spans(data, starts, stops, b"", self.keys, words)
+            return self._cut(words)
+        if ((starts < 0) | (stops < starts) | (stops > len(data))).any():
+            raise ValueError("spans: must be in the buffer")
+        if self.name == "siphash":
+            for word, (low, high) in enumerate(self.keys.tolist()):
+                words[:, word] = siphash_spans(data, starts, stops, low | high << 64)
+            return self._cut(words)
+        octets, size = data.tobytes(), 8 * self.count
+        texts = (
+            octets[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+        )
+        if self._shake:
+            digests = b"".join(hashlib.shake_256(text).digest(size) for text in texts)
+        else:
+            digests = b"".join(hashlib.blake2b(text, digest_size=size).digest() for text in texts)
+        return self._cut(np.frombuffer(digests, "<u8").astype(np.uint64).reshape(-1, self.count))
+
+    @property
+    def _shake(self) -> bool:
+        return self.name == "blake2b" and 8 * self.count > hashlib.blake2b.MAX_DIGEST_SIZE
+
+    def _cut(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        if self.key_bits % 64:
+            words[:, -1] &= np.uint64((1 << self.key_bits % 64) - 1)
+        return words
+
+
+# Words of keys
+
+
+Text = str | bytes | bytearray | memoryview  # keys that are digested
+
+# a single key
 Key = int | np.integer[Any] | Text | UUID | Address | date | np.datetime64 | tuple["Key", ...]
-"""A single key."""
 
+# a single key, an iterable or an array of keys; an array of shape (n, words) gives words of wide
+# keys, the least significant first. A tuple is a single key, and a tuple of arrays several.
 Keys = ArrayLike | Key | Iterable[Key]
-"""A single key, an iterable or an array of keys; an array of shape (n, words) gives words of wide
-keys, the least significant first. A tuple is a single key, and a tuple of arrays several."""
 
-Nulls = Literal["refuse", "skip"]
-"""What happens to nulls among keys."""
+Nulls = Literal["refuse", "skip"]  # what happens to nulls among keys
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-Model = TypeVar("Model")
-"""Class that has a method whose first parameter is `keys`."""
+Model = TypeVar("Model")  # class that has a method whose first parameter is `keys`
 
-Others = ParamSpec("Others")
-"""Parameters of the method after `keys`."""
+Others = ParamSpec("Others")  # parameters of the method after `keys`
 
-One = TypeVar("One", covariant=True)
-"""Answer for a single key."""
+Scalar = TypeVar("Scalar", covariant=True)  # answer for a single key
 
-All = TypeVar("All", covariant=True)
-"""Answers for several keys."""
+Array = TypeVar("Array", covariant=True)  # answers for several keys
 
 
-class Bound(Protocol[Others, One, All]):
+class Bound(Protocol[Others, Scalar, Array]):
     """Method of an object that gives one answer for a single key, and an array for several."""
 
     @overload
-    def __call__(self, keys: Key, *others: Others.args, **options: Others.kwargs) -> One: ...
+    def __call__(self, keys: Key, *others: Others.args, **options: Others.kwargs) -> Scalar: ...
 
     @overload
-    def __call__(self, keys: Keys, *others: Others.args, **options: Others.kwargs) -> All: ...
+    def __call__(self, keys: Keys, *others: Others.args, **options: Others.kwargs) -> Array: ...
 
 
-class OneOrAll(Protocol[Others, One, All]):
+class OneOrAll(Protocol[Others, Scalar, Array]):
     """Descriptor of a method that takes one key or several."""
 
-    def __get__(self, model: object, kind: Any = ..., /) -> Bound[Others, One, All]: ...
+    def __get__(self, model: object, kind: Any = ..., /) -> Bound[Others, Scalar, Array]: ...
 
 
 _SINGLE = (*TEXTS, *INTEGERS, tuple)
@@ -119,10 +477,7 @@ def one_or_all(
 
 
 def one_or_all(method: Callable[..., Any]) -> Any:
-    """Make a method with one result per key return a scalar for a single key.
-
-    The first parameter of the `method` is `keys`.
-    """
+    """Make a method of `keys` with one result per key return a scalar for a single key."""
     method = skipping_nulls(method)
 
     @wraps(method)
@@ -136,8 +491,8 @@ def one_or_all(method: Callable[..., Any]) -> Any:
 def skipping_nulls(method: Method) -> Method:
     """Leave nulls among the keys out if the parameter `nulls` is "skip".
 
-    The answer for a null is False or -1. Other arguments that have one value for each key have one
-    for each null.
+    The answer for a null is False or -1. Other arguments with a value for each key have one for
+    each null.
     """
 
     @wraps(method)
@@ -166,20 +521,24 @@ def skipping_nulls(method: Method) -> Method:
 def _without_nulls(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
     """Return several keys without nulls, and whether each key was not null, shape (n,)."""
     columns = frame_columns(keys)
-    own = any(hasattr(keys, name) for name in (*ARROW, "__array__"))
-    parts = [nullable(column) for _, column in columns or [("", keys if own else _as_list(keys))]]
+    is_arrow = any(hasattr(keys, name) for name in (*ARROW, "__array__"))
+    parts = [
+        nullable(column) for _, column in columns or [("", keys if is_arrow else _as_list(keys))]
+    ]
     present = np.logical_and.reduce([part[1] for part in parts])
     kept = [v.filter(present) if hasattr(v, "filter") else v[present] for v, _ in parts]
     return tuple(kept) if columns else kept[0], present
 
 
-def check_keys(keys: Keys, digest: KeyDigest) -> NDArray[np.uint64]:
-    """Convert keys of any form to the words of a `digest`, shape (n, words).
+def check_keys(keys: Keys, digest: KeyDigest | int) -> NDArray[np.uint64]:
+    """Convert keys of any form to the words of a `digest`, or of integers of a width in bits.
 
-    Surrogates of ``surrogateescape`` stand for the bytes that could not be decoded. In a tuple, -1
-    and 2**key_bits - 1 are two integers. Lists in a list are rows of words. TypeError for keys of
-    another kind, of both kinds, or null; ValueError for a wrong shape, or a key that does not fit.
+    The result has shape (n, words). Surrogates of ``surrogateescape`` stand for the bytes that
+    could not be decoded. In a tuple, -1 and 2**key_bits - 1 are two integers. Lists in a list are
+    rows of words. TypeError for keys of another kind, of both kinds, or null; ValueError for a
+    wrong shape, or a key that does not fit.
     """
+    digest = KeyDigest(digest) if isinstance(digest, int) else digest
     given: Any = keys
     if not isinstance(keys, list):
         if (columns := frame_columns(keys)) is not None:
@@ -248,7 +607,6 @@ def _arrow_texts(keys: Any) -> Spans | None:
 
 
 def _column(name: object, column: Any) -> tuple[bytes, Spans]:
-    """Return a column of keys of several columns, with the tag of its elements."""
     try:
         elements = _read(column)
         if isinstance(elements, np.ndarray):
@@ -283,7 +641,6 @@ def sortable(keys: NDArray[np.uint64]) -> NDArray[Any]:
 
 
 def _listed(items: Sequence[Any], digest: KeyDigest) -> NDArray[np.uint64]:
-    """Return the words of keys, or of rows of words, in a list."""
     kinds = {*map(type, items)}
     if kinds and all(issubclass(kind, list | np.ndarray) for kind in kinds) and np.ndim(items[0]):
         return _array_words(_rows(items), digest.key_bits)
@@ -321,9 +678,9 @@ def _integer_words(items: Sequence[int], key_bits: int) -> NDArray[np.uint64]:
     words = -(-key_bits // 64)
     if not items:
         return np.empty((0, words), np.uint64)
-    least, most = min(items), max(items)
-    _check_range(least, most, key_bits)
-    if least < 0:
+    low, high = min(items), max(items)
+    _check_range(low, high, key_bits)
+    if low < 0:
         items = [item & (1 << key_bits) - 1 for item in items]
     if words == 1:
         return np.array(items, np.uint64).reshape(-1, 1)
@@ -331,16 +688,14 @@ def _integer_words(items: Sequence[int], key_bits: int) -> NDArray[np.uint64]:
     return np.frombuffer(octets, "<u8").astype(np.uint64).reshape(-1, words)
 
 
-def _check_range(least: int, most: int, key_bits: int) -> None:
-    """Refuse integers that do not fit into a key."""
-    if least < -(1 << key_bits - 1):
-        raise ValueError(f"keys: must be at least -2**{key_bits - 1}, not {least}")
-    if most >> key_bits > 0:
-        raise ValueError(f"keys: must be below 2**{key_bits}, not {most:#x} or more")
+def _check_range(low: int, high: int, key_bits: int) -> None:
+    if low < -(1 << key_bits - 1):
+        raise ValueError(f"keys: must be at least -2**{key_bits - 1}, not {low}")
+    if high >> key_bits > 0:
+        raise ValueError(f"keys: must be below 2**{key_bits}, not {high:#x} or more")
 
 
 def _array_words(array: NDArray[Any], key_bits: int) -> NDArray[np.uint64]:
-    """Return the words of an array of integers."""
     words, shape = -(-key_bits // 64), array.shape
     if array.ndim == 1:
         if array.size:

@@ -1,12 +1,9 @@
 """SipHash, the keyed function of Aumasson and Bernstein, over arrays of keys.
 
-*SipHash: a fast short-input PRF* (Indocrypt 2012), sections 2.1 to 2.4. Without
-the secret, nobody can choose messages that collide more often than by chance,
-which no hash with public constants can ensure.
-
-The default is SipHash-1-3: one round for each word of the message, and three at the end. Python,
-Rust and Ruby use it against hash flooding. It takes half the hardware of the paper's SipHash-2-4,
-which the arguments can select.
+*SipHash: a fast short-input PRF* (Indocrypt 2012), sections 2.1 to 2.4. Without the secret, nobody
+can choose messages that collide more often than by chance, which no hash with public constants can
+ensure. The default is SipHash-1-3: one round for each word of the message, and three at the end. It
+takes half the hardware of the paper's SipHash-2-4.
 """
 
 import os
@@ -16,25 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 SECRET_BITS = 128
-"""Width of a secret."""
 
-WORD_BITS = 64
-"""Width of a word of the message, of the four words of state, and of the result."""
+WORD_BITS = 64  # of the message, the state and the result
 
-COMPRESSION_ROUNDS = 1
-"""Rounds for each word of the message: c."""
+COMPRESSION_ROUNDS = 1  # c, for each word of the message
 
-FINALIZATION_ROUNDS = 3
-"""Rounds after the last word: d."""
+FINALIZATION_ROUNDS = 3  # d, after the last word
 
+# XORed with the halves of the secret: "somepseudorandomlygeneratedbytes"
 INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
-"""Words to which the halves of the secret are added: "somepseudorandomlygeneratedbytes"."""
 
-FINAL = 0xFF
-"""Constant that is added to the third word before the last rounds."""
+FINAL = 0xFF  # XORed with the third word before the last rounds
 
-Words = list[NDArray[np.uint64]]
-"""Words of 64 bits, each an array of shape (n,), one entry per key."""
+Words = list[NDArray[np.uint64]]  # an array of shape (n,) for each word
 
 
 def random_secret() -> int:
@@ -43,7 +34,7 @@ def random_secret() -> int:
 
 
 def check_secret(secret: object) -> int:
-    """Return a `secret` of at most 128 bits as an int. Error messages do not reveal it."""
+    """Return a `secret` of at most 128 bits as an int. Messages do not reveal it."""
     if isinstance(secret, bool) or not isinstance(secret, int | np.integer):
         raise TypeError(f"secret: must be an integer, not {type(secret).__name__}")
     secret = int(secret)
@@ -57,17 +48,17 @@ def check_secret(secret: object) -> int:
 
 
 def message_bytes(key_bits: int) -> int:
-    """Bytes of the message for a key of `key_bits`."""
+    """Return the bytes of a message."""
     return -(-key_bits // 8)
 
 
 def message_words(key_bits: int) -> int:
-    """Return the words of a message of `key_bits`; the last one includes its length."""
+    """Return the words of a message; the last one includes its length."""
     return message_bytes(key_bits) // 8 + 1
 
 
 def length_word(key_bits: int) -> int:
-    """Return the top byte of the last word: the bytes of `key_bits`, modulo 256."""
+    """Return the top byte of the last word: the length in bytes, modulo 256."""
     return message_bytes(key_bits) % 256 << 56
 
 

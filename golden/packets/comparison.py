@@ -47,16 +47,16 @@ def parse_fields(text: str, allowed: Field = ~Field.NONE) -> Field:
         for field in Field
         if field.name and field in allowed
     }
-    found = Field.NONE
+    result = Field.NONE
     for name in [] if text == "none" else text.split(","):
         if name not in known:
             raise FieldError(f"fields: must be none, or among {', '.join(known)}, not {name!r}")
-        found |= known[name]
-    more = found & ~(Field.FRAME | Field.NO_RADIOTAP)
-    if Field.FRAME in found and more:
+        result |= known[name]
+    more = result & ~(Field.FRAME | Field.NO_RADIOTAP)
+    if Field.FRAME in result and more:
         names = ", ".join(name for name, field in known.items() if field in more)
         raise FieldError(f"fields: frame compares every byte, so it cannot have {names} beside it")
-    return found
+    return result
 
 
 def parse_mask(text: str) -> tuple[int, bytes]:
@@ -70,13 +70,13 @@ def parse_mask(text: str) -> tuple[int, bytes]:
 
 def parse_tunnel(text: str) -> Tunnel:
     """Return the tunnel of a text such as "udp:37008:5:ethernet"."""
-    found = re.fullmatch(rf"udp:([0-9]+):([0-9]+):({'|'.join(CONTENTS)})", text)
-    if found is None:
+    result = re.fullmatch(rf"udp:([0-9]+):([0-9]+):({'|'.join(CONTENTS)})", text)
+    if result is None:
         raise FieldError(
             "tunnel: must be udp:PORT:SKIP:ethernet or udp:PORT:SKIP:ip, as udp:37008:5:ethernet, "
             f"not {text!r}"
         )
-    return Tunnel(int(found[1]), int(found[2]), found[3])
+    return Tunnel(int(result[1]), int(result[2]), result[3])
 
 
 # place in layer 4, and bytes, of the checksum of TCP (RFC 9293, 3.1), UDP (RFC 768) and SCTP (RFC
@@ -85,15 +85,14 @@ CHECKSUMS = {6: (16, 2), 17: (6, 2), 132: (8, 4)}
 TCP, SEQUENCE = 6, (4, 4)  # protocol of TCP; place and bytes of its sequence number (RFC 9293, 3.1)
 # link type of 802.11 with a radiotap header, whose length is its third and fourth byte
 RADIOTAP = 127
-MOST_OFFSET = 1 << 16  # offsets of masks end before it
+MAX_OFFSET = 1 << 16  # offsets of masks end before it
 
 
 @dataclass(frozen=True)
 class Comparison:
     """Rules by which two packets are the same.
 
-    The message of `packet_digest` is masked, its first bytes are skipped, and the rest is cut. A
-    value out of range raises a `FieldError`.
+    The message of `packet_digest` is masked, its first bytes are skipped, and the rest is cut.
     """
 
     fields: Field = DEFAULT_FIELDS
@@ -106,8 +105,8 @@ class Comparison:
 
     def __post_init__(self) -> None:
         for offset, octets in self.masks:
-            if not (octets and offset >= 0 and offset + len(octets) <= MOST_OFFSET):
-                raise FieldError(f"mask: must cover bytes before {MOST_OFFSET:,}, not {offset:,}")
+            if not (octets and offset >= 0 and offset + len(octets) <= MAX_OFFSET):
+                raise FieldError(f"mask: must cover bytes before {MAX_OFFSET:,}, not {offset:,}")
         if self.skip < 0:
             raise FieldError(f"skip: must be at least 0, not {self.skip}")
         if self.first is not None and self.first < 1:
@@ -115,15 +114,15 @@ class Comparison:
         for kind in self.tag_types:
             if not 0x600 <= kind < 0x10000:
                 raise FieldError(f"tpid: must be an EtherType, 0600 to ffff, not {kind:04x}")
-        ports = [one.port for one in self.tunnels]
-        for one in self.tunnels:
-            if not (0 < one.port < 1 << 16 and 0 <= one.skip < 1 << 16):
+        ports = [tunnel.port for tunnel in self.tunnels]
+        for tunnel in self.tunnels:
+            if not (0 < tunnel.port < 1 << 16 and 0 <= tunnel.skip < 1 << 16):
                 raise FieldError(
                     "tunnel: must have a port from 1 to 65,535 and skip at most 65,535 bytes, not "
-                    f"udp:{one.port}:{one.skip}"
+                    f"udp:{tunnel.port}:{tunnel.skip}"
                 )
-            if ports.count(one.port) > 1:
-                raise FieldError(f"tunnel: UDP port {one.port} is given more than once")
+            if ports.count(tunnel.port) > 1:
+                raise FieldError(f"tunnel: UDP port {tunnel.port} is given more than once")
 
     @property
     def search(self) -> tuple[Reach, tuple[int, ...], tuple[Tunnel, ...]]:
@@ -178,13 +177,13 @@ def hide(layer3: bytearray, version: Version, fields: Field) -> None:
     if fields & Field.NO_ID and version == Version.IP4:
         layer3[IP4_ID : IP4_ID + 2] = bytes(2)
     protocol, layer4 = find_layer4(bytes(layer3), version)
-    places = []
+    hidden = []
     if fields & Field.NO_CHECKSUM and protocol in CHECKSUMS:
-        places.append(CHECKSUMS[protocol])
+        hidden.append(CHECKSUMS[protocol])
     if fields & Field.NO_SEQUENCE and protocol == TCP:
-        places.append(SEQUENCE)
-    for place, size in places:
-        for at in range(layer4 + place, layer4 + place + size):
+        hidden.append(SEQUENCE)
+    for offset, size in hidden:
+        for at in range(layer4 + offset, layer4 + offset + size):
             if layer4 >= 0 and at < len(layer3):
                 layer3[at] = 0
 

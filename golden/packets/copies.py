@@ -54,7 +54,7 @@ class CopyRule:
             ("differs", (*PROPERTIES, None)),
         ):  # fmt: skip
             if getattr(self, name) not in known:
-                names = ", ".join(str(one) for one in known)
+                names = ", ".join(str(item) for item in known)
                 raise FieldError(f"{name}: must be one of {names}, not {getattr(self, name)!r}")
         if self.differs and self.scope == "other":
             raise FieldError("scope: must be any or same with a property that differs, not other")
@@ -69,12 +69,12 @@ class CopyRule:
         """Whether a `CopyTable` decides; otherwise the filter and its bound in packets decide."""
         return self.differing is not None or self.policy == "first-seen"
 
-    def check(self, what: Comparison) -> None:
+    def check(self, comparison: Comparison) -> None:
         """Raise a `FieldError` if the property that must differ counts in the comparison."""
         name = self.differing
         if name in (None, "interface", "file"):
             return
-        if what.fields & (Field.FRAME | Field[str(name).upper()]):
+        if comparison.fields & (Field.FRAME | Field[str(name).upper()]):
             raise FieldError(f"differs: must be no field that is compared, not {name}")
 
 
@@ -83,29 +83,28 @@ def properties(
     buffer: NDArray[np.uint8],
     packets: NDArray[np.int64],
     numbers: NDArray[np.int64],
-    what: Comparison,
+    comparison: Comparison,
     secret: int = 0,
 ) -> NDArray[np.uint64]:
     """Return a number for a property of each packet, shape (n,); equal properties, equal numbers.
 
-    `name` is one of `PROPERTIES`, and `numbers` are the interfaces or files. The other parameters
-    are as for `packet_digests`.
+    `numbers` are the interfaces or files.
     """
     if name in ("interface", "file"):
         return numbers.astype(np.uint64)
     if name == "layer2":
-        begin = find_headers(buffer, packets, *what.search)[1]
+        begin = find_headers(buffer, packets, *comparison.search)[1]
         heads = np.ascontiguousarray([packets[0], begin, begin, np.full_like(begin, -1)])
         return packet_digests(buffer, heads, secret=secret).values
     if name == "ttl":
-        version, begin = find_headers(buffer, packets, *what.search)[:2]
+        version, begin = find_headers(buffer, packets, *comparison.search)[:2]
         at = packets[0] + begin + np.where(version == Version.IP4, IP4_TTL, IP6_HOP_LIMIT)
         known = np.flatnonzero(version >= Version.IP4)
-        found = np.zeros(len(version), np.uint64)
-        found[known] = buffer[at[known]]
-        return found
+        values = np.zeros(len(version), np.uint64)
+        values[known] = buffer[at[known]]
+        return values
     # The identifiers end the digest of any message.
-    rest = Comparison(Field.VLAN, *what.search, first=1)
+    rest = Comparison(Field.VLAN, *comparison.search, first=1)
     digests = packet_digests(buffer, packets, rest, secret=secret)
     # Packets that are compared as whole frames have no such property.
     return np.where(digests.versions == 0, np.uint64(0), digests.values)
@@ -119,17 +118,17 @@ def scoped(digests: NDArray[np.uint64], origins: NDArray[np.uint64]) -> NDArray[
 class CopyTable:
     """Decides which packets are copies, by a rule.
 
-    Two tables find at least the last `most` digests. They take turns: when the newer table is half
-    full, it becomes the older table, and the previous older table is cleared for new digests. A
-    packet is remembered for `window` packets and `span` nanoseconds; `most` is at least `window`.
+    Two tables find at least the last `most` digests. When the newer one is half full, it becomes
+    the older one, and the previous older one is cleared for new digests. A packet is remembered for
+    `window` packets, at most `most`, and `span` nanoseconds.
     """
 
-    def __init__(self, window: int, span: int, most: int, rule: CopyRule) -> None:
+    def __init__(self, window: int, span: int, capacity: int, rule: CopyRule) -> None:
         self._window, self._span = window, span if rule.exact else FOR_EVER
         self._exact, self._refresh = rule.exact, rule.policy == "last-seen"
         self._differs = rule.differing is not None
         self._packets = 0
-        rows = 1 << (2 * most - 1).bit_length()
+        rows = 1 << (2 * capacity - 1).bit_length()
         self._half = rows // 2
         # Numbers, times and properties of the digests.
         self._new: dict[int, tuple[int, int, int]] = {}
@@ -143,7 +142,7 @@ class CopyTable:
         digests: NDArray[np.uint64],
         seen: NDArray[np.bool_],
         elapsed: Times,
-        found: NDArray[np.uint64],
+        values: NDArray[np.uint64],
     ) -> NDArray[np.int64]:
         """Clear `seen` for packets that are not copies; all arrays have shape (n,).
 
@@ -157,18 +156,18 @@ class CopyTable:
         if self._core is not None:
             flags = self._exact, self._differs, self._refresh
             limits = first, self._window, self._span, *flags
-            self._core.judge_copies(digests, seen, elapsed, found, numbers, limits, *self._tables)
+            self._core.judge_copies(digests, seen, elapsed, values, numbers, limits, *self._tables)
             return numbers
-        rows = zip(digests.tolist(), elapsed.tolist(), found.tolist(), strict=True)
-        for number, (digest, time, own) in enumerate(rows, first):
+        rows = zip(digests.tolist(), elapsed.tolist(), values.tolist(), strict=True)
+        for number, (digest, time, value) in enumerate(rows, first):
             row, at = self._new.get(digest), number - first
             if row is None and seen[at]:
                 row = self._old.get(digest)
-            copy, kept = bool(seen[at]) and not self._exact, own
+            copy, kept = bool(seen[at]) and not self._exact, value
             if row is not None:
                 near = number - row[0] <= self._window and time - row[1] <= self._span
-                copy = bool(seen[at]) and near and not (self._differs and row[2] == own)
-                kept = row[2] if copy else own
+                copy = bool(seen[at]) and near and not (self._differs and row[2] == value)
+                kept = row[2] if copy else value
                 numbers[at] = row[0]
             seen[at] = copy
             if not copy or self._refresh:

@@ -26,7 +26,7 @@ MPLS = 0x8847  # EtherType of a label of MPLS
 LEAST_LENGTH, MOST_LENGTH = 3, 1500
 
 
-class HeaderPlace(NamedTuple):
+class HeaderStart(NamedTuple):
     """Start of a header, and end of its frame or packet."""
 
     kind: int
@@ -45,77 +45,77 @@ def by_version(octets: bytes, at: int) -> int:
     return {4: IP4, 6: IP6}.get(octets[at] >> 4, NOTHING)
 
 
-def typed(octets: bytes, type_at: int, place: HeaderPlace) -> HeaderPlace:
+def typed(octets: bytes, type_at: int, start: HeaderStart) -> HeaderStart:
     """Return the place after an EtherType or a length (IEEE 802.3, 3.2.6).
 
     A length that exceeds the frame, or is too short for LLC, leads to an unknown kind.
     """
-    kind, at, end = number(octets, type_at), type_at + 2, place.end
+    kind, at, end = number(octets, type_at), type_at + 2, start.end
     if LEAST_LENGTH <= kind <= MOST_LENGTH and at + kind <= end:
-        return HeaderPlace(LLC, at, at + kind, place.tags)
-    return HeaderPlace(kind if kind > MOST_LENGTH else NOTHING, at, end, place.tags)
+        return HeaderStart(LLC, at, at + kind, start.tags)
+    return HeaderStart(kind if kind > MOST_LENGTH else NOTHING, at, end, start.tags)
 
 
-def _ethernet(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def _ethernet(octets: bytes, start: HeaderStart) -> HeaderStart:
     """IEEE 802.3, 3.1.1: two addresses and an EtherType."""
-    return typed(octets, place.at + 12, place)
+    return typed(octets, start.at + 12, start)
 
 
-def tag(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def tag(octets: bytes, start: HeaderStart) -> HeaderStart:
     """Return the place after a VLAN tag: priority and identifier, EtherType (IEEE 802.1Q, 9.6)."""
-    identifier = number(octets, place.at) & 0xFFF
-    return typed(octets, place.at + 2, place._replace(tags=(*place.tags, identifier)))
+    identifier = number(octets, start.at) & 0xFFF
+    return typed(octets, start.at + 2, start._replace(tags=(*start.tags, identifier)))
 
 
-def _llc(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def _llc(octets: bytes, start: HeaderStart) -> HeaderStart:
     """IEEE 802.2 and SNAP (RFC 1042); 802.1H; spanning tree, also of Cisco; IS-IS (RFC 1195)."""
-    at = place.at
+    at = start.at
     head = octets[at], octets[at + 1], octets[at + 2]
     if head == (0x42, 0x42, 3):
-        return place._replace(kind=STP, at=at + 3)
+        return start._replace(kind=STP, at=at + 3)
     if head == (0xFE, 0xFE, 3):
-        return _osi(octets, place._replace(at=at + 3))
+        return _osi(octets, start._replace(at=at + 3))
     if head != (0xAA, 0xAA, 3):
-        return place._replace(kind=NOTHING)
+        return start._replace(kind=NOTHING)
     organisation = octets[at + 3] << 16 | number(octets, at + 4)
     kind = number(octets, at + 6)
     if organisation in (0, 0xF8) and kind > MOST_LENGTH:
-        return place._replace(kind=kind, at=at + 8)
-    return place._replace(kind=STP if (organisation, kind) == (0xC, 0x10B) else NOTHING, at=at + 8)
+        return start._replace(kind=kind, at=at + 8)
+    return start._replace(kind=STP if (organisation, kind) == (0xC, 0x10B) else NOTHING, at=at + 8)
 
 
-def _osi(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def _osi(octets: bytes, start: HeaderStart) -> HeaderStart:
     """ISO/IEC 9577: ES-IS and IS-IS by the first byte."""
-    return place._replace(kind=IS_IS if octets[place.at] in (0x82, 0x83) else NOTHING)
+    return start._replace(kind=IS_IS if octets[start.at] in (0x82, 0x83) else NOTHING)
 
 
-def _mpls(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def _mpls(octets: bytes, start: HeaderStart) -> HeaderStart:
     """RFC 3032, 2.1: a label, which may be the bottom of the stack."""
-    bottom = octets[place.at + 2] & 1
-    return place._replace(kind=UNTYPED if bottom else MPLS, at=place.at + 4)
+    bottom = octets[start.at + 2] & 1
+    return start._replace(kind=UNTYPED if bottom else MPLS, at=start.at + 4)
 
 
-def _untyped(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def _untyped(octets: bytes, start: HeaderStart) -> HeaderStart:
     """RFC 4928, 3: IP by its first half byte; else Ethernet, if a known EtherType says so."""
-    kind = by_version(octets, place.at)
-    if kind != NOTHING and _fits(octets, place, kind):
-        return place._replace(kind=kind)
-    if number(octets, place.at) == 0:
-        return place._replace(kind=CONTROL_WORD, at=place.at + 4)
-    return place._replace(kind=BRIDGED if _like_ethernet(octets, place) else kind)
+    kind = by_version(octets, start.at)
+    if kind != NOTHING and _fits(octets, start, kind):
+        return start._replace(kind=kind)
+    if number(octets, start.at) == 0:
+        return start._replace(kind=CONTROL_WORD, at=start.at + 4)
+    return start._replace(kind=BRIDGED if _like_ethernet(octets, start) else kind)
 
 
-def _control_word(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def _control_word(octets: bytes, start: HeaderStart) -> HeaderStart:
     """RFC 4448, 4.6: Ethernet after a control word, which begins with two zeros, or with it."""
-    for found in (place, place._replace(at=place.at - 4)):
-        if _like_ethernet(octets, found):
-            return found._replace(kind=BRIDGED)
-    return place._replace(kind=NOTHING)
+    for candidate in (start, start._replace(at=start.at - 4)):
+        if _like_ethernet(octets, candidate):
+            return candidate._replace(kind=BRIDGED)
+    return start._replace(kind=NOTHING)
 
 
-def _fits(octets: bytes, place: HeaderPlace, kind: int) -> bool:
+def _fits(octets: bytes, start: HeaderStart, kind: int) -> bool:
     """Return whether the lengths of an IP header fit its place."""
-    at, room = place.at, place.end - place.at
+    at, room = start.at, start.end - start.at
     if at + 6 > len(octets):
         return False
     if kind == IP6:
@@ -124,65 +124,65 @@ def _fits(octets: bytes, place: HeaderPlace, kind: int) -> bool:
     return header >= 20 and (size == 0 or header <= size <= room)
 
 
-def _like_ethernet(octets: bytes, place: HeaderPlace) -> bool:
+def _like_ethernet(octets: bytes, start: HeaderStart) -> bool:
     """Return whether an EtherType that is known, or a length that fits, follows two addresses."""
-    at = place.at + 12
+    at = start.at + 12
     if at + 2 > len(octets):
         return False
-    found = typed(octets, at, place)
-    return found.kind == LLC or found.kind in ETHER_TYPES
+    candidate = typed(octets, at, start)
+    return candidate.kind == LLC or candidate.kind in ETHER_TYPES
 
 
-def _pppoe(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def _pppoe(octets: bytes, start: HeaderStart) -> HeaderStart:
     """RFC 2516, 4: version and type 1, code 0 of a session, and the length of the PPP packet."""
-    at = place.at
+    at = start.at
     if (octets[at], octets[at + 1]) != (0x11, 0):
         raise ValueError(octets[at])
-    return place._replace(kind=PPP, at=at + 6, end=min(place.end, at + 6 + number(octets, at + 4)))
+    return start._replace(kind=PPP, at=at + 6, end=min(start.end, at + 6 + number(octets, at + 4)))
 
 
-def _ppp(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def _ppp(octets: bytes, start: HeaderStart) -> HeaderStart:
     """RFC 1661, 2, and RFC 1662, 3.1: address and control may be left out, as may a first zero."""
-    at = place.at
+    at = start.at
     if octets[at] == 0xFF and octets[at + 1] == 3:
         at += 2
     if octets[at] & 1:
-        return place._replace(kind=PPP_PROTOCOL + octets[at], at=at + 1)
-    return place._replace(kind=PPP_PROTOCOL + number(octets, at), at=at + 2)
+        return start._replace(kind=PPP_PROTOCOL + octets[at], at=at + 1)
+    return start._replace(kind=PPP_PROTOCOL + number(octets, at), at=at + 2)
 
 
-def _udp(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def _udp(octets: bytes, start: HeaderStart) -> HeaderStart:
     """RFC 768: the target port; a length below 8 says nothing."""
-    at, size = place.at, number(octets, place.at + 4)
-    end = min(place.end, at + size) if size >= 8 else place.end
-    return place._replace(kind=UDP_PORT + number(octets, at + 2), at=at + 8, end=end)
+    at, size = start.at, number(octets, start.at + 4)
+    end = min(start.end, at + size) if size >= 8 else start.end
+    return start._replace(kind=UDP_PORT + number(octets, at + 2), at=at + 8, end=end)
 
 
-def _vxlan(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def _vxlan(octets: bytes, start: HeaderStart) -> HeaderStart:
     """RFC 7348, 5: a valid identifier, then Ethernet."""
-    if not octets[place.at] & 8:
-        raise ValueError(octets[place.at])
-    return place._replace(kind=BRIDGED, at=place.at + 8)
+    if not octets[start.at] & 8:
+        raise ValueError(octets[start.at])
+    return start._replace(kind=BRIDGED, at=start.at + 8)
 
 
-def _geneve(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def _geneve(octets: bytes, start: HeaderStart) -> HeaderStart:
     """RFC 8926, 3.4: version 0, no control packet, options of up to 252 bytes, an EtherType."""
-    first, second = octets[place.at], octets[place.at + 1]
+    first, second = octets[start.at], octets[start.at + 1]
     if first >> 6 or second & 0x80:
         raise ValueError(first)
-    kind = number(octets, place.at + 2)
-    return place._replace(kind=kind, at=place.at + 8 + 4 * (first & 63))
+    kind = number(octets, start.at + 2)
+    return start._replace(kind=kind, at=start.at + 8 + 4 * (first & 63))
 
 
-def _gre(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def _gre(octets: bytes, start: HeaderStart) -> HeaderStart:
     """RFC 2784, 2.1; RFC 2890, 2; RFC 1701 with routing; RFC 7637, 3.2 (NVGRE); RFC 2637, 4.1."""
-    flags, kind, at = number(octets, place.at), number(octets, place.at + 2), place.at + 4
+    flags, kind, at = number(octets, start.at), number(octets, start.at + 2), start.at + 4
     key, sequence = 4 * (flags >> 13 & 1), 4 * (flags >> 12 & 1)
     if flags & 7 == 1:
         if kind != 0x880B or not key or not sequence:
             raise ValueError(flags)
         begin = at + 8 + 4 * (flags >> 7 & 1)
-        return place._replace(kind=PPP, at=begin, end=min(place.end, begin + number(octets, at)))
+        return start._replace(kind=PPP, at=begin, end=min(start.end, begin + number(octets, at)))
     if flags & 7:
         raise ValueError(flags)
     at += (4 if flags & 0xC000 else 0) + key + sequence
@@ -193,52 +193,52 @@ def _gre(octets: bytes, place: HeaderPlace) -> HeaderPlace:
             break
     if kind == 0x88BE:
         kind = ERSPAN2 if sequence else BRIDGED
-    return place._replace(kind=kind, at=at)
+    return start._replace(kind=kind, at=at)
 
 
-def _erspan2(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def _erspan2(octets: bytes, start: HeaderStart) -> HeaderStart:
     """draft-foschiano-erspan-03, 4.2: version 1, eight bytes. Type I (4.1) has no header."""
-    if octets[place.at] >> 4 != 1:
-        raise ValueError(octets[place.at])
-    return place._replace(kind=BRIDGED, at=place.at + 8)
+    if octets[start.at] >> 4 != 1:
+        raise ValueError(octets[start.at])
+    return start._replace(kind=BRIDGED, at=start.at + 8)
 
 
-def _erspan3(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def _erspan3(octets: bytes, start: HeaderStart) -> HeaderStart:
     """draft-foschiano-erspan-03, 4.3: version 2, 12 bytes, and 8 more by the last bit."""
-    last = number(octets, place.at + 10)
-    if octets[place.at] >> 4 != 2:
-        raise ValueError(octets[place.at])
+    last = number(octets, start.at + 10)
+    if octets[start.at] >> 4 != 2:
+        raise ValueError(octets[start.at])
     kind = {0: BRIDGED, 2: UNTYPED}.get(last >> 10 & 31, NOTHING)
-    return place._replace(kind=kind, at=place.at + 12 + 8 * (last & 1))
+    return start._replace(kind=kind, at=start.at + 12 + 8 * (last & 1))
 
 
-def _gtp(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def _gtp(octets: bytes, start: HeaderStart) -> HeaderStart:
     """3GPP TS 29.281, 5.1: a G-PDU of version 1."""
-    at = place.at
+    at = start.at
     flags = octets[at]
     if flags >> 4 != 3 or octets[at + 1] != 0xFF:
         raise ValueError(flags)
-    end = min(place.end, at + 8 + number(octets, at + 2))
+    end = min(start.end, at + 8 + number(octets, at + 2))
     if flags & 4:
-        return place._replace(kind=GTP_EXTENSION, at=at + 8, end=end)
-    return place._replace(kind=UNTYPED, at=at + (12 if flags & 3 else 8), end=end)
+        return start._replace(kind=GTP_EXTENSION, at=at + 8, end=end)
+    return start._replace(kind=UNTYPED, at=at + (12 if flags & 3 else 8), end=end)
 
 
-def _gtp_extension(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def _gtp_extension(octets: bytes, start: HeaderStart) -> HeaderStart:
     """3GPP TS 29.281, 5.2.1: the last byte of a header has the type of the next header, or 0."""
-    at = place.at
+    at = start.at
     if not octets[at + 3]:
-        return place._replace(kind=UNTYPED, at=at + 4)
+        return start._replace(kind=UNTYPED, at=at + 4)
     if not octets[at + 4]:
         raise ValueError(at)
-    return place._replace(at=at + 4 * octets[at + 4])
+    return start._replace(at=at + 4 * octets[at + 4])
 
 
 def _as(kind: int) -> "Step":
-    return lambda octets, place: place._replace(kind=kind)
+    return lambda octets, start: start._replace(kind=kind)
 
 
-Step = Callable[[bytes, HeaderPlace], HeaderPlace]
+Step = Callable[[bytes, HeaderStart], HeaderStart]
 
 
 class Tunnel(NamedTuple):
@@ -248,11 +248,11 @@ class Tunnel(NamedTuple):
     skip: int
     content: str  # one of `CONTENTS`
 
-    def step(self, octets: bytes, place: HeaderPlace) -> HeaderPlace:
+    def step(self, octets: bytes, start: HeaderStart) -> HeaderStart:
         """Return the place of the frame or packet."""
-        at = place.at + self.skip
+        at = start.at + self.skip
         kind = BRIDGED if self.content == "ethernet" else by_version(octets, at)
-        return place._replace(kind=kind, at=at)
+        return start._replace(kind=kind, at=at)
 
 
 CONTENTS = ("ethernet", "ip")  # contents of a `Tunnel`

@@ -32,9 +32,6 @@ def default_store(width: int) -> int:
 
 
 def longest_stored(store: int, width: int) -> int:
-    """Return the bytes of the longest frame of which two fit into a store of `store` bytes.
-
-    No frame is longer than `MOST_BYTES`.
-    """
+    """Return the bytes of the longest frame of which two fit into a store of `store` bytes."""
     size = beat_bytes(width)
     return min((store // size - ROOM_LAG) // 2 * size, MOST_BYTES)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..atomic import Atomic
+from .. import locks
 from ..errors import SpecificationError
 from ..models import from_spec
 from ..operations import Operation
@@ -61,16 +61,13 @@ _OF_VERSION = {
 
 
 @dataclass
-class FrameDeduplicator(Atomic):
+class FrameDeduplicator:
     """Golden model of `lately.hdl.packets.deduplicator.Deduplicator`.
 
     A frame that is damaged, or for which there is no room, is discarded and not recorded. A frame
-    above the maximum is discarded too, or it is forwarded without a record. The digests of all
-    other frames are queried and inserted in order. Frames are Ethernet frames without their check
+    above the maximum is discarded too, or forwarded without a record. The digests of all other
+    frames are queried and inserted in order. Frames are Ethernet frames without their check
     sequence.
-
-    A `FieldError` is raised if hardware does not support the fields, or layer 2 counts and `inner`
-    is set, and a `SpecificationError` if the width or the rule does not exist.
     """
 
     spec: Specification  # with a span, and keys of 64 bits
@@ -91,12 +88,21 @@ class FrameDeduplicator(Atomic):
         if self.inner and Field.LAYER2 in self.fields:
             raise FieldError("fields: must be without layer2 if inner packets are compared")
         for name, known in (("width", WIDTHS), ("oversize", OVERSIZE)):
-            if (found := getattr(self, name)) not in known:
+            if (result := getattr(self, name)) not in known:
                 raise SpecificationError(
-                    f"{name}: must be one of {', '.join(map(str, known))}, not {found!r}"
+                    f"{name}: must be one of {', '.join(map(str, known))}, not {result!r}"
                 )
+        locks.give_lock(self)
         self._filter: Any = from_spec(self.spec)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        locks.give_lock(self)
+
+    @locks.holding
     def perform(
         self,
         frames: Sequence[bytes],
@@ -113,19 +119,19 @@ class FrameDeduplicator(Atomic):
         damaged = none if errored is None else np.asarray(errored, bool)
         missed = none if lost is None else np.asarray(lost, bool)
         taken = np.array(
-            [self._takes(*one) for one in zip(frames, damaged, missed, strict=True)], bool
+            [self._takes(*item) for item in zip(frames, damaged, missed, strict=True)], bool
         )
         kept = [frame for frame, takes in zip(frames, taken, strict=True) if takes]
         digests = np.array([self._digest(frame) for frame in kept], np.uint64)
         recorded = np.array([len(frame) <= self.longest for frame in kept], bool)
         codes = np.full(int(recorded.sum()), Operation.CHECK_AND_INSERT, np.uint8)
-        found = self._filter.perform(
+        result = self._filter.perform(
             codes, digests[recorded], np.asarray(times, np.int64)[taken][recorded]
         )
         seen = np.zeros(len(kept), bool)
-        seen[recorded] = found.seen
-        sent = [self._send(*one) for one in zip(kept, seen.tolist(), strict=True)]
-        return [one for one in sent if one is not None]
+        seen[recorded] = result.seen
+        sent = [self._send(*item) for item in zip(kept, seen.tolist(), strict=True)]
+        return [item for item in sent if item is not None]
 
     def _takes(self, frame: bytes, damaged: bool, missed: bool) -> bool:
         """Count a received frame; return whether it is accepted."""
@@ -147,10 +153,10 @@ class FrameDeduplicator(Atomic):
 
     def _digest(self, frame: bytes) -> int:
         by_tags = frame, len(frame), ETHERNET, Reach.HARDWARE
-        found = inner_layers(frame) if self.inner else layers(*by_tags)
-        self.counts.add(_OF_VERSION[found.version])
-        self.counts.add("frames_malformed", int(Fault.MALFORMED in found.faults))
-        compared = message(frame, len(frame), found, Comparison(self.fields))
+        result = inner_layers(frame) if self.inner else layers(*by_tags)
+        self.counts.add(_OF_VERSION[result.version])
+        self.counts.add("frames_malformed", int(Fault.MALFORMED in result.faults))
+        compared = message(frame, len(frame), result, Comparison(self.fields))
         return message_digest(compared, self.secret, self.width)
 
     def _send(self, frame: bytes, seen: bool) -> Sent | None:

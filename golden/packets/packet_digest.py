@@ -36,7 +36,7 @@ OTHER_LANE = 0x243F6A8885A308D313198A2E03707344
 # bits of the closing bytes, lowest first: length, half the version, number of tags, each tag
 LENGTH_BITS, VERSION_BITS, COUNT_BITS, TAG_BITS = 16, 2, 2, 12
 CLOSING_BYTES = 7  # bytes that end both lanes; the eighth of their word is SipHash's own
-LEAST_WORDS = 2  # fewest words of a message: one per lane
+MIN_WORDS = 2  # fewest words of a message: one per lane
 
 
 FURTHER = 1 << 63  # bit of a word that is no length
@@ -58,7 +58,7 @@ class Message(NamedTuple):
     @property
     def words(self) -> list[bytes]:
         """Words of 8 bytes, which go to the lanes in turn."""
-        count = max(LEAST_WORDS, -(-len(self.octets) // 8))
+        count = max(MIN_WORDS, -(-len(self.octets) // 8))
         padded = self.octets.ljust(8 * count, b"\0")
         more = [self.length] if self.length > len(self.octets) else []
         more += [FURTHER | self.kind] if self.kind else []
@@ -76,57 +76,59 @@ class Message(NamedTuple):
             (len(tags), COUNT_BITS),
             *((tag, TAG_BITS) for tag in tags),
         ]
-        word = place = 0
+        word = position = 0
         for value, bits in parts:
-            word |= value << place
-            place += bits
+            word |= value << position
+            position += bits
         return word
 
 
 def message(
-    frame: bytes, length: int, place: Layers, what: Comparison = DEFAULT, link: int = -1
+    frame: bytes, length: int, position: Layers, comparison: Comparison = DEFAULT, link: int = -1
 ) -> Message:
     """Return the digested part of a packet; the only link that changes it is radiotap."""
-    fields = what.fields
-    version = Version.OTHER if fields & Field.FRAME else place.version
+    fields = comparison.fields
+    version = Version.OTHER if fields & Field.FRAME else position.version
     if version == Version.OTHER:
         first = radiotap(frame, link, fields)
-        octets, length = what.cut(frame[first:], length - first)
+        octets, length = comparison.cut(frame[first:], length - first)
         return Message(octets, version, (), length)
-    layer3 = bytearray(frame[place.begin : place.end])
+    layer3 = bytearray(frame[position.begin : position.end])
     if version != Version.CONTROL:
         hide(layer3, version, fields)
-    first = 0 if fields & Field.LAYER2 else place.begin
-    tags = place.tags if fields & Field.VLAN else ()
-    octets, length = what.cut(frame[first : place.begin] + layer3, place.line_end - first)
-    return Message(octets, version, tags, length, place.kind)
+    first = 0 if fields & Field.LAYER2 else position.begin
+    tags = position.tags if fields & Field.VLAN else ()
+    octets, length = comparison.cut(
+        frame[first : position.begin] + layer3, position.line_end - first
+    )
+    return Message(octets, version, tags, length, position.kind)
 
 
 def packet_digest(
     frame: bytes,
     length: int,
     link: int,
-    what: Comparison = DEFAULT,
+    comparison: Comparison = DEFAULT,
     *,
     secret: int = 0,
     width: int = 64,
 ) -> int:
-    """Return the digest of a packet, of 64 bits, under a secret of 128 bits.
+    """Return the digest of a packet, of 64 bits, under a secret of 128 bits; as `layers`.
 
-    The first parameters are as for `layers`. `width` is the bits of a beat of the hardware. From
-    `POLYNOMIAL_WIDTH` on, the capture must be complete and the reach `Reach.HARDWARE`.
+    `width` is that of a beat of the hardware. From `POLYNOMIAL_WIDTH` on, the capture must be
+    complete and the reach `Reach.HARDWARE`.
     """
-    place = layers(frame, length, link, *what.search)
-    return message_digest(message(frame, length, place, what, link), secret, width)
+    position = layers(frame, length, link, *comparison.search)
+    return message_digest(message(frame, length, position, comparison, link), secret, width)
 
 
-def message_digest(found: Message, secret: int, width: int = 64) -> int:
+def message_digest(result: Message, secret: int, width: int = 64) -> int:
     """Return the digest of a message; the secret and the width are as for `packet_digest`."""
     if width >= POLYNOMIAL_WIDTH:
-        return polynomial_digest(found.octets, found.closing, secret, width // 8)
+        return polynomial_digest(result.octets, result.closing, secret, width // 8)
     digest = 0
     for lane, key in enumerate((secret, secret ^ OTHER_LANE)):
-        octets = b"".join(found.words[lane::2]) + found.closing.to_bytes(CLOSING_BYTES, "little")
+        octets = b"".join(result.words[lane::2]) + result.closing.to_bytes(CLOSING_BYTES, "little")
         words = np.frombuffer(octets + b"\0", "<u8").astype(np.uint64)
         digest ^= int(siphash(words.reshape(1, -1), key, key_bits=8 * len(octets))[0])
     return digest
@@ -143,27 +145,29 @@ class Digests(NamedTuple):
 def packet_digests(
     buffer: NDArray[np.uint8],
     packets: NDArray[np.int64],
-    what: Comparison = DEFAULT,
+    comparison: Comparison = DEFAULT,
     *,
     secret: int = 0,
 ) -> Digests:
     """Digest packets; parameters as for `find_headers` and `packet_digest`."""
     count = packets.shape[1]
-    found = Digests(
+    result = Digests(
         np.empty(count, np.uint64), np.empty(count, np.uint8), np.empty(count, np.uint8)
     )
     if (compiled := core()) is not None:
-        first = -1 if what.first is None else min(what.first, MOST_BYTES)
-        tables = search_tables(what.tag_types, what.tunnels)
-        skip = min(what.skip, MOST_BYTES)
-        rule = int(what.fields), int(what.reach), skip, first, *tables, what.mask
+        first = -1 if comparison.first is None else min(comparison.first, MOST_BYTES)
+        tables = search_tables(comparison.tag_types, comparison.tunnels)
+        skip = min(comparison.skip, MOST_BYTES)
+        rule = int(comparison.fields), int(comparison.reach), skip, first, *tables, comparison.mask
         low, high = secret & (1 << 64) - 1, secret >> 64
         compiled.packet_digests(
-            buffer, packets, rule, low, high, found.versions, found.faults, found.values
+            buffer, packets, rule, low, high, result.versions, result.faults, result.values
         )
-        return found
+        return result
     for number, (frame, length, link) in enumerate(frames(buffer, packets)):
-        place = layers(frame, length, link, *what.search)
-        found.values[number] = message_digest(message(frame, length, place, what, link), secret)
-        found.versions[number], found.faults[number] = place.version, place.faults
-    return found
+        position = layers(frame, length, link, *comparison.search)
+        result.values[number] = message_digest(
+            message(frame, length, position, comparison, link), secret
+        )
+        result.versions[number], result.faults[number] = position.version, position.faults
+    return result

@@ -29,7 +29,7 @@ from .encapsulations import (
     TAG_TYPES,
     UDP_PORT,
     UNTYPED,
-    HeaderPlace,
+    HeaderStart,
     Step,
     Tunnel,
     by_version,
@@ -48,7 +48,7 @@ LINK_HEADERS = {
 
 ETHERNET = 1  # link type of Ethernet
 MOST_TAGS = 3  # VLAN tags that hardware understands
-MOST_PACKETS = 8  # IP packets inside each other of which the innermost is found
+MAX_PACKETS = 8  # IP packets inside each other of which the innermost is found
 
 
 class Fault(IntFlag):
@@ -111,39 +111,38 @@ def layers(
     of the same port, with `Reach.INNER`.
     """
     cut = Fault.CUT if len(frame) < length else Fault(0)
-    other = found = Layers(Version.OTHER, 0, len(frame), (), cut, length)
+    other = innermost = Layers(Version.OTHER, 0, len(frame), (), cut, length)
     steps = _steps(reach, tag_types, tunnels)
     try:
-        place = _start(frame, length, link)
-        for _ in range(MOST_PACKETS):
-            place = _walk(frame, place, reach, steps)
-            if place.kind not in SIZES:
+        start = _start(frame, length, link)
+        for _ in range(MAX_PACKETS):
+            start = _walk(frame, start, reach, steps)
+            if start.kind not in SIZES:
                 break
-            found = _network(frame, place, cut)
-            if reach != Reach.INNER or found.version == Version.CONTROL:
+            innermost = _network(frame, start, cut)
+            if reach != Reach.INNER or innermost.version == Version.CONTROL:
                 break
-            place = _inside(frame[place.at : found.end], place.at, found)
+            start = _inside(frame[start.at : innermost.end], start.at, innermost)
     except (IndexError, ValueError) as error:
         # Missing bytes were not captured, or never existed.
         missing = isinstance(error, IndexError) and cut
-        if found is other and not missing:
+        if innermost is other and not missing:
             return other._replace(faults=cut | Fault.MALFORMED)
-    return found
+    return innermost
 
 
-def _start(frame: bytes, length: int, link: int) -> HeaderPlace:
-    """Return the place behind the header of a link."""
+def _start(frame: bytes, length: int, link: int) -> HeaderStart:
     if link not in LINK_HEADERS:
-        return HeaderPlace(NOTHING, 0, length)
+        return HeaderStart(NOTHING, 0, length)
     begin, type_at = LINK_HEADERS[link]
     if len(frame) < begin:
         raise IndexError(begin)
     if type_at < 0:
-        return HeaderPlace(by_version(frame, begin), begin, length)
+        return HeaderStart(by_version(frame, begin), begin, length)
     if link == ETHERNET:
-        return typed(frame, type_at, HeaderPlace(0, 0, length))
+        return typed(frame, type_at, HeaderStart(0, 0, length))
     kind = number(frame, type_at)
-    return HeaderPlace(LLC if kind == _COOKED_LLC else kind, begin, length)
+    return HeaderStart(LLC if kind == _COOKED_LLC else kind, begin, length)
 
 
 @cache
@@ -154,46 +153,43 @@ def _steps(
     if reach == Reach.HARDWARE:
         return dict.fromkeys(TAG_TYPES, tag)
     tags = dict.fromkeys((*TAG_TYPES, *MORE_TAG_TYPES, *tag_types), tag)
-    return STEPS | {UDP_PORT + one.port: one.step for one in tunnels} | tags
+    return STEPS | {UDP_PORT + tunnel.port: tunnel.step for tunnel in tunnels} | tags
 
 
-def _walk(frame: bytes, place: HeaderPlace, reach: Reach, steps: dict[int, Step]) -> HeaderPlace:
+def _walk(frame: bytes, start: HeaderStart, reach: Reach, steps: dict[int, Step]) -> HeaderStart:
     """Follow headers until a layer 3, or a kind that is not understood."""
-    most = MOST_TAGS if reach == Reach.HARDWARE else len(frame)
-    while place.kind not in SIZES and place.kind in steps and len(place.tags) < most:
-        place = steps[place.kind](frame[: place.end], place)
-    if reach == Reach.HARDWARE and place.kind not in ETHER_TYPES:
-        return place._replace(kind=NOTHING)
-    return place
+    limit = MOST_TAGS if reach == Reach.HARDWARE else len(frame)
+    while start.kind not in SIZES and start.kind in steps and len(start.tags) < limit:
+        start = steps[start.kind](frame[: start.end], start)
+    if reach == Reach.HARDWARE and start.kind not in ETHER_TYPES:
+        return start._replace(kind=NOTHING)
+    return start
 
 
-def _network(frame: bytes, place: HeaderPlace, cut: Fault) -> Layers:
+def _network(frame: bytes, start: HeaderStart, cut: Fault) -> Layers:
     """Return layer 3 at a place, of a kind of `SIZES`."""
-    at, end = place.at, place.end
-    version, find_size = SIZES[place.kind]
+    at, end = start.at, start.end
+    version, find_size = SIZES[start.kind]
     size = find_size(frame[at:end])
     faults = cut | Fault.MALFORMED if at + size > end else cut
     line_end = min(at + size, end) if size else end
-    kind = place.kind if version == Version.CONTROL else 0
-    return Layers(version, at, min(line_end, len(frame)), place.tags, faults, line_end, kind)
+    kind = start.kind if version == Version.CONTROL else 0
+    return Layers(version, at, min(line_end, len(frame)), start.tags, faults, line_end, kind)
 
 
-def _inside(layer3: bytes, begin: int, found: Layers) -> HeaderPlace:
+def _inside(layer3: bytes, begin: int, innermost: Layers) -> HeaderStart:
     """Return the content of a packet of IP; a fragment has none (RFC 791, 2.3; RFC 8200, 4.5)."""
-    if found.version == Version.IP4:
+    if innermost.version == Version.IP4:
         protocol, at, part = layer3[9], 4 * (layer3[0] & 15), number(layer3, 6) & 0x3FFF > 0
     else:
         protocol, at, part = _behind_extensions(layer3)
     if part or at < 0:
         raise IndexError(at)
-    return HeaderPlace(IP_PROTOCOL + protocol, begin + at, found.line_end, found.tags)
+    return HeaderStart(IP_PROTOCOL + protocol, begin + at, innermost.line_end, innermost.tags)
 
 
 def _ip4_size(layer3: bytes) -> int:
-    """Return the total length (RFC 791, 3.1).
-
-    A sender that leaves the division into packets to its adapter writes 0.
-    """
+    """Return the total length (RFC 791, 3.1); a sender with segmentation offload writes 0."""
     layer3[19]
     size, header = number(layer3, 2), 4 * (layer3[0] & 15)
     if layer3[0] >> 4 != Version.IP4 or header < 20 or 0 < size < header:
@@ -202,10 +198,7 @@ def _ip4_size(layer3: bytes) -> int:
 
 
 def _ip6_size(layer3: bytes) -> int:
-    """Return the bytes of a packet (RFC 8200, 3); 0 if it does not say.
-
-    The sender of a jumbogram writes 0. A header that nothing follows has 0 as well.
-    """
+    """Return the bytes of a packet (RFC 8200, 3); 0 of a jumbogram, or if nothing follows."""
     layer3[39]
     payload = number(layer3, 4)
     if layer3[0] >> 4 != Version.IP6:
@@ -219,10 +212,7 @@ def _arp_size(layer3: bytes) -> int:
 
 
 def _lldp_size(layer3: bytes) -> int:
-    """Return the bytes up to the end of the last TLV (IEEE 802.1AB, 8.2, 8.4 and 8.5.1).
-
-    The first three are of types 1, 2 and 3.
-    """
+    """Return the bytes to the end of the last TLV (IEEE 802.1AB, 8.2, 8.4 and 8.5.1)."""
     at = count = 0
     while (head := number(layer3, at)) or count < 3:
         count += 1
@@ -248,7 +238,7 @@ SIZES = {
 FRAGMENT = 44  # extension header of IPv6 for a fragment
 # extension headers of IPv6; the unit of their length in bytes, which counts from byte 8 on
 EXTENSIONS = {0: 8, 43: 8, 60: 8, 135: 8, 51: 4, FRAGMENT: 0}
-MOST_EXTENSIONS = 16  # extension headers that are followed
+MAX_EXTENSIONS = 16  # extension headers that are followed
 
 
 class Headers(NamedTuple):
@@ -270,11 +260,11 @@ def headers(
     tag_types: tuple[int, ...] = (),
     tunnels: tuple[Tunnel, ...] = (),
 ) -> Headers:
-    """Find the headers of a packet; parameters are as for `layers`."""
-    place = layers(frame, length, link, reach, tag_types, tunnels)
-    protocol, layer4 = find_layer4(frame[place.begin : place.end], place.version)
-    at = place.begin + layer4 if layer4 >= 0 else -1
-    return Headers(place.version, place.begin, place.end, place.faults, protocol, at)
+    """Find the headers of a packet, as `layers`."""
+    version, begin, end, _, faults, *_ = layers(frame, length, link, reach, tag_types, tunnels)
+    protocol, layer4 = find_layer4(frame[begin:end], version)
+    at = begin + layer4 if layer4 >= 0 else -1
+    return Headers(version, begin, end, faults, protocol, at)
 
 
 def find_layer4(layer3: bytes, version: Version) -> tuple[int, int]:
@@ -290,15 +280,15 @@ def find_layer4(layer3: bytes, version: Version) -> tuple[int, int]:
 def _behind_extensions(layer3: bytes) -> tuple[int, int, bool]:
     """Return protocol, place of layer 4, -1 if it is not there, and whether it is a fragment."""
     kind, at, part = layer3[6], HEADERS[Version.IP6], False
-    for _ in range(MOST_EXTENSIONS):
+    for _ in range(MAX_EXTENSIONS):
         if kind not in EXTENSIONS:
             return kind, at, part
         if at + 8 > len(layer3):
             return kind, -1, part
         if kind == FRAGMENT:
-            place = number(layer3, at + 2)
-            part = part or place & 0xFFF9 > 0
-            if place & 0xFFF8:
+            fragment = number(layer3, at + 2)
+            part = part or fragment & 0xFFF9 > 0
+            if fragment & 0xFFF8:
                 return layer3[at], -1, part
         kind, at = layer3[at], at + 8 + EXTENSIONS[kind] * layer3[at + 1]
     return kind, -1, part
@@ -323,8 +313,8 @@ def find_headers(
 ) -> NDArray[np.int64]:
     """Return the headers of packets, shape (6, n): a row for each field of `Headers`.
 
-    The rows of `packets`, shape (4, n), are place in the buffer, captured bytes, bytes on the line,
-    and link type. The other parameters are as for `layers`.
+    The rows of `packets`, shape (4, n), are offset in the buffer, captured bytes, bytes on the
+    line, and link type.
     """
     table = np.empty((len(Headers._fields), packets.shape[1]), np.int64)
     if (compiled := core()) is not None:
@@ -341,7 +331,7 @@ def search_tables(
     tag_types: tuple[int, ...], tunnels: tuple[Tunnel, ...]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return both for the compiled loops; a row of tunnels is port, bytes, and whether it is IP."""
-    rows = [(one.port, one.skip, CONTENTS.index(one.content)) for one in tunnels]
+    rows = [(tunnel.port, tunnel.skip, CONTENTS.index(tunnel.content)) for tunnel in tunnels]
     return np.array(tag_types, np.int64), np.array(rows, np.int64)
 
 
@@ -354,21 +344,20 @@ UNKNOWN_END = (1 << 17) - 1
 IP6_NEXT = 0x50000  # added to the number of an extension header of IPv6, it is a kind
 
 
-def _inner_gre(octets: bytes, place: HeaderPlace) -> HeaderPlace:
-    """Refuse routing (RFC 1701)."""
-    if octets[place.at] & 0x40:
-        raise ValueError(octets[place.at])
-    return STEPS[IP_PROTOCOL + 47](octets, place)
+def _inner_gre(octets: bytes, start: HeaderStart) -> HeaderStart:
+    if octets[start.at] & 0x40:
+        raise ValueError(octets[start.at])
+    return STEPS[IP_PROTOCOL + 47](octets, start)
 
 
-def _extension(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def _extension(octets: bytes, start: HeaderStart) -> HeaderStart:
     """RFC 8200, 4: an extension header; a fragment has no content (4.5)."""
-    protocol, at = place.kind - IP6_NEXT, place.at
+    protocol, at = start.kind - IP6_NEXT, start.at
     octets[at + 7]
     if protocol == FRAGMENT and number(octets, at + 2) & 0xFFF9:
         raise ValueError(at)
     size = 8 + EXTENSIONS[protocol] * octets[at + 1]
-    return place._replace(kind=_behind_ip6(octets[at]), at=at + size)
+    return start._replace(kind=_behind_ip6(octets[at]), at=at + size)
 
 
 def _behind_ip6(protocol: int) -> int:
@@ -389,13 +378,12 @@ PASSED: dict[int, Step] = {
 def inner_layers(frame: bytes) -> Layers:
     """Find the innermost layer 3 of a complete Ethernet frame within the limits of hardware.
 
-    The result is the result of `layers` with `Reach.INNER`, except:
+    The result is that of `layers` with `Reach.INNER`, except:
 
     - Hardware parses at most `MOST_HEADERS` headers, and reads the first `MOST_READ` bytes of a
       frame. Layer 3 is the last IP packet that it reached.
     - Hardware parses VLAN tags, MPLS labels, IP with extension headers, UDP, VXLAN, GRE without
-      routing, and GTP-U. Other protocols end the search, so layer 3 is the packet around them. Only
-      IP is a layer 3.
+      routing, and GTP-U. Other protocols end the search. Only IP is a layer 3.
     - A frame of `MOST_READ` bytes or more has an unknown length while its headers are read. So any
       length that a packet without a type has in its header fits the frame.
 
@@ -404,67 +392,66 @@ def inner_layers(frame: bytes) -> Layers:
     first half byte of content without a type counts as one, and so does a control word. Addresses
     and EtherType of Ethernet do not count.
     """
-    *_, (_, found) = inner_headers(frame)
-    return found
+    *_, (_, innermost) = inner_headers(frame)
+    return innermost
 
 
 def inner_headers(frame: bytes) -> Iterator[tuple[int, Layers]]:
     """Yield the kind of each header of a frame, and the innermost layer 3 after it.
 
-    The first kind is `BRIDGED`, for the frame. A header that contradicts its protocol has the kind
-    `NOTHING`.
+    The first kind is `BRIDGED`. A header that contradicts its protocol has the kind `NOTHING`.
     """
     head, whole = frame[:MOST_READ], len(frame) < MOST_READ
-    other = found = Layers(Version.OTHER, 0, len(frame), (), Fault(0), len(frame))
-    yield BRIDGED, found
-    start = HeaderPlace(0, 0, len(frame) if whole else UNKNOWN_END)
+    other = innermost = Layers(Version.OTHER, 0, len(frame), (), Fault(0), len(frame))
+    yield BRIDGED, innermost
+    start = HeaderStart(0, 0, len(frame) if whole else UNKNOWN_END)
     try:
-        place = typed(head, LINK_HEADERS[ETHERNET][1], start)
+        start = typed(head, LINK_HEADERS[ETHERNET][1], start)
         for _ in range(MOST_HEADERS):
-            kind, octets = place.kind, head[: place.end]
+            kind, octets = start.kind, head[: start.end]
             if kind in (IP4, IP6):
-                found, place = _inner_network(frame, octets, place)
-                yield kind, found
-                place = _inner_content(octets, place)
-            elif kind in TAG_TYPES and len(place.tags) < MOST_TAGS:
-                place = tag(octets, place)
-                yield kind, found
+                innermost, start = _inner_network(frame, octets, start)
+                yield kind, innermost
+                start = _inner_content(octets, start)
+            elif kind in TAG_TYPES and len(start.tags) < MOST_TAGS:
+                start = tag(octets, start)
+                yield kind, innermost
             elif kind in PASSED:
-                place = _typeless(head, PASSED[kind](octets, place))
-                yield kind, found
+                start = _typeless(head, PASSED[kind](octets, start))
+                yield kind, innermost
             else:
                 break
     except (IndexError, ValueError) as error:
-        if found is other and (whole or isinstance(error, ValueError)):
-            found = other._replace(faults=Fault.MALFORMED)
-        yield NOTHING, found
+        if innermost is other and (whole or isinstance(error, ValueError)):
+            innermost = other._replace(faults=Fault.MALFORMED)
+        yield NOTHING, innermost
 
 
-def _inner_network(frame: bytes, octets: bytes, place: HeaderPlace) -> tuple[Layers, HeaderPlace]:
+def _inner_network(frame: bytes, octets: bytes, start: HeaderStart) -> tuple[Layers, HeaderStart]:
     """Return layer 3 at a place, and the place with the end of layer 3."""
-    version, find_size = SIZES[place.kind]
-    at, size = place.at, find_size(octets[place.at :])
-    end = min(at + size, place.end) if size else place.end
-    faults = Fault.MALFORMED if at + size > min(place.end, len(frame)) else Fault(0)
+    version, find_size = SIZES[start.kind]
+    at, size = start.at, find_size(octets[start.at :])
+    end = min(at + size, start.end) if size else start.end
+    faults = Fault.MALFORMED if at + size > min(start.end, len(frame)) else Fault(0)
     last = min(end, len(frame))
-    return Layers(version, at, last, place.tags, faults, last), place._replace(end=end)
+    return Layers(version, at, last, start.tags, faults, last), start._replace(end=end)
 
 
-def _inner_content(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+def _inner_content(octets: bytes, start: HeaderStart) -> HeaderStart:
     """Return the content of a packet of IP; a fragment has none (RFC 791, 2.3)."""
-    at = place.at
-    if place.kind == IP6:
+    at = start.at
+    if start.kind == IP6:
         kind, size = _behind_ip6(octets[at + 6]), HEADERS[Version.IP6]
     else:
         kind, size = IP_PROTOCOL + octets[at + 9], 4 * (octets[at] & 15)
         if number(octets, at + 6) & 0x3FFF:
             raise ValueError(at)
-    return _typeless(octets, place._replace(kind=kind, at=at + size))
+    return _typeless(octets, start._replace(kind=kind, at=at + size))
 
 
-def _typeless(head: bytes, place: HeaderPlace) -> HeaderPlace:
+def _typeless(head: bytes, start: HeaderStart) -> HeaderStart:
     """Return the place behind Ethernet, and IP for its protocol number, which count nothing."""
-    if place.kind == BRIDGED:
-        return typed(head[: place.end], place.at + LINK_HEADERS[ETHERNET][1], place)
+    if start.kind == BRIDGED:
+        return typed(head[: start.end], start.at + LINK_HEADERS[ETHERNET][1], start)
     inside = {IP_PROTOCOL + 4: IP4, IP_PROTOCOL + 41: IP6}
-    return place._replace(kind=inside.get(place.kind, place.kind))
+    return start._replace(kind=inside.get(start.kind, start.kind))

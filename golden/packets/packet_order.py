@@ -18,8 +18,8 @@ from ..times import Times
 def due_times(times: Times, bound: int, reached: int = 0) -> Times:
     """Return when packets of one input are due, in nanoseconds as `times` and `bound`.
 
-    `reached` is the latest time of the packets before them. A packet without a time, which is
-    negative, counts as the latest.
+    `reached` is the latest time before them. A packet without a time, which is negative, counts as
+    the latest.
     """
     latest = np.maximum(np.maximum.accumulate(times), reached)
     return np.where(times < 0, latest, np.maximum(times, latest - bound))

@@ -44,8 +44,8 @@ def times_x(word: int) -> int:
 def multiply(first: int, second: int) -> int:
     """Return the product of two words in GF(2^64)."""
     product = 0
-    for place in reversed(range(WORD_BITS)):
-        product = times_x(product) ^ first * (second >> place & 1)
+    for bit_index in reversed(range(WORD_BITS)):
+        product = times_x(product) ^ first * (second >> bit_index & 1)
     return product
 
 
@@ -64,10 +64,10 @@ def keys(secret: int) -> tuple[int, ...]:
 @lru_cache(maxsize=8)
 def _products(key: int) -> Key:
     products = []
-    for place in range(0, WORD_BITS, 8):
+    for bit_index in range(0, WORD_BITS, 8):
         row = [0]
         for bit in range(8):
-            power = multiply(key, 1 << place + bit)
+            power = multiply(key, 1 << bit_index + bit)
             row += [power ^ value for value in row]
         products.append(row)
     return products
@@ -77,7 +77,7 @@ def values(octets: bytes, secret: int, beat_bytes: int) -> tuple[int, ...]:
     """Return the values of both polynomials for a message, in beats of 8 bytes times 2**i."""
     beats = max(1, -(-len(octets) // beat_bytes))
     words = np.frombuffer(octets.ljust(beats * beat_bytes, b"\0"), "<u8").tolist()
-    found = []
+    results = []
     for key in keys(secret):
         rows, value = _products(key), 0
         for word in words:
@@ -86,8 +86,8 @@ def values(octets: bytes, secret: int, beat_bytes: int) -> tuple[int, ...]:
                 product ^= row[value & 255]
                 value >>= 8
             value = product
-        found.append(value)
-    return tuple(found)
+        results.append(value)
+    return tuple(results)
 
 
 def polynomial_digest(octets: bytes, closing: int, secret: int, beat_bytes: int) -> int:

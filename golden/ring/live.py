@@ -17,19 +17,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..errors import LatelyError, StateFileError
+from ..errors import LatelyError, StateFileError, require
 from ..files import replace_file
-from ..spec import FilterSpec
-from ..spec.base import require
-from .apbf import APBBF, APBF
-from .compiled_segments import CompiledSegments, PackedSegments
-from .gebf import GEBF, BlockedGEBF
-from .position import BASE
-from .sliding import SlidingFilter
+from ..filter import MODELS
+from ..spec.ring import FilterSpec
+from .rings import SlidingFilter
+from .segments import BASE, CompiledSegments, PackedSegments
 
-_KINDS: dict[str, type[SlidingFilter]] = {
-    kind.specification.family: kind for kind in (APBF, APBBF, GEBF, BlockedGEBF)
-}
 _MAGIC = b"lately live 1\n\0\0"
 _PAGE = 4096
 _WORDS = 1 + 2 * 12  # of the number that selects a slot, and of two slots, whose first four count
@@ -37,34 +31,20 @@ _START = len(_MAGIC) + 8 + 32
 
 
 def share(model: SlidingFilter, path: str | os.PathLike[str], *, replace: bool = False) -> None:
-    """Write a ring that counts insertions to a file for `attach`.
+    """Write a ring that counts insertions to a file for `attach`, complete or not at all.
 
-    The file appears complete or not at all. Processes with an earlier file at the path keep the
-    earlier file, so a file with a writer is replaced only if you allow it.
+    The `model` uses the extension and the hash "h3". The `path` is preferably in memory, such as in
+    ``/dev/shm``. After a restart of the machine `attach` refuses the file, as pages on disk may
+    have different ages; use `save` for data that must survive one. Processes with an earlier file
+    at the path keep it, so a file that a process has open for writing is replaced only with
+    `replace`.
 
-    Parameters
-    ----------
-    model : APBF, APBBF, GEBF or BlockedGEBF
-        Must use the extension and the hash "h3".
-    path : path
-        Preferably in memory, such as in ``/dev/shm``. After a restart of the machine `attach`
-        refuses the file, as pages on disk may have different ages. Use `save` for data that must
-        survive a restart.
-    replace : bool
-        Whether to replace a file that a process has open for writing.
-
-    Raises
-    ------
-    TypeError, SpecificationError
-        If the filter is of another kind.
-    LatelyError
-        If a process has the file open for writing, and `replace` is False.
-    OSError
-        If the file cannot be written.
+    TypeError or SpecificationError if the filter is of another kind; LatelyError if a process
+    writes the file that is there; OSError if the file cannot be written.
     """
     if not isinstance(model, SlidingFilter) or not model.compiled:
         raise TypeError(
-            "share: must have an APBF, APBBF, GEBF or BlockedGEBF from the extension, whose bits "
+            "share: takes an APBF, APBBF, GEBF or BlockedGEBF of the extension, whose bits "
             f"processes can read while one writes, not {type(model).__name__}"
         )
     require(model.spec.hash == "h3", "hash", "must be h3 for a shared file", model.spec.hash)
@@ -95,19 +75,11 @@ def attach(path: str | os.PathLike[str], *, write: bool = False) -> SlidingFilte
     the filter ends, at the latest at its `close`, which ``with attach(...) as ring:`` calls. After
     a killed writer, the next writer can open the file: every completed insertion is in it, and the
     generation may be longer by the keys of the last call. Do not fork while a filter is attached
-    with `write`.
+    with `write`. Counters begin at 0 in each process. Without `write`, calls that would change the
+    filter raise ValueError.
 
-    Counters and `operations` begin at 0 in each process. Without `write`, calls that would change
-    the filter raise ValueError.
-
-    Raises
-    ------
-    LatelyError
-        If `write` is given and another process writes.
-    StateFileError
-        If `share` did not write the file, or it is damaged or older than the machine's start.
-    OSError
-        If the file cannot be opened.
+    LatelyError if another process writes; StateFileError if `share` did not write the file, or it
+    is damaged or older than the machine's start; OSError if it cannot be opened.
     """
     name = os.fspath(path)
     with open(name, "r+b" if write else "rb") as file:
@@ -134,9 +106,9 @@ def _attached(mapped: mmap.mmap, write: bool) -> SlidingFilter:
     if boot != _boot():
         raise ValueError("it was written before the machine started; save() outlives that")
     spec = FilterSpec.from_dict(header["spec"])
-    model = _KINDS[spec.family](spec, partitioned=header["partitioned"])
+    model = cast(type[SlidingFilter], MODELS[spec.family])(spec, partitioned=header["partitioned"])
     if not model.compiled:
-        raise LatelyError("attach: must have the extension, which is not built or is refused")
+        raise LatelyError("attach: needs the extension, which is not built or is refused")
     like = cast(CompiledSegments, model._segments).packed().memory
     if len(mapped) != start + _PAGE + like.nbytes:
         raise ValueError(f"{len(mapped)} bytes do not fit the specification")

@@ -2,8 +2,6 @@
 
 Each function tries shapes and returns parameters of the family's constructor: the shape that needs
 the least memory with full segments, in the smallest size whose mean rate is at most the given rate.
-A GEBF may need `TOLERATED` of this memory if its columns then fit the words of a computer, see
-`_fitting`.
 """
 
 import math
@@ -15,22 +13,18 @@ import numpy as np
 
 from .. import analysis
 from ..sizing import HASHES, smallest
-from ..spec import FilterSpec
+from ..spec.ring import FilterSpec
 
-GENERATIONS = range(1, 33)
-"""Numbers of generations to try: more generations need more segments and leave less slack."""
+GENERATIONS = range(1, 33)  # numbers that are tried: more need more segments and leave less slack
 
 APBBF_BLOCK_BITS = 256
-"""Bits of a block of an APBBF."""
 
-GEBF_BLOCK_BITS = 512
-"""Bits of a block of a blocked GEBF: a cache line."""
+GEBF_BLOCK_BITS = 512  # of a block of a blocked GEBF: a cache line
 
-TOLERATED = 1.03
-"""Memory that a GEBF may take, as a multiple of the least possible bits."""
+TOLERATED = 1.03  # memory that a GEBF may take, as a multiple of the least possible bits
 
+# bits, epochs, hash functions and a size of a GEBF, before the size is minimised
 Shape = tuple[int, int, int, int]
-"""Bits, epochs, hash functions and a size of a GEBF, before the size is minimised."""
 
 
 def _fitting(shapes: list[Shape], sizes: Callable[[Shape], dict[str, int]]) -> dict[str, int]:
@@ -40,12 +34,6 @@ def _fitting(shapes: list[Shape], sizes: Callable[[Shape], dict[str, int]]) -> d
     column per hash function. The cost is the memory of all columns times the number of hash
     functions. The result is the shape with the fewest bits, unless a shape within `TOLERATED` costs
     a tenth less.
-
-    Parameters
-    ----------
-    shapes : list
-    sizes : callable
-        Smallest sizes of a shape.
     """
 
     def cost(shape: Shape) -> float:
@@ -54,12 +42,12 @@ def _fitting(shapes: list[Shape], sizes: Callable[[Shape], dict[str, int]]) -> d
         word = max(8, 1 << (epochs + 1).bit_length())
         return bits / (epochs + 1) * word * hashes
 
-    least = min(shapes)
-    result = sizes(least)
-    better = (one for one in shapes if cost(one) < 0.9 * cost(least))
-    near = sorted((one for one in better if one[0] <= TOLERATED * least[0]), key=cost)
-    found = (sizes(one) for one in near)
-    return next((one for one in found if one["bits"] <= TOLERATED * result["bits"]), result)
+    fewest = min(shapes)
+    result = sizes(fewest)
+    better = (shape for shape in shapes if cost(shape) < 0.9 * cost(fewest))
+    near = sorted((shape for shape in better if shape[0] <= TOLERATED * fewest[0]), key=cost)
+    sized = (sizes(shape) for shape in near)
+    return next((size for size in sized if size["bits"] <= TOLERATED * result["bits"]), result)
 
 
 def _keeps(family: str, fpr: float, values: dict[str, Any]) -> bool:
@@ -69,8 +57,7 @@ def _keeps(family: str, fpr: float, values: dict[str, Any]) -> bool:
 def apbf_mean_rate(k: int, l: int) -> float:
     """Return the mean rate over a generation, for slices that `k` generations fill to one half.
 
-    Generations are assumed long: after i + p generations a slice has a fill of 1 - 2**(-(i + p) /
-    k).
+    Generations are assumed long: after i + p of them a slice has a fill of 1 - 2**(-(i + p) / k).
     """
 
     def rate(phase: float) -> float:
@@ -82,31 +69,21 @@ def apbf_mean_rate(k: int, l: int) -> float:
 
 @lru_cache
 def apbf_shape(window: int, fpr: float, *, mean: bool = False) -> tuple[int, int]:
-    """Return k and l of the smallest APBF that meets the rate, by default even before a shift.
-
-    Parameters
-    ----------
-    window : int
-        Insertions.
-    fpr : float
-        Required false-positive rate.
-    mean : bool
-        Whether the rate needs to hold only on average over a generation.
-    """
+    """Return k and l of the smallest APBF that meets the rate, on `mean` or even at a shift."""
     kept = apbf_mean_rate if mean else analysis.apbf_false_positive_rate
-    found = []
+    shapes = []
     k = 1
     for l in GENERATIONS[:window]:
         # More generations need as many slices or more.
         while kept(k, l) > fpr:
             k += 1
-        found.append(((k + l) * k * -(-window // l), k, l))
-    return min(found)[1:]
+        shapes.append(((k + l) * k * -(-window // l), k, l))
+    return min(shapes)[1:]
 
 
 @lru_cache
 def apbf_sizes(window: int, fpr: float) -> dict[str, int]:
-    """Return k, l, slice_bits and generation of an APBF; parameters as for `apbf_shape`."""
+    """Return k, l, slice_bits and generation of an APBF."""
     k, l = apbf_shape(window, fpr)
     fixed = {"k": k, "l": l, "generation": -(-window // l)}
     guess = math.ceil(k * fixed["generation"] / math.log(2))
@@ -121,8 +98,8 @@ def _full_rate(k: int, l: int, b: int) -> float:
 
 @lru_cache
 def apbbf_sizes(window: int, fpr: float) -> dict[str, int]:
-    """Return k, l, block_bits, hashes_per_block, blocks, generation; as for `apbf_shape`."""
-    found = []
+    """Return k, l, block_bits, hashes_per_block, blocks and generation of an APBBF."""
+    shapes = []
     for b in (2, 4, 8):
         capacity = analysis.apbbf_block_capacity(APBBF_BLOCK_BITS, b)
         k = 1
@@ -130,8 +107,8 @@ def apbbf_sizes(window: int, fpr: float) -> dict[str, int]:
             while _full_rate(k, l, b) > fpr:
                 k += 1
             blocks = math.ceil(k * -(-window // l) / capacity)
-            found.append(((k + l) * blocks, k, l, b, blocks))
-    _, k, l, b, guess = min(found)
+            shapes.append(((k + l) * blocks, k, l, b, blocks))
+    _, k, l, b, guess = min(shapes)
     fixed = {"k": k, "l": l, "block_bits": APBBF_BLOCK_BITS, "hashes_per_block": b}
     fixed["generation"] = -(-window // l)
     blocks = smallest(lambda blocks: _keeps("apbbf", fpr, {**fixed, "blocks": blocks}), guess)
@@ -140,14 +117,14 @@ def apbbf_sizes(window: int, fpr: float) -> dict[str, int]:
 
 @lru_cache
 def gebf_sizes(window: int, fpr: float) -> dict[str, int]:
-    """Return window, epochs, hashes and bits of a GEBF; parameters as for `apbf_shape`."""
-    found = []
+    """Return window, epochs, hashes and bits of a GEBF."""
+    shapes = []
     for epochs in GENERATIONS[:window]:
         segment = -math.expm1(math.log1p(-fpr) / (epochs + 1))
         for hashes in HASHES:
             fill = segment ** (1 / hashes)
             cells = max(2, math.ceil(-1 / math.expm1(math.log1p(-fill) / -(-window // epochs))))
-            found.append(((epochs + 1) * hashes * cells, epochs, hashes, cells))
+            shapes.append(((epochs + 1) * hashes * cells, epochs, hashes, cells))
 
     def sizes(shape: Shape) -> dict[str, int]:
         _, epochs, hashes, guess = shape
@@ -159,21 +136,21 @@ def gebf_sizes(window: int, fpr: float) -> dict[str, int]:
 
         return {**fixed, "bits": part * smallest(keeps, guess)}
 
-    return _fitting(found, sizes)
+    return _fitting(shapes, sizes)
 
 
 @lru_cache
 def blocked_gebf_sizes(window: int, fpr: float) -> dict[str, int]:
-    """Return window, epochs, hashes, bits and block_bits; parameters as for `apbf_shape`."""
-    found = []
+    """Return window, epochs, hashes, bits and block_bits of a BlockedGEBF."""
+    shapes = []
     for hashes in (2, 4, 8, 16):
         for load in np.geomspace(0.01, GEBF_BLOCK_BITS, 80):
             rate = analysis.apbbf_block_false_positive_rate(GEBF_BLOCK_BITS, hashes, load)
             # The rate covers the epochs and the guard together.
-            most = math.log1p(-fpr) / math.log1p(-rate) - 1 if 0 < rate < 1 else 0
-            for epochs in GENERATIONS[: min(window, int(min(most, 32)))]:
+            limit = math.log1p(-fpr) / math.log1p(-rate) - 1 if 0 < rate < 1 else 0
+            for epochs in GENERATIONS[: min(window, int(min(limit, 32)))]:
                 blocks = math.ceil(-(-window // epochs) / load)
-                found.append(((epochs + 1) * blocks, epochs, hashes, blocks))
+                shapes.append(((epochs + 1) * blocks, epochs, hashes, blocks))
 
     def sizes(shape: Shape) -> dict[str, int]:
         _, epochs, hashes, guess = shape
@@ -186,4 +163,4 @@ def blocked_gebf_sizes(window: int, fpr: float) -> dict[str, int]:
 
         return {**fixed, "bits": part * smallest(keeps, guess)}
 
-    return _fitting(found, sizes)
+    return _fitting(shapes, sizes)

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import compilation
+from ..errors import require_count
 from ..operations import Operation
-from ..parameters import require_count
-from ..spec import FilterSpec
+from ..spec.ring import FilterSpec
+from ..state_files import check_whole
 from ..times import NEVER, TIME_LIMIT, Times
-from .slices import check_whole
 
 
 class PoolStatus(StrEnum):
@@ -35,43 +35,22 @@ class PoolStatus(StrEnum):
         return STATUSES.index(self)
 
 
-STATUSES: tuple[PoolStatus, ...] = tuple(PoolStatus)
-"""Statuses by their codes."""
-
-
-BY_CLOCK = "by clock"
-"""Policy of joinable rings: they turn at multiples of the time of a generation."""
+STATUSES: tuple[PoolStatus, ...] = tuple(PoolStatus)  # by their codes
+BY_CLOCK = "by clock"  # policy of joinable rings: they turn at multiples of a generation's time
 
 _RULES = ("overfill", "shorten", BY_CLOCK)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RotationPolicy:
-    """Rule that ends a generation of a ring.
+    """Rule that ends a generation of a ring."""
 
-    Attributes
-    ----------
-    writes : int
-        Number of youngest slices that every insertion writes: k of an APBF, 1 of a GEBF.
-    settled : int
-        Number of other slices of the ring: l of an APBF, r of a GEBF.
-    generation : int
-        Initial number of insertions that fill a generation.
-    span : int, optional
-        Time for which keys are kept. If None, only insertions end a generation, and slices count at
-        any time.
-    generation_span : int, optional
-        Time after its first insertion at which a generation becomes old; only with `span`.
-    when_full : str
-        One of `WHEN_FULL`; "shorten" without `span`. With `BY_CLOCK`, insertions never turn the
-        ring: only `shift` does.
-    """
-
-    writes: int
-    settled: int
-    generation: int
-    span: int | None = None
-    generation_span: int | None = None
+    writes: int  # youngest slices that every insertion writes: k of an APBF, 1 of a GEBF
+    settled: int  # other slices of the ring: l of an APBF, r of a GEBF
+    generation: int  # initial number of insertions that fill a generation
+    span: int | None = None  # time for which keys are kept; if None, slices count at any time
+    generation_span: int | None = None  # time after its first insertion at which one is old
+    # One of `WHEN_FULL`; "shorten" without `span`. With `BY_CLOCK`, only `shift` turns the ring.
     when_full: str = "shorten"
 
     @classmethod
@@ -90,28 +69,24 @@ class RotationPolicy:
 class Followed(NamedTuple):
     """Effects of `RotationState` on n operations; all arrays have shape (n,)."""
 
-    turned: NDArray[np.bool_]
-    """Whether the ring turns between an operation's query and its insertion."""
-    alive: NDArray[np.int64]
-    """Number of youngest slices that count in the operation's query."""
-    status: NDArray[np.uint8]
-    """Code of the `PoolStatus` of the answer: at the operation's time, before its effects."""
-    guaranteed_span: NDArray[np.int64]
-    """Greatest age at which the answer reports every key; -1 if there is none."""
+    turned: NDArray[np.bool_]  # the ring turns between an operation's query and its insertion
+    alive: NDArray[np.int64]  # youngest slices that count in the operation's query
+    status: NDArray[
+        np.uint8
+    ]  # code of the `PoolStatus` at the operation's time, before its effects
+    guaranteed_span: NDArray[np.int64]  # greatest age at which every key is reported; -1 for none
 
 
 _KINDS: list[Any] = [np.bool_, np.int64, np.uint8, np.int64]
 
+# numbers of a `RotationState`, in the order of its array, which the extension shares
 _NUMBERS = (
     "filled", "length", "generation", "first", "last", "lost", "latest", "overfull",
     "insertions", "shifts", "shortened", "overfilled",
 )  # fmt: skip
-"""Numbers of a `RotationState`, in the order of its array, which the extension shares."""
 
 
 class _Number:
-    """A number of a `RotationState`, in its array."""
-
     def __set_name__(self, _: type, name: str) -> None:
         self._index = _NUMBERS.index(name)
 
@@ -131,35 +106,21 @@ class RotationState:
     ago. The ring is *out* of slices while the oldest slice counts. An insertion first turns the
     ring if the generation is full or old and the ring is not out of slices. It also turns the ring
     if the generation is full, the ring is out of slices, and `when_full` is "shorten".
-
-    Attributes
-    ----------
-    policy : RotationPolicy
-    generation : int
-        Length of the following generations, in insertions.
-    length : int
-        Insertions that fill the current generation.
-    filled : int
-        Insertions in the current generation so far; more than `length` if it is overfull.
-    first, last : int
-        Times of the generation's first insertion and the ring's last insertion; or `NEVER`.
-    lost : int
-        Time of the last slice that was retired while it still counted, or `NEVER`.
-    latest : int
-        Time of the last insertion or shift, or `NEVER`; no operation has an earlier time.
-    overfull : int
-        Position of the youngest slice that is overfull, -1 if none is.
-    insertions, shifts, shortened, overfilled : int
-        Counts since construction: insertions; turns; turns that retired a slice while it counted;
-        insertions beyond the length of their generation.
     """
 
-    generation, length, filled = _Number(), _Number(), _Number()
-    first, last, lost, latest, overfull = _Number(), _Number(), _Number(), _Number(), _Number()
+    generation = _Number()  # insertions of the following generations
+    length = _Number()  # insertions that fill the current generation
+    filled = _Number()  # insertions in it so far; more than `length` if it is overfull
+    # Times of the generation's first insertion, the ring's last insertion, the last slice that was
+    # retired while it counted, and the last insertion or shift; each may be `NEVER`.
+    first, last, lost, latest = _Number(), _Number(), _Number(), _Number()
+    overfull = _Number()  # position of the youngest slice that is overfull, -1 if none is
+    # Counts since construction: insertions; turns; turns that retired a slice while it counted;
+    # insertions beyond the length of their generation.
     insertions, shifts, shortened, overfilled = _Number(), _Number(), _Number(), _Number()
 
     def __init__(self, policy: RotationPolicy) -> None:
-        require_count("generation", policy.generation, most=TIME_LIMIT)
+        require_count("generation", policy.generation, high=TIME_LIMIT)
         self.policy = policy
         self._span = TIME_LIMIT if policy.span is None else policy.span
         self._old = TIME_LIMIT if policy.generation_span is None else policy.generation_span
@@ -220,7 +181,6 @@ class RotationState:
         return due
 
     def _is_due(self, now: int) -> bool:
-        """Whether the ring turns before an insertion at the time `now`."""
         full = self.filled >= self.length
         if self.policy.when_full == BY_CLOCK:
             return False
@@ -241,13 +201,13 @@ class RotationState:
     def join(self, others: "list[RotationState]") -> None:
         """Add the insertions of `others`, which turned at the same times."""
         states = [self, *others]
-        self.first = min((one.first for one in states if one.filled), default=self.first)
+        self.first = min((state.first for state in states if state.filled), default=self.first)
         for name in ("last", "lost", "latest"):
-            setattr(self, name, max(getattr(one, name) for one in states))
+            setattr(self, name, max(getattr(state, name) for state in states))
         for name in ("filled", "insertions", "shortened", "overfilled"):
-            setattr(self, name, sum(getattr(one, name) for one in states))
-        self.settled[:] = np.max([one.settled for one in states], axis=0)
-        self.overfull = min((one.overfull for one in states if one.overfull >= 0), default=-1)
+            setattr(self, name, sum(getattr(state, name) for state in states))
+        self.settled[:] = np.max([state.settled for state in states], axis=0)
+        self.overfull = min((state.overfull for state in states if state.overfull >= 0), default=-1)
         if self.filled > self.length:
             self.overfull = 0
 
@@ -282,11 +242,7 @@ class RotationState:
     # Many operations
 
     def follow(self, codes: NDArray[np.uint8], times: Times) -> Followed:
-        """Follow operations one after another, and return the results that depend on times.
-
-        The `codes`, shape (n,), are values of `Operation` without removal. The `times`, shape (n,),
-        never decrease.
-        """
+        """Follow operations, `codes` at `times` of shape (n,), which never decrease."""
         passage = Followed._make(np.zeros(len(codes), kind) for kind in _KINDS)
         if (core := compilation.core()) is not None:
             operands = np.ascontiguousarray(codes), np.ascontiguousarray(times)
@@ -318,25 +274,19 @@ class RotationState:
         }
 
     def restore(self, numbers: dict[str, Any]) -> None:
-        """Restore the state and the counters from the result of `saved`.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            If the numbers cannot be the state of a ring with this policy.
-        """
+        """Take the result of `saved`; KeyError, TypeError or ValueError if it does not fit."""
         insertions, shifts, shortened, overfilled = numbers["counters"]
         filled, length, generation = numbers["generation"]
         first, last, lost, latest = numbers["times"]
         settled, overfull = list(numbers["settled"]), list(numbers["overfull"])
-        slices, writes, most = self._slices, self.policy.writes, TIME_LIMIT
-        check_whole("insertions", insertions, 0, most)
-        check_whole("shifts", shifts, 0, most)
+        slices, writes = self._slices, self.policy.writes
+        check_whole("insertions", insertions, 0, TIME_LIMIT)
+        check_whole("shifts", shifts, 0, TIME_LIMIT)
         check_whole("shortened", shortened, 0, shifts)
         check_whole("overfilled", overfilled, 0, insertions)
         check_whole("insertions of the generation", filled, 0, insertions)
-        check_whole("length of the generation", length, 1, most)
-        check_whole("generation", generation, 1, most)
+        check_whole("length of the generation", length, 1, TIME_LIMIT)
+        check_whole("generation", generation, 1, TIME_LIMIT)
         check_whole("last operation", latest, NEVER, TIME_LIMIT - 1)
         check_whole("last insertion", last, NEVER, latest)
         check_whole("first insertion", first, NEVER, last)

@@ -1,26 +1,487 @@
-"""Segments of a ring in numpy, with one byte per bit, and the operations of all ring families.
+"""Segments of a ring: where the bits of a key are, in two forms, and which segment is the youngest.
 
-This is the readable form; `CompiledSegments` equals it bit for bit. An APBF is a sequence of k + l
+`Segments` is the readable form in numpy, with one byte per bit; the operations of
+`CompiledSegments` run in the extension and equal it bit for bit. An APBF is a sequence of k + l
 slices (APBF, section 5.1), an APBBF one of k + l segments (section 6), and a GEBF one of r + 1
 segments (GEBF, methodology), which is the case k = 1. Here k is `run`, and segment 0 is the
 youngest.
+
+With a keyed hash, each segment keeps one secret from the shift at which it enters the ring until it
+leaves the ring. Insertions and queries use the secret of each segment. Hence no key is forgotten
+when a new secret arrives. The spare is empty, so its secret is irrelevant.
 """
 
+import math
+import mmap
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import SpecificationError
+from ..hash.functions import KeyHash, shard_rotations
+from ..hash.siphash import check_secret
 from ..operations import Operation
 from ..results import Ages
-from ..sampling import sample
-from .compiled_segments import PackedSegments
-from .layout import Layout
-from .position import RingPosition
-from .slices import chunks
+from ..sampling import chunks, sample
+from ..spec.ring import FilterSpec
 
-_CHUNK = 1 << 12
+# Positions of bits
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Bits of a segment: parts first, then shards, blocks and cells."""
+
+    spec: FilterSpec
+    partitioned: bool  # whether each hash function has its own part
+    hash: KeyHash  # selects the block, if there are blocks, and a cell in each part
+    cells: int  # bits from which one index selects: of a part in a block
+    parts: int  # of a segment: 1 if all hash functions share the segment
+
+    @classmethod
+    def of(cls, spec: FilterSpec, partitioned: bool) -> "Layout":
+        """Return the layout of a specification."""
+        if not isinstance(partitioned, bool):
+            raise TypeError(f"partitioned: must be True or False, not {partitioned!r}")
+        sizes, cells = spec.index_sizes, spec.cells
+        if not partitioned:
+            if not spec.shared_cells:
+                raise SpecificationError(f"partitioned: must be True for {spec.family}, not False")
+            if spec.shards > 1:
+                raise SpecificationError("partitioned: must be True for several lanes, not False")
+            cells = spec.shared_cells
+            sizes = sizes[: -spec.parts] + (cells,) * spec.parts
+        key_hash = KeyHash(
+            key_bits=spec.key_bits,
+            sizes=sizes,
+            functions=spec.hash_functions,
+            seed=spec.seed,
+            hash=spec.hash,
+            shards=spec.shards,
+        )
+        return cls(spec, partitioned, key_hash, cells, spec.parts if partitioned else 1)
+
+    @property
+    def bits(self) -> int:
+        """Bits of a segment."""
+        return self.parts * self.spec.segment_blocks * self.cells
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the first index of a hash function selects a block."""
+        return len(self.hash.fields) > self.spec.parts
+
+    def positions(self, state: NDArray[np.uint64], segment: int) -> NDArray[np.intp]:
+        """Return the bits of each of n states in a physical `segment`, shape (spec.parts, n)."""
+        indices = self.hash.indices(state, segment % self.hash.functions)
+        parts = self.spec.parts
+        block = indices[0] * self.cells if self.blocked else np.intp(0)
+        stride = self.spec.segment_blocks * self.cells if self.partitioned else 0
+        if self.spec.shards > 1:
+            block = block + self.hash.shard(state) * self.spec.shard_bits
+        return np.stack([part * stride + block + indices[part - parts] for part in range(parts)])
+
+
+# Position of the ring
+
+
+# of a ring: four counters of its filter, the position, three secrets of two words each, and how far
+# the extension has cleared the segment that left the ring last
+NUMBERS = 21
+
+BASE = 4  # index of the first number of the position
+
+CLEARED = 19  # index of the cleared bytes of the segment that left the ring last
+
+MAX_LENGTH = 1 << 62  # largest length of a generation
+
+_WORD = (1 << 64) - 1
+
+
+class _Entry:
+    """A number of a position, at an index."""
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def __get__(self, owner: "RingPosition", kind: type) -> int:
+        return int(owner._numbers[self._index])
+
+    def __set__(self, owner: "RingPosition", value: int) -> None:
+        owner._numbers[self._index] = value
+
+
+class _Secret(_Entry):
+    """A secret of two words, low word first."""
+
+    def __get__(self, owner: "RingPosition", kind: type) -> int:
+        low, high = owner._words[self._index : self._index + 2].tolist()
+        return int(high << 64 | low)
+
+    def __set__(self, owner: "RingPosition", value: int) -> None:
+        owner._words[self._index : self._index + 2] = value & _WORD, value >> 64
+
+
+class RingPosition:
+    """State of a filter apart from its bits, in numbers that the extension changes too.
+
+    The current generation has `length` insertions, and `filled` of them have occurred; later ones
+    have `generation`. `base` is the physical index of the youngest segment. `insertions` and
+    `shifts` count from construction. The `older` oldest segments of the ring have the secret
+    `older_secret`; the others have `secret`. If one `waits`, `_waiting` is not in use yet.
+    """
+
+    base, filled, length, generation = map(_Entry, range(BASE, 8))
+    insertions, shifts, older, waits = map(_Entry, range(8, 12))
+    secret, older_secret, _waiting = map(_Secret, (12, 14, 16))
+
+    def __init__(self, spec: FilterSpec, secret: int, numbers: NDArray[np.int64]) -> None:
+        self.spec, self._numbers, self._words = spec, numbers, numbers.view(np.uint64)
+        self.generation = self.length = spec.generation
+        self.secret = secret
+
+    @property
+    def waiting(self) -> int | None:
+        """Secret that is loaded but not in use yet."""
+        return self._waiting if self.waits else None
+
+    @waiting.setter
+    def waiting(self, secret: int | None) -> None:
+        self.waits, self._waiting = secret is not None, secret or 0
+
+    def ring(self) -> list[int]:
+        """Physical segments in the ring, youngest to oldest."""
+        segments, base = self.spec.segments, self.base
+        return [(base + index) % segments for index in range(self.spec.ring_segments)]
+
+    @property
+    def spare(self) -> int:
+        """Physical segment outside the ring."""
+        return (self.base - 1) % self.spec.segments
+
+    def secret_of(self, index: int) -> int:
+        """Secret of the segment `index` of the ring, 0 being the youngest."""
+        older = index >= self.spec.ring_segments - self.older
+        return self.older_secret if older else self.secret
+
+    def turn(self) -> None:
+        """Make the spare the youngest segment, and the oldest segment the spare."""
+        self.base = self.spare
+        self.filled = 0
+        self.length = self.generation
+        self.shifts += 1
+        self.older = max(0, self.older - 1)
+        if self.spec.rekey and self.waiting is not None:
+            self.older_secret, self.older = self.secret, self.spec.ring_segments - 1
+            self.secret, self.waiting = self.waiting, None
+        if self.older == 0:
+            self.older_secret = 0
+
+    def restart(self) -> None:
+        """Return to the first position, all segments with the newest secret."""
+        self.base = self.filled = 0
+        self.length = self.generation
+        if self.waiting is not None:
+            self.secret, self.waiting = self.waiting, None
+        self.older = self.older_secret = 0
+
+    def identity(self) -> tuple[Any, ...]:
+        """Return the part of the state on which equality depends: all except the counters."""
+        secrets = [self.secret_of(index) for index in range(self.spec.ring_segments)]
+        return self.spec, *self.numbers(), secrets, self.waiting
+
+    # Files
+
+    def numbers(self) -> list[int]:
+        """Return the numbers that a state file calls "state"."""
+        return [self.base, self.filled, self.length, self.generation]
+
+    def set_numbers(self, numbers: list[Any], insertions: Any, shifts: Any) -> None:
+        """Take what `numbers` returned, and counters; ValueError if they do not fit."""
+        base, filled, length, generation = numbers
+        whole = all(type(number) is int for number in [*numbers, insertions, shifts])
+        if not (
+            whole
+            and 0 <= base < self.spec.segments
+            and 0 <= filled <= length
+            and 1 <= min(length, generation) <= max(length, generation) <= MAX_LENGTH
+            and 0 <= min(insertions, shifts) <= max(insertions, shifts) < MAX_LENGTH
+        ):
+            shown = f"{[*numbers, insertions, shifts]}"
+            raise ValueError(f"numbers {shown} do not fit the specification")
+        self._numbers[BASE:10] = *numbers, insertions, shifts
+
+    def set_secrets(self, secret: Any, older_secret: Any, older: Any, waiting: Any) -> None:
+        """Take the secrets of a state file; TypeError or ValueError if they do not fit."""
+        self.secret, self.older_secret = check_secret(secret), check_secret(older_secret)
+        self.waiting = None if waiting is None else check_secret(waiting)
+        high = self.spec.ring_segments - 1 if self.spec.rekey else 0
+        if type(older) is not int or not 0 <= older <= high:
+            raise ValueError(f"{older} segments of an older secret do not fit the specification")
+        if older and self.spec.rekey and waiting is not None:
+            raise ValueError("three secrets, where two are possible")
+        self.older = older
+
+
+# Segments of the extension
+
+
+_CHUNK = 1 << 15
+
+
+def pitch(layout: Layout) -> int:
+    """Return the bits from one block of a segment to the next; a small block stays in one word."""
+    width = layout.parts * layout.cells
+    return 1 << (width - 1).bit_length() if width <= 64 else width
+
+
+class PackedSegments:
+    """Bits of all physical segments in a `layout`, as the extension and state files hold them.
+
+    With one hash function for all segments, a number of `memory` holds one bit of each segment;
+    otherwise a row of it holds the bits of one segment.
+    """
+
+    engine: Any = None
+
+    def __init__(self, layout: Layout, memory: NDArray[np.unsignedinteger] | None = None) -> None:
+        self._layout = layout
+        self._blocks = layout.spec.segment_blocks
+        self._pitch = pitch(layout)
+        self._columns = layout.hash.functions == 1 and layout.spec.segments <= 64
+        self._memory = self._empty() if memory is None else memory
+
+    @property
+    def largest(self) -> int:
+        """Largest number in `memory`."""
+        return (1 << (self._layout.spec.segments if self._columns else 64)) - 1
+
+    def packed(self) -> "PackedSegments":
+        """Return the bits in the form of state files, without a copy if possible."""
+        return self
+
+    def _empty(self) -> NDArray[np.unsignedinteger]:
+        segments, bits = self._layout.spec.segments, self._blocks * self._pitch
+        if not self._columns:
+            return np.zeros((segments, -(-bits // 64)), np.uint64)
+        size = next(size for size in (8, 16, 32, 64) if segments <= size)
+        return np.zeros(bits, f"u{size // 8}")
+
+    @property
+    def bits(self) -> NDArray[np.bool_]:
+        """Bits as in `Segments`, shape (segments, bits); a new array each time."""
+        memory, segments = self.packed().memory, self._layout.spec.segments
+        used = self._blocks * self._pitch
+        if self._columns:
+            numbers = np.arange(segments, dtype=memory.dtype)[:, None]
+            bits = (memory >> numbers & 1).astype(np.bool_)
+        else:
+            octets = memory.astype("<u8").view(np.uint8)
+            bits = np.unpackbits(octets, axis=1, count=used, bitorder="little").view(np.bool_)
+        layout = self._layout
+        blocks = bits.reshape(segments, self._blocks, self._pitch)
+        blocks = blocks[:, :, : layout.parts * layout.cells]
+        parts = blocks.reshape(segments, self._blocks, layout.parts, layout.cells)
+        return parts.swapaxes(1, 2).reshape(segments, layout.bits)
+
+    @bits.setter
+    def bits(self, values: NDArray[np.bool_]) -> None:
+        layout, segments = self._layout, len(values)
+        parts = values.reshape(segments, layout.parts, self._blocks, layout.cells)
+        bits = np.zeros((segments, self._blocks, self._pitch), np.bool_)
+        bits[:, :, : layout.parts * layout.cells] = parts.swapaxes(1, 2).reshape(
+            segments, self._blocks, -1
+        )
+        flat = bits.reshape(segments, -1)
+        self.memory[:] = 0
+        if self._columns:
+            for number, row in enumerate(flat.astype(self._memory.dtype)):
+                self._memory |= row << row.dtype.type(number)
+        else:
+            octets = np.zeros((segments, 8 * self._memory.shape[1]), np.uint8)
+            packed = np.packbits(flat, axis=1, bitorder="little")
+            octets[:, : packed.shape[1]] = packed
+            self._memory[:] = octets.view("<u8")
+
+    @property
+    def memory(self) -> NDArray[np.unsignedinteger]:
+        """Array that holds all bits; do not write to it."""
+        if self.engine is not None:
+            self.engine.settle()
+        return self._memory
+
+    def erase(self, segment: int) -> None:
+        """Clear a physical `segment`."""
+        if self._columns:
+            self._memory &= ~self._memory.dtype.type(1 << segment)
+        else:
+            self._memory[segment] = 0
+
+    @property
+    def _form(self) -> int:
+        """1 if one word has all bits of a key in a segment, otherwise 0."""
+        layout = self._layout
+        return not self._columns and layout.blocked and layout.parts * layout.cells <= 64
+
+    def shape(self) -> NDArray[np.uint64]:
+        """Return the numbers that the extension calls the shape of a ring."""
+        layout, spec = self._layout, self._layout.spec
+        stride, rotations = 0, (0, 0, 0)
+        if spec.shards > 1:
+            stride = spec.segment_blocks // spec.shards * self._pitch or spec.shard_bits
+            key_hash = layout.hash
+            rotations = shard_rotations(key_hash.fields, key_hash.functions, key_hash.seed)
+        part = layout.cells if layout.partitioned else 0
+        flags = spec.segments, spec.run, self._form, spec.rekey, layout.blocked
+        return np.array([*flags, self._pitch, part, stride, spec.shards, *rotations], np.uint64)
+
+
+def _has_lines(layout: Layout) -> bool:
+    spec = layout.spec
+    eight = layout.blocked and spec.shards == 1 and layout.parts == spec.parts == 8
+    return eight and layout.cells == 32 and layout.hash.functions == 1
+
+
+def _is_mapped(array: Any) -> bool:
+    """Whether an array is a file that is mapped."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, mmap.mmap)
+
+
+class CompiledSegments(PackedSegments):
+    """Segments whose operations run in the extension; equal to `Segments` bit for bit.
+
+    `numbers` are those of the `RingPosition`. `memory` and `live` are arrays that several processes
+    share: the bits and the position. Without them, blocks of 256 bits with eight bits of a key are
+    lines: one block of each segment beside the other, in which a processor with AVX2 finds a key
+    faster.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        numbers: NDArray[np.int64],
+        memory: NDArray[np.unsignedinteger] | None = None,
+        live: NDArray[np.int64] | None = None,
+    ) -> None:
+        core, key_hash = layout.hash.compiled()
+        self._lines = memory is None and bool(core.LINES) and _has_lines(layout)
+        super().__init__(layout, memory)
+        self._numbers = numbers
+        shared = () if live is None else (live,)
+        self.engine = core.Ring(key_hash, self._memory, numbers, self.shape(), *shared)
+
+    def holding(self, memory: NDArray[np.unsignedinteger]) -> "CompiledSegments":
+        """Return segments with another `memory`; the array itself, unless it becomes lines."""
+        if not self._lines or _is_mapped(memory):
+            return CompiledSegments(self._layout, self._numbers, memory)
+        segments = CompiledSegments(self._layout, self._numbers)
+        segments.engine.columns(memory, False)
+        return segments
+
+    # Bits
+
+    def _empty(self) -> NDArray[np.unsignedinteger]:
+        if self._lines:
+            # A line of the cache begins at the first block.
+            shape = self._blocks, self._layout.spec.segments, 4
+            room = np.zeros(math.prod(shape) + 7, np.uint64)
+            start = -(room.ctypes.data // 8) % 8
+            return room[start : start + math.prod(shape)].reshape(shape)
+        return super()._empty()
+
+    @property
+    def _form(self) -> int:
+        return 2 if self._lines else super()._form
+
+    def packed(self) -> PackedSegments:
+        """Return the bits in the form of state files, without a copy unless they are lines."""
+        if not self._lines:
+            return self
+        packed = PackedSegments(self._layout)
+        self.engine.settle()
+        self.engine.columns(packed.memory, True)
+        return packed
+
+    @property
+    def bits(self) -> NDArray[np.bool_]:
+        """Bits as in `PackedSegments`."""
+        return super().bits
+
+    @bits.setter
+    def bits(self, values: NDArray[np.bool_]) -> None:
+        if not self._lines:
+            PackedSegments.bits.__set__(self, values)  # type: ignore[attr-defined]
+            return
+        packed = PackedSegments(self._layout)
+        packed.bits = values
+        self._memory[:] = 0
+        self.engine.columns(packed.memory, False)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the array."""
+        return self._memory.nbytes
+
+    def fill(self) -> float:
+        """Return the share of set bits of all physical segments, as `Filter.fill`."""
+        self.engine.settle()
+        part = sample(self._memory)
+        octets = np.ascontiguousarray(part).view(np.uint8).reshape(-1)
+        few = (octets[some] for some in chunks(len(octets), _CHUNK))
+        held = sum(int(np.count_nonzero(np.unpackbits(each))) for each in few)
+        bits = self._layout.spec.segments * self._layout.bits
+        return held * (self._memory.size / part.size) / bits
+
+    def counts(self) -> NDArray[np.int64]:
+        """Count the set bits of each physical segment, shape (segments,)."""
+        counts, memory = np.zeros(self._layout.spec.segments, np.int64), self.packed().memory
+        bits: NDArray[Any]
+        for part in chunks(memory.shape[-1], _CHUNK):
+            for segment in range(len(counts)):
+                if self._columns:
+                    bits = memory[part] >> memory.dtype.type(segment) & 1
+                else:
+                    bits = np.unpackbits(memory[segment, part].view(np.uint8))
+                counts[segment] += np.count_nonzero(bits)
+        return counts
+
+    # Operations
+
+    def perform(
+        self,
+        codes: "NDArray[np.uint8] | Operation",
+        keys: NDArray[np.uint64],
+        ring: RingPosition,
+    ) -> Ages:
+        """Perform operations and return ages of shape (n,), as `Segments` does.
+
+        The `codes` have shape (n,), or one code applies to all; the `keys` have shape (n, words).
+        Changes the `ring`.
+        """
+        ages = np.empty(len(keys), np.int64)
+        many = codes if isinstance(codes, Operation) else np.ascontiguousarray(codes)
+        self.engine.perform(many, np.ascontiguousarray(keys), ages, None)
+        return ages
+
+    def seen(
+        self, operation: Operation, keys: NDArray[np.uint64], ring: RingPosition
+    ) -> NDArray[np.bool_]:
+        """Perform one `operation` on all `keys`, and return whether each is reported."""
+        seen = np.empty(len(keys), np.bool_)
+        self.engine.perform(operation, np.ascontiguousarray(keys), None, seen)
+        return seen
+
+
+# Segments of the readable form
+
+
+_BATCH = 1 << 12
 
 
 class Segments:
@@ -97,16 +558,13 @@ class Segments:
         self, keys: NDArray[np.uint64], ring: RingPosition
     ) -> Iterator[tuple[slice, "Batch"]]:
         """Cut `keys`, shape (n, words), into parts, and hash each for operations on its keys."""
-        for part in chunks(len(keys), _CHUNK):
+        for part in chunks(len(keys), _BATCH):
             yield part, Batch(self._layout, self._memory, keys[part], ring)
 
     def seen(
         self, operation: Operation, keys: NDArray[np.uint64], ring: RingPosition
     ) -> NDArray[np.bool_]:
-        """Perform one `operation` on all `keys`, and return whether each is reported.
-
-        Parameters as for `perform`; the result has shape (n,).
-        """
+        """Perform one `operation` on all `keys`, and return whether each is reported."""
         return self.perform(np.full(len(keys), operation, np.uint8), keys, ring) >= 0
 
 
@@ -124,7 +582,7 @@ class Batch:
         self._states = cache(partial(layout.hash.state, keys))  # under a secret
         self._secrets: dict[int, int] = {}
         spec = layout.spec
-        self._places = np.zeros((len(keys), spec.segments, spec.parts), np.intp)
+        self._positions = np.zeros((len(keys), spec.segments, spec.parts), np.intp)
         self._arrange()
 
     def _arrange(self) -> None:
@@ -137,7 +595,9 @@ class Batch:
             secret = self._ring.secret_of(index)
             if self._secrets.get(segment) != secret:
                 self._secrets[segment] = secret
-                self._places[:, segment] = self._layout.positions(self._states(secret), segment).T
+                self._positions[:, segment] = self._layout.positions(
+                    self._states(secret), segment
+                ).T
 
     def age(self, at: int) -> int:
         """Youngest of `run` consecutive segments that have all bits of a key; -1 if none are.
@@ -145,8 +605,8 @@ class Batch:
         This is query(e) of the APBF, section 5.1: the first j such that s_j to s_(j+k-1) match. A
         GEBF has the key in one segment for r epochs after its own (GEBF, lemma 1).
         """
-        places = self._places[at, self._segments]
-        matches = self._memory[self._segments[:, np.newaxis], places].all(axis=1)
+        positions = self._positions[at, self._segments]
+        matches = self._memory[self._segments[:, np.newaxis], positions].all(axis=1)
         run = 0
         for index, match in enumerate(matches.tolist()):
             run = run + 1 if match else 0
@@ -157,7 +617,7 @@ class Batch:
     def insert(self, at: int) -> None:
         """Set the bits of a key in s_0 to s_(k-1): add(e) of the APBF, section 5.1."""
         youngest = self._segments[: self._layout.spec.run]
-        self._memory[youngest[:, np.newaxis], self._places[at, youngest]] = True
+        self._memory[youngest[:, np.newaxis], self._positions[at, youngest]] = True
         self._ring.filled += 1
         self._ring.insertions += 1
 

@@ -14,19 +14,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import SpecificationError
+from ..errors import require as require
 from ..files import replace_file
-from ..hash.digests import DIGESTS, KeyDigest
-from ..hash.functions import HASHES
 from ..times import check_each
 
-UNSET = cast(int, None)
-"""Default value of a required field."""
+DIGESTS = ("blake2b", "siphash")  # of text; the first is the default of files that name none
 
-MOST = 1 << 48
-"""Largest value of a field that has no limit of its own."""
+HASHES = ("h3", "siphash")  # functions from a key to the state
 
+UNSET = cast(int, None)  # default value of a required field
+
+MAX_VALUE = 1 << 48  # largest value of a field that has no limit of its own
+
+# environment variable with a comma-separated list of modules that define families
 VARIABLE = "LATELY_FAMILIES"
-"""Environment variable with a comma-separated list of modules that define families."""
 
 _FAMILIES: "dict[str, type[Specification]]" = {}
 _FIRST = ("window",)
@@ -34,22 +35,19 @@ _LAST = ("generation", "key_bits", "seed", "lanes", "clear", "hash", "rekey", "d
 
 
 def import_families() -> None:
-    """Import the modules that the environment names, for unknown families and the planner.
-
-    Errors: as `import_module`.
-    """
+    """Import the modules that the environment names, for unknown families and the planner."""
     for module in filter(None, os.environ.get(VARIABLE, "").split(",")):
         import_module(module)
 
 
-def required(*, least: int = 1, most: int = MOST) -> Any:
+def required(*, low: int = 1, high: int = MAX_VALUE) -> Any:
     """Declare a required integer field from `least` to `most`."""
-    return field(default=UNSET, metadata={"required": True, "range": (least, most)})
+    return field(default=UNSET, metadata={"required": True, "range": (low, high)})
 
 
-def optional(default: int = UNSET, *, least: int = 1, most: int | None = MOST) -> Any:
+def optional(default: int = UNSET, *, low: int = 1, high: int | None = MAX_VALUE) -> Any:
     """Declare an optional integer field from `least` to `most`, with a `default`."""
-    return field(default=default, metadata={"range": (least, most)})
+    return field(default=default, metadata={"range": (low, high)})
 
 
 class _Dispatcher(ABCMeta):
@@ -61,33 +59,28 @@ class _Dispatcher(ABCMeta):
                 return super().__call__(*arguments, **values)
             raise TypeError(f"{cls.__name__} needs the keyword argument 'family'")
         kind: Any = cast("type[Specification]", cls).of_family(values["family"])
-        return kind(**kind.own(values))
+        return kind(**kind.fields_of(values))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Specification(ABC, metaclass=_Dispatcher):
     """Parameters of a filter, in the terms of its paper.
 
-    The constructor of an abstract class takes ``family`` and returns a
-    specification of this family's class. Omitted fields get the default of the paper, if the paper
-    has one.
-
-    Raises
-    ------
-    SpecificationError
-        If a field breaks a rule; the message names the field, the rule and the value.
+    The constructor of an abstract class takes ``family`` and returns a specification of this
+    family's class. Omitted fields get the default of the paper, if the paper has one.
+    SpecificationError if a field breaks a rule; the message names the field, the rule and the
+    value.
     """
 
-    family: ClassVar[str] = ""
-    """Family that the class describes; empty in abstract classes."""
+    family: ClassVar[str] = ""  # that the class describes; empty in abstract classes
 
-    key_bits: int = optional(64, most=4096)
+    key_bits: int = optional(64, high=4096)
     """Width of a key."""
-    seed: int = optional(0, least=0, most=None)
+    seed: int = optional(0, low=0, high=None)
     """Selects the hash functions."""
     digest: str = DIGESTS[0]
     """Digest that turns text into keys, in software: "blake2b", or "siphash" with keys from the
-    seed and the secret. See `lately.golden.hash.digests`."""
+    seed and the secret. See `lately.golden.hash.keys`."""
 
     def __init_subclass__(cls, *, family: str = "") -> None:
         super().__init_subclass__()
@@ -115,14 +108,12 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     # Properties that upper layers read instead of the family
 
-    kind: ClassVar[str] = ""
-    """Kind of hardware: "ring", "dictionary" or "timing"; empty for all others."""
+    kind: ClassVar[str] = ""  # of hardware: "ring", "dictionary" or "timing"; empty for all others
 
+    # of one of the equal parts of the memory: "segment", "column" or "part"
     part_name: ClassVar[str] = "part"
-    """Word for one of the equal parts of the memory: "segment", "column" or "part"."""
 
-    cell_name: ClassVar[str] = "cell"
-    """Word for the unit of the memory: "bit" or "cell"."""
+    cell_name: ClassVar[str] = "cell"  # of the unit of the memory: "bit" or "cell"
 
     @property
     def timed(self) -> bool:
@@ -193,9 +184,9 @@ class Specification(ABC, metaclass=_Dispatcher):
     ) -> NDArray[np.int64]:
         """Return the numbers in hardware queries, shape (count,): blocks, or the given classes.
 
-        The `windows` have shape (count,) or (), and are called `name` in messages. By default they
-        are the filter's window or class 0. A window is rounded up to whole blocks, so that no key
-        of it is missed. TypeError or ValueError if a value does not fit, or queries have no window.
+        The `windows` have shape (count,) or (). By default they are the filter's window or class 0.
+        A window is rounded up to whole blocks, so that no key of it is missed. TypeError or
+        ValueError if a value does not fit, or queries have no window.
         """
         if not self.query_field:
             if windows is not None:
@@ -208,28 +199,25 @@ class Specification(ABC, metaclass=_Dispatcher):
             return numbers
         if windows is None:
             return np.full(count, self.window_blocks)
-        most, checked = self.window_blocks * self.block_units, check_each(name, windows, count)
-        if (checked > most).any():
-            raise ValueError(f"{name}: must be at most {most}, not {checked.max()}")
+        high, checked = self.window_blocks * self.block_units, check_each(name, windows, count)
+        if (checked > high).any():
+            raise ValueError(f"{name}: must be at most {high}, not {checked.max()}")
         blocks: NDArray[np.int64] = -(-checked // self.block_units)
         return blocks
 
-    _block_field: ClassVar[str] = ""
-    """Name of the field that holds `block_units`, if it is not 1."""
+    _block_field: ClassVar[str] = ""  # field that holds `block_units`, if it is not 1
 
     _window_field: ClassVar[str] = "window"
-    """Name of the field that holds the window."""
 
-    _asks: ClassVar[bool] = False
-    """Whether a query has a `query_field`."""
+    _asks: ClassVar[bool] = False  # whether a query has a `query_field`
 
     # Families
 
     @classmethod
     def families(cls) -> "dict[str, type[Self]]":
-        """Families that the constructor accepts, with their classes.
+        """Families that the constructor accepts, with their classes, of imported modules.
 
-        Only families whose modules are imported; `lately.golden.Specification` imports all.
+        `lately.golden.Specification` imports all.
         """
         if cls.family:
             return {cls.family: cls}
@@ -237,7 +225,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def of_family(cls, family: object) -> "type[Self]":
-        """Return the class of a `family` from `families`; errors as `require`."""
+        """Return the class of a `family` from `families`."""
         if isinstance(family, str) and family not in _FAMILIES:
             import_families()
         kinds = cls.families()
@@ -248,11 +236,8 @@ class Specification(ABC, metaclass=_Dispatcher):
         return kinds[cast(str, family)]
 
     @classmethod
-    def own(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of this family from `values`, by name.
-
-        Other values must be None. Errors: as `require`.
-        """
+    def fields_of(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of this family from `values`, by name; others must be None."""
         names = cls.field_names()
         rule = f"must not be given for family {cls.family}"
         for name, value in values.items():
@@ -278,26 +263,23 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Build a specification from a mapping of field names to `values`; refuse unknown names.
-
-        Errors: as `require`.
-        """
+        """Build a specification from field names and `values`; refuse unknown names."""
         if not isinstance(values, Mapping):
             kind = type(values).__name__
             raise SpecificationError(f"specification: must be a table of fields, not {kind}")
-        family, own = values.get("family"), cls
+        family, kind = values.get("family"), cls
         with suppress(SpecificationError):
-            own = cls.of_family(family)
+            kind = cls.of_family(family)
         names = cls.field_names()
         for name, value in values.items():
             if name not in names:
                 shown = name if name.isidentifier() else repr(name)
                 raise SpecificationError(
-                    f"{shown}: unknown field, must be one of {', '.join(own.field_names())} "
+                    f"{shown}: unknown field, must be one of {', '.join(kind.field_names())} "
                     f"(value {value!r})"
                 )
         kind = cls.of_family(family)
-        return kind(**kind.own(values))
+        return kind(**kind.fields_of(values))
 
     def to_dict(self) -> dict[str, Any]:
         """Fields that are set, in order; the digest only if it is not BLAKE2b."""
@@ -310,12 +292,8 @@ class Specification(ABC, metaclass=_Dispatcher):
     def from_toml(cls, path: str | os.PathLike[str]) -> Self:
         """Read a TOML file with the fields at `path`; its table ``plan`` is for commands.
 
-        Raises
-        ------
-        SpecificationError
-            If the file is not TOML, or its content is not a specification.
-        OSError
-            If the file cannot be read.
+        SpecificationError if the file is not TOML, or no specification; OSError if it cannot be
+        read.
         """
         import tomllib
 
@@ -345,10 +323,6 @@ class Specification(ABC, metaclass=_Dispatcher):
         text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).digest()[:8]
 
-    def key_digest(self, secret: int = 0) -> KeyDigest:
-        """Return the digest that turns text into keys, for a filter with this `secret`."""
-        return KeyDigest(self.key_bits, self.digest, self.seed, secret)
-
     def toml(self) -> str:
         """Return the fields that are set, as TOML."""
         return "".join(f"{name} = {_toml_value(value)}\n" for name, value in self.to_dict().items())
@@ -358,22 +332,10 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, str):
         return f'"{value}"'
     if isinstance(value, Mapping):
-        return f"{{ {', '.join(f'{key} = {_toml_value(own)}' for key, own in value.items())} }}"
+        return f"{{ {', '.join(f'{key} = {_toml_value(item)}' for key, item in value.items())} }}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml_value, value))}]"
     return str(value).lower() if isinstance(value, bool) else repr(value)
-
-
-def require(condition: bool, name: str, rule: str, value: object) -> None:
-    """Refuse the value of a field unless a condition holds.
-
-    Raises
-    ------
-    SpecificationError
-        If the condition is false; the message has the name, the rule and the value.
-    """
-    if not condition:
-        raise SpecificationError(f"{name}: {rule}, not {value!r}")
 
 
 def require_digest(value: object) -> None:
@@ -382,10 +344,10 @@ def require_digest(value: object) -> None:
     require(known, "digest", f"must be one of {', '.join(DIGESTS)}", value)
 
 
-def require_integer(name: str, value: object, least: int = 1, most: int | None = None) -> None:
+def require_integer(name: str, value: object, low: int = 1, high: int | None = None) -> None:
     """Refuse the value of a field unless it is an integer from `least` to `most`."""
     require(type(value) is int, name, "must be an integer", value)
     number = cast(int, value)
-    require(number >= least, name, f"must be at least {least}", value)
-    shown = "2**48" if most == MOST else most
-    require(most is None or number <= most, name, f"must be at most {shown}", value)
+    require(number >= low, name, f"must be at least {low}", value)
+    shown = "2**48" if high == MAX_VALUE else high
+    require(high is None or number <= high, name, f"must be at most {shown}", value)

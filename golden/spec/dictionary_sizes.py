@@ -9,27 +9,21 @@ from ..hash.functions import RANGE_BITS
 from ..sizing import smallest
 from .base import Specification, optional, require, required
 
+# fewest insertions per row of a sweep: six cycles to check the row, the others to find idle ones
 SWEPT_PER_ROW = 10
-"""Fewest insertions per row of a sweep: six cycles to check the row, the others to find idle
-cycles."""
 
-SWEEP_MARGIN = 256
-"""Insertions by which a sweep may be late, including operations in flight."""
+SWEEP_MARGIN = 256  # insertions by which a sweep may be late, including operations in flight
 
-MOST_COLUMNS = 12
-"""Most columns of a dictionary that is sized for a window."""
+MOST_COLUMNS = 12  # of a dictionary that is sized for a window
 
-MOST_STASHED = 0.01
-"""Greatest mean number of entries in the stash of such a dictionary."""
+MOST_STASHED = 0.01  # greatest mean number of entries in its stash
 
-MOST_MOVED = 1 / 40
-"""Greatest share of insertions that find no cell in such a dictionary with moves."""
+MOST_MOVED = 1 / 40  # greatest share of insertions that find no cell in one with moves
 
-MOST_MOVING_COLUMNS = 8
-"""Most columns of such a dictionary with moves: with more columns this full, moves take long."""
+MOST_MOVING_COLUMNS = 8  # of one with moves: with more columns this full, moves take long
 
+# of one with moves: an entry without a cell waits in the stash
 MOVING: Mapping[str, Any] = {"stash": 16, "moves": 64}
-"""Stash and moves of such a dictionary: an entry without a cell waits in the stash for moves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,17 +32,17 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
 
     kind, part_name, _asks = "dictionary", "column", True
 
-    window: int = required(most=1 << 30)
+    window: int = required(high=1 << 30)
     """n: insertions after which an entry expires."""
-    columns: int = required(most=64)
+    columns: int = required(high=64)
     """Columns, each of which has one cell for a key."""
-    rows: int = required(least=2, most=1 << 30)
+    rows: int = required(low=2, high=1 << 30)
     """Cells of a column: a power of two."""
-    digest_bits: int = required(most=62)
+    digest_bits: int = required(high=62)
     """D: bits of a digest. Keys with equal digests are one key."""
-    stash: int = optional(8, most=256)
+    stash: int = optional(8, high=256)
     """Places for entries that find no free cell."""
-    moves: int = optional(most=1 << 16)
+    moves: int = optional(high=1 << 16)
     """Maximum number of entries that an insertion moves; if omitted, entries never move."""
     hash: str = "h3"
     """"h3", whose constants are public, or "siphash", which takes a secret. The secret is loaded at
@@ -96,8 +90,7 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
     def timestamp_bits(self) -> int:
         """Bits of a timestamp, T: the sweep erases an expired entry before its timestamp repeats.
 
-        2**T is at least the window, the insertions of a sweep and a margin:
-        n + `SWEPT_PER_ROW` rows + `SWEEP_MARGIN`.
+        2**T is at least the window, the insertions of a sweep and a margin.
         """
         return (self.window + SWEPT_PER_ROW * self.rows + SWEEP_MARGIN - 1).bit_length()
 
@@ -114,34 +107,21 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
 
 
 def least_columns(window: int, rows: int, *, moves: bool = False) -> int | None:
-    """Return the fewest columns of `rows` that meet `MOST_STASHED` or `MOST_MOVED`.
+    """Return the fewest columns of `rows` that meet `MOST_STASHED`, or `MOST_MOVED` with moves.
 
     None if more than `MOST_COLUMNS` would be needed, or `MOST_MOVING_COLUMNS`.
-
-    Parameters
-    ----------
-    window, rows : int
-        As for `lately.golden.analysis.column_loads`.
-    moves : bool
-        Whether entries move, so that the stash only holds waiting entries.
     """
-    least, last, stashed = 1, MOST_COLUMNS, MOST_STASHED
+    low, last, stashed = 1, MOST_COLUMNS, MOST_STASHED
     if moves:
-        least, last, stashed = 2, MOST_MOVING_COLUMNS, MOST_MOVED * window
-    for columns in range(least, last + 1):
+        low, last, stashed = 2, MOST_MOVING_COLUMNS, MOST_MOVED * window
+    for columns in range(low, last + 1):
         if stashed_entries(window, columns=columns, rows=rows) <= stashed:
             return columns
     return None
 
 
 def least_digest_bits(window: int, fpr: float) -> int:
-    """Return the fewest digest bits with which a full window meets the rate `fpr`.
-
-    Parameters
-    ----------
-    window : int
-    fpr : float
-    """
+    """Return the fewest digest bits with which a full window meets the rate `fpr`."""
     return smallest(lambda bits: digest_false_positive_rate(window, bits) <= fpr, 16)
 
 
@@ -167,5 +147,4 @@ DICTIONARIES: Mapping[str, WindowDictionarySpec] = {
     ),
 }
 """Dictionaries by name, most named after their window: their cells just fill block RAMs of an ECP5.
-In `any_preset` their names are ``dictionary-tiny`` and so on.
 """

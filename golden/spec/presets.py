@@ -1,11 +1,19 @@
-"""Named specifications for tests, synthesis and documentation."""
+"""Presets of all families that have hardware; importing them registers every family."""
 
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..errors import SpecificationError, unknown_name
+from . import dictionary_sizes, ring, timestamp
+from .base import Specification as Specification
 from .base import require
+from .dictionary_sizes import DICTIONARIES
 from .ring import FilterSpec
+from .timestamp import TIMINGS
+
+MODULES = (ring, timestamp, dictionary_sizes)
+"""Modules that define specifications."""
 
 
 def preset(name: str) -> FilterSpec:
@@ -24,3 +32,18 @@ def _load() -> dict[str, FilterSpec]:
 
 PRESETS: Mapping[str, FilterSpec] = _load()
 """Named specifications from ``presets.toml``."""
+
+
+def any_preset(name: str) -> Specification:
+    """Return the preset with this `name`; raise a SpecificationError if there is none."""
+    if name not in ALL_PRESETS:
+        raise SpecificationError(unknown_name("preset", name, ALL_PRESETS))
+    return ALL_PRESETS[name]
+
+
+ALL_PRESETS: Mapping[str, Specification] = {
+    **PRESETS,
+    **{f"dictionary-{name}": spec for name, spec in DICTIONARIES.items()},
+    **{f"timing-{name}": spec for name, spec in TIMINGS.items()},
+}
+"""`PRESETS` and the presets of the other families; each of these has its family before its name."""

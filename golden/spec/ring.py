@@ -8,15 +8,65 @@ of all segments together.
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 from .. import analysis
-from ..atomic import Cached
-from .base import UNSET, optional, require, required
-from .span import SpanSpecification
+from ..cached import Cached
+from ..times import TIME_LIMIT
+from .base import UNSET, Specification, optional, require, required
 
-SHARDS: Mapping[int, int] = {1: 1, 2: 3, 4: 6}
-"""Number of shards for each number of lanes."""
+# effects of a full generation while the oldest segment is within the span
+WHEN_FULL = ("shorten", "overfill")
+
+# of specifications whose window is a span of time
+TIME_FIELDS = ("span", "generation_span", "when_full")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanSpecification(Specification):
+    """A specification whose window is a span of time, or a number of insertions without `span`."""
+
+    span: int = optional(high=TIME_LIMIT - 1)
+    """Time for which a key is guaranteed to be reported, in units of the timestamps. Without
+    `span`, the window is counted in insertions, and `generation_span` and `when_full` must be
+    omitted."""
+    generation_span: int = optional(high=TIME_LIMIT)
+    """Time after which a generation ends even if it is not full; by default the least time with
+    which the generations of the window take longer than `span`."""
+    when_full: str = cast(str, None)
+    """What a full generation does while the oldest segment is within the span: "shorten", the
+    default, retires that segment, and "overfill" goes on in the same generation."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether the window is a span of time."""
+        return self.span is not None
+
+    @property
+    def untimed(self) -> Self:
+        """The same filter, whose window is counted in insertions."""
+        none: dict[str, Any] = dict.fromkeys(TIME_FIELDS)
+        return replace(self, **none)
+
+    def _complete_times(self, generations: int) -> None:
+        if not self.timed:
+            for name in TIME_FIELDS[1:]:
+                self._hold(name, getattr(self, name) is None, "must not be given without span")
+            return
+        low, high = self.span // generations + 1, self.span + 1
+        if self.generation_span is None:
+            object.__setattr__(self, "generation_span", low)
+        if self.when_full is None:
+            object.__setattr__(self, "when_full", WHEN_FULL[0])
+        rule = f"must be at least {low} for {generations} generations to take longer than span"
+        self._hold("generation_span", self.generation_span >= low, f"{rule} = {self.span}")
+        rule = f"must be at most {high}, one more than span"
+        self._hold("generation_span", self.generation_span <= high, rule)
+        choices = ", ".join(WHEN_FULL)
+        self._hold("when_full", self.when_full in WHEN_FULL, f"must be one of {choices}")
+
+
+SHARDS: Mapping[int, int] = {1: 1, 2: 3, 4: 6}  # for each number of lanes
 
 # Ages are 16-bit integers; the other limits bound the number of hash functions.
 _GENERATIONS = 32767
@@ -33,6 +83,10 @@ class Geometry(NamedTuple):
     cells: int
 
 
+def _of_geometry(name: str) -> Any:
+    return property(lambda spec: getattr(spec._geometry, name))
+
+
 @dataclass(frozen=True, kw_only=True)
 class FilterSpec(SpanSpecification):
     """A sliding-window filter whose segments form a ring.
@@ -42,11 +96,9 @@ class FilterSpec(SpanSpecification):
 
     kind, part_name, cell_name = "ring", "segment", "bit"
 
-    blocked: ClassVar[bool] = False
-    """Whether the bits of a key are in one block of each segment."""
+    blocked: ClassVar[bool] = False  # whether the bits of a key are in one block of each segment
 
-    size_field: ClassVar[str]
-    """Name of the field that sets the size of a segment."""
+    size_field: ClassVar[str]  # that sets the size of a segment
 
     _shape: ClassVar[str]
 
@@ -74,13 +126,13 @@ class FilterSpec(SpanSpecification):
         self._hold("lanes", self.lanes in SHARDS, "must be 1, 2 or 4")
         self._hold("rekey", isinstance(self.rekey, bool), "must be True or False")
         self._hold("rekey", self.keyed or not self.rekey, f"must be False for hash {self.hash}")
-        one = self.lanes == 1 or not self.rekey
-        self._hold("rekey", one, "must be False for several lanes")
+        single = self.lanes == 1 or not self.rekey
+        self._hold("rekey", single, "must be False for several lanes")
         self._hold("lanes", self.lanes == 1 or not self.timed, "must be 1 with a span")
         self._check_segment()
-        most = max(self.index_sizes)
+        high = max(self.index_sizes)
         rule = "must give at most 2**32 cells or blocks in a part"
-        require(most <= 1 << 32, self.size_field, rule, most)
+        require(high <= 1 << 32, self.size_field, rule, high)
         self._complete()
         self._complete_times(self.window_generations)
 
@@ -94,24 +146,22 @@ class FilterSpec(SpanSpecification):
         self._hold(self.size_field, whole, rule)
 
     def _complete(self) -> None:
-        """Derive generation and window if they are not given, and check them."""
         generations = self.window_generations
         if self.generation is None:
             object.__setattr__(self, "generation", self._default_generation())
         self._hold("generation", self.generation >= 1, "must be at least 1")
-        most = self.generation * generations
+        high = self.generation * generations
         if self.window is None:
-            object.__setattr__(self, "window", most)
-        shown = f"{generations} generations of {self.generation} insertions = {most}"
-        self._hold("window", self.window <= most, f"must be at most {shown}")
+            object.__setattr__(self, "window", high)
+        shown = f"{generations} generations of {self.generation} insertions = {high}"
+        self._hold("window", self.window <= high, f"must be at most {shown}")
         if self.clear is None:
             cycles = max(1, self.generation // self.lanes - 1)
-            least = -(-self.shard_bits // cycles)
-            object.__setattr__(self, "clear", 1 << (least - 1).bit_length())
+            low = -(-self.shard_bits // cycles)
+            object.__setattr__(self, "clear", 1 << (low - 1).bit_length())
         require_power_of_two("clear", self.clear)
 
     def _default_generation(self) -> int:
-        """Return the generation that covers the window."""
         return -(-self.window // self.window_generations)
 
     # The ring and its segments
@@ -131,15 +181,16 @@ class FilterSpec(SpanSpecification):
     def _geometry(self) -> Geometry:
         """Shape of the ring and of its segments."""
 
-    @property
-    def window_generations(self) -> int:
-        """Generations in the window: l of an APBF, r of a GEBF."""
-        return self._geometry.generations
-
-    @property
-    def run(self) -> int:
-        """Segments that an insertion writes and a report requires: k of an APBF, 1 of a GEBF."""
-        return self._geometry.run
+    # Generations in the window: l of an APBF, r of a GEBF.
+    window_generations: ClassVar[int] = _of_geometry("generations")
+    # Segments that an insertion writes and a report requires: k of an APBF, 1 of a GEBF.
+    run: ClassVar[int] = _of_geometry("run")
+    # Blocks of a segment, the same number in every shard; 1 if the family has none.
+    segment_blocks: ClassVar[int] = _of_geometry("blocks")
+    # Bits that one key sets in a segment, each in its own part: b of an APBBF, k of a GEBF.
+    parts: ClassVar[int] = _of_geometry("parts")
+    # Bits of one part in one block, in all shards; without blocks, bits of the whole part.
+    cells: ClassVar[int] = _of_geometry("cells")
 
     @property
     def ring_segments(self) -> int:
@@ -160,21 +211,6 @@ class FilterSpec(SpanSpecification):
     def shards(self) -> int:
         """Number of shards: three for every two lanes, so that no shard is overloaded."""
         return SHARDS[self.lanes]
-
-    @property
-    def segment_blocks(self) -> int:
-        """Blocks of a segment, the same number in every shard; 1 if the family has none."""
-        return self._geometry.blocks
-
-    @property
-    def parts(self) -> int:
-        """Bits that one key sets in a segment, each in its own part: b of an APBBF, k of a GEBF."""
-        return self._geometry.parts
-
-    @property
-    def cells(self) -> int:
-        """Bits of one part in one block, in all shards; without blocks, bits of the whole part."""
-        return self._geometry.cells
 
     @property
     @abstractmethod
@@ -240,8 +276,7 @@ class FilterSpec(SpanSpecification):
     def segment_false_positive_rates(self, *, phase: float) -> list[float]:
         """Probability that a fresh key matches, for each segment from youngest to oldest.
 
-        The `phase` is the share of the current generation that has been inserted, 0 to 1. Inserted
-        keys are assumed to be distinct.
+        The `phase` is the share of the current generation that has been inserted, of distinct keys.
         """
         shape = {"blocks": self.segment_blocks, "cells": self.cells, "parts": self.parts}
         loads = analysis.segment_loads(self.run, self.window_generations, self.generation, phase)
@@ -252,7 +287,7 @@ class FilterSpec(SpanSpecification):
 
         This is the recursion F of the APBF paper (section 5.3) over the expected match
         probabilities of the segments. For a GEBF it is 1 minus the product of the miss
-        probabilities, as in the paper's approximation.
+        probabilities.
         """
         fills = self.segment_false_positive_rates(phase=phase)
         return analysis.apbf_false_positive_rate(self.run, self.window_generations, fills=fills)
@@ -270,14 +305,11 @@ class FilterSpec(SpanSpecification):
 
 @dataclass(frozen=True, kw_only=True)
 class AgePartitionedSpec(FilterSpec):
-    """Ring in which an insertion writes several segments, each with its own hash function.
+    """Ring in which an insertion writes several segments, each with its own hash function."""
 
-    The `window` may be given in place of ``generation``.
-    """
-
-    k: int = required(most=_HASHES)
+    k: int = required(high=_HASHES)
     """Segments that an insertion writes."""
-    l: int = required(most=_GENERATIONS)
+    l: int = required(high=_GENERATIONS)
     """Generations in the window."""
 
     def _default_generation(self) -> int:
@@ -333,7 +365,7 @@ class APBBFSpec(AgePartitionedSpec, family="apbbf"):
 
     block_bits: int = required()
     """B: bits of a block. Hardware needs a power of two in each of the parts of a block."""
-    hashes_per_block: int = required(most=_HASHES)
+    hashes_per_block: int = required(high=_HASHES)
     """b: bits that a key sets in a block."""
     blocks: int = required()
     """Blocks of a segment."""
@@ -368,9 +400,9 @@ class GuardedEpochSpec(FilterSpec):
 
     window: int = required()
     """W: insertions for which a key is guaranteed to be reported."""
-    epochs: int = required(most=_GENERATIONS)
+    epochs: int = required(high=_GENERATIONS)
     """r of a GEBF: epochs in the window."""
-    hashes: int = required(most=_HASHES)
+    hashes: int = required(high=_HASHES)
     """k: hash functions."""
     bits: int = required()
     """m: bits of the r + 1 segments together."""
@@ -393,10 +425,10 @@ class GEBFSpec(GuardedEpochSpec, family="gebf"):
     _shape = "r={0.epochs} k={0.hashes}, {0.cells:,} bits"
 
     def _check_segment(self) -> None:
-        least = 2 * self.shards
-        total = least * self.hashes * (self.epochs + 1)
-        rule = f"must be at least {least} per hash and segment = {total}"
-        self._hold("bits", self.part_bits >= least, rule)
+        low = 2 * self.shards
+        total = low * self.hashes * (self.epochs + 1)
+        rule = f"must be at least {low} per hash and segment = {total}"
+        self._hold("bits", self.part_bits >= low, rule)
 
     @Cached
     def _geometry(self) -> Geometry:

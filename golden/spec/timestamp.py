@@ -23,29 +23,33 @@ _REQUIRED = {"required": True}
 class TimingSpec(Specification, family="timing"):
     """Timing Bloom filter, with the fields of `TimingBloomFilter`."""
 
-    window: int = required(most=_LONGEST)
-    cells: int = required(most=_LONGEST)
-    hashes: int = required(most=_HASHES)
-    padding: int = optional(least=0, most=_LONGEST)
+    window: int = required(high=_LONGEST)  # w: insertions for which a key is always reported
+    cells: int = required(high=_LONGEST)  # m
+    hashes: int = required(high=_HASHES)  # k: hash functions, which share all cells
+    # Timestamps beyond the ``ceil(window / block) + 2`` that are needed. By default the fewest with
+    # which at most `hashes` cells are swept after an insertion: about ``cells / (hashes block)``.
+    padding: int = optional(low=0, high=_LONGEST)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockTimingSpec(TimingSpec, family="block-timing"):
     """Block timing Bloom filter, with the fields of `BlockTimingBloomFilter`."""
 
-    block: int = required(most=_LONGEST)
+    block: int = required(high=_LONGEST)  # B: insertions that share a timestamp
 
 
 @dataclass(frozen=True, kw_only=True)
 class InferentialSpec(TimingSpec, family="inferential"):
     """Inferential time-decaying filter, with the fields of `InferentialFilter`."""
 
-    block: int = optional(1, most=_LONGEST)
+    block: int = optional(1, high=_LONGEST)  # B; 1 for a timing Bloom filter
+    # D(j) of the stream, see `checked_distinct`: up to `block` insertions; with `recurring`, up to
+    # ``window + block - 1``.
     distinct: Mapping[str, Any] = field(default=cast(dict[str, Any], None), metadata=_REQUIRED)
-    probability: float = field(default=cast(float, None), metadata=_REQUIRED)
-    false_positive: float = 1.0
+    probability: float = field(default=cast(float, None), metadata=_REQUIRED)  # p_x
+    false_positive: float = 1.0  # cost of an error; at least 0, finite
     false_negative: float = 1.0
-    recurring: bool = False
+    recurring: bool = False  # as for `age_posterior`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,17 +61,17 @@ class StampedPartsSpec(Specification):
 
     kind, _asks = "timing", True
 
-    hashes: int = required(most=_HASHES)
+    hashes: int = required(high=_HASHES)
     """k: parts, and hash functions."""
-    cells: int = required(most=_LONGEST)
+    cells: int = required(high=_LONGEST)
     """Cells of a part."""
-    stamp_bits: int = optional(least=2, most=64)
+    stamp_bits: int = optional(low=2, high=64)
     """c: bits of a cell in hardware, where stamps wrap after 2**c blocks. By default the fewest
     bits that leave the sweep as many blocks as the window has."""
-    classes: int = optional(most=_CLASSES)
+    classes: int = optional(high=_CLASSES)
     """Number of query classes, if a table of thresholds answers; by default a query has a
     window."""
-    phase_bits: int = optional(least=0, most=_LONGEST.bit_length())
+    phase_bits: int = optional(low=0, high=_LONGEST.bit_length())
     """q: leading bits of the number of insertions into the block that select a phase of the table;
     0 by default."""
 
@@ -76,12 +80,12 @@ class StampedPartsSpec(Specification):
         self._check_table()
         rule = f"must be a multiple of {self._block_field} = {self.block_units}"
         self._hold(self._window_field, self.guaranteed_window % self.block_units == 0, rule)
-        least = (self.window_blocks + 2).bit_length()
+        low = (self.window_blocks + 2).bit_length()
         if self.stamp_bits is None:
             doubled = (2 * self.window_blocks + 1).bit_length()
-            object.__setattr__(self, "stamp_bits", max(least, doubled))
-        rule = f"must be at least {least} for {self.window_blocks} blocks and the sweep"
-        self._hold("stamp_bits", self.stamp_bits >= least, rule)
+            object.__setattr__(self, "stamp_bits", max(low, doubled))
+        rule = f"must be at least {low} for {self.window_blocks} blocks and the sweep"
+        self._hold("stamp_bits", self.stamp_bits >= low, rule)
 
     def _check_table(self) -> None:
         if self.classes is None:
@@ -138,9 +142,9 @@ class StampedPartsSpec(Specification):
 class PartitionedTimingSpec(StampedPartsSpec, family="partitioned-timing"):
     """Partitioned timing Bloom filter, with the fields of `PartitionedTimingFilter`."""
 
-    window: int = required(most=_LONGEST)
+    window: int = required(high=_LONGEST)
     """W: insertions for which a key is guaranteed to be reported, a multiple of `block`."""
-    block: int = optional(1, most=_LONGEST)
+    block: int = optional(1, high=_LONGEST)
     """B: insertions of a block."""
 
     _block_field = "block"
@@ -162,10 +166,10 @@ class PartitionedTimingSpec(StampedPartsSpec, family="partitioned-timing"):
 class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
     """Partitioned timing Bloom filter with a span, with the fields of `TimedTimingFilter`."""
 
-    span: int = required(most=TIME_LIMIT - 1)
+    span: int = required(high=TIME_LIMIT - 1)
     """W: time for which a key is guaranteed to be reported, in units of the timestamps: a multiple
     of `period`."""
-    period: int = optional(1, most=TIME_LIMIT - 1)
+    period: int = optional(1, high=TIME_LIMIT - 1)
     """Time of a block, in units of the timestamps."""
 
     _block_field, _window_field = "period", "span"

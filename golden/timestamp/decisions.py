@@ -10,35 +10,22 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import SpecificationError
+from ..errors import SpecificationError, require, require_count
 from ..files import replace_file
-from ..filter import require_count
-from ..spec.base import require
 from .inferential import InferentialFilter, minimum_penalty
 from .timing import Evidence
 
-_MANY = 1 << 40
-"""Insertions after which the beginning of the stream shortens no window."""
+_MANY = 1 << 40  # insertions after which the beginning of the stream shortens no window
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryClass:
-    """Queries with the same prior, costs and window; see `InferentialFilter.query`.
+    """Queries with the same prior, costs and window; see `InferentialFilter.query`."""
 
-    Attributes
-    ----------
-    probability : float
-        p_x, the probability that the key is the next one; between 0 and 1, both excluded.
-    false_positive, false_negative : float
-        Cost of an error, at least 0 and finite.
-    window : int, optional
-        Window of the query, in insertions; by default the filter's window.
-    """
-
-    probability: float
-    false_positive: float
+    probability: float  # p_x, that the key is the next one; between 0 and 1, both excluded
+    false_positive: float  # cost of an error, at least 0 and finite
     false_negative: float
-    window: int | None = None
+    window: int | None = None  # in insertions; by default the filter's window
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,40 +39,25 @@ class DecisionTable:
     digits. With all digits of the block, the answers equal the filter's. In the first window of a
     stream the filter counts fewer insertions, but the table does not.
 
-    Attributes
-    ----------
-    thresholds : ndarray of uint8, shape (classes, ages, 2**bits)
-        Minimum number of cells, at least 1, with which the answer is True; ``hashes + 1`` if the
-        answer is never True. The last age belongs to keys with expired cells: 1 stands for True.
-    hashes, block, bits : int
-        Cells per key, insertions per block, and digits of the phase.
+    `thresholds`, shape (classes, ages, 2**bits), are at least 1, and ``hashes + 1`` where the
+    answer is never True. The last age belongs to keys with expired cells: 1 stands for True.
     """
 
     thresholds: NDArray[np.uint8]
-    hashes: int
-    block: int
-    bits: int
+    hashes: int  # cells per key
+    block: int  # insertions per block
+    bits: int  # digits of the phase
 
     @classmethod
     def of(cls, filter: InferentialFilter, classes: Sequence[QueryClass], bits: int) -> Self:
-        """Compute the table of a `filter`, whose cells are not used.
+        """Compute the table of a `filter`, whose cells are not used, for at least one class.
 
-        Parameters
-        ----------
-        classes : sequence of QueryClass
-            At least one class.
-        bits : int
-            Digits of the phase, q, 0 to ``log2(filter.block)``.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If there is no class, if `bits` or a field of a class is out of range, or if a decision
-            is not a threshold.
+        `bits`, 0 to ``log2(filter.block)``, are digits of the phase, q. TypeError or ValueError if
+        a value is out of range, or a decision is not a threshold.
         """
-        require_count("bits", bits, least=0, most=filter.block.bit_length() - 1)
+        require_count("bits", bits, low=0, high=filter.block.bit_length() - 1)
         if not classes:
-            raise ValueError("classes: must be at least one, not none")
+            raise ValueError("classes: none given")
         hashes, block = filter.hashes, filter.block
         ages = np.append(np.arange(-(-filter.window // block) + 1), -1)
         shape = (len(ages), block, hashes)
@@ -100,14 +72,17 @@ class DecisionTable:
         evidence = Evidence(age, cells, cells, filled, np.full(age.size, _MANY))
         begins = -(-np.arange(1 << bits) * block >> bits)
         thresholds = []
-        for one in classes:
-            window = filter.model.checked_window(one.window)
-            inferred = filter._ages(evidence, np.asarray(one.probability, np.float64))
+        for query_class in classes:
+            window = filter.model.checked_window(query_class.window)
+            inferred = filter._ages(evidence, np.asarray(query_class.probability, np.float64))
             posterior = inferred.within(window).reshape(shape)
             # The cost of a phase is the sum over its insertions.
             shares = np.diff(begins, append=block)[:, None]
             mean = np.add.reduceat(posterior, begins, axis=1) / shares
-            costs = {"false_positive": one.false_positive, "false_negative": one.false_negative}
+            costs = {
+                "false_positive": query_class.false_positive,
+                "false_negative": query_class.false_negative,
+            }
             decided = minimum_penalty(np.clip(mean, 0, 1), **costs)
             if (decided[..., :-1] & ~decided[..., 1:]).any():
                 raise ValueError("classes: a decision is no threshold of the number of cells")
@@ -164,10 +139,9 @@ class DecisionTable:
         require(highest <= hashes + 1, "table", rule, highest)
 
     def answers(self, evidence: Evidence, classes: ArrayLike = 0) -> NDArray[np.bool_]:
-        """Return the answer to each query of a class, from the evidence of its cells, shape (n,).
+        """Answer a query of a class from the evidence of each key's cells, shape (n,).
 
-        The evidence is that of `inspect` of the filter's model. IndexError if a class does not
-        exist.
+        The evidence is that of `inspect` of the filter's model. IndexError for an unknown class.
         """
         phase = evidence.filled * (1 << self.bits) // self.block
         cells = np.where(evidence.age < 0, 1, evidence.oldest)

@@ -8,20 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import SpecificationError
-from ..filter import require_count
+from ..errors import SpecificationError, require_count
 
 Reals = NDArray[np.float64]
 
+# takes numbers of insertions, of any shape; returns expected numbers of distinct keys
 Distinct = Callable[[ArrayLike], Reals]
-"""Takes numbers of insertions, of any shape; returns the expected numbers of distinct keys."""
 
 
 def all_distinct(insertions: ArrayLike) -> Reals:
-    """Return D(j) = j, for a stream of distinct keys; `insertions` j of any shape.
-
-    TypeError or ValueError if they are not integers, or one is negative.
-    """
+    """Return D(j) = j, for a stream of distinct keys; `insertions` j of any shape."""
     return _counts(insertions).astype(np.float64)
 
 
@@ -51,10 +47,9 @@ def uniform_distinct(insertions: ArrayLike, universe: int) -> Reals:
 def power_law_distinct(insertions: ArrayLike, universe: int) -> Reals:
     """Expected distinct keys of a stream in which the x-th key is as likely as 1 / x (equation 17).
 
-    The equation is an approximation for numbers that are neither small nor
-    near ``U H exp(-gamma)``, U being the universe and H its harmonic number.
-    It peaks there, and the peak is returned for larger j. It exceeds j for small j, and j is
-    returned instead.
+    The equation is an approximation for numbers that are neither small nor near its peak at ``U H
+    exp(-gamma)``, with H the harmonic number of the universe U. The peak is returned for larger j.
+    It exceeds j for small j, and j is returned instead.
     """
     require_count("universe", universe)
     harmonic = _harmonic(universe)
@@ -68,8 +63,7 @@ def power_law_distinct(insertions: ArrayLike, universe: int) -> Reals:
 def interpolated_distinct(insertions: ArrayLike, at: ArrayLike, distinct: ArrayLike) -> Reals:
     """Interpolate D(j) linearly in log-log scale (equation 18).
 
-    `distinct`, positive, has D at the numbers `at`, ascending; `insertions` are 0 or between the
-    ends of `at`. TypeError or ValueError otherwise.
+    `distinct` has D at the numbers `at`, ascending; `insertions` are 0 or between the ends of `at`.
     """
     counts, known = _counts(insertions), _counts(at)
     values = np.asarray(distinct, np.float64)
@@ -95,13 +89,12 @@ def sampled_distinct(keys: ArrayLike, at: Sequence[int], trials: int) -> Reals:
     """Return mean counts of distinct keys in stretches of a stream, over trials (section 5.3.2).
 
     The trials start at evenly spaced positions of the stream `keys`. A stretch that reaches its end
-    continues at the beginning. The result has a number for each length in `at`, at most that of the
-    stream, for `interpolated_distinct`.
+    continues at the beginning. The result has a number for each length in `at`.
     """
     require_count("trials", trials)
     stream = np.unique(np.asarray(keys), return_inverse=True)[1].reshape(-1)
     for length in at:
-        require_count("at", length, most=len(stream))
+        require_count("at", length, high=len(stream))
     totals = np.zeros(len(at))
     for trial in range(trials):
         turned = np.roll(stream, -(trial * len(stream) // trials))
@@ -120,7 +113,6 @@ def checked_probabilities(probabilities: ArrayLike) -> Reals:
 
 
 def _harmonic(universe: int) -> float:
-    """Sum of 1 / x for x up to `universe`."""
     if universe <= 1 << 20:
         return float((1 / np.arange(1, universe + 1)).sum())
     # The asymptotic series is exact to universe**-4 / 120.
@@ -138,13 +130,13 @@ def _counts(insertions: ArrayLike) -> NDArray[np.int64]:
 
 # Descriptions by name, for parameters and state files
 
+# function of each kind, and its parameters by their names in a description
 _KINDS: dict[str, tuple[Callable[..., Reals], dict[str, str]]] = {
     "all-distinct": (all_distinct, {}),
     "uniform": (uniform_distinct, {"universe": "universe"}),
     "power-law": (power_law_distinct, {"universe": "universe"}),
     "sampled": (interpolated_distinct, {"at": "at", "values": "distinct"}),
 }
-"""Function of each kind, and its parameters by their names in a description."""
 _LARGEST_UNIVERSE = 1 << 64
 _LONGEST = 1 << 62
 
@@ -152,12 +144,10 @@ _LONGEST = 1 << 62
 def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, Any]:
     """Return the description of a stream's D(j), needed up to j = `reach`, as values for JSON.
 
-    It is ``{"kind": "all-distinct"}`` for a stream in which no key occurs twice,
-    ``{"kind": "uniform", "universe": 5000}`` (equation 16),
-    ``{"kind": "power-law", "universe": 5000}`` (equation 17) or
-    ``{"kind": "sampled", "at": [1, 10, 100], "values": [1, 9.2, 61]}``, which is interpolated
-    (equation 18): "at" ascends from 1 to `reach` or more, and each value is between 1 and its "at".
-    TypeError or SpecificationError if it is not.
+    It is ``{"kind": "all-distinct"}``, ``{"kind": "uniform", "universe": 5000}`` (equation 16),
+    ``{"kind": "power-law", "universe": 5000}`` (equation 17) or ``{"kind": "sampled", "at": [1, 10,
+    100], "values": [1, 9.2, 61]}`` (equation 18): "at" ascends from 1 to `reach` or more, and each
+    value is between 1 and its "at".
     """
     if not isinstance(distinct, Mapping):
         raise TypeError(f"distinct: must be a mapping that has a kind, not {distinct!r}")
@@ -168,19 +158,21 @@ def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, An
         raise SpecificationError(f"distinct: kind must be {either}, not {kind!r}")
     names = [*_KINDS[kind][1]]
     if {*distinct} != {"kind", *names}:
-        found = ", ".join(map(str, distinct))
-        raise SpecificationError(f"distinct: must have {', '.join(['kind', *names])}, not {found}")
+        names_given = ", ".join(map(str, distinct))
+        raise SpecificationError(
+            f"distinct: must have {', '.join(['kind', *names])}, not {names_given}"
+        )
     if kind == "sampled":
         return {"kind": kind, **_sample(distinct["at"], distinct["values"], reach)}
     for name in names:
-        require_count(f"distinct: {name}", distinct[name], most=_LARGEST_UNIVERSE)
+        require_count(f"distinct: {name}", distinct[name], high=_LARGEST_UNIVERSE)
     return {"kind": kind, **{name: int(distinct[name]) for name in names}}
 
 
 def distinct_function(distinct: Mapping[str, Any]) -> Distinct:
     """Return the function D of a result of `checked_distinct`."""
     function, parameters = _KINDS[distinct["kind"]]
-    return partial(function, **{name: distinct[own] for own, name in parameters.items()})
+    return partial(function, **{name: distinct[field] for field, name in parameters.items()})
 
 
 def _sample(at: object, values: object, reach: int) -> dict[str, list[Any]]:
@@ -191,7 +183,7 @@ def _sample(at: object, values: object, reach: int) -> dict[str, list[Any]]:
             f"not {len(numbers)} beside {len(lengths)}"
         )
     for length in lengths:
-        require_count("distinct: at", length, most=_LONGEST)
+        require_count("distinct: at", length, high=_LONGEST)
     if lengths[0] != 1 or sorted({*lengths}) != lengths:
         raise SpecificationError(f"distinct: at must ascend from 1, not {lengths}")
     if lengths[-1] < reach:

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import SpecificationError
-from ..filter import Answers, CountedFilter, Windows, Words, require_count
+from ..errors import SpecificationError, require_count
+from ..filter import Answers, CountedFilter, Windows, Words, delegated
 from ..hash.keys import Keys, Nulls, one_or_all
 from ..results import Ages
 from ..spec.timestamp import InferentialSpec
@@ -37,11 +37,7 @@ from .timing import BlockTimingBloomFilter, Evidence, Integers, TimestampFilter
 
 
 def prior(age: ArrayLike, probabilities: ArrayLike) -> Reals:
-    """Probability of exactly `age` insertions since the key's last one (equation 4).
-
-    The age i is below the number of insertions so far, and broadcast against the `probabilities`
-    p_x of the keys; ValueError if one is not between 0 and 1.
-    """
+    """Probability of exactly `age` insertions since the key's last one (equation 4)."""
     chances = checked_probabilities(probabilities)
     return chances * np.exp(_times(age, _log_absent(chances)))
 
@@ -54,12 +50,10 @@ def bloom_posterior(
 ) -> Reals:
     """Probability that keys are in a classical Bloom filter, from its bits (theorem 1), shape (n,).
 
-    The state `bits` has shape (cells,), and `indices` the cells of each key, shape (n, hashes); the
-    `probabilities` are p_x, and `insertions` of distinct keys came so far. TypeError or ValueError
-    if a shape is wrong, or a value out of its range.
+    `indices` are the cells of each key, shape (n, hashes), and `probabilities` are p_x.
     """
     cells, rows = np.asarray(bits, np.bool_), np.sort(np.asarray(indices), axis=-1)
-    require_count("insertions", insertions, least=0)
+    require_count("insertions", insertions, low=0)
     if cells.ndim != 1 or rows.ndim != 2:
         raise ValueError(
             f"bits, indices: must have shapes (cells,) and (n, hashes), "
@@ -81,17 +75,13 @@ def bloom_posterior(
 
 @dataclass(frozen=True)
 class AgePosterior:
-    """Posterior of the insertion age of each key (definition 5), not normalised."""
+    """Posterior of the insertion age of each key (definition 5), not normalised, shape (n,)."""
 
-    start: Integers
-    """Least age that the evidence allows, shape (n,)."""
-    end: Integers
-    """Least age at which only other keys can explain the evidence, shape (n,)."""
+    start: Integers  # least age that the evidence allows
+    end: Integers  # least age at which only other keys can explain the evidence
+    # logarithm of the probability of the evidence from `end` on, divided by that before it
     log_ratio: Reals
-    """Logarithm of the probability of the evidence from `end` on, divided by that between `start`
-    and `end`, shape (n,)."""
-    probabilities: Reals
-    """p_x of each key, 0 to 1, both excluded, shape (n,)."""
+    probabilities: Reals  # p_x, 0 to 1, both excluded
 
     def within(self, window: ArrayLike) -> Reals:
         """Probability of an age below `window` insertions (equation 9; theorems 2 to 5)."""
@@ -144,16 +134,12 @@ def age_posterior(
     """Infer insertion ages from the evidence of a timing Bloom filter (section 4).
 
     If a cell of a key has expired, only one fact is known: the age is at least the window. Of the
-    `model` that returned the evidence, only parameters are used. `distinct` is D(j) of the stream,
-    a function of an array, as `distinct.uniform_distinct` with the universe bound.
+    `model` only parameters are used. `distinct` is D(j) of the stream.
 
     With `recurring`, only the keys of a block that did not recur later count: ``D(end) - D(start)``
     instead of D(B). Equation 25 assumes two independent events: cells were touched in a block, and
     were not touched since. If most keys of a block recur soon, as in skewed streams with long
     windows, it predicts too many false positives. This option is not in the paper.
-
-    ValueError if a probability is not between 0 and 1, both excluded, or a timestamp belongs to the
-    current block although the block has no insertions.
     """
     age, filled = evidence.age, evidence.filled
     chances = np.broadcast_to(open_probabilities(probabilities), age.shape)
@@ -229,9 +215,7 @@ def minimum_penalty(
 ) -> NDArray[np.bool_]:
     """Decide on the answer to each query that minimises the expected penalty (section 2.6).
 
-    The `posterior` is the probability that the key is in the window. The answer is True if both
-    cost the same. ValueError if a posterior is not between 0 and 1, or a penalty is negative or not
-    finite.
+    The `posterior` is the probability that the key is in the window; equal costs give True.
     """
     chances = np.asarray(posterior, np.float64)
     if not ((chances >= 0) & (chances <= 1)).all():
@@ -253,41 +237,16 @@ def checked_penalties(name: str, penalties: ArrayLike) -> Reals:
 class InferentialFilter(CountedFilter):
     """A timing Bloom filter that gives the answer of least expected cost (sections 2.6 and 4).
 
-    It infers the probability that a key is among the last insertions. It reports the key if a false
-    positive has no greater expected cost than a false negative. Hence it may miss keys of its
-    window if a miss costs less than a false positive. It may also not report keys that the timing
-    Bloom filter reports. With a `false_positive` of 0 it reports every key; with a `false_negative`
-    of 0, only keys that are certain to be in the window.
+    It infers the probability that a key is among the last insertions, and reports the key if a
+    false positive has no greater expected cost than a false negative. Hence it may miss keys of its
+    window if a miss costs less than a false positive, and may not report keys that the timing Bloom
+    filter reports. With a `false_positive` of 0 it reports every key; with a `false_negative` of 0,
+    only keys that are certain to be in the window.
 
-    Parameters
-    ----------
-    window : int
-        w, the largest and default window of a query, in insertions; at most 2**30.
-    cells, hashes : int
-        As for `TimingBloomFilter`.
-    distinct : mapping
-        D(j) of the stream, the expected number of distinct keys among j
-        insertions; see `checked_distinct` for the kinds. It must be known up to
-        `block` insertions; with `recurring`, up to ``window + block - 1``. A
-        function is not accepted, because a state file cannot hold a function. To use a function,
-        pass it to `age_posterior` with a timing Bloom filter and the result of its method `inspect`
-        for the keys.
-    probability : float
-        p_x, the default probability that a key is the next one; between 0 and 1, both excluded.
-    false_positive, false_negative : float
-        Default cost of an error; at least 0, finite.
-    recurring : bool
-        As for `age_posterior`.
-    block : int
-        Insertions that share a timestamp; 1 for a timing Bloom filter, more for a block timing
-        Bloom filter.
-    padding : int, optional
-        As for `BlockTimingBloomFilter`.
-
-    Attributes
-    ----------
-    model : BlockTimingBloomFilter
-        Stored cells, with the answers of the standard filter.
+    Its parameters are those of `InferentialSpec`. D(j) is no function, because a state file cannot
+    hold one: to use a function, pass it to `age_posterior` with a timing Bloom filter and what its
+    `inspect` returns. `model` is a `BlockTimingBloomFilter`: the cells, with the answers of the
+    standard filter.
     """
 
     specification = InferentialSpec
@@ -325,30 +284,16 @@ class InferentialFilter(CountedFilter):
         """D(j) as values for JSON."""
         return deepcopy(self._distinct)
 
-    @property
-    def memory(self) -> NDArray[np.uint32]:
-        """Contents of the cells; ndarray of uint32, shape (cells,)."""
-        return self.model.timestamps
-
-    @property
-    def storage_bits(self) -> int:
-        """Bits of all cells (section 3.2); the prior needs no memory."""
-        return self.model.storage_bits
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory that the cells occupy in this process."""
-        return self.model.nbytes
+    # As those of the cells.
+    memory: NDArray[np.uint32] = delegated("model", BlockTimingBloomFilter.memory)
+    storage_bits: int = delegated("model", BlockTimingBloomFilter.storage_bits)
+    nbytes: int = delegated("model", BlockTimingBloomFilter.nbytes)
+    fill: float = delegated("model", BlockTimingBloomFilter.fill)
 
     @property
     def insertions(self) -> int:
         """Insertions since construction, or since `clear`."""
         return self.model.insertions
-
-    @property
-    def fill(self) -> float:
-        """Share of the cells that have not expired."""
-        return self.model.fill
 
     def _empty(self) -> None:
         self.model._empty()
@@ -371,10 +316,10 @@ class InferentialFilter(CountedFilter):
         return self._decide(self.model._inspect(keys, insert=True))
 
     def _age(self, keys: Words) -> Ages:
-        return self._least_ages(self.model._inspect(keys))
+        return self._min_ages(self.model._inspect(keys))
 
     def _age_and_insert(self, keys: Words) -> Ages:
-        return self._least_ages(self.model._inspect(keys, insert=True))
+        return self._min_ages(self.model._inspect(keys, insert=True))
 
     @one_or_all
     def query(
@@ -389,24 +334,12 @@ class InferentialFilter(CountedFilter):
     ) -> NDArray[np.bool_]:
         """Give the answer of least expected cost (section 2.6); changes nothing.
 
-        The `window` is at most the filter's window, which is the default; it is one number, or one
-        for each key. In a shorter stream all insertions count. The answers, shape (n,), are True if
-        both answers cost the same.
-
-        Parameters
-        ----------
-        keys : array_like of int
-            As for `insert`.
-        probabilities : array_like of float, shape (n,) or (), optional
-            p_x of each key, between 0 and 1, both excluded; by default `probability`.
-        false_positive, false_negative : array_like of float, shape (n,) or (), optional
-            Cost of an error, at least 0; by default the filter's cost.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As for `insert` and `checked_window`, or if a probability or penalty is
-            out of its range or of another shape.
+        The `window` is at most the filter's, which is the default; it is one number, or one for
+        each key. In a shorter stream all insertions count. `probabilities` are p_x, between 0 and
+        1, both excluded, and the costs at least 0, each of shape (n,) or (); by default those of
+        the filter. The answers, shape (n,), are True if both cost the same. TypeError or ValueError
+        as for `insert` and `checked_window`, or if a probability or cost is out of its range or of
+        another shape.
         """
         costs = false_positive, false_negative
         posterior, penalties = self._asked(keys, window, probabilities, *costs)
@@ -426,8 +359,8 @@ class InferentialFilter(CountedFilter):
     ) -> NDArray[np.bool_]:
         """Query and insert keys one after another; each answer precedes its insertion.
 
-        After an error nothing is inserted. Parameters, errors, result of shape (n,): as `query`.
-        Every key is inserted: `refresh` must be True.
+        After an error nothing is inserted. Every key is inserted: `refresh` must be True.
+        Parameters, errors, result of shape (n,): as `query`.
         """
         if not refresh:
             raise ValueError(f"refresh: must be True for {type(self).__name__}, not {refresh}")
@@ -438,10 +371,7 @@ class InferentialFilter(CountedFilter):
         return seen
 
     def ages(self, keys: Keys, *, probabilities: ArrayLike | None = None) -> AgePosterior:
-        """Infer the insertion age of each key (section 4); changes nothing.
-
-        Parameters, errors: as `query`.
-        """
+        """Infer the insertion age of each key (section 4), as `query`; changes nothing."""
         checked = self._words(keys)
         return self._ages(self.model._inspect(checked), self._chances(checked, probabilities))
 
@@ -449,32 +379,25 @@ class InferentialFilter(CountedFilter):
     def posterior(
         self, keys: Keys, window: Windows = None, *, probabilities: ArrayLike | None = None
     ) -> Reals:
-        """Probability that each key is among the last insertions, shape (n,); changes nothing.
-
-        Parameters, errors: as `query`.
-        """
+        """Probability that each key is in the window, shape (n,), as `query`; changes nothing."""
         return self._asked(keys, window, probabilities)[0]
 
     @one_or_all
     def posterior_and_insert(
         self, keys: Keys, window: Windows = None, *, probabilities: ArrayLike | None = None
     ) -> Reals:
-        """Insert keys one after another; return the earlier `posterior` of each, shape (n,).
-
-        Parameters, errors: as `query`.
-        """
+        """Insert keys one after another; return the earlier `posterior` of each, shape (n,)."""
         posterior = self._asked(keys, window, probabilities, insert=True)[0]
         self._note_events(len(posterior), len(posterior))
         return posterior
 
     def _decide(self, evidence: Evidence) -> Answers:
-        """Give the answer of least expected cost, by the filter's probability and penalties."""
         posterior = self._within(evidence, np.asarray(self.probability), self.window)
         return minimum_penalty(
             posterior, false_positive=self.false_positive, false_negative=self.false_negative
         )
 
-    def _least_ages(self, evidence: Evidence) -> Ages:
+    def _min_ages(self, evidence: Evidence) -> Ages:
         """Return the ages of the reported keys; for an expired key, the window."""
         ages = self.model._ages_of(evidence)
         return np.where(self._decide(evidence), np.where(ages < 0, self.window, ages), -1)
@@ -495,7 +418,7 @@ class InferentialFilter(CountedFilter):
         *costs: ArrayLike | None,
         insert: bool = False,
     ) -> tuple[Reals, dict[str, Any]]:
-        """Check the arguments of a query, inspect the keys, and return posteriors and penalties."""
+        """Check the arguments of a query; return posteriors and penalties."""
         checked = self._words(keys)
         penalties = {
             name: getattr(self, name)

@@ -1,12 +1,11 @@
 """Partitioned timing Bloom filters, with a window for each query, as in hardware.
 
-As the block timing Bloom filter (inferential paper, section 3.2), with three
-differences. Each hash function has its own part of the cells. A cell holds the number of the block
-in which it was last touched, counted from the first block. Timestamps never wrap, so no sweep is
-needed. The clock counts either insertions or time. A window is a whole number of blocks, so
-definition 9 compares blocks: a key is reported if the age of its oldest cell is at most the window.
-Alternatively, a table of thresholds of an inferential filter determines answers, as in hardware
-(section 2.6).
+As the block timing Bloom filter (inferential paper, section 3.2), with three differences. Each hash
+function has its own part of the cells. A cell holds the number of the block in which it was last
+touched, counted from the first block, so timestamps never wrap and no sweep is needed. The clock
+counts either insertions or time. A window is a whole number of blocks, so definition 9 compares
+blocks: a key is reported if the age of its oldest cell is at most the window. Alternatively, a
+table of thresholds of an inferential filter determines answers, as in hardware (section 2.6).
 """
 
 import math
@@ -18,40 +17,38 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import compilation
 from ..analysis import mean_rate
-from ..atomic import Number, taking_single_keys
-from ..convenience import State
 from ..durations import default_tick
-from ..filter import Answers, AnyWindowFilter, Filter, Windows, Words, require_count
+from ..errors import require, require_count
+from ..filter import (
+    Answers,
+    CountedFilter,
+    Filter,
+    Number,
+    State,
+    Windows,
+    Words,
+    check_and_insert_in_window,
+    query_in_window,
+    taking_single_keys,
+)
 from ..hash.keys import Keys, Nulls, one_or_all
 from ..operations import Operation, OperationBit
 from ..results import Ages, Results
-from ..ring.slices import check_whole
 from ..sampling import sample
 from ..sizing import HASHES, parts_rate, shared_cells, smallest
-from ..spec.base import require
 from ..spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
+from ..state_files import check_whole
 from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Now, Times
 from .timing import Integers, block_cells
 
 
 class StampedParts(Filter):
-    """Base of the partitioned timing Bloom filters.
-
-    Attributes
-    ----------
-    insertions : int
-        Insertions since construction, or since `clear`.
-    thresholds : ndarray of uint8, shape (classes, ages, 2**phase_bits)
-        With classes, the table that determines answers: see `decide_by`. At first all are 0, and
-        every queried key is reported.
-    compiled : bool
-        Whether operations run in the extension; results are the same either way.
-    """
+    """Base of the partitioned timing Bloom filters."""
 
     age_unit = "blocks"
     _NUMBERS: ClassVar = 6  # insertions and the last time come after the counters
-    insertions = Number(4)
+    insertions = Number(4)  # since construction, or since `clear`
 
     cells: int
     hashes: int
@@ -63,9 +60,11 @@ class StampedParts(Filter):
         self._stamped = spec = cast(StampedPartsSpec, self.spec)
         self.stamp_bits, self.window_blocks = spec.stamp_bits, spec.window_blocks
         self.phase_bits = spec.phase_bits
+        # With classes, the table that determines answers; at first every queried key is reported.
         self.thresholds = np.zeros(spec.table_shape, np.uint8)
         self._make_hash(spec.index_sizes)
-        self.compiled = compilation.wanted() and self.hashes <= compilation.MOST_PARTS
+        # Whether operations run in the extension; results are the same either way.
+        self.compiled = compilation.wanted() and self.hashes <= compilation.MAX_PARTS
         self._hold({"stamps": np.zeros((self.hashes, self.cells), np.uint64)})
 
     def _hold(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -107,8 +106,8 @@ class StampedParts(Filter):
     def fill_ratios(self, *now: int, window: int | None = None) -> NDArray[np.float64]:
         """Share of the cells of each part within a window, shape (hashes,).
 
-        The share is at the time `now` if the clock counts time, and at the last insertion
-        otherwise. The default `window` is the filter's window.
+        It is the share at the time `now` if the clock counts time, else at the last insertion. The
+        default `window` is the filter's.
         """
         blocks = self.window_blocks if window is None else window // self._stamped.block_units
         fills: NDArray[np.float64] = np.mean(self._memory_at(*now) <= blocks, axis=1)
@@ -128,9 +127,9 @@ class StampedParts(Filter):
             share = np.bincount(part, minlength=len(chances))[:, None] / len(part)
             fewer, more = np.pad(chances, ((0, 0), (0, 1))), np.pad(chances, ((0, 0), (1, 0)))
             chances = fewer * (np.cumsum(share, axis=0) - share) + more * share
-        least = self.thresholds[window or 0, :, self.phase][:, None]
+        low = self.thresholds[window or 0, :, self.phase][:, None]
         oldest = np.arange(chances.shape[1])
-        return float(chances[(oldest > 0) & (oldest >= least)].sum())
+        return float(chances[(oldest > 0) & (oldest >= low)].sum())
 
     def _memory_at(self, *now: int) -> Integers:
         """Return the ages of all cells, at a time if the clock counts time."""
@@ -153,27 +152,21 @@ class StampedParts(Filter):
         self._numbers[4:] = 0, NEVER
 
     def decide_by(self, thresholds: ArrayLike) -> None:
-        """Load the table that determines answers from the next operation on; CLEAR keeps the table.
+        """Load the table that determines answers from the next operation on; CLEAR keeps it.
 
-        Parameters
-        ----------
-        thresholds : array_like of int, shape (classes, ages, 2**phase_bits)
-            Thresholds of a `lately.golden.DecisionTable` with the same `hashes`: the least number
-            of cells with the oldest age with which a key is reported, 0 to ``hashes + 1``.
-
-        Raises
-        ------
-        TypeError, SpecificationError
-            If the thresholds are not integers, have another shape, or a threshold is out of range.
+        The thresholds, shape (classes, ages, 2**phase_bits), are those of a `DecisionTable` with
+        the same `hashes`: the least number of cells with the oldest age with which a key is
+        reported, 0 to ``hashes + 1``. TypeError or SpecificationError if they are of another type,
+        shape or range.
         """
         table = np.asarray(thresholds)
-        shape, most = self._stamped.table_shape, self.hashes + 1
+        shape, high = self._stamped.table_shape, self.hashes + 1
         require(self.classes is not None, "classes", "must be given for a table", self.classes)
         require(table.shape == shape, "thresholds", f"must have shape {shape}", table.shape)
         if table.dtype.kind not in "ui":
             raise TypeError(f"thresholds: must be integers, not {table.dtype}")
         for value in (int(table.min()), int(table.max())):
-            require(0 <= value <= most, "thresholds", f"must be 0 to {most}", value)
+            require(0 <= value <= high, "thresholds", f"must be 0 to {high}", value)
         self.thresholds[:] = table
 
     @property
@@ -192,7 +185,7 @@ class StampedParts(Filter):
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         # In earlier states, blocks that a SHIFT had ended were counted apart.
         if shifts := numbers.get("shifts", 0):
-            require_count("shifts", shifts, most=1 << 61)
+            require_count("shifts", shifts, high=1 << 61)
             if self._stamped.timed:
                 stamps = arrays["stamps"]
                 aged = np.where(stamps > shifts, stamps - np.uint64(shifts), np.uint64(0))
@@ -207,6 +200,19 @@ class StampedParts(Filter):
     def _age(self, keys: Words, *times: Times) -> Ages:
         results = self._performed(Operation.QUERY, keys, *times)
         return np.where(results.seen, results.age, -1)
+
+    @property
+    def fpr(self) -> float:
+        """Expected false-positive rate with a full window of distinct keys."""
+        return self._stamped.mean_false_positive_rate
+
+    def _asked_windows(self, windows: Windows, count: int) -> "Integers | None":
+        """Return the blocks or classes of queries; None for the filter's window or class 0."""
+        if windows is None:
+            return None
+        if isinstance(self, CountedFilter) and self.classes is None:
+            windows = self._each_window(windows, count)
+        return self._stamped.query_numbers(windows, count, "window")
 
     def _checked_windows(self, windows: ArrayLike | None, count: int) -> Integers:
         return self._stamped.query_numbers(windows, count)
@@ -268,35 +274,19 @@ class StampedParts(Filter):
         return code in (Operation.QUERY, Operation.CHECK_AND_INSERT) and reported, age, oldest
 
 
-class PartitionedTimingFilter(StampedParts, AnyWindowFilter):
+@taking_single_keys
+class PartitionedTimingFilter(StampedParts, CountedFilter):
     """Partitioned timing Bloom filter: a block ends with its last insertion (section 3.2).
 
-    A query for a window of w reports a key for all d < w, where d is the number of insertions
-    after its own; w is rounded up to a multiple of `block`. If d >= w + `block` - 1, the key is
-    reported only if other keys have touched all its cells within the window.
-
-    Parameters
-    ----------
-    window : int
-        Insertions for which a key is guaranteed to be reported, W: a multiple of `block`, at
-        most 2**30.
-    block : int
-        Insertions of a block, B; 1 by default.
-    hashes : int
-        Hash functions and parts, k.
-    cells : int
-        Cells of a part.
-    stamp_bits : int, optional
-        Bits of a cell in hardware, 64 at most; see `StampedPartsSpec`.
-    classes : int, optional
-        Number of query classes: queries then have a class instead of a window, and a table
-        determines answers, see `decide_by`.
-    phase_bits : int, optional
-        Leading bits of the number of insertions into the block that select a phase of the table.
+    A query for a window of w reports a key for all d < w, where d is the number of insertions after
+    its own; w is rounded up to a multiple of `block`. If d >= w + `block` - 1, the key is reported
+    only if other keys have touched all its cells within the window. Its parameters are those of
+    `PartitionedTimingSpec`.
     """
 
     specification = PartitionedTimingSpec
     _counts: ClassVar = {"insertions": 1 << 61}
+    query, check_and_insert = query_in_window, check_and_insert_in_window
 
     window: int
     block: int
@@ -309,18 +299,6 @@ class PartitionedTimingFilter(StampedParts, AnyWindowFilter):
         cells, hashes = min(parts, key=lambda part: part[0] * part[1])
         return {"window": window, "block": block, "cells": cells, "hashes": hashes}
 
-    @property
-    def fpr(self) -> float:
-        """Expected false-positive rate of distinct keys, averaged over a block."""
-        return self._stamped.mean_false_positive_rate
-
-    def _asked_windows(self, windows: Windows, count: int) -> "Integers | None":
-        """Return the blocks or classes of queries; None for the filter's window or class 0."""
-        if windows is None:
-            return None
-        asked = windows if self.classes else self._each_window(windows, count)
-        return self._stamped.query_numbers(asked, count, "window")
-
 
 @taking_single_keys
 class TimedTimingFilter(StampedParts, TimedFilter):
@@ -329,18 +307,7 @@ class TimedTimingFilter(StampedParts, TimedFilter):
     Blocks are periods of time, *ticks*. A query with a window of w reports every key that was
     inserted at most w ago, even after a pause in the stream; w is rounded up to a multiple of
     `period`. A key that was inserted at least w + `period` ago is reported only if other keys have
-    touched all its cells within the window.
-
-    Parameters
-    ----------
-    span : int
-        W, the time for which keys are kept, in units of the timestamps: a multiple of `period`.
-    period : int
-        Time of a tick; 1 by default.
-    hashes, cells, stamp_bits, classes : int
-        As for `PartitionedTimingFilter`.
-    phase_bits : int, optional
-        Must be 0 if given: the time within a tick is unknown.
+    touched all its cells within the window. Its parameters are those of `TimedTimingSpec`.
     """
 
     specification = TimedTimingSpec
@@ -377,11 +344,6 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         period = options.get("period", default_tick(span))
         return -(-span // period) * period, {**options, "period": period}
 
-    @property
-    def fpr(self) -> float:
-        """Expected false-positive rate, averaged over a tick, with half of the cells in use."""
-        return self._stamped.mean_false_positive_rate
-
     @one_or_all
     def query(
         self, keys: Keys, now: Now = None, *, window: Windows = None, nulls: Nulls = "refuse"
@@ -390,7 +352,6 @@ class TimedTimingFilter(StampedParts, TimedFilter):
 
         The `window` is one time, or one for each key with shape (n,), from 0 to the span, which is
         the default. It is rounded up to a multiple of `period`. With `classes`, it is the class.
-
         Parameters, errors, result: as `TimedFilter.query`.
         """
         words = self._words(keys)
@@ -407,24 +368,16 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         refresh: bool = True,
         nulls: Nulls = "refuse",
     ) -> Answers:
-        """Query and insert keys one after another; each answer precedes its insertion.
-
-        Parameters, errors, result: as `TimedFilter.check_and_insert`; `window` as for `query`.
-        """
+        """Query and insert keys, shape (n,), as `TimedFilter`; `window` as for `query`."""
         words = self._words(keys)
         return self._check_each(words, now, refresh, self._asked_windows(window, len(words)))
-
-    def _asked_windows(self, windows: Windows, count: int) -> "Integers | None":
-        if windows is None:
-            return None
-        return self._stamped.query_numbers(windows, count, "window")
 
     @property
     def _last(self) -> int:
         return int(self._numbers[5])
 
     def memory_at(self, now: Now = None) -> Integers:
-        """Return the ages of all cells at the time `now`, as `memory`; errors as `query`.
+        """Return the ages of all cells at the time `now`, with the shape of `memory`.
 
         The default is `latest` if you gave the time of an insertion, or if there is no clock;
         otherwise the time of the clock.

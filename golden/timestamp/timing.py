@@ -19,50 +19,45 @@ from numpy.typing import NDArray
 
 from .. import compilation
 from ..analysis import window_rate
-from ..atomic import Number
-from ..filter import Answers, AnyWindowFilter, Words, require_count
+from ..errors import require_count
+from ..filter import (
+    Answers,
+    CountedFilter,
+    Number,
+    Words,
+    check_and_insert_in_window,
+    query_in_window,
+    taking_single_keys,
+)
 from ..hash.keys import Keys, Nulls, one_or_all
 from ..results import Ages
-from ..ring.slices import chunks
-from ..sampling import sample
+from ..sampling import chunks, sample
 from ..sizing import HASHES, bloom_rate, shared_cells, smallest
 from ..spec.timestamp import BlockTimingSpec, TimingSpec
 
-Integers = NDArray[np.int64]
-"""Array of integers; its shape is given where it is used."""
+Integers = NDArray[np.int64]  # of a shape that is given where it is used
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence in the cells of each key about its last insertion (definitions 10 and 11)."""
+    """Evidence in a key's cells about its last insertion (definitions 10, 11), shape (n,)."""
 
+    # age in blocks of the oldest timestamp among the key's cells, lambda_x; -1 if one has expired
     age: Integers
-    """Age in blocks of the oldest timestamp among the cells of the key, the paper's lambda_x; -1
-    if one has expired; shape (n,)."""
-    oldest: Integers
-    """Number of cells with this timestamp, c_x; for -1, number of expired cells; shape (n,)."""
-    touched: Integers
-    """Distinct cells of the key, r_x, shape (n,)."""
-    filled: Integers
-    """Insertions into the current block when the key was looked up, the paper's b, shape (n,)."""
-    insertions: Integers
-    """Insertions before the key was looked up, shape (n,)."""
+    oldest: Integers  # cells with this timestamp, c_x; for -1, expired cells
+    touched: Integers  # distinct cells of the key, r_x
+    filled: Integers  # insertions into the current block when the key was looked up, b
+    insertions: Integers  # insertions before the key was looked up
 
 
-class TimestampFilter(AnyWindowFilter):
-    """Base of the timing Bloom filters.
-
-    Attributes
-    ----------
-    insertions : int
-        Insertions since construction, or since `clear`.
-    compiled : bool
-        Whether operations run in the extension; results are the same either way.
-    """
+@taking_single_keys
+class TimestampFilter(CountedFilter):
+    """Base of the timing Bloom filters."""
 
     _NUMBERS: ClassVar = 4  # insertions come after the counters
     _counts: ClassVar = {"insertions": 1 << 61}
-    insertions = Number(3)
+    insertions = Number(3)  # since construction, or since `clear`
+    query, check_and_insert = query_in_window, check_and_insert_in_window
 
     window: int
     block: int
@@ -73,9 +68,10 @@ class TimestampFilter(AnyWindowFilter):
     def _prepare(self) -> None:
         if self.padding is None:
             self.padding = -(-self.cells // (self.hashes * self.block)) - 1
-            require_count("padding", self.padding, least=0, most=1 << 30)
+            require_count("padding", self.padding, low=0, high=1 << 30)
         self._make_hash([self.cells] * self.hashes)
-        self.compiled = compilation.wanted() and self.hashes <= compilation.MOST_PARTS
+        # Whether operations run in the extension; results are the same either way.
+        self.compiled = compilation.wanted() and self.hashes <= compilation.MAX_PARTS
         self._hold({"timestamps": np.empty(self.cells, np.uint32)})
 
     # Sizes
@@ -231,12 +227,10 @@ class TimestampFilter(AnyWindowFilter):
     def age(self, keys: Keys, *, nulls: Nulls = "refuse") -> Ages:
         """Return the least possible number of insertions after each key's own; changes nothing.
 
-        The bound follows from the oldest timestamp of the key (section 3.2.2). With
-        blocks of one insertion the result is the exact age, unless other keys have touched all
-        cells since.
-
-        Parameters, errors: as `insert`. The result of int64 has shape (n,), with -1 for
-        a key that is not reported.
+        The bound follows from the oldest timestamp of the key (section 3.2.2). With blocks of one
+        insertion the result is the exact age, unless other keys have touched all cells since.
+        Parameters, errors: as `insert`. The result of int64 has shape (n,), with -1 for a key that
+        is not reported.
         """
         return self._age(self._words(keys))
 
@@ -247,8 +241,8 @@ class TimestampFilter(AnyWindowFilter):
         return self._ages_of(self._inspect(keys, insert=True))
 
     def _ages_of(self, evidence: Evidence) -> Ages:
-        least = np.maximum((evidence.age - 1) * self.block + evidence.filled, 0)
-        return np.where(evidence.age < 0, -1, least)
+        low = np.maximum((evidence.age - 1) * self.block + evidence.filled, 0)
+        return np.where(evidence.age < 0, -1, low)
 
     def inspect(self, keys: Keys) -> Evidence:
         """Return the evidence in the cells of each key; changes nothing; errors as `insert`."""
@@ -296,21 +290,9 @@ def timing_sizes(window: int, fpr: float, block: int = 1) -> dict[str, int]:
 class TimingBloomFilter(TimestampFilter):
     """Timing Bloom filter: every insertion has its own timestamp (section 3.1).
 
-    A key is reported for all d < W = `window`, where d is the number of insertions after its
-    own. Any other key is reported only if other keys have touched all its cells within the window.
-
-    Parameters
-    ----------
-    window : int
-        Insertions for which a key is guaranteed to be reported, w; at most 2**30.
-    cells : int
-        Cells, m.
-    hashes : int
-        Hash functions, k. All share the cells.
-    padding : int, optional
-        Timestamps beyond the ``window + 2`` that are needed. By default the fewest
-        with which at most `hashes` cells are swept after an insertion, as in the
-        paper: about ``cells / hashes``.
+    A key is reported for all d < W = `window`, where d is the number of insertions after its own.
+    Any other key is reported only if other keys have touched all its cells within the window. Its
+    parameters are those of `TimingSpec`.
     """
 
     specification = TimingSpec
@@ -321,21 +303,10 @@ class TimingBloomFilter(TimestampFilter):
 class BlockTimingBloomFilter(TimestampFilter):
     """Block timing Bloom filter: a block of insertions shares a timestamp (section 3.2).
 
-    A key is reported for all d < W = `window`, where d is the number of insertions after its
-    own. Timestamps are shorter than in `TimingBloomFilter`. The end of the
-    window is less sharp: a key may be reported for up to ``block - 1``
-    more insertions, because a later key of its block is in the window.
-
-    Parameters
-    ----------
-    window, cells, hashes : int
-        As for `TimingBloomFilter`.
-    block : int
-        Insertions that share a timestamp, B; may be longer than the window.
-    padding : int, optional
-        Timestamps beyond the ``ceil(window / block) + 2`` that are needed. By default
-        the fewest with which at most `hashes` cells are swept after an insertion, as
-        in the paper: about ``cells / (hashes block)``.
+    A key is reported for all d < W = `window`, where d is the number of insertions after its own.
+    Timestamps are shorter than in `TimingBloomFilter`, and the end of the window is less sharp: a
+    key may be reported for up to ``block - 1`` more insertions, because a later key of its block is
+    in the window. Its parameters are those of `BlockTimingSpec`.
     """
 
     specification = BlockTimingSpec

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from ..golden import DecisionTable, Filter, Operation, from_spec
-from ..golden.hash.keys import check_keys
+from ..golden.hash.keys import KeyDigest, check_keys
 from ..golden.results import Results
 from ..host import Board, differing
 from ..replay.stream_times import check_table
@@ -86,12 +86,12 @@ def perform(
     with interruptible() as interrupted, counting_bar("operations", limit, *_COLUMNS) as progress:
         for texts in _texts(trace, skip, interrupted):
             if golden is not None:
-                golden.check_and_insert(check_keys(texts, spec.key_digest()))
+                golden.check_and_insert(check_keys(texts, KeyDigest.of(spec)))
             skipped += len(texts)
         began = time.perf_counter()
         try:
             for texts in _texts(trace, limit, interrupted):
-                keys: Any = check_keys(texts, spec.key_digest())
+                keys: Any = check_keys(texts, KeyDigest.of(spec))
                 codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
                 results = board.perform(codes, keys, window)
                 if golden is not None:

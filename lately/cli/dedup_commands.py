@@ -234,7 +234,7 @@ def dedup(
         *paths, unused = paths
     files = packet_files(paths, folder, dry_run or to is not None, live is not None)
     from ..dedup.deduplicate import deduplicate
-    from ..golden.ring.timed_ring import TimeLimitedRing
+    from ..golden.ring.rings import TimeLimitedRing
 
     settings = _deduplication(options)
     model, oracle = TimeLimitedRing.from_spec(settings.spec), None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]  # function that click makes a command of
 
 WHEN_FULL = ("shorten", "overfill")
-"""As `lately.golden.spec.span.WHEN_FULL`, whose module loads numpy."""
+"""As `lately.golden.spec.ring.WHEN_FULL`, whose module loads numpy."""
 
 
 class ListedName(click.ParamType):
@@ -39,7 +39,7 @@ class ListedName(click.ParamType):
 def listed(kind: str) -> Mapping[str, Any]:
     """Return all presets, devices or boards by name."""
     if kind == "presets":
-        from ..golden.spec.all_presets import ALL_PRESETS
+        from ..golden.spec.presets import ALL_PRESETS
 
         return ALL_PRESETS
     if kind == "devices":

@@ -19,8 +19,8 @@ from ..golden.packets.comparison import Comparison
 from ..golden.packets.copies import CopyRule, CopyTable, properties, scoped
 from ..golden.packets.packet_digest import Digests, packet_digests
 from ..golden.packets.packet_layers import Fault, Version
+from ..golden.ring.rings import TimeLimitedRing
 from ..golden.ring.rotation import PoolStatus
-from ..golden.ring.timed_ring import TimeLimitedRing
 from ..golden.times import Times
 from ..stream_files import TraceError
 

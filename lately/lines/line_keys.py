@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ..golden.compilation import core
 from ..golden.errors import LatelyError
-from ..golden.hash.digests import KeyDigest
 from ..golden.hash.functions import ConstantStream
+from ..golden.hash.keys import KeyDigest
 from ..golden.spec.base import Specification
 
 Bytes = NDArray[np.uint8]  # bytes of a stream, shape (n,)
@@ -162,5 +162,5 @@ def line_digest(spec: Specification, key: LineKey) -> KeyDigest:
     state never matches keys of another kind.
     """
     if key == LineKey():
-        return spec.key_digest()
-    return spec.key_digest(ConstantStream(label=f"lines/{key!r}", seed=spec.seed).word())
+        return KeyDigest.of(spec)
+    return KeyDigest.of(spec, ConstantStream(label=f"lines/{key!r}", seed=spec.seed).word())

@@ -18,7 +18,7 @@ from ..golden.durations import (
 )
 from ..golden.errors import SpecificationError
 from ..golden.spec.base import require
-from ..golden.spec.span import WHEN_FULL
+from ..golden.spec.ring import WHEN_FULL
 from ..hdl.build import family_of
 
 
@@ -33,7 +33,7 @@ class FilterRequest:
     span: str | None = None  # times, such as "50ms"
     tick: str | None = None
     rate: float | None = None  # keys per second, in place of `window`
-    when_full: str | None = None  # one of `lately.golden.spec.span.WHEN_FULL`
+    when_full: str | None = None  # one of `lately.golden.spec.ring.WHEN_FULL`
 
     @property
     def sized(self) -> bool:

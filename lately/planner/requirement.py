@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from ..golden.durations import NANOSECONDS, default_tick, span_ticks, time_text
 from ..golden.errors import LatelyError, SpecificationError
-from ..golden.spec.span import WHEN_FULL
+from ..golden.spec.ring import WHEN_FULL
 from ..golden.times import TIME_LIMIT
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Span:
 
     ticks: int  # span of the filter, see `lately.golden.durations.span_ticks`
     tick: Fraction  # P, in seconds
-    when_full: str = WHEN_FULL[0]  # one of `lately.golden.spec.span.WHEN_FULL`
+    when_full: str = WHEN_FULL[0]  # one of `lately.golden.spec.ring.WHEN_FULL`
 
     def __post_init__(self) -> None:
         _require(self.when_full in WHEN_FULL, "when-full", " or ".join(WHEN_FULL), self.when_full)

@@ -7,7 +7,8 @@ returns them: whether each segment, youngest first, has the bits of each of n ke
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden.analysis.rules import require, require_counts
+from lately.golden.analysis import require_counts
+from lately.golden.errors import require
 
 Accesses = NDArray[np.int64]  # Segments that are read for each key, shape (n,).
 Matches = NDArray[np.bool_]

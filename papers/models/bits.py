@@ -6,11 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden.convenience import State
-from lately.golden.filter import CountedFilter, Words
+from lately.golden.filter import CountedFilter, State, Words
 from lately.golden.results import Ages
-from lately.golden.ring.slices import chunks
-from lately.golden.sampling import sample
+from lately.golden.sampling import chunks, sample
 
 _CHUNK = 1 << 15
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, ClassVar
 
-from lately.golden.analysis.segment_rates import mean_rate
+from lately.golden.analysis import mean_rate
 from lately.golden.errors import SpecificationError
 from lately.golden.sizing import HASHES, bloom_rate, shared_cells, smallest
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from lately.golden.errors import SpecificationError
 from lately.golden.filter import Words
+from lately.golden.hash.keys import check_keys
 from lately.golden.results import Ages
 from lately.golden.sizing import bloom_rate, bloom_sizes
 
@@ -110,7 +111,7 @@ class CountingBloomFilter(ByteCells):
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         super()._restore(numbers, arrays)
-        self._hash.check_keys(self._queue)
+        check_keys(self._queue, self._hash.key_bits)
         if self._queue[self.insertions :].any():
             raise ValueError(f"queue: holds more than {self.insertions} keys")
         self._positions_of_window = deque(self._positions(self.queue).tolist())

@@ -20,12 +20,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lately.golden.errors import SpecificationError
-from lately.golden.filter import Answers, AnyWindowFilter, Words, require_count
+from lately.golden.errors import SpecificationError, require_count
+from lately.golden.filter import (
+    Answers,
+    CountedFilter,
+    Words,
+    check_and_insert_in_window,
+    query_in_window,
+)
 from lately.golden.hash.functions import ConstantStream, KeyHash
 from lately.golden.hash.keys import Keys, one_or_all, sortable
 from lately.golden.results import Ages
-from lately.golden.ring.slices import chunks
+from lately.golden.sampling import chunks
 from lately.golden.sizing import bloom_rate, check_rate
 
 from .specs import CuckooSpec
@@ -43,7 +49,7 @@ def cuckoo_signature_bits(*, positions: int, error_rate: float) -> int:
 
     They are max{0, log(1 / epsilon) - log(positions) + 1}, rounded up.
     """
-    require_count("positions", positions, most=MOST_POSITIONS)
+    require_count("positions", positions, high=MOST_POSITIONS)
     check_rate(error_rate, "error_rate")
     for bits in range(MOST_SIGNATURE_BITS + 1):
         if cuckoo_error_bound(positions=positions, signature_bits=bits) <= error_rate:
@@ -59,8 +65,8 @@ def cuckoo_error_bound(*, positions: int, signature_bits: int) -> float:
 
     Two tables, in each of which one of ``positions * 2**signature_bits`` pairs matches.
     """
-    require_count("positions", positions, most=MOST_POSITIONS)
-    require_count("signature_bits", signature_bits, least=0, most=MOST_SIGNATURE_BITS)
+    require_count("positions", positions, high=MOST_POSITIONS)
+    require_count("signature_bits", signature_bits, low=0, high=MOST_SIGNATURE_BITS)
     return min(1.0, 2 / (positions << signature_bits))
 
 
@@ -76,7 +82,7 @@ def time_decaying_space_bound(*, window: int, universe: int, error_rate: float) 
     return certain * math.log2(certain) if certain > 1 else 0.0
 
 
-class CuckooDictionary(AnyWindowFilter):
+class CuckooDictionary(CountedFilter):
     """Cuckoo dictionary of timestamps, positions and signatures (section IV).
 
     A query for a window of w, at most `window`, reports a key for all d < w, where d is the number
@@ -86,6 +92,7 @@ class CuckooDictionary(AnyWindowFilter):
     """
 
     specification = CuckooSpec
+    query, check_and_insert = query_in_window, check_and_insert_in_window
     _uncompared = ("moved", "overflow_peak")
     _counts: ClassVar = {"insertions": None, "moved": None, "overflow_peak": None}
 
@@ -111,7 +118,7 @@ class CuckooDictionary(AnyWindowFilter):
     def _prepare(self) -> None:
         if self.positions is None:
             self.positions = 2 * self.window
-            require_count("positions", self.positions, most=MOST_POSITIONS)
+            require_count("positions", self.positions, high=MOST_POSITIONS)
         if self.moves is None:
             self.moves = 3 * self.window.bit_length()
         self._make_hash([self.positions, self.positions, 1 << self.signature_bits])

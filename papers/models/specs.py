@@ -10,7 +10,7 @@ _BITS = 1 << 32
 
 @dataclass(frozen=True, kw_only=True)
 class BloomSpec(Specification, family="bloom"):
-    bits: int = required(least=2, most=_BITS)  # m; what does not divide evenly is left unused
+    bits: int = required(low=2, high=_BITS)  # m; what does not divide evenly is left unused
     hashes: int = required()  # k; two of them may select the same bit
 
 
@@ -21,30 +21,30 @@ class PartitionedBloomSpec(BloomSpec, family="partitioned-bloom"):
 
 @dataclass(frozen=True, kw_only=True)
 class BlockedBloomSpec(BloomSpec, family="blocked-bloom"):
-    block_bits: int = required(least=2)  # `bits` at most
+    block_bits: int = required(low=2)  # `bits` at most
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountingBloomSpec(Specification, family="counting-bloom"):
     window: int = required()  # W
-    counters: int = required(least=2, most=_BITS)
+    counters: int = required(low=2, high=_BITS)
     hashes: int = required()  # k
-    counter_bits: int = optional(4, most=8)
+    counter_bits: int = optional(4, high=8)
     saturated: str = "kept"  # or "decremented": what happens to a counter at its maximum
 
 
 @dataclass(frozen=True, kw_only=True)
 class StableBloomSpec(Specification, family="stable-bloom"):
-    cells: int = required(least=2, most=_BITS)  # m
+    cells: int = required(low=2, high=_BITS)  # m
     hashes: int = required()  # K
     decrements: int = required()  # P, cells that an insertion decrements; `cells` at most
-    cell_bits: int = optional(1, most=8)  # d
+    cell_bits: int = optional(1, high=8)  # d
 
 
 @dataclass(frozen=True, kw_only=True)
 class DoubleBufferingSpec(Specification, family="double-buffering"):
     generation: int = required()  # insertions from switch to switch: W
-    bits: int = required(least=4, most=2 * _BITS)  # of both filters
+    bits: int = required(low=4, high=2 * _BITS)  # of both filters
     hashes: int = required()  # k, the same in both
 
 
@@ -64,14 +64,14 @@ class ForgetfulBloomSpec(Specification, family="forgetful-bloom"):
 @dataclass(frozen=True, kw_only=True)
 class SwampSpec(Specification, family="swamp"):
     window: int = required()  # W
-    fingerprint_bits: int = required(most=64)  # L
+    fingerprint_bits: int = required(high=64)  # L
 
 
 @dataclass(frozen=True, kw_only=True)
 class CuckooSpec(Specification, family="cuckoo"):
     window: int = required()  # n, the largest window
-    signature_bits: int = optional(0, least=0, most=32)
-    positions: int = optional(most=1 << 30)  # of each table, by default the paper's 2 n
+    signature_bits: int = optional(0, low=0, high=32)
+    positions: int = optional(high=1 << 30)  # of each table, by default the paper's 2 n
     # Entries that an insertion may move before it gives up, O(log n); by default 3 times the bits
     # of `window`.
     moves: int = optional()
@@ -83,8 +83,8 @@ class TimeLimitedSpec(Specification, family="time-limited-apbf"):
 
     k: int = required()  # slices that an insertion writes
     l: int = required()  # generations into which the span is divided
-    span: int = required(most=TIME_LIMIT - 1)  # T, in units of the timestamps
+    span: int = required(high=TIME_LIMIT - 1)  # T, in units of the timestamps
     capacity: int = required()  # keys expected in a span at first; the filter corrects it
     # A burst of g insertions in the time dt needs slices of g k T / (l dt ln 2) bits, for which
     # the paper has no bound.
-    slice_bits_limit: int = optional(1 << 24, least=2, most=1 << 32)
+    slice_bits_limit: int = optional(1 << 24, low=2, high=1 << 32)

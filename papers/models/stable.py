@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden.filter import require_count
+from lately.golden.errors import require_count
 from lately.golden.hash.functions import ConstantStream
 from lately.golden.sizing import check_rate
 
@@ -38,7 +38,7 @@ class StableBloomFilter(ByteCells):
     cell_bits: int
 
     def _prepare(self) -> None:
-        require_count("decrements", self.decrements, most=self.cells)
+        require_count("decrements", self.decrements, high=self.cells)
         self._make_hash([self.cells] * self.hashes)
         self._start = ConstantStream(label="stable", seed=self.seed).word()
         self._max = (1 << self.cell_bits) - 1
@@ -85,7 +85,7 @@ def stable_zero_fraction(cells: int, hashes: int, decrements: int, cell_bits: in
     """
     for name, value in (("hashes", hashes), ("decrements", decrements), ("cell_bits", cell_bits)):
         require_count(name, value)
-    require_count("cells", cells, least=hashes + 1)
+    require_count("cells", cells, low=hashes + 1)
     ratio = 1 / (decrements * (1 / hashes - 1 / cells))
     return float((1 + ratio) ** -((1 << cell_bits) - 1))
 
@@ -101,7 +101,7 @@ def stable_decrements(cells: int, hashes: int, cell_bits: int, false_positive_ra
     P = 1 / ((1 / (1 - rate^(1/K))^(1/Max) - 1) (1/K - 1/m)), rounded up.
     """
     require_count("hashes", hashes)
-    require_count("cells", cells, least=hashes + 1)
+    require_count("cells", cells, low=hashes + 1)
     require_count("cell_bits", cell_bits)
     check_rate(false_positive_rate, "false_positive_rate")
     zeros: float = 1 - false_positive_rate ** (1 / hashes)

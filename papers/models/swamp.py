@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden.filter import require_count
+from lately.golden.errors import require_count
 from lately.golden.hash.keys import Keys, one_or_all
 from lately.golden.sizing import bloom_rate, check_rate, smallest
 

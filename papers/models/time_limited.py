@@ -13,7 +13,8 @@ from lately.golden.errors import SpecificationError
 from lately.golden.filter import Words
 from lately.golden.results import Ages
 from lately.golden.ring.ring_sizes import apbf_mean_rate, apbf_shape
-from lately.golden.ring.slices import check_whole, chunks, unpacked
+from lately.golden.sampling import chunks
+from lately.golden.state_files import check_whole, unpacked
 from lately.golden.timed_filter import TimedFilter
 from lately.golden.times import NEVER, TIME_LIMIT, Now, Times
 

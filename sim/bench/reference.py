@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from ...golden import Operation, from_spec
 from ...golden.hash.functions import KeyHash, offset_terms
+from ...golden.hash.keys import check_keys
 from ...golden.operations import OperationBit
 from ...golden.results import Results
-from ...golden.ring.layout import Layout
+from ...golden.ring.segments import Layout
 from ...golden.spec.base import Specification
 from ...hdl.interface import UnitSignature
 
@@ -345,7 +346,7 @@ def cells_of(spec: Any, keys: Sequence[int]) -> Cells:
         )  # fmt: skip
     else:
         return np.array([keys])
-    states = key_hash.state(key_hash.check_keys(words_of(spec, keys)), 0)
+    states = key_hash.state(check_keys(words_of(spec, keys), key_hash.key_bits), 0)
     if spec.kind == "ring":
         functions = range(min(spec.run, spec.hash_functions))
         return np.concatenate([key_hash.indices(states, function) for function in functions])
@@ -366,4 +367,6 @@ def cells_of(spec: Any, keys: Sequence[int]) -> Cells:
 def shards_of(spec: Any, keys: Sequence[int]) -> NDArray[np.int64]:
     """Return the shard of each key of a ring with several lanes."""
     key_hash = Layout.of(spec, partitioned=True).hash
-    return np.asarray(key_hash.shard(key_hash.state(key_hash.check_keys(words_of(spec, keys)))))
+    return np.asarray(
+        key_hash.shard(key_hash.state(check_keys(words_of(spec, keys), key_hash.key_bits)))
+    )

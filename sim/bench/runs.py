@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...golden import Specification
-from ...golden.spec.all_presets import any_preset
+from ...golden.spec.presets import any_preset
 from .frames import FrameSettings
 from .runner import SIMULATORS, run_filter_bench, run_frame_bench, unit_options
 from .testplan import PLAN

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...golden.errors import RekeyError, SpecificationError
-from ...golden.hash.keys import check_keys
+from ...golden.hash.keys import KeyDigest, check_keys
 from ...golden.operations import Operation
 from ...golden.results import Results
 from ...golden.spec.base import Specification, require
@@ -214,7 +214,7 @@ class CompiledUnit(DrivenModel):
         ``holes``, as for `Beats`.
         """
         codes = np.ascontiguousarray(operations, np.uint8)
-        words = check_keys(keys, self.spec.key_digest())
+        words = check_keys(keys, KeyDigest.of(self.spec))
         asked = self.spec.query_numbers(windows, len(codes))
         if times is not None:
             times = self._checked_times(times, len(codes))
@@ -279,7 +279,7 @@ class CompiledUnit(DrivenModel):
         ignores it. Ticks also come in the `silence` afterwards, in cycles.
         """
         codes = np.ascontiguousarray(operations, np.uint8)
-        words = check_keys(keys, self.spec.key_digest())
+        words = check_keys(keys, KeyDigest.of(self.spec))
         asked = self.spec.query_numbers(windows, len(codes))
         self._library.lately_period(self._unit, period or self.profile.least_period)
         results = self._send(codes, words, asked, **options)

@@ -18,7 +18,7 @@ from lately.boards.link.link import FilterLink
 from lately.boards.link.operations import OperationPort
 from lately.golden import SpecificationError, any_preset, from_spec
 from lately.golden.results import Results
-from lately.golden.spec.all_presets import ALL_PRESETS
+from lately.golden.spec.presets import ALL_PRESETS
 from lately.host import differing
 
 SEED = 16550

@@ -19,7 +19,7 @@ from lately.boards.export.bundle import descriptions, write
 from lately.boards.export.design import Design, check_name
 from lately.golden import any_preset
 from lately.golden.spec import GEBFSpec
-from lately.golden.spec.all_presets import ALL_PRESETS
+from lately.golden.spec.presets import ALL_PRESETS
 from lately.hdl.bus.controlled import BUSES
 from lately.hdl.registers import REGISTERS, Access, Block
 from lately.hdl.verilog import TOP

@@ -13,7 +13,7 @@ from lately.boards.export.memories import RAM_STYLES, with_wide_words
 from lately.boards.flow.devices import device
 from lately.golden import any_preset
 from lately.golden.spec import GEBFSpec
-from lately.golden.spec.all_presets import ALL_PRESETS
+from lately.golden.spec.presets import ALL_PRESETS
 from lately.sim.toolchain import run_yosys
 
 pytestmark = pytest.mark.rtl

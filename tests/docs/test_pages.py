@@ -10,8 +10,9 @@ from campaigns.pages import blocks, drawings, waves
 from campaigns.pages.__main__ import PAGES, main
 from campaigns.pages.blocks import Drawing, Page, content, fill
 from campaigns.pages.mechanisms import PICTURES
-from lately.golden import analysis, from_spec
+from lately.golden import from_spec
 from lately.replay.drawing import blank_figure
+from papers import formulas
 
 FILTERS = blocks.DOCS / "filters.md"
 
@@ -41,7 +42,7 @@ def test_bits_per_key_are_those_of_the_analysis():
     def lowest(bits, spare):
         sizes = {r: round(bits * window * (r + 1) / (r + 1 + spare)) for r in epochs}
         rates = (
-            analysis.gebf_false_positive_rate(sizes[r], window, r, k)
+            formulas.gebf_false_positive_rate(sizes[r], window, r, k)
             for r in epochs
             for k in range(4, 30)
         )

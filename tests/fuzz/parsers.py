@@ -35,10 +35,11 @@ from lately.golden import (
 )
 from lately.golden.durations import time_seconds
 from lately.golden.errors import LatelyError, SpecificationError
-from lately.golden.hash.digests import DIGESTS, KeyDigest
+from lately.golden.hash.keys import KeyDigest
 from lately.golden.packets.comparison import Comparison, parse_fields
 from lately.golden.packets.packet_digest import packet_digest, packet_digests
 from lately.golden.packets.packet_layers import ETHERNET, Reach
+from lately.golden.spec.base import DIGESTS
 from lately.golden.state_files import read_state, write_state
 from lately.host import Board
 from lately.replay.traces import open_trace

@@ -1,11 +1,25 @@
-"""A segment that leaves the ring is cleared in steps, which nothing shows."""
+"""Clears, new secrets, and keys that are reported and not inserted again."""
+
+from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from paths import taking
+from cases import daily
+from paths import PATHS, taking
+from scipy import stats
 
-from lately.golden import FilterSpec, compilation, from_spec, load
-from lately.golden.ring.compiled_segments import CompiledSegments
+from lately.golden import (
+    APBBF,
+    APBF,
+    GEBF,
+    FilterSpec,
+    TimedTimingFilter,
+    compilation,
+    from_spec,
+    load,
+)
+from lately.golden.ring.segments import CompiledSegments
 
 pytestmark = pytest.mark.skipif(
     compilation.extension() is None, reason="the extension module is not built"
@@ -124,3 +138,158 @@ def test_a_clear_ends_with_the_memory():
     for key in range(3 * 1027):
         model.insert(key)
     assert (memory[size:] == 0xFF).all()
+
+
+# New secrets while the filter runs: guarantees and rates across them
+
+
+# Sparse, so that no false positive hides an expiry.
+SPARSE = {
+    "apbf": FilterSpec(family="apbf", k=3, l=2, slice_bits=1 << 16, generation=5),
+    "apbbf": FilterSpec(
+        family="apbbf", k=2, l=3, block_bits=64, hashes_per_block=4, blocks=256, generation=4
+    ),
+    "gebf": FilterSpec(family="gebf", window=12, epochs=3, hashes=4, bits=4 * 4 * 4096),
+    "blocked-gebf": FilterSpec(
+        family="blocked-gebf", window=12, epochs=3, hashes=4, bits=4 << 15, block_bits=256
+    ),
+}
+SPARSE = {name: replace(spec, hash="siphash", rekey=True) for name, spec in SPARSE.items()}
+
+
+@pytest.fixture(params=SPARSE)
+def spec(request):
+    return SPARSE[request.param]
+
+
+# Guarantees
+
+
+def test_window_across_a_new_secret_at_every_phase(spec):
+    """Exactly the generations of the window are reported, as if there had been no new secret."""
+    total = 3 * spec.segments * spec.generation
+    keys = np.arange(1, total + 1) * 0x9E3779B1
+    for first in range(1, (spec.segments + 1) * spec.generation + 1):
+        model = from_spec(spec, secret=1)
+        loaded = 0
+        for n in range(1, total + 1):
+            if n >= first and model.rekey_ready:
+                loaded += 1
+                model.rekey(loaded)
+            model.insert(int(keys[n - 1]) if (n + first) % 2 else keys[n - 1 : n])
+            generations = (n - 1) // spec.generation - np.arange(n) // spec.generation
+            reported = generations <= spec.window_generations
+            assert np.array_equal(model.age(keys[:n]), np.where(reported, generations, -1))
+            since = np.arange(n)[::-1]
+            assert reported[since <= spec.guaranteed_window].all()
+        assert loaded >= 2
+
+
+# Rates: the seeds are clusters, one figure each, with a secret each; a two-sided t interval that
+# holds at 99.99 % for all comparisons together (Bonferroni).
+
+SEEDS = 16
+STREAMS = {"sequential": 0, "stride 2**12": 12, "stride 2**32": 32}
+FILTERS = {
+    "apbbf": FilterSpec(
+        family="apbbf", k=2, l=5, block_bits=64, hashes_per_block=4, blocks=256, generation=1374
+    ),
+    "apbf": FilterSpec(family="apbf", k=4, l=3, slice_bits=1 << 13),
+    "gebf": FilterSpec(family="gebf", window=5000, epochs=4, hashes=4, bits=5 * 4 << 12),
+}
+COMPARISONS = len(STREAMS) * len(FILTERS) * 2
+
+
+@pytest.mark.statistics
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("rekeyed", [False, True])
+def test_rate_of_regular_keys(name, stream, rekeyed):
+    """Just before a shift; `rekeyed` with half of the segments of an older secret."""
+    spec = replace(FILTERS[name], hash="siphash", rekey=True)
+    expected = spec.worst_false_positive_rate
+    inserted = spec.ring_segments * spec.generation
+    queries = round(400 / expected)
+    rates = []
+    for seed in range(SEEDS):
+        random = np.random.default_rng([seed, 64])
+        secrets = [int.from_bytes(random.bytes(16), "little") for _ in range(2)]
+        model = from_spec(replace(spec, seed=seed), secret=secrets[0])
+        keys = np.arange(inserted + queries, dtype=np.uint64) << np.uint64(STREAMS[stream])
+        half = (spec.ring_segments // 2) * spec.generation
+        model.insert(keys[:half])
+        if rekeyed:
+            model.rekey(secrets[1])
+        model.insert(keys[half:inserted])
+        assert len(set(model.secrets)) == 1 + rekeyed
+        rates.append(model.query(keys[inserted:]).mean())
+    spread = np.std(rates, ddof=1)
+    half = stats.t.isf(1e-4 / COMPARISONS / 2, SEEDS - 1) * spread / SEEDS**0.5
+    mean = np.mean(rates)
+    print(f"{name}, {stream}: rate {mean:.6f} +- {half:.6f}, theory {expected:.6f}")
+    assert half < 0.2 * expected, "the interval says nothing"
+    assert abs(mean - expected) <= half
+
+
+# Policies of check_and_insert: the window begins when a key comes last, or when it passes
+
+
+def passes(model, refresh):
+    """Return the rounds in which a key passes that comes again after each fresh key."""
+    found = []
+    for turn in range(1000):
+        if not model.check_and_insert("key", refresh=refresh):
+            found.append(turn)
+        model.check_and_insert(turn, refresh=refresh)
+    return found
+
+
+@pytest.mark.parametrize("path", daily(1, PATHS))
+def test_a_key_that_repeats_for_ever_passes_once_in_a_window(path):
+    with taking(path):
+        model, other = (GEBF.for_window(100, 1e-6) for _ in range(2))
+    assert passes(other, True) == [0]
+    gaps, window = np.diff(passes(model, False)), model.spec.guaranteed_window
+    assert len(gaps) >= 5
+    # It is reported with a window of insertions after its own, and no more after the slack.
+    assert (gaps > window).all()
+    assert (gaps <= window + model.spec.slack + 1).all()
+
+
+def test_a_key_passes_once_in_a_span_at_the_edges():
+    model = GEBF.for_span("10s", 1e-6, rate=10)
+    start = 10**18
+    ends = start + model.span, start + model.span + model.spec.generation_span + 1
+    assert model.check_and_insert("key", start, refresh=False) is False
+    for now in (start + 1, ends[0] - 1, ends[0]):
+        assert model.check_and_insert("key", now, refresh=False) is True
+    assert model.check_and_insert("key", ends[1], refresh=False) is False
+    assert model.insertions == 2
+    last = GEBF.for_span("10s", 1e-6, rate=10)
+    assert not last.check_and_insert("key", start)
+    assert all(last.check_and_insert("key", start + n * model.span) for n in range(1, 20))
+
+
+def test_a_key_that_is_reported_by_chance_is_not_remembered():
+    model = GEBF(window=40, epochs=4, hashes=1, bits=200)
+    model.insert(np.arange(40))
+    before = deepcopy(model)
+    chance = next(key for key in range(1000, 2000) if key in model)
+    assert model.check_and_insert(chance, refresh=False) is True
+    assert model == before
+    assert model.insertions == 40
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("model", [APBBF, APBF, GEBF, TimedTimingFilter])
+def test_a_later_time_that_inserts_nothing_ages_no_key(model, path):
+    span, step = 10**9, 2 * 10**7
+    with taking(path):
+        model = model.for_span("1s", rate=50)
+    keys = np.arange(40)
+    model.insert(keys, 10**18 + keys * step)
+    latest, later = model.latest, model.latest + span
+    assert model.check_and_insert([39, *keys], [later, *[latest] * 40], refresh=False).all()
+    times = iter([later, *[latest] * 40])
+    model.clock = lambda: next(times)
+    assert all(key in model for key in [39, *keys.tolist()])

@@ -22,7 +22,7 @@ from lately.golden.packets.encapsulations import IS_IS, STP
 from lately.golden.packets.packet_digest import packet_digest, packet_digests
 from lately.golden.packets.packet_layers import (
     LINK_HEADERS,
-    MOST_PACKETS,
+    MAX_PACKETS,
     Fault,
     Reach,
     Version,
@@ -147,10 +147,10 @@ def test_free_tunnels(route, outer, inner):
 def test_depth():
     """Of more packets inside each other, the innermost is not looked for."""
     packets = [INNER]
-    for _ in range(MOST_PACKETS):
+    for _ in range(MAX_PACKETS):
         packets.append(ip4(packets[-1], protocol=4))
-    assert content(ethernet(0x0800, packets[MOST_PACKETS - 1])) == INNER
-    assert content(ethernet(0x0800, packets[MOST_PACKETS])) == packets[1]
+    assert content(ethernet(0x0800, packets[MAX_PACKETS - 1])) == INNER
+    assert content(ethernet(0x0800, packets[MAX_PACKETS])) == packets[1]
 
 
 def test_tags_of_further_types():

@@ -19,8 +19,8 @@ from paths import taking
 
 from lately.golden import GEBF, compilation
 from lately.golden.compilation import core
-from lately.golden.hash.digests import DIGESTS, KeyDigest
-from lately.golden.hash.keys import check_keys
+from lately.golden.hash.keys import KeyDigest, check_keys
+from lately.golden.spec.base import DIGESTS
 
 SANITIZED = """
 import importlib.util, sys

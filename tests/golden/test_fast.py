@@ -352,7 +352,7 @@ def test_engine_wrong():
 
 def test_sizes_that_take_the_readable_form(monkeypatch):
     long = FilterSpec(family="apbf", k=20, l=42, slice_bits=50, generation=5)
-    assert long.segments == compilation.MOST_SEGMENTS
+    assert long.segments == compilation.MAX_SEGMENTS
     assert from_spec(long).compiled
     assert not from_spec(replace(long, l=43)).compiled
     for hashes, compiled in ((64, True), (65, False)):
@@ -370,7 +370,7 @@ def test_sizes_that_take_the_readable_form(monkeypatch):
     # A place in a segment has 32 bits; here the limit moves, as such a segment takes 512 MiB.
     bits = from_spec(preset("tiny"))._layout.bits
     for spare, compiled in ((0, True), (1, False)):
-        monkeypatch.setattr(compilation, "MOST_BITS", bits - spare)
+        monkeypatch.setattr(compilation, "MAX_BITS", bits - spare)
         assert from_spec(preset("tiny")).compiled == compiled
 
 

@@ -9,11 +9,8 @@ from cases import daily
 from scipy import stats
 
 from lately.golden import GEBF, BlockedGEBF, FilterSpec, Operation, from_spec, preset
-from lately.golden.analysis import (
-    apbf_false_positive_rate,
-    apbf_staleness_bound,
-    gebf_staleness_bound,
-)
+from lately.golden.analysis import apbf_false_positive_rate
+from papers.formulas import apbf_staleness_bound, gebf_staleness_bound
 
 # Sparse filters: in these streams no false positive hides an expiry, which the tests show, as
 # they demand the exact set of the reported keys. Segments of the papers, some of other sizes.

@@ -28,7 +28,8 @@ from lately.golden.hash.functions import (
     index_fields,
     mix_constants,
 )
-from lately.golden.hash.scalar_hash import ScalarHash
+from lately.golden.hash.keys import check_keys
+from lately.sim.proofs.scalar_hash import ScalarHash
 
 # Constants
 
@@ -120,7 +121,7 @@ def flat(indices):
 def test_hash_is_pinned(name):
     first, last, states, indices = PINNED[name]
     keyed = hash_of(preset(name))
-    state = keyed.state(keyed.check_keys([0, 1, 0x7B]))
+    state = keyed.state(check_keys([0, 1, 0x7B], keyed.key_bits))
     assert (keyed.rotations[0], keyed.rotations[-1]) == (first, last)
     assert state.tolist() == states
     assert flat(keyed.indices(state, keyed.functions - 1)) == indices
@@ -128,7 +129,9 @@ def test_hash_is_pinned(name):
 
 def test_wide_hash_is_pinned():
     keyed = KeyHash(key_bits=100, sizes=(1000, 16, 3), functions=5, seed=42)
-    state = keyed.state(keyed.check_keys(np.array([[(1 << 64) - 1, (1 << 36) - 1]], np.uint64)))
+    state = keyed.state(
+        check_keys(np.array([[(1 << 64) - 1, (1 << 36) - 1]], np.uint64), keyed.key_bits)
+    )
     assert state.tolist() == [0xFFB94F67E55309BB]
     assert keyed.rotations[4] == ((33, 60, 30), (45, 8, 6))
     assert flat(keyed.indices(state, 4)) == [[547], [7], [0]]
@@ -168,7 +171,7 @@ def test_field_of_other_size_takes_32_bits():
 @pytest.mark.parametrize("seed", [0, 1, 12345])
 def test_short_keys_never_collide(key_bits, seed):
     keyed = KeyHash(key_bits=key_bits, sizes=(16,), functions=2, seed=seed)
-    states = keyed.state(keyed.check_keys(np.arange(1 << key_bits)))
+    states = keyed.state(check_keys(np.arange(1 << key_bits), keyed.key_bits))
     assert len(np.unique(states)) == 1 << key_bits
 
 
@@ -253,7 +256,9 @@ def test_shards_are_even(shards, stride):
     keyed = KeyHash(key_bits=64, sizes=(1024, 16), functions=4, seed=5, shards=shards)
     count = 60_000
     keys = np.arange(count, dtype=np.uint64) * np.uint64(stride)
-    counts = np.bincount(keyed.shard(keyed.state(keyed.check_keys(keys))), minlength=shards)
+    counts = np.bincount(
+        keyed.shard(keyed.state(check_keys(keys, keyed.key_bits))), minlength=shards
+    )
     expected = count / shards
     # 12 bits over 3 or 6 shards: some have one value in a thousand more than others.
     assert np.abs(counts - expected).max() < 5 * expected**0.5 + expected / 682
@@ -284,13 +289,16 @@ def test_long_rings_close(size, functions, closing):
 def test_indices_of_no_bits():
     # A slice of a single cell, or a block whose parts are single cells.
     keyed = KeyHash(key_bits=8, sizes=(1, 1), functions=3, seed=0)
-    assert flat(keyed.indices(keyed.state(keyed.check_keys([1, 2])), 2)) == [[0, 0], [0, 0]]
+    assert flat(keyed.indices(keyed.state(check_keys([1, 2], keyed.key_bits)), 2)) == [
+        [0, 0],
+        [0, 0],
+    ]
 
 
 @pytest.mark.parametrize("sizes", [(16,), (10,), (3, 5), (1 << 20, 7)])
 def test_indices_cover_their_range_evenly(sizes):
     keyed = KeyHash(key_bits=64, sizes=sizes, functions=2, seed=3)
-    state = keyed.state(keyed.check_keys(np.arange(1 << 16)))
+    state = keyed.state(check_keys(np.arange(1 << 16), keyed.key_bits))
     for function in range(2):
         for size, index in zip(sizes, keyed.indices(state, function), strict=True):
             assert index.min() >= 0
@@ -322,7 +330,7 @@ def test_scalar_twin(key_bits, sizes, functions, seed, data):
     function = data.draw(st.integers(0, functions - 1), "function")
     keyed = KeyHash(key_bits=key_bits, sizes=sizes, functions=functions, seed=seed)
     twin = ScalarHash(key_bits=key_bits, sizes=sizes, functions=functions, seed=seed)
-    checked = keyed.check_keys(words_of(keys, key_bits))
+    checked = check_keys(words_of(keys, key_bits), keyed.key_bits)
     indices = np.stack(keyed.indices(keyed.state(checked), function), axis=1)
     assert indices.tolist() == [twin(key, function) for key in keys]
     assert (indices < np.array(sizes)).all()
@@ -339,14 +347,14 @@ def words_of(keys, key_bits):
 def test_every_key_bit_counts():
     keyed = KeyHash(key_bits=130, sizes=(1 << 32,), functions=1, seed=0)
     keys = words_of([0, *(1 << bit for bit in range(130))], 130)
-    assert len(np.unique(keyed.state(keyed.check_keys(keys)))) == 131
+    assert len(np.unique(keyed.state(check_keys(keys, keyed.key_bits)))) == 131
 
 
 def test_seeds_differ():
     states = set()
     for seed in range(20):
         keyed = KeyHash(key_bits=64, sizes=(16,), functions=1, seed=seed)
-        states |= set(keyed.state(keyed.check_keys(np.arange(50))).tolist())
+        states |= set(keyed.state(check_keys(np.arange(50), keyed.key_bits)).tolist())
     assert len(states) == 1000
 
 
@@ -494,7 +502,7 @@ def test_rate_without_mixing_is_refused(name, stream, mixing):
 def collision_excess(seed, keys, *, size, functions):
     """Mean square, in units of the variance, of the excess of colliding pairs of keys."""
     keyed = KeyHash(key_bits=64, sizes=(size,), functions=functions, seed=seed)
-    state = keyed.state(keyed.check_keys(keys))
+    state = keyed.state(check_keys(keys, keyed.key_bits))
     expected = len(keys) * (len(keys) - 1) / 2 / size
     excess = []
     for function in range(functions):

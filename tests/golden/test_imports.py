@@ -23,8 +23,8 @@ def loaded(program):
 @pytest.mark.parametrize("program", ["from lately.golden import GEBF", "from lately import GEBF"])
 def test_one_family_is_imported_alone(program):
     found = loaded(program)
-    assert "lately.golden.ring.gebf" in found
-    others = ("cuckoo", "timestamp", "ring.apbf")
+    assert "lately.golden.ring.rings" in found
+    others = ("cuckoo", "timestamp")
     assert not [name for name in found for other in others if f"golden.{other}" in name]
 
 
@@ -33,7 +33,7 @@ def test_nothing_is_imported_before_it_is_asked_for():
 
 
 def test_submodules_are_found():
-    loaded("import lately.golden\nassert lately.golden.analysis.apbf_npws(2, 5) > 0")
+    loaded("import lately.golden\nassert lately.golden.analysis.npws(2, 5, 0.5) > 0")
 
 
 def test_unknown_name():
@@ -44,7 +44,7 @@ def test_unknown_name():
 # With the base of specifications come the modules of all families.
 ELSEWHERE = {
     "Specification": "lately.golden.spec.base",
-    **dict.fromkeys(("load", "from_bytes"), "lately.golden.saved"),
+    **dict.fromkeys(("load", "from_bytes"), "lately.golden.filter"),
 }
 
 

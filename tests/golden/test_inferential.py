@@ -11,6 +11,7 @@ from cases import daily
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lately.golden.hash.keys import check_keys
 from lately.golden.timestamp import distinct as d
 from lately.golden.timestamp import inferential as posteriors
 from lately.golden.timestamp.inferential import InferentialFilter, age_posterior, minimum_penalty
@@ -128,7 +129,9 @@ def test_equation_14():
 
 def keys_by_cell(model):
     """Return a key x, one of the same cell, and one of another; the filter has one hash."""
-    cells = model._hash.indices(model._hash.state(model._hash.check_keys(np.arange(200))), 0)[0]
+    cells = model._hash.indices(
+        model._hash.state(check_keys(np.arange(200), model._hash.key_bits)), 0
+    )[0]
     same = np.flatnonzero(cells == cells[0])[1]
     other = np.flatnonzero(cells != cells[0])[0]
     return [0, int(same), int(other)]

@@ -219,16 +219,16 @@ def test_a_reader_changes_nothing(path):
 
 def test_filters_that_cannot_be_shared(path):
     for name in {*MODELS, *RINGS} - {kind.__name__ for kind in FAMILIES}:
-        with pytest.raises(TypeError, match=rf"^share: must .* not {type(build(name)).__name__}$"):
+        with pytest.raises(TypeError, match=rf"^share: takes .* not {type(build(name)).__name__}$"):
             share(build(name), path)
-    with taking("readable"), pytest.raises(TypeError, match=r"^share: must have .* not GEBF$"):
+    with taking("readable"), pytest.raises(TypeError, match=r"^share: takes an .* not GEBF$"):
         share(build("GEBF"), path)
     keyed = GEBF.for_window(100, hash="siphash", secret=5)
     with pytest.raises(ValueError, match=r"^hash: must be h3 for a shared file, not 'siphash'$"):
         share(keyed, path)
     assert not path.exists()
     share(build("GEBF"), path)
-    with taking("readable"), pytest.raises(LatelyError, match=r"^attach: must have the extension"):
+    with taking("readable"), pytest.raises(LatelyError, match=r"^attach: needs the extension"):
         attach(path)
 
 

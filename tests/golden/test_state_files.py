@@ -38,10 +38,9 @@ from lately.golden import (
 )
 from lately.golden import filter as filter_module
 from lately.golden import models as models_module
-from lately.golden import saved as saved_module
 from lately.golden.files import write_json
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
-from lately.golden.ring.position import NUMBERS, RingPosition
+from lately.golden.ring.segments import NUMBERS, RingPosition
 from lately.golden.state_files import FORMAT, read_state, write_state
 from papers.models import Swamp
 
@@ -231,7 +230,7 @@ def test_secrets_must_be_asked_for(path):
     path.chmod(0o666)
     calls = partial(model.save, path), partial(model.save, path, secrets=False), model.to_bytes
     message = (
-        r"^secrets: must be True for the hash siphash, whose state file holds them, not False$"
+        r"^secrets: the state holds the secrets of the hash siphash; secrets=True writes them$"
     )
     for call in calls:
         with pytest.raises(ValueError, match=message) as caught:
@@ -308,7 +307,7 @@ def test_headers_are_read_by_one_thread_at_a_time(monkeypatch):
 
 def test_nothing_is_run_that_a_file_holds():
     """Neither pickles nor texts: no call of the modules that read files could do it."""
-    for module in (state_files, filter_module, saved_module, models_module):
+    for module in (state_files, filter_module, models_module):
         called = {
             node.func.id if isinstance(node.func, ast.Name) else node.func.attr
             for node in ast.walk(ast.parse(Path(module.__file__).read_text()))

@@ -16,8 +16,8 @@ from cases import daily
 from every_model import MODELS, RINGS, build, model_class, used
 from paths import PATHS, taking
 
-from lately.golden import TimedFilter, load, saved
-from lately.golden.atomic import ReadOnly
+from lately.golden import TimedFilter, filter, load
+from lately.golden.filter import ReadOnly
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.spec import GEBFSpec
 from lately.sim.bench.packets import ethernet, ip4, udp
@@ -168,7 +168,7 @@ def test_all_that_is_public_takes_the_lock(name):
 def test_a_state_is_taken_at_a_time_and_written_without_the_lock(name, tmp_path, monkeypatch):
     model = used(name)
     model._lock = lock = Watched()
-    state, write = model._state, saved.write_state
+    state, write = model._state, filter.write_state
     held = []
 
     def watched_state():
@@ -180,7 +180,7 @@ def test_a_state_is_taken_at_a_time_and_written_without_the_lock(name, tmp_path,
         write(*arguments, **options)
 
     model._state = watched_state
-    monkeypatch.setattr(saved, "write_state", watched_write)
+    monkeypatch.setattr(filter, "write_state", watched_write)
     model.save(tmp_path / "state")
     assert held == [True, False]
     assert load(tmp_path / "state") == used(name)
@@ -237,8 +237,8 @@ def test_no_key_of_the_window_is_missed_by_single_keys_and_batches(name, path):
 FORKS = """
 import os, signal, sys, threading
 sys.modules |= {} if sys.argv[1] == "compiled" else {"lately.golden._core": None}
-from lately.golden import GEBF, WindowDictionary, atomic
-assert (atomic.Lock is threading.RLock) == (sys.argv[1] != "compiled")
+from lately.golden import GEBF, WindowDictionary, locks
+assert (locks.Lock is threading.RLock) == (sys.argv[1] != "compiled")
 models = [GEBF.for_window(1000, 1e-9), WindowDictionary.for_window(1000, 1e-9)]
 other, data, going = GEBF.for_window(50), models[0].to_bytes(), True
 
@@ -276,7 +276,7 @@ going = False
 [thread.join() for thread in threads]
 
 # A fork does not wait for ever, and may be in a call itself.
-atomic._FORK_WAIT, events = 0.1, [threading.Event(), threading.Event()]
+locks._FORK_WAIT, events = 0.1, [threading.Event(), threading.Event()]
 thread = threading.Thread(target=other.insert, args=(keys(),))
 thread.start()
 events[0].wait()

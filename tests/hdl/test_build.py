@@ -10,7 +10,7 @@ from unit_streams import UnitStreams
 
 from lately.boards.flow.devices import device, device_memory
 from lately.golden import SpecificationError, any_preset, dictionary_preset, preset
-from lately.golden.spec.families import Specification
+from lately.golden.spec.presets import Specification
 from lately.hdl.build import FAMILIES, family_of, filter_unit, unit_profile
 from lately.hdl.lanes.unit import LaneUnit
 from lately.hdl.memory.segment import VARIANTS

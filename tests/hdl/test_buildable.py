@@ -10,9 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lately.golden import FilterSpec, SpecificationError, from_spec, preset
-from lately.golden.hash.functions import HASHES
-from lately.golden.spec.base import Specification
-from lately.golden.spec.span import WHEN_FULL
+from lately.golden.spec.base import DIGESTS, HASHES, Specification
+from lately.golden.spec.ring import WHEN_FULL
 from lately.hdl.build import FAMILIES, filter_unit, unit_profile
 from lately.hdl.latencies import (
     MOST_MEMORIES,
@@ -43,7 +42,7 @@ BASES = [
 """Specifications that hardware can hold, in few fields; the others are derived."""
 
 CHOICES = {"lanes": [1, 2, 4], "hash": [*HASHES], "rekey": [False, True],
-           "when_full": [*WHEN_FULL]}  # fmt: skip
+           "when_full": [*WHEN_FULL], "digest": [*DIGESTS]}  # fmt: skip
 SIZES = [1, 2, 3, 4, 6, 8, 12, 16, 24, 64, 1024]
 
 
@@ -201,7 +200,7 @@ def is_small(spec):
 def check(request):
     kind, values, shape, options = request
     try:
-        spec = kind(**kind.own(values))
+        spec = kind(**kind.fields_of(values))
     except SpecificationError as error:
         return one_line(error)
     try:

@@ -7,6 +7,7 @@ import pytest
 from upsets import Struck
 
 from lately.golden import Operation, WindowDictionary, WindowDictionarySpec, any_preset
+from lately.golden.hash.keys import check_keys
 from lately.hdl.build import unit_profile
 from lately.hdl.dictionary.dictionary_figures import swept_per_row
 from lately.hdl.latencies import PROTECTIONS, VOTES
@@ -36,7 +37,7 @@ LAP = FEW_ROWS.rows * swept_per_row(FEW_ROWS)
 def sharing(spec, count, *, apart=False):
     """Keys of different digests that share their cell in the first column, or one apart from it."""
     model = WindowDictionary.from_spec(spec)
-    digests, rows = model._digests(model._hash.check_keys(list(range(64))))
+    digests, rows = model._digests(check_keys(list(range(64)), model._hash.key_bits))
     found = {}
     for key in range(64):
         if (rows[key][0] == rows[0][0]) != apart:
@@ -69,7 +70,7 @@ def test_an_upset_is_told(form):
     """By an operation that asks for its cell, and by the sweep where none does."""
     spec = FORMS[form]
     model = WindowDictionary.from_spec(spec)
-    _, rows = model._digests(model._hash.check_keys(list(range(64))))
+    _, rows = model._digests(check_keys(list(range(64)), model._hash.key_bits))
 
     async def script(struck):
         upsets = struck.unit.upsets

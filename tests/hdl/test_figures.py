@@ -7,7 +7,7 @@ import pytest
 from amaranth.hdl import Fragment
 from amaranth.hdl._mem import MemoryInstance
 
-from lately.golden.spec.all_presets import ALL_PRESETS
+from lately.golden.spec.presets import ALL_PRESETS
 from lately.hdl.build import filter_unit
 
 TABLE = Path(__file__).parents[1] / "data" / "figures.toml"

@@ -5,7 +5,7 @@ import runpy
 import sys
 
 from lately.golden import any_preset
-from lately.golden.spec import all_presets
+from lately.golden.spec import presets
 from lately.hdl import rtlil
 from lately.hdl.statistics import EventCounter
 
@@ -40,7 +40,7 @@ def test_files_and_their_digests(monkeypatch, tmp_path, capsys):
 
 
 def test_command(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(all_presets, "ALL_PRESETS", {})
+    monkeypatch.setattr(presets, "ALL_PRESETS", {})
     monkeypatch.setattr(sys, "argv", ["rtlil", str(tmp_path)])
     monkeypatch.delitem(sys.modules, "lately.hdl.rtlil")
     runpy.run_module("lately.hdl.rtlil", run_name="__main__")

@@ -27,7 +27,7 @@ class LastKeySpec(Specification, family="last-key"):
     the key. CHECK_AND_INSERT reports before it replaces. After CLEAR and reset there is no key.
     """
 
-    window: int = optional(1, most=1)
+    window: int = optional(1, high=1)
     mean_false_positive_rate = 0.0
 
     @property

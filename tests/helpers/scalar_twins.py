@@ -34,11 +34,12 @@ BASELINES = {
 }
 
 CHUNKS = [
-    *(f"lately.golden.ring.{name}" for name in ("segments", "compiled_segments")),
-    "papers.models.bits",
-    "papers.models.cuckoo",
+    "lately.golden.ring.segments._CHUNK",
+    "lately.golden.ring.segments._BATCH",
+    "papers.models.bits._CHUNK",
+    "papers.models.cuckoo._CHUNK",
 ]
-"""Modules that cut a batch into parts."""
+"""Lengths of the parts into which modules cut a batch."""
 
 TWO_BUFFERS = {"generation": (1, 9), "bits": (4, 81), "hashes": (1, 4)}
 STAMPS = {"window": (1, 30), "cells": (1, 40), "hashes": (1, 5), "padding": [None, 0, 3, 20]}

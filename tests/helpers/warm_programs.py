@@ -24,7 +24,7 @@ from subprocess import DEVNULL, PIPE
 
 WARM = (
     "jinja2", "lately.boards.flow.devices", "lately.dedup.copy_report", "lately.dedup.writers",
-    "lately.golden.spec.all_presets", "lately.lines.uniq", "lately.planner.plans",
+    "lately.golden.spec.presets", "lately.lines.uniq", "lately.planner.plans",
     "lately.replay.drawing", "lately.replay.report", "lately.replay.run", "numpy.ma",
     "numpy.polynomial", "numpy.random", "rich.progress",
 )  # fmt: skip

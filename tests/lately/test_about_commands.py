@@ -8,7 +8,7 @@ from command_runs import figures_of, lately
 from lately.boards.flow.devices import DEVICES
 from lately.boards.targets.catalogue import BOARDS
 from lately.cli.reporting import EXTRAS
-from lately.golden.spec.all_presets import ALL_PRESETS, any_preset
+from lately.golden.spec.presets import ALL_PRESETS, any_preset
 from lately.hdl.build import unit_profile
 
 KNOWN = {"presets": ALL_PRESETS, "devices": DEVICES, "boards": BOARDS}

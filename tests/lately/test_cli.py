@@ -22,7 +22,7 @@ from lately.cli import app as cli
 from lately.cli import options, run_commands
 from lately.cli.watch import sparkline
 from lately.golden import SpecificationError, compilation, from_spec, preset
-from lately.golden.spec import span
+from lately.golden.spec.ring import WHEN_FULL
 from lately.replay.oracle import FRESH, Oracle
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -64,7 +64,7 @@ def test_help_is_light():
 
 
 def test_what_gives_way_is_the_same_for_commands():
-    assert options.WHEN_FULL == span.WHEN_FULL
+    assert options.WHEN_FULL == WHEN_FULL
 
 
 def test_run_under_a_secret(tmp_path):

@@ -28,8 +28,7 @@ from lately.golden import (
     from_spec,
     preset,
 )
-from lately.golden.hash.digests import KeyDigest
-from lately.golden.hash.keys import check_keys
+from lately.golden.hash.keys import KeyDigest, check_keys
 from lately.hdl.ring.profile import RingProfile
 from lately.replay import run as run_module
 from lately.replay.formatting import rate_text

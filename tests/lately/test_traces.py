@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from lately.golden.hash.digests import KeyDigest
-from lately.golden.hash.keys import check_keys
+from lately.golden.hash.keys import KeyDigest, check_keys
 from lately.replay import trace_formats
 from lately.replay.trace_formats import Rejects
 from lately.replay.traces import TraceError, open_trace

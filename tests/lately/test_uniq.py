@@ -17,7 +17,7 @@ from warm_programs import Program
 from lately.captures.capture_loops import keep_lines
 from lately.cli.app import main
 from lately.golden.compilation import VARIABLE, core
-from lately.golden.hash.digests import KeyDigest
+from lately.golden.hash.keys import KeyDigest
 from lately.lines import uniq
 from lately.lines.line_keys import LineKey, line_bounds
 from lately.lines.uniq import RecentLines

@@ -5,6 +5,7 @@ import pytest
 from study_results import concluded, measured
 
 from lately.golden import GEBF, SlidingFilter
+from lately.golden.hash.keys import check_keys
 from papers import gebf, streams
 from papers.gebf import (
     FILTERS,
@@ -111,7 +112,7 @@ def test_double_hashing():
 
 def _positions(model, keys):
     layout = model._layout
-    states = layout.hash.state(layout.hash.check_keys(keys[:50]))
+    states = layout.hash.state(check_keys(keys[:50], layout.hash.key_bits))
     return (layout.positions(states, 0).T % 64).tolist()
 
 

@@ -15,14 +15,14 @@ from click.testing import CliRunner
 from campaigns.pages.tables import families
 from campaigns.soak import soak
 from lately.cli.app import main
-from lately.golden import saved
+from lately.golden import filter
 from lately.golden.spec import base
 from lately.hdl.build import FAMILIES
 from lately.planner import PLANNER_FAMILIES
 from lately.sim.bench.runner import run_filter_bench
 from lately.sim.bench.runs import PlannedUnit
 
-TABLES = (base._FAMILIES, saved._CLASSES, saved.MODELS, FAMILIES, PLANNER_FAMILIES)
+TABLES = (base._FAMILIES, filter._CLASSES, filter.MODELS, FAMILIES, PLANNER_FAMILIES)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 from lately.boards.flow.devices import device
 from lately.golden import preset
-from lately.golden.spec.all_presets import any_preset
+from lately.golden.spec.presets import any_preset
 from lately.sim.bench.netlist import unit_netlist
 from lately.sim.bench.runner import run_filter_bench
 from lately.sim.bench.runs import PlannedUnit

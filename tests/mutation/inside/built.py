@@ -20,7 +20,7 @@ from amaranth.back import rtlil
 from lately.golden import SpecificationError, any_preset
 from lately.golden.packets.frame_actions import WIDTHS
 from lately.golden.spec import GEBFSpec
-from lately.golden.spec.all_presets import ALL_PRESETS
+from lately.golden.spec.presets import ALL_PRESETS
 from lately.hdl.build import filter_unit
 from lately.hdl.bus.controlled import BUSES, ControlledUnit
 from lately.hdl.bus.flat import AxisUnit

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from campaigns.chosen_keys import ChosenKeys, index_rows, solutions
 from lately.golden import Operation, from_spec, preset
-from lately.golden.hash.chosen_keys import ChosenKeys, index_rows, solutions
 from lately.golden.hash.functions import KeyHash
-from lately.golden.ring.layout import Layout
+from lately.golden.hash.keys import check_keys
+from lately.golden.ring.segments import Layout
 
 SEED = 5
 
@@ -23,7 +24,7 @@ def test_any_state_has_a_key(key_bits, seed):
     """The map from 64 bits of the key to the state is a permutation, and is inverted."""
     keyed = KeyHash(key_bits=key_bits, sizes=(16,), functions=1, seed=seed)
     states = np.random.default_rng(SEED).integers(0, 1 << 64, 50, np.uint64)
-    above = keyed.check_keys([(1 << key_bits) - 1])
+    above = check_keys([(1 << key_bits) - 1], keyed.key_bits)
     keys = ChosenKeys(keyed).keys_of(states, above)
     assert np.array_equal(keyed.state(keys), states)
     assert (keys[:, 1:] == above[:, 1:]).all()
@@ -40,7 +41,7 @@ def test_cells_of_a_victim(name):
     assert not (keys[:, 0] == victims).any()
     for function in functions:
         mine = keyed.indices(keyed.state(keys), function)
-        theirs = keyed.indices(keyed.state(keyed.check_keys(victims)), function)
+        theirs = keyed.indices(keyed.state(check_keys(victims, keyed.key_bits)), function)
         assert np.array_equal(mine, theirs)
 
 
@@ -73,7 +74,7 @@ def test_kernel_of_wide_keys(key_bits):
     differences = ChosenKeys(keyed).kernel()
     assert differences.shape == (key_bits - 64, -(-key_bits // 64))
     random = np.random.default_rng(SEED)
-    keys = keyed.check_keys([0, 1, (1 << key_bits) - 1])
+    keys = check_keys([0, 1, (1 << key_bits) - 1], keyed.key_bits)
     for _ in range(20):
         picked = random.random(len(differences)) < 0.5
         difference = np.bitwise_xor.reduce(differences[picked], axis=0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lately.golden.analysis import apbbf_metrics
+from papers.formulas import apbbf_metrics
 from papers.models import Swamp
 from papers.models.swamp import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
 

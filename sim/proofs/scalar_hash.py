@@ -3,7 +3,7 @@
 Only integer arithmetic depends on a key or a secret, so that a proof can replace the integers.
 """
 
-from .functions import (
+from ...golden.hash.functions import (
     SHARD_BITS,
     WORD_BITS,
     IndexField,

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .functions import STATE_BITS, KeyHash
-from .keys import Keys
+from lately.golden.hash.functions import STATE_BITS, KeyHash
+from lately.golden.hash.keys import Keys, check_keys
 
 Vectors = list[int]
 """Vectors of GF(2), each a mask of 64 bits."""
@@ -43,7 +43,7 @@ class ChosenKeys:
         If keys have more than 64 bits, the lowest 64 are chosen. The other bits come from the keys
         `above`: one key for all, or shape (n, words). The lowest 64 bits of `above` are ignored.
         """
-        keys = self._hash.check_keys(above)
+        keys = check_keys(above, self._hash.key_bits)
         keys = np.broadcast_to(keys, (len(states), keys.shape[1])).copy()
         keys[:, 0] = 0
         wanted = self._unmixed(states) ^ self._unmixed(self._hash.state(keys))
@@ -59,8 +59,7 @@ class ChosenKeys:
         """Return keys, shape (n, words), for which the functions give the `indices`.
 
         They are, for each number of a function, an array of shape (n,) for each size. The `random`
-        generator draws the free bits. ValueError if the bits of the indices are dependent, as more
-        than 64 always are.
+        generator draws the free bits.
         """
         rows = [row for function in indices for row in index_rows(self._hash, function)]
         basis, kernel = solutions(rows)
@@ -80,10 +79,9 @@ class ChosenKeys:
         """Return keys that differ from `keys` and have the same cells, shape (n, words).
 
         The indices that the `functions` give are the same. Above 64 bits the keys are equal. The
-        `random` generator is as for `with_indices`. ValueError if the bits of the indices are
-        dependent, or leave no other key.
+        `random` generator is as for `with_indices`.
         """
-        checked = self._hash.check_keys(keys)
+        checked = check_keys(keys, self._hash.key_bits)
         rows = [row for function in functions for row in index_rows(self._hash, function)]
         _, kernel = solutions(rows)
         if not kernel:

@@ -1,0 +1,389 @@
+"""Sizes, false-positive rates, accesses and staleness of the filters, as the papers derive them."""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import require
+
+Floats = NDArray[np.float64]  # of any shape
+
+
+# Checks
+
+
+def require_counts(**values: int) -> None:
+    """Refuse values that are not integers of at least 1."""
+    for name, value in values.items():
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        require(whole and value >= 1, name, "must be an integer of at least 1", value)
+
+
+def require_share(name: str, value: float) -> None:
+    """Refuse a value that is not from 0 to 1."""
+    require(0 <= value <= 1, name, "must be in 0 to 1", value)
+
+
+def require_load(load: float) -> None:
+    """Refuse a load in keys that is negative or infinite."""
+    require(0 <= load < math.inf, "load", "must be at least 0 and finite", load)
+
+
+def require_block(block_bits: int, hashes_per_block: int) -> None:
+    """Refuse bits of a block, and bits of a key in it, that are not the smaller number."""
+    require_counts(block_bits=block_bits, hashes_per_block=hashes_per_block)
+    below = hashes_per_block < block_bits
+    require(below, "hashes_per_block", f"must be below block_bits = {block_bits}", hashes_per_block)
+
+
+# Age-partitioned filters: sizes, slack and staleness
+
+
+def apbf_generation(slice_bits: int, k: int) -> int:
+    """Insertions that fill a slice to one half: max(1, floor(m ln 2 / k)) (APBF, section 5.2)."""
+    require_counts(slice_bits=slice_bits, k=k)
+    return max(1, math.floor(slice_bits * math.log(2) / k))
+
+
+def apbbf_block_capacity(block_bits: int, hashes_per_block: int) -> float:
+    """Insertions that fill a block to one half: ln(1/2) / ln(1 - b/B) (APBF, section 6)."""
+    require_block(block_bits, hashes_per_block)
+    return math.log(1 / 2) / math.log1p(-hashes_per_block / block_bits)
+
+
+def apbbf_generation(blocks: int, block_bits: int, hashes_per_block: int, k: int) -> int:
+    """Insertions of a generation that fill the blocks to one half (APBF, section 6)."""
+    require_counts(blocks=blocks, k=k)
+    return max(1, math.floor(blocks * apbbf_block_capacity(block_bits, hashes_per_block) / k))
+
+
+def npws(k: int, l: int, survival: float) -> float:
+    """Peak normalised probability-weighted slack, in windows (APBF, section 5.2).
+
+    Just before a shift, the youngest of the k generations of the slack is always reported, and each
+    older one keeps one segment fewer: (1/l) times the sum of survival**i for i < k. `survival` is
+    the probability that a full segment matches without the key. For l < k - 1 the result is an
+    upper bound.
+    """
+    require_counts(k=k, l=l)
+    require_share("survival", survival)
+    return float(sum(survival**i for i in range(k)) / l)
+
+
+# Loads of segments, and the probability that a fresh key matches one
+
+
+_SUMMED = 32  # insertions of a generation up to which the mean rate is a sum, not an integral
+
+
+def segment_loads(run: int, window_generations: int, generation: int, phase: float) -> list[float]:
+    """Distinct keys in each segment, youngest first (APBF, section 5.1).
+
+    They are (i + phase) generations in segment i < run, and run generations in the others. The
+    `phase` is the share of the current generation that has been inserted.
+    """
+    require_counts(run=run, window_generations=window_generations, generation=generation)
+    require_share("phase", phase)
+    filling = [float((i + phase) * generation) for i in range(run)]
+    return filling + [float(run * generation)] * window_generations
+
+
+def segment_false_positive_rate(load: float, *, blocks: int, cells: int, parts: int) -> float:
+    """Probability that a fresh key matches a segment (APBF, sections 4.1 and 6).
+
+    A key picks one of the blocks, and one of the cells in each part of it. The number of keys in a
+    block is binomial, and the parts of a block with j keys match independently, each with
+    probability 1 - (1 - 1/cells)^j. Between two integers of the load the rate is linear.
+    """
+    require_load(load)
+    require_counts(blocks=blocks, cells=cells, parts=parts)
+    whole = math.floor(load)
+    rate = _binomial_rate(whole, blocks, cells, parts)
+    if whole == load:
+        return rate
+    above = _binomial_rate(whole + 1, blocks, cells, parts)
+    return min(1.0, float(rate + (load - whole) * (above - rate)))
+
+
+def apbbf_block_false_positive_rate(
+    block_bits: int, hashes_per_block: int, load: float | None = None
+) -> float:
+    """Probability that a fresh key matches a segment of very many blocks (APBF, section 6).
+
+    The limit of `segment_false_positive_rate`: the load of a block is Poisson-distributed.
+    """
+    capacity = apbbf_block_capacity(block_bits, hashes_per_block)
+    mean = capacity if load is None else load
+    require_load(mean)
+    if mean == 0:
+        return 0.0
+    return _average(
+        _likely_loads(mean, None),
+        lambda j: np.log(mean / (j + 1)),
+        block_bits / hashes_per_block,
+        hashes_per_block,
+    )
+
+
+def mean_rate(rate: Callable[[float], float], generation: int) -> float:
+    """Average a rate over the phases that queries meet after each insertion of a generation.
+
+    A shift occurs at the first insertion of the next generation, so no query sees an empty one.
+    """
+    if generation <= _SUMMED:
+        return sum(rate(i / generation) for i in range(1, generation + 1)) / generation
+    # Gauss-Legendre, then Euler-Maclaurin: the sum adds half the difference of the ends.
+    integral = sum(weight / 2 * rate((1 + point) / 2) for point, weight in _nodes())
+    return integral + (rate(1.0) - rate(0.0)) / (2 * generation)
+
+
+def window_rate(rate: Callable[[float], float], window: int, block: int) -> float:
+    """Average a rate over the insertions of a block, which leaves the window all at once.
+
+    The `rate` takes the number of keys that are reported: the window, and the rest of its oldest
+    block.
+    """
+    return mean_rate(lambda phase: rate(window - 1 + phase * block), block)
+
+
+@cache
+def _nodes() -> list[tuple[float, float]]:
+    points, weights = np.polynomial.legendre.leggauss(8)
+    return list(zip(points.tolist(), weights.tolist(), strict=True))
+
+
+def _binomial_rate(load: int, blocks: int, cells: int, parts: int) -> float:
+    if blocks == 1:
+        return float(_match(np.array([float(load)]), cells, parts)[0])
+    odds = math.log(blocks - 1)
+    return _average(
+        _likely_loads(load / blocks, load),
+        lambda j: np.log((load - j) / (j + 1)) - odds,
+        cells,
+        parts,
+    )
+
+
+def _likely_loads(mean: float, limit: int | None) -> Floats:
+    # Beyond 40 deviations and 300 the weights are below 1e-300.
+    width = 40 * math.sqrt(mean) + 300
+    low = max(0, math.floor(mean - width))
+    high = math.ceil(mean + width)
+    return np.arange(low, (high if limit is None else min(high, limit)) + 1, dtype=np.float64)
+
+
+def _average(
+    loads: Floats, log_ratio: Callable[[Floats], Floats], cells: float, parts: int
+) -> float:
+    """Average the match probability, given the log of each load's weight over the one before."""
+    log_weights = np.concatenate(([0.0], np.cumsum(log_ratio(loads[:-1]))))
+    weights = np.exp(log_weights - log_weights.max())
+    # Rounding can lead past the average's bound.
+    return min(1.0, float(weights @ _match(loads, cells, parts) / weights.sum()))
+
+
+def _match(loads: Floats, cells: float, parts: int) -> Floats:
+    if cells == 1:
+        return (loads > 0).astype(np.float64)
+    part: Floats = -np.expm1(loads * math.log1p(-1 / cells))
+    return part**parts
+
+
+# Age-partitioned filters: rates and accesses
+
+
+PROFILES = ("exact", "linear")  # fill ratios of the first k slices, see `apbf_fills`
+
+CASES = ("window", "false positive", "false")  # kinds of query of `apbf_accesses`
+
+
+def apbf_fills(k: int, l: int, *, profile: str = "exact") -> list[float]:
+    """Fill ratios of the k + l slices just before a shift, youngest first (APBF, section 5.3).
+
+    The profile 'linear' takes (i + 1) / (2k) for i < k, as the paper does; 'exact' 1 - 2^(-(i + 1)
+    / k), which agrees with measured filters. The other slices are half full.
+    """
+    require_counts(k=k, l=l)
+    require(profile in PROFILES, "profile", f"must be one of {', '.join(PROFILES)}", profile)
+    if profile == "linear":
+        filling = [(i + 1) / (2 * k) for i in range(k)]
+    else:
+        filling = [-math.expm1(-(i + 1) / k * math.log(2)) for i in range(k)]
+    return filling + [1 / 2] * l
+
+
+def apbbf_fills(k: int, l: int, block_bits: int, hashes_per_block: int) -> list[float]:
+    """Match probabilities of the segments of an APBBF just before a shift (APBF, section 6)."""
+    require_counts(k=k, l=l)
+    capacity = apbbf_block_capacity(block_bits, hashes_per_block)
+    filling = [
+        apbbf_block_false_positive_rate(block_bits, hashes_per_block, capacity * (i + 1) / k)
+        for i in range(k)
+    ]
+    return filling + filling[-1:] * l
+
+
+def apbf_false_positive_rate(
+    k: int, l: int, *, fills: Sequence[float] | None = None, profile: str = "exact"
+) -> float:
+    """Probability of k consecutive matches among k + l segments: F(k, l, 0, 0) (APBF, section 5.3).
+
+    The recursion runs forwards. Its state is the distribution of the run of matches that ends just
+    before a segment. For k = 1 it is 1 minus the product of the misses.
+    """
+    rates = _fills(k, l, fills, profile)
+    state = np.zeros(k + 1)
+    state[0] = 1.0
+    for fill in rates:
+        missed = state[:k].sum() * (1 - fill)
+        state[k] += state[k - 1] * fill
+        state[1:k] = state[: k - 1] * fill
+        state[0] = missed
+    return float(state[k])
+
+
+def apbf_accesses(
+    k: int, l: int, case: str, *, fills: Sequence[float] | None = None, profile: str = "exact"
+) -> float:
+    """Expected segment accesses of Algorithm 1, the backward query (APBF, section 5.4).
+
+    In the case 'window' a key of the window is averaged over its l generations: with the j-th
+    youngest, segments j to j + k - 1 are certain to match. Generation l is reported just before a
+    shift as well, but it is the first of the slack. The other cases are of fresh keys.
+    """
+    require(case in CASES, "case", f"must be one of {', '.join(CASES)}", case)
+    rates = _fills(k, l, fills, profile)
+    if case == "window":
+        return _window_accesses(k, l, rates)
+    probability, accesses = _walk(k, l, rates)[case == "false positive"]
+    require(probability > 0, "fills", f"must give {case!r} a probability above 0", probability)
+    return accesses / probability
+
+
+def _walk(k: int, l: int, rates: Floats) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Follow Algorithm 1 on probabilities, of queries that end false, then of those that end true.
+
+    Returns a pair for each: the probability, and the accesses weighted by it. Row `start` of the
+    tables is the position after a jump, column p the matches before it.
+    """
+    probability, accesses = np.zeros((2, l + 1, k))
+    probability[l, 0] = 1.0
+    count = np.arange(k)
+    missed, reported = np.zeros((2, 2))
+    for start in range(l, -1, -1):
+        ratio = rates[start : start + k]
+        reach = np.concatenate(([1.0], np.cumprod(ratio)))
+        full = reach[k - count]
+        reported[0] += probability[start] @ full
+        reported[1] += (accesses[start] + probability[start] * (k - count)) @ full
+        # A miss after c matches: possible while p + c < k.
+        miss = reach[:k] * (1 - ratio)
+        chance = miss * np.cumsum(probability[start])[::-1]
+        spent = miss * np.cumsum(accesses[start])[::-1] + chance * (count + 1)
+        ends = max(0, k - start)
+        missed += chance[:ends].sum(), spent[:ends].sum()
+        onward = count[ends:]
+        probability[start + onward - k, onward] += chance[ends:]
+        accesses[start + onward - k, onward] += spent[ends:]
+    return (float(missed[0]), float(missed[1])), (float(reported[0]), float(reported[1]))
+
+
+def _window_accesses(k: int, l: int, rates: Floats) -> float:
+    total = 0.0
+    for generation in range(l):
+        written = rates.copy()
+        written[generation : generation + k] = 1.0
+        total += _walk(k, l, written)[True][1]
+    return total / l
+
+
+def _fills(k: int, l: int, fills: Sequence[float] | None, profile: str) -> Floats:
+    require_counts(k=k, l=l)
+    rates = np.array(
+        apbf_fills(k, l, profile=profile) if fills is None else fills, dtype=np.float64
+    )
+    require(rates.shape == (k + l,), "fills", f"must have shape ({k + l},)", rates.shape)
+    inside = (rates >= 0) & (rates <= 1)
+    if not inside.all():
+        require_share("fills", float(rates[~inside][0]))
+    return rates
+
+
+# Guarded-epoch filters
+
+
+EPOCHS = range(1, 63)  # that are tried; with guard and spare, a ring has at most 64 segments
+
+
+def gebf_bits_per_key(rate: float, spare: int = 0) -> float:
+    """Fewest bits for each key of a long window with which a GEBF keeps a rate just before a shift.
+
+    It is the minimum over r of (1 + (1 + spare) / r) log2(1 / p) / ln 2. Each of the r + 1 full
+    segments is a Bloom filter of the rate p, with 1 - (1 - p)^(r + 1) the `rate`.
+    """
+    require(0 < rate < 1, "rate", "must be above 0 and below 1", rate)
+    return min(
+        -(1 + (1 + spare) / r) * math.log2(-math.expm1(math.log1p(-rate) / (r + 1))) / math.log(2)
+        for r in EPOCHS
+    )
+
+
+def labelled_bits_per_key(rate: float) -> float:
+    """Fewest bits for each key of a window in which fingerprints with a label keep the `rate`.
+
+    It is the minimum over r of (1 + 1/r) (log2(1 / rate) + log2 e + log2(r + 1)). A set of n
+    fingerprints out of n / rate takes at least log2(1 / rate) + log2 e bits each. The label is one
+    of r + 1 generations, all full just before a shift.
+    """
+    require(0 < rate < 1, "rate", "must be above 0 and below 1", rate)
+    return min((1 + 1 / r) * math.log2(math.e * (r + 1) / rate) for r in EPOCHS)
+
+
+# Bloom filters
+
+
+def bloom_accesses(k: int, case: str, fill: float = 1 / 2) -> float:
+    """Expected slice accesses of a Bloom-filter query (APBF, section 4.2).
+
+    A query that is reported takes k. Another takes the mean position of the first 0, given that
+    there is one.
+    """
+    require_counts(k=k)
+    require(case in ("true", "false"), "case", "must be one of true, false", case)
+    require_share("fill", fill)
+    if case == "true":
+        return float(k)
+    require(fill < 1, "fill", "must be below 1 for the case 'false'", fill)
+    first_miss = sum(i * fill ** (i - 1) * (1 - fill) for i in range(1, k + 1))
+    return float(first_miss / (1 - fill**k))
+
+
+# Dictionaries of digests
+
+
+def digest_false_positive_rate(window: int, digest_bits: int) -> float:
+    """Probability that a fresh key has the digest of one of `window` distinct keys."""
+    require_counts(window=window, digest_bits=digest_bits)
+    return -math.expm1(window * math.log1p(-(2.0**-digest_bits)))
+
+
+def column_loads(window: int, *, columns: int, rows: int) -> list[float]:
+    """Mean entries per window that reach a cell of each column, then the stash, per row.
+
+    The window is full of distinct keys, and an entry goes to the first column with a free cell. A
+    cell that is offered x entries per window is free for a share 1 / (1 + x) of them (Erlang's loss
+    formula for one server), so the next column is offered x**2 / (1 + x).
+    """
+    require_counts(window=window, columns=columns, rows=rows)
+    loads = [window / rows]
+    for _ in range(columns):
+        loads.append(loads[-1] ** 2 / (1 + loads[-1]))
+    return loads
+
+
+def stashed_entries(window: int, *, columns: int, rows: int) -> float:
+    """Mean number of entries in the stash."""
+    return rows * column_loads(window, columns=columns, rows=rows)[-1]

@@ -1,0 +1,147 @@
+"""Locks of objects that several threads use: public operations of an object exclude each other.
+
+A thread that holds the lock may call other public methods. Objects share no lock. The thread that
+forks holds all locks meanwhile, so the child has no half of an operation.
+"""
+
+import os
+from collections.abc import Callable
+from functools import wraps
+from threading import RLock, get_ident
+from time import monotonic, sleep
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakValueDictionary
+
+from . import compilation
+
+_extension = compilation.extension()
+
+if TYPE_CHECKING or _extension is None:
+
+    class Base:
+        """Base of objects without compiled state."""
+
+        _engine: Any = None
+
+    Lock = RLock
+else:
+    Base, Lock = _extension.Base, _extension.Lock
+
+_SPECIAL = ("__contains__", "__reduce__", "__repr__")
+_FORK_WAIT = 5.0  # maximum seconds that a fork waits for calls of other threads
+_objects: "WeakValueDictionary[int, Any]" = WeakValueDictionary()
+_forking: dict[int, list[Any]] = {}  # threads that fork, and the locks that they took
+
+
+class Constructor(classmethod):  # type: ignore[type-arg]
+    """A class method that returns a new object, so a call on an object is a mistake."""
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        if owner is None:
+            return super().__get__(None, kind)
+
+        def refuse(*_: Any, **__: Any) -> None:
+            call = f"{type(owner).__name__}.{self.__name__}"
+            raise TypeError(f"{self.__name__}: call {call}(...), which returns a new filter")
+
+        return refuse
+
+
+def give_lock(item: Any) -> None:
+    """Give an object its lock."""
+    item._lock = Lock()
+    _objects[id(item)] = item
+
+
+def guard(kind: type, unlocked: tuple[str, ...] = ()) -> None:
+    """Let public methods and properties of a class hold the lock, except those in `unlocked`."""
+    for name, member in list(vars(kind).items()):
+        if not name.startswith("_"):
+            _name_alone(name, member)
+        if name in _SPECIAL or not (name.startswith("_") or name in unlocked):
+            setattr(kind, name, _locked(member))
+
+
+def _name_alone(name: str, member: Any) -> None:
+    """Let Python's messages about arguments name a method without the class that defines it."""
+    while member is not None:
+        if isinstance(member, FunctionType):
+            member.__qualname__ = name
+        member = getattr(member, "__wrapped__", None)
+
+
+def _locked(member: Any) -> Any:
+    if isinstance(member, FunctionType):
+        return holding(member)
+    if isinstance(member, property):
+        read, write = (each and holding(each) for each in (member.fget, member.fset))
+        return property(read, write, member.fdel, member.__doc__)
+    if isinstance(member, classmethod):
+        return Constructor(member.__func__)
+    return member
+
+
+def holding(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that holds the lock of its object while it runs."""
+
+    @wraps(method)
+    def locked(self: Any, *arguments: Any, **options: Any) -> Any:
+        if _forking and not self._lock._is_owned():
+            # Give way to a fork, but not for ever, as it may wait for another lock of this thread.
+            for _ in range(500):
+                if _forking and get_ident() not in _forking:
+                    sleep(0.001)
+        with self._lock:
+            return method(self, *arguments, **options)
+
+    return locked
+
+
+# Forks
+
+
+class _Unknown:
+    """Lock of an object that another thread was changing when this process was forked."""
+
+    def __enter__(self, *_: object) -> NoReturn:
+        raise RuntimeError("filter: a fork came during a call of another thread; load it again")
+
+    __exit__ = __enter__
+
+
+def _living() -> list[Any]:
+    return [item for each in _objects.valuerefs() if (item := each()) is not None]
+
+
+def _before_fork() -> None:
+    end = monotonic() + _FORK_WAIT
+    taken = _forking[get_ident()] = []
+    while True:
+        locks = [each._lock for each in _living()]
+        taken += [lock for lock in locks if lock.acquire(False)]
+        if len(taken) == len(locks) or monotonic() > end:
+            return
+        while taken:  # Two threads that each want the other's lock never wait for each other.
+            taken.pop().release()
+        sleep(0.001)
+
+
+def _after_fork() -> None:
+    for lock in _forking.pop(get_ident()):
+        lock.release()
+
+
+def _in_child() -> None:
+    _after_fork()
+    _forking.clear()
+    for each in _living():
+        if each._lock.acquire(False):
+            each._lock.release()
+        else:
+            each._lock = _Unknown()
+            del _objects[id(each)]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)

@@ -1,0 +1,128 @@
+"""Formulas of the papers that only their reproduction uses: bounds, and rows of their tables."""
+
+import math
+from collections.abc import Sequence
+
+from lately.golden.analysis import (
+    CASES,
+    apbbf_block_capacity,
+    apbbf_fills,
+    apbf_accesses,
+    apbf_false_positive_rate,
+    apbf_fills,
+    bloom_accesses,
+    npws,
+    require_counts,
+    require_share,
+)
+from lately.golden.errors import require
+
+
+def apbf_npws(k: int, l: int) -> float:
+    """Peak normalised probability-weighted slack of an APBF, whose full slices are half full."""
+    return npws(k, l, 1 / 2)
+
+
+def apbf_staleness_bound(k: int, l: int, generation: int) -> int:
+    """Insertions after which an APBF or APBBF has forgotten a key (APBF, section 5.2)."""
+    require_counts(k=k, l=l, generation=generation)
+    return (k + l) * generation
+
+
+def apbf_efficiency(k: int, l: int, bloom_k: float) -> float:
+    """Memory of a Bloom filter over that of an APBF: (bloom_k / k) l / (k + l) (APBF, section 5.5).
+
+    Table 2 takes log2(1 / rate) of the APBF's own rate as `bloom_k`, not rounded up.
+    """
+    require_counts(k=k, l=l)
+    require(0 < bloom_k < math.inf, "bloom_k", "must be above 0 and finite", bloom_k)
+    return float(bloom_k / k * l / (k + l))
+
+
+def apbf_metrics(k: int, l: int, *, profile: str = "exact") -> dict[str, float]:
+    """Row of Table 2 of the APBF paper, by column name; 'linear' gives the figures as printed."""
+    rate = apbf_false_positive_rate(k, l, profile=profile)
+    return {
+        "actual_fp": rate,
+        "efficiency": apbf_efficiency(k, l, -math.log2(rate)),
+        **_all_accesses(k, l, apbf_fills(k, l, profile=profile)),
+        "npws": apbf_npws(k, l),
+    }
+
+
+def apbbf_relative_capacity(block_bits: int, hashes_per_block: int) -> float:
+    """Window of an APBBF over that of an APBF in the same memory (APBF, Table 3, 'cap.')."""
+    capacity = apbbf_block_capacity(block_bits, hashes_per_block)
+    return capacity * hashes_per_block / (block_bits * math.log(2))
+
+
+def apbbf_metrics(k: int, l: int, block_bits: int, hashes_per_block: int) -> dict[str, float]:
+    """Row of Table 3 of the APBF paper, by column name; accesses are in blocks."""
+    fills = apbbf_fills(k, l, block_bits, hashes_per_block)
+    return {
+        "fp_apbbf": apbf_false_positive_rate(k, l, fills=fills),
+        "fp_apbf_same_memory": apbf_false_positive_rate(
+            k * hashes_per_block, l * hashes_per_block, profile="linear"
+        ),
+        "relative_capacity": apbbf_relative_capacity(block_bits, hashes_per_block),
+        **_all_accesses(k, l, fills),
+        "npws": npws(k, l, fills[-1]),
+    }
+
+
+def _all_accesses(k: int, l: int, fills: Sequence[float]) -> dict[str, float]:
+    columns = zip(("window", "fp", "false"), CASES, strict=True)
+    return {f"accesses_{name}": apbf_accesses(k, l, case, fills=fills) for name, case in columns}
+
+
+def gebf_staleness_bound(window: int, epochs: int) -> int:
+    """Insertions after which a GEBF has forgotten a key: (r + 1) ceil(W/r) (GEBF, proposition 1).
+
+    The paper's W + ceil(W/r) is the same if r divides W, and otherwise too small by r ceil(W/r) -
+    W.
+    """
+    require_counts(window=window, epochs=epochs)
+    return (epochs + 1) * -(-window // epochs)
+
+
+def gebf_false_positive_rate(m: int, W: int, r: int, k: int) -> float:
+    """False-positive rate of a GEBF as the paper approximates it.
+
+    All segments are full and not partitioned: 1 - (1 - (1 - e^(-k l/s))^k)^(r + 1), with epochs of
+    l = ceil(W/r) insertions and segments of s = m / (r + 1) bits.
+    """
+    require_counts(m=m, W=W, r=r, k=k)
+    fill = -math.expm1(-k * -(-W // r) * (r + 1) / m)
+    segment = fill**k
+    if segment == 1:
+        return 1.0
+    return -math.expm1((r + 1) * math.log1p(-segment))
+
+
+def bloom_hashes(rate: float) -> int:
+    """Hash functions of a Bloom filter for a rate: ceil(log2(1 / rate)) (APBF, section 4.1)."""
+    require(0 < rate < 1, "rate", "must be above 0 and below 1", rate)
+    return math.ceil(-math.log2(rate))
+
+
+def bloom_bits_per_item(k: int) -> float:
+    """Bits per key of a Bloom filter that is filled to one half: k / ln 2 (APBF, section 4.1)."""
+    require_counts(k=k)
+    return k / math.log(2)
+
+
+def bloom_false_positive_rate(k: int, fill: float = 1 / 2) -> float:
+    """False-positive rate fill**k of a partitioned Bloom filter (APBF, section 4.1)."""
+    require_counts(k=k)
+    require_share("fill", fill)
+    return float(fill**k)
+
+
+def bloom_metrics(k: int) -> dict[str, float]:
+    """Row of Table 1 of the APBF paper, by column name, at a fill ratio of one half."""
+    return {
+        "bits_per_item": bloom_bits_per_item(k),
+        "actual_fp": bloom_false_positive_rate(k),
+        "accesses_true": bloom_accesses(k, "true"),
+        "accesses_false": bloom_accesses(k, "false"),
+    }
