@@ -27,11 +27,11 @@ FLAGS = [
 
 def packages() -> list[str]:
     """Return the names of the packages that are installed."""
-    found = []
+    names = []
     for name, folder in FOLDERS.items():
         inside = find_packages(str(Path(__file__).parent / folder), exclude=("bench", "proofs"))
-        found += [name, *(f"{name}.{package}" for package in inside)]
-    return found
+        names += [name, *(f"{name}.{package}" for package in inside)]
+    return names
 
 
 def core() -> Extension:

@@ -96,8 +96,8 @@ class ChosenKeys:
         columns = np.array(self._hash.columns[STATE_BITS:], np.uint64)
         count, words = len(columns), -(-self._hash.key_bits // 64)
         differences = np.zeros((count, words), np.uint64)
-        place = np.arange(STATE_BITS, STATE_BITS + count)
-        differences[np.arange(count), place // 64] = np.uint64(1) << (place % 64).astype(np.uint64)
+        bit = np.arange(STATE_BITS, STATE_BITS + count)
+        differences[np.arange(count), bit // 64] = np.uint64(1) << (bit % 64).astype(np.uint64)
         differences[:, 0] = _combine(columns, self._unfold)
         return differences
 
@@ -158,7 +158,7 @@ def solutions(rows: Vectors) -> tuple[Vectors, Vectors]:
 
 def _transposed(columns: Sequence[int]) -> Vectors:
     return [
-        sum((column >> bit & 1) << place for place, column in enumerate(columns))
+        sum((column >> bit & 1) << index for index, column in enumerate(columns))
         for bit in range(STATE_BITS)
     ]
 

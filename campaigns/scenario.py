@@ -63,7 +63,7 @@ def build_options(spec: Specification) -> dict[str, tuple[Any, ...]]:
     options: dict[str, tuple[Any, ...]]
     options = {"memory": memories, "protect": profile.PROTECTIONS, "check": (False, True),
                "inverted": (False, True)}  # fmt: skip
-    if profile.MOST_LEVELS > 1:
+    if profile.MAX_LEVELS > 1:
         options["levels"] = LEVELS
     if profile.ticks:
         options["ticks"] = profile.ticks
@@ -144,7 +144,7 @@ class Scenario:
         """Return the step of operations, with the ticks of a ring at the rates of `_times`."""
         options = self._options(len(codes))
         if self._ring and self.free:
-            spec, minimum = self.spec, self.profile.least_period
+            spec, minimum = self.spec, self.profile.min_period
             usual = spec.guaranteed_window / spec.span * 8 ** self._random.uniform(-1, 1)
             period = max(minimum, int(usual))
             self.course["period"] += period > minimum
@@ -190,7 +190,7 @@ class Scenario:
 
     def _ticked(self, codes: Codes, keys: Any) -> Iterator[Step]:
         """Yield the bursts of a timing filter, each with a period of ticks and before a silence."""
-        options, minimum = self._options(len(codes)), self.profile.least_period
+        options, minimum = self._options(len(codes)), self.profile.min_period
         windows = options.pop("windows")
         for start, stop in zip(self._begins, [*self._begins[1:], len(codes)], strict=True):
             part = slice(start, stop)
@@ -318,7 +318,7 @@ class GoldenPlayer:
         times: Any = None, **_: Any,
     ) -> Results:  # fmt: skip
         """Perform operations at given times, or one in each cycle, with a tick every `period`."""
-        period = period or self.profile.least_period
+        period = period or self.profile.min_period
         times = self.ticks + np.arange(len(codes)) // period if times is None else times
         reached = np.maximum.accumulate(np.maximum(times, self._reached))
         self._reached = int(reached[-1])
@@ -332,4 +332,4 @@ class GoldenPlayer:
         self.ticks += ticks
 
     def idle(self, cycles: int) -> None:
-        self.ticks += cycles // self.profile.least_period
+        self.ticks += cycles // self.profile.min_period

@@ -106,11 +106,11 @@ class Comparison:
         new period from the next tick on.
         """
         first, last = ticks, self.unit.ticks
-        period = options.get("period") or self.unit.profile.least_period
+        period = options.get("period") or self.unit.profile.min_period
         if self.scenario.ticks == "period":
             passed = self.unit.cycles - self._began
             first = self._time + self._quiet
-            last = self._time + 2 + passed // self.unit.profile.least_period
+            last = self._time + 2 + passed // self.unit.profile.min_period
         wrong = (times < first) | (times > last) | (np.diff(times, prepend=times[:1]) < 0)
         self.mismatches["times"] += int(wrong.sum())
         self._quiet = max(0, options.get("silence", 0) // max(period, self._period) - 2)

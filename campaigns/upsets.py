@@ -277,7 +277,7 @@ class _TickedLoad(_Load):
 
     @property
     def window(self) -> int:
-        return int((self.spec.window_blocks + 1) * self.profile.least_period)
+        return int((self.spec.window_blocks + 1) * self.profile.min_period)
 
     def _add_events(self, codes: NDArray[np.uint8]) -> None:
         random, count = self._random, len(codes)
@@ -407,7 +407,7 @@ class OperationCourse:
         course = Comparison(unit, scenario)
         course.perform(window + LOAD + beats * profile.lanes)
         self._patience = 4 * (profile.latency + profile.longest_pause)
-        self._patience += 2 * profile.least_period + 256
+        self._patience += 2 * profile.min_period + 256
         ends = (-(-window // profile.lanes), self._runs.beats - beats)
         self._reference, marks = self._runs.reference(self._patience * self._runs.beats, *ends)
         # First cycle for an upset, and the end of these cycles.

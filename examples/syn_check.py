@@ -18,7 +18,7 @@ SPEC = Path(__file__).with_suffix(".toml")
 TICK = 100
 """Milliseconds of a tick."""
 
-LEAST_AGE = 9
+MIN_AGE = 9
 """Ticks. A SYN of this age is more than 0.8 s old, because ages are rounded to ticks."""
 
 
@@ -40,7 +40,7 @@ class SynCheck:
         """
         codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
         results = self._filter.perform(codes, keys, times // TICK)
-        return results.seen & (results.age >= LEAST_AGE)
+        return results.seen & (results.age >= MIN_AGE)
 
 
 def main():

@@ -118,8 +118,8 @@ def _shortened(text: str, spec: Specification) -> str:
     """Take fewer keys at a time, for a small stack, where batches are of one key."""
     if spec.kind == "ring":
         return text
-    limits = {"CHUNK": CHUNK, "MOST_HASHES": 0, "DICTIONARY_COLUMNS": 0}
-    limits["MOST_HASHES"] = limits["DICTIONARY_COLUMNS"] = spec.cell_shape[0]
+    limits = {"CHUNK": CHUNK, "MAX_HASHES": 0, "DICTIONARY_COLUMNS": 0}
+    limits["MAX_HASHES"] = limits["DICTIONARY_COLUMNS"] = spec.cell_shape[0]
     for name, value in limits.items():
         text = re.sub(rf"(?m)^#define {name} \d+", f"#define {name} {value}", text)
     return text

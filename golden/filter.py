@@ -27,10 +27,10 @@ from .hash.keys import (
     KeyDigest,
     Keys,
     Nulls,
-    OneOrAll,
+    ScalarOrArray,
     check_keys,
     is_single,
-    one_or_all,
+    scalar_or_array,
     skipping_nulls,
 )
 from .hash.siphash import check_secret
@@ -179,9 +179,9 @@ class Filter(locks.Base, ABC):
     insert: Callable[..., None]
     add: Callable[..., None]
     update: Callable[..., None]
-    query: OneOrAll[..., bool, Answers]
-    check_and_insert: OneOrAll[..., bool, Answers]
-    age: OneOrAll[..., int, Ages]
+    query: ScalarOrArray[..., bool, Answers]
+    check_and_insert: ScalarOrArray[..., bool, Answers]
+    age: ScalarOrArray[..., int, Ages]
 
     # What a family says about itself.
     _chooser: ClassVar[str] = "for_window(window, fpr)"
@@ -961,7 +961,7 @@ class CountedFilter(Filter):
         for keys in several:
             self.insert(self._no_single("update", keys))
 
-    @one_or_all
+    @scalar_or_array
     def query(self, keys: Keys, *, nulls: Nulls = "refuse") -> Answers:
         """Report whether each key is in the filter; changes nothing, counters included.
 
@@ -970,7 +970,7 @@ class CountedFilter(Filter):
         """
         return self._query(self._words(keys))
 
-    @one_or_all
+    @scalar_or_array
     def check_and_insert(
         self, keys: Keys, *, refresh: bool = True, nulls: Nulls = "refuse"
     ) -> Answers:
@@ -990,7 +990,7 @@ class CountedFilter(Filter):
         """
         return self._checked_and_inserted(self._words(keys), refresh=refresh)
 
-    @one_or_all
+    @scalar_or_array
     def age(self, keys: Keys, *, nulls: Nulls = "refuse") -> Ages:
         """Return the least possible age of each key; changes nothing.
 
@@ -1019,7 +1019,7 @@ class CountedFilter(Filter):
 # Methods of filters whose queries may each have a window of their own
 
 
-@one_or_all
+@scalar_or_array
 def query_in_window(
     self: CountedFilter, keys: Keys, window: Windows = None, *, nulls: Nulls = "refuse"
 ) -> Answers:
@@ -1034,7 +1034,7 @@ def query_in_window(
     return self._query(words, self._asked_windows(window, len(words)))
 
 
-@one_or_all
+@scalar_or_array
 def check_and_insert_in_window(
     self: CountedFilter,
     keys: Keys,

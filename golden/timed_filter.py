@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from .durations import NANOSECONDS, span_nanoseconds, time_text
 from .errors import require_count
 from .filter import Answers, Filter, Number, Options, State, Words, taking_single_keys
-from .hash.keys import Key, Keys, Nulls, one_or_all, skipping_nulls
+from .hash.keys import Key, Keys, Nulls, scalar_or_array, skipping_nulls
 from .results import Ages
 from .sizing import check_rate, expected_keys
 from .times import (
@@ -179,7 +179,7 @@ class TimedFilter(Filter):
         self._note_events(len(words), len(words))
         self.late += int(np.count_nonzero(late))
 
-    @one_or_all
+    @scalar_or_array
     def query(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> Answers:
         """Report whether each key is in the filter at the times `now`; changes nothing.
 
@@ -189,7 +189,7 @@ class TimedFilter(Filter):
         words = self._words(keys)
         return self._query(words, self._moments(now, len(words)))
 
-    @one_or_all
+    @scalar_or_array
     def check_and_insert(
         self, keys: Keys, now: Now = None, *, refresh: bool = True, nulls: Nulls = "refuse"
     ) -> Answers:
@@ -229,7 +229,7 @@ class TimedFilter(Filter):
                 self._check_and_insert(keys[part], times)
         return seen
 
-    @one_or_all
+    @scalar_or_array
     def age(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> Ages:
         """Return the least possible age of each key, in generations; changes nothing.
 

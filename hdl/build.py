@@ -141,7 +141,7 @@ def unit_profile(spec: Specification, **options: Any) -> Profile:
     ----------
     spec : Specification
     options
-        As for `lately.hdl.profile.UnitOptions`; levels are at most `Profile.MOST_LEVELS`.
+        As for `lately.hdl.profile.UnitOptions`; levels are at most `Profile.MAX_LEVELS`.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def unit_profile(spec: Specification, **options: Any) -> Profile:
         If there is no hardware for the family.
     """
     profile = family_of(spec).profile.of(spec, **options)
-    levels = min(profile.levels, profile.MOST_LEVELS)
+    levels = min(profile.levels, profile.MAX_LEVELS)
     return profile.of(spec, **options | {"levels": levels})
 
 

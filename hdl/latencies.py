@@ -116,20 +116,20 @@ ENTRY_LATENCY = 4
 LANE_HASH_LATENCY = 3
 """Minimum cycles from the keys of a beat to their states; the beat's type is known by then."""
 
-MOST_WORDS = 1 << 26
+MAX_WORDS = 1 << 26
 """Maximum words of all memories of a unit, except explicit block RAMs. Elaboration of more
 words takes hours or too much memory."""
 
-MOST_MEMORIES = 1 << 11
+MAX_MEMORIES = 1 << 11
 """Maximum memories of a unit, for the same reason; each explicit block RAM counts as one."""
 
-MOST_CLEAR = 1 << 12
+MAX_CLEAR = 1 << 12
 """Maximum bits of each memory that are zeroed per cycle, for the same reason."""
 
-MOST_SEGMENTS = 1 << 8
+MAX_SEGMENTS = 1 << 8
 """Maximum segments of a ring; the size of masks and runs grows faster than their number."""
 
-MOST_PARTS = 64
+MAX_PARTS = 64
 """Maximum number of hash functions of a timing filter in hardware."""
 
 BLOCK_MODES: Mapping[str, str] = dict.fromkeys(("ecp5", "ice40", "gowin", "lcmxo3lf"), "NORMAL")

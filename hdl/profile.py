@@ -51,7 +51,7 @@ class UnitOptions:
     """Source of the ticks, if the specification has any. "tick" is a port that is high for one
     cycle per tick. "period" counts cycles up to the value of the port `period`. "time" is a field
     of each request, see `lately.hdl.frontend.ticks.Stamps`; timing filters lack it. Ticks of a port
-    must be `Profile.least_period` cycles apart; up to `lately.hdl.latencies.TICKS_WAITING` closer
+    must be `Profile.min_period` cycles apart; up to `lately.hdl.latencies.TICKS_WAITING` closer
     ticks wait."""
 
     period: int = option(0, minimum=0)
@@ -97,7 +97,7 @@ class Profile:
     PROTECTIONS: ClassVar[tuple[str, ...]] = ("none",)
     """Protections of the memory that every family has."""
 
-    MOST_LEVELS: ClassVar[int] = 16
+    MAX_LEVELS: ClassVar[int] = 16
     """Maximum levels of LUTs between two registers; with more, the memories are not the limit."""
 
     @classmethod
@@ -186,7 +186,7 @@ class Profile:
         return self.latency + (STAMP_LATENCY if stamped else 0)
 
     @property
-    def result_places(self) -> int:
+    def result_depth(self) -> int:
         """Places of the result queue of a unit with one lane: a power of two.
 
         While results are taken, at most `latency` results are in flight.
@@ -194,7 +194,7 @@ class Profile:
         return 1 << ceil_log(2, self.latency + ACCEPT_LAG + 1)
 
     @property
-    def least_period(self) -> int:
+    def min_period(self) -> int:
         """Minimum cycles between two ticks; 0 if the unit has no ticks."""
         return 0
 

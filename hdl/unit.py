@@ -86,7 +86,7 @@ class BaseUnit(wiring.Component):
         ``time`` of the results reports it.
     tick_lost : Out(1)
         With `tick` only: high for a cycle after a tick is lost, because
-        `lately.hdl.latencies.TICKS_WAITING` ticks, less than `Profile.least_period` cycles apart,
+        `lately.hdl.latencies.TICKS_WAITING` ticks, less than `Profile.min_period` cycles apart,
         were still waiting.
     covered : Out(range(span + 2))
         Ring with a window in time only: number of ticks, including the current one, whose keys are
@@ -268,7 +268,7 @@ class Unit(BaseUnit):
             )
         else:
             self.front = PlainFrontEnd(clock=clock, check=check)
-        self.depth = profile.result_places
+        self.depth = profile.result_depth
         secrets = None
         if pipelines := core.signature.secrets:
             rings = spec.ring_segments if profile.generation_bits else 1
@@ -364,7 +364,7 @@ class Unit(BaseUnit):
             return stamps.o
         if "period" in self.signature.members:
             m.submodules.prescaler = prescaler = Prescaler(
-                width=PERIOD_BITS, min_period=self.profile.least_period
+                width=PERIOD_BITS, min_period=self.profile.min_period
             )
             m.d.comb += [prescaler.period.eq(self.period), clock.tick.eq(prescaler.tick)]
         elif "tick" in self.signature.members:

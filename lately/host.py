@@ -116,11 +116,11 @@ class Board(UartBone):
         word = self._read(register)
         for field in _FIELDS[register]:
             if (value := values.get(field.name)) is not None:
-                word = word & ~((1 << field.width) - 1 << field.place) | value << field.place
+                word = word & ~((1 << field.width) - 1 << field.low) | value << field.low
         return [word]
 
     def _pending(self, name: str) -> bool:
-        (bit,) = (field.place for field in _FIELDS["status"] if field.name == name)
+        (bit,) = (field.low for field in _FIELDS["status"] if field.name == name)
         return bool(self._read("status") >> bit & 1)
 
     def _set(self, name: str, value: int) -> None:

@@ -64,10 +64,10 @@ def pytest_collection_modifyitems(config, items):
     if (seed := config.option.shuffle) is not None:
         order = random.Random(seed)
         # Files stay whole, so that what a file shares is made once.
-        place = {path: order.random() for path in dict.fromkeys(item.path for item in items)}
+        rank = {path: order.random() for path in dict.fromkeys(item.path for item in items)}
         order.shuffle(items)
-        items.sort(key=lambda item: place[item.path])
+        items.sort(key=lambda item: rank[item.path])
     else:
         # What takes long first, so that workers end together.
-        place = {"sim": 0, "boards": 1, "hdl": 2}
-        items.sort(key=lambda item: place.get(item.path.parent.name, 3))
+        rank = {"sim": 0, "boards": 1, "hdl": 2}
+        items.sort(key=lambda item: rank.get(item.path.parent.name, 3))

@@ -63,8 +63,8 @@ def main():
                     continue
                 out = home / compiler
                 options = ("--no-index", "--no-deps", "--no-build-isolation", "-w", out, sdist)
-                own = os.environ | {"CC": program}
-                run(python, "-m", "pip", "wheel", "-q", *options, env=own)
+                environment = os.environ | {"CC": program}
+                run(python, "-m", "pip", "wheel", "-q", *options, env=environment)
                 (wheel,) = out.iterdir()
                 line = tested(python, wheel, compiler != "none", folder / "work")
                 print(f"| {version} | {compiler} | {line} |", flush=True)

@@ -46,10 +46,10 @@ def test_any_bytes_are_read_or_refused(name, data):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PARSERS)
 def test_many_damaged_inputs(name):
-    found = run_parser(name, seed=SEED, count=1 << 30, seconds=3)
-    print(name, found.inputs)
-    assert found.failure == ""
-    assert found.inputs > 200
+    result = run_parser(name, seed=SEED, count=1 << 30, seconds=3)
+    print(name, result.inputs)
+    assert result.failure == ""
+    assert result.inputs > 200
 
 
 # The fuzzers
@@ -65,9 +65,9 @@ def test_inputs_come_again():
 @pytest.mark.parametrize("content", [b"", b"x", bytes(range(200))])
 def test_damage_takes_any_bytes(content):
     draw = random.Random(1)
-    found = {damage(content, draw, [content, b"other"]) for _ in range(100)}
-    assert len(found) > 20
-    assert min(map(len, found)) <= len(content) < max(map(len, found))
+    damaged = {damage(content, draw, [content, b"other"]) for _ in range(100)}
+    assert len(damaged) > 20
+    assert min(map(len, damaged)) <= len(content) < max(map(len, damaged))
     assert all(len(damage(content * 900, draw, [content * 900])) <= MOST for _ in range(50))
 
 
@@ -112,8 +112,8 @@ def test_failures_are_found(parse, failure, monkeypatch):
     monkeypatch.setattr("fuzz.campaign.SLOW", 0.2)
     parser = Parser(lambda data: None if data == b"good" else parse(data), lambda: [b"good"])
     monkeypatch.setitem(PARSERS, "made up", parser)
-    found = run_parser("made up", seed=1, count=1000, seconds=1, silent=1)
-    assert found.failure.startswith(failure)
+    result = run_parser("made up", seed=1, count=1000, seconds=1, silent=1)
+    assert result.failure.startswith(failure)
 
 
 def test_counts_are_added(tmp_path):
@@ -123,9 +123,9 @@ def test_counts_are_added(tmp_path):
     record(path, "other", 1, Count(7, 7, 0.5))
     with pytest.raises(ValueError, match="seed: must be new for one, not 2"):
         record(path, "one", 2, Count(5))
-    found = json.loads(path.read_text())
-    assert found["inputs"] == 22
-    assert found["parsers"]["one"] == {
+    counts = json.loads(path.read_text())
+    assert counts["inputs"] == 22
+    assert counts["parsers"]["one"] == {
         "inputs": 15, "refused": 5, "seconds": 3.0, "seeds": [1, 2],
     }  # fmt: skip
 

@@ -39,34 +39,36 @@ class Counter:
 
 def changes(source):
     """Return the changes of a source by their names: the old and the new text."""
-    found = mutants("hdl/counter.py", source)
-    return {one.name.removeprefix("hdl/counter.py:"): (one.old, one.new) for one in found}
+    changed = mutants("hdl/counter.py", source)
+    return {
+        mutant.name.removeprefix("hdl/counter.py:"): (mutant.old, mutant.new) for mutant in changed
+    }
 
 
 def test_changes_of_hardware():
-    found = changes(HARDWARE)
-    assert found["8:reset:0"] == ("7", "0")
-    assert found["8:width:0"] == ("self._width", "(self._width) - 1")
-    assert found["9:negation:0"] == ("self.step & ~self.stall", "(self.step & ~self.stall) == 0")
-    assert found["9:operand:0"] == ("self.step & ~self.stall", "(self.step)")
-    assert found["9:sign:0"] == ("~self.stall", "(self.stall)")
-    assert found["10:domain:0"] == ("m.d.sync", "m.d.comb")
-    assert found["10:exchange:1"][1] == "Mux(self.down, count + 1, count - 1)"
-    assert found["10:calculation:0"] == ("count - 1", "(count + 1)")
-    assert found["11:assignment:1"] == ("self.busy.eq(count != 0)", "*()")
-    assert found["11:comparison:0"] == ("count == 0", "(count != 0)")
-    assert found["2:constant:1"] == ("3", "2")
+    texts = changes(HARDWARE)
+    assert texts["8:reset:0"] == ("7", "0")
+    assert texts["8:width:0"] == ("self._width", "(self._width) - 1")
+    assert texts["9:negation:0"] == ("self.step & ~self.stall", "(self.step & ~self.stall) == 0")
+    assert texts["9:operand:0"] == ("self.step & ~self.stall", "(self.step)")
+    assert texts["9:sign:0"] == ("~self.stall", "(self.stall)")
+    assert texts["10:domain:0"] == ("m.d.sync", "m.d.comb")
+    assert texts["10:exchange:1"][1] == "Mux(self.down, count + 1, count - 1)"
+    assert texts["10:calculation:0"] == ("count - 1", "(count + 1)")
+    assert texts["11:assignment:1"] == ("self.busy.eq(count != 0)", "*()")
+    assert texts["11:comparison:0"] == ("count == 0", "(count != 0)")
+    assert texts["2:constant:1"] == ("3", "2")
     # Where nothing works, a failure has no meaning.
-    assert not [name for name in found if name.startswith(("3:statement", "4:statement"))]
-    homes = {one.function for one in mutants("hdl/counter.py", HARDWARE)}
+    assert not [name for name in texts if name.startswith(("3:statement", "4:statement"))]
+    homes = {mutant.function for mutant in mutants("hdl/counter.py", HARDWARE)}
     assert homes == {"Counter.__init__", "Counter.elaborate"}
 
 
 def test_each_change_has_a_name_and_can_be_compiled():
     for path in ("hdl/queue.py", "hdl/bus/buses.py", "golden/times.py"):
-        found = mutants(path, read(path))
-        assert len({one.name for one in found}) == len(found) > 20
-        assert all(one.source != read(path) for one in found)
+        changed = mutants(path, read(path))
+        assert len({mutant.name for mutant in changed}) == len(changed) > 20
+        assert all(mutant.source != read(path) for mutant in changed)
 
 
 @pytest.mark.parametrize(
@@ -84,13 +86,15 @@ def test_texts_types_and_resets_too_many_are_left_alone(source, names):
 
 
 def test_draw_takes_functions_before_operators():
-    found = mutants("hdl/queue.py", read("hdl/queue.py"))
-    functions = {one.function for one in found}
-    drawn = draw(found, seed=5, count=len(functions) + 2)
-    assert {one.function for one in drawn} == functions
-    assert len({(one.function, one.operator) for one in drawn}) == len(drawn)
-    assert drawn == draw(found, seed=5, count=len(drawn)) != draw(found, seed=6, count=len(drawn))
-    assert len(draw(found[:3], seed=5, count=100)) <= 3
+    changed = mutants("hdl/queue.py", read("hdl/queue.py"))
+    functions = {mutant.function for mutant in changed}
+    drawn = draw(changed, seed=5, count=len(functions) + 2)
+    assert {mutant.function for mutant in drawn} == functions
+    assert len({(mutant.function, mutant.operator) for mutant in drawn}) == len(drawn)
+    assert (
+        drawn == draw(changed, seed=5, count=len(drawn)) != draw(changed, seed=6, count=len(drawn))
+    )
+    assert len(draw(changed[:3], seed=5, count=100)) <= 3
 
 
 def test_nearest_tests():
@@ -203,8 +207,8 @@ def test_equivalent_mutants_exist():
     """Every reason has a mutant of today's source."""
     listed = equivalents()
     for path in {path for path, _, _ in listed}:
-        there = {key(one): one for one in candidates(path, read(path))}
-        assert all(there[one].compiles() for one in listed if one[0] == path)
+        there = {key(mutant): mutant for mutant in candidates(path, read(path))}
+        assert all(there[row].compiles() for row in listed if row[0] == path)
     assert all(listed.values())
 
 
@@ -252,11 +256,11 @@ def test_each_defect_can_be_made_and_has_killers_that_exist():
                 or f"def {test.partition('[')[0]}(" in read(file)
             ), killer
     assert len({defect.name for defect in TABLE}) == len(TABLE)
-    assert sum(one.killers[0].startswith(LIVES) for one in TABLE) <= 0.05 * len(TABLE)
+    assert sum(row.killers[0].startswith(LIVES) for row in TABLE) <= 0.05 * len(TABLE)
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("defect", [one for one in TABLE if one.daily], ids=lambda one: one.name)
+@pytest.mark.parametrize("defect", [row for row in TABLE if row.daily], ids=lambda row: row.name)
 def test_defect_is_killed(defect):
     assert defect.is_killed(defect.killers[0])
 

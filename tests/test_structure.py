@@ -80,7 +80,7 @@ def test_no_private_name_is_imported(modules):
 
 def test_nothing_imports_papers_campaigns_benches_or_proofs(modules):
     def apart(name):
-        return next((one for one in APART if f"{name}.".startswith(f"{one}.")), "")
+        return next((folder for folder in APART if f"{name}.".startswith(f"{folder}.")), "")
 
     wrong = [
         f"{name} -> {other}"
@@ -192,8 +192,8 @@ def test_every_package_of_the_product_is_installed(modules):
     ],
 )  # fmt: skip
 def test_circle_is_found(tmp_path, files, expected):
-    found = scan(written(tmp_path, files))
-    assert circles({name: module.imports for name, module in found.items()}) == expected
+    modules = scan(written(tmp_path, files))
+    assert circles({name: module.imports for name, module in modules.items()}) == expected
 
 
 @pytest.mark.parametrize(
@@ -210,13 +210,13 @@ def test_circle_is_found(tmp_path, files, expected):
 )
 def test_arrow_backward_is_found(tmp_path, path, text, expected):
     names = ("hdl/b.py", "sim/b.py", "lately/host.py", "lately/cli/b.py", "lately/planner/b.py")
-    found = scan(written(tmp_path, dict.fromkeys(names, "") | {path: text}))
-    assert backward(found) == expected
+    modules = scan(written(tmp_path, dict.fromkeys(names, "") | {path: text}))
+    assert backward(modules) == expected
 
 
 def test_private_name_is_found(tmp_path):
-    found = scan(written(tmp_path, {"hdl/a.py": "from .b import _c, __doc__", "hdl/b.py": ""}))
-    assert found["lately.hdl.a"].private == ["lately.hdl.a: lately.hdl.b._c"]
+    modules = scan(written(tmp_path, {"hdl/a.py": "from .b import _c, __doc__", "hdl/b.py": ""}))
+    assert modules["lately.hdl.a"].private == ["lately.hdl.a: lately.hdl.b._c"]
 
 
 def written(folder, files):

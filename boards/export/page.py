@@ -93,7 +93,7 @@ def _throughput(design: Design) -> list[str]:
 
 def _ticks(design: Design) -> list[str]:
     """Return the sentences on ticks; none if the unit has no ticks, or takes times of requests."""
-    members, min_period = design.unit.signature.members, design.profile.least_period
+    members, min_period = design.unit.signature.members, design.profile.min_period
     if design.bus != NO_BUS:
         # On the bus, `period` is a register.
         members = {**design.unit.unit.signature.members, **members}

@@ -204,20 +204,20 @@ def _cells(spec: Any) -> tuple[int, int, list[range]]:
 
 def _small(spec: Any, profile: Any) -> Iterator[tuple[int, int]]:
     """Yield depth and width of memories that are in LUTs where LUTs can be memories."""
-    yield profile.result_places, profile.options.tag_bits
+    yield profile.result_depth, profile.options.tag_bits
     if spec.kind == "ring":
         ages = ceil_log(2, spec.window_generations + 1)
-        yield profile.result_places, 1 + ages
+        yield profile.result_depth, 1 + ages
         if spec.timed:
-            yield profile.result_places, STATUS_BITS + profile.time_bits
+            yield profile.result_depth, STATUS_BITS + profile.time_bits
             yield 1 << ages, profile.time_bits  # times of the generations
     elif spec.kind == "dictionary":
-        yield profile.result_places, 2 + (spec.window - 1).bit_length()
+        yield profile.result_depth, 2 + (spec.window - 1).bit_length()
     else:
         ages = (spec.window_blocks + 1).bit_length()
-        yield profile.result_places, 1 + ages + spec.hashes.bit_length()
+        yield profile.result_depth, 1 + ages + spec.hashes.bit_length()
         if spec.family == "timed-timing":
-            yield profile.result_places, spec.stamp_bits
+            yield profile.result_depth, spec.stamp_bits
         # Windows wait for the hash and the cells.
         left = profile.latency_terms["hash"] + profile.latency_terms["cells"]
         while (cycles := min(left, PAGE_WORDS + 1)) > 1:

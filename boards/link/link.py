@@ -122,7 +122,7 @@ class FilterLink(Link):
         self, spec, *, clock_hz, baud, version=(0, 0, 0), timeout_bits=TIMEOUT_BITS, **options
     ):
         check_spec(spec)
-        if min_period := unit_profile(spec, **options).least_period:
+        if min_period := unit_profile(spec, **options).min_period:
             period = max(-(-clock_hz // 1000), min_period)
             options |= {"ticks": "period", "period": period, "time_bits": TIME_BITS}
         inner = filter_unit(spec, tag_bits=MARK_BITS, statistics_bits=COUNTER_BITS, **options)

@@ -80,7 +80,7 @@ def syn_check() -> Story:
         (passed,) = check.passes(np.array([[row, 1]], np.uint64), np.array([round(at * 1000)]))
         return bool(passed)
 
-    band = module.LEAST_AGE * module.TICK / 1000, 2.6
+    band = module.MIN_AGE * module.TICK / 1000, 2.6
     return Story(rows, decide, band, True, "s")
 
 

@@ -7,7 +7,7 @@ enum { MORE, CONTROL, FULL, DAMAGED };                             /* why a scan
 enum { LINK_OF, BASE, EXPONENT, OFFSET, SNAPLEN, COLUMNS };        /* columns of interfaces */
 enum { SWAPPED = 1, SWAPPED_IF_LESS };                             /* orders of the lengths */
 enum { OLD_PACKET = 2, SIMPLE_PACKET = 3, PACKET = 6 };            /* types of blocks */
-enum { REACHED, ELAPSED, LATE, MOST_LATE, STEPS, UNTIMED, CLOCK }; /* state of a clock */
+enum { REACHED, ELAPSED, LATE, MAX_LATE, STEPS, UNTIMED, CLOCK }; /* state of a clock */
 
 #define SECTION 0x0A0D0D0A
 #define INTERFACE 1
@@ -239,7 +239,7 @@ static PyObject *follow_clock(PyObject *self, PyObject *args) {
             state[UNTIMED]++;
         } else if (state[ELAPSED] < LATEST && started && !step && before > 0) {
             state[LATE]++;
-            state[MOST_LATE] = before > state[MOST_LATE] ? before : state[MOST_LATE];
+            state[MAX_LATE] = before > state[MAX_LATE] ? before : state[MAX_LATE];
         } else if (state[ELAPSED] < LATEST) {
             state[STEPS] += step;
             state[ELAPSED] += step ? silence : started ? least(-before, silence) : 0;

@@ -2,7 +2,7 @@
 #define HASH_MANY
 #include "hash.h"
 
-#define MOST_CONSTANTS 16
+#define MAX_CONSTANTS 16
 
 typedef struct {
     PyObject_HEAD
@@ -86,7 +86,7 @@ static int take_tables(HashObject *self, PyObject *const *arrays) {
     self->field = PyMem_Malloc((size_t)hash->fields * sizeof(Field));
     if (!self->numbers || !self->field) {
         PyErr_NoMemory();
-    } else if (hash->bytes > 8 * hash->words || hash->rounds > MOST_CONSTANTS ||
+    } else if (hash->bytes > 8 * hash->words || hash->rounds > MAX_CONSTANTS ||
                hash->expanded < 1) {
         PyErr_SetString(PyExc_ValueError, "tables: must be those of a KeyHash");
     } else {

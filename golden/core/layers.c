@@ -2,11 +2,11 @@
    each protocol moves a place behind its header; no byte past the end of the place is read. */
 #include "packets.h"
 
-#define MOST_TAGS 3
-#define MOST_PACKETS 8
-#define MOST_EXTENSIONS 16
-#define LEAST_LENGTH 3
-#define MOST_LENGTH 1500
+#define MAX_TAGS 3
+#define MAX_PACKETS 8
+#define MAX_EXTENSIONS 16
+#define MIN_LENGTH 3
+#define MAX_LENGTH 1500
 #define COOKED_LLC 4
 
 enum { TYPE_IP4 = 0x0800, TYPE_IP6 = 0x86DD, TYPE_ARP = 0x0806, TYPE_LLDP = 0x88CC };
@@ -53,11 +53,11 @@ static int by_version(Walk *w, int64_t at) {
 static void typed(Walk *w, int64_t type_at) {
     int kind = pair(w, type_at);
     int64_t at = type_at + 2;
-    if (kind >= LEAST_LENGTH && kind <= MOST_LENGTH && at + kind <= w->end) {
+    if (kind >= MIN_LENGTH && kind <= MAX_LENGTH && at + kind <= w->end) {
         move(w, LLC, at);
         w->end = at + kind;
     } else {
-        move(w, kind > MOST_LENGTH ? kind : NOTHING, at);
+        move(w, kind > MAX_LENGTH ? kind : NOTHING, at);
     }
 }
 
@@ -88,7 +88,7 @@ static void llc(Walk *w) {
         int organisation = octet(w, w->at + 3) << 16, kind;
         organisation |= pair(w, w->at + 4);
         kind = pair(w, w->at + 6);
-        int is_typed = (organisation == 0 || organisation == 0xF8) && kind > MOST_LENGTH;
+        int is_typed = (organisation == 0 || organisation == 0xF8) && kind > MAX_LENGTH;
         int is_stp = organisation == 0xC && kind == 0x10B;
         move(w, is_typed ? kind : is_stp ? STP : NOTHING, w->at + 8);
     } else if (head == 0xFEFE03) {
@@ -136,8 +136,8 @@ static int like_ethernet(const Walk *w, int64_t at) {
         return 0;
     }
     int kind = number(w->bytes + at + 12);
-    if (kind <= MOST_LENGTH) {
-        return kind >= LEAST_LENGTH && at + 14 + kind <= w->end;
+    if (kind <= MAX_LENGTH) {
+        return kind >= MIN_LENGTH && at + 14 + kind <= w->end;
     }
     return version_of(kind) || step_of(kind) || software_tag(kind);
 }
@@ -288,7 +288,7 @@ static int enter_tunnel(Walk *w, const Search *search) {
 static void walk(Walk *w, const Search *search) {
     while (!version_of(w->kind) && !w->error) {
         int hardware = search->reach == HARDWARE;
-        if (is_tag(w->kind, search) && !(hardware && w->tag_count == MOST_TAGS)) {
+        if (is_tag(w->kind, search) && !(hardware && w->tag_count == MAX_TAGS)) {
             tag(w);
         } else if (hardware || !enter_tunnel(w, search)) {
             void (*step)(Walk *) = hardware ? NULL : step_of(w->kind);
@@ -388,7 +388,7 @@ static void enter(Walk *w, const Layers *found) {
 static Layers search_layers(Walk *w, const Packet *packet, const Search *search) {
     int cut = packet->captured < packet->length ? CUT : 0;
     Layers found = {OTHER, cut, 0, 0, packet->captured, packet->length, 0, 0};
-    for (int i = 0; i < MOST_PACKETS && !w->error; i++) {
+    for (int i = 0; i < MAX_PACKETS && !w->error; i++) {
         walk(w, search);
         if (w->error || !version_of(w->kind)) {
             break;
@@ -429,7 +429,7 @@ int64_t find_layer4(const uint8_t *layer3, int64_t size, int version, int *proto
     if (version != IP6) {
         return -1;
     }
-    for (int i = 0; i < MOST_EXTENSIONS; i++) {
+    for (int i = 0; i < MAX_EXTENSIONS; i++) {
         int kind = *protocol, fragment = kind == 44;
         if (kind != 0 && kind != 43 && kind != 60 && kind != 135 && kind != 51 && !fragment) {
             return place;

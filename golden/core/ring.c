@@ -5,7 +5,7 @@
 #include "pure/batch.h"
 #include "pure/turns.h"
 
-#define MOST_SLICES 63
+#define MAX_SLICES 63
 #define BLOCK 4096 /* operations at a time, whose slices that count are on the stack */
 
 typedef struct {
@@ -438,7 +438,7 @@ static PyObject *timed_new(PyTypeObject *type, PyObject *args, PyObject *named) 
     self->engine.one = timed_one;
     self->engine.timed = 1;
     if (core_take(state, &self->state, 8, TURN_NUMBERS + 1, 1, "state") < 0 ||
-        !take_turns(&self->t, self->state.buf, self->state.len / 8, limits, MOST_SLICES) ||
+        !take_turns(&self->t, self->state.buf, self->state.len / 8, limits, MAX_SLICES) ||
         engine_hash(&self->engine, self->ring->engine.hash_object) < 0 ||
         engine_count_in(&self->engine, numbers, 4) < 0) {
         Py_DECREF((PyObject *)self);

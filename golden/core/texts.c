@@ -93,7 +93,7 @@ static uint8_t *head(uint8_t *at, uint8_t tag, int64_t count) {
     return at;
 }
 
-#define MOST_DEPTH 20 /* of tuples in tuples */
+#define MAX_DEPTH 20 /* of tuples in tuples */
 
 void free_text(Text *text) {
     if (text->bytes != text->first) {
@@ -153,7 +153,7 @@ static int add_integer(Text *text, PyObject *integer) {
 static int add_tuple(Text *text, PyObject *tuple, int depth) {
     const uint8_t *bytes;
     Py_ssize_t at = depth ? text->count : 0, count;
-    int added = depth < MOST_DEPTH && extend(text, 9);
+    int added = depth < MAX_DEPTH && extend(text, 9);
     for (Py_ssize_t i = 0; added && i < PyTuple_Size(tuple); i++) {
         PyObject *plain = plain_key(PyTuple_GetItem(tuple, i));
         if (!plain) {

@@ -58,7 +58,7 @@ static Cells *new_cells(PyTypeObject *type, PyObject *hash, PyObject *memory, in
    NULL with an error set. */
 static PyObject *fitting(Cells *c, int64_t cells, int fits) {
     const Hash *hash = c->engine.hash;
-    fits &= hash->fields >= 1 && hash->fields <= MOST_HASHES;
+    fits &= hash->fields >= 1 && hash->fields <= MAX_HASHES;
     for (Py_ssize_t part = 0; fits && part < hash->fields; part++) {
         fits = hash->field[part].size <= (uint64_t)cells;
     }

@@ -41,7 +41,7 @@ from ..hash.siphash import check_secret
 from ..operations import Operation, OperationBit
 from ..results import Ages, Results
 from ..sampling import sample
-from ..spec.dictionary_sizes import WindowDictionarySpec, least_columns, least_digest_bits
+from ..spec.dictionary_sizes import WindowDictionarySpec, min_columns, min_digest_bits
 
 _MAX_COLUMNS = 64  # of the extension
 _QUERY, _INSERT, _REMOVE = (
@@ -131,10 +131,10 @@ class WindowDictionary(CountedFilter):
         shapes = [
             (columns * rows, columns, rows)
             for rows in (1 << bits for bits in range(1, max(2, keys.bit_length() + 1)))
-            if (columns := least_columns(keys, rows)) is not None
+            if (columns := min_columns(keys, rows)) is not None
         ]
         _, columns, rows = min(shapes)
-        bits = max(least_digest_bits(keys, fpr), rows.bit_length())
+        bits = max(min_digest_bits(keys, fpr), rows.bit_length())
         return {"window": keys, "columns": columns, "rows": rows, "digest_bits": bits}
 
     def _prepare(self) -> None:

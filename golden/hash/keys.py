@@ -433,7 +433,7 @@ class Bound(Protocol[Others, Scalar, Array]):
     def __call__(self, keys: Keys, *others: Others.args, **options: Others.kwargs) -> Array: ...
 
 
-class OneOrAll(Protocol[Others, Scalar, Array]):
+class ScalarOrArray(Protocol[Others, Scalar, Array]):
     """Descriptor of a method that takes one key or several."""
 
     def __get__(self, model: object, kind: Any = ..., /) -> Bound[Others, Scalar, Array]: ...
@@ -459,24 +459,24 @@ def is_single(keys: Any) -> bool:
 
 
 @overload
-def one_or_all(
+def scalar_or_array(
     method: Callable[Concatenate[Model, Keys, Others], NDArray[np.bool_]],
-) -> OneOrAll[Others, bool, NDArray[np.bool_]]: ...
+) -> ScalarOrArray[Others, bool, NDArray[np.bool_]]: ...
 
 
 @overload
-def one_or_all(
+def scalar_or_array(
     method: Callable[Concatenate[Model, Keys, Others], NDArray[np.int64]],
-) -> OneOrAll[Others, int, NDArray[np.int64]]: ...
+) -> ScalarOrArray[Others, int, NDArray[np.int64]]: ...
 
 
 @overload
-def one_or_all(
+def scalar_or_array(
     method: Callable[Concatenate[Model, Keys, Others], NDArray[np.float64]],
-) -> OneOrAll[Others, float, NDArray[np.float64]]: ...
+) -> ScalarOrArray[Others, float, NDArray[np.float64]]: ...
 
 
-def one_or_all(method: Callable[..., Any]) -> Any:
+def scalar_or_array(method: Callable[..., Any]) -> Any:
     """Make a method of `keys` with one result per key return a scalar for a single key."""
     method = skipping_nulls(method)
 

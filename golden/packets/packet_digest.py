@@ -42,7 +42,7 @@ MIN_WORDS = 2  # fewest words of a message: one per lane
 FURTHER = 1 << 63  # bit of a word that is no length
 FURTHER_TAG = 1 << 62  # bit of a word with a VLAN identifier after the closing bytes' own
 CLOSING_TAGS = 3  # VLAN identifiers that the closing bytes have room for
-MOST_BYTES = (1 << 63) - 1  # more bytes than any message has
+MAX_BYTES = (1 << 63) - 1  # more bytes than any message has
 DEFAULT = Comparison()  # default comparison
 
 
@@ -155,9 +155,9 @@ def packet_digests(
         np.empty(count, np.uint64), np.empty(count, np.uint8), np.empty(count, np.uint8)
     )
     if (compiled := core()) is not None:
-        first = -1 if comparison.first is None else min(comparison.first, MOST_BYTES)
+        first = -1 if comparison.first is None else min(comparison.first, MAX_BYTES)
         tables = search_tables(comparison.tag_types, comparison.tunnels)
-        skip = min(comparison.skip, MOST_BYTES)
+        skip = min(comparison.skip, MAX_BYTES)
         rule = int(comparison.fields), int(comparison.reach), skip, first, *tables, comparison.mask
         low, high = secret & (1 << 64) - 1, secret >> 64
         compiled.packet_digests(

@@ -14,13 +14,13 @@ SWEPT_PER_ROW = 10
 
 SWEEP_MARGIN = 256  # insertions by which a sweep may be late, including operations in flight
 
-MOST_COLUMNS = 12  # of a dictionary that is sized for a window
+MAX_COLUMNS = 12  # of a dictionary that is sized for a window
 
-MOST_STASHED = 0.01  # greatest mean number of entries in its stash
+MAX_STASHED = 0.01  # greatest mean number of entries in its stash
 
-MOST_MOVED = 1 / 40  # greatest share of insertions that find no cell in one with moves
+MAX_MOVED = 1 / 40  # greatest share of insertions that find no cell in one with moves
 
-MOST_MOVING_COLUMNS = 8  # of one with moves: with more columns this full, moves take long
+MAX_MOVING_COLUMNS = 8  # of one with moves: with more columns this full, moves take long
 
 # of one with moves: an entry without a cell waits in the stash
 MOVING: Mapping[str, Any] = {"stash": 16, "moves": 64}
@@ -106,21 +106,21 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
         return self.columns * self.rows * self.cell_bits + self.stash * stashed
 
 
-def least_columns(window: int, rows: int, *, moves: bool = False) -> int | None:
-    """Return the fewest columns of `rows` that meet `MOST_STASHED`, or `MOST_MOVED` with moves.
+def min_columns(window: int, rows: int, *, moves: bool = False) -> int | None:
+    """Return the fewest columns of `rows` that meet `MAX_STASHED`, or `MAX_MOVED` with moves.
 
-    None if more than `MOST_COLUMNS` would be needed, or `MOST_MOVING_COLUMNS`.
+    None if more than `MAX_COLUMNS` would be needed, or `MAX_MOVING_COLUMNS`.
     """
-    low, last, stashed = 1, MOST_COLUMNS, MOST_STASHED
+    low, last, stashed = 1, MAX_COLUMNS, MAX_STASHED
     if moves:
-        low, last, stashed = 2, MOST_MOVING_COLUMNS, MOST_MOVED * window
+        low, last, stashed = 2, MAX_MOVING_COLUMNS, MAX_MOVED * window
     for columns in range(low, last + 1):
         if stashed_entries(window, columns=columns, rows=rows) <= stashed:
             return columns
     return None
 
 
-def least_digest_bits(window: int, fpr: float) -> int:
+def min_digest_bits(window: int, fpr: float) -> int:
     """Return the fewest digest bits with which a full window meets the rate `fpr`."""
     return smallest(lambda bits: digest_false_positive_rate(window, bits) <= fpr, 16)
 

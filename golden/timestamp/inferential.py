@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import SpecificationError, require_count
 from ..filter import Answers, CountedFilter, Windows, Words, delegated
-from ..hash.keys import Keys, Nulls, one_or_all
+from ..hash.keys import Keys, Nulls, scalar_or_array
 from ..results import Ages
 from ..spec.timestamp import InferentialSpec
 from .distinct import Distinct, Reals, checked_distinct, checked_probabilities, distinct_function
@@ -321,7 +321,7 @@ class InferentialFilter(CountedFilter):
     def _age_and_insert(self, keys: Words) -> Ages:
         return self._min_ages(self.model._inspect(keys, insert=True))
 
-    @one_or_all
+    @scalar_or_array
     def query(
         self,
         keys: Keys,
@@ -345,7 +345,7 @@ class InferentialFilter(CountedFilter):
         posterior, penalties = self._asked(keys, window, probabilities, *costs)
         return minimum_penalty(posterior, **penalties)
 
-    @one_or_all
+    @scalar_or_array
     def check_and_insert(
         self,
         keys: Keys,
@@ -375,14 +375,14 @@ class InferentialFilter(CountedFilter):
         checked = self._words(keys)
         return self._ages(self.model._inspect(checked), self._chances(checked, probabilities))
 
-    @one_or_all
+    @scalar_or_array
     def posterior(
         self, keys: Keys, window: Windows = None, *, probabilities: ArrayLike | None = None
     ) -> Reals:
         """Probability that each key is in the window, shape (n,), as `query`; changes nothing."""
         return self._asked(keys, window, probabilities)[0]
 
-    @one_or_all
+    @scalar_or_array
     def posterior_and_insert(
         self, keys: Keys, window: Windows = None, *, probabilities: ArrayLike | None = None
     ) -> Reals:

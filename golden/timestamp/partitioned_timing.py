@@ -31,7 +31,7 @@ from ..filter import (
     query_in_window,
     taking_single_keys,
 )
-from ..hash.keys import Keys, Nulls, one_or_all
+from ..hash.keys import Keys, Nulls, scalar_or_array
 from ..operations import Operation, OperationBit
 from ..results import Ages, Results
 from ..sampling import sample
@@ -344,7 +344,7 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         period = options.get("period", default_tick(span))
         return -(-span // period) * period, {**options, "period": period}
 
-    @one_or_all
+    @scalar_or_array
     def query(
         self, keys: Keys, now: Now = None, *, window: Windows = None, nulls: Nulls = "refuse"
     ) -> Answers:
@@ -358,7 +358,7 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         times = self._moments(now, len(words))
         return self._query(words, times, self._asked_windows(window, len(words)))
 
-    @one_or_all
+    @scalar_or_array
     def check_and_insert(
         self,
         keys: Keys,

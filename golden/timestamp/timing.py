@@ -29,7 +29,7 @@ from ..filter import (
     query_in_window,
     taking_single_keys,
 )
-from ..hash.keys import Keys, Nulls, one_or_all
+from ..hash.keys import Keys, Nulls, scalar_or_array
 from ..results import Ages
 from ..sampling import chunks, sample
 from ..sizing import HASHES, bloom_rate, shared_cells, smallest
@@ -223,7 +223,7 @@ class TimestampFilter(CountedFilter):
                 self._touch_cells(cells)
         return ages
 
-    @one_or_all
+    @scalar_or_array
     def age(self, keys: Keys, *, nulls: Nulls = "refuse") -> Ages:
         """Return the least possible number of insertions after each key's own; changes nothing.
 

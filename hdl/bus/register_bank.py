@@ -148,12 +148,14 @@ class RegisterBank(wiring.Component):
 
     def _given(self, field):
         """Return whether the data contain a 1 for a field of one bit."""
-        return self.access.data[field.place] & self.access.strobe[field.place // 8]
+        return self.access.data[field.low] & self.access.strobe[field.low // 8]
 
     def _elaborate_signal(self, m, name, first, width, written):
         """Return the value of a signal for reads."""
         if first.constant:
-            return Const(sum(field.reset << field.low for _, field in self._fields(name)), width)
+            return Const(
+                sum(field.reset << field.signal_low for _, field in self._fields(name)), width
+            )
         port = getattr(self, name)
         match first.access:
             case Access.PULSE:
@@ -191,10 +193,10 @@ class RegisterBank(wiring.Component):
         """Write the bytes of a signal that the strobes select."""
         for word, field in self._fields(name):
             for byte in range(WORD_BYTES):
-                low, high = max(8 * byte, field.place), min(8 * byte + 8, field.place + field.width)
+                low, high = max(8 * byte, field.low), min(8 * byte + 8, field.low + field.width)
                 if low >= high:
                     continue
-                offset = field.low - field.place
+                offset = field.signal_low - field.low
                 with m.If(written[word] & self.access.strobe[byte]):
                     m.d.sync += value[low + offset : high + offset].eq(self.access.data[low:high])
 
@@ -236,8 +238,8 @@ class RegisterBank(wiring.Component):
     def _value(self, word, values):
         """Return the value of a word for reads."""
         parts, end = [], 0
-        for field in sorted(word.fields, key=lambda field: field.place):
-            bits = values[field.signal][field.low :][: field.width]
-            parts += [Const(0, field.place - end), bits]
-            end = field.place + field.width
+        for field in sorted(word.fields, key=lambda field: field.low):
+            bits = values[field.signal][field.signal_low :][: field.width]
+            parts += [Const(0, field.low - end), bits]
+            end = field.low + field.width
         return Cat(*parts, Const(0, WORD_BITS - end))

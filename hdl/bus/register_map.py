@@ -28,19 +28,19 @@ class BusField:
     """Bits of a word on the bus."""
 
     name: str
-    place: int  # `place`, `width`: lowest bit in the word, and number of bits
+    low: int  # lowest bit in the word
     width: int
     access: Access
     reset: int | None  # value after reset; None if the unit determines it
     constant: bool  # whether the bits always have their value after reset
     signal: str  # register, or field of a register, to which the bits belong
-    low: int  # position of the lowest bit in the signal
+    signal_low: int  # lowest bit in the signal
     meaning: str
 
     @property
     def mask(self) -> int:
         """Bits of the field in the word."""
-        return (1 << self.width) - 1 << self.place
+        return (1 << self.width) - 1 << self.low
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,13 +141,13 @@ def _whole(
         part = None if reset is None else reset >> low & (1 << WORD_BITS) - 1
         field = BusField(
             name="value",
-            place=0,
+            low=0,
             width=min(WORD_BITS, width - low),
             access=row.access,
             reset=part,
             constant=constant,
             signal=row.name,
-            low=low,
+            signal_low=low,
             meaning=row.meaning,
         )
         name = f"{row.name}_{number}" if count > 1 else row.name
@@ -169,13 +169,13 @@ def _parts(row: Register, held: set[str], value: int | None = None) -> Iterator[
     fields = tuple(
         BusField(
             name=field.name,
-            place=field.place,
+            low=field.low,
             width=field.width,
             access=field.access,
-            reset=field.reset if value is None else value >> field.place & (1 << field.width) - 1,
+            reset=field.reset if value is None else value >> field.low & (1 << field.width) - 1,
             constant=value is not None,
             signal=f"{row.name}_{field.name}",
-            low=0,
+            signal_low=0,
             meaning=field.meaning,
         )
         for field in row.fields

@@ -30,10 +30,10 @@ VERDICT = 3
 ANSWER = WRITE + 2 + VERDICT
 """Cycles from the read to the verdict; the search of the stash ends two cycles after the write."""
 
-LEAST_WINDOW = 16
+MIN_WINDOW = 16
 """Shortest window: longer than the pipeline, so that no operation in flight has expired."""
 
-MOST_SWEPT_PER_ROW = 24
+MAX_SWEPT_PER_ROW = 24
 """Maximum insertions per row of the sweep, so that a late sweep keeps its margin."""
 
 SWEEP_BACKLOG = 4
@@ -74,4 +74,4 @@ def swept_per_row(spec: WindowDictionarySpec) -> int:
     sweep and the margin together are at most 2**T.
     """
     limit = ((1 << spec.timestamp_bits) - spec.window - SWEEP_MARGIN) // spec.rows
-    return min(MOST_SWEPT_PER_ROW, limit)
+    return min(MAX_SWEPT_PER_ROW, limit)

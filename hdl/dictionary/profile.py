@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from ...golden.spec.base import require
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
-from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, MOST_WORDS, PROTECTIONS, QUEUE_LATENCY
+from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, MAX_WORDS, PROTECTIONS, QUEUE_LATENCY
 from ..memory.map import BLOCK_KINDS, CELL_VARIANTS, cell_columns
 from ..parameters import check_bits
 from ..profile import Profile
 from ..stages import hash_stages
-from .dictionary_figures import ANSWER, COMPARISON, HAZARDS, LEAST_WINDOW
+from .dictionary_figures import ANSWER, COMPARISON, HAZARDS, MIN_WINDOW
 
 
 def rows_latency(spec: WindowDictionarySpec, *, levels: int = DEFAULT_LEVELS) -> int:
@@ -75,15 +75,15 @@ class DictionaryProfile(Profile):
         super().check_buildable()
         spec = self.spec
         rule = (
-            f"must be at least {LEAST_WINDOW} in hardware, where {HAZARDS} operations are in flight"
+            f"must be at least {MIN_WINDOW} in hardware, where {HAZARDS} operations are in flight"
         )
-        require(spec.window >= LEAST_WINDOW, "window", rule, spec.window)
+        require(spec.window >= MIN_WINDOW, "window", rule, spec.window)
         rule = (
             f"must be at least {spec.columns + 1} in hardware with moves, as each of "
             f"{spec.columns} columns may hold an entry"
         )
         require(not spec.moves or spec.stash > spec.columns, "stash", rule, spec.stash)
-        limit = MOST_WORDS // spec.columns
+        limit = MAX_WORDS // spec.columns
         rule = f"must be at most {limit} for {spec.columns} columns in hardware"
         require(spec.rows <= limit, "rows", rule, spec.rows)
         if self.memory == "ecp5":

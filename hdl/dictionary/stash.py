@@ -11,14 +11,14 @@ from ..pipeline import Pipeline, registered
 from .cells import GROUP, Entry, VisitSignature, agreeing_pairs, lowest, selected, selected_later
 from .dictionary_figures import MAX_STALL, STALL_PERIOD, STASH_HAZARDS, crowded_stash
 
-LEAST_TURN = 4
+MIN_TURN = 4
 """Minimum cycles until the stash examines a place again. By then it is known whether a column
 has accepted the entry of the place."""
 
 
 def turn_bits(entries):
     """Return the width of the turn of a stash: one bit per place, and a minimum."""
-    return max(LEAST_TURN, entries)
+    return max(MIN_TURN, entries)
 
 
 class PlaceSignature(wiring.Signature):

@@ -9,13 +9,13 @@ from ..parameters import require_integer
 
 
 class Prescaler(wiring.Component):
-    """Generates a tick every `period` cycles, from `least` cycles after reset."""
+    """Generates a tick every `period` cycles, from `min_period` cycles after reset."""
 
     def __init__(
         self,
         *,
         width,  # width of a period
-        min_period,  # shortest period; a shorter setting acts as `least`
+        min_period,  # shortest period; a shorter setting acts as this
     ):
         require_integer("Width", width, minimum=1)
         require_integer("Shortest period", min_period, minimum=4, maximum=(1 << width) - 1)
@@ -37,7 +37,7 @@ class Prescaler(wiring.Component):
 
 
 class TickSpacing(wiring.Component):
-    """Delays a tick until at least `least` cycles after the previous tick.
+    """Delays a tick until at least `min_period` cycles after the previous tick.
 
     Up to `lately.hdl.latencies.TICKS_WAITING` ticks wait; more are lost.
     """

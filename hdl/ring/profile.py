@@ -15,11 +15,11 @@ from ..latencies import (
     GENERATION_LEAD,
     LANE_HASH_LATENCY,
     LANE_SLOTS,
+    MAX_CLEAR,
+    MAX_MEMORIES,
+    MAX_SEGMENTS,
+    MAX_WORDS,
     MINIMUM_BEATS,
-    MOST_CLEAR,
-    MOST_MEMORIES,
-    MOST_SEGMENTS,
-    MOST_WORDS,
     PAUSE,
     PROTECTIONS,
     QUEUE_LATENCY,
@@ -130,7 +130,7 @@ class RingProfile(Profile):
         return self.spec.lanes * max(MINIMUM_BEATS, self.clear_cycles + 1)
 
     @property
-    def least_period(self) -> int:
+    def min_period(self) -> int:
         """Minimum cycles between two ticks of a window in time; 0 for a window in insertions.
 
         Every tick takes effect before the next one. The unit searches for expired segments one by
@@ -210,7 +210,7 @@ class RingProfile(Profile):
         return 1 << ceil_log(2, BEAT_PLACES + self.lane_hash_latency)
 
     @property
-    def result_places(self) -> int:
+    def result_depth(self) -> int:
         return 1 << ceil_log(2, self.latency + ACCEPT_LAG + 5)
 
     @property
@@ -300,21 +300,21 @@ class RingProfile(Profile):
 def _check_size(profile: RingProfile) -> None:
     """Reject a ring whose elaboration would take too long."""
     spec = profile.spec
-    rule = f"must give at most {MOST_SEGMENTS} segments in hardware, the spare included"
+    rule = f"must give at most {MAX_SEGMENTS} segments in hardware, the spare included"
     field = "epochs" if spec.run == 1 and spec.hash_functions == 1 else "l"
-    require(spec.segments <= MOST_SEGMENTS, field, rule, spec.segments)
-    rule = f"must be at most {MOST_CLEAR} in hardware"
-    require(spec.clear <= MOST_CLEAR, "clear", rule, spec.clear)
+    require(spec.segments <= MAX_SEGMENTS, field, rule, spec.segments)
+    rule = f"must be at most {MAX_CLEAR} in hardware"
+    require(spec.clear <= MAX_CLEAR, "clear", rule, spec.clear)
     memories = profile.memories * profile.copies
-    rule = f"must give at most {MOST_MEMORIES} memories in hardware"
-    require(memories <= MOST_MEMORIES, spec.size_field, rule, memories)
+    rule = f"must give at most {MAX_MEMORIES} memories in hardware"
+    require(memories <= MAX_MEMORIES, spec.size_field, rule, memories)
     if profile.memory in PORTABLE:
         words = memories * profile.clear_cycles
-        rule = f"must give at most {MOST_WORDS} words in all memories of hardware"
-        require(words <= MOST_WORDS, spec.size_field, rule, words)
+        rule = f"must give at most {MAX_WORDS} words in all memories of hardware"
+        require(words <= MAX_WORDS, spec.size_field, rule, words)
     else:
-        require(profile.block_rams <= MOST_MEMORIES, spec.size_field,
-                f"must give at most {MOST_MEMORIES} block RAMs", profile.block_rams)  # fmt: skip
+        require(profile.block_rams <= MAX_MEMORIES, spec.size_field,
+                f"must give at most {MAX_MEMORIES} block RAMs", profile.block_rams)  # fmt: skip
 
 
 def _check_timed(spec: FilterSpec) -> None:

@@ -130,5 +130,5 @@ def timing_clock(profile):
     return TickClock(
         time_bits=options.time_bits or profile.time_bits,
         # A period is never shorter.
-        min_period=profile.least_period if options.ticks == "tick" else 0,
+        min_period=profile.min_period if options.ticks == "tick" else 0,
     )

@@ -220,7 +220,7 @@ class TimingCore(wiring.Component):
     cell holds it, however long the gap between insertions. The verdicts equal the golden model's,
     whose time is the number of ticks.
 
-    If a tick is a unit of time, ticks arrive at least `TimingProfile.least_period` cycles apart,
+    If a tick is a unit of time, ticks arrive at least `TimingProfile.min_period` cycles apart,
     and the core accepts an operation in every cycle. If a tick is a block of insertions, ticks may
     arrive in every cycle. Then the sweep needs cycles without an operation, and the core asserts
     ``stall`` for one in `TimingProfile.rest_interval` cycles.

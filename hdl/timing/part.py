@@ -205,7 +205,7 @@ class TimingPart(wiring.Component):
         read = pipe.drive(memory, a_address=access["address"])
         word = pipe.enter(memory.a_word, "word", stage=read + memory.LATENCY, reset_less=True)
         operation = (access[name] for name in ("address", "insert", "tick"))
-        ticks = self.sweep.MOST_TICKS
+        ticks = self.sweep.MAX_TICKS
         known = recent_insertion(pipe, *operation, port, distance=BETWEEN, max_ticks=ticks)
         swept = same_address(pipe, "swept", access["address"], port.address, port.sweeps)
         swept = swept.at(known[0].stage)

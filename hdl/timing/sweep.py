@@ -101,7 +101,7 @@ class VisitSweep(wiring.Component):
 
     PORT = "a"
     """Port at which the sweep reads."""
-    MOST_TICKS = BETWEEN
+    MAX_TICKS = BETWEEN
     """Maximum number of ticks during the accesses between a read and its write."""
 
     def __init__(self, *, cells, stamp_bits, limit):
@@ -131,7 +131,7 @@ class PortSweep(wiring.Component):
 
     PORT = "b"
     """Port at which the sweep reads."""
-    MOST_TICKS = 1
+    MAX_TICKS = 1
     """Maximum number of ticks during the accesses between a read and its write."""
 
     def __init__(self, *, cells, stamp_bits, limit):

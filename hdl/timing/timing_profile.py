@@ -7,8 +7,8 @@ from ...golden.spec.base import require
 from ...golden.spec.timestamp import StampedPartsSpec
 from ..latencies import (
     CONTROL_LAG,
-    MOST_PARTS,
-    MOST_WORDS,
+    MAX_PARTS,
+    MAX_WORDS,
     PROTECTIONS,
     QUEUE_LATENCY,
     TIMING_TICKS,
@@ -35,7 +35,7 @@ class TimingProfile(Profile):
 
     MEMORIES = CELL_VARIANTS
     PROTECTIONS = tuple(PROTECTIONS)
-    MOST_LEVELS = 1
+    MAX_LEVELS = 1
 
     @property
     def decides(self) -> bool:
@@ -72,7 +72,7 @@ class TimingProfile(Profile):
         }
 
     @property
-    def least_period(self) -> int:
+    def min_period(self) -> int:
         return 0 if self.counted else elision_period(self.spec) + (self.protect == "parity")
 
     @property
@@ -131,10 +131,10 @@ class TimingProfile(Profile):
         if self.counted:
             even = spec.block & (spec.block - 1) == 0 or not self.decides
             require(even, "block", "must be a power of two for tables", spec.block)
-        rule = f"must be at most {MOST_PARTS} in hardware"
-        require(spec.hashes <= MOST_PARTS, "hashes", rule, spec.hashes)
-        rule = f"must be at most {MOST_WORDS // spec.hashes} for {spec.hashes} hashes in hardware"
-        require(spec.hashes * spec.cells <= MOST_WORDS, "cells", rule, spec.cells)
+        rule = f"must be at most {MAX_PARTS} in hardware"
+        require(spec.hashes <= MAX_PARTS, "hashes", rule, spec.hashes)
+        rule = f"must be at most {MAX_WORDS // spec.hashes} for {spec.hashes} hashes in hardware"
+        require(spec.hashes * spec.cells <= MAX_WORDS, "cells", rule, spec.cells)
         self._check_block_rams()
 
     def check_sweep(self) -> None:
@@ -142,7 +142,7 @@ class TimingProfile(Profile):
         if self.counted:
             check_rest(self.spec)
         else:
-            check_elision(self.spec, clocks=self.least_period)
+            check_elision(self.spec, clocks=self.min_period)
 
     def _check_block_rams(self) -> None:
         spec, limit = self.spec, BLOCK_KINDS["ecp5"].bits
@@ -151,7 +151,7 @@ class TimingProfile(Profile):
         if not self.decides:
             return
         explicit = isinstance(self.memory, str) and self.memory.startswith("ecp5")
-        limit = limit if explicit else MOST_WORDS
+        limit = limit if explicit else MAX_WORDS
         rule = f"must give at most {limit} entries of two tables in hardware"
         require(self.table_words <= limit, "classes", rule, self.table_words)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-KEPT = 1 << 18  # packets in which repeats are searched, less `_MOST_TOGETHER`
+KEPT = 1 << 18  # packets in which repeats are searched, less `_MAX_TOGETHER`
 
 EXACT = 1 << 15
 """Packets that are all counted. Each time that their number doubles, half as many are sampled."""
@@ -258,7 +258,7 @@ def _tally(counter: Counter[bytes], rows: NDArray[np.int64], weight: int) -> Non
 
 
 def edges() -> NDArray[np.float64]:
-    """Return the edges of the bins of distances, in seconds, shape (MOST_BINS + 1,)."""
+    """Return the edges of the bins of distances, in seconds, shape (ALL_BINS + 1,)."""
     return np.asarray(10 ** (np.arange(ALL_BINS + 1) / BINS - 9))
 
 

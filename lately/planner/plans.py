@@ -66,7 +66,7 @@ class Candidate:
     # always write the same column are excluded.
     cycle_share: float
     edges: tuple[int, int] | None  # as `lately.hdl.profile.Profile.edges`
-    min_period: int  # as `lately.hdl.profile.Profile.least_period`
+    min_period: int  # as `lately.hdl.profile.Profile.min_period`
 
     @property
     def family(self) -> PlannerFamily:
@@ -264,7 +264,7 @@ def describe(priced: PricedSpec, requirement: Requirement) -> Candidate:
         bindings=[],
         cycle_share=1.0 if profile is None else family.cycle_share(spec),
         edges=unit.edges,
-        min_period=unit.least_period,
+        min_period=unit.min_period,
     )
 
 
@@ -385,7 +385,7 @@ def _short_tick(requirement: Requirement) -> str | None:
     fit = cheapest(replace(requirement, span=replace(span, tick=Fraction(TIME_LIMIT))), POOL)
     if not fit:
         return None
-    cycles = min(unit_profile(priced.spec).least_period for priced in fit)
+    cycles = min(unit_profile(priced.spec).min_period for priced in fit)
     tick = Fraction(cycles) / Fraction(device.limit_mhz * 1e6)
     return (
         f"tick: must be at least {time_text(tick)} on {device.name}, where {cycles} clocks pass "

@@ -354,7 +354,7 @@ def is_in_time(spec: Any, requirement: Requirement) -> bool:
     span, device = requirement.span, requirement.device
     if span is None or device is None or device.limit_mhz is None:
         return True
-    period = unit_profile(spec, device).least_period
+    period = unit_profile(spec, device).min_period
     return period <= span.tick * Fraction(device.limit_mhz * 1e6)
 
 

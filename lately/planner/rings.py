@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..golden import FilterSpec, analysis
 from ..golden.errors import SpecificationError
 from ..golden.sizing import parts_rate, smallest
-from ..hdl.latencies import MOST_SEGMENTS, MOST_WORDS, TIMED_GENERATION
+from ..hdl.latencies import MAX_SEGMENTS, MAX_WORDS, TIMED_GENERATION
 from .requirement import (
     PLANNER_FAMILIES,
     USELESS,
@@ -275,7 +275,7 @@ class PlannedRing(PlannerFamily):
                 if run * parts > max_hashes + 2 * math.log2(generations):
                     continue
                 shape = Shape(run, generations, parts, block_bits, generation, 0)
-                if not requirement.any_size and shape.segments > MOST_SEGMENTS:
+                if not requirement.any_size and shape.segments > MAX_SEGMENTS:
                     break
                 if longest is not None and shape.trace > longest:
                     continue
@@ -301,8 +301,8 @@ class PlannedRing(PlannerFamily):
             bits = min(bits, MAX_CLEAR * (shape.generation - 1))
             # A memory has as many words as the cycles of a clear, a power of two, or its bits.
             words = 1 << (shape.generation - 1).bit_length() - 1
-            if device is None and memories * words > MOST_WORDS:
-                bits = min(bits, MOST_WORDS // memories)
+            if device is None and memories * words > MAX_WORDS:
+                bits = min(bits, MAX_WORDS // memories)
         return bisect_right(SIZES[requirement.any_size], bits // shape.cells) - 1
 
     def spec(self, shape: Shape, requirement: Requirement) -> FilterSpec:
@@ -348,7 +348,7 @@ class PlannedRing(PlannerFamily):
 
     def min_slack(self, requirement: Requirement) -> float | None:
         if requirement.span is not None:
-            segments = math.inf if requirement.any_size else MOST_SEGMENTS
+            segments = math.inf if requirement.any_size else MAX_SEGMENTS
             longest = max(count for count in GENERATIONS if count + 2 <= segments)
             return 1 / min(longest, requirement.span.ticks)
         free = Requirement(

@@ -12,12 +12,12 @@ from ..golden.analysis import bloom_accesses, stashed_entries
 from ..golden.errors import SpecificationError
 from ..golden.sizing import HASHES, parts_cells, parts_rate
 from ..golden.spec.dictionary_sizes import (
-    MOST_MOVED,
-    MOST_STASHED,
+    MAX_MOVED,
+    MAX_STASHED,
     MOVING,
     WindowDictionarySpec,
-    least_columns,
-    least_digest_bits,
+    min_columns,
+    min_digest_bits,
 )
 from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from ..hdl.timing.sweep_rules import rest_interval
@@ -49,11 +49,11 @@ class Dictionary(PlannerFamily):
         window = requirement.window
         if window > MAX_ROWS:
             return
-        digest_bits = least_digest_bits(window, requirement.false_positive_rate)
+        digest_bits = min_digest_bits(window, requirement.false_positive_rate)
         max_rows = min(_ROWS_PER_KEY * window, MAX_ROWS if requirement.any_size else MAX_DEPTH)
         for bits in range(1, max_rows.bit_length()):
             for moves in (False, True):
-                columns = least_columns(window, 1 << bits, moves=moves)
+                columns = min_columns(window, 1 << bits, moves=moves)
                 try:
                     if columns is not None:
                         yield WindowDictionarySpec(
@@ -88,9 +88,9 @@ class Dictionary(PlannerFamily):
             if columns > bool(spec.moves) and rows:
                 less = columns if name == "columns" else rows
                 stashed = stashed_entries(spec.window, columns=columns, rows=rows)
-                if spec.moves and (share := stashed / spec.window) > MOST_MOVED:
+                if spec.moves and (share := stashed / spec.window) > MAX_MOVED:
                     bindings.append(Binding(name, less, "moves", share))
-                elif not spec.moves and stashed > MOST_STASHED:
+                elif not spec.moves and stashed > MAX_STASHED:
                     bindings.append(Binding(name, less, "stash", stashed))
         return bindings
 

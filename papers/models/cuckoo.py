@@ -29,7 +29,7 @@ from lately.golden.filter import (
     query_in_window,
 )
 from lately.golden.hash.functions import ConstantStream, KeyHash
-from lately.golden.hash.keys import Keys, one_or_all, sortable
+from lately.golden.hash.keys import Keys, scalar_or_array, sortable
 from lately.golden.results import Ages
 from lately.golden.sampling import chunks
 from lately.golden.sizing import bloom_rate, check_rate
@@ -40,8 +40,8 @@ _CHUNK = 1 << 15
 _WORD = (1 << 64) - 1
 
 Name = int | tuple[int, ...]  # A key as the list holds it: its words, or its only word.
-MOST_POSITIONS = 1 << 30
-MOST_SIGNATURE_BITS = 32
+MAX_POSITIONS = 1 << 30
+MAX_SIGNATURE_BITS = 32
 
 
 def cuckoo_signature_bits(*, positions: int, error_rate: float) -> int:
@@ -49,12 +49,12 @@ def cuckoo_signature_bits(*, positions: int, error_rate: float) -> int:
 
     They are max{0, log(1 / epsilon) - log(positions) + 1}, rounded up.
     """
-    require_count("positions", positions, high=MOST_POSITIONS)
+    require_count("positions", positions, high=MAX_POSITIONS)
     check_rate(error_rate, "error_rate")
-    for bits in range(MOST_SIGNATURE_BITS + 1):
+    for bits in range(MAX_SIGNATURE_BITS + 1):
         if cuckoo_error_bound(positions=positions, signature_bits=bits) <= error_rate:
             return bits
-    bound = cuckoo_error_bound(positions=positions, signature_bits=MOST_SIGNATURE_BITS)
+    bound = cuckoo_error_bound(positions=positions, signature_bits=MAX_SIGNATURE_BITS)
     raise SpecificationError(
         f"error_rate: must be at least {bound:.3g} with {positions} positions, not {error_rate!r}"
     )
@@ -65,8 +65,8 @@ def cuckoo_error_bound(*, positions: int, signature_bits: int) -> float:
 
     Two tables, in each of which one of ``positions * 2**signature_bits`` pairs matches.
     """
-    require_count("positions", positions, high=MOST_POSITIONS)
-    require_count("signature_bits", signature_bits, low=0, high=MOST_SIGNATURE_BITS)
+    require_count("positions", positions, high=MAX_POSITIONS)
+    require_count("signature_bits", signature_bits, low=0, high=MAX_SIGNATURE_BITS)
     return min(1.0, 2 / (positions << signature_bits))
 
 
@@ -118,7 +118,7 @@ class CuckooDictionary(CountedFilter):
     def _prepare(self) -> None:
         if self.positions is None:
             self.positions = 2 * self.window
-            require_count("positions", self.positions, high=MOST_POSITIONS)
+            require_count("positions", self.positions, high=MAX_POSITIONS)
         if self.moves is None:
             self.moves = 3 * self.window.bit_length()
         self._make_hash([self.positions, self.positions, 1 << self.signature_bits])
@@ -135,7 +135,7 @@ class CuckooDictionary(CountedFilter):
 
     # Operations
 
-    @one_or_all
+    @scalar_or_array
     def last_update(self, keys: Keys) -> Ages:
         """Return the smallest window in which each key is reported, -1 for none, shape (n,).
 

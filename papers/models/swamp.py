@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lately.golden.errors import require_count
-from lately.golden.hash.keys import Keys, one_or_all
+from lately.golden.hash.keys import Keys, scalar_or_array
 from lately.golden.sizing import bloom_rate, check_rate, smallest
 
 from .bits import KeyByKey, ring_order
@@ -92,7 +92,7 @@ class Swamp(KeyByKey):
         self._buffer[slot] = fingerprint
         self._last[fingerprint] = now
 
-    @one_or_all
+    @scalar_or_array
     def multiplicity(self, keys: Keys) -> NDArray[np.int64]:
         """Count the fingerprint of each key in the window, shape (n,): its insertions or more."""
         counts = Counter(self.fingerprints.tolist())

@@ -257,7 +257,7 @@ async def registers(bench: FrameBench) -> None:
         value = int.from_bytes(answer.data, "little")
         for field in word.fields if word is not None and word.readable else ():
             if field.reset is not None:
-                assert value & field.mask == field.reset << field.place
+                assert value & field.mask == field.reset << field.low
     bench.pause_bus(0.5)
     for _ in range(4):
         data = bench.choose.randbytes(WORD_BYTES)

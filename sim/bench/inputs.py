@@ -40,7 +40,7 @@ class TickSource:
     @property
     def period(self) -> int:
         """Minimum cycles from one tick to the next."""
-        return int(self._bench.profile.least_period) or 1
+        return int(self._bench.profile.min_period) or 1
 
     # Ticks
 

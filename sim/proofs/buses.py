@@ -293,7 +293,7 @@ class Faults(Harness):
         self.reach("an interrupt is raised and then masked", ~part.irq & Cat(raised).any())
         for field in word.fields:
             held, event = signals[f"bank.{field.signal}_held"], events[field.name]
-            given = access.data[field.place] & access.strobe[field.place // 8]
+            given = access.data[field.low] & access.strobe[field.low // 8]
             clears = signals["bank.write_faults"] & given
             kept = delayed(m, held & ~clears, 1, f"{field.name}_kept")
             came = delayed(m, event, 1, f"{field.name}_came")

@@ -281,7 +281,7 @@ class CompiledUnit(DrivenModel):
         codes = np.ascontiguousarray(operations, np.uint8)
         words = check_keys(keys, KeyDigest.of(self.spec))
         asked = self.spec.query_numbers(windows, len(codes))
-        self._library.lately_period(self._unit, period or self.profile.least_period)
+        self._library.lately_period(self._unit, period or self.profile.min_period)
         results = self._send(codes, words, asked, **options)
         self.idle(silence)
         self._end_ticks()
@@ -289,7 +289,7 @@ class CompiledUnit(DrivenModel):
 
     def pass_ticks(self, ticks: int) -> None:
         """Send this number of `ticks`, at the minimum distance, without an operation."""
-        period = self.profile.least_period
+        period = self.profile.min_period
         self._library.lately_period(self._unit, period)
         # In parts, so that an interrupt is handled between them.
         for done in range(0, ticks * period, _IDLE):
@@ -302,7 +302,7 @@ class CompiledUnit(DrivenModel):
             self._library.lately_period(self._unit, 0)
         lag = CONTROL_LAG
         if self.spec.kind == "ring":
-            lag = TICKS_WAITING * self.profile.least_period + self.profile.longest_pause
+            lag = TICKS_WAITING * self.profile.min_period + self.profile.longest_pause
         self.idle(lag)
 
     def _checked_times(self, times: ArrayLike, count: int) -> Times:

@@ -393,9 +393,9 @@ def test_systemrdl(described):
     for word in registers.words:
         address, fields = described[word.name]
         assert address == word.address
-        assert set(fields) == {(bits.name, bits.place, bits.width) for bits in word.fields}
+        assert set(fields) == {(bits.name, bits.low, bits.width) for bits in word.fields}
         for bits in word.fields:
-            field = fields[bits.name, bits.place, bits.width]
+            field = fields[bits.name, bits.low, bits.width]
             assert field.get_property("reset") == bits.reset
             writable, readable = field.is_sw_writable, field.is_sw_readable
             assert writable == (bits.access is not Access.READ)
@@ -413,7 +413,7 @@ def test_header_compiles(described):
         prefix = f"SEEN_LATELY__{word.name}".upper()
         for field in word.fields:
             name = f"{prefix}__{field.name}".upper()
-            checks += [f"{name}_bm == {field.mask}u", f"{name}_bp == {field.place}"]
+            checks += [f"{name}_bm == {field.mask}u", f"{name}_bp == {field.low}"]
             checks += [f"{name}_reset == {field.reset}u"] if field.reset is not None else []
     asserts = "".join(f'static_assert({check}, "{check}");\n' for check in checks)
     text = f'#include "seen_lately.h"\n#include <stddef.h>\n{asserts}'

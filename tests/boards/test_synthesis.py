@@ -663,7 +663,7 @@ def test_unit_that_watches_its_state(synthesized, monkeypatch):
 def test_area_of_the_core_of_a_timing_filter():
     """4 parts of 8,192 x 16 bits have a goal of their own, without input, results and counters."""
     target, spec = device("ecp5-25k-6"), timing_preset("default")
-    assert TimingProfile.of(spec, memory="ecp5", levels=1).least_period == 8195
+    assert TimingProfile.of(spec, memory="ecp5", levels=1).min_period == 8195
     report = synthesize(TimingCore(spec, memory="ecp5", levels=1), device=target)
     assert report.lut <= 1900
     assert report.ff <= 2800

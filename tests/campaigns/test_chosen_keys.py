@@ -57,14 +57,14 @@ def test_a_stranger_is_reported_after_one_chosen_key():
         "another seed": from_spec(replace(spec, seed=1)),
         "siphash": from_spec(replace(spec, hash="siphash"), secret=12345),
     }
-    found = {}
+    counts = {}
     for name, seen in filters.items():
         assert seen.ring_position == 0
         seen.insert(chosen[:, 0])
-        found[name] = int(seen.query(victims).sum())
-    assert found["h3"] == 300
-    assert found["another seed"] <= 1
-    assert found["siphash"] <= 1
+        counts[name] = int(seen.query(victims).sum())
+    assert counts["h3"] == 300
+    assert counts["another seed"] <= 1
+    assert counts["siphash"] <= 1
 
 
 @pytest.mark.parametrize("key_bits", [65, 104, 129])

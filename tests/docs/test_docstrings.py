@@ -11,7 +11,7 @@ from papers import models
 
 EXPORTED = [getattr(golden, name) for name in golden.__all__]
 EXPORTED += [getattr(models, name) for name in models.__all__]
-CLASSES = [one for one in EXPORTED if isinstance(one, type)]
+CLASSES = [value for value in EXPORTED if isinstance(value, type)]
 SOURCE = re.compile(
     r"([Ss]ection|[Ee]quation|[Tt]heorem|[Dd]efinition|[Ll]emma|[Pp]roposition)s? "
     r"(\d|[IV]+\b)|Source: "
@@ -21,11 +21,11 @@ SHAPE = re.compile(r"[Ss]hape|[Bb]roadcast|as (for )?`")
 
 def members(cls):
     """Return the public methods and properties of a class by their names."""
-    return {name: one for name, one in inspect.getmembers(cls) if not name.startswith("_")}
+    return {name: value for name, value in inspect.getmembers(cls) if not name.startswith("_")}
 
 
 @pytest.mark.parametrize(
-    "cls", [one for one in CLASSES if issubclass(one, Filter) and one.specification.family]
+    "cls", [kind for kind in CLASSES if issubclass(kind, Filter) and kind.specification.family]
 )
 def test_filter_has_a_source(cls):
     """A section or an equation of its paper, in its docstring or in a docstring of its methods."""

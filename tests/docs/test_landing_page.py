@@ -26,9 +26,9 @@ THINGS = {
 def section(text, anchor):
     """Return the section of a page whose heading has the anchor."""
     parts = re.split(r"(?m)^(?=#{1,3} )", text)
-    found = [part for part in parts if slug(part.partition("\n")[0]) == anchor]
-    assert len(found) == 1, f"{len(found)} sections #{anchor}"
-    return found[0]
+    matches = [part for part in parts if slug(part.partition("\n")[0]) == anchor]
+    assert len(matches) == 1, f"{len(matches)} sections #{anchor}"
+    return matches[0]
 
 
 def slug(heading):

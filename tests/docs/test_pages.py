@@ -139,11 +139,13 @@ def test_links_between_pages():
     }
     for path, text in pages.items():
         assert not re.search(r"\{(doc|ref|py:\w+)\}`", text), path
-        for page, place in re.findall(r"\]\(((?:[\w-]+/|\.\./)?[\w-]+\.md)?(?:#([\w-]+))?\)", text):
-            found = (path.parent / page).resolve() if page else path
-            if found.is_relative_to(blocks.DOCS):
-                assert found in headings, f"{path.name}: {page}"
-                assert not place or place in headings[found], f"{path.name}: {page}#{place}"
+        for page, anchor in re.findall(
+            r"\]\(((?:[\w-]+/|\.\./)?[\w-]+\.md)?(?:#([\w-]+))?\)", text
+        ):
+            target = (path.parent / page).resolve() if page else path
+            if target.is_relative_to(blocks.DOCS):
+                assert target in headings, f"{path.name}: {page}"
+                assert not anchor or anchor in headings[target], f"{path.name}: {page}#{anchor}"
 
 
 def test_generations_of_the_picture_count_as_long_as_golden_says():
@@ -193,7 +195,7 @@ def test_gap_in_a_diagram():
 
 def test_pictures_of_the_mechanisms_are_small():
     pictures = [*blocks.IMAGES.glob("how-*.svg")]
-    assert {path.stem for path in pictures} == {f"how-{one}" for one in (*PICTURES, "spare")}
+    assert {path.stem for path in pictures} == {f"how-{name}" for name in (*PICTURES, "spare")}
     assert all(path.stat().st_size < 10_000 for path in pictures)
     page = (blocks.DOCS / "how-it-works.md").read_text("utf-8")
     assert page.count("![") == len(pictures) + 1  # The ring is drawn for another page.

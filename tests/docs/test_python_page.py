@@ -13,9 +13,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 def test_examples(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = PAGE.with_name(page)
-    found = doctest.testfile(str(path), module_relative=False, optionflags=doctest.ELLIPSIS)
-    assert found.attempted > 20
-    assert found.failed == 0
+    result = doctest.testfile(str(path), module_relative=False, optionflags=doctest.ELLIPSIS)
+    assert result.attempted > 20
+    assert result.failed == 0
 
 
 def test_ten_things():

@@ -30,7 +30,7 @@ def test_figures_are_as_measured_and_compared_as_it_says():
     exec(readme.examples(readme.BASELINES.read_text("utf-8"))["side"], names)
     # With the spare segment, as in hardware.
     bits = {name: names["models"][name].storage_bits / names["window"] for name in readme.COMPARED}
-    assert all(13.9 < one <= 14 for one in bits.values()), bits
+    assert all(13.9 < value <= 14 for value in bits.values()), bits
 
 
 def test_page_is_short():

@@ -174,11 +174,11 @@ def test_partitions_outlive_a_worker(tmp_path, monkeypatch):
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         results = partitions.deduplicate(client, batches, tmp_path, window=1000, fpr=1e-9)
-        found = [next(results)]
+        received = [next(results)]
         pid = next(iter(client.run(os.getpid).values()))
         os.kill(pid, 9)
-        found += results
+        received += results
     # A ring reports some keys that are a little older than the window, but loses no key in it.
-    for new, due in zip(found, expected, strict=True):
+    for new, due in zip(received, expected, strict=True):
         assert set(new) <= set(due)
-    assert sum(map(len, found)) > 0.9 * sum(map(len, expected))
+    assert sum(map(len, received)) > 0.9 * sum(map(len, expected))

@@ -87,17 +87,17 @@ def test_pages_in_a_browser(pages):
 def test_links(pages):
     """Each link within the site names a page, and a place of it that exists."""
     texts = {page: (SITE / page).read_text("utf-8") for page in pages}
-    places = {page: set(re.findall(r'\bid="([^"]+)"', text)) for page, text in texts.items()}
+    anchors = {page: set(re.findall(r'\bid="([^"]+)"', text)) for page, text in texts.items()}
     broken = []
     for page, text in texts.items():
         for link in set(map(html.unescape, re.findall(r'<a [^>]*href="([^"]+)"', text))):
             if re.match(r"[a-z]+:", link):
                 continue
-            path, place = map(unquote, urldefrag(link))
+            path, anchor = map(unquote, urldefrag(link))
             target = (SITE / page).parent / path if path else SITE / page
             target = target.resolve()
             name = target.relative_to(SITE.resolve()).as_posix()
-            if not target.exists() or (name in places and place and place not in places[name]):
+            if not target.exists() or (name in anchors and anchor and anchor not in anchors[name]):
                 broken.append(f"{page}: {link}")
     assert broken == []
 

@@ -21,8 +21,8 @@ BLOCK = re.compile(r"(?:<!-- (file \S+|slow) -->\n)?```(\w+)\n(.*?)```", re.DOTA
 
 def commands(text):
     """Return the commands of a block, each with the lines that it prints."""
-    found = re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]
-    return [(one.partition("\n")[0], one.partition("\n")[2].splitlines()) for one in found]
+    parts = re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]
+    return [(part.partition("\n")[0], part.partition("\n")[2].splitlines()) for part in parts]
 
 
 def agrees(expected, printed):

@@ -18,8 +18,8 @@ def test_campaigns(runs):
     for run in runs:
         assert run.result["done"] >= 20_000
         assert run.result["mismatches"] == 0
-        found = run.result["found"]
-        assert sum(one["silent"] + one["told"] for one in found) == run.result["done"]
+        rows = run.result["found"]
+        assert sum(row["silent"] + row["told"] for row in rows) == run.result["done"]
     plain = [run.point["spec"] for run in runs if not tables.option(run)]
     assert {spec["family"] for spec in plain} == {
         "apbf", "apbbf", "gebf", "blocked-gebf", "window-dictionary",
@@ -49,10 +49,10 @@ def test_protection_keeps_its_promise(runs):
 
 def record(protect="none", **result):
     point = points(preset=("tiny",))[0] | {"protect": protect, "kinds": ["memory"]}
-    found = [{"kind": "memory", "outcome": name, "silent": 1000 * (name == "masked"), "told": 0}
+    rows = [{"kind": "memory", "outcome": name, "silent": 1000 * (name == "masked"), "told": 0}
              for name in OUTCOMES]  # fmt: skip
     counts = {"done": 1000, "mismatches": 0, "seconds": 1.0, "bits": {"memory": 16}}
-    return Record(point, {}, counts | {"found": found, "registers": {}} | result)
+    return Record(point, {}, counts | {"found": rows, "registers": {}} | result)
 
 
 def test_registers_are_ranked_by_what_they_lose():

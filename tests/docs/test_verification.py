@@ -31,7 +31,7 @@ def test_runs_had_no_mismatch():
 
 
 def test_proof_that_is_not_told(proofs):
-    others = [one for one in proofs if one["name"] != PROOFS[0].name]
+    others = [proof for proof in proofs if proof["name"] != PROOFS[0].name]
     with pytest.raises(ValueError, match=f"lacks {PROOFS[0].name}$"):
         tables.proofs_table(others)
 

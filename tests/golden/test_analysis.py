@@ -59,9 +59,9 @@ def algorithm_1(pattern, k, l):
 def enumerated_accesses(fills, k, l, verdict):
     weight = total = 0.0
     for pattern, probability in patterns(fills):
-        found, accesses = algorithm_1(pattern, k, l)
-        assert found == has_run(pattern, k)
-        if found == verdict:
+        result, accesses = algorithm_1(pattern, k, l)
+        assert result == has_run(pattern, k)
+        if result == verdict:
             weight += probability
             total += probability * accesses
     return total / weight
@@ -190,15 +190,15 @@ def test_accesses_at_the_edges():
 
 def brute_segment_rate(load, blocks, cells, parts):
     """Place the keys in every way and count the places where a fresh key matches."""
-    places = list(itertools.product(range(blocks), *[range(cells)] * parts))
+    positions = list(itertools.product(range(blocks), *[range(cells)] * parts))
     matched = 0
-    for keys in itertools.product(places, repeat=load):
+    for keys in itertools.product(positions, repeat=load):
         held = {(key[0], part, cell) for key in keys for part, cell in enumerate(key[1:])}
         matched += sum(
-            all((place[0], part, cell) in held for part, cell in enumerate(place[1:]))
-            for place in places
+            all((position[0], part, cell) in held for part, cell in enumerate(position[1:]))
+            for position in positions
         )
-    return matched / len(places) ** (load + 1)
+    return matched / len(positions) ** (load + 1)
 
 
 @pytest.mark.parametrize(

@@ -162,11 +162,11 @@ class InC:
     def _halves(secret):
         return ctypes.c_uint64(secret & (1 << 64) - 1), ctypes.c_uint64(secret >> 64)
 
-    def run(self, how, codes, keys, times, windows):
+    def run(self, function, codes, keys, times, windows):
         ages = np.zeros(len(codes), np.int64)
-        arrays = [np.ascontiguousarray(one) for one in (codes, keys, times, windows)]
-        self._function(how)(
-            self._memory.ctypes, *(one.ctypes for one in arrays),
+        arrays = [np.ascontiguousarray(array) for array in (codes, keys, times, windows)]
+        self._function(function)(
+            self._memory.ctypes, *(array.ctypes for array in arrays),
             ctypes.c_size_t(len(codes)), ages.ctypes,
         )  # fmt: skip
         return ages
@@ -277,15 +277,15 @@ def single(c, model, random, keys, times, windows):
     for code, key, window, age in zip(codes, keys, windows, ages, strict=False):
         at = (now,) if spec.timed else ()
         asked = {} if spec.kind == "ring" else {"window": int(window)}
-        one = shown(key[np.newaxis])
+        single_key = shown(key[np.newaxis])
         if code == 1:
-            results = model.look_up(one, *at, **({"windows": [window]} if asked else {}))
+            results = model.look_up(single_key, *at, **({"windows": [window]} if asked else {}))
             assert age == (results.age[0] if results.seen[0] else -1)
-            assert model.query(one, *at, **asked)[0] == (age >= 0)
+            assert model.query(single_key, *at, **asked)[0] == (age >= 0)
         elif code == 2:
-            model.insert(one, *at)
+            model.insert(single_key, *at)
         else:
-            assert model.check_and_insert(one, *at)[0] == (age == 0)
+            assert model.check_and_insert(single_key, *at)[0] == (age == 0)
 
 
 def test_wrong():

@@ -236,12 +236,12 @@ def test_rate_of_regular_keys(name, stream, rekeyed):
 
 def passes(model, refresh):
     """Return the rounds in which a key passes that comes again after each fresh key."""
-    found = []
+    turns = []
     for turn in range(1000):
         if not model.check_and_insert("key", refresh=refresh):
-            found.append(turn)
+            turns.append(turn)
         model.check_and_insert(turn, refresh=refresh)
-    return found
+    return turns
 
 
 @pytest.mark.parametrize("path", daily(1, PATHS))

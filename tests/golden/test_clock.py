@@ -244,12 +244,12 @@ def test_times_of_single_keys_are_those_of_lists(kind, clocked):
 
     def outcome(model, name, keys, now, options):
         try:
-            found = getattr(model, name)(
+            result = getattr(model, name)(
                 keys, **({"now": now} if now is not None else {}), **options
             )
         except (TypeError, ValueError) as error:
             return repr(error)
-        return found.tolist()[0] if isinstance(found, np.ndarray) else found
+        return result.tolist()[0] if isinstance(result, np.ndarray) else result
 
     for step in range(1000):
         clock.now += int(rng.integers(0, SECOND))
@@ -301,8 +301,8 @@ def test_a_clock_that_refers_to_its_filter_is_collected():
 def test_a_clock_that_gives_no_time():
     model = by_hand(GEBF)
     model.insert("a")
-    for found in ("now", 1.5, True, None):
-        model.clock = lambda found=found: found
+    for value in ("now", 1.5, True, None):
+        model.clock = lambda value=value: value
         with pytest.raises(TypeError, match=r"^clock: must return integers, such as time.time_ns"):
             model.insert("b")
     model.clock = lambda: 1 / 0
@@ -322,8 +322,8 @@ def test_a_clock_that_gives_no_time():
 
 
 @EACH
-@pytest.mark.parametrize("how", ["file", "pickle"])
-def test_a_saved_filter_goes_on_by_the_wall_clock(kind, how, tmp_path, monkeypatch):
+@pytest.mark.parametrize("form", ["file", "pickle"])
+def test_a_saved_filter_goes_on_by_the_wall_clock(kind, form, tmp_path, monkeypatch):
     model = kind.for_span("10s", RATE, rate=10)
     model.insert("a")
     model.insert("b", model.latest - 1)
@@ -331,7 +331,7 @@ def test_a_saved_filter_goes_on_by_the_wall_clock(kind, how, tmp_path, monkeypat
     wall = time.time_ns()
     monkeypatch.setattr(time, "time_ns", lambda: wall + 9 * SECOND)
     monkeypatch.setattr(time, "monotonic_ns", lambda: 0)
-    if how == "file":
+    if form == "file":
         model.save(tmp_path / "state")
         copy = load(tmp_path / "state")
     else:

@@ -39,8 +39,8 @@ def test_a_family_is_at_most_four_classes_deep():
     """The layout in C of an object, which the extension brings, does not count."""
     layout = {ABC, *locks.Base.__mro__}
     kinds = [golden.TimeLimitedRing, *golden.filter.MODELS.values()]
-    own = [kind for kind in kinds if kind.__module__.startswith("lately.golden.")]
-    depths = {kind.__name__: len({*kind.__mro__} - layout) for kind in own}
+    classes = [kind for kind in kinds if kind.__module__.startswith("lately.golden.")]
+    depths = {kind.__name__: len({*kind.__mro__} - layout) for kind in classes}
     assert len(depths) > 9
     assert max(depths.values()) == 4, depths
 
@@ -79,11 +79,11 @@ def test_parameter_wrong(name):
     for field in fields(kind.specification):
         if "range" not in field.metadata or field.name not in inspect.signature(kind).parameters:
             continue
-        least, most = field.metadata["range"]
-        shown = "2**48" if most == 1 << 48 and wrong_type is SpecificationError else most
-        cases = [(SpecificationError, least - 1, f"must be at least {least}, not {least - 1}")]
-        if most is not None:
-            cases.append((SpecificationError, most + 1, f"must be at most {shown}, not {most + 1}"))
+        low, high = field.metadata["range"]
+        shown = "2**48" if high == 1 << 48 and wrong_type is SpecificationError else high
+        cases = [(SpecificationError, low - 1, f"must be at least {low}, not {low - 1}")]
+        if high is not None:
+            cases.append((SpecificationError, high + 1, f"must be at most {shown}, not {high + 1}"))
         for value in (1.5, "2", True):
             cases.append((wrong_type, value, f"must be an integer, not {value!r}"))
         for error, value, message in cases:
@@ -95,8 +95,8 @@ def test_parameter_wrong(name):
 def test_keys_wrong(name):
     """No method that takes keys performs anything of a batch with a wrong key."""
     model, before = (build(name, key_bits=8) for _ in range(2))
-    for one in (model, before):
-        one.insert([1], *times(one, 0, 1))
+    for target in (model, before):
+        target.insert([1], *times(target, 0, 1))
     methods = ["insert", "query", "age", "check_and_insert", "remove", "last_update", "ages"]
     methods += ["inspect", "inspect_and_insert", "posterior", "posterior_and_insert"]
     clear_and_insert = partial(model.perform, [Operation.CLEAR, Operation.INSERT])
@@ -139,16 +139,16 @@ def test_window_of_a_query_wrong(name):
 @pytest.mark.parametrize("name", [*MODELS, *RINGS])
 def test_messages_about_arguments_name_the_method_alone(name):
     model = build(name)
-    kind, found = type(model), 0
-    for method in (one for one in dir(kind) if not one.startswith("_")):
+    kind, count = type(model), 0
+    for method in (attribute for attribute in dir(kind) if not attribute.startswith("_")):
         made = isinstance(getattr_static(kind, method), classmethod)
         call = getattr(kind if made else model, method)
         if isinstance(call, type) or not callable(call) or "**window" in str(signature(call)):
             continue
         with pytest.raises(TypeError, match=rf"^{method}\(\) "):
             call(unknown=1)
-        found += 1
-    assert found > 15
+        count += 1
+    assert count > 15
     assert "tuple is refused" not in kind.insert.__doc__
 
 
@@ -161,8 +161,8 @@ def test_no_keys(name):
         for method, kind in (
             (model.query, np.bool_), (model.age, np.int64), (model.check_and_insert, np.bool_)
         ):  # fmt: skip
-            found = method(none, *clock)
-            assert (found.shape, found.dtype) == ((0,), kind)
+            result = method(none, *clock)
+            assert (result.shape, result.dtype) == ((0,), kind)
         if name != "InferentialFilter":
             assert model.check_and_insert(none, *clock, refresh=False).shape == (0,)
         assert model.perform([], none, *clock).seen.shape == (0,)

@@ -33,13 +33,13 @@ def route(request, monkeypatch):
 def judge(rule, rows, seen=None, window=WINDOW, span=SPAN, parts=1):
     """Which of (digest, time, property) are copies; a filter that reports every packet."""
     table = CopyTable(window, span, window, rule)
-    found = []
+    duplicates = []
     for part in np.array_split(np.array(rows, np.int64).reshape(-1, 3), parts):
-        digests, elapsed, own = (np.ascontiguousarray(column) for column in part.T)
+        digests, elapsed, properties = (np.ascontiguousarray(column) for column in part.T)
         copies = np.ones(len(part), bool) if seen is None else np.array(seen, bool)
-        table.judge(digests.astype(np.uint64), copies, elapsed, own.astype(np.uint64))
-        found += copies.tolist()
-    return [int(copy) for copy in found]
+        table.judge(digests.astype(np.uint64), copies, elapsed, properties.astype(np.uint64))
+        duplicates += copies.tolist()
+    return [int(copy) for copy in duplicates]
 
 
 @pytest.mark.parametrize("rule", [FIRST, DIFFERS, BOTH])
@@ -104,15 +104,15 @@ def test_a_filter_comes_before_the_table():
 
 def plain(rule, rows, window, span):
     """The rule as it is written, with all packets kept in a list."""
-    past, found = [], []
-    for number, (digest, time, own) in enumerate(rows):
+    past, duplicates = [], []
+    for number, (digest, time, value) in enumerate(rows):
         same = [row for row in past if row[0] == digest and (row[4] or rule.policy == "last-seen")]
         kept = [row for row in past if row[0] == digest and row[4]]
         near = bool(same) and number - same[-1][3] <= window and time - same[-1][1] <= span
-        copy = near and not (rule.differing and kept[-1][2] == own)
-        past.append((digest, time, own, number, not copy))
-        found.append(int(copy))
-    return found
+        copy = near and not (rule.differing and kept[-1][2] == value)
+        past.append((digest, time, value, number, not copy))
+        duplicates.append(int(copy))
+    return duplicates
 
 
 @pytest.mark.parametrize("rule", [FIRST, DIFFERS, BOTH])
@@ -129,28 +129,28 @@ def test_random_packets(rule):
         assert judge(rule, rows, window=window, span=span, parts=7) == expected, seed
 
 
-def of(name, frames, what=None, interfaces=None):
+def of(name, frames, comparison=None, interfaces=None):
     """Numbers of a property of frames."""
     sizes = np.array([len(frame) for frame in frames])
     rows = [np.cumsum(sizes) - sizes, sizes, sizes, np.full(len(sizes), ETHERNET)]
     buffer = np.frombuffer(b"".join(frames), np.uint8)
     numbers = np.zeros(len(frames), np.int64) if interfaces is None else np.array(interfaces)
-    places = np.ascontiguousarray(rows, np.int64)
-    return properties(name, buffer, places, numbers, what or Comparison(), 99).tolist()
+    positions = np.ascontiguousarray(rows, np.int64)
+    return properties(name, buffer, positions, numbers, comparison or Comparison(), 99).tolist()
 
 
 @pytest.mark.parametrize(("header", "kind", "ttl"), [(ip4, 0x0800, "ttl"), (ip6, 0x86DD, "limit")])
 def test_properties(header, kind, ttl):
-    one = ethernet(kind, header(udp(b"abc")))
+    frame = ethernet(kind, header(udp(b"abc")))
     aged = ethernet(kind, header(udp(b"abc"), **{ttl: 3}))
     tagged = ethernet(kind, header(udp(b"abc")), tags=[5])
     retagged = ethernet(kind, header(udp(b"abc")), tags=[6])
     moved = ethernet(kind, header(udp(b"abc")), macs=MACS[::-1])
-    frames = [one, aged, tagged, retagged, moved, one]
+    frames = [frame, aged, tagged, retagged, moved, frame]
     equal = {
-        name: [int(value == found[0]) for value in found]
+        name: [int(value == numbers[0]) for value in numbers]
         for name in PROPERTIES
-        for found in [of(name, frames, interfaces=[0, 1, 0, 2, 0, 0])]
+        for numbers in [of(name, frames, interfaces=[0, 1, 0, 2, 0, 0])]
     }
     assert equal == {
         "interface": [1, 0, 1, 0, 1, 1], "file": [1, 0, 1, 0, 1, 1], "ttl": [1, 0, 1, 1, 1, 1],
@@ -165,11 +165,11 @@ def test_ttl_is_one_byte():
     frames = [ethernet(0x86DD, ip6(udp(b"abc"))) for _ in range(2)]
     frames[1] = bytearray(frames[1])
     frames[1][14 + 8] ^= 1
-    assert len({*of("ttl", [bytes(one) for one in frames])}) == 1
+    assert len({*of("ttl", [bytes(frame) for frame in frames])}) == 1
     older = [ethernet(0x0800, ip4(udp(b"abc"))) for _ in range(2)]
     older[1] = bytearray(older[1])
     older[1][14 + 7] ^= 1
-    assert len({*of("ttl", [bytes(one) for one in older])}) == 1
+    assert len({*of("ttl", [bytes(frame) for frame in older])}) == 1
 
 
 def test_properties_of_inner_packets_and_others():
@@ -189,10 +189,10 @@ def test_properties_of_inner_packets_and_others():
 
 def test_scoped():
     digests = np.array([5, 5, 5, 6], np.uint64)
-    found = scoped(digests, np.array([0, 1, 1, 0], np.uint64))
-    assert found[1] == found[2]
-    assert len(set(found.tolist())) == 3
-    assert found[0] == 5
+    values = scoped(digests, np.array([0, 1, 1, 0], np.uint64))
+    assert values[1] == values[2]
+    assert len(set(values.tolist())) == 3
+    assert values[0] == 5
     assert packet_digest(FRAME, len(FRAME), ETHERNET) != 5
 
 

@@ -56,35 +56,35 @@ def refusal(path, header, arrays):
     return str(caught.value).partition("damaged filter state: ")[2]
 
 
-def leaves(value, place=()):
+def leaves(value, path=()):
     """Return the places of all numbers; of a list the first and the last."""
     if isinstance(value, dict):
-        return [leaf for key, part in value.items() for leaf in leaves(part, (*place, key))]
+        return [leaf for key, part in value.items() for leaf in leaves(part, (*path, key))]
     if isinstance(value, list):
         ends = sorted({0, len(value) - 1})
-        return [leaf for key in ends for leaf in leaves(value[key], (*place, key))]
-    return [(place, value)]
+        return [leaf for key in ends for leaf in leaves(value[key], (*path, key))]
+    return [(path, value)]
 
 
-def changed(tree, place, value):
+def changed(tree, path, value):
     """Return a copy of nested tables with another value at a place."""
     tree = deepcopy(tree)
     part = tree
-    for key in place[:-1]:
+    for key in path[:-1]:
         part = part[key]
-    part[place[-1]] = value
+    part[path[-1]] = value
     return tree
 
 
 def test_numbers(state, path):
     """Each is refused if it is no integer, or no bool if it was a bool, or negative."""
     header, arrays = state
-    for place, known in leaves(header["numbers"]):
+    for field, known in leaves(header["numbers"]):
         values = [1.5] + [True] * (type(known) is int)
-        values += [-1] * (not NULLABLE & {*place} and place[0] != "slices")
+        values += [-1] * (not NULLABLE & {*field} and field[0] != "slices")
         for value in values:
-            numbers = changed(header["numbers"], place, value)
-            assert refusal(path, {**header, "numbers": numbers}, arrays), place
+            numbers = changed(header["numbers"], field, value)
+            assert refusal(path, {**header, "numbers": numbers}, arrays), field
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -93,12 +93,12 @@ def test_numbers_that_are_huge(name, path):
     MADE[name]().save(path)
     header, arrays = read_state(path)
     loaded = 0
-    for place, known in leaves(header["numbers"]):
+    for field, known in leaves(header["numbers"]):
         for value in (1 << 61, (1 << 62) - 1, 1 << 62, (1 << 63) - 1, 1 << 64) * (
             known is not None
         ):
             write_state(
-                path, header | {"numbers": changed(header["numbers"], place, value)}, arrays
+                path, header | {"numbers": changed(header["numbers"], field, value)}, arrays
             )
             try:
                 model = load(path)
@@ -229,16 +229,16 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "place", "value", "message"), WRONG)
-def test_value_at_its_edge(path, name, place, value, message):
+@pytest.mark.parametrize(("name", "field", "value", "message"), WRONG)
+def test_value_at_its_edge(path, name, field, value, message):
     MADE[name]().save(path)
     header, arrays = read_state(path)
-    if isinstance(place, str):
-        arrays[place][1] = value
-    elif place[0] in PARAMETERS:
-        header["parameters"] |= {place[0]: value}
+    if isinstance(field, str):
+        arrays[field][1] = value
+    elif field[0] in PARAMETERS:
+        header["parameters"] |= {field[0]: value}
     else:
-        header["numbers"] = changed(header["numbers"], place, value)
+        header["numbers"] = changed(header["numbers"], field, value)
     assert re.search(re.escape(message), refusal(path, header, arrays))
 
 

@@ -39,8 +39,8 @@ def model(*, block=512, **others):
     return InferentialFilter(**fields | others, block=block)
 
 
-def costs(one):
-    return {"false_positive": one.false_positive, "false_negative": one.false_negative}
+def costs(case):
+    return {"false_positive": case.false_positive, "false_negative": case.false_negative}
 
 
 @pytest.mark.parametrize("block", [512, 48, 1])
@@ -56,12 +56,12 @@ def test_with_all_digits_the_answers_are_the_filter_s(block):
         evidence = filter_.model.inspect(keys)
         # Two insertions share a phase where the block is no power of two.
         exact = block != 48
-        for number, one in enumerate(CLASSES):
-            expected = filter_.query(keys, one.window, probabilities=CHANCE, **costs(one))
+        for number, case in enumerate(CLASSES):
+            expected = filter_.query(keys, case.window, probabilities=CHANCE, **costs(case))
             agree = table.answers(evidence, number) == expected
             assert agree.all() if exact else agree.mean() > 0.95
         classes = draw.integers(0, len(CLASSES), 400)
-        mixed = [table.answers(evidence, one) for one in range(len(CLASSES))]
+        mixed = [table.answers(evidence, index) for index in range(len(CLASSES))]
         chosen = np.choose(classes, mixed)
         assert table.answers(evidence, classes).tolist() == chosen.tolist()
         filter_.insert(draw.integers(0, UNIVERSE, 37))
@@ -77,11 +77,11 @@ def test_decisions_are_thresholds(data):
         hashes=data.draw(st.integers(1, 7)), recurring=data.draw(st.booleans()),
         distinct={"kind": data.draw(st.sampled_from(["uniform", "power-law"])), "universe": 500},
     )  # fmt: skip
-    one = QueryClass(
+    case = QueryClass(
         probability=data.draw(chance), false_positive=data.draw(cost),
         false_negative=data.draw(cost), window=data.draw(st.integers(1, filter_.window)),
     )  # fmt: skip
-    table = DecisionTable.of(filter_, [one], block.bit_length() - 1)
+    table = DecisionTable.of(filter_, [case], block.bit_length() - 1)
     draw = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
     age = draw.integers(-1, table.thresholds.shape[1] - 1, 300)
     filled = np.where(age == 0, draw.integers(min(1, block - 1), block, 300),
@@ -91,10 +91,10 @@ def test_decisions_are_thresholds(data):
     cells[age == 0] = filter_.hashes
     evidence = Evidence(age, cells, np.full(300, filter_.hashes), filled, np.full(300, 1 << 40))
     posterior = age_posterior(
-        evidence, one.probability, model=filter_.model, recurring=filter_.recurring,
+        evidence, case.probability, model=filter_.model, recurring=filter_.recurring,
         distinct=distinct_function(filter_.distinct),
-    ).within(one.window)  # fmt: skip
-    assert table.answers(evidence).tolist() == minimum_penalty(posterior, **costs(one)).tolist()
+    ).within(case.window)  # fmt: skip
+    assert table.answers(evidence).tolist() == minimum_penalty(posterior, **costs(case)).tolist()
 
 
 @pytest.mark.parametrize("kind", daily(1, ["uniform", "power-law"]))
@@ -109,18 +109,18 @@ def test_four_digits_cost_half_a_percent(kind):
     tables = [DecisionTable.of(filter_, CLASSES, bits) for bits in digits]
     filter_.insert(draw.choice(UNIVERSE, 30_000, p=chances))
     more = np.zeros((len(digits), len(CLASSES)))
-    least = np.zeros(len(CLASSES))
+    minimum = np.zeros(len(CLASSES))
     for _ in range(150):
         keys = draw.choice(UNIVERSE, 300, p=chances)
         evidence = filter_.model.inspect(keys)
-        for number, one in enumerate(CLASSES):
-            posterior = filter_.posterior(keys, one.window, probabilities=CHANCE)
-            wrong = one.false_positive * (1 - posterior), one.false_negative * posterior
-            least[number] += np.minimum(*wrong).sum()
+        for number, case in enumerate(CLASSES):
+            posterior = filter_.posterior(keys, case.window, probabilities=CHANCE)
+            wrong = case.false_positive * (1 - posterior), case.false_negative * posterior
+            minimum[number] += np.minimum(*wrong).sum()
             for at, table in enumerate(tables):
                 more[at, number] += np.where(table.answers(evidence, number), *wrong).sum()
         filter_.insert(draw.choice(UNIVERSE, 131, p=chances))
-    loss = (more / least - 1).mean(axis=1)
+    loss = (more / minimum - 1).mean(axis=1)
     print(kind, *(f"{bits} digits {each:.3%}" for bits, each in zip(digits, loss, strict=True)))
     assert 0 <= loss[3] <= loss[2] <= 0.005 < loss[1] < loss[0]
 
@@ -139,13 +139,13 @@ def test_verdicts_in_parts_are_looked_up_as_they_are():
     marked = Evidence(np.where(verdicts.age == parts.expired_age, -1, verdicts.age), *(
         getattr(shown, name) for name in ("oldest", "touched", "filled", "insertions")
     ))  # fmt: skip
-    for number, one in enumerate(CLASSES):
+    for number, case in enumerate(CLASSES):
         answers = table.answers(shown, number)
         assert answers.tolist() == table.answers(marked, number).tolist()
         posterior = age_posterior(
             marked, CHANCE, model=replaced(parts, hashes=1), distinct=distinct_function(UNIFORM)
-        ).within(one.window or 4096)
-        wrong = one.false_positive * (1 - posterior), one.false_negative * posterior
+        ).within(case.window or 4096)
+        wrong = case.false_positive * (1 - posterior), case.false_negative * posterior
         assert np.where(answers, *wrong).sum() <= 1.005 * np.minimum(*wrong).sum()
 
 
@@ -160,9 +160,9 @@ def replaced(filter_, **values):
 ])  # fmt: skip
 def test_thresholds_at_the_ends(false_positive, false_negative, expired, current):
     """Costs of 0 decide alone; otherwise keys are reported while young, not when expired."""
-    one = QueryClass(probability=CHANCE, false_positive=false_positive,
+    case = QueryClass(probability=CHANCE, false_positive=false_positive,
                      false_negative=false_negative)  # fmt: skip
-    table = DecisionTable.of(model(), [one], 4)
+    table = DecisionTable.of(model(), [case], 4)
     assert table.thresholds.shape == (1, 4096 // 512 + 2, 16)
     assert set(table.thresholds[0, -1].tolist()) == {expired}
     assert table.thresholds[0, 0, -1] == current
@@ -171,14 +171,14 @@ def test_thresholds_at_the_ends(false_positive, false_negative, expired, current
 
 def test_threshold_is_the_least_number_of_cells():
     table = DecisionTable.of(model(), CLASSES, 4)
-    found = set()
+    thresholds = set()
     for number, rows in enumerate(table.thresholds):
         for age, phases in enumerate(rows[:-1]):
             for phase, threshold in enumerate(phases.tolist()):
-                found.add(threshold)
+                thresholds.add(threshold)
                 cells = np.arange(1, 5)
                 evidence = Evidence(
                     np.full(4, age), cells, cells, np.full(4, phase * 32), np.full(4, 1 << 40)
                 )
                 assert table.answers(evidence, number).tolist() == (cells >= threshold).tolist()
-    assert found == {1, 2, 3, 4, 5}
+    assert thresholds == {1, 2, 3, 4, 5}

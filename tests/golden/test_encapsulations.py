@@ -61,13 +61,13 @@ SECRET = 77
 HARDWARE, LAYER2_ONLY, INNERMOST = (Comparison(reach=reach) for reach in Reach)
 
 
-def digest(frame, what=INNERMOST, link=ETHERNET):
-    return packet_digest(frame, len(frame), link, what, secret=SECRET)
+def digest(frame, comparison=INNERMOST, link=ETHERNET):
+    return packet_digest(frame, len(frame), link, comparison, secret=SECRET)
 
 
 def content(frame, reach=Reach.INNER, tag_types=()):
-    found = layers(frame, len(frame), ETHERNET, reach, tag_types)
-    return frame[found.begin : found.end]
+    layer = layers(frame, len(frame), ETHERNET, reach, tag_types)
+    return frame[layer.begin : layer.end]
 
 
 @pytest.mark.parametrize("name", LAYER2)
@@ -116,17 +116,17 @@ def test_free_tunnels(route, outer, inner):
     """In its tunnel a packet equals itself, and in C each damaged packet is as in Python."""
     seed, alone = 7, digest(bytes(Ether() / inner))
     l2tp = L2TP(hdr="length+offset", tunnel_id=7, session_id=9, offset=0) / HDLC() / PPP()
-    found = {
+    packets = {
         "37008:5:ethernet": TZSP() / TZSPTagEnd() / Ether() / inner,
         "7932:12:ethernet": Raw(bytes(12)) / Ether() / Dot1Q(vlan=5) / inner,
         "1701:14:ip": l2tp / inner,
         # A form of the user precedes VXLAN.
         "4789:0:ip": inner,
     }
-    choose, every = random.Random(seed), tuple(parse_tunnel(f"udp:{text}") for text in found)
+    choose, every = random.Random(seed), tuple(parse_tunnel(f"udp:{text}") for text in packets)
     with pytest.raises(FieldError, match="UDP port 1701 is given more than once"):
         Comparison(tunnels=(*every, every[2]))
-    for tunnel, packet in zip(every, found.values(), strict=True):
+    for tunnel, packet in zip(every, packets.values(), strict=True):
         frame = bytes(Ether() / outer() / UDP(dport=tunnel.port) / packet)
         rows = [(frame, len(frame), ETHERNET)]
         for _ in range(100):
@@ -135,13 +135,17 @@ def test_free_tunnels(route, outer, inner):
             kept = choose.choice([len(frame), choose.randrange(len(frame))])
             rows.append((bytes(damaged[:kept]), len(frame), ETHERNET))
         for tunnels in (tunnel,), every:
-            what = Comparison(reach=Reach.INNER, tunnels=tunnels)
-            assert digest(frame, what) == alone != digest(frame), tunnel
-            for row, value in zip(rows, both(rows, what), strict=True):
-                assert value == packet_digest(*row, what, secret=SECRET), (seed, tunnel, row)
-                places = np.array([[0], [len(row[0])], *([n] for n in row[1:])])
-                many = find_headers(np.frombuffer(row[0], np.uint8), places, *what.search)
-                assert many[:, 0].tolist() == [*headers(*row, *what.search)], (seed, tunnel, row)
+            comparison = Comparison(reach=Reach.INNER, tunnels=tunnels)
+            assert digest(frame, comparison) == alone != digest(frame), tunnel
+            for row, value in zip(rows, both(rows, comparison), strict=True):
+                assert value == packet_digest(*row, comparison, secret=SECRET), (seed, tunnel, row)
+                positions = np.array([[0], [len(row[0])], *([n] for n in row[1:])])
+                many = find_headers(np.frombuffer(row[0], np.uint8), positions, *comparison.search)
+                assert many[:, 0].tolist() == [*headers(*row, *comparison.search)], (
+                    seed,
+                    tunnel,
+                    row,
+                )
 
 
 def test_depth():
@@ -158,21 +162,23 @@ def test_tags_of_further_types():
     assert content(frame) == frame
     assert content(frame, tag_types=(0xABCD,)) == INNER
     assert content(frame, Reach.HARDWARE, (0xABCD,)) == frame
-    what = Comparison(tag_types=(1600, 0xABCD))
-    assert digest(frame, what) == digest(FRAME)
-    assert both([(frame, len(frame), 1)], what) == [digest(FRAME)]
+    comparison = Comparison(tag_types=(1600, 0xABCD))
+    assert digest(frame, comparison) == digest(FRAME)
+    assert both([(frame, len(frame), 1)], comparison) == [digest(FRAME)]
 
 
 @pytest.mark.parametrize("count", range(9))
 def test_vlan_identifiers_of_any_number_of_tags(count):
-    what = Comparison(Field.VLAN)
+    comparison = Comparison(Field.VLAN)
     frames = [
         ethernet(0x0800, INNER, tags=tags)
         for tags in (range(count), range(count + 1), [*range(count), 9], [9, *range(count)])
     ]
-    assert len({digest(frame, what) for frame in frames}) == (4 if count else 3)
+    assert len({digest(frame, comparison) for frame in frames}) == (4 if count else 3)
     assert len({digest(frame) for frame in frames}) == 1
-    assert both([(f, len(f), 1) for f in frames], what) == [digest(f, what) for f in frames]
+    assert both([(f, len(f), 1) for f in frames], comparison) == [
+        digest(f, comparison) for f in frames
+    ]
 
 
 NO_TUNNELS = {
@@ -226,8 +232,8 @@ def test_a_packet_that_a_tunnel_cuts():
 def test_control(name):
     """Padding, tags, a check sequence and addresses do not count; the content does."""
     frame = CONTROL[name]
-    found = layers(frame, len(frame), ETHERNET)
-    assert (found.version, found.line_end, found.faults) == (Version.CONTROL, len(frame), Fault(0))
+    layer = layers(frame, len(frame), ETHERNET)
+    assert (layer.version, layer.line_end, layer.faults) == (Version.CONTROL, len(frame), Fault(0))
     if name == "IS-IS of type 8870":
         return
     others = [frame + bytes(18), frame + b"\1\2\3\4", frame[:12] + b"\x81\0\0\7" + frame[12:]]
@@ -235,7 +241,7 @@ def test_control(name):
     assert {digest(other, LAYER2_ONLY) for other in others} == {digest(frame)}
     assert len({digest(other, HARDWARE) for other in [frame, *others]}) == 6
     changed = bytearray(frame)
-    changed[found.begin + 3] ^= 1
+    changed[layer.begin + 3] ^= 1
     assert digest(bytes(changed), LAYER2_ONLY) != digest(frame)
     assert both([(f, len(f), 1) for f in others], LAYER2_ONLY) == [digest(frame)] * 5
 
@@ -265,27 +271,32 @@ def test_equal_bytes_of_two_protocols_differ():
     ],
 )
 def test_headers_that_cannot_be_read(frame, faults):
-    found = layers(frame, len(frame), ETHERNET, Reach.INNER)
-    assert found.faults == faults
+    layer = layers(frame, len(frame), ETHERNET, Reach.INNER)
+    assert layer.faults == faults
     assert digest(frame) == both([(frame, len(frame), 1)])[0]
     # Without all of its bytes, nothing speaks against a packet.
     cut = layers(frame, len(frame) + 99, ETHERNET, Reach.INNER)
     assert cut.faults in (Fault.CUT, Fault.CUT | Fault.MALFORMED)
 
 
-def both(frames, what=INNERMOST):
+def both(frames, comparison=INNERMOST):
     """Digests of (frame, bytes on the line, link), by the compiled loop where there is one.
 
     Every frame has a buffer that ends with it, so that a sanitizer sees what is read behind it.
     """
-    found = []
+    values = []
     for frame, length, link in frames:
-        places = np.array([[0], [len(frame)], [length], [link]], np.int64)
-        one = packet_digests(np.frombuffer(frame, np.uint8), places, what, secret=SECRET)
-        place = layers(frame, length, link, *what.search)
-        assert (one.versions[0], one.faults[0]) == (place.version, place.faults), (frame, length)
-        found += one.values.tolist()
-    return found
+        positions = np.array([[0], [len(frame)], [length], [link]], np.int64)
+        digests = packet_digests(
+            np.frombuffer(frame, np.uint8), positions, comparison, secret=SECRET
+        )
+        layer = layers(frame, length, link, *comparison.search)
+        assert (digests.versions[0], digests.faults[0]) == (layer.version, layer.faults), (
+            frame,
+            length,
+        )
+        values += digests.values.tolist()
+    return values
 
 
 @pytest.fixture(params=["compiled", "plain"])
@@ -317,12 +328,12 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize("what", RULES)
-def test_damaged_packets_are_the_same(route, what):
+@pytest.mark.parametrize("comparison", RULES)
+def test_damaged_packets_are_the_same(route, comparison):
     seed = 31
     frames = list(damaged(random.Random(seed), 150))
-    for row, found in zip(frames, both(frames, what), strict=True):
-        assert found == packet_digest(*row, what, secret=SECRET), (seed, row)
+    for row, value in zip(frames, both(frames, comparison), strict=True):
+        assert value == packet_digest(*row, comparison, secret=SECRET), (seed, row)
 
 
 def test_packets_cut_anywhere():
@@ -335,16 +346,16 @@ def test_packets_cut_anywhere():
 def test_radiotap():
     heads = [struct.pack("<BxHI", 0, 8 + size, 0) + bytes([size]) * size for size in (0, 5)]
     frames = [head + b"802.11 frame" for head in heads]
-    what = Comparison(Field.NO_RADIOTAP)
-    assert len({digest(f, what, link=127) for f in frames}) == 1
+    comparison = Comparison(Field.NO_RADIOTAP)
+    assert len({digest(f, comparison, link=127) for f in frames}) == 1
     assert len({digest(f, link=127) for f in frames}) == 2
-    assert len({digest(f, what, link=105) for f in frames}) == 2
+    assert len({digest(f, comparison, link=105) for f in frames}) == 2
     for frame in (b"\0\0\x20\0short", b"\0\0\x04", b""):
-        assert digest(frame, what, link=127) == digest(frame, link=127)
+        assert digest(frame, comparison, link=127) == digest(frame, link=127)
     # Its own length counts if the packet was cut.
     rows = [(frames[0], len(frames[0]) + 9, 127), (frames[1], len(frames[1]) + 9, 127)]
-    assert len(set(both(rows, what))) == 1
-    assert len(set(both([rows[0], (frames[1], len(frames[1]), 127)], what))) == 2
+    assert len(set(both(rows, comparison))) == 1
+    assert len(set(both([rows[0], (frames[1], len(frames[1]), 127)], comparison))) == 2
 
 
 def tcp(payload, *, sequence=5, checksum=6):
@@ -352,31 +363,31 @@ def tcp(payload, *, sequence=5, checksum=6):
 
 
 def test_fields_that_do_not_count():
-    def differs(fields, one, two, link=RAW):
-        rows = [(packet, len(packet), link) for packet in (one, two)]
-        found = both(rows, Comparison(fields))
-        assert found == [digest(packet, Comparison(fields), link) for packet in (one, two)]
-        return found[0] != found[1]
+    def differs(fields, first, second, link=RAW):
+        rows = [(packet, len(packet), link) for packet in (first, second)]
+        values = both(rows, Comparison(fields))
+        assert values == [digest(packet, Comparison(fields), link) for packet in (first, second)]
+        return values[0] != values[1]
 
     for header in (ip4, ip6):
         for protocol, at, size in ((6, 16, 2), (17, 6, 2), (132, 8, 4)):
-            one = header(tcp(b"abc"), protocol=protocol)
-            for place in range(20):
-                two = bytearray(one)
-                two[len(one) - 23 + place] ^= 1
-                expected = not at <= place < at + size
-                assert differs(Field.NO_CHECKSUM, one, bytes(two)) == expected
-        one, two = (header(tcp(b"abc", sequence=n), protocol=6) for n in (5, 0x05060708))
-        assert not differs(Field.NO_SEQUENCE, one, two)
-        assert differs(Field.NO_CHECKSUM, one, two)
-        one, two = (header(tcp(b"abc", sequence=n), protocol=17) for n in (5, 6))
-        assert differs(Field.NO_SEQUENCE, one, two)
-    one, two = (ip4(b"abc", number=number) for number in (0x1234, 0x5678))
-    assert not differs(Field.NO_ID, one, two)
-    assert differs(Field.NONE, one, two)
+            first = header(tcp(b"abc"), protocol=protocol)
+            for position in range(20):
+                second = bytearray(first)
+                second[len(first) - 23 + position] ^= 1
+                expected = not at <= position < at + size
+                assert differs(Field.NO_CHECKSUM, first, bytes(second)) == expected
+        first, second = (header(tcp(b"abc", sequence=n), protocol=6) for n in (5, 0x05060708))
+        assert not differs(Field.NO_SEQUENCE, first, second)
+        assert differs(Field.NO_CHECKSUM, first, second)
+        first, second = (header(tcp(b"abc", sequence=n), protocol=17) for n in (5, 6))
+        assert differs(Field.NO_SEQUENCE, first, second)
+    first, second = (ip4(b"abc", number=number) for number in (0x1234, 0x5678))
+    assert not differs(Field.NO_ID, first, second)
+    assert differs(Field.NONE, first, second)
     # A later fragment has no layer 4.
-    one, two = (ip4(tcp(b"", checksum=n), protocol=6, offset=1) for n in (5, 6))
-    assert differs(Field.NO_CHECKSUM, one, two)
+    first, second = (ip4(tcp(b"", checksum=n), protocol=6, offset=1) for n in (5, 6))
+    assert differs(Field.NO_CHECKSUM, first, second)
 
 
 @pytest.mark.parametrize(
@@ -384,35 +395,35 @@ def test_fields_that_do_not_count():
 )
 def test_mask(at, octets):
     frame = bytes(range(100))
-    what = Comparison(Field.FRAME, masks=((at, octets), (at, b"\xf0")))
-    for place, bit in product(range(100), (1, 0x10)):
+    comparison = Comparison(Field.FRAME, masks=((at, octets), (at, b"\xf0")))
+    for position, bit in product(range(100), (1, 0x10)):
         other = bytearray(frame)
-        other[place] ^= bit
-        mask = octets[place - at] if at <= place < at + len(octets) else 0xFF
-        mask &= 0xF0 if place == at else 0xFF
-        assert (digest(bytes(other), what) != digest(frame, what)) == bool(mask & bit)
+        other[position] ^= bit
+        mask = octets[position - at] if at <= position < at + len(octets) else 0xFF
+        mask &= 0xF0 if position == at else 0xFF
+        assert (digest(bytes(other), comparison) != digest(frame, comparison)) == bool(mask & bit)
 
 
 def test_skip_and_bytes():
     """A message that is not longer than what is skipped counts whole, as editcap -I has it."""
     packet = ip4(udp(bytes(range(60))))
     for skip, first in product((0, 1, 19, 20, 87, 88, 89), (None, 1, 10, 88, 99)):
-        what = Comparison(skip=skip, first=first)
+        comparison = Comparison(skip=skip, first=first)
         begin = skip if skip < len(packet) else 0
         end = len(packet) if first is None else min(len(packet), begin + first)
-        for place in range(3, len(packet), 3):
+        for position in range(3, len(packet), 3):
             other = bytearray(packet)
-            other[place] ^= 1
-            counts = begin <= place < end and place not in (8, 10, 11)
-            rows = [(one, len(packet), RAW) for one in (packet, bytes(other))]
-            assert (len(set(both(rows, what))) == 2) == counts, (skip, first, place)
+            other[position] ^= 1
+            counts = begin <= position < end and position not in (8, 10, 11)
+            rows = [(frame, len(packet), RAW) for frame in (packet, bytes(other))]
+            assert (len(set(both(rows, comparison))) == 2) == counts, (skip, first, position)
 
 
 def test_copies_of_other_captured_lengths():
     """The first bytes are equal if all of them were captured."""
     packet = ip4(udp(bytes(100)))
-    what = Comparison(first=64)
+    comparison = Comparison(first=64)
     rows = [(packet[:size], len(packet), RAW) for size in (63, 64, 65, len(packet))]
-    found = both(rows, what)
-    assert len(set(found[1:])) == 1
-    assert found[0] != found[1]
+    values = both(rows, comparison)
+    assert len(set(values[1:])) == 1
+    assert values[0] != values[1]

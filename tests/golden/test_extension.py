@@ -45,8 +45,8 @@ def libraries():
         return []
     names = ("libasan.so", "libubsan.so")
     asked = [["gcc", f"-print-file-name={name}"] for name in names]
-    found = [subprocess.run(one, capture_output=True, text=True, check=True) for one in asked]
-    return [path for one in found if os.path.isabs(path := one.stdout.strip())]
+    runs = [subprocess.run(call, capture_output=True, text=True, check=True) for call in asked]
+    return [path for run in runs if os.path.isabs(path := run.stdout.strip())]
 
 
 @pytest.mark.slow
@@ -121,12 +121,12 @@ def test_first_filter_without_the_extension(monkeypatch, free, variable, remedie
     monkeypatch.setitem(sysconfig.get_config_vars(), "Py_GIL_DISABLED", free)
     monkeypatch.setenv(compilation.VARIABLE, variable)
     compilation.warn_if_missing.cache_clear()
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert not GEBF.for_window(100).compiled
         GEBF.for_window(100)
     prefix = "lately has no compiled extension, so keys take about 1,000 times as long: "
-    assert [str(each.message) for each in found] == [prefix + remedy for remedy in remedies]
+    assert [str(each.message) for each in caught] == [prefix + remedy for remedy in remedies]
 
 
 def texts(random):

@@ -181,22 +181,24 @@ class Course:
         codes[self.random.random(size) < 0.0003] = Operation.CLEAR
         operands = self.draw(size)
         windows = {"windows": self.windows(size)} if self.spec.query_field else {}
-        found, due = (each.perform(codes, *operands, **windows) for each in (self.fast, self.slow))
-        assert all(map(np.array_equal, found, due))
+        results, due = (
+            each.perform(codes, *operands, **windows) for each in (self.fast, self.slow)
+        )
+        assert all(map(np.array_equal, results, due))
 
     def windows(self, size):
         classes = getattr(self.spec, "classes", None)
         if classes is not None:
             return self.random.integers(0, classes, size)
         unit = getattr(self.spec, "block_units", 1)
-        most = self.spec.guaranteed_window // unit
-        return self.random.integers(1, most + 1, size) * unit
+        maximum = self.spec.guaranteed_window // unit
+        return self.random.integers(1, maximum + 1, size) * unit
 
     def batch(self, size):
         for name in ("check_and_insert", "query", "insert", "age"):
             operands = self.draw(size)
-            found, due = (getattr(each, name)(*operands) for each in (self.fast, self.slow))
-            assert np.array_equal(found, due)
+            results, due = (getattr(each, name)(*operands) for each in (self.fast, self.slow))
+            assert np.array_equal(results, due)
 
     def change(self):
         """Load a secret or a table, if the filters have any."""
@@ -214,7 +216,7 @@ class Course:
 @pytest.mark.parametrize("seed", daily(1, range(2)))
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(one, marks=[pytest.mark.slow] * ("62" in one)) for one in FAMILIES],
+    [pytest.param(family, marks=[pytest.mark.slow] * ("62" in family)) for family in FAMILIES],
 )
 def test_courses(name, seed):
     """Long batches, with losses and moves of dictionaries; the state machine has short ones."""
@@ -261,11 +263,11 @@ def test_lines_in_files(tmp_path):
 
 def test_counters_beyond_what_a_machine_counts():
     """A filter is loaded with as many insertions as any stream has, and refuses more."""
-    most = (1 << 62) - 1
+    maximum = (1 << 62) - 1
     for model in on_both(lambda: from_spec(RINGS["gebf"])):
         header, arrays = read_state(io.BytesIO(model.to_bytes()))
-        header["numbers"]["counters"] = [most] * 4
-        header["numbers"]["events"] |= dict.fromkeys(("operations", "insertions", "hits"), most)
+        header["numbers"]["counters"] = [maximum] * 4
+        header["numbers"]["events"] |= dict.fromkeys(("operations", "insertions", "hits"), maximum)
         write_state(file := io.BytesIO(), header, arrays)
         with taking("compiled" if model.compiled else "readable"):
             loaded = load(io.BytesIO(file.getvalue()))
@@ -273,10 +275,10 @@ def test_counters_beyond_what_a_machine_counts():
         loaded.check_and_insert([5, 5])
         loaded.shift()
         assert loaded.counters == {
-            "operations": most + 3,
-            "insertions": most + 2,
-            "hits": most + 1,
-            "shifts": most + 1,
+            "operations": maximum + 3,
+            "insertions": maximum + 2,
+            "hits": maximum + 1,
+            "shifts": maximum + 1,
         }
         header["numbers"]["events"]["hits"] += 1
         write_state(file := io.BytesIO(), header, arrays)
@@ -307,16 +309,16 @@ ARRAYS = [
 
 @pytest.mark.parametrize("name", ["word", "gebf"])
 def test_positions_and_arrays_wrong(name):
-    for place, value in POSITIONS:
+    for index, value in POSITIONS:
         model, arguments = corrupted(name)
         assert model._engine.perform(*arguments) == 0
-        model._numbers[place] = value
+        model._numbers[index] = value
         for method, given in (("perform", arguments), ("settle", [])):
             with pytest.raises(ValueError, match=r"^numbers: must be the position of a ring at"):
                 getattr(model._engine, method)(*given)
-    for place, value in ARRAYS:
+    for index, value in ARRAYS:
         model, arguments = corrupted(name)
-        arguments[place] = value
+        arguments[index] = value
         with pytest.raises(ValueError, match=r"must have -?[0-9]+ items of"):
             model._engine.perform(*arguments)
 
@@ -330,9 +332,9 @@ def test_memory_wrong(name):
     core.Ring(key_hash, memory, numbers, shape)
     short = memory.reshape(-1)[: memory.size // 2].copy()
     wrong = [(short, shape)]
-    for place, value in ((0, shape[0] + 1), (1, shape[0]), *((at, 1 << 41) for at in range(5, 9))):
+    for index, value in ((0, shape[0] + 1), (1, shape[0]), *((at, 1 << 41) for at in range(5, 9))):
         wrong.append((memory, shape.copy()))
-        wrong[-1][1][place] = value
+        wrong[-1][1][index] = value
     for some, changed in wrong:
         with pytest.raises(ValueError, match=r"^memory: must have the bits of all segments"):
             core.Ring(key_hash, some, numbers, changed)

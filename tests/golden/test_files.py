@@ -29,9 +29,9 @@ def usual(tmp_path):
     """Mode that a new file has."""
     path = tmp_path / "usual"
     path.touch()
-    found = mode(path)
+    result = mode(path)
     path.unlink()
-    return found
+    return result
 
 
 @pytest.fixture(autouse=True)
@@ -61,9 +61,9 @@ def test_device_is_written_to(tmp_path):
         write(path, private=True)
         os.symlink(path, tmp_path / "link")
         write(tmp_path / "link")
-        found = os.stat(path)
-        assert (found.st_mode, found.st_rdev) == (before.st_mode, before.st_rdev)
-        assert stat.S_ISCHR(found.st_mode)
+        status = os.stat(path)
+        assert (status.st_mode, status.st_rdev) == (before.st_mode, before.st_rdev)
+        assert stat.S_ISCHR(status.st_mode)
 
 
 def test_socket_is_written_to():
@@ -305,8 +305,8 @@ def test_content_is_on_disk_before_the_name(tmp_path, monkeypatch):
     sync, replace = os.fsync, os.replace
 
     def note_sync(file):
-        found = os.fstat(file)
-        done.append("folder" if stat.S_ISDIR(found.st_mode) else f"{found.st_size} bytes")
+        status = os.fstat(file)
+        done.append("folder" if stat.S_ISDIR(status.st_mode) else f"{status.st_size} bytes")
         sync(file)
 
     def note_replace(*paths):
@@ -366,6 +366,6 @@ def test_names_of_one_file(tmp_path):
         ["new", "./new", "dangling", "folder/../new", "here/new"],
         ["other"],
     ]
-    found = [{check_output(f"{tmp_path}/{name}") for name in group} for group in groups]
-    assert [len(identities) for identities in found] == [1, 1, 1]
-    assert len(set.union(*found)) == 3
+    results = [{check_output(f"{tmp_path}/{name}") for name in group} for group in groups]
+    assert [len(identities) for identities in results] == [1, 1, 1]
+    assert len(set.union(*results)) == 3

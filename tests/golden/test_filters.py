@@ -49,14 +49,14 @@ def test_shards_are_filters_that_turn_together(family, lanes):
     )  # fmt: skip
     used = set()
     for inserted, key in enumerate(np.random.default_rng(1).integers(0, 150, 700).tolist()):
-        own = hasher.shard(key)
-        used.add(own)
+        shard = hasher.shard(key)
+        used.add(shard)
         seen = bool(whole.check_and_insert([key])[0])
-        assert seen == bool(parts[own].query([key])[0])
+        assert seen == bool(parts[shard].query([key])[0])
         if inserted and inserted % 40 == 0:
             for part in parts:
                 part.shift()
-        parts[own].insert([key])
+        parts[shard].insert([key])
     assert used == set(range(shards))
     assert np.array_equal(whole.memory, np.concatenate([part.memory for part in parts], axis=2))
 

@@ -259,9 +259,9 @@ def test_slack_decays(spec):
             reported[seed, past] = model.query(generations[spec.l + past]).mean()
     fills = spec.segment_false_positive_rates(phase=1)
     for past in range(spec.k + 1):
-        own = [1.0] * (spec.k - past)
+        newest = [1.0] * (spec.k - past)
         expected = apbf_false_positive_rate(
-            spec.k, spec.l, fills=fills[: spec.ring_segments - len(own)] + own
+            spec.k, spec.l, fills=fills[: spec.ring_segments - len(newest)] + newest
         )
         if past == 0:
             assert reported[:, 0].min() == 1

@@ -178,16 +178,16 @@ def test_short_keys_never_collide(key_bits, seed):
 def rank(rows):
     """Rank over GF(2), by elimination on the highest bit."""
     rows = list(rows)
-    found = 0
+    result = 0
     while rows:
         pivot = max(rows)
         if pivot == 0:
             break
-        found += 1
+        result += 1
         high = 1 << (pivot.bit_length() - 1)
         rows.remove(pivot)
         rows = [row ^ pivot if row & high else row for row in rows]
-    return found
+    return result
 
 
 def test_fold_columns_independent():
@@ -243,10 +243,10 @@ def test_shard_independent_of_the_indices(name, seed):
     )  # fmt: skip
     units = np.uint64(1) << np.arange(64, dtype=np.uint64)
     shards = keyed.shard(units)
-    own = [sum(1 << int(unit) for unit in np.flatnonzero(shards >> bit & 1))
+    shard_rows = [sum(1 << int(unit) for unit in np.flatnonzero(shards >> bit & 1))
            for bit in range(SHARD_BITS)]  # fmt: skip
     for function in range(keyed.functions):
-        rows = own + index_rows(keyed, function)
+        rows = shard_rows + index_rows(keyed, function)
         assert rank(rows) == len(rows)
 
 
@@ -448,10 +448,10 @@ def deviations(name, stream, rates):
         wrong.append(f"rate {mean:.6f} +- {half:.6f} is not {expected:.6f}")
     if stream != "random":
         ratio = (spread / random_rates(name).std(ddof=1)) ** 2
-        most = stats.f.isf(ALPHA / 2, SEEDS - 1, SEEDS - 1)
-        print(f"variance {ratio:.2f} of that of random keys, limit {most:.1f}", end="")
-        if not 1 / most < ratio < most:
-            wrong.append(f"variance is {ratio:.2f} of that of random keys, limit {most:.1f}")
+        limit = stats.f.isf(ALPHA / 2, SEEDS - 1, SEEDS - 1)
+        print(f"variance {ratio:.2f} of that of random keys, limit {limit:.1f}", end="")
+        if not 1 / limit < ratio < limit:
+            wrong.append(f"variance is {ratio:.2f} of that of random keys, limit {limit:.1f}")
     print()
     return wrong
 

@@ -22,10 +22,10 @@ def loaded(program):
 
 @pytest.mark.parametrize("program", ["from lately.golden import GEBF", "from lately import GEBF"])
 def test_one_family_is_imported_alone(program):
-    found = loaded(program)
-    assert "lately.golden.ring.rings" in found
+    names = loaded(program)
+    assert "lately.golden.ring.rings" in names
     others = ("cuckoo", "timestamp")
-    assert not [name for name in found for other in others if f"golden.{other}" in name]
+    assert not [name for name in names for other in others if f"golden.{other}" in name]
 
 
 def test_nothing_is_imported_before_it_is_asked_for():
@@ -61,10 +61,10 @@ def test_names_come_from_the_modules_that_define_them():
 
 def test_type_checkers_read_the_same_names():
     stub = Path(lately.golden.__file__).with_suffix(".pyi")
-    found = {}
+    imported = {}
     for node in ast.parse(stub.read_text()).body:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 assert alias.asname == alias.name
-                found.setdefault(node.module, set()).add(alias.name)
-    assert found == {module: set(names) for module, names in lately.golden.LAZY.items()}
+                imported.setdefault(node.module, set()).add(alias.name)
+    assert imported == {module: set(names) for module, names in lately.golden.LAZY.items()}

@@ -151,9 +151,9 @@ def test_bayes_by_enumeration(window, block):
     for stream in product(range(3), repeat=length):
         model.clear()
         model.insert([keys[kind] for kind in stream])
-        found = model.inspect([0])
+        evidence = model.inspect([0])
         weight = math.prod(weights[kind] for kind in stream)
-        case = int(found.age[0])
+        case = int(evidence.age[0])
         total[case] = total.get(case, 0) + weight
         recent = 0 in stream[-window:]
         inside[case] = inside.get(case, 0) + weight * recent
@@ -171,8 +171,8 @@ def test_bayes_by_enumeration_of_two_hashes():
     """Two cells of a key: equation 21 takes them as independent, which differs by order 1 / m."""
     cells, chance, length, window, block = 50, 0.1, 6, 5, 2
     both = 2 / cells**2
-    one = 2 * (1 / cells) * (1 - 2 / cells) + 1 / cells**2
-    weights = [chance, *((1 - chance) * w for w in (both, one, one, 1 - both - 2 * one))]
+    single = 2 * (1 / cells) * (1 - 2 / cells) + 1 / cells**2
+    weights = [chance, *((1 - chance) * w for w in (both, single, single, 1 - both - 2 * single))]
     touches = [(0, 1), (0, 1), (0,), (1,), ()]
     filled = length % block
     total, inside = {}, {}

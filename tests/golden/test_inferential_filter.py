@@ -140,10 +140,10 @@ def agrees(answer, twin, key, window, p_x, c_fp, c_fn):
 def said(model, size, data):
     """What a query says of its keys, and p_x and penalties of each as the twin takes them."""
     names = ["probabilities", "false_positive", "false_negative"]
-    own = [model.probability, model.false_positive, model.false_negative]
+    defaults = [model.probability, model.false_positive, model.false_negative]
     ranges = [st.floats(0.01, 0.5), st.floats(0, 3), st.floats(0, 3)]
     given, columns = {}, []
-    for name, value, drawn in zip(names, own, ranges, strict=True):
+    for name, value, drawn in zip(names, defaults, ranges, strict=True):
         column = [value] * size
         if data.draw(st.booleans(), name):
             column = data.draw(st.lists(drawn, min_size=size, max_size=size), name)

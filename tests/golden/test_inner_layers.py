@@ -48,8 +48,8 @@ def software(frame):
 
 
 def content(frame):
-    found = inner_layers(frame)
-    return frame[found.begin : found.end]
+    layer = inner_layers(frame)
+    return frame[layer.begin : layer.end]
 
 
 @pytest.mark.parametrize("name", [*LAYER2, *TUNNELS])
@@ -72,11 +72,11 @@ def test_frames_within_the_limits_are_as_in_software():
     frames += [frame[: choose.randrange(1, len(frame))] for frame in frames]
     deep = 0
     for frame in frames:
-        found, right = inner_layers(frame), software(frame)
-        if found != right:
+        layer, right = inner_layers(frame), software(frame)
+        if layer != right:
             # Only a frame with more headers is another one.
             deep += 1
-            assert right.begin > found.begin, frame.hex()
+            assert right.begin > layer.begin, frame.hex()
     assert deep < len(frames) / 10
 
 
@@ -98,12 +98,12 @@ def test_number_of_headers():
     # The innermost of eight packets begins in byte 154.
     assert content(ethernet(0x0800, packets[MOST_HEADERS - 1])) == INNER
     assert content(ethernet(0x0800, packets[MOST_HEADERS])) == packets[1]
-    for labels, found in ((MOST_HEADERS - 2, 4), (MOST_HEADERS - 1, 0)):
+    for labels, version in ((MOST_HEADERS - 2, 4), (MOST_HEADERS - 1, 0)):
         frame = ethernet(0x8847, mpls(INNER, *range(labels)))
-        assert (inner_layers(frame).version, inner_layers(frame).faults) == (found, Fault(0))
+        assert (inner_layers(frame).version, inner_layers(frame).faults) == (version, Fault(0))
     # IP, UDP, GTP-U, its extension headers and their end, content without a type, the packet.
-    most = MOST_HEADERS - 6
-    for extensions, reached in ((most, True), (most + 1, False)):
+    maximum = MOST_HEADERS - 6
+    for extensions, reached in ((maximum, True), (maximum + 1, False)):
         more = bytes(3) + b"\x85" + b"\1\0\0\x85" * (extensions - 1) + b"\1\0\0\0"
         frame = ethernet(0x0800, ip4(gtp(INNER, flags=4, more=more), protocol=17))
         assert (content(frame) == INNER) == reached
@@ -136,25 +136,25 @@ def test_lengths_beyond_the_frame():
     """The inner packet ends with the frame, and is malformed by its own length alone."""
     for size, fault in ((0, Fault(0)), (300, Fault.MALFORMED)):
         frame = ethernet(0x0800, ip4(ip4(bytes(200), size=size), protocol=4, size=2000))
-        found = inner_layers(frame)
-        assert (found.begin, found.end, found.faults) == (34, len(frame), fault)
-        assert found == software(frame)
+        layer = inner_layers(frame)
+        assert (layer.begin, layer.end, layer.faults) == (34, len(frame), fault)
+        assert layer == software(frame)
 
 
 def test_many_frames_are_never_read_past_their_end():
     for frame in inner_frames(random.Random(SEED), 500):
-        found = inner_layers(frame)
-        assert 0 <= found.begin <= found.end <= len(frame)
-        assert found.version == Version.OTHER or found.end - found.begin >= 20
+        layer = inner_layers(frame)
+        assert 0 <= layer.begin <= layer.end <= len(frame)
+        assert layer.version == Version.OTHER or layer.end - layer.begin >= 20
 
 
 def test_headers_in_order():
     """Each header has its kind, and layer 3 is known after its own header."""
-    found = [*inner_headers(TUNNELS["VXLAN"])]
+    headers = [*inner_headers(TUNNELS["VXLAN"])]
     udp = IP_PROTOCOL + 17
     kinds = [BRIDGED, IP4, udp, UDP_PORT + 4789, IP4, udp]
-    assert [kind for kind, _ in found] == kinds
-    assert [layers.begin for _, layers in found] == [0, 14, 14, 14, 64, 64]
+    assert [kind for kind, _ in headers] == kinds
+    assert [layers.begin for _, layers in headers] == [0, 14, 14, 14, 64, 64]
     assert [kind for kind, _ in inner_headers(FRAME[:20])] == [BRIDGED, NOTHING]
 
 
@@ -164,7 +164,7 @@ def test_copies_of_the_made_capture(width):
     with CaptureReader(MADE / "encapsulated-copies.pcap") as capture:
         packets = capture.read()
     pairs = [[packets.frame(number), packets.frame(number + 1)] for number in range(0, 30, 2)]
-    found = {
+    duplicates = {
         inner: {
             number
             for number, pair in enumerate(pairs)
@@ -173,8 +173,8 @@ def test_copies_of_the_made_capture(width):
         for inner in (False, True)
     }
     # MPLS, VXLAN, GRE, GTP-U and IPIP.
-    assert found[True] - found[False] == {0, 2, 3, 5, 6}
-    assert found[False] <= found[True]
+    assert duplicates[True] - duplicates[False] == {0, 2, 3, 5, 6}
+    assert duplicates[False] <= duplicates[True]
 
 
 def test_verdicts():

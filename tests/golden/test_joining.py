@@ -38,9 +38,9 @@ def test_union_is_the_ring_of_all_keys(kind, path):
     with taking(path):
         whole, rings = ring(kind), [ring(kind) for _ in range(3)]
         whole.insert(keys, times)
-        for number, one in enumerate(rings):
+        for number, member in enumerate(rings):
             for batch in np.array_split(np.flatnonzero(part == number), 5):
-                one.insert(keys[batch], times[batch])
+                member.insert(keys[batch], times[batch])
         before = deepcopy(rings)
         joined = rings[0].union(*rings[1:])
     assert joined == whole
@@ -92,10 +92,10 @@ def test_rate_of_a_union():
     period = spec.generation_span
     each = spec.generation // 4
     rng = np.random.default_rng(9)
-    for one in rings:
+    for member in rings:
         begun = 10**18 // period + np.arange(spec.window_generations)
         times = np.repeat(begun * period, each)
-        one.insert(rng.integers(0, 1 << 63, len(times), np.uint64), times)
+        member.insert(rng.integers(0, 1 << 63, len(times), np.uint64), times)
     joined = rings[0].union(*rings[1:])
     segment = (1 - (1 - 1 / spec.part_bits) ** (4 * each)) ** spec.parts
     expected = 1 - (1 - segment) ** spec.window_generations
@@ -115,14 +115,14 @@ def test_rate_of_a_union():
 
 
 def test_unions_in_two_threads_do_not_wait_for_each_other():
-    one, other = ring(GEBF), ring(GEBF)
+    left, right = ring(GEBF), ring(GEBF)
 
     def unions(first, second):
         for _ in range(20):
             first.union(second)
 
     threads = [
-        Thread(target=unions, args=pair, daemon=True) for pair in ((one, other), (other, one))
+        Thread(target=unions, args=pair, daemon=True) for pair in ((left, right), (right, left))
     ]
     for thread in threads:
         thread.start()
@@ -132,10 +132,10 @@ def test_unions_in_two_threads_do_not_wait_for_each_other():
 
 
 def test_counters_of_a_union_are_sums():
-    one, other = ring(GEBF), ring(GEBF)
-    one.insert([1, 2], [1.5e9 + 1, 1.5e9])
-    other.check_and_insert([1, 1], [1.5e9, 1.5e9])
-    joined = one.union(other)
+    first, second = ring(GEBF), ring(GEBF)
+    first.insert([1, 2], [1.5e9 + 1, 1.5e9])
+    second.check_and_insert([1, 1], [1.5e9, 1.5e9])
+    joined = first.union(second)
     assert joined.counters["insertions"] == joined.insertions == 4
     assert (joined.counters["operations"], joined.counters["hits"], joined.late) == (4, 1, 1)
 
@@ -143,7 +143,7 @@ def test_counters_of_a_union_are_sums():
 def test_what_cannot_be_joined():
     model, plain = ring(GEBF), GEBF.for_span("10s", 0.001, rate=100)
     keyed = [ring(GEBF, hash="siphash", secret=secret) for secret in (1, 2, 1)]
-    for one, other, error, message in (
+    for first, second, error, message in (
         (model, plain, TypeError, r"joins rings of for_span\(joinable=True\), which turn by"),
         (plain, model, TypeError, r"joins .* by the clock, not <TimeLimitedRing: window "),
         (model, GEBF.for_window(10), TypeError, r"joins .* by the clock, not <GEBF: window"),
@@ -151,6 +151,6 @@ def test_what_cannot_be_joined():
         (*keyed[:2], ValueError, r"the secrets of the rings differ$"),
     ):
         with pytest.raises(error, match=f"^union: {message}"):
-            one.union(other)
+            first.union(second)
     keyed[2].insert("a")
     assert "a" in keyed[0].union(keyed[2])

@@ -139,8 +139,8 @@ def test_siphash_is_that_of_the_paper_under_keys_of_shake256(path, key_bits, see
     keys = hashlib.shake_256(f"lately/digest/{seed}/{secret}".encode()).digest(16 * 10)
     texts = [bytes(range(size)) for size in range(70)]
     with taking(path):
-        found = values(texts, key_bits, name="siphash", seed=seed, secret=secret)
-    for text, key in zip(texts, found, strict=True):
+        results = values(texts, key_bits, name="siphash", seed=seed, secret=secret)
+    for text, key in zip(texts, results, strict=True):
         words = (siphash(text, keys[at : at + 16]) for at in range(0, 16 * -(-key_bits // 64), 16))
         whole = sum(word << 64 * at for at, word in enumerate(words))
         assert key == whole & ((1 << key_bits) - 1)
@@ -298,9 +298,9 @@ def test_skipped_nulls(name):
             others = tuple(column[:-1] for column in keys)
         count = len(check_keys(others, KeyDigest(64)))
         for call, none in calls.items():
-            found = getattr(model, call)(keys, *times(model, 50, count + 1), nulls="skip")
+            result = getattr(model, call)(keys, *times(model, 50, count + 1), nulls="skip")
             due = getattr(twin, call)(others, *times(twin, 50, count))
-            assert due is found is None or np.atleast_1d(found).tolist() == [*due.tolist(), none]
+            assert due is result is None or np.atleast_1d(result).tolist() == [*due.tolist(), none]
         assert model == twin
         assert model.counters == twin.counters
     with pytest.raises(ValueError, match=r"^nulls: must be refuse or skip, not 'drop'$"):
@@ -312,10 +312,10 @@ def test_arrays_of_one_width_whose_elements_are_shorter(unit):
     """Such an array has lost whether a zero at the end of a key is part of the key."""
     keys = np.array([b"ab", b"a", b"a\0"]) if unit == 1 else np.array(["ab", "a", "a\0"])
     bytewise = ", or array.view('V2') if they belong to the keys" if unit == 1 else ""
-    for several, place in ((keys, 1), (keys[::-1], 0), (keys[1:2].reshape(()), 0)):
+    for several, position in ((keys, 1), (keys[::-1], 0), (keys[1:2].reshape(()), 0)):
         message = (
             f"keys: must fill the width of an array of {keys.dtype.str[1:]}, which drops zeros at "
-            f"the end, not end in zeros at position {place}: give array.tolist() if zeros are "
+            f"the end, not end in zeros at position {position}: give array.tolist() if zeros are "
             f"padding{bytewise}"
         )
         with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
@@ -432,8 +432,8 @@ def test_forms_that_are_one_key(same, name, key_bits):
 
 @pytest.mark.parametrize("key_bits", [1, 17, 64, 65, 100])
 def test_negative_integers_are_their_two_s_complement(key_bits):
-    least = -(1 << key_bits - 1)
-    numbers = [0, -1, least] if key_bits > 1 else [0, -1]
+    minimum = -(1 << key_bits - 1)
+    numbers = [0, -1, minimum] if key_bits > 1 else [0, -1]
     due = [number % (1 << key_bits) for number in numbers]
     assert values(numbers, key_bits) == due
     assert [values(number, key_bits)[0] for number in numbers] == due
@@ -443,7 +443,7 @@ def test_negative_integers_are_their_two_s_complement(key_bits):
         assert values(np.array([-5, 5, -(2**63)]), key_bits)[::2] == [
             (1 << key_bits) - 5, (1 << key_bits) - 2**63,
         ]  # fmt: skip
-    for wrong in (least - 1, [0, least - 1]):
+    for wrong in (minimum - 1, [0, minimum - 1]):
         with pytest.raises(ValueError, match=rf"^keys: must be at least -2\*\*{key_bits - 1}, not"):
             check_keys(wrong, KeyDigest(key_bits))
     assert values(-(2**17), 18) == values(2**17, 18)
@@ -516,9 +516,9 @@ def canonical(item):
 
 
 @given(st.lists(elements).map(tuple), st.lists(elements).map(tuple))
-def test_no_two_tuples_have_one_encoding(one, other):
-    assert (encoded(one) == encoded(other)) == (canonical(one) == canonical(other))
-    assert decoded(encoded(one)) == (canonical(one), b"")
+def test_no_two_tuples_have_one_encoding(first, second):
+    assert (encoded(first) == encoded(second)) == (canonical(first) == canonical(second))
+    assert decoded(encoded(first)) == (canonical(first), b"")
 
 
 def decoded(data):
@@ -527,11 +527,11 @@ def decoded(data):
     content, rest = data[9 : 9 + size], data[9 + size :]
     if tag != b"t":
         return int(content) if tag == b"i" else content, rest
-    found = []
+    elements = []
     while content:
         element, content = decoded(content)
-        found.append(element)
-    return tuple(found), rest
+        elements.append(element)
+    return tuple(elements), rest
 
 
 # Damaged buffers
@@ -608,9 +608,9 @@ def test_digests_of_filters(cls, tmp_path):
 
 def load_again(model, folder):
     model.save(folder / "state", secrets=True)
-    found = load(folder / "state")
-    assert found == model
-    return found
+    loaded = load(folder / "state")
+    assert loaded == model
+    return loaded
 
 
 def test_single_text_after_a_state_with_another_secret():

@@ -238,8 +238,8 @@ def test_files_that_are_damaged(path):
     for size in (0, 10, 55, 56, 100, 4095, 4096, 8192, len(whole) - 1):
         path.write_bytes(whole[:size])
         refused(path)
-    for place in (0, 15, 16, 20, 30, 60, 100):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    for index in (0, 15, 16, 20, 30, 60, 100):
+        path.write_bytes(whole[:index] + bytes([whole[index] ^ 1]) + whole[index + 1 :])
         refused(path)
     for slot, value in ((1, 5), (1, -1), (2, 10**6), (3, 0), (4, -5)):
         words = np.frombuffer(bytearray(whole), np.int64).copy()

@@ -141,15 +141,15 @@ def test_answers_are_looked_up(kind, sizes, bits):
         times = [400 * part + np.arange(400) // 3] if timed else []
         if timed:
             codes[codes == Operation.CLEAR] = Operation.NONE
-        told = model.perform(codes, keys, *times, windows=classes)
+        results = model.perform(codes, keys, *times, windows=classes)
         due = plain.perform(codes, keys, *times)
-        assert (told.age == due.age).all()
-        assert (told.oldest == due.oldest).all()
+        assert (results.age == due.age).all()
+        assert (results.oldest == due.oldest).all()
         for at in range(400):
             phase = 0 if timed else (inserted % plain.block << bits) // plain.block
             enough = due.oldest[at] >= table[classes[at], due.age[at], phase]
             asks = codes[at] in (Operation.QUERY, Operation.CHECK_AND_INSERT)
-            assert told.seen[at] == (asks and enough)
+            assert results.seen[at] == (asks and enough)
             inserted += bool(codes[at] & OperationBit.INSERT) and codes[at] < 4
             inserted *= codes[at] != Operation.CLEAR
     assert model.insertions == plain.insertions > 100
@@ -161,7 +161,9 @@ def test_table_of_an_inferential_filter():
         window=48, block=16, cells=96, hashes=3, probability=0.01,
         distinct={"kind": "uniform", "universe": 100},
     )  # fmt: skip
-    classes = [QueryClass(probability=0.01, false_positive=one, false_negative=1) for one in (9, 0)]
+    classes = [
+        QueryClass(probability=0.01, false_positive=cost, false_negative=1) for cost in (9, 0)
+    ]
     model = PartitionedTimingFilter(**COUNTED, classes=2, phase_bits=2)
     model.decide_by(DecisionTable.of(filter_, classes, 2).thresholds)
     model.insert(np.arange(40))

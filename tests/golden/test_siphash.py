@@ -87,9 +87,9 @@ def test_python_s_own_hash():
     algorithm, cutoff, hashes = json.loads(answer.stdout)
     assert (algorithm, cutoff) == ("siphash13", 0), "this Python hashes bytes in another way"
     for message, expected in zip(messages, hashes, strict=True):
-        found = hash_of(message, 0)
-        found -= (found >> 63) << 64
-        assert (-2 if found == -1 else found) == expected
+        result = hash_of(message, 0)
+        result -= (result >> 63) << 64
+        assert (-2 if result == -1 else result) == expected
         assert scalar_hash.siphash(message, bytes(16)) == hash_of(message, 0)
 
 
@@ -185,34 +185,36 @@ def test_pipeline_equals_golden(key_bits):
     expected = siphash(
         key_words(keys, key_bits), key_words(secrets, 128), key_bits=key_bits
     ).tolist()
-    found = simulate(SipHash(key_bits=key_bits), inputs)
-    compared = [(got, want) for got, want, use in zip(found, expected, counted, strict=True) if use]
+    results = simulate(SipHash(key_bits=key_bits), inputs)
+    compared = [
+        (got, want) for got, want, use in zip(results, expected, counted, strict=True) if use
+    ]
     assert len(compared) == 28
     assert [got for got, _ in compared] == [want for _, want in compared]
 
 
 def secret_with_carry(choose, carry):
     """Return a secret of which the first sum has this carry from bit 21 to bit 60."""
-    one, other = choose.getrandbits(64), choose.getrandbits(64)
+    first, second = choose.getrandbits(64), choose.getrandbits(64)
     low, through = (1 << 22) - 1, (1 << 60) - (1 << 22)
-    one = one | low if carry else one & ~low
-    other = (other & ~through) | (~one & through) | carry
-    return (one ^ INITIAL[0]) | (other ^ INITIAL[1]) << 64
+    first = first | low if carry else first & ~low
+    second = (second & ~through) | (~first & through) | carry
+    return (first ^ INITIAL[0]) | (second ^ INITIAL[1]) << 64
 
 
 def wrong_hashes(settle, *, count=12):
     """Return how many keys get a wrong hash that come so many clocks after their secret."""
     choose = random.Random(SEED)
-    inputs, places = [], []
+    inputs, indices = [], []
     for number in range(count):
         secret = secret_with_carry(choose, number % 2)
-        places.append(len(inputs) + settle)
+        indices.append(len(inputs) + settle)
         clocks = settle + 1 + SipHash.HOLD
         inputs += [(choose.getrandbits(64), secret) for _ in range(clocks)]
-    found = simulate(SipHash(key_bits=64), inputs)
-    keys, secrets = zip(*(inputs[place] for place in places), strict=True)
+    results = simulate(SipHash(key_bits=64), inputs)
+    keys, secrets = zip(*(inputs[index] for index in indices), strict=True)
     expected = siphash(key_words(keys, 64), key_words(secrets, 128), key_bits=64).tolist()
-    return sum(found[place] != want for place, want in zip(places, expected, strict=True))
+    return sum(results[index] != want for index, want in zip(indices, expected, strict=True))
 
 
 @pytest.mark.slow

@@ -30,10 +30,10 @@ def ring(family, **values):
 
 @EACH
 def test_defaults(family):
-    for span, least in ((1, 1), (6, 1), (7, 2), (13, 2), (14, 3), (60, 9)):
+    for span, minimum in ((1, 1), (6, 1), (7, 2), (13, 2), (14, 3), (60, 9)):
         spec = ring(family, span=span)
-        assert (spec.timed, spec.generation_span, spec.when_full) == (True, least, "shorten")
-        assert 7 * (least - 1) <= span < 7 * least
+        assert (spec.timed, spec.generation_span, spec.when_full) == (True, minimum, "shorten")
+        assert 7 * (minimum - 1) <= span < 7 * minimum
         assert spec.generation == ring(family).generation
 
 

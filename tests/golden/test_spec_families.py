@@ -119,8 +119,8 @@ def test_field_of_another_family_does_not_exist(spec):
     others = {
         name for family in VALUES for name in Specification.of_family(family).required_fields()
     }
-    own = {field.name for field in fields(spec)}
-    for name in others - own:
+    names = {field.name for field in fields(spec)}
+    for name in others - names:
         assert name in dir(FilterSpec) or not hasattr(spec, name)
         assert refusal({"family": spec.family, **VALUES[spec.family], name: 2}) == (
             f"{name}: must not be given for family {spec.family}, not 2"
@@ -155,15 +155,15 @@ def test_integer_out_of_its_range(spec):
     for field in fields(spec):
         if "range" not in field.metadata:
             continue
-        least, most = field.metadata["range"]
+        minimum, maximum = field.metadata["range"]
         values = {"family": spec.family, **VALUES[spec.family]}
-        for low in (least - 1, -(10**30)):
+        for low in (minimum - 1, -(10**30)):
             below = refusal({**values, field.name: low})
-            assert below == f"{field.name}: must be at least {least}, not {low}"
+            assert below == f"{field.name}: must be at least {minimum}, not {low}"
         # A seed has no largest value here: its message, with a power of two, is tested by itself.
-        if most is not None:
-            shown = "2**48" if most == 1 << 48 else most
-            for high in (most + 1, 10**400):
+        if maximum is not None:
+            shown = "2**48" if maximum == 1 << 48 else maximum
+            for high in (maximum + 1, 10**400):
                 above = refusal({**values, field.name: high})
                 assert above == f"{field.name}: must be at most {shown}, not {high}"
         for other in (True, False, 2.0, "2", [2], np.int64(2), math.nan):

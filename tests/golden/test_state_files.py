@@ -86,9 +86,9 @@ def test_states_take_no_more_memory_than_the_filter_again(name, path):
 def test_a_pickle_of_buffers_is_a_copy():
     model, buffers = every_model.used("GEBF"), []
     data = pickle.dumps(model, 5, buffer_callback=buffers.append)
-    one, other = pickle.loads(data, buffers=buffers), pickle.loads(data, buffers=buffers)
-    one.clear()
-    assert other == model != one
+    first, second = pickle.loads(data, buffers=buffers), pickle.loads(data, buffers=buffers)
+    first.clear()
+    assert second == model != first
 
 
 def used(name, **options):
@@ -463,8 +463,8 @@ CRAFTED = [  # preset, fields of the header (None: without the field), begin of 
     *(("tiny", {"counters": each}, "") for each in (
         [0, 0, 0], [0, 0, 0, -1], [0, 0, 0, "0"], [0, 0, 1.5, 0], 0,
     )),
-    *((name, {place: other}, "") for name in ("tiny", "dictionary-tiny")
-      for place in ("parameters", "spec", "numbers")
+    *((name, {section: other}, "") for name in ("tiny", "dictionary-tiny")
+      for section in ("parameters", "spec", "numbers")
       for other in (7, "spec", [1, 2], [["k", 2]], {}, True)),
 ]  # fmt: skip
 
@@ -518,10 +518,10 @@ def craft():
         from_spec(any_preset(name)).save(path, secrets=True)
         header, arrays = read_state(path)
         for field, value in changes.items():
-            place = nested(header)[field]
-            place[field] = value
+            parent = nested(header)[field]
+            parent[field] = value
             if value is None:
-                del place[field]
+                del parent[field]
         write_state(path, header, arrays)
 
     return write
@@ -539,18 +539,18 @@ def test_other_content_than_digested(saved):
 
 
 @pytest.mark.parametrize("failing", [OSError("no space left"), KeyboardInterrupt()])
-@pytest.mark.parametrize("place", [(os, "replace"), (np.lib.format, "write_array_header_1_0")])
-def test_failed_save_leaves_the_original(path, place, failing, monkeypatch):
+@pytest.mark.parametrize("target", [(os, "replace"), (np.lib.format, "write_array_header_1_0")])
+def test_failed_save_leaves_the_original(path, target, failing, monkeypatch):
     model = used("tiny")
     model.save(path)
     before = path.read_bytes()
 
     def fail(file, *_, **__):
-        if place[0] is not os:
+        if target[0] is not os:
             file.write(b"half")
         raise failing
 
-    monkeypatch.setattr(*place, fail)
+    monkeypatch.setattr(*target, fail)
     model.insert([99])
     with pytest.raises(type(failing)):
         model.save(path)

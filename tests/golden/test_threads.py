@@ -94,8 +94,8 @@ def test_calls_of_threads_take_effect_one_after_another(name, path):
         seen = [twin.check_and_insert(*operands(twin, turn)) for turn in turns]
         for seed in range(TRIES):
             model = build(name)
-            found = at_once(lambda turn: model.check_and_insert(*operands(model, turn)), seed)  # noqa: B023
-            assert sum(map(sum, found)) == sum(map(sum, seen))
+            results = at_once(lambda turn: model.check_and_insert(*operands(model, turn)), seed)  # noqa: B023
+            assert sum(map(sum, results)) == sum(map(sum, seen))
             assert model == twin
             assert model.insertions == twin.insertions
 
@@ -129,7 +129,7 @@ class Watched:
 
 def public(kind):
     """Return the members of a class that work on an object of it, by name."""
-    found = {name: inspect.getattr_static(kind, name) for name in dir(kind)}
+    members = {name: inspect.getattr_static(kind, name) for name in dir(kind)}
     special = ("__contains__", "__reduce__", "__repr__")
     constant = (
         type,
@@ -145,7 +145,7 @@ def public(kind):
     )
     return {
         name: member
-        for name, member in found.items()
+        for name, member in members.items()
         if (name in special or not name.startswith("_")) and not isinstance(member, constant)
     }
 
@@ -187,12 +187,12 @@ def test_a_state_is_taken_at_a_time_and_written_without_the_lock(name, tmp_path,
 
 
 def test_comparison_never_holds_two_locks():
-    one, other = used("GEBF"), used("GEBF")
-    one._lock = Watched()
-    other._lock = Watched([one._lock])
-    one._lock.others = [other._lock]
-    assert one == other
-    assert one._lock.taken > 0 < other._lock.taken
+    first, second = used("GEBF"), used("GEBF")
+    first._lock = Watched()
+    second._lock = Watched([first._lock])
+    first._lock.others = [second._lock]
+    assert first == second
+    assert first._lock.taken > 0 < second._lock.taken
 
 
 def test_inner_filter_shares_the_lock():

@@ -131,18 +131,18 @@ def test_longest_generations_keep_all_that_fits(seed):
     policy = RotationPolicy(
         writes=writes, settled=settled, generation=generation, span=span, generation_span=span + 1
     )
-    most = settled * generation + 1
+    maximum = settled * generation + 1
     # As many at a time as the span has room for: now and then all, at once.
     times, now = [], 0
     while len(times) < 300:
         now += int(rng.choice([0, 1, span // 2, span, span + 1]))
-        room = most - sum(now - time <= span for time in times)
+        room = maximum - sum(now - time <= span for time in times)
         times += [now] * int(rng.choice([0, min(1, room), room]))
     turns = RotationState(policy)
     turns.follow(np.full(len(times), Operation.INSERT, np.uint8), np.array(times))
     assert turns.shortened == 0
     # One key more, in a span that begins with the last of a generation, is one too many.
-    times = [0] * (generation - 1) + [1] + [span + 1] * most
+    times = [0] * (generation - 1) + [1] + [span + 1] * maximum
     for count in (len(times) - 1, len(times)):
         turns = RotationState(policy)
         turns.follow(np.full(count, Operation.INSERT, np.uint8), np.array(times[:count]))

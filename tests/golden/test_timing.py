@@ -27,8 +27,8 @@ def test_timestamps_go_round_many_times(path, block, padding):
     for key, answer in zip(keys[:2000].tolist(), seen, strict=True):
         assert answer == twin.query(key)
         twin.insert(key)
-    found = evidence_of(model.inspect_and_insert(keys[2000:]))
-    for key, evidence in zip(keys[2000:].tolist(), found, strict=True):
+    results = evidence_of(model.inspect_and_insert(keys[2000:]))
+    for key, evidence in zip(keys[2000:].tolist(), results, strict=True):
         assert evidence == twin.evidence(key)
         twin.insert(key)
     agree(model, twin, range(90))

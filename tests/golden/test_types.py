@@ -123,7 +123,7 @@ def test_program(folder, command, error):
         capture_output=True,
         text=True,
     )
-    found = {int(line) for line in re.findall(error, result.stdout, re.M)}
+    rejected = {int(line) for line in re.findall(error, result.stdout, re.M)}
     lines = PROGRAM.splitlines()
     wrong = {number for number, line in enumerate(lines, 1) if line.endswith("# wrong")}
-    assert found == wrong, result.stdout + result.stderr
+    assert rejected == wrong, result.stdout + result.stderr

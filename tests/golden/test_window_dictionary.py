@@ -19,7 +19,7 @@ from lately.golden import (
 )
 from lately.golden.analysis import column_loads, digest_false_positive_rate, stashed_entries
 from lately.golden.hash.functions import offset_terms
-from lately.golden.spec.dictionary_sizes import least_columns, least_digest_bits
+from lately.golden.spec.dictionary_sizes import min_columns, min_digest_bits
 from lately.intervals import clopper_pearson
 
 ROOMY = {"window": 20, "columns": 4, "rows": 64, "digest_bits": 30, "stash": 4}
@@ -105,13 +105,13 @@ def test_no_key_of_the_guaranteed_window_is_missed(stash, moves):
             ))  # fmt: skip
         assert models[-1].compiled == (path == "compiled")
     fast, slow = models
-    found, expected = (model.perform(codes, keys, windows=windows) for model in models)
-    assert all(np.array_equal(*both) for both in zip(found, expected, strict=True))
+    results, expected = (model.perform(codes, keys, windows=windows) for model in models)
+    assert all(np.array_equal(*both) for both in zip(results, expected, strict=True))
     assert fast == slow
     assert (fast.lost, fast.stash_peak) == (slow.lost, slow.stash_peak)
     last, insertions, guaranteed = {}, 0, 0
     for code, key, window, age, status in zip(
-        codes, keys.tolist(), windows.tolist(), found.age, found.status, strict=True
+        codes, keys.tolist(), windows.tolist(), results.age, results.status, strict=True
     ):
         if code == Operation.CLEAR:
             last, insertions = {}, 0
@@ -257,10 +257,10 @@ def test_columns_share_few_digests():
                 for term in each:
                     rows ^= (rests >> term & 1) << bit
             maps.append(rows)
-        for one in range(spec.columns):
-            for other in range(one):
+        for number in range(spec.columns):
+            for other in range(number):
                 # Of full rank, it would be 1 and 2.
-                assert (maps[one] == maps[other]).sum() <= 4
+                assert (maps[number] == maps[other]).sum() <= 4
 
 
 # Specifications, parameters and files
@@ -338,14 +338,14 @@ def test_shape_tells_whether_entries_move():
 def test_digest_is_the_shortest_that_keeps_the_rate():
     """At the rate of 20 bits itself 20 are enough, and below it they are not."""
     rate = digest_false_positive_rate(1000, 20)
-    assert least_digest_bits(1000, rate) == 20
-    assert least_digest_bits(1000, rate * (1 - 1e-9)) == 21
+    assert min_digest_bits(1000, rate) == 20
+    assert min_digest_bits(1000, rate * (1 - 1e-9)) == 21
 
 
 def test_columns_with_moves_are_the_fewest_that_keep_the_share():
     """Two at least, and as many as leave one insertion in 40 without a cell; 8 at most."""
     rows = 256
-    assert least_columns(1, rows, moves=True) == 2
+    assert min_columns(1, rows, moves=True) == 2
     for columns in range(2, 9):
         kept = [
             window
@@ -353,8 +353,8 @@ def test_columns_with_moves_are_the_fewest_that_keep_the_share():
             if stashed_entries(window, columns=columns, rows=rows) <= window / 40
         ]
         more = None if columns == 8 else columns + 1
-        assert least_columns(kept[-1], rows, moves=True) == columns
-        assert least_columns(kept[-1] + 1, rows, moves=True) == more
+        assert min_columns(kept[-1], rows, moves=True) == columns
+        assert min_columns(kept[-1] + 1, rows, moves=True) == more
 
 
 @pytest.mark.statistics

@@ -54,21 +54,21 @@ def holds(condition, d, **numbers):
     return eval(text, {"d": d, **numbers})
 
 
-def course(build, phase, found):
-    """Return what `found` says of a key after each further insertion; some were `phase` before."""
+def course(build, phase, reports):
+    """Return what `reports` says of a key after each insertion; some were `phase` before."""
     model = build()
     model.insert(np.arange(phase))
     model.insert(KEY)
     said = []
     for d in range(LONGEST):
-        said.append(found(model))
+        said.append(reports(model))
         model.insert(1000 + d)
     return np.array(said)
 
 
-def reported(build, found=lambda model: model.query(KEY)):
+def reported(build, reports=lambda model: model.query(KEY)):
     """Return for each number d of later insertions whether all phases report, and whether any."""
-    each = np.array([course(build, phase, found) for phase in range(PHASES)])
+    each = np.array([course(build, phase, reports) for phase in range(PHASES)])
     return each.all(axis=0), each.any(axis=0)
 
 
@@ -121,8 +121,8 @@ def test_shorter_windows_of_the_table(name, w, path):
     guaranteed, forgotten = ROWS.get(name, ("d < w", "d ≥ w + B - 1"))
     numbers = names(build(), rounded)
     numbers["B"] = block
-    for found in asked_for(w)[: 4 if name in SHORTER else 5]:
-        every, some = reported(build, found)
+    for reports in asked_for(w)[: 4 if name in SHORTER else 5]:
+        every, some = reported(build, reports)
         assert every.tolist() == [holds(guaranteed, d, **numbers) for d in range(LONGEST)]
         assert (~some).tolist() == [holds(forgotten, d, **numbers) for d in range(LONGEST)]
 

@@ -14,10 +14,10 @@ from lately.golden.spec.base import DIGESTS, HASHES, Specification
 from lately.golden.spec.ring import WHEN_FULL
 from lately.hdl.build import FAMILIES, filter_unit, unit_profile
 from lately.hdl.latencies import (
-    MOST_MEMORIES,
-    MOST_PARTS,
-    MOST_SEGMENTS,
-    MOST_WORDS,
+    MAX_MEMORIES,
+    MAX_PARTS,
+    MAX_SEGMENTS,
+    MAX_WORDS,
     PROTECTIONS,
     TICKS,
 )
@@ -50,10 +50,10 @@ def values_of(item):
     """Return a strategy for a field: a small size, or one at an edge."""
     if item.name in CHOICES:
         return st.sampled_from(CHOICES[item.name])
-    least, most = item.metadata["range"]
-    most = most or (1 << 64) - 1
-    small = [size for size in SIZES if least <= size <= most]
-    return st.sampled_from([*small, least, least + 1, most - 1, most])
+    minimum, maximum = item.metadata["range"]
+    maximum = maximum or (1 << 64) - 1
+    small = [size for size in SIZES if minimum <= size <= maximum]
+    return st.sampled_from([*small, minimum, minimum + 1, maximum - 1, maximum])
 
 
 @st.composite
@@ -63,7 +63,7 @@ def requests(draw):
     kind = Specification.of_family(values["family"])
     for item in draw(st.lists(st.sampled_from(fields(kind)), max_size=3)):
         values[item.name] = draw(values_of(item))
-    memories = [one.profile.MEMORIES for base, one in FAMILIES.items() if issubclass(kind, base)]
+    memories = [cls.profile.MEMORIES for base, cls in FAMILIES.items() if issubclass(kind, base)]
     shape = {
         "memory": draw(st.sampled_from(memories[0])),
         "levels": draw(st.sampled_from([1, 2, 16])),
@@ -89,27 +89,27 @@ REFUSED = [
      "slice_bits: must give at least 2 bits in each part of a segment for hardware, not 1"),
     ({**APBF, "slice_bits": 6, "lanes": 4}, {},
      "slice_bits: must give at least 2 bits in each part of a shard for hardware, not 6"),
-    (DEEP, {}, f"slice_bits: must give at most {MOST_WORDS} words in all memories of hardware, "
+    (DEEP, {}, f"slice_bits: must give at most {MAX_WORDS} words in all memories of hardware, "
      f"not {5 << 28}"),
     (DEEP, {"memory": "ecp5"},
-     f"slice_bits: must give at most {MOST_MEMORIES} block RAMs, not {5 << 14}"),
+     f"slice_bits: must give at most {MAX_MEMORIES} block RAMs, not {5 << 14}"),
     ({**APBF, "slice_bits": 32, "l": 300}, {},
-     f"l: must give at most {MOST_SEGMENTS} segments in hardware, the spare included, not 303"),
+     f"l: must give at most {MAX_SEGMENTS} segments in hardware, the spare included, not 303"),
     ({**APBF, "slice_bits": 1 << 13, "clear": 1 << 13}, {},
      "clear: must be at most 4096 in hardware, not 8192"),
     ({**GEBF, "hashes": 1024, "bits": 3 << 14}, {},
-     f"bits: must give at most {MOST_MEMORIES} memories in hardware, not 4096"),
+     f"bits: must give at most {MAX_MEMORIES} memories in hardware, not 4096"),
     ({**DICTIONARY, "rows": 1 << 30, "digest_bits": 31}, {},
-     f"rows: must be at most {MOST_WORDS // 3} for 3 columns in hardware, not {1 << 30}"),
-    ({**TIMING, "hashes": 300}, {}, f"hashes: must be at most {MOST_PARTS} in hardware, not 300"),
+     f"rows: must be at most {MAX_WORDS // 3} for 3 columns in hardware, not {1 << 30}"),
+    ({**TIMING, "hashes": 300}, {}, f"hashes: must be at most {MAX_PARTS} in hardware, not 300"),
     ({**TIMING, "cells": 1 << 30}, {},
-     f"cells: must be at most {MOST_WORDS // 2} for 2 hashes in hardware, not {1 << 30}"),
+     f"cells: must be at most {MAX_WORDS // 2} for 2 hashes in hardware, not {1 << 30}"),
     ({**COUNTED, "window": 30, "block": 6, "classes": 1}, {},
      "block: must be a power of two for tables, not 6"),
     ({**TIMING, "span": 9000, "classes": 2}, {"memory": "ecp5"},
      "classes: must give at most 16384 entries of two tables in hardware, not 65536"),
     ({**TIMING, "span": 1 << 26, "classes": 2}, {},
-     f"classes: must give at most {MOST_WORDS} entries of two tables in hardware, not 536870912"),
+     f"classes: must give at most {MAX_WORDS} entries of two tables in hardware, not 536870912"),
     ({**APBF, "slice_bits": 6 * 256, "lanes": 4, "clear": 16, "generation": 67}, {},
      "generation: must be at least 68 (256 bits of a part / 16 cleared per cycle = 16 cycles, and "
      "one to shift, 4 insertions in each), not 67"),
@@ -132,8 +132,8 @@ REFUSED = [
     ({**DICTIONARY, "moves": 64, "stash": 3}, {},
      "stash: must be at least 4 in hardware with moves, as each of 3 columns may hold an entry, "
      "not 3"),
-    *(({**one, "cells": 12}, {}, "cells: must be a power of two greater than 1 in hardware, not 12")
-      for one in (TIMING, COUNTED)),
+    *(({**row, "cells": 12}, {}, "cells: must be a power of two greater than 1 in hardware, not 12")
+      for row in (TIMING, COUNTED)),
     ({**TIMING, "cells": 1 << 15}, {"memory": "ecp5"},
      "cells: must be at most 16384 for ecp5, the bits of a block RAM, not 32768"),
     ({**COUNTED, "window": 5, "hashes": 1, "cells": 16, "stamp_bits": 5}, {},
@@ -151,10 +151,10 @@ REFUSED = [
      "ticks: must be tick or period for family timed-timing, not 'time'"),
     (APBF, {"report_covered": True},
      "report_covered: only a ring with a span has this field"),
-    *((values, {option: -1}, f"{option}: must be at least {least}, not -1")
+    *((values, {option: -1}, f"{option}: must be at least {low}, not -1")
       for values in (BASES[6], BASES[0], DICTIONARY)
-      for option, least in (("tag_bits", 0), ("statistics_bits", 0), ("time_bits", 1),
-                            ("levels", 1))),
+      for option, low in (("tag_bits", 0), ("statistics_bits", 0), ("time_bits", 1),
+                          ("levels", 1))),
 ]  # fmt: skip
 
 
@@ -191,7 +191,7 @@ def is_small(spec):
     return (
         size <= 24
         and max(rows) <= 256
-        and max(one or 0 for one in others) <= 16
+        and max(value or 0 for value in others) <= 16
         and spec.key_bits <= 65
         and (not spec.query_field or spec.window_blocks <= 256)
     )

@@ -89,7 +89,7 @@ def test_addresses_do_not_overlap():
         assert not words & taken
         assert max(words) < 1 << ADDRESS_BITS
         taken |= words
-        bits = [bit for one in row.fields for bit in range(one.place, one.place + one.width)]
+        bits = [bit for field in row.fields for bit in range(field.low, field.low + field.width)]
         assert len(set(bits)) == len(bits)
     assert set(BUSES) == {"axi4-lite", "wishbone", "avalon-mm"}
 
@@ -98,7 +98,7 @@ def test_all_registers_are_there():
     unit = behind("wishbone", AllPorts())
     assert set(unit.registers.registers) == {row.name for row in ROWS}
     assert {name for word in unit.registers.words for name in [f.name for f in word.fields]} == {
-        "value", *(one.name for row in ROWS for one in row.fields)
+        "value", *(field.name for row in ROWS for field in row.fields)
     }  # fmt: skip
 
 
@@ -161,24 +161,24 @@ def test_streams():
 
     async def bench(ctx):
         master = MASTERS["axi4-lite"](ctx, unit)
-        for port, place, count, status in ((inner.secret, 0x30, 4, 2), (inner.table, 0x40, 2, 4)):
+        for port, address, count, status in ((inner.secret, 0x30, 4, 2), (inner.table, 0x40, 2, 4)):
             for number in range(count):
                 assert not ctx.get(port.valid)
                 word = 0x11111111 * (number + 1)
-                assert await master.access(place + 4 * number, word) == (False, None)
+                assert await master.access(address + 4 * number, word) == (False, None)
             value = sum(0x11111111 * (number + 1) << 32 * number for number in range(count))
             payload = port.payload if count == 4 else port.payload.as_value()
             assert ctx.get(port.valid)
             assert ctx.get(payload) == value % (1 << len(payload))
             assert await master.access(0x18) == (False, status)
-            assert await master.access(place, 0) == (True, None)
+            assert await master.access(address, 0) == (True, None)
             assert ctx.get(payload) == value % (1 << len(payload))
             ctx.set(port.ready, 1)
             await ctx.tick()
             ctx.set(port.ready, 0)
             assert not ctx.get(port.valid)
             assert await master.access(0x18) == (False, 0)
-            assert await master.access(place, 0) == (False, None)
+            assert await master.access(address, 0) == (False, None)
 
     simulate(unit, bench)
 
@@ -197,11 +197,11 @@ def test_secrets_do_not_come_back(bus):
 
     async def bench(ctx):
         master = MASTERS[bus](ctx, unit)
-        places = [*range(0x30, 0x40, 4), *range(0x50, 0x60, 4)]
+        addresses = [*range(0x30, 0x40, 4), *range(0x50, 0x60, 4)]
         for taken in (0, 1):
             ctx.set(unit.unit.secret.ready, taken)
             ctx.set(unit.unit.digest_secret.ready, taken)
-            for address, word in zip(places, secrets, strict=True):
+            for address, word in zip(addresses, secrets, strict=True):
                 assert await master.access(address, word) == (False, None)
             # What may be read is seen.
             assert await master.access(0x24, 0x123456) == (False, None)
@@ -230,9 +230,9 @@ def test_any_accesses_are_answered(bus, accesses):
 
     async def bench(ctx):
         master = MASTERS[bus](ctx, unit)
-        for place, data, strobe in accesses:
-            failed, value = await master.access(4 * place, data, strobe)
-            assert failed or 4 * place in known
+        for index, data, strobe in accesses:
+            failed, value = await master.access(4 * index, data, strobe)
+            assert failed or 4 * index in known
             assert failed or data is not None or value is not None
         assert await master.access(0x00) == (False, 0x4C41544C)
         assert await master.access(0x04) == (False, 0x00010203)
@@ -274,7 +274,7 @@ def test_faults():
     """An event is kept till it is cleared."""
     unit = behind("axi4-lite", AllPorts())
     inner = unit.unit
-    places = {"shortened": 1, "overfilled": 2, "lost": 3}
+    positions = {"shortened": 1, "overfilled": 2, "lost": 3}
 
     async def bench(ctx):
         master = MASTERS["axi4-lite"](ctx, unit)
@@ -285,17 +285,17 @@ def test_faults():
         assert await master.access(0x1C, 0xFE) == (False, None)
         assert await master.access(0x1C) == (False, 1)
         assert await master.access(0x1C, 1) == (False, None)
-        for name, place in places.items():
+        for name, position in positions.items():
             ctx.set(getattr(inner, name), 1)
             await ctx.tick()
-            assert await master.access(0x1C) == (False, 1 << place)
-            assert await master.access(0x1C, 1 << place) == (False, None)
+            assert await master.access(0x1C) == (False, 1 << position)
+            assert await master.access(0x1C, 1 << position) == (False, None)
             assert await master.access(0x1C) == (False, 0)
         # All counts return to 0, which is no event of theirs.
         ctx.set(inner.fault, 1)
         await ctx.tick()
         ctx.set(inner.fault, 0)
-        for name in places:
+        for name in positions:
             ctx.set(getattr(inner, name), 0)
         ctx.set(inner.alarms, 0xABCD)
         assert await master.access(0x1C) == (False, 1 << 5)
@@ -355,16 +355,16 @@ def test_interrupts():
 
     async def bench(ctx):
         master = MASTERS["wishbone"](ctx, unit)
-        for place, event in events.items():
+        for position, event in events.items():
             ctx.set(event, 1)
             await ctx.tick()
             ctx.set(event, 0)
             assert not ctx.get(unit.irq)
-            for mask in (0x7F ^ 1 << place, 0x7F, 0, 1 << place):
+            for mask in (0x7F ^ 1 << position, 0x7F, 0, 1 << position):
                 assert await master.access(0x4C, mask) == (False, None)
                 assert await master.access(0x4C) == (False, mask)
-                assert ctx.get(unit.irq) == mask >> place & 1
-            assert await master.access(0x1C, 1 << place) == (False, None)
+                assert ctx.get(unit.irq) == mask >> position & 1
+            assert await master.access(0x1C, 1 << position) == (False, None)
             assert not ctx.get(unit.irq)
             assert await master.access(0x4C, 0) == (False, None)
 
@@ -409,11 +409,11 @@ def test_snapshots_are_of_one_moment(monkeypatch):
             await ctx.tick().repeat(choose.randrange(1, 20))
             before = len(counts)
             assert await master.access(0x14, 9) == (False, None)
-            found = [(await master.access(address))[1] for address in (0x80, 0x90)]
+            counters = [(await master.access(address))[1] for address in (0x80, 0x90)]
             again = [(await master.access(address))[1] for address in (0x80, 0x90)]
-            assert found == again
+            assert counters == again
             # Exact a few clocks after the events, as counters are.
-            assert tuple(found) in counts[before - 2 :]
+            assert tuple(counters) in counts[before - 2 :]
 
     simulate(unit, bench, background=[events])
     assert counts[-1][0] > 1000
@@ -424,7 +424,7 @@ def test_snapshots_are_of_one_moment(monkeypatch):
 
 @pytest.mark.parametrize(
     "name",
-    ["tiny", *(pytest.param(one, marks=pytest.mark.slow) for one in
+    ["tiny", *(pytest.param(preset_name, marks=pytest.mark.slow) for preset_name in
                ("two-lanes-tiny", "dictionary-tiny", "timed-tiny"))],
 )  # fmt: skip
 def test_orders_beside_golden(name):
@@ -442,7 +442,7 @@ def test_orders_beside_golden(name):
     choose = random.Random(seed)
     performed, results = [], []
     (control,) = unit.registers.find("control")
-    asked = [2, 4, 6, 2, 2] if "shift" in [one.name for one in control.fields] else [4, 4]
+    asked = [2, 4, 6, 2, 2] if "shift" in [field.name for field in control.fields] else [4, 4]
 
     async def watch(ctx):
         operation = inner.i.p.alone if lanes > 1 else request.operation
@@ -501,7 +501,7 @@ def expected_of(name, performed):
     times = np.zeros(len(codes), np.int64) if spec.timed else None
     windows = WINDOW if spec.query_field else None
     seen = from_spec(spec).perform(codes.astype(np.uint8), keys, times, windows).seen
-    return [int(one) for one, code in zip(seen, codes, strict=True) if code < 4]
+    return [int(verdict) for verdict, code in zip(seen, codes, strict=True) if code < 4]
 
 
 class TimedOrders:

@@ -48,9 +48,9 @@ class Watched(wiring.Component):
         return m
 
 
-def turned(mask, places):
+def turned(mask, shift):
     """A mask, so many segments further."""
-    both = mask << places
+    both = mask << shift
     return (both | both >> SEGMENTS) & (1 << SEGMENTS) - 1
 
 
@@ -61,8 +61,8 @@ def test_masks(run):
     component = Watched(run)
 
     async def positions(ctx):
-        for places in range(SEGMENTS):
-            mask, spare = turned(masks, places), turned(spares, places)
+        for shift in range(SEGMENTS):
+            mask, spare = turned(masks, shift), turned(spares, shift)
             flips = [(0, 0), *((1 << bit, 0) for bit in range(SEGMENTS))]
             flips += [(0, 1 << bit) for bit in range(SEGMENTS)]
             for flipped in flips:
@@ -146,8 +146,8 @@ async def load(ctx, unit, seed):
                 ctx.set(lane.valid, draw.random() < 0.8)
             ctx.set(lane.operation, Operation.CHECK_AND_INSERT)
             ctx.set(lane.key, draw.randrange(32))
-        told = ctx.get(unit.o.valid)
-        shown.append((ctx.get(unit.i.ready), told, told and ctx.get(unit.o.p.as_value())))
+        valid = ctx.get(unit.o.valid)
+        shown.append((ctx.get(unit.i.ready), valid, valid and ctx.get(unit.o.p.as_value())))
         await ctx.tick()
     return shown
 
@@ -166,7 +166,7 @@ def test_reset_under_load(name):
 
     async def stream(ctx):
         fresh = await load(ctx, unit, SEED)
-        assert sum(told for _, told, _ in fresh) > 10
+        assert sum(valid for _, valid, _ in fresh) > 10
         for reset, alarms in ((unit.fault, 1), (unit.fault, 2), (domain.rst, 0)):
             await load(ctx, unit, SEED + 1)
             ctx.set(reset, 1)
@@ -218,8 +218,8 @@ MOMENTS = 16
         ("tiny", 52),
         # A model of several lanes takes long to compile; the others have a few registers more.
         *(
-            pytest.param(*one, marks=pytest.mark.slow)
-            for one in (
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
                 ("dictionary-tiny", 42),
                 ("two-lanes-tiny", 398),
                 ("timing-tiny", 47),
@@ -240,21 +240,21 @@ def test_alarm_at_once(name, bits):
         )
         unit.perform(np.full(600, Operation.CHECK_AND_INSERT, np.uint8), np.arange(600) % 256)
         assert not unit.upsets.reported
-        kinds = {one.name: one.kind for one in unit.upsets.elements}
+        kinds = {element.name: element.kind for element in unit.upsets.elements}
         assert (kinds["alarms"], kinds["fault"]) == ("counter", "register")
         _, (first, last) = unit.upsets.reference(3000, 60, 200)
         for beats, names in ((6, AT_ONCE), (60, f"{AT_ONCE}|{ON_THE_WAY}")):
-            places = [
+            positions = [
                 (number, 0, bit)
-                for number, one in enumerate(unit.upsets.elements)
-                if re.fullmatch(names, one.name)
-                for bit in range(one.width)
+                for number, element in enumerate(unit.upsets.elements)
+                if re.fullmatch(names, element.name)
+                for bit in range(element.width)
             ]
             cycles = range(first, last + 1, (last - first) // MOMENTS)
-            struck = [Upset(cycle, *place) for cycle, place in product(cycles, places)]
+            struck = [Upset(cycle, *position) for cycle, position in product(cycles, positions)]
             outcome = unit.upsets.inject(struck, beats=beats, patience=200)
             assert outcome.reported.all()
-        assert len(places) == bits
+        assert len(positions) == bits
 
 
 def _unit(spec, *, check=False):
@@ -290,7 +290,7 @@ def test_nothing_is_watched_but_where_it_is_asked_for(kind):
 
 @pytest.mark.parametrize("name", ["tiny", "two-lanes-tiny", "timing-tiny", "dictionary-tiny"])
 def test_alarms_are_as_wide_as_their_register(name):
-    (register,) = (one for one in REGISTERS if one.name == "alarms")
+    (register,) = (row for row in REGISTERS if row.name == "alarms")
     unit = filter_unit(any_preset(name), self_check=True)
     assert len(unit.alarms) == register.width
 

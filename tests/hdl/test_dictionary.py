@@ -39,23 +39,23 @@ TINY, MOVING = dictionary_preset("tiny"), dictionary_preset("ring-tiny")
 
 def test_second_push_into_a_full_stash_spares_the_entry_of_the_first():
     """Unless the stash examines this place again."""
-    places = 9
-    part = SparePlace(entries=places)
+    entries = 9
+    part = SparePlace(entries=entries)
     same, clock = 0, 0
 
     async def push(ctx, valid):
         nonlocal clock
-        place = ctx.get(part.place)
+        cell = ctx.get(part.place)
         ctx.set(part.push, valid)
-        ctx.set(part.turn, 1 << clock % places)
+        ctx.set(part.turn, 1 << clock % entries)
         clock += 1
         await ctx.tick()
-        return place
+        return cell
 
     async def bench(ctx):
         nonlocal same
-        ctx.set(part.valid, (1 << places) - 1)
-        for pause in range(2 * places, 6 * places):
+        ctx.set(part.valid, (1 << entries) - 1)
+        for pause in range(2 * entries, 6 * entries):
             for _ in range(pause):
                 await push(ctx, 0)
             same += await push(ctx, 1) == await push(ctx, 1)
@@ -116,7 +116,7 @@ def test_figures():
 def test_latency(levels):
     built = filter_unit(TINY, levels=levels)
     # The window counts insertions, and so there are no ticks.
-    assert unit_profile(TINY, levels=levels).least_period == 0
+    assert unit_profile(TINY, levels=levels).min_period == 0
     assert built.latency == rows_latency(TINY, levels=levels) + ANSWER + 2
     assert DictionaryCore(spec=TINY, levels=levels).latency == built.latency - 2
     for spec in (TINY, MOVING):

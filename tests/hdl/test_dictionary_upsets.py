@@ -38,11 +38,11 @@ def sharing(spec, count, *, apart=False):
     """Keys of different digests that share their cell in the first column, or one apart from it."""
     model = WindowDictionary.from_spec(spec)
     digests, rows = model._digests(check_keys(list(range(64)), model._hash.key_bits))
-    found = {}
+    keys = {}
     for key in range(64):
         if (rows[key][0] == rows[0][0]) != apart:
-            found.setdefault(int(digests[key]), key)
-    return [*found.values()][:count]
+            keys.setdefault(int(digests[key]), key)
+    return [*keys.values()][:count]
 
 
 @pytest.mark.parametrize("form", SHORT)
@@ -56,8 +56,8 @@ def test_a_lost_entry_is_seen_for_its_window(form):
             cell = await struck.insert(key)
             struck.flip(cell, bit)
             others = [(INSERT, 1), (QUERY, key)] * (struck.spec.window - 1)
-            told = await struck.do(others)
-            assert all(seen and age == 0 for seen, age in told[1::2])
+            results = await struck.do(others)
+            assert all(seen and age == 0 for seen, age in results[1::2])
             await struck.do([(INSERT, 1)] * (2 * LAP + struck.spec.window))
             assert not struck._ctx.get(struck.words[cell[0]][0].data[cell[1]]) & 1
             assert await struck.do([(QUERY, key)]) == [(False, 0)]
@@ -78,9 +78,9 @@ def test_an_upset_is_told(form):
         struck.flip((column, row), 3)
         elsewhere = next(key for key in range(64) if rows[key][column] != rows[2][column])
         others = [(NONE, elsewhere)] * 12
-        for operation, told in ((NONE, 0), (QUERY, 1), (NONE, 1)):
+        for operation, count in ((NONE, 0), (QUERY, 1), (NONE, 1)):
             await struck.do([*others, (operation, 2), *others])
-            assert struck._ctx.get(upsets) == told
+            assert struck._ctx.get(upsets) == count
         await struck.do([(INSERT, elsewhere)] * LAP)
         assert struck._ctx.get(upsets) > 1
 
@@ -102,8 +102,8 @@ def test_no_entry_takes_the_place_of_a_lost_one(swept):
         await struck.do([(INSERT, other) for other in others])
         await struck.do([(NONE, elsewhere)] * 200)
         assert struck.held()[cell[0], 0, cell[1]] == held
-        told = await struck.do([(QUERY, each) for each in (key, *others)])
-        assert all(seen for seen, _ in told)
+        results = await struck.do([(QUERY, each) for each in (key, *others)])
+        assert all(seen for seen, _ in results)
 
     Struck(FORMS["ring"]).run(script)
 
@@ -120,8 +120,8 @@ def test_the_sweep_mends_copies(form):
             await struck.do([(INSERT, 2)])
             struck.flip(cell, copy * spec.cell_bits // VOTES, copy=copy)
             for age in range(1, LAP + 1):
-                told = await struck.do([(INSERT, 1), *[(QUERY, 2)] * 14])
-                assert told[1:] == [(True, age)] * 14
+                results = await struck.do([(INSERT, 1), *[(QUERY, 2)] * 14])
+                assert results[1:] == [(True, age)] * 14
             assert len({struck.held()[column, each, row] for each in range(VOTES)}) == 1
         await struck.do([(REMOVE, 2)])
         for bit in (0, spec.cell_bits - 1):
@@ -188,7 +188,7 @@ def test_the_sweep_erases_a_cell_whose_copies_differ(form):
 @pytest.mark.parametrize("name", ["dictionary-1000", "dictionary-ring-10000"])
 def test_profile_knows_the_protection(name, protect):
     """A parity is in bits that block RAMs have left, or takes one more."""
-    plain, profile = (unit_profile(any_preset(name), protect=one) for one in ("none", protect))
+    plain, profile = (unit_profile(any_preset(name), protect=kind) for kind in ("none", protect))
     each = plain.block_rams // plain.segments
     blocks = {"none": each, "parity": 2 if each == 2 else 4, "tmr": 3 * each}[protect]
     assert profile.block_rams == plain.segments * blocks

@@ -23,7 +23,7 @@ def figures(unit):
         "latency": unit.latency,
         "longest_pause": profile.longest_pause,
         "minimum_generation": profile.minimum_generation,
-        "least_tick_distance": profile.least_period,
+        "least_tick_distance": profile.min_period,
         "poll": getattr(unit, "poll", 0),
     }
 
@@ -36,20 +36,20 @@ def lut_ram_words(fragment):
     return sum(lut_ram_words(part) for part, *_ in fragment.subfragments)
 
 
-def changes(name, found):
-    """Return a line for each of the figures `found` that is not the one in the table."""
+def changes(name, figures):
+    """Return a line for each of the `figures` that is not the one in the table."""
     return [
         f"{name}: {figure} is {value}, and {FIGURES[name][figure]} in {TABLE.name}"
-        for figure, value in found.items()
+        for figure, value in figures.items()
         if value != FIGURES[name][figure]
     ]
 
 
 def test_figures_are_those_of_the_table():
     assert FIGURES.keys() == ALL_PRESETS.keys()
-    found = [change for name, spec in ALL_PRESETS.items()
+    differences = [change for name, spec in ALL_PRESETS.items()
              for change in changes(name, figures(filter_unit(spec)))]  # fmt: skip
-    assert not found, "\n".join(found)
+    assert not differences, "\n".join(differences)
 
 
 @pytest.mark.parametrize("name", [
@@ -57,5 +57,5 @@ def test_figures_are_those_of_the_table():
 ])  # fmt: skip
 def test_words_in_luts_are_those_of_the_table(name):
     words = lut_ram_words(Fragment.get(filter_unit(ALL_PRESETS[name]), None))
-    found = changes(name, {"lut_ram_words": words})
-    assert not found, "\n".join(found)
+    differences = changes(name, {"lut_ram_words": words})
+    assert not differences, "\n".join(differences)

@@ -72,7 +72,7 @@ def test_stream_of_a_unit():
     """With TLAST, what is behind the tag moves up by a bit."""
     inner = unit(request={"time": 9})
     outer = AxisUnit(inner, last=True)
-    asked, told = inner.i.p, inner.o.p
+    asked, result = inner.i.p, inner.o.p
     assert len(outer.s_axis_tdata) == 16
     assert (len(outer.s_axis_tuser), len(outer.m_axis_tdata), len(outer.m_axis_tuser)) == (18, 8, 6)
     check_straight(
@@ -83,10 +83,10 @@ def test_stream_of_a_unit():
             (outer.s_axis_tuser[3:9], asked.tag[:6]),
             (outer.s_axis_tlast, asked.tag[6]),
             (outer.s_axis_tuser[9:], asked.time),
-            (told.seen, outer.m_axis_tdata[0]),
-            (told.age, outer.m_axis_tdata[1:3]),
-            (told.tag[:6], outer.m_axis_tuser),
-            (told.tag[6], outer.m_axis_tlast),
+            (result.seen, outer.m_axis_tdata[0]),
+            (result.age, outer.m_axis_tdata[1:3]),
+            (result.tag[:6], outer.m_axis_tuser),
+            (result.tag[6], outer.m_axis_tlast),
             *handshakes(outer, inner, "s_axis_t", "m_axis_t"),
             *others(outer, inner, "s_axis_secret_t"),
         ],
@@ -96,14 +96,14 @@ def test_stream_of_a_unit():
 def test_stream_of_lanes_has_whole_bytes():
     inner = unit(lanes=2)
     outer = AxisUnit(inner)
-    asked, told = inner.i.p.lanes, inner.o.p.lanes
+    asked, result = inner.i.p.lanes, inner.o.p.lanes
     assert (len(outer.s_axis_tdata), len(outer.m_axis_tdata)) == (32, 16)
     check_straight(
         outer,
         [
             *((outer.s_axis_tdata[16 * lane :][:12], asked[lane].key) for lane in range(2)),
-            *((told[lane].age, outer.m_axis_tdata[8 * lane :][2:4]) for lane in range(2)),
-            *((told[lane].tag, outer.m_axis_tuser[7 * lane :][:7]) for lane in range(2)),
+            *((result[lane].age, outer.m_axis_tdata[8 * lane :][2:4]) for lane in range(2)),
+            *((result[lane].tag, outer.m_axis_tuser[7 * lane :][:7]) for lane in range(2)),
         ],
     )
 
@@ -115,12 +115,12 @@ def test_raw_ports(lanes):
     pairs = handshakes(outer, inner, "in_", "out_") + others(outer, inner, "secret_")
     for lane in range(lanes):
         asked = inner.i.p if lanes == 1 else inner.i.p.lanes[lane]
-        told = inner.o.p if lanes == 1 else inner.o.p.lanes[lane]
+        result = inner.o.p if lanes == 1 else inner.o.p.lanes[lane]
         number = "" if lanes == 1 else lane
         for name in ("key", "tag"):
             pairs.append((getattr(outer, f"in{number}_{name}"), getattr(asked, name)))
         for name in ("seen", "age", "tag"):
-            pairs.append((getattr(told, name), getattr(outer, f"out{number}_{name}")))
+            pairs.append((getattr(result, name), getattr(outer, f"out{number}_{name}")))
     if lanes > 1:
         pairs.append((outer.in_alone, inner.i.p.alone.as_value()))
     check_straight(outer, pairs)
@@ -148,7 +148,7 @@ FAULT = 60
 def test_requests_that_a_reset_loses_are_refused():
     """Each request without ready has a result: one that is under way as the unit resets itself."""
     inner = filter_unit(preset("tiny"), self_check=True, tag_bits=5)
-    outer, told = ExternUnit(inner), []
+    outer, outputs = ExternUnit(inner), []
 
     async def bench(ctx):
         async def edge():
@@ -166,11 +166,11 @@ def test_requests_that_a_reset_loses_are_refused():
             ctx.set(outer.in_tag, clock % 32)
             ctx.set(inner.fault, clock == FAULT)
             names = ("out_valid", "out_refused", "out_seen", "out_tag", "overrun")
-            told.append([ctx.get(getattr(outer, name)) for name in names])
+            outputs.append([ctx.get(getattr(outer, name)) for name in names])
             await edge()
 
     simulate(outer, bench, period=None)
-    results = told[outer.latency :]
+    results = outputs[outer.latency :]
     assert all(valid for valid, *_ in results)
     refused = [clock for clock, (_, refused, *_) in enumerate(results) if refused]
     # Those under way, and from then on until the memory is clear.
@@ -178,4 +178,4 @@ def test_requests_that_a_reset_loses_are_refused():
     assert FAULT + 10 < refused[-1] < 150
     for clock, (_, lost, seen, tag, _) in enumerate(results):
         assert (seen, tag) == ((0, 0) if lost else (seen, clock % 32))
-    assert [overrun for *_, overrun in told] == [clock > FAULT + 1 for clock in range(200)]
+    assert [overrun for *_, overrun in outputs] == [clock > FAULT + 1 for clock in range(200)]

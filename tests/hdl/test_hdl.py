@@ -57,16 +57,16 @@ def test_hash_equals_golden(key_bits, levels):
     states = golden.state(np.array(words, np.uint64))
     inputs = [{"key": key} for key in keys]
     state_hash = StateHash(key_bits=key_bits, seed=5, levels=levels)
-    found = pipeline(state_hash, inputs, lambda ctx: ctx.get(state_hash.state))
-    assert found == [int(state) for state in states]
+    results = pipeline(state_hash, inputs, lambda ctx: ctx.get(state_hash.state))
+    assert results == [int(state) for state in states]
     key_hash = KeyHash(spec=spec, levels=levels)
-    found = pipeline(
+    results = pipeline(
         key_hash, inputs, lambda ctx: [list(parts) for parts in ctx.get(key_hash.addresses)]
     )
     for function in range(spec.hash_functions):
-        shared, *own = golden.indices(states, function)
-        expected = np.stack([index + (shared << 3) for index in own], axis=1).tolist()
-        assert [addresses[function] for addresses in found] == expected
+        shared, *further = golden.indices(states, function)
+        expected = np.stack([index + (shared << 3) for index in further], axis=1).tolist()
+        assert [addresses[function] for addresses in results] == expected
 
 
 @pytest.mark.parametrize(
@@ -90,18 +90,18 @@ def test_detector_every_pattern(run, starts, parts, levels):
         turned = (ring << base | ring >> segments - base) & (1 << segments) - 1
         bits = 0
         for segment in range(segments):
-            own = full if turned >> segment & 1 else choose.randrange(full)
-            bits |= own << parts * segment
+            value = full if turned >> segment & 1 else choose.randrange(full)
+            bits |= value << parts * segment
         return bits
 
-    found = pipeline(
+    results = pipeline(
         detector,
         [{"bits": physical(matches, base), "base": base, "query": query}
          for matches, base, query in cases],
         lambda ctx: (ctx.get(detector.verdict.seen), ctx.get(detector.verdict.age)),
     )  # fmt: skip
     whole = (1 << run) - 1
-    for (matches, _, query), answer in zip(cases, found, strict=True):
+    for (matches, _, query), answer in zip(cases, results, strict=True):
         ages = [start for start in range(starts) if matches >> start & whole == whole]
         assert answer == ((1, ages[0]) if ages and query else (0, 0))
 
@@ -278,9 +278,9 @@ def test_parts_of_two_bits(spec):
     keys = [choose.randrange(256) for _ in codes]
     requests = [{"operation": code, "key": key} for code, key in zip(codes, keys, strict=True)]
     verdicts = from_spec(spec).perform(codes, keys)
-    found = UnitStreams(filter_unit(spec), ("seen", "age"), SEED).run(requests)
+    results = UnitStreams(filter_unit(spec), ("seen", "age"), SEED).run(requests)
     print(f"seed {SEED}")
-    assert found == list(zip(verdicts.seen, np.maximum(verdicts.age, 0), strict=True))
+    assert results == list(zip(verdicts.seen, np.maximum(verdicts.age, 0), strict=True))
     assert len(set(verdicts.age)) > 2
 
 

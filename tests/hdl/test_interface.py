@@ -56,8 +56,8 @@ def test_fields_to_come():
 
 
 def test_several_lanes_have_the_fields_of_one():
-    four, one = signature(lanes=4, request={"time": 9}), signature(request={"time": 9})
-    for payload, plain in ((four.request, one.request), (four.result, one.result)):
+    four, single = signature(lanes=4, request={"time": 9}), signature(request={"time": 9})
+    for payload, plain in ((four.request, single.request), (four.result, single.result)):
         lane = dict(four.of_lane(payload, 3))
         assert lane.pop("valid").width == 1
         assert {name: field.shape for name, field in lane.items()} == {
@@ -94,8 +94,8 @@ def test_ports_of_units(name, options, ports):
     assert list(unit.signature.members) == ["i", "o", *ports]
     assert unit.i.p.shape() == unit.signature.request
     assert unit.o.p.shape() == unit.signature.result
-    assert unit.counters == [port for port in ports if port in {one.name for one in REGISTERS
-                                                               if one.event}]  # fmt: skip
+    assert unit.counters == [port for port in ports if port in {row.name for row in REGISTERS
+                                                               if row.event}]  # fmt: skip
 
 
 def test_requests_and_results_of_one_lane():
@@ -144,8 +144,8 @@ def test_macros_say_where_fields_lie():
                 for name, offset, bits in fields(payload)
             }
             for name in ("key", "operation", "time") if prefix == "I" else ("seen", "age", "tag"):
-                place = at + (lanes - 1) * step + int(macros[f"{prefix}_{name.upper()}_AT"])
-                assert last[name] == (place, int(macros[f"{prefix}_{name.upper()}_BITS"]))
+                low = at + (lanes - 1) * step + int(macros[f"{prefix}_{name.upper()}_AT"])
+                assert last[name] == (low, int(macros[f"{prefix}_{name.upper()}_BITS"]))
 
 
 def test_requests_wrong():

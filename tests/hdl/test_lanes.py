@@ -60,8 +60,8 @@ def test_pages_have_bits(width, pages, monkeypatch):
     built = []
 
     class KnownMemory(Memory):
-        def __init__(self, *, shape, **how):
-            super().__init__(shape=shape, **how)
+        def __init__(self, *, shape, **options):
+            super().__init__(shape=shape, **options)
             built.append(shape)
 
     monkeypatch.setattr(paged.memory, "Memory", KnownMemory)
@@ -115,8 +115,8 @@ def test_paged_memory_outvotes_an_upset(struck, monkeypatch):
     built = []
 
     class KnownMemory(Memory):
-        def __init__(self, **how):
-            super().__init__(**how)
+        def __init__(self, **options):
+            super().__init__(**options)
             built.append(self)
 
     monkeypatch.setattr(paged.memory, "Memory", KnownMemory)
@@ -199,10 +199,10 @@ def test_shift_finder(lanes, share, more):
     A generation has the length that is asked for as it begins, and at least the minimum.
     """
     minimum = lanes * MINIMUM_BEATS
-    lengths = [max(minimum + one, minimum) for one in more]
+    lengths = [max(minimum + extra, minimum) for extra in more]
     finder = ShiftFinder(lanes=lanes, generation_bits=8, minimum=minimum)
     draw = random.Random(SEED)
-    expected, found = [], []
+    expected, results = [], []
     count = 0
 
     async def bench(ctx):
@@ -228,12 +228,12 @@ def test_shift_finder(lanes, share, more):
             ctx.set(finder.inserts, sum(bit << lane for lane, bit in enumerate(inserts)))
             expected.append(shifts)
             await ctx.tick()
-            found.append(ctx.get(finder.shifts))
+            results.append(ctx.get(finder.shifts))
 
     simulate(finder, bench)
     late = finder.LATENCY - 1
     assert sum(map(bool, expected)) > (0 if share < 0.5 else 20)
-    assert found[late:] == expected[: len(found) - late]
+    assert results[late:] == expected[: len(results) - late]
 
 
 def test_repeats():
@@ -241,7 +241,7 @@ def test_repeats():
     lanes = 4
     repeats = SameBeatKeys(lanes=lanes)
     draw = random.Random(SEED)
-    beats, found = [], []
+    beats, results = [], []
 
     async def bench(ctx):
         for number in range(400):
@@ -254,7 +254,7 @@ def test_repeats():
                 given = beats[number - (repeats.LATENCY - 2)][1]
                 ctx.set(repeats.inserts, sum(bit << n for n, bit in enumerate(given)))
             await ctx.tick()
-            found.append(ctx.get(repeats.repeats))
+            results.append(ctx.get(repeats.repeats))
 
     simulate(repeats, bench)
     expected = [
@@ -266,7 +266,7 @@ def test_repeats():
     ]
     assert len(set(expected)) > 6
     late = repeats.LATENCY - 1
-    assert found[late:] == expected[: len(found) - late]
+    assert results[late:] == expected[: len(results) - late]
 
 
 @pytest.mark.parametrize("lanes", [2, 4])
@@ -437,9 +437,9 @@ def test_clear_with_a_secret_keeps_its_distance_from_the_last_beat():
                 await offer(ctx, NONE)
             for _ in range(unit.SECRET_LEAD - 2 + distance):
                 await offer(ctx, None)
-            while not (found := await offer(ctx, CLEAR)):
+            while not (accepted := await offer(ctx, CLEAR)):
                 pass
-            distances.append(found)
+            distances.append(accepted)
 
     simulate(unit, bench)
     assert min(distances) >= pace
@@ -449,15 +449,15 @@ def test_clear_with_a_secret_keeps_its_distance_from_the_last_beat():
 def test_parts_of_a_sequence(monkeypatch):
     """Looking after interrupts in between changes neither answers nor cycles."""
     keys = np.random.default_rng(SEED).integers(0, 250, 4001)
-    found = []
+    results = []
     with CompiledUnit(preset("two-lanes-tiny"), optimisation=0) as unit:
         for chunk in (1 << 16, 75):
             monkeypatch.setattr(driven, "_CHUNK", chunk)
             unit.reset()
             before = unit.cycles
             seen = unit.check_and_insert(keys)
-            found.append((unit.cycles - before, seen.tolist()))
-    assert found[0] == found[1]
+            results.append((unit.cycles - before, seen.tolist()))
+    assert results[0] == results[1]
 
 
 @pytest.mark.slow

@@ -73,25 +73,25 @@ def check(memories, hierarchy):
 def test_units_have_these_memories(name, memory):
     spec = preset(name)
     unit = filter_unit(spec, memory=memory)
-    found = unit.memory_map
-    check(found.memories, Hierarchy(unit))
-    assert (found.segments, found.parts, found.cells) == (
+    layout = unit.memory_map
+    check(layout.memories, Hierarchy(unit))
+    assert (layout.segments, layout.parts, layout.cells) == (
         spec.segments, spec.parts, spec.part_bits,
     )  # fmt: skip
-    assert_own_places(found)
+    assert_distinct_positions(layout)
 
 
-def assert_own_places(found):
+def assert_distinct_positions(layout):
     """No two cells lie in the same place, and all lie within their memories."""
-    cells = np.arange(found.cells)
-    words = np.array([memory.words for memory in found.memories])
-    places = []
-    for segment, part in np.ndindex(found.segments, found.parts):
-        number, word, bit = np.broadcast_arrays(*found.find(segment, part, cells))
+    cells = np.arange(layout.cells)
+    words = np.array([memory.words for memory in layout.memories])
+    addresses = []
+    for segment, part in np.ndindex(layout.segments, layout.parts):
+        number, word, bit = np.broadcast_arrays(*layout.find(segment, part, cells))
         assert (word < words[number]).all()
-        assert bit.max() < min(memory.width for memory in found.memories)
-        places.append((number << 32) + (word << 8) + bit)
-    assert len(np.unique(places)) == found.segments * found.parts * found.cells
+        assert bit.max() < min(memory.width for memory in layout.memories)
+        addresses.append((number << 32) + (word << 8) + bit)
+    assert len(np.unique(addresses)) == layout.segments * layout.parts * layout.cells
 
 
 @pytest.mark.parametrize("memory", VARIANTS)
@@ -100,35 +100,35 @@ def assert_own_places(found):
     daily(4, [(2, 1), (16, 4), (64, 32), (1 << 13, 8), (1 << 16, 16), (1 << 16, 64)]),
 )
 def test_segments_of_several_blocks(memory, depth, clear_bits):
-    found = segment_map(memory, depth=depth, clear_bits=clear_bits)
+    layout = segment_map(memory, depth=depth, clear_bits=clear_bits)
     check(
-        found.memories,
+        layout.memories,
         Hierarchy(segment_memory(memory, depth=depth, clear_bits=clear_bits)),
     )
-    assert_own_places(found)
+    assert_distinct_positions(layout)
 
 
 def test_place_by_hand():
     """32 bits zeroed at a time lie in two columns of two bytes, which have ninth bits."""
-    found = segment_map("ecp5", depth=1 << 16, clear_bits=32)
-    assert [memory.path for memory in found.memories] == [
+    layout = segment_map("ecp5", depth=1 << 16, clear_bits=32)
+    assert [memory.path for memory in layout.memories] == [
         ("block0_0",), ("block0_1",), ("block1_0",), ("block1_1",),
     ]  # fmt: skip
-    assert found.find(0, 0, 15) == Place(0, 0, 16)
-    assert found.find(0, 0, 7) == Place(0, 0, 7)
-    assert found.find(0, 0, 8) == Place(0, 0, 9)
-    assert found.find(0, 0, 16) == Place(1, 0, 0)
-    assert found.find(0, 0, 35) == Place(0, 1, 3)
-    assert found.find(0, 0, (1 << 15) + 49) == Place(3, 1, 1)
+    assert layout.find(0, 0, 15) == Place(0, 0, 16)
+    assert layout.find(0, 0, 7) == Place(0, 0, 7)
+    assert layout.find(0, 0, 8) == Place(0, 0, 9)
+    assert layout.find(0, 0, 16) == Place(1, 0, 0)
+    assert layout.find(0, 0, 35) == Place(0, 1, 3)
+    assert layout.find(0, 0, (1 << 15) + 49) == Place(3, 1, 1)
 
 
 def test_shards_follow_each_other():
     spec = preset("two-lanes-tiny")
-    found = memory_map(spec)
-    last = found.find(spec.segments - 1, spec.parts - 1, spec.part_bits - 1)
-    assert last.memory == len(found.memories) - 1
-    assert found.memories[-1].path == ("shard2", "core", "store", "segment4_part1", "words")
-    assert found.memories[-1].shard == 2
+    layout = memory_map(spec)
+    last = layout.find(spec.segments - 1, spec.parts - 1, spec.part_bits - 1)
+    assert last.memory == len(layout.memories) - 1
+    assert layout.memories[-1].path == ("shard2", "core", "store", "segment4_part1", "words")
+    assert layout.memories[-1].shard == 2
 
 
 def test_gather():
@@ -136,40 +136,40 @@ def test_gather():
     spec = preset("blocked-gebf-tiny")
     expected = np.random.default_rng(5).random((spec.segments, spec.parts, spec.part_bits)) < 0.5
     for memory in ("portable", "ecp5"):
-        found = memory_map(spec, memory=memory)
-        held = {m.path: np.zeros((m.words, m.width), np.bool_) for m in found.memories}
+        layout = memory_map(spec, memory=memory)
+        held = {m.path: np.zeros((m.words, m.width), np.bool_) for m in layout.memories}
         for (segment, part, cell), bit in np.ndenumerate(expected):
-            place = found.find(segment, part, cell)
-            held[found.memories[place.memory].path][place.word, place.bit] = bit
-        assert np.array_equal(found.gather(lambda m, held=held: held[m.path]), expected)
+            position = layout.find(segment, part, cell)
+            held[layout.memories[position.memory].path][position.word, position.bit] = bit
+        assert np.array_equal(layout.gather(lambda m, held=held: held[m.path]), expected)
 
 
 @pytest.mark.parametrize("name", ["dictionary-tiny", "timing-tiny", "timing-default"])
 @pytest.mark.parametrize("memory", CELL_VARIANTS)
 def test_every_bit_of_a_cell_has_a_place_of_its_own(name, memory):
-    found = memory_map(any_preset(name), memory=memory)
+    layout = memory_map(any_preset(name), memory=memory)
     parts, cells, bits = any_preset(name).cell_shape
-    assert (found.segments, found.parts, found.cells) == (parts, bits, cells)
-    places = set()
+    assert (layout.segments, layout.parts, layout.cells) == (parts, bits, cells)
+    positions = set()
     for part, bit in np.ndindex(parts, bits):
-        place = found.find(part, bit, np.arange(cells))
-        held = found.memories[place.memory]
-        assert (place.word < held.words).all()
-        assert (np.asarray(place.bit) < held.width).all()
-        at = np.broadcast_arrays(place.memory, place.word, place.bit)
-        places |= set(zip(*(one.tolist() for one in at), strict=True))
-    assert len(places) == parts * bits * cells
+        position = layout.find(part, bit, np.arange(cells))
+        held = layout.memories[position.memory]
+        assert (position.word < held.words).all()
+        assert (np.asarray(position.bit) < held.width).all()
+        at = np.broadcast_arrays(position.memory, position.word, position.bit)
+        positions |= set(zip(*(numbers.tolist() for numbers in at), strict=True))
+    assert len(positions) == parts * bits * cells
 
 
 def test_cells_are_read_as_golden_has_them():
     """Entries of age 1 and 5, and one that has expired."""
     spec = dictionary_preset("tiny")
-    found = memory_map(spec)
+    layout = memory_map(spec)
     bits = np.zeros((3, spec.cell_bits, 16), np.bool_)
     for row, age in ((2, 1), (7, 5), (9, spec.window + 1)):
         word = 1 | (100 - age) << 1 | 9 << 1 + spec.timestamp_bits
         bits[1, :, row] = [word >> bit & 1 for bit in range(spec.cell_bits)]
-    cells = found.decode(bits, 100)
+    cells = layout.decode(bits, 100)
     assert cells.shape == (2, 3, 16)
     assert np.argwhere(cells[0]).tolist() == [[1, 2], [1, 7]]
     assert (cells[0, 1, [2, 7]].tolist(), cells[1, 1, [2, 7, 9]].tolist()) == ([1, 5], [9, 9, 0])

@@ -27,16 +27,16 @@ def run(module, bench):
 
 def history(module, source, sink, values):
     """Feed a value per cycle; return what comes out in each."""
-    found = []
+    outputs = []
 
     async def bench(ctx):
         for value in values:
             ctx.set(source, value)
-            found.append(ctx.get(sink))
+            outputs.append(ctx.get(sink))
             await ctx.tick()
 
     run(module, bench)
-    return found
+    return outputs
 
 
 def registers(module, ports):
@@ -184,8 +184,8 @@ def test_every_value_can_be_selected(size):
     m.d.comb += out.eq(chosen.value)
     latency = (size - 1).bit_length()
     numbers = [*range(size), *[0] * latency]
-    found = history(m, number, out, numbers)
-    assert found[latency:] == [10 + index for index in range(size)]
+    outputs = history(m, number, out, numbers)
+    assert outputs[latency:] == [10 + index for index in range(size)]
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 8])
@@ -227,8 +227,8 @@ def test_all_flags(flags, stages):
     m.d.comb += out.eq(result.value)
     whole = (1 << flags) - 1
     values = [whole, *(whole & ~(1 << flag) for flag in range(flags)), whole]
-    found = history(m, source, out, values + [0] * stages)
-    assert found[stages:] == [int(value == whole) for value in values]
+    outputs = history(m, source, out, values + [0] * stages)
+    assert outputs[stages:] == [int(value == whole) for value in values]
 
 
 @pytest.mark.parametrize("bits", [1, 2, 7])
@@ -253,14 +253,14 @@ def test_below_is_a_comparison(width):
     value = Signal(width)
     edges = {0, 1, 2, 7, 8, 15, 16, 17, 128, 129, 255, 256, 257, (1 << width) - 1, 1 << width}
     limits = sorted(edges | {(1 << width) + 1})
-    module, found = Module(), Signal(len(limits))
-    module.d.comb += [found[at].eq(below(value, limit)) for at, limit in enumerate(limits)]
+    module, flags = Module(), Signal(len(limits))
+    module.d.comb += [flags[at].eq(below(value, limit)) for at, limit in enumerate(limits)]
 
     async def bench(ctx):
         for number in range(1 << width):
             ctx.set(value, number)
             await ctx.delay(0)
-            bits = ctx.get(found)
+            bits = ctx.get(flags)
             assert [bits >> at & 1 for at in range(len(limits))] == [
                 number < limit for limit in limits
             ], number

@@ -53,8 +53,8 @@ WHOLE = {
 def documented(kind):
     """Yield the name, the flow and the width, if it is a number, of ports in a docstring."""
     for names, flows in MEMBERS.findall(inspect.cleandoc(kind.__doc__ or "")):
-        names, told = names.split(", "), FLOW.findall(flows)
-        for name, (flow, width) in zip(names, told * (len(names) // len(told)), strict=True):
+        names, kinds = names.split(", "), FLOW.findall(flows)
+        for name, (flow, width) in zip(names, kinds * (len(names) // len(kinds)), strict=True):
             yield name, In if flow == "In" else Out, int(width) if width else None
 
 

@@ -120,8 +120,8 @@ def test_shortest_generation(values, words):
 )
 def test_levels(levels, terms):
     """Of seven steps of the hash and nine of the detector; a fast hash waits for the control."""
-    found = RingProfile.of(preset("default"), levels=levels).latency_terms
-    assert (found["hash"], found["detector"]) == terms
+    latencies = RingProfile.of(preset("default"), levels=levels).latency_terms
+    assert (latencies["hash"], latencies["detector"]) == terms
     keyed = RingProfile.of(preset("siphash-default"), levels=levels).latency_terms
     assert keyed["hash"] == siphash_latency(64)
 

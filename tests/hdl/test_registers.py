@@ -24,13 +24,13 @@ def test_names_and_events_are_unique():
 def test_addresses_do_not_overlap():
     """Registers of the line are above those of units; a counter of a unit has two words."""
     taken = {}
-    for one in REGISTERS:
-        line = one.holder is Block.LINE
-        assert (one.address >= 0x100) == line
-        bits = 64 if one.event and not line else one.width or WORD_BITS
-        for address in range(one.address, one.address + bits // 8 or 4, 4):
+    for row in REGISTERS:
+        line = row.holder is Block.LINE
+        assert (row.address >= 0x100) == line
+        bits = 64 if row.event and not line else row.width or WORD_BITS
+        for address in range(row.address, row.address + bits // 8 or 4, 4):
             assert address % 4 == 0
-            assert taken.setdefault(address, one.name) == one.name
+            assert taken.setdefault(address, row.name) == row.name
 
 
 def test_readable():
@@ -40,8 +40,8 @@ def test_readable():
 
 def test_table_has_a_row_for_each():
     rows = [list(row) for row in registers_table()]
-    assert {row[0] for row in rows} == {f"`{one.name}`" for one in REGISTERS}
-    assert [int(row[1], 16) for row in rows] == sorted(one.address for one in REGISTERS)
+    assert {row[0] for row in rows} == {f"`{register.name}`" for register in REGISTERS}
+    assert [int(row[1], 16) for row in rows] == sorted(register.address for register in REGISTERS)
     assert ["`generation`", "0x20", "read, write", "as specified", "as specified"] in [
         row[:5] for row in rows
     ]

@@ -28,8 +28,8 @@ def test_files_and_their_digests(monkeypatch, tmp_path, capsys):
     # Also where there were others.
     for _ in range(2):
         rtlil.write(tmp_path / "new" / "folder")
-    told = f"2 units in {tmp_path / 'new' / 'folder'}\n"
-    assert capsys.readouterr().out == 2 * told
+    report = f"2 units in {tmp_path / 'new' / 'folder'}\n"
+    assert capsys.readouterr().out == 2 * report
     lines = (tmp_path / "new" / "folder" / "SHA256SUMS").read_text().splitlines()
     assert [line.split()[1] for line in lines] == ["counter3.il", "counter4.il"]
     for line in lines:

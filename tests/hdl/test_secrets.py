@@ -24,7 +24,7 @@ FIRST, SECOND = 0x11 << 100, 0x22 << 122
 
 def course(pipelines, offered, *, turned=(), clears=(), cleared=(), clocks=70):
     """Return what is told in each clock; secrets, turns and clears come in some of them."""
-    secrets, told = Secrets(pipelines=pipelines, ring_segments=SEGMENTS), []
+    secrets, outputs = Secrets(pipelines=pipelines, ring_segments=SEGMENTS), []
     ports = {name: getattr(secrets, name) for name in secrets.signature.members if name != "i"}
     ports["ready"] = secrets.i.ready
 
@@ -36,47 +36,47 @@ def course(pipelines, offered, *, turned=(), clears=(), cleared=(), clocks=70):
             ctx.set(secrets.cleared, clock in cleared)
             if pipelines == 1:
                 ctx.set(secrets.clears, clock in clears)
-            told.append({name: ctx.get(port) for name, port in ports.items()})
+            outputs.append({name: ctx.get(port) for name, port in ports.items()})
             await ctx.tick()
 
     simulate(secrets, bench)
-    return told
+    return outputs
 
 
-def high(told, name):
-    return [clock for clock, one in enumerate(told) if one[name]]
+def high(outputs, name):
+    return [clock for clock, values in enumerate(outputs) if values[name]]
 
 
 def test_secret_waits_for_a_clear():
     """For one by an operation that looked at `adopt` when the hash knew it already."""
     cleared = [3 + KNOWN, 30]
-    told = course(1, {3: FIRST}, turned=range(70), clears=cleared, cleared=cleared)
-    assert high(told, "waits") == [*range(4, 31)]
-    assert high(told, "adopt") == [*range(3 + KNOWN, 31)]
-    assert high(told, "ready") == [*range(70)]
-    assert [one["secret0"] for one in told] == [0] * 31 + [FIRST] * 39
+    outputs = course(1, {3: FIRST}, turned=range(70), clears=cleared, cleared=cleared)
+    assert high(outputs, "waits") == [*range(4, 31)]
+    assert high(outputs, "adopt") == [*range(3 + KNOWN, 31)]
+    assert high(outputs, "ready") == [*range(70)]
+    assert [values["secret0"] for values in outputs] == [0] * 31 + [FIRST] * 39
 
 
 def test_first_clear_that_brings_a_secret_in():
     """It comes in with a clear that is accepted in the same clock, and not with one before."""
     clears, cleared = [3, 40], [3 + KNOWN + 1, 60]
-    told = course(1, {3: FIRST, 4: SECOND, 40: SECOND}, clears=clears, cleared=cleared)
-    assert high(told, "ready") == [*range(4), *range(3 + KNOWN + 2, 41), *range(61, 70)]
+    outputs = course(1, {3: FIRST, 4: SECOND, 40: SECOND}, clears=clears, cleared=cleared)
+    assert high(outputs, "ready") == [*range(4), *range(3 + KNOWN + 2, 41), *range(61, 70)]
     begins = 3 + KNOWN + 2
     expected = [0] * begins + [FIRST] * (61 - begins) + [SECOND] * 9
-    assert [one["secret0"] for one in told] == expected
+    assert [values["secret0"] for values in outputs] == expected
 
 
 def test_secret_that_replaces_another_is_known_at_once():
-    told = course(1, {3: FIRST, 20: SECOND}, clears=[20], cleared=[21])
-    assert high(told, "adopt") == [*range(3 + KNOWN, 22)]
-    assert {one["secret0"] for one in told} == {0, SECOND}
+    outputs = course(1, {3: FIRST, 20: SECOND}, clears=[20], cleared=[21])
+    assert high(outputs, "adopt") == [*range(3 + KNOWN, 22)]
+    assert {values["secret0"] for values in outputs} == {0, SECOND}
 
 
 def test_no_secret_is_taken_until_all_clears_have_taken_effect():
     """Three may wait for their time, beside the one that the gate holds."""
-    told = course(1, {}, clears=[10, 11, 12, 13], cleared=[20, 30, 40, 50])
-    assert high(told, "ready") == [*range(11), *range(51, 70)]
+    outputs = course(1, {}, clears=[10, 11, 12, 13], cleared=[20, 30, 40, 50])
+    assert high(outputs, "ready") == [*range(11), *range(51, 70)]
 
 
 @pytest.mark.parametrize("clears", [False, True])
@@ -84,23 +84,23 @@ def test_pipelines_take_turns(clears):
     """One is loaded when nothing is in the ring that the other was not used for."""
     turns = [40, 45, 50] if clears else [40, 45, 50, 51]
     free = 48 if clears else 52
-    told = course(2, {20: FIRST}, turned=turns, cleared=[47] if clears else [])
-    assert high(told, "adopt") == [*range(20 + KNOWN, 41)]
-    assert high(told, "ready") == [*range(SETTLED, 21), *range(free + SETTLED, 70)]
-    assert (high(told, "secret0"), high(told, "secret1")) == ([], [*range(21, 70)])
+    outputs = course(2, {20: FIRST}, turned=turns, cleared=[47] if clears else [])
+    assert high(outputs, "adopt") == [*range(20 + KNOWN, 41)]
+    assert high(outputs, "ready") == [*range(SETTLED, 21), *range(free + SETTLED, 70)]
+    assert (high(outputs, "secret0"), high(outputs, "secret1")) == ([], [*range(21, 70)])
 
 
 def test_second_secret_goes_to_the_first_pipeline():
     turns = [40, 42, 44, 46]
-    told = course(2, {20: FIRST, 60: SECOND}, turned=turns)
-    assert (told[-1]["secret0"], told[-1]["secret1"]) == (SECOND, FIRST)
-    assert high(told, "waits") == [*range(21, 41), *range(61, 70)]
+    outputs = course(2, {20: FIRST, 60: SECOND}, turned=turns)
+    assert (outputs[-1]["secret0"], outputs[-1]["secret1"]) == (SECOND, FIRST)
+    assert high(outputs, "waits") == [*range(21, 41), *range(61, 70)]
 
 
 def test_turn_before_the_secret_is_known_does_not_bring_it_in():
-    told = course(2, {20: FIRST}, turned=[20 + KNOWN])
-    assert high(told, "waits") == [*range(21, 70)]
-    assert high(told, "ready") == [*range(SETTLED, 21)]
+    outputs = course(2, {20: FIRST}, turned=[20 + KNOWN])
+    assert high(outputs, "waits") == [*range(21, 70)]
+    assert high(outputs, "ready") == [*range(SETTLED, 21)]
 
 
 # Units: what a CLEAR brings in
@@ -174,9 +174,9 @@ def test_clear_of_the_reset_brings_in_no_secret(kind):
     async def load(ctx):
         await loaded.load(ctx, 0x5678)
 
-    found = loaded.run([*loaded.requests(), 50, clear, *loaded.requests()], load)
-    assert found[: len(AFTER)] == loaded.answers(0)
-    assert found[1 + len(AFTER) :] == loaded.answers(0x5678)
+    results = loaded.run([*loaded.requests(), 50, clear, *loaded.requests()], load)
+    assert results[: len(AFTER)] == loaded.answers(0)
+    assert results[1 + len(AFTER) :] == loaded.answers(0x5678)
 
 
 @pytest.mark.slow
@@ -191,8 +191,8 @@ def test_only_a_clear_keeps_secrets_out(kind):
         await ctx.tick().repeat(500)
         await loaded.load(ctx, secret)
 
-    found = loaded.run([*requests, 600, loaded.request(CLEAR), *loaded.requests()], load)
-    assert found[len(codes) + 1 :] == loaded.answers(secret)
+    results = loaded.run([*requests, 600, loaded.request(CLEAR), *loaded.requests()], load)
+    assert results[len(codes) + 1 :] == loaded.answers(secret)
 
 
 @pytest.mark.parametrize("kind", daily(1, UNITS))
@@ -209,9 +209,9 @@ def test_clears_in_a_row_let_secrets_in_again(kind):
         await loaded.load(ctx, secret)
 
     requests = [200, clear, clear, shift, clear, 500, clear, *loaded.requests()]
-    found = loaded.run(requests, load)
+    results = loaded.run(requests, load)
     assert ready == [1] * 40
-    assert found[5:] == loaded.answers(secret)
+    assert results[5:] == loaded.answers(secret)
 
 
 def test_clears_that_wait_for_their_time_keep_secrets_out():
@@ -226,6 +226,6 @@ def test_clears_that_wait_for_their_time_keep_secrets_out():
         await loaded.load(ctx, secret)
         taken.append(secret)
 
-    found = loaded.run([200, *requests], load)
+    results = loaded.run([200, *requests], load)
     assert taken == [secret]
-    assert found[3:] == loaded.answers(0)
+    assert results[3:] == loaded.answers(0)

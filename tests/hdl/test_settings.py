@@ -41,7 +41,7 @@ def test_generation_of_no_insertion(name, length):
     async def configure(ctx):
         ctx.set(unit.generation, length)
 
-    found = UnitStreams(unit, ("seen", "age")).run(
+    results = UnitStreams(unit, ("seen", "age")).run(
         [{"operation": code.value, "key": key} for code, key in operations],
         configure,
         finish=lambda ctx: counts.append(ctx.get(unit.shifts)),
@@ -56,7 +56,7 @@ def test_generation_of_no_insertion(name, length):
         seen, age, *_ = model.perform([code], [key])
         due.append((int(seen[0]), max(0, int(age[0]))))
         fresh = code in (Operation.SHIFT, Operation.CLEAR) or (fresh and not inserts)
-    assert [(seen, age if seen else 0) for seen, age in found] == due
+    assert [(seen, age if seen else 0) for seen, age in results] == due
     assert counts == [model.shifts]
 
 
@@ -74,7 +74,7 @@ def test_longer_windows_act_as_the_longest(name):
 
         async def tick(ctx, unit=unit):
             while "tick" in unit.signature.members:
-                for _ in range(unit.profile.least_period - 1):
+                for _ in range(unit.profile.min_period - 1):
                     await ctx.tick()
                 ctx.set(unit.tick, 1)
                 await ctx.tick()

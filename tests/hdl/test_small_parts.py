@@ -38,7 +38,7 @@ def garble(ctx, words, choose):
 def test_upsets_of_small_parts(sweep, cells, protect):
     """None after power-up and after a reset under load, but some once a bit has flipped."""
     unit, reset, choose = small_unit(sweep, cells, protect), Signal(), random.Random(cells)
-    words, period = cell_words(unit), unit.profile.least_period
+    words, period = cell_words(unit), unit.profile.min_period
     counts = []
 
     async def load(ctx):

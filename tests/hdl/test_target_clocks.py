@@ -20,9 +20,9 @@ def test_slower_where_logic_binds():
 @pytest.mark.parametrize("clock_class", LEVELS_MHZ)
 def test_levels_become_fewer_as_the_clock_rises(clock_class):
     device = clock_class.replace("ecp5-", "ecp5-25k-")
-    found = [levels(device, mhz) for mhz in range(20, 700, 5)]
-    assert found == sorted(found, reverse=True)
-    assert (found[0], found[-1]) == (1 + len(LEVELS_MHZ[clock_class]), 1)
+    numbers = [levels(device, mhz) for mhz in range(20, 700, 5)]
+    assert numbers == sorted(numbers, reverse=True)
+    assert (numbers[0], numbers[-1]) == (1 + len(LEVELS_MHZ[clock_class]), 1)
 
 
 def test_levels_at_the_target():

@@ -64,7 +64,7 @@ class Course:
         self.words = words
         self.ring = Ring(policy, words=words, window=window)
         self.done = []
-        self.told = []
+        self.outputs = []
         self.ticks = 0
         self.counts = {"shortened": 0, "overfilled": 0}
         self.each_clock = lambda ctx: None
@@ -111,10 +111,10 @@ class Course:
         ctx.set(ring.event, code != Operation.NONE)
         ctx.set(ring.clear, code == Operation.CLEAR)
         names = ("limit", "status", "time", "covered", "tick_lost")
-        told = {name: ctx.get(getattr(window, name)) for name in names}
+        values = {name: ctx.get(getattr(window, name)) for name in names}
         self.done.append(code)
-        told["clean"] = ctx.get(ring.schedule.spare_clean)
-        self.told.append(told | {"turn": ctx.get(ring.window.turn)})
+        values["clean"] = ctx.get(ring.schedule.spare_clean)
+        self.outputs.append(values | {"turn": ctx.get(ring.window.turn)})
         for name in self.counts:
             self.counts[name] += ctx.get(getattr(window, name))
         self.ticks += tick
@@ -125,18 +125,18 @@ class Course:
         """Compare every clock with golden's rules at the times that were told."""
         turns, statuses = RotationState(self.policy), []
         for clock, code in enumerate(self.done[:-2]):
-            now = self.told[clock + 2]["time"]
+            now = self.outputs[clock + 2]["time"]
             where = f"clock {clock}, tick {now}, {code!r}"
             statuses.append(turns.status(now).code)
-            assert self.told[clock + 2]["status"] == statuses[-1], where
+            assert self.outputs[clock + 2]["status"] == statuses[-1], where
             passed = turns.follow(np.array([code], np.uint8), np.array([now]))
             # After a CLEAR or SHIFT the golden rules have no query of their own.
             limit = max(0, int(passed.alive[0]) - self.policy.writes + 1)
-            assert self.told[clock + 1]["limit"] == limit, where
+            assert self.outputs[clock + 1]["limit"] == limit, where
             turned = passed.turned[0] or code in (Operation.SHIFT, Operation.CLEAR)
-            assert self.told[clock]["turn"] == turned, where
-            assert self.told[clock]["clean"] or not passed.turned[0], f"{where}: not clean"
-        last = self.told[-1]
+            assert self.outputs[clock]["turn"] == turned, where
+            assert self.outputs[clock]["clean"] or not passed.turned[0], f"{where}: not clean"
+        last = self.outputs[-1]
         assert last["time"] == self.ticks, "a tick was lost"
         assert last["covered"] == turns.guaranteed_span(self.ticks) + 1
         assert self.counts == {name: getattr(turns, name) for name in self.counts}
@@ -149,7 +149,7 @@ def course(*, policy=None, words=4, window=TimeWindow, **changes):
     return Course(policy or RotationPolicy(**(sizes | changes)), words=words, window=window)
 
 
-def least_period(policy, words):
+def min_period(policy, words):
     """Return the least clocks between ticks, as the profile has it."""
     cleaned = words + 40
     return max(8 * (policy.settled + 2), -(-cleaned // (policy.generation_span - 1)))
@@ -169,7 +169,7 @@ def test_random_streams(when_full, number):
         generation_span=max(2, draw(span // settled + 1, span + 2)),
         when_full=when_full,
     )
-    period = least_period(policy, words)
+    period = min_period(policy, words)
     actions, rate, left = [], 1.0, period
     for _ in range(5000):
         if choose.random() < 0.01:
@@ -192,7 +192,7 @@ def test_random_streams(when_full, number):
 def test_an_insertion_counts_for_the_whole_span_and_not_a_tick_longer(age):
     window = course().run(["insert", *[*[""] * 40, "tick"] * age, *[""] * 40])
     window.check()
-    assert (window.told[-1]["limit"] > 0) == (age <= 9)
+    assert (window.outputs[-1]["limit"] > 0) == (age <= 9)
 
 
 @pytest.mark.slow
@@ -200,7 +200,7 @@ def test_a_silence_that_would_wrap_the_times_brings_nothing_back():
     window = course()
     wraps = 3 << window.ring.window._bits
     window.run(["insert", *[*[""] * 40, "tick"] * wraps]).check()
-    limits = [told["limit"] for told in window.told if told["time"] > 9]
+    limits = [values["limit"] for values in window.outputs if values["time"] > 9]
     # The limit is a clock ahead of the time.
     assert not any(limits)
 
@@ -251,7 +251,7 @@ def test_times_that_are_read_with_the_clock(settled):
 
     made.each_clock = look
     made.run(actions).check()
-    assert made.told == other.run(actions).told
+    assert made.outputs == other.run(actions).outputs
 
 
 @pytest.mark.parametrize("distance", daily(1, [0, 3, 1, 5, 8, 2, 4, 6, 7, 9]))
@@ -350,15 +350,15 @@ def test_a_tick_that_makes_a_generation_old_waits_for_the_spare():
     """So the next turn finds it clean, however close ticks are."""
     window = waiting_for_the_spare(1)
     window.check()
-    turns = [clock for clock, told in enumerate(window.told) if told["turn"]]
+    turns = [clock for clock, values in enumerate(window.outputs) if values["turn"]]
     assert min(np.diff(turns)) > 200
 
 
 @pytest.mark.parametrize("lost", [0, 1])
 def test_ticks_beyond_those_that_may_wait_are_lost(lost):
     window = waiting_for_the_spare(TICKS_WAITING + lost)
-    assert window.told[-1]["time"] == window.ticks - lost
-    assert sum(told["tick_lost"] for told in window.told) == lost
+    assert window.outputs[-1]["time"] == window.ticks - lost
+    assert sum(values["tick_lost"] for values in window.outputs) == lost
     window.ticks -= lost
     window.check()
 
@@ -427,7 +427,7 @@ def test_a_prescaler_loses_no_tick_as_its_period_changes():
 
 
 @pytest.mark.parametrize("before", range(5, 25, 4))
-def test_the_first_tick_after_a_warm_reset_comes_after_the_least_period(before):
+def test_the_first_tick_after_a_warm_reset_comes_after_the_min_period(before):
     whole, prescaler = Module(), Prescaler(width=8, min_period=6)
     whole.domains.sync = domain = ClockDomain("sync")
     whole.submodules.prescaler = prescaler

@@ -41,25 +41,25 @@ def test_an_upset_is_told_with_the_ages_of_the_one_operation_that_reads_it(
     memory = core.parts[0].memory
     words = (memory.copies[0] if protect == "tmr" else memory).words.data
 
-    async def told_after(ctx, operation):
+    async def fault_cycles(ctx, operation):
         """Cycles after an operation in which the core reports a fault."""
         control = {"valid": 1, "query": operation & 1, "insert": operation >> 1 & 1}
-        told = []
+        cycles = []
         for cycle in range(1, core.latency + 1):
             ctx.set(core.key, 77 if cycle == 1 else 0)
             ctx.set(core.control, Control.const(control if cycle == CONTROL_LAG + 1 else {}))
             await ctx.tick()
-            told.extend([cycle] * ctx.get(core.fault))
-        return told
+            cycles.extend([cycle] * ctx.get(core.fault))
+        return cycles
 
     async def stream(ctx):
         await ctx.tick().until(core.clean)
         await ctx.tick().repeat(core.latency)
         before = [ctx.get(words[cell]) for cell in range(SPEC.cells)]
-        assert await told_after(ctx, Operation.INSERT) == []
+        assert await fault_cycles(ctx, Operation.INSERT) == []
         (cell,) = [cell for cell, word in enumerate(before) if ctx.get(words[cell]) != word]
         ctx.set(words[cell], ctx.get(words[cell]) ^ 1)
-        assert await told_after(ctx, operation) == [core.read_latency]
+        assert await fault_cycles(ctx, operation) == [core.read_latency]
 
     simulate(core, stream)
 
@@ -115,12 +115,12 @@ def test_sweep_that_is_starved(clocks, holds):
 
     async def stream(ctx, bench):
         quiet, cell, waited, tick = (0, 8), -1, 0, -1
-        for one in quiet:
-            await bench.access(ctx, one, insert=True)
+        for key in quiet:
+            await bench.access(ctx, key, insert=True)
         for number in range(160 * clocks):
             if bench.now != tick:
                 tick, begun = bench.now, False
-                pending = [one for one in range(16) if one not in quiet]
+                pending = [key for key in range(16) if key not in quiet]
             swept = ctx.get(bench.part.sweep.address)
             waited = waited + 1 if swept == cell else 0
             cell, begun = swept, begun or waited == 4
@@ -212,27 +212,27 @@ def test_hazard(hazard):
 def test_delay_line(cycles):
     line = DelayLine(width=8, cycles=cycles)
     sent = [(37 * number + 11) % 251 for number in range(60)]
-    told = []
+    outputs = []
 
     async def bench(ctx):
         for value in sent:
             ctx.set(line.i, value)
-            told.append(ctx.get(line.o))
+            outputs.append(ctx.get(line.o))
             await ctx.tick()
 
     simulate(line, bench)
-    assert told[cycles:] == sent[:-cycles]
+    assert outputs[cycles:] == sent[:-cycles]
 
 
-@pytest.mark.parametrize("least", [1, 2, 15, 16, 17, 200, 255])
-def test_comparison_with_a_constant(least):
+@pytest.mark.parametrize("minimum", [1, 2, 15, 16, 17, 200, 255])
+def test_comparison_with_a_constant(minimum):
     m, value, flag = Module(), Signal(8), Signal()
-    m.d.comb += flag.eq(reaches_limit(constant_flags(value, least)))
+    m.d.comb += flag.eq(reaches_limit(constant_flags(value, minimum)))
 
     async def bench(ctx):
         for number in range(256):
             ctx.set(value, number)
-            assert ctx.get(flag) == (number >= least)
+            assert ctx.get(flag) == (number >= minimum)
 
     simulate(m, bench, period=None)
 

@@ -36,27 +36,27 @@ TIGHT = PartitionedTimingSpec(window=5, hashes=1, cells=4, stamp_bits=5, key_bit
 # Ticks
 
 
-def passed(least, ticks, clocks):
+def passed(period, ticks, clocks):
     """Clocks in which the ticks of some clocks have passed, and those whose ticks were lost."""
-    spacing, told, lost = TickSpacing(min_period=least), [], []
+    spacing, passes, lost = TickSpacing(min_period=period), [], []
 
     async def bench(ctx):
         for clock in range(clocks):
             ctx.set(spacing.i, clock in ticks)
             await ctx.tick()
             if ctx.get(spacing.tick):
-                told.append(clock)
+                passes.append(clock)
             if ctx.get(spacing.tick_lost):
                 lost.append(clock)
 
     simulate(spacing, bench)
-    return told, lost
+    return passes, lost
 
 
-@pytest.mark.parametrize("least", [2, 3, 8, 9])
-def test_ticks_that_are_far_enough_pass_at_once(least):
-    ticks = [3, 3 + least, 3 + 2 * least, 50, 50 + least]
-    assert passed(least, ticks, 80) == (ticks, [])
+@pytest.mark.parametrize("period", [2, 3, 8, 9])
+def test_ticks_that_are_far_enough_pass_at_once(period):
+    ticks = [3, 3 + period, 3 + 2 * period, 50, 50 + period]
+    assert passed(period, ticks, 80) == (ticks, [])
 
 
 def test_ticks_that_are_too_close_wait():
@@ -66,50 +66,50 @@ def test_ticks_that_are_too_close_wait():
     assert len(many) + len(lost) == 40
 
 
-def due(least, ticks):
+def due(period, ticks):
     """Clocks in which ticks have to pass: up to `TICKS_WAITING` wait, and the others are lost."""
     passes, lost = [], []
     for clock in sorted(ticks):
-        if sum(one > clock for one in passes) < TICKS_WAITING + (clock in passes):
-            passes.append(max(clock, passes[-1] + least if passes else 0))
+        if sum(time > clock for time in passes) < TICKS_WAITING + (clock in passes):
+            passes.append(max(clock, passes[-1] + period if passes else 0))
         else:
             lost.append(clock)
     return passes, lost
 
 
-@pytest.mark.parametrize("least", [2, 3, 8])
-def test_ticks_at_random_pass_once_each(least):
+@pytest.mark.parametrize("period", [2, 3, 8])
+def test_ticks_at_random_pass_once_each(period):
     """Seldom, about as often as they may, and in every clock."""
-    choose, ticks = random.Random(least), set()
-    for part, rate in enumerate((0.5 / least, 1 / least, 1.5 / least, 1.0, 0.3 / least)):
+    choose, ticks = random.Random(period), set()
+    for part, rate in enumerate((0.5 / period, 1 / period, 1.5 / period, 1.0, 0.3 / period)):
         ticks |= {clock for clock in range(part * 300, part * 300 + 300) if choose.random() < rate}
-    assert passed(least, ticks, 2000) == due(least, ticks)
+    assert passed(period, ticks, 2000) == due(period, ticks)
 
 
 @pytest.mark.parametrize(
     ("cells", "stamp_bits", "span"), [(16, 5, 20), (2, 5, 20), (64, 5, 29), (8192, 16, 32768)]
 )
-def test_least_period(cells, stamp_bits, span):
+def test_min_period(cells, stamp_bits, span):
     spec = TimedTimingSpec(span=span, hashes=2, cells=cells, stamp_bits=stamp_bits)
-    least = elision_period(spec)
-    check_elision(spec, clocks=least)
+    period = elision_period(spec)
+    check_elision(spec, clocks=period)
     with pytest.raises(SpecificationError):
-        check_elision(spec, clocks=least - 1)
+        check_elision(spec, clocks=period - 1)
 
 
 def test_blocks():
-    count, told = BlockCount(block=3), []
+    count, ends = BlockCount(block=3), []
 
     async def bench(ctx):
         for clock, (insert, clear) in enumerate([(1, 0)] * 7 + [(0, 1)] + [(1, 0)] * 4):
             ctx.set(count.insert, insert)
             ctx.set(count.clear, clear)
             if ctx.get(count.tick):
-                told.append(clock)
+                ends.append(clock)
             await ctx.tick()
 
     simulate(count, bench)
-    assert told == [2, 5, 10]
+    assert ends == [2, 5, 10]
 
 
 # Figures and parameters
@@ -121,7 +121,7 @@ def test_interval():
     assert rest_interval(large) == 31
     built = filter_unit(large)
     assert built.latency == built.profile.latency
-    assert (built.profile.rest_interval, built.profile.least_period) == (31, 0)
+    assert (built.profile.rest_interval, built.profile.min_period) == (31, 0)
 
 
 @pytest.mark.parametrize("stamp_bits", [*range(1, 20)])
@@ -164,4 +164,4 @@ def test_sweep_of_the_longest_window():
 def test_block_rams():
     spec = TimedTimingSpec(span=32768, hashes=4, cells=8192, stamp_bits=16)
     assert TimingProfile.of(spec).block_rams == 32
-    assert TimingProfile.of(spec).least_period == 8195
+    assert TimingProfile.of(spec).min_period == 8195

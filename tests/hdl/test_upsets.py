@@ -104,8 +104,8 @@ def test_the_sweep_writes_what_a_copy_has_lost(name):
             for row in range(spec.cells):
                 struck.flip((number, row), row % spec.stamp_bits, copy=(number + row) % VOTES)
         before = struck._ctx.get(struck.unit.upsets)
-        told = await struck.do([(Operation.QUERY, 19)] * (pace * (spec.cells + 2) + 100))
-        assert all(seen for seen, _ in told)
+        results = await struck.do([(Operation.QUERY, 19)] * (pace * (spec.cells + 2) + 100))
+        assert all(seen for seen, _ in results)
         held = struck.held()
         assert all(len({held[number, copy, row] for copy in range(VOTES)}) == 1
                    for number in range(spec.hashes) for row in range(spec.cells))  # fmt: skip
@@ -157,7 +157,7 @@ def test_one_copy_alone_is_written():
             assert ctx.get(memory.a_word) == 0b10110
             await ctx.tick()
             assert ctx.get(memory.upset) == 0
-            assert [ctx.get(one.words.data[3]) for one in copies] == [0b10110] * 3
+            assert [ctx.get(duplicate.words.data[3]) for duplicate in copies] == [0b10110] * 3
 
     simulate(memory, stream)
 
@@ -175,12 +175,12 @@ def test_one_copy_alone_is_written():
 )  # fmt: skip
 def test_copies_that_differ_from_both_others(words, copies):
     first, *others = (Const(word, 3) for word in words)
-    found = Signal(VOTES)
+    deviation = Signal(VOTES)
     m = Module()
-    m.d.comb += found.eq(deviating(*(first ^ other for other in others)))
+    m.d.comb += deviation.eq(deviating(*(first ^ other for other in others)))
 
     async def stream(ctx):
-        assert ctx.get(found) == copies
+        assert ctx.get(deviation) == copies
 
     simulate(m, stream, period=None)
 

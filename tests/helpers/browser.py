@@ -13,10 +13,10 @@ import pytest
 
 def browser():
     """Return the path of Chromium; without it the test is skipped."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
         pytest.skip("chromium is absent; Debian has it as the package chromium")
-    return found
+    return program
 
 
 def answer_of(program, folder, *, seconds):

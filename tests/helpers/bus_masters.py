@@ -25,13 +25,13 @@ class Axi4LiteMaster:
         starts = {channel: self._choose.randrange(4) for channel in requests}
         clock, ready = 0, False
         while True:
-            for channel in [one for one, start in starts.items() if start == clock]:
+            for channel in [name for name, start in starts.items() if start == clock]:
                 self._set(f"{channel}valid", 1)
                 for part, value in requests[channel].items():
                     self._set(f"{channel}{part}", value)
             ready = self._choose.random() < 0.5
             self._set(f"{back}ready", ready)
-            gone = [one for one in starts if starts[one] <= clock and self._get(f"{one}ready")]
+            gone = [name for name in starts if starts[name] <= clock and self._get(f"{name}ready")]
             came = ready and self._get(f"{back}valid")
             if came:
                 result = (

@@ -17,14 +17,14 @@ def pcap(packets, *, big=False, nano=False, magic=MICROSECONDS, version=(2, 4), 
     order = ">" if big else "<"
     magic, unit = (NANOSECONDS, 1) if nano else (magic, 1000)
     more = struct.pack(f"{order}IHBx", 3, 0x800, 4) if magic == MODIFIED else b""
-    found = [struct.pack(f"{order}IHHiIII", magic, *version, 0, 0, snaplen, link)]
+    parts = [struct.pack(f"{order}IHHiIII", magic, *version, 0, 0, snaplen, link)]
     for time, frame, *length in packets:
         second, fraction = divmod(time, 10**9)
         sizes = [len(frame), length[0] if length else len(frame)]
         sizes = sizes[::-1] if swapped else sizes
         head = struct.pack(f"{order}IIII", second, fraction // unit, *sizes)
-        found.append(head + more + frame)
-    return b"".join(found)
+        parts.append(head + more + frame)
+    return b"".join(parts)
 
 
 def block(kind, body, order="<"):

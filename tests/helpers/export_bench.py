@@ -87,8 +87,8 @@ async def streams_and_registers(dut):
     await master.write(0x14, bytes([9]))
     resp, operations = await word_of(master, 0x80)
     assert (resp, operations) == (AxiResp.OKAY, COUNT)
-    seen = next(one for one in asked.component.results if one.name == "seen")
-    hits = sum(one[seen.port] >> seen.offset & 1 for one in stimuli.results)
+    seen = next(field for field in asked.component.results if field.name == "seen")
+    hits = sum(result[seen.port] >> seen.offset & 1 for result in stimuli.results)
     assert (await word_of(master, 0x90))[1] == hits > 20
     assert stops == 24
     clock.cancel()

@@ -184,18 +184,18 @@ def normal(name):
 
 def installed(extras):
     """Return the distributions that come with extras of the package, Lately among them."""
-    found, waiting = set(), [("lately", frozenset(extras))]
+    packages, waiting = set(), [("lately", frozenset(extras))]
     while waiting:
-        one = waiting.pop()
-        if one in found:
+        package = waiting.pop()
+        if package in packages:
             continue
-        found.add(one)
-        name, wanted = one
+        packages.add(package)
+        name, wanted = package
         for requirement in map(Requirement, requirements(name, wanted)):
             marker = requirement.marker
             if marker is None or any(marker.evaluate({"extra": e}) for e in wanted or {""}):
                 waiting.append((normal(requirement.name), frozenset(requirement.extras)))
-    return {name for name, _ in found}
+    return {name for name, _ in packages}
 
 
 def requirements(name, extras):
@@ -221,8 +221,8 @@ def block_others(extras):
 
         @classmethod
         def find_distributions(cls, *context):
-            found = PathFinder.find_distributions(*context)
-            return (one for one in found if normal(one.metadata["Name"]) in there)
+            packages = PathFinder.find_distributions(*context)
+            return (package for package in packages if normal(package.metadata["Name"]) in there)
 
     sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
     for name in [name for name in sys.modules if name.partition(".")[0] in blocked]:
@@ -251,7 +251,7 @@ def main():
     """Print how the quick commands end that the extras of the command line promise."""
     extras = sys.argv[1]
     block_others(filter(None, extras.split(",")))
-    done = {one.text: keep(one) for one in PROMISES[extras] if not one.slow}
+    done = {promise.text: keep(promise) for promise in PROMISES[extras] if not promise.slow}
     print(json.dumps(done))
 
 

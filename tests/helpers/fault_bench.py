@@ -137,12 +137,12 @@ def _with_shim(name: str, kind: Kind) -> str:
     ports = re.findall(r"\n  (input|output) (\[\d+:0\] )?(\w+);", head)
     lines = [f"localparam {fault.upper()} = {number};" for number, fault in enumerate(FAULTS)]
     lines += [] if "ticks" in kind.settings.traits else ["reg tick = 0;"]
-    values, own = [], kind.ports.split()
+    values, names = [], kind.ports.split()
     for way, size, port in ports:
         to_unit = way == "input"
         lines += [f"{'reg' if to_unit else 'wire'} {size}{port};", f"wire {size}unit_{port};"]
         target, value = (f"unit_{port}", port) if to_unit else (port, f"unit_{port}")
-        value += f" + (fault == PORT && at == {own.index(port)})" if port in own else ""
+        value += f" + (fault == PORT && at == {names.index(port)})" if port in names else ""
         values.append(f"assign {target} = {_VALUES.get(port, value)};")
     unit = f"{inner} unit({', '.join(f'.{port}(unit_{port})' for *_, port in ports)});"
     return "\n".join([text, f"module {name};", *lines, _SHIM, *values, unit, "endmodule\n"])
@@ -202,8 +202,8 @@ def faults(name: str) -> dict[str, Fault]:
     number = MIDDLE + (2 * kind.spec.classes if name == "tables" else 0)
     # A dictionary may report losses, which it must then have counted.
     message = f"^result {number}: expected " + ("|^lost: expected 1" if name == "moves" else "")
-    found = {field: Fault("field", message, MIDDLE) for field in kind.fields.split()}
-    return found | {
+    result = {field: Fault("field", message, MIDDLE) for field in kind.fields.split()}
+    return result | {
         fault: row for group in kind.groups.split() for fault, row in GROUPS.get(group, {}).items()
     }
 

@@ -31,27 +31,27 @@ class Module:
 
 def scan(root):
     """Return the modules of the package by their names."""
-    found = {}
+    modules = {}
     for room in BELOW:
         for path in sorted((root / room).rglob("*.py")):
             parts = path.relative_to(root).with_suffix("").parts
             parts = parts if room in OUTSIDE else ("lately", *parts)
-            found[".".join(parts).removesuffix(".__init__")] = Module(path)
-    for name, module in found.items():
-        read_imports(name, module, found)
-    return found
+            modules[".".join(parts).removesuffix(".__init__")] = Module(path)
+    for name, module in modules.items():
+        read_imports(name, module, modules)
+    return modules
 
 
-def read_imports(name, module, found):
+def read_imports(name, module, modules):
     package = name if module.path.name == "__init__.py" else name.rpartition(".")[0]
     for node in statements(ast.parse(module.path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            module.imports |= {defining(alias.name, found) for alias in node.names}
+            module.imports |= {defining(alias.name, modules) for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             relative = "." * node.level + (node.module or "")
             base = resolve_name(relative, package) if node.level else relative
             for alias in node.names:
-                module.imports.add(defining(f"{base}.{alias.name}", found))
+                module.imports.add(defining(f"{base}.{alias.name}", modules))
                 if base.split(".")[0] in OUTSIDE and is_private(alias.name):
                     module.private.append(f"{name}: {base}.{alias.name}")
     module.imports -= {"", name}
@@ -65,9 +65,9 @@ def statements(node):
             yield from statements(child)
 
 
-def defining(name, found):
+def defining(name, modules):
     """Return the module that a dotted name is in; nothing for one of another package."""
-    while name and name not in found:
+    while name and name not in modules:
         name = name.rpartition(".")[0]
     return name
 

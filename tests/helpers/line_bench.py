@@ -26,11 +26,11 @@ def on_the_line(payload, damaged):
     frame = GmiiFrame.from_payload(payload)
     frame.error = [0] * len(frame.data)
     if damaged:
-        frame.error[choose_place(payload)] = 1
+        frame.error[choose_index(payload)] = 1
     return frame
 
 
-def choose_place(payload):
+def choose_index(payload):
     return PREAMBLE_BYTES + 1 + payload[0] % SHORTEST_FRAME
 
 
@@ -59,7 +59,7 @@ async def frames_pass_once(dut):
     await source.wait()
     await ClockCycles(dut.clk, 400)
     received = [sink.recv_nowait() for _ in range(sink.count())]
-    assert [frame.get_payload() for frame in received] == [one.frame for one in expected]
+    assert [frame.get_payload() for frame in received] == [entry.frame for entry in expected]
     assert all(frame.check_fcs() for frame in received)
     assert not any(any(frame.error or []) for frame in received)
     assert 1 < len(received) < COUNT - sum(damaged)

@@ -38,8 +38,8 @@ class RunUnit:
     @property
     def memory(self):
         memory = self._filter.memory
-        for place in self._cells:
-            memory[place] ^= 1
+        for index in self._cells:
+            memory[index] ^= 1
         return memory
 
     def perform(self, operations, keys, times=None, windows=None):

@@ -178,10 +178,10 @@ def agree(model, twin, pool, now=0):
                 seen = [twin.query(key, window) for key in pool]
                 assert model.query(keys, window).tolist() == seen
         case TimingOracle():
-            memory, most = model.memory_at(now) if twin.timed else model.memory, model.expired_age
+            memory, limit = model.memory_at(now) if twin.timed else model.memory, model.expired_age
             for part, ages in enumerate(memory.tolist()):
                 cells = [(part, cell) for cell in range(twin.m)]
-                assert ages == [min(twin.age(cell, now), most) for cell in cells]
+                assert ages == [min(twin.age(cell, now), limit) for cell in cells]
         case ScalarTimeLimitedAPBF():
             assert model.slice_sizes == [each.m for each in twin.s]
             assert model.slice_insertions == [each.n for each in twin.s]

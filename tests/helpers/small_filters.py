@@ -65,11 +65,11 @@ def timed_specs(draw, families=tuple(CLASSES)):
     """Specifications of rings whose window is a span of time."""
     spec = replace(draw(specs(families)), lanes=1)
     span = draw(st.sampled_from([1, 2, 5, 13, 40, 1000]))
-    least = span // spec.window_generations + 1
+    minimum = span // spec.window_generations + 1
     return replace(
         spec,
         span=span,
-        generation_span=draw(st.integers(least, span + 1)),
+        generation_span=draw(st.integers(minimum, span + 1)),
         when_full=draw(st.sampled_from(["shorten", "overfill"])),
     )
 

@@ -31,14 +31,14 @@ def character_device(folder):
 class Reader(threading.Thread):
     """Reads to the end of what `opened` returns; `content` waits for it."""
 
-    def __init__(self, opened, most=-1):
+    def __init__(self, opened, limit=-1):
         super().__init__(daemon=True)
-        self._opened, self._most = opened, most
+        self._opened, self._limit = opened, limit
         self.start()
 
     def run(self):
         with self._opened() as file:
-            self._content = file.read(self._most)
+            self._content = file.read(self._limit)
 
     @property
     def content(self):
@@ -47,10 +47,10 @@ class Reader(threading.Thread):
 
 
 @contextmanager
-def fifo(path, most=-1):
+def fifo(path, limit=-1):
     """Make a FIFO at `path`; yield the `Reader` of at most so many bytes."""
     os.mkfifo(path)
-    yield Reader(lambda: path.open("rb", buffering=0), most)
+    yield Reader(lambda: path.open("rb", buffering=0), limit)
 
 
 @contextmanager

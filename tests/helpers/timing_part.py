@@ -52,9 +52,9 @@ class PartBench:
         expected = self.due.popleft()
         if expected is not None:
             self.compared += 1
-            told = LIMIT if ctx.get(self.part.expired) else ctx.get(self.part.age)
-            if told != expected:
-                self.errors.append((self.compared, expected, told))
+            answer = LIMIT if ctx.get(self.part.expired) else ctx.get(self.part.age)
+            if answer != expected:
+                self.errors.append((self.compared, expected, answer))
 
     async def rest(self, ctx, clocks, cell=0):
         """Let clocks pass without an operation."""

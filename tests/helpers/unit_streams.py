@@ -44,7 +44,7 @@ class UnitStreams:
             Called with the context, 40 clocks after the last result.
         """
         count = sum(not isinstance(request, int) for request in requests)
-        patience = 50 * count + 20_000 + sum(one for one in requests if isinstance(one, int))
+        patience = 50 * count + 20_000 + sum(pause for pause in requests if isinstance(pause, int))
         take = partial(self._take, count, patience, finish)
         simulate(self.unit, take, background=[partial(self._drive, requests), *others])
         return self.results

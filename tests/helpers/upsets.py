@@ -45,10 +45,10 @@ class Struck:
 
     async def do(self, operations):
         """Perform operations, one per clock; return what of (seen, age) each is told."""
-        ctx, unit, told = self._ctx, self.unit, []
+        ctx, unit, results = self._ctx, self.unit, []
         waiting = list(operations)
         ctx.set(unit.o.ready, 1)
-        while len(told) < len(operations):
+        while len(results) < len(operations):
             if waiting:
                 code, key = waiting[0]
                 ctx.set(unit.i.p.operation, int(code))
@@ -61,9 +61,9 @@ class Struck:
             if ready and waiting:
                 del waiting[0]
             if valid:
-                told.append((bool(seen), int(age)))
+                results.append((bool(seen), int(age)))
         await ctx.tick().repeat(20)
-        return told
+        return results
 
     def held(self):
         """Words of all cells, as (column, copy, row)."""

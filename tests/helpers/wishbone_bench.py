@@ -17,7 +17,7 @@ from lately.hdl.registers import WORD_BITS, Access
 from lately.hdl.verilog import TOP
 
 COUNT = 60
-MOST_CLOCKS = 40
+MAX_CLOCKS = 40
 """Clocks in which an access is answered."""
 
 KNOWN = {"id": 0x4C41544C, "control": 1}
@@ -48,9 +48,9 @@ class Master:
 
     async def access(self, address, data=None, strobe=15):
         """Return whether it failed, and what was read."""
-        place = address // WORD_BYTES
-        self._set(cyc=1, stb=1, we=data is not None, adr=place, sel=strobe, dat=data or 0)
-        for _ in range(MOST_CLOCKS):
+        index = address // WORD_BYTES
+        self._set(cyc=1, stb=1, we=data is not None, adr=index, sel=strobe, dat=data or 0)
+        for _ in range(MAX_CLOCKS):
             await FallingEdge(self._clock)
             done, failed, stalled = (
                 int(getattr(self._dut, f"wb_{name}_o").value) for name in ("ack", "err", "stall")
@@ -99,7 +99,7 @@ def held_after_reset(word):
     """Return what a word holds after reset; None if the unit determines it."""
     if any(field.reset is None for field in word.fields):
         return None
-    return sum(field.reset << field.place for field in word.fields)
+    return sum(field.reset << field.low for field in word.fields)
 
 
 def mask(word, *kinds):
@@ -129,11 +129,11 @@ async def every_address(dut, pipelined):
 async def settings(dut, pipelined):
     """What is written is read, byte by byte and no bit more than there is."""
     asked, master, choose = await started(dut, pipelined=pipelined)
-    found = [word for word in asked.registers.words if mask(word, Access.READ_WRITE)]
+    words = [word for word in asked.registers.words if mask(word, Access.READ_WRITE)]
     # The orders beside `enable` are another test's.
     bits = {
         word.address: 1 if word.name == "control" else mask(word, Access.READ_WRITE)
-        for word in found
+        for word in words
     }
     expected = {address: await master.read(address) & bits[address] for address in bits}
     reset = dict(expected)
@@ -203,7 +203,7 @@ async def counters(dut):
     await master.write(words["control"], 9)
     assert (before, await master.read(words["operations_0"])) == (0, COUNT)
     assert await master.read(words["operations_1"]) == 0
-    seen = next(one for one in asked.component.results if one.name == "seen")
-    hits = sum(one[seen.port] >> seen.offset & 1 for one in stimuli.results)
+    seen = next(field for field in asked.component.results if field.name == "seen")
+    hits = sum(result[seen.port] >> seen.offset & 1 for result in stimuli.results)
     assert await master.read(words["hits_0"]) == hits > COUNT // 8
     assert sink.count() > 0

@@ -29,7 +29,7 @@ def test_every_kind_of_filter_is_shown(name):
     text = lately("show", "--preset", name).stdout
     assert text.startswith(f"{spec.shape}\n")
     profile = unit_profile(spec)
-    assert figures["least_period_cycles"] == profile.least_period
+    assert figures["least_period_cycles"] == profile.min_period
     assert ("\n ticks " in text) == spec.timed
     last, first = figures["reported_until"], figures["forgotten_from"]
     assert (last, first) == profile.edges

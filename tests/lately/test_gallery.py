@@ -74,6 +74,6 @@ def test_hardware_of_the_syn_check():
     expected = from_spec(spec).perform(codes, keys, ticks)
     with compiled_unit(spec, optimisation=2) as unit:
         result = unit.perform(codes, keys, ticks)
-    assert 0.1 < (expected.seen & (expected.age >= SYN.LEAST_AGE)).mean() < 0.9
+    assert 0.1 < (expected.seen & (expected.age >= SYN.MIN_AGE)).mean() < 0.9
     for name in ("seen", "age"):
         np.testing.assert_array_equal(getattr(result, name), getattr(expected, name), err_msg=name)

@@ -76,7 +76,7 @@ def mixed(rng, host, count):
 def test_operations_match_golden(board, host, spec):
     rng = np.random.default_rng(SEED)
     print(f"seed {SEED}")
-    golden, min_period = from_spec(spec), unit_profile(spec).least_period
+    golden, min_period = from_spec(spec), unit_profile(spec).min_period
     host.clear()
     golden.clear()
     for number, count in enumerate((0, 1, 40, 300, 100)):
@@ -98,7 +98,7 @@ def test_operations_match_golden(board, host, spec):
 
 
 def test_self_test(board, host, spec):
-    period = unit_profile(spec).least_period + 5
+    period = unit_profile(spec).min_period + 5
     if spec.timed:
         host.configure(period=period)
     host.insert(range(50))

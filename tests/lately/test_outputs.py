@@ -215,7 +215,7 @@ def test_fifo_that_nobody_reads_to_its_end(tmp_path):
     """It ends as a pipeline does: without a message."""
     made = tmp_path / "made.pcap"
     lately("tap", "generator", made, "--packets", 5000)
-    with fifo(tmp_path / "out", most=10) as out:
+    with fifo(tmp_path / "out", limit=10) as out:
         done = lately("dedup", made, tmp_path / "out", code=141)
         assert len(out.content) == 10
     assert done.output == ""

@@ -26,9 +26,9 @@ from lately.golden import (
 from lately.golden.analysis import stashed_entries
 from lately.golden.durations import time_text
 from lately.golden.spec.dictionary_sizes import (
-    MOST_MOVED,
-    MOST_MOVING_COLUMNS,
-    MOST_STASHED,
+    MAX_MOVED,
+    MAX_MOVING_COLUMNS,
+    MAX_STASHED,
     MOVING,
 )
 from lately.hdl.build import filter_unit, unit_profile
@@ -187,13 +187,13 @@ def every_dictionary(window, rate):
     sizes = [1 << bits for bits in range(2, 11)]
     shapes = itertools.product(range(1, 13), sizes, range(3, 16), ({}, MOVING))
     for columns, rows, bits, moving in shapes:
-        if bits <= rows.bit_length() - 1 or (moving and not 1 < columns <= MOST_MOVING_COLUMNS):
+        if bits <= rows.bit_length() - 1 or (moving and not 1 < columns <= MAX_MOVING_COLUMNS):
             continue
         spec = WindowDictionarySpec(
             window=window, columns=columns, rows=rows, digest_bits=bits, **moving
         )
         stashed = stashed_entries(window, columns=columns, rows=rows)
-        few = stashed <= (MOST_MOVED * window if moving else MOST_STASHED)
+        few = stashed <= (MAX_MOVED * window if moving else MAX_STASHED)
         if few and spec.mean_false_positive_rate <= rate and unit_holds(spec):
             yield spec
 
@@ -409,8 +409,8 @@ def test_what_binds_timestamps_breaks_what_it_says(any_size, span):
                 assert worst_rate(smaller, requirement) == binding.reached > 0.01
             elif binding.constraint in {"stash", "moves"}:
                 stashed = stashed_entries(600, columns=smaller.columns, rows=smaller.rows)
-                maximum, share = (MOST_STASHED, 1) if binding.constraint == "stash" else (
-                    MOST_MOVED, 600)  # fmt: skip
+                maximum, share = (MAX_STASHED, 1) if binding.constraint == "stash" else (
+                    MAX_MOVED, 600)  # fmt: skip
                 assert stashed / share == binding.reached > maximum
             else:
                 assert rest_interval(smaller) == binding.reached < MIN_REST
@@ -633,9 +633,9 @@ def test_ticks_long_enough_for_the_sweep():
     span = Span(ticks=100, tick=clocks / clock)
     requirement = asked(700, 0.01, span=span, slack=0.0, device=device)
     spec = choose(requirement)
-    assert unit_profile(spec).least_period <= clocks
+    assert unit_profile(spec).min_period <= clocks
     roomy = choose(replace(requirement, span=replace(span, tick=Fraction(1))))
-    assert unit_profile(roomy).least_period > clocks or roomy == spec
+    assert unit_profile(roomy).min_period > clocks or roomy == spec
     short = replace(requirement, span=replace(span, tick=Fraction(10) / clock))
     with pytest.raises(RequirementError, match=r"^tick: must be at least ") as error:
         plan(short)

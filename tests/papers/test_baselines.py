@@ -193,10 +193,10 @@ def test_stable_point(hashes, decrements, cell_bits):
     ("cells", "hashes", "cell_bits"), [(1000, 1, 1), (5000, 3, 2), (999, 6, 3)]
 )
 def test_stable_decrements_are_the_fewest(rate, cells, hashes, cell_bits):
-    least = stable_decrements(cells, hashes, cell_bits, rate)
-    assert stable_false_positive_rate(cells, hashes, least, cell_bits) <= rate * (1 + 1e-9)
-    if least > 1:
-        assert stable_false_positive_rate(cells, hashes, least - 1, cell_bits) > rate
+    decrements = stable_decrements(cells, hashes, cell_bits, rate)
+    assert stable_false_positive_rate(cells, hashes, decrements, cell_bits) <= rate * (1 + 1e-9)
+    if decrements > 1:
+        assert stable_false_positive_rate(cells, hashes, decrements - 1, cell_bits) > rate
 
 
 def test_stable_filter_of_decrements_that_wrap():

@@ -147,16 +147,16 @@ def to_digits_of(printed, value, rounding):
 @cache
 def figures():
     """Every printed figure and our value: by table, row and column."""
-    found = {}
+    values = {}
     for table, (file, key) in ROW_OF.items():
         with open(DATA / file, newline="") as lines:
             for row in csv.DictReader(lines):
                 for column, value in metrics(table, row).items():
-                    found[table, tuple(int(row[name]) for name in key), column] = (
+                    values[table, tuple(int(row[name]) for name in key), column] = (
                         row[column],
                         value,
                     )
-    return found
+    return values
 
 
 def linear_rate(k, l):

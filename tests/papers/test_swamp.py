@@ -30,10 +30,10 @@ def test_fingerprints():
     model = Swamp(window=3, fingerprint_bits=8)
     assert model.fingerprints.shape == (0,)
     model.insert([1, 2, 3, 4])
-    own = [Swamp(window=1, fingerprint_bits=8) for _ in range(3)]
-    for single, key in zip(own, (2, 3, 4), strict=True):
+    singles = [Swamp(window=1, fingerprint_bits=8) for _ in range(3)]
+    for single, key in zip(singles, (2, 3, 4), strict=True):
         single.insert([key])
-    assert model.fingerprints.tolist() == [int(single.fingerprints[0]) for single in own]
+    assert model.fingerprints.tolist() == [int(single.fingerprints[0]) for single in singles]
     assert model.fingerprints.max() < 256
 
 

@@ -176,11 +176,11 @@ def test_growth_and_shrinkage_with_the_rate():
     model = TimeLimitedAPBF(k=4, l=5, span=10_000, capacity=250)
     steady(model, 250, 10, 1)
     assert model.slice_sizes == [slice_bits(4 * 50)] * 9
-    most = 0
+    maximum = 0
     for seed in range(100):
         steady(model, 2500, 1 / 100, seed)
-        most = max(most, len(model.slice_sizes))
-    assert most > 9
+        maximum = max(maximum, len(model.slice_sizes))
+    assert maximum > 9
     steady(model, 2500, 8, 100)
     assert model.slice_sizes == [slice_bits(4 * 500)] * 9
     steady(model, 250, 25, 101)

@@ -218,8 +218,8 @@ class ScalarForgetful:
 
     def query(self, key: int) -> bool:
         """Whether two consecutive segments have the key."""
-        found = [segment.query(key) for segment in self.segments]
-        return any(found[i] and found[i + 1] for i in range(len(found) - 1))
+        answers = [segment.query(key) for segment in self.segments]
+        return any(answers[i] and answers[i + 1] for i in range(len(answers) - 1))
 
     def insert(self, key: int) -> None:
         """Write future and present, after the shift if the generation is full."""

@@ -125,16 +125,16 @@ class ScalarTimeLimitedAPBF:
         """Capacity c_0 (equation 7)."""
         i, count = self.k, 0
         while i > 1:
-            least, limiting = None, None
+            minimum, limiting = None, None
             for j in range(1, i):
                 u = max(1, ceil_ratio(self.s[j].c - self.s[j].n - count, i - j))
-                if least is None or u < least:
-                    least, limiting = u, j
-            assert least is not None
+                if minimum is None or u < minimum:
+                    minimum, limiting = u, j
+            assert minimum is not None
             assert limiting is not None
-            if not least < target:
+            if not minimum < target:
                 break
-            count += least * (i - limiting)
+            count += minimum * (i - limiting)
             i = limiting
         return count + i * target
 

@@ -19,7 +19,7 @@ from lately.golden import (
     from_spec,
     preset,
 )
-from lately.golden.spec.dictionary_sizes import MOST_MOVING_COLUMNS, MOVING, least_columns
+from lately.golden.spec.dictionary_sizes import MAX_MOVING_COLUMNS, MOVING, min_columns
 from lately.hdl.build import filter_unit
 from lately.hdl.dictionary.dictionary_figures import MAX_STALL, STALL_PERIOD, swept_per_row
 from lately.hdl.latencies import GENERATION_LEAD, PAUSE
@@ -364,14 +364,14 @@ def test_refusals():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("columns", [2, 3, 5, MOST_MOVING_COLUMNS])
+@pytest.mark.parametrize("columns", [2, 3, 5, MAX_MOVING_COLUMNS])
 def test_columns_as_full_as_they_are_planned_lose_nothing(columns):
-    """As many digests as `least_columns` gives so many columns, and hardly a cycle more."""
+    """As many digests as `min_columns` gives so many columns, and hardly a cycle more."""
     rows, count = 256, 400_000
     window = max(
         window
         for window in range(40, rows * columns)
-        if least_columns(window, rows, moves=True) == columns
+        if min_columns(window, rows, moves=True) == columns
     )
     spec = WindowDictionarySpec(window=window, columns=columns, rows=rows, digest_bits=24, **MOVING)
     unit = compiled_unit(spec, optimisation=1)

@@ -7,7 +7,7 @@
 
 #include "hash.h"
 
-#define MOST_HASHES 64
+#define MAX_HASHES 64
 
 typedef uint64_t Row[CHUNK];
 
@@ -130,7 +130,7 @@ ALWAYS void parts_chunk(const Parts *shape, PartsNumbers *numbers, uint64_t *sta
 
 static inline void parts_perform(const Parts *f, PartsNumbers *n, uint64_t *stamps,
                                  const PartsBatch *b, int64_t count) {
-    Row indices[MOST_HASHES];
+    Row indices[MAX_HASHES];
     for (int64_t first = 0; first < count; first += CHUNK) {
         int64_t size = count - first < CHUNK ? count - first : CHUNK;
         timing_indices(f->hash, b->keys + first * f->hash->words, size, indices);
@@ -245,7 +245,7 @@ ALWAYS void timing_insert(const Timing *f, Clock *c, uint32_t *cells, const Row 
 static inline void timing_look(const Timing *f, int64_t *insertions, uint32_t *cells, int inserts,
                                const uint64_t *keys, int64_t count, const int64_t *windows,
                                int64_t *ages, int64_t *counts) {
-    Row indices[MOST_HASHES];
+    Row indices[MAX_HASHES];
     Clock clock = timing_clock(f, *insertions);
     for (int64_t first = 0; first < count; first += CHUNK) {
         int64_t size = count - first < CHUNK ? count - first : CHUNK;
