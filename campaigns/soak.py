@@ -12,10 +12,10 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from lately.cli.filter_choice import with_ticks
 from lately.cli.reporting import fail_with
 from lately.golden import Operation, Results, Specification, any_preset
 from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
-from lately.planner.choice import with_ticks
 
 from .engine import Campaign, Point, Records, Result
 from .options import parse_seeds, select

@@ -136,9 +136,11 @@ FLOORS = {
 
 
 def floors(modules, folder):
-    """Return the modules of the longest chain of imports of a folder and below it."""
+    """Return the longest chain of imports of a folder and below it; packages only pass names on."""
     inside = {
-        name: module for name, module in modules.items() if ROOT / folder in module.path.parents
+        name: module
+        for name, module in modules.items()
+        if ROOT / folder in module.path.parents and module.path.stem != "__init__"
     }
 
     @cache

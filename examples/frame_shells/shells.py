@@ -17,7 +17,7 @@ from math import ceil
 from pathlib import Path
 
 from lately.golden.durations import time_seconds
-from lately.planner.choice import planned
+from lately.cli.filter_choice import planned
 
 PORTS = tomllib.loads((Path(__file__).parent / "ports.toml").read_text("utf-8"))
 """Ports of the targets, and of their modules inside the wrappers."""

@@ -73,9 +73,9 @@ def show(*, spec: str | None, preset: str | None, name: str | None, as_json: boo
       lately show --spec filter.toml --device ecp5-25k-6
     """
     from ..boards.flow.devices import device
-    from ..planner.choice import planned
     from ..planner.plans import describe
     from ..planner.requirement import PricedSpec, Requirement
+    from .filter_choice import planned
 
     chosen = choose_unit(spec, preset)
     tick, device_name = planned(spec)

@@ -194,8 +194,8 @@ def export(
     from ..boards.export.bundle import write
     from ..boards.export.design import Design
     from ..boards.export.memories import with_wide_words
-    from ..planner.choice import planned
     from ..sim.toolchain import models
+    from .filter_choice import planned
 
     tick, device = planned(spec)
     options["target"] = options["target"] or device

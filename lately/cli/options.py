@@ -269,7 +269,7 @@ def trace_options(command: Command) -> Command:
 
 def choose(**request: Any) -> "tuple[Specification, int | None]":
     """Return the filter of the options in `request`, and the nanoseconds of its ticks, if any."""
-    from ..planner.choice import FilterRequest, choice
+    from .filter_choice import FilterRequest, choice
 
     return choice(FilterRequest(**request))
 
@@ -277,7 +277,7 @@ def choose(**request: Any) -> "tuple[Specification, int | None]":
 def choose_unit(spec: str | None, preset: str | None) -> "Specification":
     if spec is not None and preset is not None:
         raise click.UsageError("give one of --spec and --preset, not both")
-    from ..planner.choice import FilterRequest, named
+    from .filter_choice import FilterRequest, named
 
     return named(FilterRequest(spec=spec, preset=preset))
 

@@ -84,7 +84,7 @@ def synth(
       lately synth --spec timed.toml --device ecp5-85k-8 --wrap frames-64 --bus axi4-lite
     """
     from ..boards.flow.devices import device
-    from ..planner.choice import planned
+    from .filter_choice import planned
 
     chosen = choose_unit(spec, preset)
     name = name or planned(spec)[1]

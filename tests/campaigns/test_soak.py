@@ -10,8 +10,8 @@ import pytest
 from campaigns import scenario, soak
 from campaigns.options import UnknownNameError
 from campaigns.scenario import STALLS
+from lately.cli.filter_choice import with_ticks
 from lately.golden import FilterSpec, SpecificationError, any_preset, preset
-from lately.planner.choice import with_ticks
 from lately.sim import CompiledUnit, compiled_unit
 from lately.sim.replay.driven import DrivenModel
 

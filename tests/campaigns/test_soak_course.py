@@ -8,8 +8,8 @@ import pytest
 
 from campaigns import soak
 from campaigns.scenario import GoldenPlayer, build_options, drawn_build
+from lately.cli.filter_choice import with_ticks
 from lately.golden import any_preset
-from lately.planner.choice import with_ticks
 
 AT = 40
 """Operation of each call whose answer is wrong."""

@@ -243,7 +243,7 @@ def _read_capture(path: str) -> object:
     with CaptureReader(path) as capture:
         results = []
         while (packets := capture.read()) is not None:
-            results.append(packet_digests(packets.buffer, packets.places, secret=5).values)
+            results.append(packet_digests(packets.buffer, packets.locations, secret=5).values)
         return results
 
 

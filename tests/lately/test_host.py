@@ -657,7 +657,7 @@ WRONG = {
     "configure --tick 1ms": "period: the board at ",
     "configure --action drop": "takes no frames",
     "configure --generation 4000000000": "not 4000000000",
-    "configure --secret-file keys": "must hold 32 hexadecimal digits",
+    "configure --secret-file keys": "keys: does not hold 32 hexadecimal digits",
     "configure --secret-file secret": "takes no secret",
     "stream none": "No such file",
 }

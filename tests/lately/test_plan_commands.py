@@ -8,12 +8,12 @@ from click.testing import CliRunner
 from command_runs import figures_of, lately
 
 from lately.cli import app as cli
+from lately.cli.filter_choice import planned
 from lately.golden import FilterSpec, Specification, TimedTimingSpec, WindowDictionarySpec
 from lately.golden.errors import SpecificationError
 from lately.hdl.build import filter_unit
 from lately.hdl.ring.profile import RingProfile
 from lately.planner import Requirement, choose
-from lately.planner.choice import planned
 
 SMALL = ("--window", "500", "--fpr", "0.05", "--family", "gebf")
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lately.cli.filter_choice import with_span
 from lately.golden import SpecificationError, preset
-from lately.planner.choice import with_span
 from lately.replay.stream_times import TickCounter
 from lately.replay.traces import TraceError
 

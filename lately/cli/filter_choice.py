@@ -49,8 +49,8 @@ def choice(request: FilterRequest) -> tuple[Specification, int | None]:
     span, tick = (_nanoseconds(name, getattr(request, name)) for name in ("span", "tick"))
     if not request.sized:
         return with_span(named(request), span, tick, request.when_full)
-    from . import Requirement, choose
-    from .requirement import Span
+    from ..planner import Requirement, choose
+    from ..planner.requirement import Span
 
     # Only a ring can shorten its window if a span has more keys.
     asked: dict[str, Any] = {"false_positive_rate": request.fpr, "families": tuple(FAMILIES)}
