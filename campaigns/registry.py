@@ -1,6 +1,7 @@
 """All campaigns, by name."""
 
 from .attacks import ATTACK
+from .frames import FRAMES
 from .golden_speed import GOLDEN, STREAM
 from .guarantee import PLANNER
 from .hardware import HARDWARE
@@ -13,7 +14,7 @@ CAMPAIGNS = {
     campaign.name: campaign
     for campaign in (
         HARDWARE, LANES, SOAK, UPSETS, ATTACK, GOLDEN, STREAM, DEDUP, PLANNER, LINES,
-        ROLLING,
+        ROLLING, FRAMES,
     )
 }  # fmt: skip
 """Campaigns by name."""

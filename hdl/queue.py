@@ -1,6 +1,9 @@
-"""Queue for results under back-pressure."""
+"""FIFOs without a check for room: a plain one, and the queue of results.
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+The component that writes counts the free words, so that no write waits for such a check.
+"""
+
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,78 +13,19 @@ from .parameters import require_integer, require_power_of_two
 from .pipeline import registered, successor
 
 
-class ResultQueue(wiring.Component):
-    """Queue that joins each verdict with the tag of its operation.
+class _Fifo(wiring.Component):
+    """Memories with common read addresses, whose words leave on the stream `o`.
 
-    Tags and verdicts arrive in the same order, each tag before its verdict. The queue does not
-    check for room, which keeps it fast: the component that writes counts the free places.
-
-    Latency `LATENCY` cycles from `valid_next` to `o.valid`, one result per cycle.
-
-    Parameters
-    ----------
-    depth : int
-        Places. Power of two.
-    tag_bits, verdict_bits, status_bits : int
-        Widths.
-    apart : int
-        Number of high bits of the verdict that have their own address registers, so that a wide
-        verdict may be placed in two parts of the chip.
-    distributed : bool
-        Whether LUTs must hold the results. Synthesis would otherwise put wide results into a block
-        RAM, whose output is slow.
-    copies : int
-        Copies of each word; three copies vote.
-    check : bool
-        Whether the queue checks the addresses of its words.
-
-    Members
-    -------
-    tag_valid, tag : In
-    status_valid, status : In
-        In the order of the tags, each status before its verdict; only if ``status_bits`` is not 0.
-    valid_next, verdict : In
-        Each verdict in the cycle after `valid_next`.
-    o : Out(stream.Signature({"verdict", "status", "tag"}))
-        Verdict in the low bits.
-    illegal : Out(1)
-        With `check` only: in the previous cycle the distance of two addresses was illegal.
-    tagged, given : Out(range(2 * depth))
-        With `check` only: the number of tags received, and of results taken, modulo twice the
-        depth.
-
-    Errors: as `require_integer`.
+    `LATENCY` cycles from `valid_next` to `o.valid`, one word per cycle.
     """
 
     LATENCY = QUEUE_LATENCY
 
-    def __init__(
-        self,
-        *,
-        depth,
-        tag_bits,
-        verdict_bits,
-        status_bits=0,
-        apart=0,
-        distributed=False,
-        copies=1,
-        check=False,
-    ):
+    def __init__(self, members, widths, *, depth, distributed, copies=1):
         require_power_of_two("Depth", depth, minimum=2)
-        require_integer("Tag width", tag_bits)
-        require_integer("Verdict width", verdict_bits)
-        require_integer("Status width", status_bits)
-        require_integer("Bits apart", apart, maximum=verdict_bits)
         self._depth = depth
-        self._apart = apart
-        self._checks = check
+        # Otherwise synthesis would put wide words into a block RAM, whose output is slow.
         attributes = {"ram_style": "distributed"} if distributed else {}
-        widths = {
-            "verdicts": verdict_bits - apart,
-            "apart": apart,
-            "tags": tag_bits,
-            "statuses": status_bits,
-        }
         self.words = {
             name: [
                 memory.Memory(shape=width, depth=depth, init=[], attrs=attributes)
@@ -91,34 +35,26 @@ class ResultQueue(wiring.Component):
             if width
         }
         """Memories of the words of each kind."""
-        super().__init__(
-            {
-                "tag_valid": In(1),
-                "tag": In(tag_bits),
-                "valid_next": In(1),
-                "verdict": In(verdict_bits),
-                "o": Out(stream.Signature(verdict_bits + status_bits + tag_bits)),
-            }
-            | ({"status_valid": In(1), "status": In(status_bits)} if status_bits else {})
-            | ({"illegal": Out(1)} if check else {})
-            | (dict.fromkeys(("tagged", "given"), Out(range(2 * depth))) if check else {})
-        )
+        super().__init__(members)
 
-    def elaborate(self, platform):
-        m = Module()
+    def _elaborate_reading(self, m, *, twice=False):
+        """Load the output; return its enable `taken`, whether it loads, and counts.
+
+        The counts are of written words, of read words, and of words after the next read. `twice`:
+        there is a second register of the enable. It is inverted, so that synthesis does not merge
+        the two.
+        """
         taken = Signal()
         load = Signal()
         # Counts modulo twice the depth distinguish a full queue from an empty one.
         read = Signal(range(2 * self._depth))
         after = Signal(range(2 * self._depth), init=1)
-        # Whether a result is stored, as of the last cycle; after a load, whether another one is.
+        # Whether a word is stored, as of the last cycle; after a load, whether another one is.
         stored = Signal()
         another = Signal()
         loaded = Signal()
         came = Signal()
-        # The enables of two parts use separate registers. The second one is inverted, so that
-        # synthesis does not merge them.
-        empty = Signal(name="empty", init=1) if self._apart else ~self.o.valid
+        empty = Signal(name="empty", init=1) if twice else ~self.o.valid
         m.d.sync += came.eq(self.valid_next)
         written = self._elaborate_count(m, "written", self.valid_next)
         m.d.comb += [
@@ -132,28 +68,11 @@ class ResultQueue(wiring.Component):
         ]
         with m.If(taken):
             m.d.sync += self.o.valid.eq(load)
-            if self._apart:
+            if twice:
                 m.d.sync += empty.eq(~load)
         with m.If(load):
             m.d.sync += [read.eq(after), after.eq(after + 1)]
-        places = {}
-        low = len(self.verdict) - self._apart
-        words = [
-            self._elaborate_words(m, "verdicts", came, self.verdict[:low], read, taken, places),
-            self._elaborate_words(m, "tags", self.tag_valid, self.tag, read, taken, places),
-        ]
-        if "status" in self.signature.members:
-            status = self.status_valid, self.status
-            words.insert(1, self._elaborate_words(m, "statuses", *status, read, taken, places))
-        if self._apart:
-            down = places["read"] = self._elaborate_count(m, "read_down", load, down=True)
-            words.insert(1, self._elaborate_words(
-                m, "apart", came, self.verdict[low:], down, taken, places, down=True
-            ))  # fmt: skip
-        m.d.comb += self.o.p.eq(Cat(words))
-        if self._checks:
-            self._elaborate_check(m, came, places, written, read, after)
-        return m
+        return came, taken, load, written, read, after
 
     def _elaborate_count(self, m, name, event, *, down=False):
         """Count events up, or down from the highest value so that synthesis merges no registers."""
@@ -162,22 +81,158 @@ class ResultQueue(wiring.Component):
             m.d.sync += count.eq(~successor(~count) if down else count + 1)
         return count
 
-    def _elaborate_check(self, m, came, places, written, read, after):
+    def _elaborate_words(self, m, name, came, value, read, taken, addresses, *, down=False):
+        """Store words of one kind at consecutive addresses; return the word read last."""
+        if not len(value):
+            return Signal(0)
+        address = addresses[name] = self._elaborate_count(m, f"{name}_written", came, down=down)
+        outputs = []
+        for words, number in zip(self.words[name], copy_names(self.words[name]), strict=True):
+            m.submodules[f"{name}{number}"] = words
+            write_port = words.write_port()
+            read_port = words.read_port()
+            m.d.comb += [
+                write_port.en.eq(came),
+                write_port.addr.eq(address),
+                write_port.data.eq(value),
+                read_port.en.eq(taken),
+                read_port.addr.eq(read),
+            ]
+            outputs.append(read_port.data)
+        return vote(outputs)
+
+
+class Queue(_Fifo):
+    """Queue of words of one shape."""
+
+    def __init__(self, shape, *, depth, distributed=False):
+        super().__init__(
+            {
+                "valid_next": In(1),  # `word` arrives in the next cycle
+                "word": In(shape),
+                "o": Out(stream.Signature(shape)),
+            },
+            {"entries": Shape.cast(shape).width},
+            depth=depth,
+            distributed=distributed,
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        came, taken, _, _, read, _ = self._elaborate_reading(m)
+        word = Value.cast(self.word)
+        word = self._elaborate_words(m, "entries", came, word, read, taken, {})
+        m.d.comb += Value.cast(self.o.p).eq(word)
+        return m
+
+
+class ResultQueue(_Fifo):
+    """Queue that joins each verdict with the tag of its operation.
+
+    Tags and verdicts arrive in the same order, each tag before its verdict.
+
+    Parameters
+    ----------
+    depth : int
+        Results that wait. Power of two.
+    tag_bits, verdict_bits, status_bits : int
+        Widths.
+    apart : int
+        Number of high bits of the verdict that have their own address registers, so that a wide
+        verdict may be placed in two parts of the chip.
+    distributed : bool
+        Whether LUTs must hold the results.
+    copies : int
+        Replicas of each word; three replicas vote.
+    check : bool
+        Whether the queue checks the addresses of its words.
+    """
+
+    def __init__(
+        self,
+        *,
+        depth,
+        tag_bits,
+        verdict_bits,
+        status_bits=0,
+        apart=0,
+        distributed=False,
+        copies=1,
+        check=False,
+    ):
+        require_integer("Tag width", tag_bits)
+        require_integer("Verdict width", verdict_bits)
+        require_integer("Status width", status_bits)
+        require_integer("Bits apart", apart, maximum=verdict_bits)
+        self._apart = apart
+        self._checks = check
+        members = {
+            "tag_valid": In(1),
+            "tag": In(tag_bits),
+            "valid_next": In(1),  # the verdict arrives in the next cycle
+            "verdict": In(verdict_bits),
+            # Verdict in the low bits, then status, then tag.
+            "o": Out(stream.Signature(verdict_bits + status_bits + tag_bits)),
+        }
+        if status_bits:
+            # In the order of the tags, each status before its verdict.
+            members |= {"status_valid": In(1), "status": In(status_bits)}
+        if check:
+            members |= {
+                "illegal": Out(
+                    1
+                ),  # in the previous cycle the distance of two addresses was illegal
+                # Number of tags received, and of results taken, modulo twice the depth.
+                "tagged": Out(range(2 * depth)),
+                "given": Out(range(2 * depth)),
+            }
+        widths = {
+            "verdicts": verdict_bits - apart,
+            "apart": apart,
+            "tags": tag_bits,
+            "statuses": status_bits,
+        }
+        super().__init__(members, widths, depth=depth, distributed=distributed, copies=copies)
+
+    def elaborate(self, platform):
+        m = Module()
+        # The enables of two parts use separate registers.
+        came, taken, load, written, read, after = self._elaborate_reading(m, twice=self._apart)
+        addresses = {}
+        low = len(self.verdict) - self._apart
+        words = [
+            self._elaborate_words(m, "verdicts", came, self.verdict[:low], read, taken, addresses),
+            self._elaborate_words(m, "tags", self.tag_valid, self.tag, read, taken, addresses),
+        ]
+        if "status" in self.signature.members:
+            status = self.status_valid, self.status
+            words.insert(1, self._elaborate_words(m, "statuses", *status, read, taken, addresses))
+        if self._apart:
+            down = addresses["read"] = self._elaborate_count(m, "read_down", load, down=True)
+            words.insert(1, self._elaborate_words(
+                m, "apart", came, self.verdict[low:], down, taken, addresses, down=True
+            ))  # fmt: skip
+        m.d.comb += self.o.p.eq(Cat(words))
+        if self._checks:
+            self._elaborate_check(m, came, addresses, written, read, after)
+        return m
+
+    def _elaborate_check(self, m, came, addresses, written, read, after):
         """Check addresses that follow from each other."""
         before = registered(m, written, "written_before")
         apart = [after != (read + 1)[: len(read)]]
-        apart += [places["verdicts"] != before] if "verdicts" in places else []
-        if "apart" in places:
+        apart += [addresses["verdicts"] != before] if "verdicts" in addresses else []
+        if "apart" in addresses:
             # These count down from the highest value.
-            apart += [~places["apart"] != before, ~places["read"] != read]
-        if "statuses" in places:
+            apart += [~addresses["apart"] != before, ~addresses["read"] != read]
+        if "statuses" in addresses:
             # A verdict follows its status; the difference is the number in flight.
             under_way = Signal(range(self._depth))
             m.d.sync += under_way.eq(under_way + self.status_valid - came)
             # The sum takes one cycle, and the comparison another.
-            due = registered(m, (places["verdicts"] + under_way)[: len(read)], "statuses_due")
-            apart.append(registered(m, places["statuses"], "statuses_before") != due)
-        tagged = places.get("tags")
+            due = registered(m, (addresses["verdicts"] + under_way)[: len(read)], "statuses_due")
+            apart.append(registered(m, addresses["statuses"], "statuses_before") != due)
+        tagged = addresses.get("tags")
         if tagged is None:
             tagged = self._elaborate_count(m, "tagged_count", self.tag_valid)
         m.d.comb += [
@@ -186,22 +241,17 @@ class ResultQueue(wiring.Component):
             self.given.eq(read - self.o.valid),
         ]
 
-    def _elaborate_words(self, m, name, came, value, read, taken, places, *, down=False):
-        """Store words of one kind at consecutive addresses; return the word read last."""
-        if not len(value):
-            return Signal(0)
-        place = places[name] = self._elaborate_count(m, f"{name}_written", came, down=down)
-        found = []
-        for words, number in zip(self.words[name], copy_names(self.words[name]), strict=True):
-            m.submodules[f"{name}{number}"] = words
-            write_port = words.write_port()
-            read_port = words.read_port()
-            m.d.comb += [
-                write_port.en.eq(came),
-                write_port.addr.eq(place),
-                write_port.data.eq(value),
-                read_port.en.eq(taken),
-                read_port.addr.eq(read),
-            ]
-            found.append(read_port.data)
-        return vote(found)
+
+class StreamRegister(wiring.Component):
+    """Register between a stream whose payload comes late, as from a block RAM, and its receiver."""
+
+    def __init__(self, shape):
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform):
+        m = Module()
+        payload = registered(m, self.i.p, "payload", reset_less=True, enable=self.i.ready)
+        m.d.comb += [self.i.ready.eq(~self.o.valid | self.o.ready), self.o.p.eq(payload)]
+        with m.If(self.i.ready):
+            m.d.sync += self.o.valid.eq(self.i.valid)
+        return m

@@ -14,8 +14,8 @@ from ...golden.packets.frame_actions import ROOM_LAG
 from ...golden.packets.frame_deduplicator import FrameDeduplicator
 from ...hdl.bus.flat import Field, FlatUnit
 from ...hdl.interface import UnitSignature, pack
-from ...hdl.packets.frame_intake import beats_of
-from ...hdl.packets.frame_options import FrameOptions, Sideband
+from ...hdl.packets.frame_store import beats_of
+from ...hdl.packets.frames import FrameOptions, Sideband
 from .design import Design, Port
 
 _CODES = [Operation.QUERY, Operation.INSERT, *[Operation.CHECK_AND_INSERT] * 4]

@@ -19,9 +19,8 @@ from ...hdl.bus.controlled import BUSES, COUNTER_BITS, MARK_BITS, ControlledUnit
 from ...hdl.bus.flat import AvalonUnit, AxisUnit, ExternUnit, FlatUnit, RawUnit
 from ...hdl.bus.register_map import RegisterMap
 from ...hdl.latencies import DEFAULT_LEVELS
-from ...hdl.packets.axis_frames import AxisFrames, ControlledDeduplicator
-from ...hdl.packets.deduplicator import Deduplicator
-from ...hdl.packets.frame_options import FrameOptions
+from ...hdl.packets.deduplicator import AxisFrames, ControlledDeduplicator, Deduplicator
+from ...hdl.packets.frames import FrameOptions
 from ...hdl.profile import Profile
 from ...hdl.target_clocks import target_mhz
 from ..flow.devices import Device, device

@@ -8,7 +8,7 @@ from ...golden.models import model_of
 from ...golden.spec.base import Specification
 from ...hdl.interface import fields
 from ...hdl.latencies import GENERATION_LEAD, PERIOD_BITS, TICKS_WAITING
-from ...hdl.packets.frame_options import ONLY_BAD, Sideband
+from ...hdl.packets.frames import ONLY_BAD, Sideband
 from ...hdl.registers import REGISTERS
 from .design import NO_BUS, Design
 

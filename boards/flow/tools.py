@@ -46,6 +46,12 @@ _LANDMARKS = (
     ("Info: Critical path report for clock", "timing", 0.98),
 )
 
+# Modules that synthesis maps without the rest of the design. Beside the carry chains of other parts
+# ABC lets them have more levels of LUTs than they need. Registers surround them.
+_MAPPED_ALONE = re.compile(
+    r"^module \\(top\.unit\S*\.polynomials\.(?:polynomials|key))$", re.MULTILINE
+)
+
 _PINS = {
     "gowin": ("pins.cst", 'IO_LOC "{}" {};'),
     "nexus": ("pins.pdc", "ldc_set_location -site {{{1}}} [get_ports {{{0}}}]"),
@@ -111,11 +117,17 @@ class Flow:
         self.report("synthesis", 0.0)
         (self._folder / "top.il").write_text(text)
         delay = self._device.delay_ps
+        alone = _MAPPED_ALONE.findall(text)
         script = [
             "read_rtlil top.il",
             "setattr -mod -set keep_hierarchy 1 top.unit" if "module \\top.unit\n" in text else "",
+            f"setattr -mod -set keep_hierarchy 1 {' '.join(alone)}" if alone else "",
             *self._device.before,
             'setattr -set ram_style "block" */m:words' if is_inferred(self._device.family) else "",
+            # Without memories of LUTs, queues go into block RAMs.
+            "setattr -unset ram_style */a:ram_style=distributed"
+            if self._device.family == "ice40"
+            else "",
             f"scratchpad -set abc9.script {self._device.mapping}" if self._device.mapping else "",
             f"scratchpad -set abc9.D {delay}" if delay else "",
             " ".join((*self._device.synthesis, "-top", "top")),

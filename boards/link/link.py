@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from ...hdl.build import filter_unit, unit_profile
 from ...hdl.bus.controlled import COUNTER_BITS, MARK_BITS, ControlledUnit
 from ...hdl.bus.register_bank import WORD_ADDRESS_BITS
-from ...hdl.packets.axis_frames import ControlledDeduplicator
-from ...hdl.packets.line_deduplicator import LineDeduplicator
+from ...hdl.packets.deduplicator import ControlledDeduplicator
+from ...hdl.packets.gmii import LineDeduplicator
 from ...hdl.registers import ADDRESSES, WORD_BITS, Block, counters
 from ...hdl.statistics import EventCounter
 from ...hdl.target_clocks import GMII_HZ

@@ -8,7 +8,7 @@ from amaranth.lib import io, wiring
 from amaranth.lib.cdc import ResetSynchronizer
 from amaranth.lib.wiring import In, Out
 
-from ...hdl.packets.line_deduplicator import RECEIVING
+from ...hdl.packets.gmii import RECEIVING
 from ..flow import pll
 from ..flow.pll import Setting
 from .catalogue import Board

@@ -1,4 +1,4 @@
-"""Largest spans of deduplicators in docs/deduplicator.md, by device and line."""
+"""Largest spans, and placements, of deduplicators in docs/deduplicator.md."""
 
 from bisect import bisect_right
 from dataclasses import replace
@@ -11,7 +11,8 @@ from lately.planner import Requirement
 from lately.planner.plans import cheapest, largest_window
 from lately.planner.requirement import Span
 
-from .blocks import NOTHING, table
+from .. import frames as placements
+from .blocks import NOTHING, records, table
 
 LINES = {"1 Gb/s": 1_488_095, "10 Gb/s": 14_880_952, "100 Gb/s": 148_809_524}
 """Frames of 60 bytes a second, by line."""
@@ -73,4 +74,8 @@ def content() -> dict[str, str]:
     for frames, names in WANTED.items():
         blocks, ultra = _memories(frames, 600)
         wanted.append({"span": names, "frames": frames, "block RAMs": blocks, "UltraRAMs": ultra})
-    return {"spans": table(rows) + "\n\n" + table(wanted)}
+    return {
+        "spans": table(rows) + "\n\n" + table(wanted),
+        "rates": table(placements.rates(records("frames"))),
+        "placements": table(placements.rows(records("frames"))),
+    }

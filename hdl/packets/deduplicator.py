@@ -1,6 +1,6 @@
-"""Deduplicator of frames."""
+"""Deduplicator of frames, alone, with a bus, and with flat ports for any hardware language."""
 
-from amaranth.hdl import Cat, Module, Mux
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,25 +10,23 @@ from ...golden.packets.comparison import DEFAULT_FIELDS, HARDWARE_FIELDS
 from ...golden.packets.frame_actions import Action
 from ...golden.packets.packet_layers import Version
 from ..build import filter_unit
+from ..bus.controlled import Controlled
+from ..bus.flat import AxisUnit, FlatUnit
 from ..interface import Operation
 from ..latencies import PERIOD_BITS
 from ..parameters import require_integer
 from ..pipeline import registered
-from ..queue import ResultQueue
+from ..queue import ResultQueue, StreamRegister
 from ..registers import Block, counters
 from ..statistics import count_events
-from .axis_beats import AxisBeat, FrameNarrower, FrameWidener
-from .digest_settings import MOST_UNDER_WAY, DigestSettings
-from .frame_digest import FrameDigest
-from .frame_intake import FATES, FrameIntake
-from .frame_options import FrameOptions
-from .frame_store import FrameStore
-from .frames import kept_bytes
+from .frame_digest import MAX_UNDER_WAY, DigestSettings, FrameDigest
+from .frame_store import FATES, FrameIntake, FrameStore
+from .frames import AxisBeat, FrameNarrower, FrameOptions, FrameWidener, kept_bytes
 
 DIGEST_BITS = 64
 """Width of the digest of a frame, which is the filter's key."""
 
-MOST_DISTRIBUTED = 64
+MAX_DISTRIBUTED = 64
 """Maximum digests that wait in LUTs; larger queues use a block RAM."""
 
 FILTER_PORTS = ("hits", "shortened", "overfilled", "covered", "upsets", "secret")
@@ -94,7 +92,7 @@ class Deduplicator(wiring.Component):
 
     def __init__(self, spec, *, period=(1 << PERIOD_BITS) - 1, digest=None, **options):
         _check_filter(spec)
-        self.frame_options = how = FrameOptions.taken_from(options)
+        self.frame_options = frames = FrameOptions.taken_from(options)
         ticks = options.pop("ticks", "period")
         if ticks not in ("tick", "period"):
             raise ValueError(f"Ticks must be tick or period for frames, not {ticks!r}")
@@ -103,34 +101,35 @@ class Deduplicator(wiring.Component):
         self.unit = filter_unit(spec, tag_bits=1, ticks=ticks, **options)
         chosen = self.unit.profile.options
         ecp5 = chosen.memory.startswith("ecp5")
-        self._passes = how.most > how.longest
+        self._passes = frames.longest_forwarded > frames.longest
         # A distributed memory of an ECP5 has 16 words.
-        own = FrameDigest(how.beat, table_bits=4 if ecp5 else 5, inner=how.inner)
-        self._digest = own if digest is None else digest
+        if digest is None:
+            digest = FrameDigest(frames.beat, table_bits=4 if ecp5 else 5, inner=frames.inner)
+        self._digest = digest
         self._intake = FrameIntake(
-            longest=how.longest,
-            most=how.most if how.oversize == "pass" else None,
-            when_full=how.when_full,
-            ready=how.ready,
-            width=how.beat,
+            longest=frames.longest,
+            longest_kept=frames.longest_forwarded if frames.oversize == "pass" else None,
+            when_full=frames.when_full,
+            ready=frames.ready,
+            width=frames.beat,
         )
         self._store = FrameStore(
-            size=how.store,
-            frames=how.frames,
-            longest=how.most,
+            size=frames.store,
+            frames=frames.frames,
+            longest=frames.longest_forwarded,
             memory="ecp5" if ecp5 else "portable",
-            width=how.beat,
-            side=how.side.bits,
+            width=frames.beat,
+            side=frames.side.bits,
         )
-        held = self.unit.signature.members
-        members = {name: held[name] for name in FILTER_PORTS if name in held}
-        members |= {one.name: Out(chosen.statistics_bits) for one in counters(Block.FRAMES)}
-        members |= {"tick": In(1)} if "tick" in held else {"period": In(PERIOD_BITS, init=period)}
-        incoming = AxisBeat(how.width, how.side)
+        ports = self.unit.signature.members
+        members = {name: ports[name] for name in FILTER_PORTS if name in ports}
+        members |= {counter.name: Out(chosen.statistics_bits) for counter in counters(Block.FRAMES)}
+        members |= {"tick": In(1)} if "tick" in ports else {"period": In(PERIOD_BITS, init=period)}
+        incoming = AxisBeat(frames.width, frames.side)
         super().__init__(
             {
-                "i": In(stream.Signature(incoming, always_ready=not how.ready)),
-                "o": Out(stream.Signature(AxisBeat(how.width, how.side, leaves=True))),
+                "i": In(stream.Signature(incoming, always_ready=not frames.ready)),
+                "o": Out(stream.Signature(AxisBeat(frames.width, frames.side, leaves=True))),
                 "enable": In(1, init=1),
                 "clear": In(1),
                 "order": Out(1),
@@ -143,13 +142,13 @@ class Deduplicator(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        how = self.frame_options
-        m.submodules.widener = widener = FrameWidener(how.width, how.side, ready=how.ready)
+        frames = self.frame_options
+        m.submodules.widener = widener = FrameWidener(frames.width, frames.side, ready=frames.ready)
         m.submodules.intake = intake = self._intake
         m.submodules.digest = digest = self._digest
         m.submodules.unit = self.unit
         m.submodules.store = store = self._store
-        m.submodules.narrower = narrower = FrameNarrower(how.width, how.side)
+        m.submodules.narrower = narrower = FrameNarrower(frames.width, frames.side)
         wiring.connect(m, wiring.flipped(self.i), widener.i)
         wiring.connect(m, widener.o, intake.i)
         wiring.connect(m, intake.o, digest.i)
@@ -159,7 +158,7 @@ class Deduplicator(wiring.Component):
         m.d.comb += [
             intake.room.eq(store.room),
             store.write.eq(intake.write),
-            store.word.eq(Cat(word, widener.beside) if how.side.bits else word),
+            store.word.eq(Cat(word, widener.beside) if frames.side.bits else word),
             store.keep.eq(intake.keep),
             store.discard.eq(intake.discard),
             store.record.eq(intake.record),
@@ -174,8 +173,8 @@ class Deduplicator(wiring.Component):
     def _elaborate_settings(self, m):
         """Connect the settings."""
         # At one frame per cycle, more frames begin before the first digest arrives.
-        most = MOST_UNDER_WAY if self.frame_options.beat == 64 else 4 * MOST_UNDER_WAY + 3
-        m.submodules.settings = settings = DigestSettings(most)
+        max_under_way = MAX_UNDER_WAY * (1 if self.frame_options.beat == 64 else 4)
+        m.submodules.settings = settings = DigestSettings(max_under_way)
         wiring.connect(m, wiring.flipped(self.digest_secret), settings.secret)
         digest, intake = self._digest, self._intake
         m.d.comb += [
@@ -208,12 +207,17 @@ class Deduplicator(wiring.Component):
             depth=depth,
             tag_bits=int(self._passes),
             verdict_bits=DIGEST_BITS,
-            distributed=depth <= MOST_DISTRIBUTED,
+            distributed=depth <= MAX_DISTRIBUTED,
         )
+        question = queue.o
+        if depth > MAX_DISTRIBUTED:
+            m.submodules.question = stage = StreamRegister(queue.o.p.shape())
+            wiring.connect(m, queue.o, stage.i)
+            question = stage.o
         if self._passes:
             # A frame above the maximum uses its turn in the filter, and nothing else.
             m.d.comb += [queue.tag_valid.eq(self._intake.keep), queue.tag.eq(self._intake.passes)]
-            operation = Mux(queue.o.p[-1], Operation.NONE, operation)
+            operation = Mux(question.p[-1], Operation.NONE, operation)
         with m.If(request.valid & request.ready):
             m.d.sync += self.order.eq(0)
         with m.If(self.clear):
@@ -222,9 +226,9 @@ class Deduplicator(wiring.Component):
             digest.ready.eq(1),
             queue.valid_next.eq(digest.valid & ~digest.p.error),
             queue.verdict.eq(registered(m, digest.p.digest, "digested", reset_less=True)),
-            request.valid.eq(queue.o.valid | self.order),
-            queue.o.ready.eq(request.ready & ~self.order),
-            request.p.key.eq(queue.o.p[:DIGEST_BITS] if self._passes else queue.o.p),
+            request.valid.eq(question.valid | self.order),
+            question.ready.eq(request.ready & ~self.order),
+            request.p.key.eq(question.p[:DIGEST_BITS] if self._passes else question.p),
             request.p.operation.eq(Mux(self.order, Operation.CLEAR, operation)),
             request.p.tag.eq(self.order),
         ]
@@ -241,11 +245,11 @@ class Deduplicator(wiring.Component):
     def _elaborate_counters(self, m):
         intake, digested = self._intake, self._digest.o
         version, known = digested.p.version, digested.valid & ~digested.p.error
-        events = {fate: intake.discard & intake.fates[at] for at, fate in enumerate(FATES)}
+        events = {fate: intake.discard & intake.fates[number] for number, fate in enumerate(FATES)}
         if self._passes:
             events["oversize"] = intake.keep & intake.passes
-        for name, one in (("ip4", Version.IP4), ("ip6", Version.IP6), ("other", Version.OTHER)):
-            events[name] = known & (version == one)
+        for name in ("ip4", "ip6", "other"):
+            events[name] = known & (version == Version[name.upper()])
         events["malformed"] = known & digested.p.malformed
         for name, beats in (("came", intake.i), ("left", self._store.o)):
             moves = beats.valid & beats.ready
@@ -274,3 +278,106 @@ def _check_filter(spec):
     ):  # fmt: skip
         if not met:
             raise SpecificationError(f"{rule}; `lately plan --wrap frames-64` finds a filter")
+
+
+PARTS = ("data", "last", "user", "keep", "id", "dest")
+"""Fields of a transfer, in the order of their ports."""
+
+
+class ControlledDeduplicator(Controlled):
+    """Deduplicator with a `bus` that accesses its settings and counters as registers.
+
+    `version` is that of Lately. For the other members and the errors see `Controlled`.
+    """
+
+    ELSEWHERE = ("clear", "order")
+
+    def __init__(self, unit, *, bus, version):
+        streams = {name: unit.signature.members[name] for name in ("i", "o")}
+        super().__init__(
+            unit,
+            lambda others: wiring.Signature(streams | others),
+            bus=bus,
+            spec=unit.spec,
+            version=version,
+            tag_bits=0,
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        self._elaborate_bus(m)
+        bank = self._bank
+        waits = Signal()
+        due = self._elaborate_lead(m, bank.control_clear, waits)
+        m.d.comb += [self.unit.clear.eq(due), bank.status_order.eq(waits | self.unit.order)]
+        with m.If(due):
+            m.d.sync += waits.eq(0)
+        wiring.connect(m, wiring.flipped(self.i), self.unit.i)
+        wiring.connect(m, self.unit.o, wiring.flipped(self.o))
+        return m
+
+
+class AxisFrames(AxisUnit):
+    """Deduplicator with an AXI4-Stream input and output of frames.
+
+    TREADY does not depend on TVALID, or on the TREADY of the other stream in the same cycle.
+
+    Parameters
+    ----------
+    unit : ControlledDeduplicator or Deduplicator
+
+    Members
+    -------
+    aclk, aresetn : In(1)
+    s_axis_tdata, s_axis_tkeep, s_axis_tlast, s_axis_tuser, s_axis_tvalid : In
+        A frame; the bad bit of TUSER with TLAST marks a damaged frame. Streams of 8 bits have no
+        TKEEP.
+    s_axis_tready : Out(1)
+        Only if the input has TREADY.
+    m_axis_tdata, m_axis_tkeep, m_axis_tlast, m_axis_tuser, m_axis_tvalid : Out
+        A frame; the mark bit of TUSER is high for a duplicate if duplicates are marked.
+    m_axis_tready : In(1)
+    s_axis_tid, s_axis_tdest, m_axis_tid, m_axis_tdest
+        Only if they have bits.
+    tick, ...
+        Other ports, as for the unit.
+    """
+
+    def __init__(self, unit):
+        # No port has several fields.
+        self.requests, self.results = [], []
+        self._ready = not unit.signature.members["i"].signature.always_ready
+        self._parts, members = {}, {}
+        for prefix, payload, there, back in (
+            ("s_axis_t", unit.i.p, In, Out), ("m_axis_t", unit.o.p, Out, In)
+        ):  # fmt: skip
+            widths = {part: len(getattr(payload, part)) for part in self._order(payload)}
+            self._parts[prefix] = list(widths)
+            members |= {f"{prefix}{part}": there(width) for part, width in widths.items()}
+            members |= {f"{prefix}valid": there(1)}
+            if self._ready or there is Out:
+                members |= {f"{prefix}ready": back(1)}
+        FlatUnit.__init__(self, unit, members)
+
+    @staticmethod
+    def _order(payload):
+        """Return the names of the fields that have ports, in the order of the ports."""
+        bits = {name: Shape.cast(shape).width for name, shape in payload.shape().members.items()}
+        # Each transfer of one byte is kept.
+        return [name for name in PARTS if bits.get(name, 0) > (name == "keep")]
+
+    def _elaborate_streams(self, m):
+        unit = self.unit
+        m.d.comb += [
+            unit.i.p.keep.eq(-1),
+            unit.i.valid.eq(self.s_axis_tvalid),
+            *([self.s_axis_tready.eq(unit.i.ready)] if self._ready else []),
+            self.m_axis_tvalid.eq(unit.o.valid),
+            unit.o.ready.eq(self.m_axis_tready),
+        ]
+        for part in PARTS:
+            for prefix, inner, inward in (("s_axis_t", unit.i, True), ("m_axis_t", unit.o, False)):
+                if part in self._parts[prefix]:
+                    pair = getattr(inner.p, part), getattr(self, f"{prefix}{part}")
+                    target, source = pair if inward else reversed(pair)
+                    m.d.comb += target.eq(source)

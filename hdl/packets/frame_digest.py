@@ -1,20 +1,19 @@
 """Digests of Ethernet frames: `lately.golden.packets` in hardware."""
 
-from amaranth.hdl import Module, Shape
+from amaranth.hdl import Module, Mux, Shape, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from ...golden.hash.siphash import SECRET_BITS, WORD_BITS
+from ...golden.packets.comparison import DEFAULT_FIELDS, HARDWARE_FIELDS
+from ...golden.packets.packet_digest import POLYNOMIAL_WIDTH
 from ...golden.packets.packet_layers import Version
 from ..lanes.collector import Credits
 from ..latencies import ACCEPT_LAG
 from ..queue import ResultQueue
-from .aligned_beats import AlignedBeats
-from .frame_reader import FrameReader
 from .frames import FrameBeat
 from .lane_digest import LaneDigest
-from .message_beats import FIELDS, FrameFacts
-from .message_words import MessageWords
+from .messages import FIELDS, AlignedBeats, FrameFacts, FrameReader
 from .polynomials import PolynomialDigest
 
 RESULTS = 8
@@ -26,46 +25,44 @@ WIDE_RESULTS = 64
 WIDTHS = (64, 128, 256, 512)
 """Supported widths of a beat."""
 
+MAX_UNDER_WAY = 63
+"""Default maximum of frames whose digests are in progress."""
+
 
 class DigestedFrame(data.StructLayout):
-    """Digest and facts of a frame.
-
-    Members: `digest`; `version` of IP, 4 or 6, and 0 for others; `malformed`, if the headers are
-    inconsistent or longer than the frame; `error`, from the last beat.
-    """
+    """Digest and facts of a frame."""
 
     def __init__(self):
-        version = range(max(Version) + 1)
-        super().__init__({"digest": WORD_BITS, "version": version, "malformed": 1, "error": 1})
+        super().__init__(
+            {
+                "digest": WORD_BITS,
+                "version": range(max(Version) + 1),  # of IP, 4 or 6, and 0 for others
+                "malformed": 1,  # the headers are inconsistent or longer than the frame
+                "error": 1,  # from the last beat
+            }
+        )
 
 
 class FrameDigest(wiring.Component):
     """Computes digests of Ethernet frames, as `lately.golden.packets.packet_digest`.
 
     Frames are complete, without their check sequence. Beats of a frame may arrive in any cycle.
-    With beats of 64 bits, frames of at least 8 beats may follow each other without a gap while
-    there is no back-pressure; shorter frames take 8 cycles each on average. With wider beats, a
-    frame may begin in each cycle. The fields and the secret must be stable from the first beat of
-    a frame to its result. After reset and after each change of the secret, frames with wider beats
-    wait until a `PolynomialKey` is loaded.
+    Results leave in the order of frames. With beats of 64 bits, frames of at least 8 beats may
+    follow each other without a gap while there is no back-pressure; shorter frames take 8 cycles
+    each on average. With wider beats, a frame may begin in each cycle. The fields and the secret
+    must be stable from the first beat of a frame to its result. After reset and after each change
+    of the secret, frames with wider beats wait until a `PolynomialKey` is loaded.
 
     Parameters
     ----------
     width : int
-        Bits of a beat, of `WIDTHS`.
+        Width of a beat, one of `WIDTHS`.
     table_bits : int
-        As for `PolynomialKey`: 5 for distributed memories with 32 words, 4 for 16 words.
+        Address width of the tables of polynomials: 5 for distributed memories with 32 words, 4 for
+        16 words.
     inner : bool
         Whether layer 3 is the innermost, as golden's `inner_layers`. Then the field
         ``layer2`` has no effect.
-
-    Members
-    -------
-    i : In(stream.Signature(FrameBeat(width)))
-    fields : In(FIELDS)
-    secret : In(128)
-    o : Out(stream.Signature(DigestedFrame()))
-        One per frame, in order.
 
     Raises
     ------
@@ -78,7 +75,7 @@ class FrameDigest(wiring.Component):
             raise ValueError(f"Width must be 64, 128, 256 or 512, not {width!r}")
         self._width = width
         self._inner = inner
-        self._wide = width > WIDTHS[0]
+        self._wide = width >= POLYNOMIAL_WIDTH
         self._polynomials = PolynomialDigest(width, table_bits=table_bits) if self._wide else None
         super().__init__(
             {
@@ -91,37 +88,40 @@ class FrameDigest(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        results, limit = (WIDE_RESULTS, ACCEPT_LAG + 1) if self._wide else (RESULTS, 1)
+        depth, limit = (WIDE_RESULTS, ACCEPT_LAG + 1) if self._wide else (RESULTS, 1)
         m.submodules.reader = reader = FrameReader(self._width, inner=self._inner)
-        if self._wide:
-            m.submodules.beats = message = AlignedBeats(self._width, self._inner)
-            m.submodules.polynomials = digest = self._polynomials
-            shared = "octets", "counts", "last", "closing"
-            m.d.comb += message.fill.eq(digest.fill)
-        else:
-            m.submodules.words = message = MessageWords(self._inner)
-            m.submodules.lanes = digest = LaneDigest()
-            shared = "valid", "word", "ends", "end"
-        m.submodules.credits = credits = Credits(limit=results - limit)
+        m.submodules.beats = message = AlignedBeats(self._width, self._inner)
+        m.submodules.credits = credits = Credits(limit=depth - limit)
         m.submodules.results = results = ResultQueue(
-            depth=results,
+            depth=depth,
             tag_bits=Shape.cast(FrameFacts()).width,
             verdict_bits=WORD_BITS,
             distributed=True,
         )
-        facts = data.View(FrameFacts(), results.o.p[WORD_BITS:])
+        if self._wide:
+            m.submodules.polynomials = digest = self._polynomials
+            m.d.comb += message.fill.eq(digest.fill)
+            may_begin = credits.available & ~digest.loading
+        else:
+            m.submodules.lanes = digest = LaneDigest()
+            m.d.comb += digest.done.eq(message.done)
+            may_begin = credits.available
         connect(m, wiring.flipped(self.i), reader.i)
-        for name in shared:
-            m.d.comb += getattr(digest, name).eq(getattr(message, name))
+        facts = data.View(FrameFacts(), results.o.p[WORD_BITS:])
         m.d.comb += [
-            reader.go.eq(credits.available & ~digest.loading if self._wide else credits.available),
+            reader.go.eq(may_begin),
             credits.spend.eq(reader.slot.valid & reader.slot.first),
             credits.refund.eq(self.o.valid & self.o.ready),
             message.slot.eq(reader.slot),
             message.layers.eq(reader.layers),
             message.fields.eq(self.fields),
+            *([message.fields.layer2.eq(0)] if self._inner else []),
             digest.secret.eq(self.secret),
-            results.tag_valid.eq(message.told),
+            digest.octets.eq(message.octets),
+            digest.counts.eq(message.counts),
+            digest.last.eq(message.last),
+            digest.closing.eq(message.closing),
+            results.tag_valid.eq(message.facts_valid),
             results.tag.eq(message.facts),
             results.valid_next.eq(digest.valid_next),
             results.verdict.eq(digest.digest),
@@ -132,6 +132,40 @@ class FrameDigest(wiring.Component):
             self.o.p.error.eq(facts.error),
             results.o.ready.eq(self.o.ready),
         ]
-        if self._inner:
-            m.d.comb += message.fields.layer2.eq(0)
+        return m
+
+
+class DigestSettings(wiring.Component):
+    """Keeps fields and secret stable from the first beat of a frame to its digest.
+
+    After a change, no frame may begin until the digests of all earlier frames are complete. Then
+    the change takes effect.
+    """
+
+    def __init__(self, max_under_way=MAX_UNDER_WAY):
+        self._max_under_way = max_under_way
+        super().__init__(
+            {
+                "fields": In(len(HARDWARE_FIELDS)),
+                "secret": In(stream.Signature(SECRET_BITS)),
+                "begins": In(1),  # a frame begins
+                "ends": In(1),  # a digest is complete
+                "open": Out(1, init=1),  # frames may begin
+                # Settings in effect.
+                "steady_fields": Out(len(HARDWARE_FIELDS), init=DEFAULT_FIELDS.value),
+                "steady_secret": Out(SECRET_BITS),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        under_way = Signal(range(self._max_under_way + 1))
+        m.d.sync += self.open.eq(~(self.secret.valid | (self.fields != self.steady_fields)))
+        with m.If(self.begins ^ self.ends):
+            m.d.sync += under_way.eq(Mux(self.ends, under_way - 1, under_way + 1))
+        with m.If(~self.open & (under_way == 0)):
+            m.d.comb += self.secret.ready.eq(1)
+            m.d.sync += [self.steady_fields.eq(self.fields), self.open.eq(1)]
+            with m.If(self.secret.valid):
+                m.d.sync += self.steady_secret.eq(self.secret.payload)
         return m

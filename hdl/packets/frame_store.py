@@ -1,18 +1,163 @@
-"""Store for frames that wait for the answer of the filter."""
+"""Store of frames: which frames are kept, and where they wait for the answer of the filter."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.packets.frame_actions import ROOM_LAG, Action
+from ...golden.packets.frame_actions import MOST_BYTES, ROOM_LAG, Action
 from ..lanes.collector import Credits
 from ..memory.cells import cell_memory
-from ..parameters import require_power_of_two
+from ..parameters import require_integer, require_power_of_two
 from ..pipeline import delayed
-from ..queue import ResultQueue
-from .axis_beats import MarkedBeat
-from .frame_intake import FrameRecord, beats_of
-from .frames import BEAT_BYTES
+from ..queue import Queue, ResultQueue
+from .frames import BEAT_BYTES, WHEN_FULL, FrameBeat, MarkedBeat
+
+FATES = ("errored", "oversize", "no_room")
+"""Reasons to discard a frame; the first reason that applies is reported."""
+
+
+def beats_of(size, width=8 * BEAT_BYTES):
+    """Return the number of beats of `width` bits in a frame of `size` bytes."""
+    return -(-8 * size // width)
+
+
+class FrameRecord(data.StructLayout):
+    """Size of a kept frame, of at most `longest` bytes in beats of `width` bits."""
+
+    def __init__(self, longest, width=8 * BEAT_BYTES):
+        beats = range(beats_of(longest, width) + 1)
+        super().__init__({"beats": beats, "size": range(width // 8)})  # `size` of the last beat
+
+
+class FrameIntake(wiring.Component):
+    """Passes beats to the digest, and stores or discards whole frames.
+
+    A damaged frame, or a frame longer than allowed, is discarded. The digest still receives it,
+    with `error` set. If `when_full` is "drop", a frame for which there is no room is discarded in
+    the same way. A frame that begins while `enable` is low is dropped and not passed on. If
+    `when_full` is "wait", both frames wait instead. Beats pass without delay.
+
+    Without `ready`, a beat that arrives while `o.ready` is low is lost, and its frame is discarded
+    for lack of room. This frame is not passed on, or it ends with an error in a later cycle.
+
+    Frames above `longest` bytes with at most `longest_kept` bytes are kept, with `passes`. By
+    default no frame above `longest` is kept.
+    """
+
+    def __init__(
+        self, *, longest, when_full="wait", longest_kept=None, ready=True, width=8 * BEAT_BYTES
+    ):
+        require_integer("Longest frame", longest, minimum=1, maximum=MOST_BYTES)
+        if when_full not in WHEN_FULL:
+            raise ValueError(f"When full must be {' or '.join(WHEN_FULL)}, not {when_full!r}")
+        self._longest = longest
+        self._passes = longest_kept is not None
+        self._longest_kept = longest_kept if self._passes else longest
+        self._width = width
+        self._waits = when_full == "wait"
+        self._ready = ready
+        beat = FrameBeat(width)
+        super().__init__(
+            {
+                "i": In(stream.Signature(beat, always_ready=not ready)),
+                "o": Out(stream.Signature(beat)),
+                "enable": In(1),
+                "room": In(1),  # for the arriving beat and for another frame
+                "begins": Out(1),  # the first beat of a frame leaves
+                "write": Out(1),  # the beat must be stored
+                # The frame ends: all of its written beats are kept, or all are discarded.
+                "keep": Out(1),
+                "discard": Out(1),
+                "record": Out(FrameRecord(self._longest_kept, width)),  # with `keep`
+                "fates": Out(len(FATES)),  # with `discard`: one bit is high
+            }
+            # With `keep`: the frame is longer than `longest`.
+            | ({"passes": Out(1)} if self._longest_kept > longest else {})
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        beat, transfer = self.i.p, Signal()
+        inside, lost, may, no_room, skips = (Signal() for _ in range(5))
+        skipped = Signal()
+        over_before, over = self._elaborate_length(m, transfer)
+        closed = ~inside & ~self.enable
+        if self._waits:
+            m.d.comb += may.eq((self.room | over_before) & ~closed)
+        else:
+            passed_by, without = skipped | closed, lost | ~self.room | skips
+            if not self._ready:
+                cuts = self._elaborate_cuts(m, inside, skipped)
+                passed_by |= ~inside & (self.owed | ~self.o.ready)
+                without |= cuts
+            m.d.comb += [may.eq(1), skips.eq(passed_by), no_room.eq(without)]
+        errored = beat.last & beat.error
+        oversize, lacks = (Const(0), no_room | over) if self._passes else (over, no_room & ~over)
+        m.d.comb += [
+            self.o.valid.eq(self.i.valid & may & ~skips),
+            *([self.i.ready.eq((self.o.ready | skips) & may)] if self._ready else []),
+            transfer.eq(self.i.valid & self.i.ready),
+            self.begins.eq(transfer & ~inside & ~skips),
+            self.o.p.eq(beat),
+            self.o.p.error.eq(beat.last & self.fates.any()),
+            self.write.eq(transfer & ~over & ~no_room),
+            self.fates[0].eq(errored),
+            self.fates[1].eq(oversize & ~errored),
+            self.fates[2].eq(lacks & ~errored),
+            self.keep.eq(transfer & beat.last & ~self.fates.any()),
+            self.discard.eq(transfer & beat.last & self.fates.any()),
+        ]
+        if not self._ready:
+            with m.If(self.owed):
+                m.d.comb += [self.o.valid.eq(1), self.o.p.last.eq(1), self.o.p.error.eq(1)]
+            with m.Elif(self.cut):
+                m.d.comb += self.o.valid.eq(0)
+        with m.If(transfer):
+            m.d.sync += [
+                inside.eq(~beat.last),
+                lost.eq(no_room & ~beat.last),
+                skipped.eq(skips & ~beat.last),
+            ]
+        return m
+
+    def _elaborate_cuts(self, m, inside, skipped):
+        """Drop beats from the first that `o` does not take; return whether a beat is that first.
+
+        The part of the frame that has left gets its end later, which is `owed` until then.
+        """
+        self.cut, self.owed, cuts = Signal(name="cut"), Signal(name="owed"), Signal()
+        m.d.comb += cuts.eq(self.i.valid & inside & ~skipped & ~self.cut & ~self.o.ready)
+        with m.If(self.i.valid):
+            m.d.sync += self.cut.eq((self.cut | cuts) & ~self.i.p.last)
+        m.d.sync += self.owed.eq(cuts | (self.owed & ~self.o.ready))
+        return cuts
+
+    def _elaborate_length(self, m, transfer):
+        """Return whether the frame was too long before the beat, and whether it is with it."""
+        beats, beat = range(beats_of(self._longest_kept, self._width) + 1), self.i.p
+        before = Signal(beats, name="beat")
+        over_before, over = Signal(), Signal()
+
+        def ends_after(size):
+            whole, rest = divmod(size, self._width // 8)
+            return (before == whole) & (beat.size >= rest if rest else 1)
+
+        m.d.comb += [
+            over.eq(over_before | ends_after(self._longest_kept)),
+            self.record.beats.eq(before + 1),
+            self.record.size.eq(beat.size),
+        ]
+        with m.If(transfer):
+            m.d.sync += [
+                over_before.eq(over & ~beat.last),
+                before.eq(Mux(beat.last, 0, Mux(over, before, before + 1))),
+            ]
+        if self._longest_kept > self._longest:
+            long_before = Signal()
+            m.d.comb += self.passes.eq(long_before | ends_after(self._longest))
+            with m.If(transfer):
+                m.d.sync += long_before.eq(self.passes & ~beat.last)
+        return over_before, over
 
 
 class FrameStore(wiring.Component):
@@ -20,62 +165,28 @@ class FrameStore(wiring.Component):
 
     Written beats belong to the current frame, until `keep` or `discard` ends it. Each kept frame
     gets one verdict, in order, in the cycle after `keep` or later. The frame then leaves, or its
-    places become free at once. Frames leave in order, and without a gap while there is no
+    beats become free at once. Frames leave in order, and without a gap while there is no
     back-pressure and the next frame has its verdict.
 
     A word is read at least two cycles after its write, so the memory may return any word for a
     read during a write.
 
-    Parameters
-    ----------
-    size : int
-        Bytes of the ring. Power of two, and enough for two of the longest frames.
-    frames : int
-        Frames that can wait. Power of two.
-    longest : int
-        Maximum bytes of a frame.
-    memory : str or type
-        Variant of the ring, as for `cell_memory`.
-    width : int
-        Bits of a beat.
-    side : int
-        Sideband bits of each beat.
-
-    Members
-    -------
-    write : In(1)
-    word : In(width + side)
-        Data of a beat, and its sideband bits.
-    keep, discard : In(1)
-        The current frame ends, with or without a write.
-    record : In(FrameRecord(longest, width))
-        With `keep`.
-    room : Out(1)
-        There is a place for a beat, and for a frame. Frames with written beats use no place for a
-        frame before `keep`.
-    verdict : In(data.StructLayout({"valid": 1, "seen": 1}))
-        Verdict of the oldest frame without one.
-    action : In(2)
-        `lately.golden.packets.frame_actions.Action` for the frames whose turn it is.
-    o : Out(stream.Signature(MarkedBeat(width, side)))
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a size is not a power of two, or the ring is too small.
+    The ring has `size` bytes, a power of two, enough for two of the `longest` frames. At most
+    `frames` frames wait. The variant of its `memory` is as for `cell_memory`.
     """
 
-    OUTPUT_PLACES = 16
+    OUTPUT_DEPTH = 16
     """Beats in flight between ring and output."""
 
     def __init__(self, *, size, frames, longest, memory="portable", width=8 * BEAT_BYTES, side=0):
         beat = width // 8
         require_power_of_two("Buffer", size, minimum=4 * beat)
         require_power_of_two("Frames", frames, minimum=ROOM_LAG + 1)
-        least = beat * (2 * beats_of(longest, width) + ROOM_LAG)
-        if size < least:
+        min_size = beat * (2 * beats_of(longest, width) + ROOM_LAG)
+        if size < min_size:
             raise ValueError(
-                f"Buffer must be of at least {least} bytes for two frames of {longest}, not {size}"
+                f"Buffer must be of at least {min_size} bytes for two frames of {longest}, "
+                f"not {size}"
             )
         self._beats = size // beat
         self._frames = frames
@@ -84,13 +195,17 @@ class FrameStore(wiring.Component):
         super().__init__(
             {
                 "write": In(1),
-                "word": In(width + side),
+                "word": In(width + side),  # data of a beat, and its sideband bits
+                # The current frame ends, with or without a write.
                 "keep": In(1),
                 "discard": In(1),
-                "record": In(FrameRecord(longest, width)),
+                "record": In(FrameRecord(longest, width)),  # with `keep`
+                # There is room for a beat, and for a frame. Frames with written beats need no room
+                # for a frame before `keep`.
                 "room": Out(1, init=1),
+                # Of the oldest frame without a verdict.
                 "verdict": In(data.StructLayout({"valid": 1, "seen": 1})),
-                "action": In(2),
+                "action": In(2),  # `Action` for frames that leave
                 "o": Out(stream.Signature(self._beat)),
             }
         )
@@ -99,8 +214,8 @@ class FrameStore(wiring.Component):
         m = Module()
         m.submodules.ring = self.ring
         waiting = self._elaborate_waiting(m)
-        place, gone = self._elaborate_leaving(m, waiting)
-        self._elaborate_writing(m, place, gone)
+        read_address, gone = self._elaborate_leaving(m, waiting)
+        self._elaborate_writing(m, read_address, gone)
         return m
 
     def _elaborate_waiting(self, m):
@@ -121,27 +236,27 @@ class FrameStore(wiring.Component):
         ]
         return queue.o
 
-    def _elaborate_writing(self, m, freed, gone):
-        """Write beats, and return whether there is room; beats before `freed` are overwritten."""
-        place = Signal(range(2 * self._beats))
-        begin = Signal.like(place)
+    def _elaborate_writing(self, m, read_address, gone):
+        """Write beats, and return whether there is room; beats before `read_address` are free."""
+        write_address = Signal(range(2 * self._beats))
+        begin = Signal.like(write_address)
         kept = Signal(range(self._frames + 1))
         # Added before it is known whether to use the sum.
-        after = (place + 1)[: len(place)]
+        after = (write_address + 1)[: len(write_address)]
         m.d.comb += [
-            self.ring.b_address.eq(place),
+            self.ring.b_address.eq(write_address),
             self.ring.value.eq(self.word),
             self.ring.write.eq(self.write),
         ]
         with m.If(self.write | self.discard):
-            m.d.sync += place.eq(Mux(self.discard, begin, after))
+            m.d.sync += write_address.eq(Mux(self.discard, begin, after))
         with m.If(self.keep):
-            m.d.sync += begin.eq(Mux(self.write, after, place))
+            m.d.sync += begin.eq(Mux(self.write, after, write_address))
         with m.If(self.keep & ~gone):
             m.d.sync += kept.eq(kept + 1)
         with m.If(gone & ~self.keep):
             m.d.sync += kept.eq(kept - 1)
-        taken = (place - freed)[: len(place)]
+        taken = (write_address - read_address)[: len(write_address)]
         fits = Signal(init=1)
         m.d.sync += [
             fits.eq(taken <= self._beats - ROOM_LAG),
@@ -149,23 +264,23 @@ class FrameStore(wiring.Component):
         ]
 
     def _elaborate_leaving(self, m, waiting):
-        """Read the outgoing frames; return the next beat's place, and when a frame leaves."""
-        place = Signal(range(2 * self._beats))
+        """Read outgoing frames; return the address of the next beat, and when a frame leaves."""
+        read_address = Signal(range(2 * self._beats))
         left = Signal.like(self.record.beats, name="left")
         frame = data.View(self.record.shape(), waiting.p[1:])
         seen, size, mark, drops = waiting.p[0], Signal(len(frame.size)), Signal(), Signal()
-        m.submodules.credits = credits = Credits(limit=self.OUTPUT_PLACES - 4)
+        m.submodules.credits = credits = Credits(limit=self.OUTPUT_DEPTH - 4)
         active, reads, ends = Signal(), Signal(), Signal()
         m.d.comb += [
             reads.eq(active & credits.available),
             ends.eq(reads & (left == 1)),
             waiting.ready.eq(~active | ends),
             drops.eq(seen & (self.action == Action.DROP)),
-            self.ring.a_address.eq(place),
+            self.ring.a_address.eq(read_address),
         ]
         gone = waiting.valid & waiting.ready
         with m.If(reads):
-            m.d.sync += [place.eq(place + 1), left.eq(left - 1)]
+            m.d.sync += [read_address.eq(read_address + 1), left.eq(left - 1)]
         with m.If(waiting.ready):
             m.d.sync += [
                 active.eq(waiting.valid & ~drops),
@@ -174,24 +289,19 @@ class FrameStore(wiring.Component):
                 mark.eq(seen & (self.action == Action.MARK)),
             ]
         with m.If(gone & drops):
-            m.d.sync += place.eq(place + reads + frame.beats)
+            m.d.sync += read_address.eq(read_address + reads + frame.beats)
         self._elaborate_output(m, credits, reads, Cat(size, ends, mark))
-        return place, gone
+        return read_address, gone
 
     def _elaborate_output(self, m, credits, reads, beside):
         """Hold beats, with their marks, until they are accepted."""
-        m.submodules.output = output = ResultQueue(
-            depth=self.OUTPUT_PLACES,
-            tag_bits=0,
-            verdict_bits=self.o.p.shape().size,
-            distributed=True,
-        )
+        m.submodules.output = output = Queue(self._beat, depth=self.OUTPUT_DEPTH, distributed=True)
         latency = self.ring.LATENCY
         size, last, mark = (
             delayed(m, value, latency, name, reset_less=True)
             for name, value in (("size", beside[:-2]), ("last", beside[-2]), ("mark", beside[-1]))
         )
-        beat = data.View(self._beat, output.verdict)
+        beat = output.word
         word = self.ring.a_word
         m.d.comb += [
             output.valid_next.eq(delayed(m, reads, latency - 1, "reads")),
@@ -202,7 +312,5 @@ class FrameStore(wiring.Component):
             beat.mark.eq(mark),
             credits.spend.eq(reads),
             credits.refund.eq(output.o.valid & output.o.ready),
-            self.o.valid.eq(output.o.valid),
-            self.o.p.eq(output.o.p),
-            output.o.ready.eq(self.o.ready),
         ]
+        wiring.connect(m, output.o, wiring.flipped(self.o))

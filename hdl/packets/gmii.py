@@ -1,14 +1,17 @@
-"""Media access for full-duplex gigabit Ethernet: bytes of GMII in and out.
+"""Full-duplex gigabit Ethernet: media access by GMII, and a deduplicator between two lines.
 
 IEEE 802.3, clauses 3 and 35: preamble, start of frame, check sequence, padding and gaps.
 """
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, DomainRenamer, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.crc.catalog import CRC32_ETHERNET
+from amaranth.lib.fifo import AsyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from .axis_beats import AxisBeat
+from ..statistics import EventCounter
+from ..target_clocks import GMII_HZ
+from .frames import AxisBeat
 
 PREAMBLE, START = 0x55, 0xD5
 """Bytes before a frame, and the byte that starts it."""
@@ -24,6 +27,9 @@ SHORTEST_FRAME = 60
 
 GAP_BYTES = 12
 """Minimum cycles between two transmitted frames."""
+
+RECEIVING = "rx"
+"""Clock domain of received data."""
 
 
 class GmiiReceiver(wiring.Component):
@@ -201,3 +207,131 @@ class GmiiTransmitter(wiring.Component):
             m.d.sync += left.eq(GAP_BYTES - 1)
             with m.If(self.i.valid & self.i.p.last):
                 m.next = "gap"
+
+
+class FrameCrossing(wiring.Component):
+    """Transfers frames from one clock domain to another.
+
+    If there is no room for a transfer, its frame ends as damaged. A frame that begins before this
+    end has left is damaged too. There is always room if the clocks differ by no more than Ethernet
+    permits, and a transfer is accepted in every cycle.
+
+    The input is in a clock `domain`, the output in ``sync``. `depth` transfers can wait, a power of
+    two, in addition to three that have crossed. The `width` of a transfer is as for `AxisBeat`.
+    """
+
+    def __init__(self, *, domain, depth=16, width=8):
+        beat = AxisBeat(width)
+        self._domain = domain
+        self._depth = depth
+        super().__init__(
+            {
+                "i": In(stream.Signature(beat, always_ready=True)),
+                "o": Out(stream.Signature(beat)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        width = len(self.i.p.as_value())
+        fifo = AsyncFIFOBuffered(
+            width=width,
+            depth=self._depth + 1,
+            r_domain="sync",
+            w_domain=self._domain,
+            exact_depth=True,
+        )
+        m.submodules.fifo = fifo
+        given = self.i.p.shape()(fifo.w_data)
+        # The rest of a frame is not accepted, and the end of the accepted part is still due.
+        cut, owed = Signal(), Signal()
+        m.d.comb += [
+            given.eq(self.i.p),
+            fifo.w_en.eq((self.i.valid & ~cut) | owed),
+        ]
+        self._elaborate_leaving(m, fifo)
+        with m.If(owed):
+            m.d.comb += [given.last.eq(1), given.user.eq(1)]
+        with m.If(self.i.valid & (cut | owed | ~fifo.w_rdy)):
+            m.d[self._domain] += cut.eq(~self.i.p.last)
+        with m.If(owed | (self.i.valid & ~cut)):
+            m.d[self._domain] += owed.eq(~fifo.w_rdy)
+        return m
+
+    def _elaborate_leaving(self, m, fifo):
+        """Offer bytes from a register, and accept them whether `o.ready` is high or not."""
+        spare, waits = Signal(len(fifo.r_data)), Signal()
+        out = Signal(len(fifo.r_data))
+        m.d.comb += [fifo.r_en.eq(~waits), self.o.p.eq(out)]
+        with m.If(self.o.ready | ~self.o.valid):
+            m.d.sync += [
+                self.o.valid.eq(waits | fifo.r_rdy),
+                waits.eq(0),
+                out.eq(fifo.r_data),
+            ]
+            with m.If(waits):
+                m.d.sync += out.eq(spare)
+        with m.Elif(fifo.r_rdy & ~waits):
+            m.d.sync += waits.eq(1)
+        with m.If(~waits):
+            m.d.sync += spare.eq(fifo.r_data)
+
+
+class LineDeduplicator(wiring.Component):
+    """Forwards frames from one line to another and drops duplicates.
+
+    Received data has a separate clock, in domain `RECEIVING`; everything else is in ``sync``, at
+    `GMII_HZ`. Damaged frames are not forwarded.
+
+    The deduplicator may have a bus, whose ports are then ports here, such as `wb_cyc_i`. It has
+    streams of 8 bits, and "drop" for frames without room, because a line does not wait. Inputs that
+    are not registers keep their values after reset.
+    """
+
+    def __init__(self, deduplicator):
+        self._deduplicator = deduplicator
+        members = deduplicator.signature.members
+        self._bus = {name: members[name] for name in getattr(deduplicator, "bus_ports", ())}
+        super().__init__(
+            {
+                # RXD, RX_DV and RX_ER of the first line.
+                "rx_data": In(8),
+                "rx_valid": In(1),
+                "rx_error": In(1),
+                # TXD, TX_EN and TX_ER of the other line.
+                "tx_data": Out(8),
+                "tx_valid": Out(1),
+                "tx_error": Out(1),
+                "alive": Out(1),  # toggles about once per second, for an LED
+            }
+            | self._bus
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.receiver = receiver = DomainRenamer(RECEIVING)(GmiiReceiver())
+        m.submodules.crossing = crossing = FrameCrossing(domain=RECEIVING)
+        m.submodules.deduplicator = deduplicator = self._deduplicator
+        m.submodules.transmitter = transmitter = GmiiTransmitter(marks=True)
+        m.submodules.time = time = EventCounter(width=(GMII_HZ - 1).bit_length())
+        wiring.connect(m, receiver.o, crossing.i)
+        wiring.connect(m, crossing.o, deduplicator.i)
+        wiring.connect(m, deduplicator.o, transmitter.i)
+        m.d.comb += [
+            receiver.data.eq(self.rx_data),
+            receiver.valid.eq(self.rx_valid),
+            receiver.error.eq(self.rx_error),
+            self.tx_data.eq(transmitter.data),
+            self.tx_valid.eq(transmitter.valid),
+            self.tx_error.eq(transmitter.error),
+            time.event.eq(1),
+            self.alive.eq(time.count[-1]),
+        ]
+        if not self._bus:
+            for name in ("action", "fields", "enable", "period"):
+                port = getattr(deduplicator, name)
+                m.d.comb += port.eq(port.init)
+        for name, member in self._bus.items():
+            inner, outer = getattr(deduplicator, name), getattr(self, name)
+            m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
+        return m

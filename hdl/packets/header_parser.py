@@ -29,10 +29,10 @@ LONGEST = SHORTEST + TAG_BYTES * MOST_TAGS + HEADERS[Version.IP6]
 """Bytes of a frame up to the end of the longest header."""
 
 BEGIN_BITS = MOST_READ.bit_length()
-"""Bits of the place of an inner packet in a frame."""
+"""Width of the position of an inner packet in a frame."""
 
 END_BITS = 17
-"""Bits of a position that the length in a header can state."""
+"""Width of a position that the length in a header can state."""
 
 _NEXT_HEADER = 8
 _LAST_READ = TYPE_AT + TAG_BYTES * MOST_TAGS + _NEXT_HEADER
@@ -40,31 +40,21 @@ _HEAD_AT = TYPE_AT
 _PLACES = range(MOST_TAGS + 1)
 
 
-class FoundLayers(data.StructLayout):
-    """Facts in the header of a frame, known before the end of the frame.
-
-    Members: `half`, half the version of IP, 0 for others: the high bit shows whether it is IP, and
-    the low bit which version. `count` is the number of tags; `tags`, their identifiers, padded with
-    zeros; `malformed`; `end`, the last byte of layer 3 that the header states. If `open` is set,
-    layer 3 ends with the frame. An inner packet also has `begin`, its first byte, and `lenient`: a
-    header around it states its end, so a frame without that end is not malformed.
-
-    Parameters
-    ----------
-    inner : bool
-        Whether layer 3 is the innermost.
-    """
+class FrameLayers(data.StructLayout):
+    """Facts in the header of a frame, known before the end of the frame."""
 
     def __init__(self, inner=False):
         super().__init__(
             {
-                "half": 2,
+                "half": 2,  # half the version of IP, 0 for others; the high bit: it is IP
                 "count": range(MOST_TAGS + 1),
-                "tags": data.ArrayLayout(TAG_BITS, MOST_TAGS),
-                "open": 1,
-                "end": END_BITS,
+                "tags": data.ArrayLayout(TAG_BITS, MOST_TAGS),  # padded with zeros
+                "open": 1,  # layer 3 ends with the frame
+                "end": END_BITS,  # the last byte of layer 3 that the header states
                 "malformed": 1,
             }
+            # The first byte of an inner packet. Lenient: a header around the packet states its end,
+            # so a frame without that end is not malformed.
             | ({"begin": BEGIN_BITS, "lenient": 1} if inner else {})
         )
 
@@ -84,20 +74,9 @@ class FoundLayers(data.StructLayout):
 class HeaderParser(wiring.Component):
     """Finds layer 3 of Ethernet frames from their beats, at most one beat per cycle.
 
-    The layers are `found` `LATENCY` cycles after beat `decisive` of a frame, in which the longest
-    header ends, or after the last beat of a shorter frame. The parser does not detect a frame
-    shorter than its header states.
-
-    Parameters
-    ----------
-    width : int
-        Bits of a beat.
-
-    Members
-    -------
-    valid, beat : In(1), In(FrameBeat(width))
-    found_valid, found : Out(1), Out(FoundLayers())
-        ``end`` is undefined without IP, or if ``open`` is set.
+    The layers leave `LATENCY` cycles after beat `decisive` of a frame, in which the longest header
+    ends, or after the last beat of a shorter frame. The parser does not detect a frame shorter
+    than its header states.
     """
 
     LATENCY = 5
@@ -109,8 +88,8 @@ class HeaderParser(wiring.Component):
             {
                 "valid": In(1),
                 "beat": In(FrameBeat(width)),
-                "found_valid": Out(1),
-                "found": Out(FoundLayers()),
+                "layers_valid": Out(1),
+                "layers": Out(FrameLayers()),
             }
         )
 
@@ -133,10 +112,10 @@ class HeaderParser(wiring.Component):
         ]
         chosen = pipe.register("chosen", _choose, steady, *types, *enough, reset_less=True)
         judged = pipe.register("judged", _judge, chosen, reset_less=True)
-        found = pipe.register("found", _conclude, judged, reset_less=True)
-        valid = valid.at(found.stage)
-        pipe.leave(valid, found, latency=self.LATENCY)
-        m.d.comb += [self.found_valid.eq(valid.value), self.found.eq(found.value)]
+        layers = pipe.register("layers", _conclude, judged, reset_less=True)
+        valid = valid.at(layers.stage)
+        pipe.leave(valid, layers, latency=self.LATENCY)
+        m.d.comb += [self.layers_valid.eq(valid.value), self.layers.eq(layers.value)]
         return m
 
     def _collect(self, m):
@@ -157,9 +136,9 @@ class HeaderParser(wiring.Component):
             m.d.sync += index.eq(Mux(last, 0, index + (index <= decisive)))
             for number in with_head:
                 with m.If(index == number):
-                    for place in range(size):
-                        if (at := size * number + place - _HEAD_AT) >= 0:
-                            m.d.sync += head[at].eq(octets[place])
+                    for byte in range(size):
+                        if (offset := size * number + byte - _HEAD_AT) >= 0:
+                            m.d.sync += head[offset].eq(octets[byte])
         return decided, reach, head
 
 
@@ -236,9 +215,11 @@ _JUDGED = data.StructLayout(
         "fits": 1,
         "short": 1,
         "open": 1,
-        "end": END_BITS,
+        "base": LONGEST.bit_length(),
+        "size": 16,
     }
 )
+"""Facts of the header of layer 3, whose end is `size` bytes after `base`."""
 
 
 def _judge(value):
@@ -247,8 +228,9 @@ def _judge(value):
     open4 = total == 0
     open6 = (chosen.payload == 0) & (chosen.next != NO_NEXT_HEADER)
     six = chosen.type.ip6
-    begin = SHORTEST + TAG_BYTES * chosen.count
-    base = begin + Mux(six, HEADERS[Version.IP6], 0)
+    # Values of three bits each: an addition would be a carry chain before the one of the end.
+    bases = [SHORTEST + TAG_BYTES * n - 1 for n in _PLACES]
+    base = _pick(chosen.count, [Mux(six, at + HEADERS[Version.IP6], at) for at in bases])
     shortest = HEADERS[Version.IP4] // 4
     return Cat(
         chosen.count,
@@ -260,7 +242,8 @@ def _judge(value):
         open4 | total[6:].any() | (total[2:6] >= first.words),
         ~chosen.enough.begin,
         Mux(six, open6, open4),
-        (base + Mux(six, chosen.payload, total) - 1)[:END_BITS],
+        base[: LONGEST.bit_length()],
+        Mux(six, chosen.payload, total),
     )
 
 
@@ -275,6 +258,6 @@ def _conclude(value):
         judged.count,
         judged.tags,
         judged.open,
-        judged.end,
+        (judged.base + judged.size)[:END_BITS],
         judged.short | ((judged.ip4 | judged.ip6) & ~right),
     )

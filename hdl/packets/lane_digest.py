@@ -12,27 +12,27 @@ from ...golden.hash.siphash import (
 )
 from ...golden.packets.packet_digest import CLOSING_BYTES, OTHER_LANE
 from ..pipeline import delayed, registered
-from .message_words import MessageEnd, MessageWord
 
 STATE = data.ArrayLayout(WORD_BITS, 4)
 """State of SipHash."""
 
+_COUNT_BITS = 6
+"""Width of the number of words; SipHash uses the number of each lane modulo 32."""
+
 
 class SipRound(wiring.Component):
-    """SipRound of a state, in two cycles with one addition each (SipHash, section 2.3).
-
-    Members
-    -------
-    enable : In(1)
-        Both halves stall while this is low.
-    i, o : In(STATE), Out(STATE)
-        The state before the round, and after it, two enabled cycles later.
-    """
+    """SipRound of a state, in two cycles with one addition each (SipHash, section 2.3)."""
 
     LATENCY = 2
 
     def __init__(self):
-        super().__init__({"enable": In(1), "i": In(STATE), "o": Out(STATE)})
+        super().__init__(
+            {
+                "enable": In(1),  # both halves stall while this is low
+                "i": In(STATE),
+                "o": Out(STATE),  # `LATENCY` enabled cycles later
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -57,68 +57,88 @@ class SipRound(wiring.Component):
                 register.eq(value) for register, value in zip(registers, values, strict=True)
             ]
         # The sums are registered here, so that an addition has gates before it and none after it.
-        one, turned, other, others = registers
-        return one, turned ^ one, other, others ^ other
+        first, rotated, second, other_rotated = registers
+        return first, rotated ^ first, second, other_rotated ^ second
 
 
 class LaneDigest(wiring.Component):
-    """Digests messages: `lately.golden.packets.packet_digest`.
+    """Digests messages of one word per beat: `lately.golden.packets.packet_digest`.
 
     The lanes alternate in one pair of half rounds. A second pair finishes them while the next
-    message arrives.
-
-    Members
-    -------
-    secret : In(128)
-        Constant while there are messages.
-    valid, word, ends, end
-        From `MessageWords`.
-    valid_next : Out(1)
-        In the cycle before `digest`, `LATENCY` - 1 cycles after `ends`.
-    digest : Out(64)
+    message arrives. If a message begins in the cycle after `done`, its second word must follow in
+    the next cycle.
     """
 
-    LATENCY = 13
+    LATENCY = 14
 
     def __init__(self):
         super().__init__(
             {
-                "secret": In(SECRET_BITS),
-                "valid": In(1),
-                "word": In(MessageWord()),
-                "ends": In(1),
-                "end": In(MessageEnd()),
-                "valid_next": Out(1),
-                "digest": Out(WORD_BITS),
+                "secret": In(SECRET_BITS),  # constant while there are messages
+                "octets": In(WORD_BITS),  # zeros without a word
+                "counts": In(1),  # the octets are a word of a message
+                "last": In(1),  # the frame ends, with the last word or later
+                "closing": In(8 * CLOSING_BYTES),  # with `last`
+                "done": In(1),  # with `last` or later, at most once in 8 cycles
+                "valid_next": Out(1),  # in the cycle before `digest`
+                "digest": Out(WORD_BITS),  # `LATENCY` cycles after `done`
             }
         )
 
     def elaborate(self, platform):
         m = Module()
+        count, opened, single = Signal(_COUNT_BITS), Signal(), Signal()
+        comes = self.counts | single
+        words = (count + comes)[:_COUNT_BITS]
+        m.d.sync += [
+            # Both lanes need a word, and a frame of one beat has only one.
+            single.eq(self.last & self.counts & (count == 0)),
+            count.eq(Mux(self.done, 0, words)),
+            # Until there are two, the count is 0 or 1.
+            opened.eq(~self.done & (opened | (comes & count[0]))),
+        ]
+        ends = registered(m, self.done, "ends")
+        closing = self._keep_closing(m, words)
         # A word after the last pushes one lane out, the second after it the other.
-        pushes = self.ends | registered(m, self.ends, "ended")
-        state, removed = self._elaborate_lanes(m, self.valid | pushes)
-        closing = registered(m, self._closing(self.ends), "closing", reset_less=True)
-        leaving = [state[0] ^ removed, state[1], state[2], state[3] ^ closing]
+        pushes = ends | registered(m, ends, "ended")
+        state, removed = self._elaborate_lanes(m, comes | pushes, ~opened, count[0])
+        final = registered(m, closing(ends), "closing", reset_less=True)
+        leaving = [state[0] ^ removed, state[1], state[2], state[3] ^ final]
         left = registered(m, Cat(leaving), "left", reset_less=True)
         enters = delayed(m, pushes, 2, "enters")
-        total = self._elaborate_finish(m, enters, left)
-        before = registered(m, total, "one", reset_less=True)
+        lane = self._elaborate_finish(m, enters, left, closing, delayed(m, ends, 3, "removes"))
+        before = registered(m, lane, "before", reset_less=True)
         m.d.comb += [
-            self.digest.eq(registered(m, total ^ before, "both", reset_less=True)),
-            self.valid_next.eq(delayed(m, self.ends, self.LATENCY - 1, "ended_before")),
+            self.digest.eq(registered(m, lane ^ before, "both", reset_less=True)),
+            self.valid_next.eq(delayed(m, ends, self.LATENCY - 2, "ended_before")),
         ]
         return m
 
-    def _elaborate_lanes(self, m, step):
+    def _keep_closing(self, m, words):
+        """Return a function that selects the closing word of a lane, for six cycles from `ends`."""
+        closing, kept = Signal(len(self.closing)), Signal(len(self.closing))
+        count = Signal(_COUNT_BITS)
+        # The next frame may end before the digest of this one needs no closing.
+        with m.If(self.last):
+            m.d.sync += closing.eq(self.closing)
+        with m.If(self.done):
+            m.d.sync += [kept.eq(Mux(self.last, self.closing, closing)), count.eq(words)]
+
+        def word(first):
+            """Return the closing word of the lane whose last word came earlier, or of the other."""
+            half = Mux(first, count >> 1, (count + 1) >> 1)
+            return Cat(kept, Const(CLOSING_BYTES, 3), half[:5])
+
+        return word
+
+    def _elaborate_lanes(self, m, step, opens, lane):
         """Compress the words; return the state of a lane, and its last word, not removed yet."""
-        word = self.word
-        key = self.secret ^ (word.lane.replicate(SECRET_BITS) & OTHER_LANE)
-        opening = registered(m, word.opening, "opening", reset_less=True)
-        opens = word.opening.replicate(WORD_BITS)
-        added = registered(m, word.octets ^ (self._start(key, 3) & opens), "added", reset_less=True)
-        removed = word.octets
-        for name in ("last", "one_before", "removed"):
+        key = self.secret ^ (lane.replicate(SECRET_BITS) & OTHER_LANE)
+        opening = registered(m, opens, "opening", reset_less=True)
+        mask = opens.replicate(WORD_BITS)
+        added = registered(m, self.octets ^ (self._start(key, 3) & mask), "added", reset_less=True)
+        removed = self.octets
+        for name in ("last_word", "word_before", "removed"):
             removed = registered(m, removed, name, reset_less=True, enable=step)
         key = registered(m, key, "key", reset_less=True)
         m.submodules.compress = compress = SipRound()
@@ -137,28 +157,17 @@ class LaneDigest(wiring.Component):
         """Return a word of the initial state of a lane."""
         return INITIAL[number] ^ key.word_select(number % 2, WORD_BITS)
 
-    def _elaborate_finish(self, m, enters, left):
-        """Finish the two lanes, one after the other; return the sums of their last states."""
+    def _elaborate_finish(self, m, enters, left, closing, first):
+        """Finish the two lanes, one after the other; return the XOR of their last states."""
         m.submodules.finish = finish = SipRound()
         state = [finish.o[n] for n in range(4)]
-        first = delayed(m, self.ends, 3, "removes")
         removes = first | registered(m, first, "removes_other")
-        closing = self._closing(first) & removes.replicate(WORD_BITS)
+        again = registered(m, closing(first) & removes.replicate(WORD_BITS), "closing_again",
+                           reset_less=True)  # fmt: skip
         final = registered(m, removes, "final").replicate(WORD_BITS) & FINAL
-        after = [
-            state[0] ^ registered(m, closing, "closing_again", reset_less=True),
-            state[1],
-            state[2] ^ final,
-            state[3],
-        ]
+        after = [state[0] ^ again, state[1], state[2] ^ final, state[3]]
         m.d.comb += finish.enable.eq(1)
         for number in range(4):
-            taken = left.word_select(number, WORD_BITS)
-            m.d.comb += finish.i[number].eq(Mux(enters, taken, after[number]))
-        return registered(m, state[0] ^ state[1] ^ state[2] ^ state[3], "total", reset_less=True)
-
-    def _closing(self, first):
-        """Return the closing word of the lane whose last word came earlier."""
-        half = Mux(first, self.end.words >> 1, (self.end.words + 1) >> 1)
-        length = Cat(Const(CLOSING_BYTES, 3), half[:5])
-        return Cat(self.end.closing, length)
+            entering = left.word_select(number, WORD_BITS)
+            m.d.comb += finish.i[number].eq(Mux(enters, entering, after[number]))
+        return registered(m, state[0] ^ state[1] ^ state[2] ^ state[3], "finished", reset_less=True)

@@ -13,7 +13,7 @@ from ...golden.packets.comparison import HARDWARE_FIELDS, Field
 from ...golden.packets.encapsulations import IP4, IP6
 from ...golden.packets.frame_actions import Action
 from ...hdl.bus.register_map import ADDRESS_BITS, WORD_BYTES
-from ...hdl.packets.inner_step import InnerStep
+from ...hdl.packets.inner_parser import InnerStep
 from .coverage import collect, count
 from .frame_coverage import frame_moments, frame_points
 from .frames import (

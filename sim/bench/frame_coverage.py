@@ -18,7 +18,7 @@ from ...golden.packets.encapsulations import (
 )
 from ...golden.packets.frame_actions import Action
 from ...golden.packets.packet_layers import EXTENSIONS, FRAGMENT, IP6_NEXT, inner_headers
-from ...hdl.packets.frame_options import FrameOptions
+from ...hdl.packets.frames import FrameOptions
 from .coverage import RUNS, Point, length, only
 from .frames import PassedFrame
 

@@ -30,10 +30,9 @@ from ...golden.packets.comparison import Field
 from ...golden.packets.encapsulations import IP4
 from ...golden.packets.frame_actions import Action
 from ...golden.packets.frame_deduplicator import FrameDeduplicator, Sent
-from ...hdl.packets.axis_frames import ControlledDeduplicator
-from ...hdl.packets.deduplicator import Deduplicator
-from ...hdl.packets.frame_intake import FATES
-from ...hdl.packets.frame_options import FrameOptions
+from ...hdl.packets.deduplicator import ControlledDeduplicator, Deduplicator
+from ...hdl.packets.frame_store import FATES
+from ...hdl.packets.frames import FrameOptions
 from ...hdl.registers import REGISTERS, WORD_BITS
 from .packets import ethernet, inner_frames, ip4, ip6, udp
 from .unit import PERIOD_NS, Settings
@@ -72,7 +71,8 @@ class FrameSettings(Settings):
             f"{self.frames.width} bits": True,
             "inner packets": self.frames.inner,
             "no TREADY": not self.frames.ready,
-            "jumbo frames": self.frames.oversize == "pass" and self.frames.most >= JUMBO,
+            "jumbo frames": self.frames.oversize == "pass"
+            and self.frames.longest_forwarded >= JUMBO,
         }
         return frozenset(name for name, holds in traits.items() if holds)
 

@@ -17,7 +17,7 @@ from cocotb_tools.runner import get_runner
 from ...golden.spec.base import VARIABLE as FAMILIES
 from ...golden.spec.base import Specification
 from ...hdl.bus.controlled import COUNTER_BITS
-from ...hdl.packets.axis_frames import AxisFrames
+from ...hdl.packets.deduplicator import AxisFrames
 from ...hdl.verilog import TOP, convert, time_options, unit_verilog
 from ..toolchain import (
     PRECOMPILED_HEADER_FLAG,

@@ -12,21 +12,20 @@ from amaranth.lib.wiring import In
 
 from ...golden.packets.frame_actions import WIDTHS, beat_bytes
 from ...golden.spec import GEBFSpec
-from ...hdl.packets.axis_beats import FrameNarrower, FrameWidener
 from ...hdl.packets.deduplicator import Deduplicator
-from ...hdl.packets.frame_crossing import FrameCrossing
 from ...hdl.packets.frame_digest import FrameDigest
-from ...hdl.packets.frame_intake import FrameIntake, beats_of
-from ...hdl.packets.frames import BEAT_BYTES, FrameBeat
+from ...hdl.packets.frame_store import FrameIntake, beats_of
+from ...hdl.packets.frames import BEAT_BYTES, FrameBeat, FrameNarrower, FrameWidener
 from ...hdl.packets.gmii import (
     CHECK_BYTES,
     GAP_BYTES,
     PREAMBLE_BYTES,
+    RECEIVING,
     SHORTEST_FRAME,
+    FrameCrossing,
     GmiiReceiver,
     GmiiTransmitter,
 )
-from ...hdl.packets.line_deduplicator import RECEIVING
 from ...hdl.pipeline import delayed
 from .formal import Bounded, Induction, Proof
 from .harness import Arbitrary, Harness, opened, set_free

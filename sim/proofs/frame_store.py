@@ -19,9 +19,9 @@ _BEATS, _LONGEST, _FRAMES = 16, 4, 4
 class Watched(FrameStore):
     """Mixin of stores that keeps the signals of their output for a proof."""
 
-    def _elaborate_writing(self, m, freed, gone):
-        self.read_address, self.gone = freed, gone
-        super()._elaborate_writing(m, freed, gone)
+    def _elaborate_writing(self, m, read_address, gone):
+        self.read_address, self.gone = read_address, gone
+        super()._elaborate_writing(m, read_address, gone)
 
     def _elaborate_output(self, m, credits, reads, beside):
         self.reads, self.size, self.mark = reads, beside[:-2], beside[-1]
@@ -49,7 +49,7 @@ class StoredFrames(Harness):
                            for at in range(1, 2 * _FRAMES))]  # fmt: skip
         self._kept, self._gone = first.tags, first.results
         self._records = [data.View(store.record.shape(), order.tag) for order in orders]
-        self._read = Order(m, parts.output, depth=store.OUTPUT_PLACES, enters=store.reads)
+        self._read = Order(m, parts.output, depth=store.OUTPUT_DEPTH, enters=store.reads)
         cell = elaborated(store.ring).submodules.words.read_port(domain="comb")
         m.submodules.store, inner = opened(store)
         self._assume_source(m, first)
@@ -154,7 +154,6 @@ class StoredFrames(Harness):
         left, address, index = inner["left"], store.read_address, self._index
         waiting = ahead(kept, gone)
         end = (address + Mux(active, left, 0))[: len(address)]
-        assert inner["place"] is not address
         self.require(
             active == (~self._dropped & (index < self._beats)),
             Mux(self._dropped, index == 0, index <= self._beats),
@@ -163,7 +162,7 @@ class StoredFrames(Harness):
             ~active | ((store.size == self._size) & (store.mark == self._marked)),
             end == Mux(waiting == 0, self._total, self._starts[gone]),
             inner["begin"] == self._total,
-            inner["place"] == (self._total + self._written)[: len(address)],
+            inner["write_address"] == (self._total + self._written)[: len(address)],
             inner["kept"] == waiting,
             self._held() <= _BEATS,
         )
@@ -176,7 +175,7 @@ class StoredFrames(Harness):
 
     def _require_queues(self, m, inner, orders):
         """Require the invariants of both queues, and of the credits of the second queue."""
-        read, depth = self._read, self._store.OUTPUT_PLACES
+        read, depth = self._read, self._store.OUTPUT_DEPTH
         for order, path, room in ((orders[0], "waiting", _FRAMES), (read, "output", depth)):
             self.require(*order.rules(room), *order.contract(m))
             self.require(*order.invariants(m, within(inner, path)))

@@ -44,13 +44,16 @@ class Order:
 
     Ordinals are modulo twice the depth, to distinguish a full queue from an empty one: of `tags`,
     `verdicts`, `loads` (results that left the memories) and `results`. `counts` is another order of
-    the queue. A queue without tags has `enters`: an operation begins that will have a result.
+    the queue. A plain `Queue` has entries instead of verdicts, and `enters` instead of tags:
+    something begins that will have an entry.
     """
 
     def __init__(self, m, queue, *, depth, followed=None, counts=None, enters=None):
         self._queue = queue
         self._depth = depth
-        self._enters = queue.tag_valid if enters is None else enters
+        plain = enters is not None
+        self._enters = enters if plain else queue.tag_valid
+        self._name, verdict = ("entries", queue.word) if plain else ("verdicts", queue.verdict)
         self.followed = Signal(range(2 * depth))
         module = elaborated(queue)
         self._cells = {
@@ -73,8 +76,9 @@ class Order:
         self.loads = (self.results + queue.o.valid)[: len(self.results)]
         self.came = delayed(m, queue.valid_next & self.is_followed(self.verdicts), 1, "came")
         # The last tag and verdict with this ordinal.
-        self.tag = sampled(m, queue.tag_valid & self.is_followed(self.tags), queue.tag, "tag")
-        self.verdict = sampled(m, self.came, queue.verdict, "verdict")
+        tag = Const(0, 0) if plain else queue.tag
+        self.tag = sampled(m, self._enters & self.is_followed(self.tags), tag, "tag")
+        self.verdict = sampled(m, self.came, verdict, "verdict")
 
     def is_followed(self, number):
         return number[: len(self.followed)] == self.followed
@@ -103,11 +107,12 @@ class Order:
     def given(self):
         """Return the guarantee for the followed result at the output."""
         o = self._queue.o
-        return ~o.valid | ~self.is_followed(self.results) | (o.p == Cat(self.verdict, self.tag))
+        agrees = Value.cast(o.p) == Cat(self.verdict, self.tag)
+        return ~o.valid | ~self.is_followed(self.results) | agrees
 
     def held(self):
         """Return the invariants of the words of the followed results."""
-        ends = {"verdicts": (self._stored, self.verdict), "tags": (self.tags, self.tag)}
+        ends = {self._name: (self._stored, self.verdict), "tags": (self.tags, self.tag)}
         return [
             ~self.between(self.loads, ends[name][0]) | (cell.data == ends[name][1])
             for name, cell in self._cells.items()
@@ -121,7 +126,7 @@ class Order:
         loaded = inner["loaded"]
         return [
             *([inner["tags_written"] == tags] if "tags" in self._cells else []),
-            inner["verdicts_written"] == stored,
+            inner[f"{self._name}_written"] == stored,
             inner["written"] == verdicts,
             inner["came"] == (verdicts != stored),
             inner["read"] == loads,

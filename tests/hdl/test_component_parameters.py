@@ -32,11 +32,9 @@ from lately.hdl.latencies import MINIMUM_BEATS
 from lately.hdl.memory.cells import ECP5CellMemory, PortableCellMemory
 from lately.hdl.memory.paged import DelayLine, PagedMemory
 from lately.hdl.memory.segment import VARIANTS, PortableSegmentMemory, segment_memory
-from lately.hdl.packets.axis_beats import FrameWidener
 from lately.hdl.packets.frame_digest import FrameDigest
-from lately.hdl.packets.frame_intake import FrameIntake
-from lately.hdl.packets.frame_options import Sideband
-from lately.hdl.packets.frame_store import FrameStore
+from lately.hdl.packets.frame_store import FrameIntake, FrameStore
+from lately.hdl.packets.frames import FrameWidener, Sideband
 from lately.hdl.packets.polynomials import PolynomialDigest
 from lately.hdl.parameters import require_integer, require_power_of_two
 from lately.hdl.pipeline import Pipeline

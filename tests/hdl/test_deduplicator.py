@@ -9,9 +9,8 @@ from lately.golden.errors import SpecificationError
 from lately.golden.packets.comparison import DEFAULT_FIELDS
 from lately.golden.packets.frame_actions import Action
 from lately.golden.spec import GEBFSpec
-from lately.hdl.packets.axis_frames import ControlledDeduplicator
-from lately.hdl.packets.deduplicator import Deduplicator
-from lately.hdl.packets.digest_settings import DigestSettings
+from lately.hdl.packets.deduplicator import ControlledDeduplicator, Deduplicator
+from lately.hdl.packets.frame_digest import DigestSettings
 
 pytestmark = pytest.mark.rtl
 

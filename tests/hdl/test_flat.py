@@ -12,8 +12,8 @@ from lately.golden import preset
 from lately.hdl import filter_unit
 from lately.hdl.bus.flat import AxisUnit, ExternUnit, RawUnit
 from lately.hdl.interface import Operation
-from lately.hdl.packets.axis_beats import AxisBeat
-from lately.hdl.packets.axis_frames import AxisFrames
+from lately.hdl.packets.deduplicator import AxisFrames
+from lately.hdl.packets.frames import AxisBeat
 
 pytestmark = pytest.mark.rtl
 

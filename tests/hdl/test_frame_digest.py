@@ -15,7 +15,7 @@ from lately.golden.packets.packet_layers import MOST_HEADERS, MOST_READ
 from lately.golden.packets.polynomial_digest import keys, multiply
 from lately.hdl.packets.frame_digest import WIDE_RESULTS
 from lately.hdl.packets.inner_parser import InnerParser
-from lately.hdl.packets.polynomial_key import PolynomialKey, table_places
+from lately.hdl.packets.polynomials import PolynomialKey, table_ranges
 from lately.sim.bench.packets import (
     INNER,
     LAYER2,
@@ -207,7 +207,7 @@ def test_latency_of_inner_layers(width, cycles):
             await ctx.tick()
         ctx.set(parser.valid, 0)
         for cycle in range(cycles + 1):
-            assert ctx.get(parser.found_valid) == (cycle == cycles)
+            assert ctx.get(parser.layers_valid) == (cycle == cycles)
             await ctx.tick()
 
     simulate(parser, bench)
@@ -219,7 +219,7 @@ def test_latency_of_inner_layers(width, cycles):
 def test_tables_of_polynomials(table_bits, latency):
     """Each sum of products is written once, in the cycles that the docstring has."""
     component = PolynomialKey(powers=2, table_bits=table_bits, latency=latency)
-    tables, secret = table_places(table_bits), SECRETS[1]
+    tables, secret = table_ranges(table_bits), SECRETS[1]
     least = len(tables) * 2 * (table_bits + 2**table_bits)
     written = {}
 
@@ -227,7 +227,7 @@ def test_tables_of_polynomials(table_bits, latency):
         cycle = 0
         address = asked = None
         ctx.set(component.secret, secret)
-        await ctx.tick().repeat(2)
+        await ctx.tick().repeat(3)
         while ctx.get(component.loading) or ctx.get(component.writes):
             if ctx.get(component.hashes):
                 asked = cycle if asked is None else asked

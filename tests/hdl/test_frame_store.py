@@ -18,11 +18,8 @@ from frame_streams import (
 from garbage_memory import GarbageMemory
 
 from lately.golden.packets.frame_actions import ROOM_LAG, Action
-from lately.hdl.packets.axis_beats import MarkedBeat
-from lately.hdl.packets.frame_intake import FATES, FrameIntake
-from lately.hdl.packets.frame_options import WHEN_FULL
-from lately.hdl.packets.frame_store import FrameStore
-from lately.hdl.packets.frames import FrameBeat
+from lately.hdl.packets.frame_store import FATES, FrameIntake, FrameStore
+from lately.hdl.packets.frames import WHEN_FULL, FrameBeat, MarkedBeat
 
 pytestmark = pytest.mark.rtl
 
@@ -33,12 +30,16 @@ class Kept(wiring.Component):
     """An intake before a store, whose verdicts come from outside."""
 
     def __init__(self, when_full="wait", *, size=512, frames=16, longest=LONGEST, memory,
-                 most=None, ready=True, width=64):  # fmt: skip
+                 longest_kept=None, ready=True, width=64):  # fmt: skip
         self.intake = FrameIntake(
-            longest=longest, most=most, when_full=when_full, ready=ready, width=width
+            longest=longest,
+            longest_kept=longest_kept,
+            when_full=when_full,
+            ready=ready,
+            width=width,
         )
         self.store = FrameStore(
-            size=size, frames=frames, longest=most or longest, memory=memory, width=width
+            size=size, frames=frames, longest=longest_kept or longest, memory=memory, width=width
         )
         incoming = stream.Signature(FrameBeat(width), always_ready=not ready)
         super().__init__(
@@ -181,7 +182,7 @@ def test_frames_above_the_maximum_pass(width):
     most = 128
     run = Run(
         [bytes([number]) * size for number, size in enumerate([40, 41, most, most + 1, 9])],
-        longest=40, most=most, size=512, width=width,
+        longest=40, longest_kept=most, size=512, width=width,
     )  # fmt: skip
     assert run.fates == [None, None, None, "no_room", None]
     assert [len(frame) for frame, _ in run.frames] == [40, 41, most, 9]
@@ -190,7 +191,7 @@ def test_frames_above_the_maximum_pass(width):
 
 def test_frame_above_a_maximum_that_fills_the_store_has_no_room():
     """The counter of frames without room has the frame, as discarded frames have a counter."""
-    run = Run([bytes(128), bytes(129)], longest=128, most=128, size=512)
+    run = Run([bytes(128), bytes(129)], longest=128, longest_kept=128, size=512)
     assert run.fates == [None, "no_room"]
 
 
@@ -239,7 +240,7 @@ def stuck(sizes, **options):
 
 def test_full_store_drops():
     """The ring is used but for what the count of its places lags behind."""
-    places = 64 + FrameStore.OUTPUT_PLACES
+    places = 64 + FrameStore.OUTPUT_DEPTH
     fates = stuck([96] * 12)
     count = fates.index("no_room")
     assert fates[count:] == ["no_room"] * (12 - count)
@@ -253,7 +254,7 @@ def test_most_frames():
     fates = stuck([1] * 40, size=2048)
     count = fates.index("no_room")
     assert set(fates[count:]) == {"no_room"}
-    under_way = FrameStore.OUTPUT_PLACES + 4
+    under_way = FrameStore.OUTPUT_DEPTH + 4
     assert 16 - ROOM_LAG <= count <= 16 + under_way
 
 

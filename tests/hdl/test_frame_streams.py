@@ -9,9 +9,16 @@ from amaranth.lib.wiring import In, Out
 from frame_streams import random_frame, receive, seeded, send, simulate, transfers
 
 from lately.golden.packets.frame_actions import LONGEST_FRAME, WIDTHS, longest_stored
-from lately.hdl.packets.axis_beats import AxisBeat, FrameNarrower, FrameWidener, MarkedBeat
-from lately.hdl.packets.frame_options import ONLY_BAD, FrameOptions, Sideband
-from lately.hdl.packets.frames import FrameBeat
+from lately.hdl.packets.frames import (
+    ONLY_BAD,
+    AxisBeat,
+    FrameBeat,
+    FrameNarrower,
+    FrameOptions,
+    FrameWidener,
+    MarkedBeat,
+    Sideband,
+)
 
 pytestmark = pytest.mark.rtl
 
@@ -132,9 +139,11 @@ def test_no_clock_is_lost(width):
 
 def test_longest_frame_that_is_forwarded():
     """Two of them fit into 512 beats, unless the maximum is higher."""
-    assert FrameOptions(width=512).most == LONGEST_FRAME
-    assert FrameOptions(width=512, oversize="pass").most == longest_stored(512 * 64, 512)
-    assert FrameOptions(oversize="pass", longest=9000).most == 9000
+    assert FrameOptions(width=512).longest_forwarded == LONGEST_FRAME
+    assert FrameOptions(width=512, oversize="pass").longest_forwarded == longest_stored(
+        512 * 64, 512
+    )
+    assert FrameOptions(oversize="pass", longest=9000).longest_forwarded == 9000
 
 
 def test_layouts():

@@ -1,21 +1,34 @@
-"""Media access: frames to bytes of GMII and back."""
+"""Lines of gigabit Ethernet: media access, another clock, and a deduplicator between two lines."""
 
+import random
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module
+from amaranth.back import verilog
+from amaranth.hdl import ClockDomain, Module
+from amaranth.sim import Simulator
+from bus_masters import WishboneMaster
+from cases import daily
 from simulation import simulate
 
+from lately.golden import preset
+from lately.hdl.packets import gmii
+from lately.hdl.packets.deduplicator import ControlledDeduplicator, Deduplicator
 from lately.hdl.packets.gmii import (
     GAP_BYTES,
     PREAMBLE,
     PREAMBLE_BYTES,
     SHORTEST_FRAME,
     START,
+    FrameCrossing,
     GmiiReceiver,
     GmiiTransmitter,
+    LineDeduplicator,
 )
+from lately.hdl.verilog import TOP
+from lately.sim.bench.runner import SIMULATORS, run_bench
 
 SEED = 8023
 
@@ -198,3 +211,126 @@ def test_what_is_sent_is_received():
         line += [(0, 0, 0)] * quiet + [(octet, 1, error) for octet in octets]
     padded = [(frame.ljust(SHORTEST_FRAME, b"\0"), False) for frame in frames]
     assert received(line) == padded
+
+
+PERIOD = 8e-9
+
+
+def crossed(frames, *, faster=1.0, stall=0.0, gap=20):
+    """Frames that come out, and whether they are damaged; `gap` clocks are between those sent."""
+    print("seed", SEED)
+    choose = random.Random(SEED)
+    m = Module()
+    m.domains += [ClockDomain("rx"), ClockDomain("sync")]
+    m.submodules.dut = dut = FrameCrossing(domain="rx")
+    taken, current = [], bytearray()
+    line = []
+    for frame in frames:
+        line += [(octet, at == len(frame) - 1) for at, octet in enumerate(frame)] + [None] * gap
+
+    async def drive(ctx):
+        for one in line:
+            ctx.set(dut.i.valid, one is not None)
+            if one is not None:
+                ctx.set(dut.i.p, {"data": one[0], "keep": 1, "last": one[1], "user": 0})
+            await ctx.tick("rx")
+        ctx.set(dut.i.valid, 0)
+        await ctx.tick("rx").repeat(600)
+
+    async def take(ctx):
+        while True:
+            ctx.set(dut.o.ready, choose.random() >= stall)
+            _, _, valid, ready, beat = await ctx.tick().sample(dut.o.valid, dut.o.ready, dut.o.p)
+            if valid and ready:
+                current.append(beat.data)
+                if beat.last:
+                    taken.append((bytes(current), bool(beat.user)))
+                    current.clear()
+
+    simulator = Simulator(m)
+    simulator.add_clock(PERIOD)
+    simulator.add_clock(PERIOD / faster, phase=1.3e-9, domain="rx")
+    simulator.add_testbench(drive)
+    simulator.add_testbench(take, background=True)
+    simulator.run()
+    assert not current
+    return taken
+
+
+def growing_frames(count, size):
+    choose = random.Random(SEED)
+    return [choose.randbytes(size + number) for number in range(count)]
+
+
+# Clocks of Ethernet differ by 0.02 % at most.
+@pytest.mark.parametrize("faster", daily(2, [1.003, 0.9998, 1.0, 1.0002]))
+def test_frames_cross(faster):
+    frames = growing_frames(6, 200)
+    assert crossed(frames, faster=faster) == [(frame, False) for frame in frames]
+
+
+@pytest.mark.parametrize("stall", [0.5, 0.9])
+def test_frames_wait(stall):
+    """Frames that find room are whole, however long who takes them pauses."""
+    frames = growing_frames(7, 10)
+    assert crossed(frames, stall=stall, gap=400) == [(frame, False) for frame in frames]
+
+
+def test_frames_without_room():
+    """What leaves is a frame as it came, or the beginning of one, told as damaged."""
+    frames = growing_frames(30, 40)
+    taken = crossed(frames, faster=1.3, stall=0.1, gap=40)
+    whole = [frame for frame, damaged in taken if not damaged]
+    assert 1 < len(whole) < len(frames)
+    assert [frame for frame in frames if frame in whole] == whole
+    assert all(any(one.startswith(part[:-1]) for one in frames) for part, bad in taken if bad)
+
+
+SPEC = replace(preset("timed-tiny"), key_bits=64, blocks=256, window=None, generation=None)
+
+
+@pytest.mark.rtl
+def test_registers_and_led(monkeypatch):
+    """The bus of a deduplicator that has one is that of the line; the LED goes on and off."""
+    monkeypatch.setattr(gmii, "GMII_HZ", 16)
+    inner = ControlledDeduplicator(
+        Deduplicator(SPEC, width=8, when_full="drop"), bus="wishbone", version=(1, 2, 3)
+    )
+    line = LineDeduplicator(inner)
+    shone = []
+
+    async def watch(ctx):
+        async for *_, lit in ctx.tick().sample(line.alive):
+            shone.append(lit)
+
+    async def read(ctx):
+        assert await WishboneMaster(ctx, line).access(0) == (False, 0x4C41544C)
+        await ctx.tick().repeat(64)
+
+    simulator = Simulator(line)
+    simulator.add_clock(1e-6)
+    simulator.add_clock(1e-6, domain=gmii.RECEIVING)
+    simulator.add_testbench(watch, background=True)
+    simulator.add_testbench(read)
+    simulator.run()
+    assert "".join(map(str, shone[-32:])) in "".join("0" * 8 + "1" * 8 for _ in range(4))
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    ("simulator", "count"),
+    [("icarus", 12), *(pytest.param(one, 200, marks=pytest.mark.slow) for one in SIMULATORS)],
+)
+def test_frames_pass_once(simulator, count, tmp_path):
+    deduplicator = Deduplicator(SPEC, width=8, when_full="drop")
+    SPEC.to_toml(tmp_path / "spec.toml")
+    environment = {"LATELY_SPEC": str(tmp_path / "spec.toml"), "LATELY_COUNT": str(count)}
+    passed = run_bench(
+        verilog.convert(LineDeduplicator(deduplicator), name=TOP, emit_src=False),
+        ["line_bench"],
+        simulator,
+        tmp_path,
+        environment=environment | {"LATELY_SEED": "3"},
+        models=[],
+    )
+    assert passed == {"frames_pass_once": True}

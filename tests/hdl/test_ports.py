@@ -12,8 +12,7 @@ from lately.golden.spec import GEBFSpec
 from lately.hdl import filter_unit
 from lately.hdl.bus.controlled import COUNTER_BITS, ControlledUnit
 from lately.hdl.bus.flat import AxisUnit, ExternUnit, RawUnit
-from lately.hdl.packets.axis_frames import AxisFrames, ControlledDeduplicator
-from lately.hdl.packets.deduplicator import Deduplicator
+from lately.hdl.packets.deduplicator import AxisFrames, ControlledDeduplicator, Deduplicator
 
 MEMBERS = re.compile(r"^(\w+(?:, \w+)*) : ((?:In|Out)\b.*)$", re.MULTILINE)
 FLOW = re.compile(r"(In|Out)(?:\((?:stream\.Signature\()?(\d+)\))?")

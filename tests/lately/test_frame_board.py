@@ -19,8 +19,7 @@ from lately.golden import SpecificationError, preset
 from lately.golden.packets.comparison import Field
 from lately.golden.packets.frame_actions import Action
 from lately.hdl.packets.deduplicator import Deduplicator
-from lately.hdl.packets.gmii import GAP_BYTES, PREAMBLE, PREAMBLE_BYTES, START
-from lately.hdl.packets.line_deduplicator import RECEIVING
+from lately.hdl.packets.gmii import GAP_BYTES, PREAMBLE, PREAMBLE_BYTES, RECEIVING, START
 from lately.host import Board
 from lately.sim.board import SimulatedBoard, board_model
 from lately.uartbone import HostError

@@ -9,7 +9,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from lately.golden.packets.frame_actions import Action
-from lately.hdl.packets.axis_beats import AxisBeat
+from lately.hdl.packets.frames import AxisBeat
 from lately.sim.replay.frames import CompiledFrames, FrameSlots, frame_digest
 from lately.sim.replay.upset_runs import Upset
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import cocotb_tools.config
 import pytest
 
-from lately.hdl.packets.axis_frames import AxisFrames
+from lately.hdl.packets.deduplicator import AxisFrames
 from lately.sim import toolchain
 from lately.sim.bench import runner
 from lately.sim.bench.runner import run_filter_bench, run_frame_bench

@@ -1,0 +1,219 @@
+"""Deduplicators of frames on devices: static timing and area after placement and routing."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+from amaranth.back import rtlil
+
+from lately.boards.export.design import Design
+from lately.boards.export.design_synthesis import synthesize_design
+from lately.boards.flow.devices import device, device_memory
+from lately.boards.flow.kept_netlists import cache_directory
+from lately.boards.flow.timing_harness import TimingHarness
+from lately.boards.flow.tools import DoesNotFitError, SynthesisError, versions
+from lately.golden import Specification
+from lately.golden.spec import GEBFSpec
+
+from .engine import Campaign, Point, Records, Result
+from .hardware import SEEDS, synthesis_flow
+from .options import parse_seeds, select
+from .workers import tell
+
+BUS = "axi4-lite"
+
+_PLANNED: dict[str, Any] = {
+    "key_bits": 64, "span": 1001, "generation_span": 1002, "when_full": "shorten", "clear": 4,
+}  # fmt: skip
+
+FILTERS: Mapping[str, Specification] = {
+    # Remembers 72 frames, so that frames limit the clock.
+    "small": GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20),
+    # Frames of 60 bytes at the full rate of a line: 10 ms of 1 Gb/s, 2 ms of 10 Gb/s and 1 ms of
+    # 25 Gb/s, by `lately plan --span 1ms --rate 37202381 --fpr 1e-4 --device ecp5-85k-8`.
+    "10 ms": GEBFSpec(
+        window=14_910, epochs=3, hashes=8, bits=524_288, generation=4970, **_PLANNED
+    ),
+    "2 ms": GEBFSpec(
+        window=29_821, epochs=4, hashes=11, bits=901_120, generation=7456, **_PLANNED
+    ),
+    "1 ms": GEBFSpec(
+        window=37_276, epochs=5, hashes=11, bits=1_081_344, generation=7456, **_PLANNED
+    ),
+}  # fmt: skip
+"""Filters of the deduplicators by name."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A deduplicator on a device, with the clock that nextpnr aims for."""
+
+    width: int
+    filter: str
+    device: str
+    mhz: int
+    seeds: tuple[int, ...] = SEEDS
+
+    @property
+    def name(self) -> str:
+        """Width, filter and device."""
+        return f"{self.width}/{self.filter.replace(' ', '-')}/{self.device}"
+
+    @property
+    def wrap(self) -> str:
+        """Name of the width on the command line."""
+        return f"frames-{self.width}"
+
+
+CASES = {
+    case.name: case
+    for case in (
+        Case(8, "10 ms", "ecp5-25k-6", 125, SEEDS[:1]),
+        Case(64, "2 ms", "ecp5-85k-8", 157, SEEDS[:1]),
+        Case(128, "small", "ecp5-85k-8", 176),
+        Case(128, "1 ms", "ecp5-85k-8", 176),
+        Case(256, "small", "ecp5-85k-8", 169, SEEDS[:1]),
+        Case(128, "small", "lifcl-40", 176, SEEDS[:1]),
+        Case(512, "small", "ecp5-85k-8", 149, SEEDS[:1]),
+    )
+}
+"""Cases by name, with the clocks that the lines in docs/deduplicator.md need."""
+
+TIME_LIMIT = 7200.0  # maximum run time of one tool, in seconds
+
+
+def points(*, case: tuple[str, ...] = (), seeds: str = "") -> list[Point]:
+    """Return a point for each case and seed."""
+    names = select(case, CASES)
+    chosen = parse_seeds(seeds) if seeds else None
+    return [{"case": name, "seed": seed} for name in names for seed in chosen or CASES[name].seeds]
+
+
+def run(point: Point) -> Result:
+    """Synthesise, place and route a case. A failure of a tool is a result, too."""
+    case = CASES[point["case"]]
+    try:
+        report = synthesize_design(
+            FILTERS[case.filter],
+            device=device(case.device),
+            wrap=case.wrap,
+            bus=BUS,
+            seed=point["seed"],
+            target_mhz=case.mhz,
+            time_limit=TIME_LIMIT,
+            progress=lambda stage, share: tell(stage=stage, share=share),
+            netlists=cache_directory(),
+        )
+    except (SynthesisError, DoesNotFitError) as error:
+        return {"failure": str(error).splitlines()[0]}
+    dropped = ("device", "seed", "versions", "utilisation", "lanes", "latency_cycles")
+    return {name: value for name, value in asdict(report).items() if name not in dropped}
+
+
+def identity(point: Point) -> dict[str, Any]:
+    """Return a digest of the unit as RTLIL, the options of the tools, and their versions."""
+    case = CASES[point["case"]]
+    target = device(case.device)
+    options = (synthesis_flow(target), *target.place_and_route, str(case.mhz))
+    return {"rtlil": _digest(case), "flow": " ".join(options), "versions": versions(target)}
+
+
+@cache
+def _digest(case: Case) -> str:
+    target, spec = device(case.device), FILTERS[case.filter]
+    design = Design(
+        spec=spec,
+        name="unit",
+        wrap=case.wrap,
+        bus=BUS,
+        memory=device_memory(target, spec),
+        target=target.name,
+        levels=target.levels_at(case.mhz),
+    )
+    harness = TimingHarness(design.unit, reset=False)
+    text = rtlil.convert(harness, name="top", ports=harness.ports, emit_src=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def rows(records: Records) -> list[dict[str, object]]:
+    """Return a row for each case, with the clock of each seed."""
+    table = []
+    for name, case in CASES.items():
+        runs = sorted(
+            (record for record in records if record.point["case"] == name),
+            key=lambda record: int(record.point["seed"]),
+        )
+        results = [record.result for record in runs]
+        placed = [result for result in results if "failure" not in result]
+        clocks = [
+            result["failure"] if "failure" in result else f"{result['timing_mhz']:.1f}"
+            for result in results
+        ]
+        slowest = min((result["timing_mhz"] for result in placed), default=None)
+        table.append({
+            "bits": case.width,
+            "filter": case.filter,
+            "device": case.device,
+            "LUTs": placed[0]["lut"] if placed else None,
+            "flip-flops": placed[0]["ff"] if placed else None,
+            "block RAMs": placed[0]["bram"] if placed else None,
+            "static timing by seed, MHz": ", ".join(clocks) or "not placed",
+            "Gb/s at every length": f"{line_rate(case.width, slowest):.1f}" if slowest else None,
+        })  # fmt: skip
+    return table
+
+
+def line_rate(width: int, mhz: float) -> float:
+    """Return the Gb/s of a line whose frames of every length a unit accepts at a clock.
+
+    On the line, 24 bytes surround a frame: preamble, check sequence and gap. The worst frame of at
+    least 60 bytes has one byte in its last beat.
+    """
+    beat = width // 8
+    shortest = 60
+    sizes = range(shortest, shortest + beat + 1)
+    return min(8 * (size + 24) / -(-size // beat) for size in sizes) * mhz / 1000
+
+
+LINES = ((8, 1), (64, 10), (128, 25), (256, 40), (128, 40), (512, 100))
+"""Widths of transfers, and Gb/s of lines."""
+
+
+def rates(records: Records) -> list[dict[str, object]]:
+    """Return for each line the clock for frames of every length, and the clocks of placements."""
+    table: list[dict[str, object]] = []
+    for width, line in LINES:
+        # Up to 64 bits, a MAC of the line has this clock.
+        needed = line * 1000 / width if width <= 64 else round(line / line_rate(width, 1), 1)
+        placed = {
+            CASES[record.point["case"]].device: record.result["timing_mhz"]
+            for record in sorted(records, key=lambda record: -record.result.get("timing_mhz", 0))
+            if CASES[record.point["case"]].width == width and "failure" not in record.result
+        }
+        clocks = [f"placed on {name} at {mhz:.1f} MHz" for name, mhz in placed.items()]
+        table.append({
+            "bits": width,
+            "line": f"{line} Gb/s",
+            "clock for every length": f"{needed:g} MHz",
+            "evidence": "simulated, " + (", ".join(clocks) or "not placed"),
+        })  # fmt: skip
+    return table
+
+
+FRAMES = Campaign(
+    name="frames",
+    about="""Measure clock frequency and area of deduplicators of frames on devices.
+
+    Each case is synthesised, placed and routed with its seeds. A run takes up to hours. A run is
+    repeated only if the unit as RTLIL, the options of the device or the tools have changed.
+    """,
+    packages=("lately.golden", "lately.hdl", "lately.boards"),
+    tools=("amaranth",),
+    points=points,
+    run=run,
+    identity=identity,
+    label=lambda point: f"{point['case']} seed {point['seed']}",
+    rows=rows,
+)
