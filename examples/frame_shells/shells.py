@@ -16,8 +16,8 @@ from fractions import Fraction
 from math import ceil
 from pathlib import Path
 
-from lately.golden.durations import time_seconds
 from lately.cli.filter_choice import planned
+from lately.golden.durations import time_seconds
 
 PORTS = tomllib.loads((Path(__file__).parent / "ports.toml").read_text("utf-8"))
 """Ports of the targets, and of their modules inside the wrappers."""

@@ -23,7 +23,7 @@ LLC, STP, IS_IS, UNTYPED, PPP, ERSPAN2, NOTHING, CONTROL_WORD, GTP_EXTENSION = r
 
 MPLS = 0x8847  # EtherType of a label of MPLS
 # values from here to there in place of an EtherType are lengths (IEEE 802.3, 3.2.6) of LLC
-LEAST_LENGTH, MOST_LENGTH = 3, 1500
+MIN_LENGTH, MAX_LENGTH = 3, 1500
 
 
 class HeaderStart(NamedTuple):
@@ -51,9 +51,9 @@ def typed(octets: bytes, type_at: int, start: HeaderStart) -> HeaderStart:
     A length that exceeds the frame, or is too short for LLC, leads to an unknown kind.
     """
     kind, at, end = number(octets, type_at), type_at + 2, start.end
-    if LEAST_LENGTH <= kind <= MOST_LENGTH and at + kind <= end:
+    if MIN_LENGTH <= kind <= MAX_LENGTH and at + kind <= end:
         return HeaderStart(LLC, at, at + kind, start.tags)
-    return HeaderStart(kind if kind > MOST_LENGTH else NOTHING, at, end, start.tags)
+    return HeaderStart(kind if kind > MAX_LENGTH else NOTHING, at, end, start.tags)
 
 
 def _ethernet(octets: bytes, start: HeaderStart) -> HeaderStart:
@@ -79,7 +79,7 @@ def _llc(octets: bytes, start: HeaderStart) -> HeaderStart:
         return start._replace(kind=NOTHING)
     organisation = octets[at + 3] << 16 | number(octets, at + 4)
     kind = number(octets, at + 6)
-    if organisation in (0, 0xF8) and kind > MOST_LENGTH:
+    if organisation in (0, 0xF8) and kind > MAX_LENGTH:
         return start._replace(kind=kind, at=at + 8)
     return start._replace(kind=STP if (organisation, kind) == (0xC, 0x10B) else NOTHING, at=at + 8)
 

@@ -3,7 +3,7 @@
 from enum import IntEnum
 
 LONGEST_FRAME = 2000  # default maximum of bytes per frame: IEEE 802.3 with all tags
-MOST_BYTES = (1 << 17) - 1  # highest maximum: the hardware counts the places of a frame in 17 bits
+MAX_BYTES = (1 << 17) - 1  # highest maximum: the hardware counts the places of a frame in 17 bits
 
 
 class Action(IntEnum):
@@ -34,4 +34,4 @@ def default_store(width: int) -> int:
 def longest_stored(store: int, width: int) -> int:
     """Return the bytes of the longest frame of which two fit into a store of `store` bytes."""
     size = beat_bytes(width)
-    return min((store // size - ROOM_LAG) // 2 * size, MOST_BYTES)
+    return min((store // size - ROOM_LAG) // 2 * size, MAX_BYTES)

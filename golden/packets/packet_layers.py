@@ -47,7 +47,7 @@ LINK_HEADERS = {
 }  # fmt: skip
 
 ETHERNET = 1  # link type of Ethernet
-MOST_TAGS = 3  # VLAN tags that hardware understands
+MAX_TAGS = 3  # VLAN tags that hardware understands
 MAX_PACKETS = 8  # IP packets inside each other of which the innermost is found
 
 
@@ -71,9 +71,9 @@ class Version(IntEnum):
 class Reach(IntEnum):
     """Headers that the search for layer 3 skips."""
 
-    HARDWARE = 0  # up to `MOST_TAGS` VLAN tags of `TAG_TYPES` before IP, as the hardware
+    HARDWARE = 0  # up to `MAX_TAGS` VLAN tags of `TAG_TYPES` before IP, as the hardware
     LAYER2 = 1  # all tags, LLC and SNAP, MPLS with pseudo-wires, and PPPoE
-    INNER = 2  # tunnels as well: layer 3 is the innermost, up to `MOST_PACKETS` deep
+    INNER = 2  # tunnels as well: layer 3 is the innermost, up to `MAX_PACKETS` deep
 
 
 # kinds of packets in hardware, by EtherType; all others are `Version.OTHER`
@@ -158,7 +158,7 @@ def _steps(
 
 def _walk(frame: bytes, start: HeaderStart, reach: Reach, steps: dict[int, Step]) -> HeaderStart:
     """Follow headers until a layer 3, or a kind that is not understood."""
-    limit = MOST_TAGS if reach == Reach.HARDWARE else len(frame)
+    limit = MAX_TAGS if reach == Reach.HARDWARE else len(frame)
     while start.kind not in SIZES and start.kind in steps and len(start.tags) < limit:
         start = steps[start.kind](frame[: start.end], start)
     if reach == Reach.HARDWARE and start.kind not in ETHER_TYPES:
@@ -337,9 +337,9 @@ def search_tables(
 
 # Innermost layer 3 as hardware finds it: see `inner_layers`.
 
-MOST_READ = 192  # bytes of a frame that hardware reads in search of the innermost layer 3
-MOST_HEADERS = 8  # headers that hardware passes
-# end of a frame of `MOST_READ` bytes or more, while its headers are read
+MAX_READ = 192  # bytes of a frame that hardware reads in search of the innermost layer 3
+MAX_HEADERS = 8  # headers that hardware passes
+# end of a frame of `MAX_READ` bytes or more, while its headers are read
 UNKNOWN_END = (1 << 17) - 1
 IP6_NEXT = 0x50000  # added to the number of an extension header of IPv6, it is a kind
 
@@ -380,11 +380,11 @@ def inner_layers(frame: bytes) -> Layers:
 
     The result is that of `layers` with `Reach.INNER`, except:
 
-    - Hardware parses at most `MOST_HEADERS` headers, and reads the first `MOST_READ` bytes of a
+    - Hardware parses at most `MAX_HEADERS` headers, and reads the first `MAX_READ` bytes of a
       frame. Layer 3 is the last IP packet that it reached.
     - Hardware parses VLAN tags, MPLS labels, IP with extension headers, UDP, VXLAN, GRE without
       routing, and GTP-U. Other protocols end the search. Only IP is a layer 3.
-    - A frame of `MOST_READ` bytes or more has an unknown length while its headers are read. So any
+    - A frame of `MAX_READ` bytes or more has an unknown length while its headers are read. So any
       length that a packet without a type has in its header fits the frame.
 
     Each of these counts as one header: a tag, a label, an IP header, an extension header of IPv6 or
@@ -401,19 +401,19 @@ def inner_headers(frame: bytes) -> Iterator[tuple[int, Layers]]:
 
     The first kind is `BRIDGED`. A header that contradicts its protocol has the kind `NOTHING`.
     """
-    head, whole = frame[:MOST_READ], len(frame) < MOST_READ
+    head, whole = frame[:MAX_READ], len(frame) < MAX_READ
     other = innermost = Layers(Version.OTHER, 0, len(frame), (), Fault(0), len(frame))
     yield BRIDGED, innermost
     start = HeaderStart(0, 0, len(frame) if whole else UNKNOWN_END)
     try:
         start = typed(head, LINK_HEADERS[ETHERNET][1], start)
-        for _ in range(MOST_HEADERS):
+        for _ in range(MAX_HEADERS):
             kind, octets = start.kind, head[: start.end]
             if kind in (IP4, IP6):
                 innermost, start = _inner_network(frame, octets, start)
                 yield kind, innermost
                 start = _inner_content(octets, start)
-            elif kind in TAG_TYPES and len(start.tags) < MOST_TAGS:
+            elif kind in TAG_TYPES and len(start.tags) < MAX_TAGS:
                 start = tag(octets, start)
                 yield kind, innermost
             elif kind in PASSED:

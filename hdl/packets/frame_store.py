@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.packets.frame_actions import MOST_BYTES, ROOM_LAG, Action
+from ...golden.packets.frame_actions import MAX_BYTES, ROOM_LAG, Action
 from ..lanes.collector import Credits
 from ..memory.cells import cell_memory
 from ..parameters import require_integer, require_power_of_two
@@ -47,7 +47,7 @@ class FrameIntake(wiring.Component):
     def __init__(
         self, *, longest, when_full="wait", longest_kept=None, ready=True, width=8 * BEAT_BYTES
     ):
-        require_integer("Longest frame", longest, minimum=1, maximum=MOST_BYTES)
+        require_integer("Longest frame", longest, minimum=1, maximum=MAX_BYTES)
         if when_full not in WHEN_FULL:
             raise ValueError(f"When full must be {' or '.join(WHEN_FULL)}, not {when_full!r}")
         self._longest = longest

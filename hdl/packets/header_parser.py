@@ -10,8 +10,8 @@ from ...golden.packets.packet_layers import (
     ETHERNET,
     HEADERS,
     LINK_HEADERS,
-    MOST_READ,
-    MOST_TAGS,
+    MAX_READ,
+    MAX_TAGS,
     NO_NEXT_HEADER,
     TAG_TYPES,
     Version,
@@ -25,19 +25,19 @@ SHORTEST, TYPE_AT = LINK_HEADERS[ETHERNET]
 TAG_BYTES = 4
 """Bytes of a tag."""
 
-LONGEST = SHORTEST + TAG_BYTES * MOST_TAGS + HEADERS[Version.IP6]
+LONGEST = SHORTEST + TAG_BYTES * MAX_TAGS + HEADERS[Version.IP6]
 """Bytes of a frame up to the end of the longest header."""
 
-BEGIN_BITS = MOST_READ.bit_length()
+BEGIN_BITS = MAX_READ.bit_length()
 """Width of the position of an inner packet in a frame."""
 
 END_BITS = 17
 """Width of a position that the length in a header can state."""
 
 _NEXT_HEADER = 8
-_LAST_READ = TYPE_AT + TAG_BYTES * MOST_TAGS + _NEXT_HEADER
+_LAST_READ = TYPE_AT + TAG_BYTES * MAX_TAGS + _NEXT_HEADER
 _HEAD_AT = TYPE_AT
-_PLACES = range(MOST_TAGS + 1)
+_PLACES = range(MAX_TAGS + 1)
 
 
 class FrameLayers(data.StructLayout):
@@ -47,8 +47,8 @@ class FrameLayers(data.StructLayout):
         super().__init__(
             {
                 "half": 2,  # half the version of IP, 0 for others; the high bit: it is IP
-                "count": range(MOST_TAGS + 1),
-                "tags": data.ArrayLayout(TAG_BITS, MOST_TAGS),  # padded with zeros
+                "count": range(MAX_TAGS + 1),
+                "tags": data.ArrayLayout(TAG_BITS, MAX_TAGS),  # padded with zeros
                 "open": 1,  # layer 3 ends with the frame
                 "end": END_BITS,  # the last byte of layer 3 that the header states
                 "malformed": 1,
@@ -161,8 +161,8 @@ def _enough(reach, tags):
 
 _CHOSEN = data.StructLayout(
     {
-        "count": range(MOST_TAGS + 1),
-        "tags": data.ArrayLayout(TAG_BITS, MOST_TAGS),
+        "count": range(MAX_TAGS + 1),
+        "tags": data.ArrayLayout(TAG_BITS, MAX_TAGS),
         "type": data.StructLayout({"tag": 1, "ip4": 1, "ip6": 1}),
         "enough": data.StructLayout({"begin": 1, "ip4": 1, "ip6": 1}),
         "first": data.StructLayout({"words": 4, "version": 4}),
@@ -176,16 +176,16 @@ _CHOSEN = data.StructLayout(
 
 def _choose(head, *types_enough):
     types, enough = types_enough[: len(_PLACES)], types_enough[len(_PLACES) :]
-    tagged = [types[n][0] for n in range(MOST_TAGS)]
+    tagged = [types[n][0] for n in range(MAX_TAGS)]
     count = Mux(~tagged[0], 0, Mux(~tagged[1], 1, Mux(~tagged[2], 2, 3)))
-    within = [Cat(tagged[: n + 1]).all() for n in range(MOST_TAGS)]
+    within = [Cat(tagged[: n + 1]).all() for n in range(MAX_TAGS)]
 
     def choose(values):
         return _pick(count, values)
 
     return Cat(
         count,
-        *(_number(head, n, 2)[:TAG_BITS] & within[n].replicate(TAG_BITS) for n in range(MOST_TAGS)),
+        *(_number(head, n, 2)[:TAG_BITS] & within[n].replicate(TAG_BITS) for n in range(MAX_TAGS)),
         choose(types),
         choose(enough),
         choose([_number(head, n, 2)[8:] for n in _PLACES]),
@@ -206,8 +206,8 @@ def _pick(number, values):
 
 _JUDGED = data.StructLayout(
     {
-        "count": range(MOST_TAGS + 1),
-        "tags": data.ArrayLayout(TAG_BITS, MOST_TAGS),
+        "count": range(MAX_TAGS + 1),
+        "tags": data.ArrayLayout(TAG_BITS, MAX_TAGS),
         "ip4": 1,
         "ip6": 1,
         "right4": 1,

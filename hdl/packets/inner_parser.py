@@ -10,8 +10,8 @@ from amaranth.lib.wiring import In, Out
 from ...golden.packets.encapsulations import (
     BRIDGED,
     ETHER_TYPES,
-    LEAST_LENGTH,
-    MOST_LENGTH,
+    MAX_LENGTH,
+    MIN_LENGTH,
     MPLS,
     TAG_TYPES,
 )
@@ -21,9 +21,9 @@ from ...golden.packets.packet_layers import (
     HEADERS,
     IP4,
     IP6,
-    MOST_HEADERS,
-    MOST_READ,
-    MOST_TAGS,
+    MAX_HEADERS,
+    MAX_READ,
+    MAX_TAGS,
     NO_NEXT_HEADER,
     UNKNOWN_END,
     Version,
@@ -83,12 +83,12 @@ class Walk(data.StructLayout):
                 "bridged": 1,
                 "limit": BEGIN_BITS,
                 "ended": 1,
-                "count": range(MOST_TAGS + 1),
-                "tags": data.ArrayLayout(TAG_BITS, MOST_TAGS),
+                "count": range(MAX_TAGS + 1),
+                "tags": data.ArrayLayout(TAG_BITS, MAX_TAGS),
                 "end": END_BITS,
                 "half": 2,
                 "begin": BEGIN_BITS,
-                "outer": range(MOST_TAGS + 1),
+                "outer": range(MAX_TAGS + 1),
                 "last": END_BITS,
                 "lenient": 1,
                 "malformed": 1,
@@ -97,8 +97,8 @@ class Walk(data.StructLayout):
 
 
 def begin_walk(base_bits, base, reach):
-    """Return the first state for a frame with `reach` readable bytes, at most `MOST_READ`."""
-    ended = reach < MOST_READ
+    """Return the first state for a frame with `reach` readable bytes, at most `MAX_READ`."""
+    ended = reach < MAX_READ
     return changed(
         data.View(Walk(base_bits), Const(0, Walk(base_bits).size)),
         base=base,
@@ -281,7 +281,7 @@ def _look(window, types, left, walk):
     high, low, total = _octet(window, 0)[4:], _octet(window, 0)[:4], _number(window, 2)
     behind, number = _number(window, 12), _number(window, 2)
     ports = {4789: Kind.VXLAN, 8472: Kind.VXLAN, 2152: Kind.GTP}
-    known = Cat(behind == name for name in sorted(ETHER_TYPES) if name > MOST_LENGTH).any()
+    known = Cat(behind == name for name in sorted(ETHER_TYPES) if name > MAX_LENGTH).any()
     return {
         **{f"has_{entry.name.lower()}": kind == entry for entry in Kind},
         **{f"enough{size}": left >= size for size in _ENOUGH},
@@ -301,7 +301,7 @@ def _look(window, types, left, walk):
         "ether": _ether_kind(number),
         "bridged": (number == BRIDGED) | ((number == 0x88BE) & ~_octet(window, 0)[4]),
         "known": known,
-        "length": (behind >= LEAST_LENGTH) & (behind <= MOST_LENGTH),
+        "length": (behind >= MIN_LENGTH) & (behind <= MAX_LENGTH),
         "whole": behind + SHORTEST,
         "total8": total + 8,
         "payload40": _number(window, 4) + HEADERS[Version.IP6],
@@ -312,7 +312,7 @@ def _decode(window, seen, room, walk):
     """Return the facts of the header in a window."""
     has = {entry: seen[f"has_{entry.name.lower()}"] for entry in Kind}
     enough = {size: seen[f"enough{size}"] for size in _ENOUGH}
-    tag = has[Kind.TAG] & (walk.count != MOST_TAGS)
+    tag = has[Kind.TAG] & (walk.count != MAX_TAGS)
     fitting4 = seen["four"] & seen["long"] & seen["sound"]
     right4 = has[Kind.IP4] & enough[20] & fitting4
     right6 = has[Kind.IP6] & enough[40] & seen["six"]
@@ -421,7 +421,7 @@ def _pass(facts, judged, walk):
         limit=Mux(judged.shrinks, behind[:BEGIN_BITS], walk.limit),
         count=walk.count + facts.tag,
         tags=Cat(
-            Mux(facts.tag & (walk.count == n), facts.name, walk.tags[n]) for n in range(MOST_TAGS)
+            Mux(facts.tag & (walk.count == n), facts.name, walk.tags[n]) for n in range(MAX_TAGS)
         ),
         end=end,
         half=Mux(is_ip, Cat(facts.six, 1), walk.half),
@@ -436,7 +436,7 @@ def _pass(facts, judged, walk):
 class InnerParser(wiring.Component):
     """Finds the innermost layer 3 of Ethernet frames from their beats, at most one per cycle.
 
-    Each step of a ring parses one header. A frame goes around the ring until `MOST_HEADERS` steps
+    Each step of a ring parses one header. A frame goes around the ring until `MAX_HEADERS` steps
     are done. With one step for each 64 bits of a beat, frames of 60 bytes enter at full rate.
 
     Layers are found in the order of frames. With beats of 512 bits they are found a fixed time
@@ -451,9 +451,9 @@ class InnerParser(wiring.Component):
         self._width = width
         self._frames = frames
         self._steps = width // (8 * BEAT_BYTES)
-        self._turns = MOST_HEADERS // self._steps
+        self._turns = MAX_HEADERS // self._steps
         self._size = width // 8
-        self.decisive = (MOST_READ - 1) // self._size
+        self.decisive = (MAX_READ - 1) // self._size
         self._cycles = InnerStep.LATENCY * self._steps + 1
         # A frame that passes the ring once waits only for the queue, and needs no more beats.
         once = self.decisive + 1 + QUEUE_LATENCY + self._cycles

@@ -13,7 +13,7 @@ from ...golden.packets.comparison import (
     IP6_HOP_LIMIT,
 )
 from ...golden.packets.packet_digest import COUNT_BITS, LENGTH_BITS, TAG_BITS, VERSION_BITS
-from ...golden.packets.packet_layers import MOST_TAGS
+from ...golden.packets.packet_layers import MAX_TAGS
 from ..lanes.collector import Credits
 from ..latencies import ACCEPT_LAG
 from ..pipeline import Pipeline, delayed, registered
@@ -61,7 +61,7 @@ MUTABLE = {
 }
 """Bytes of IPv4 and IPv6 that change in transit; their halves; the field that includes them."""
 
-BEGINS = tuple(SHORTEST + TAG_BYTES * tags for tags in range(MOST_TAGS + 1))
+BEGINS = tuple(SHORTEST + TAG_BYTES * tags for tags in range(MAX_TAGS + 1))
 """Possible positions of layer 3 in a frame."""
 
 LAST_HIDDEN = BEGINS[-1] + max(byte for rows in MUTABLE.values() for byte, *_ in rows)
@@ -86,7 +86,7 @@ class Closing(data.StructLayout):
     """Last bytes of a digested message, as in `lately.golden.packets.packet_digest.Message`."""
 
     def __init__(self):
-        tags = data.ArrayLayout(TAG_BITS, MOST_TAGS)
+        tags = data.ArrayLayout(TAG_BITS, MAX_TAGS)
         super().__init__(
             {"length": LENGTH_BITS, "half": VERSION_BITS, "count": COUNT_BITS, "tags": tags}
         )

@@ -34,7 +34,7 @@ from .results import kept_while_waiting
 FRAMES_SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
 _FRAMES, _LONGEST = 4, 16
 _STORE_BEATS, _LONGEST_BEATS = 8, 2
-_LEAST_RUN = PREAMBLE_BYTES + 1 + SHORTEST_FRAME + CHECK_BYTES
+_MIN_RUN = PREAMBLE_BYTES + 1 + SHORTEST_FRAME + CHECK_BYTES
 _QUIET = 3
 """Cycles after the last byte on the line, within which the end of its frame leaves the receiver."""
 
@@ -250,7 +250,7 @@ class SentFrames(Harness):
         m.submodules.transmitter = part = self._part
         i = part.i
         inside, paused, was, damaged = Signal(), Signal(), Signal(), Signal()
-        run, gap = Signal(range(_LEAST_RUN + 1)), Signal(range(GAP_BYTES + 1), init=GAP_BYTES)
+        run, gap = Signal(range(_MIN_RUN + 1)), Signal(range(GAP_BYTES + 1), init=GAP_BYTES)
         taken = i.valid & i.ready
         with m.If(taken):
             m.d.sync += inside.eq(~i.p.last)
@@ -259,13 +259,13 @@ class SentFrames(Harness):
         m.d.sync += [
             was.eq(part.valid),
             damaged.eq(part.valid & (damaged | part.error)),
-            run.eq(Mux(part.valid, run + (run != _LEAST_RUN), 0)),
+            run.eq(Mux(part.valid, run + (run != _MIN_RUN), 0)),
             gap.eq(Mux(part.valid, 0, gap + (gap != GAP_BYTES))),
         ]
         self.require(
             ~inside | i.ready,
             part.valid | ~part.error,
-            part.valid | ~was | damaged | (run == _LEAST_RUN),
+            part.valid | ~was | damaged | (run == _MIN_RUN),
             ~part.valid | was | (gap == GAP_BYTES),
         )
         ended = was & ~part.valid
@@ -361,7 +361,7 @@ PROOFS = (
     Proof(
         name="frames sent",
         statement="Once the first byte of a frame is accepted, the transmitter is ready in every "
-        f"cycle. On the line a frame has at least {_LEAST_RUN} bytes from the preamble to the "
+        f"cycle. On the line a frame has at least {_MIN_RUN} bytes from the preamble to the "
         f"check sequence, or an error. At least {GAP_BYTES} cycles precede the next frame.",
         design="GMII transmitter, any source",
         build=SentFrames,

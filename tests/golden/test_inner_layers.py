@@ -9,8 +9,8 @@ from lately.captures.capture_reader import CaptureReader
 from lately.golden.packets.encapsulations import BRIDGED, IP4, IP_PROTOCOL, NOTHING, UDP_PORT
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.packets.packet_layers import (
-    MOST_HEADERS,
-    MOST_READ,
+    MAX_HEADERS,
+    MAX_READ,
     Fault,
     Reach,
     Version,
@@ -68,7 +68,7 @@ def test_frames_within_the_limits_are_as_in_software():
     print("seed", SEED)
     choose = random.Random(SEED)
     frames = [around(choose, choose.randrange(3)) for _ in range(300)]
-    frames = [frame for frame in frames if len(frame) < MOST_READ]
+    frames = [frame for frame in frames if len(frame) < MAX_READ]
     frames += [frame[: choose.randrange(1, len(frame))] for frame in frames]
     deep = 0
     for frame in frames:
@@ -91,18 +91,18 @@ def test_every_cut():
 
 
 def test_number_of_headers():
-    """A header more than `MOST_HEADERS`: layer 3 is the packet that was reached."""
+    """A header more than `MAX_HEADERS`: layer 3 is the packet that was reached."""
     packets = [INNER]
-    while len(packets) <= MOST_HEADERS:
+    while len(packets) <= MAX_HEADERS:
         packets.append(ip4(packets[-1], protocol=4))
     # The innermost of eight packets begins in byte 154.
-    assert content(ethernet(0x0800, packets[MOST_HEADERS - 1])) == INNER
-    assert content(ethernet(0x0800, packets[MOST_HEADERS])) == packets[1]
-    for labels, version in ((MOST_HEADERS - 2, 4), (MOST_HEADERS - 1, 0)):
+    assert content(ethernet(0x0800, packets[MAX_HEADERS - 1])) == INNER
+    assert content(ethernet(0x0800, packets[MAX_HEADERS])) == packets[1]
+    for labels, version in ((MAX_HEADERS - 2, 4), (MAX_HEADERS - 1, 0)):
         frame = ethernet(0x8847, mpls(INNER, *range(labels)))
         assert (inner_layers(frame).version, inner_layers(frame).faults) == (version, Fault(0))
     # IP, UDP, GTP-U, its extension headers and their end, content without a type, the packet.
-    maximum = MOST_HEADERS - 6
+    maximum = MAX_HEADERS - 6
     for extensions, reached in ((maximum, True), (maximum + 1, False)):
         more = bytes(3) + b"\x85" + b"\1\0\0\x85" * (extensions - 1) + b"\1\0\0\0"
         frame = ethernet(0x0800, ip4(gtp(INNER, flags=4, more=more), protocol=17))
@@ -123,13 +123,13 @@ def test_bytes_that_are_read(inner, protocol, rest):
     beyond = ethernet(0x0800, beyond)
     header = 20 if protocol == 4 else 40
     assert (inside.index(inner) + header, beyond.index(inner) + header) == (
-        MOST_READ,
-        MOST_READ + 2,
+        MAX_READ,
+        MAX_READ + 2,
     )
     assert content(inside) == inner
     assert content(beyond) == packet
     # A frame that ends a byte earlier is one with the packet around.
-    assert content(inside[: MOST_READ - 1]) == packet[: MOST_READ - 1 - inside.index(packet)]
+    assert content(inside[: MAX_READ - 1]) == packet[: MAX_READ - 1 - inside.index(packet)]
 
 
 def test_lengths_beyond_the_frame():

@@ -11,7 +11,7 @@ from ethernet_frames import beats, packet_frame, random_frames, sized_frame
 from simulation import simulate
 
 from lately.golden.packets.comparison import Field
-from lately.golden.packets.packet_layers import MOST_HEADERS, MOST_READ
+from lately.golden.packets.packet_layers import MAX_HEADERS, MAX_READ
 from lately.golden.packets.polynomial_digest import keys, multiply
 from lately.hdl.packets.frame_digest import WIDE_RESULTS
 from lately.hdl.packets.inner_parser import InnerParser
@@ -107,7 +107,7 @@ def inner_edges():
     yield from [*LAYER2.values(), *TUNNELS.values()]
     yield from (ethernet(0x8847, mpls(packet, 20)) for packet in LIKE_ETHERNET)
     packets = [INNER]
-    while len(packets) <= MOST_HEADERS:
+    while len(packets) <= MAX_HEADERS:
         packets.append(ip4(packets[-1], protocol=4))
     frames = [ethernet(0x0800, packet) for packet in packets[-3:]]
     packet = ip4(INNER, protocol=4, options=bytes(40))
@@ -115,7 +115,7 @@ def inner_edges():
         inside = ip4(packet, protocol=4, options=bytes(size))
         frames.append(ethernet(0x0800, ip4(ip4(inside, protocol=4), protocol=4)))
         frames.append(ethernet(0x0800, ip4(gre(ethernet(0x0800, inside), 0x6558), protocol=47)))
-    yield from frames + [frame[: MOST_READ + more] for frame in frames for more in (-1, 0, 1)]
+    yield from frames + [frame[: MAX_READ + more] for frame in frames for more in (-1, 0, 1)]
 
 
 def test_edges(digest):
@@ -133,8 +133,8 @@ def test_every_byte(digest):
         whole = [*LAYER2.values(), *TUNNELS.values()]
         whole += [around(choose, choose.randrange(1, 4)) for _ in range(56)]
     for frame in whole:
-        frames += [frame[:size] for size in range(1, min(len(frame), MOST_READ) + 1)]
-        for at in range(12, min(len(frame), MOST_READ)):
+        frames += [frame[:size] for size in range(1, min(len(frame), MAX_READ) + 1)]
+        for at in range(12, min(len(frame), MAX_READ)):
             for value in (0, 1, frame[at] ^ 4, choose.randrange(256)):
                 frames.append(frame[:at] + bytes([value]) + frame[at + 1 :])
     share = len(frames) // 40 if digest.by_day else 1
@@ -166,7 +166,7 @@ def test_frames_that_follow_each_other_lose_no_cycle(digest):
     """With as many headers as are passed in half of them."""
     choose, count = random.Random(SEED), 25 if digest.by_day else 400
     sizes = [60 if digest.width == 64 else 16] if digest.by_day else [60, 64, 65, 191, 193, 1518]
-    deep = ethernet(0x8847, mpls(INNER, *range(MOST_HEADERS - 2))) + choose.randbytes(1500)
+    deep = ethernet(0x8847, mpls(INNER, *range(MAX_HEADERS - 2))) + choose.randbytes(1500)
     shallow = [packet_frame(choose), around(choose, 3)][digest.inner] + choose.randbytes(1500)
     if not digest.by_day:
         digest.warm()
