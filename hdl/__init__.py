@@ -14,7 +14,7 @@ LAZY = {
     "ring.core": ("FilterCore", "ring_core"),
     "unit": ("Unit",),
 }
-"""Names of the package, by the module that defines them."""
+"""Public names of the package, by the module that defines them."""
 
 _MODULES = {name: module for module, names in LAZY.items() for name in names}
 

@@ -1,7 +1,7 @@
-"""Families of filters with hardware, and units by specification.
+"""Filter families that have hardware, and the units built from their specifications.
 
-Everything that building, export, tests and measurement need for the filters of one class is in a
-`Family`. Amaranth is imported when a unit is built.
+A `Family` holds everything that building, export, tests and measurement need for one family.
+Amaranth is imported when a unit is built.
 """
 
 from collections.abc import Callable
@@ -26,20 +26,20 @@ def _memory_map(profile: Profile) -> MemoryMap:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """Hardware for the specifications of one class.
+    """The hardware of one class of specifications.
 
     Attributes
     ----------
     specification : type
-        Class of the specifications.
+        Specification class.
     profile : type
-        Latency and limits of a unit: a `Profile`, made from a specification and `UnitOptions`.
+        `Profile` class: latency and limits of a unit, from a specification and `UnitOptions`.
     core : callable
         Takes the profile; returns a component with a `lately.hdl.control.CoreSignature`.
     clock : callable
         Takes the profile; returns the component that makes ticks, or None. For a ring the component
         is a `lately.hdl.frontend.time_window.TimeWindow`. For other families it has the ports that
-        `lately.hdl.frontend.front.PlainFrontEnd` names.
+        `lately.hdl.frontend.front.PlainFrontEnd` lists.
     memory_map : callable
         Takes the profile; returns the memories of a unit.
     """
@@ -52,11 +52,11 @@ class Family:
 
 
 FAMILIES: dict[type[Specification], Family] = {}
-"""All families, by their class of specifications."""
+"""All families, by specification class."""
 
 
 def register(family: Family) -> None:
-    """Add a family to the table.
+    """Add a family to `FAMILIES`.
 
     Parameters
     ----------
@@ -135,13 +135,13 @@ for _specification in (TimedTimingSpec, PartitionedTimingSpec):
 
 
 def unit_profile(spec: Specification, **options: Any) -> Profile:
-    """Return the latency and limits of the unit of a specification.
+    """Return the latency and limits of the unit for a specification.
 
     Parameters
     ----------
     spec : Specification
     options
-        As for `lately.hdl.profile.UnitOptions`; levels are at most `Profile.MAX_LEVELS`.
+        Fields of `lately.hdl.profile.UnitOptions`; `levels` is capped at `Profile.MAX_LEVELS`.
 
     Raises
     ------
@@ -154,13 +154,13 @@ def unit_profile(spec: Specification, **options: Any) -> Profile:
 
 
 def filter_unit(spec: Specification, **options: Any) -> Any:
-    """Return the unit of a specification: a `lately.hdl.unit.Unit`.
+    """Build the unit for a specification: a `lately.hdl.unit.Unit`.
 
     Parameters
     ----------
     spec : Specification
     options
-        As for `lately.hdl.profile.UnitOptions`.
+        Fields of `lately.hdl.profile.UnitOptions`.
 
     Raises
     ------

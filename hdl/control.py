@@ -36,12 +36,12 @@ class Verdict(data.StructLayout):
 
 
 class CoreSignature(wiring.Signature):
-    """Ports of a core of any family: fixed latency, one operation per cycle, no internal stalls.
+    """Ports of a core, in any family: fixed latency, one operation per cycle, no internal stalls.
 
     Results leave in order, each `latency` cycles after its key. An operation sees the effects of
-    all earlier operations. `control` follows its key by a fixed number of cycles, in a unit of one
-    lane by `lately.hdl.latencies.CONTROL_LAG`. So hashing need not wait for the decision on the
-    shift. After a clear no operation may enter until `clean` is high.
+    all earlier operations. `control` follows its key by a fixed number of cycles
+    (`lately.hdl.latencies.CONTROL_LAG` in a single-lane unit), so hashing need not wait for the
+    shift decision. After a clear no operation may enter until `clean` is high.
 
     A core has these attributes:
 
@@ -59,40 +59,40 @@ class CoreSignature(wiring.Signature):
     secrets : int
         Number of secrets in use at the same time.
     request : mapping of str to shape, optional
-        Further fields of a request; ``remove`` is a bit of its operation.
+        Additional request fields; ``remove`` comes from a bit of the operation.
     ports : mapping of str to Member, optional
-        Ports of the core that are ports of the unit.
+        Core ports that the unit exposes.
     events : sequence of str
         Outputs that the unit counts in addition to ``valid``, ``insert`` and ``hit``: see
         `lately.hdl.registers`.
     others : mapping of str to Member, optional
-        Further ports: the members below that only some cores have.
+        Additional ports: the members below that only some cores have.
 
     Members
     -------
     control : In(Control)
     key : In(key_bits)
     secret0, ... : In(128)
-        One for each of `secrets`, see `lately.hdl.hash.siphash.SipHash`.
+        One port per secret; see `lately.hdl.hash.siphash.SipHash`.
     valid_next : Out(1)
         `valid` of the next cycle.
     valid, hit, insert, shift : Out(1)
-        Flags of the operation that leaves; `hit` is ``seen`` of a valid one.
+        Flags of the operation that leaves the core; `hit` is its ``seen`` if `valid` is high.
     verdict : Out(verdict)
     clean : Out(1)
-        High once all pending clears have completed, as far as the core detects.
+        High once all pending clears have completed, as far as the core can tell.
     fault : Out(1)
         An error was found in a memory. Always low in cores without protection.
     stall : Out(1)
-        Some cores: the core needs a cycle without an operation.
+        Only some cores: the core needs a cycle without an operation.
     limit : In(range(ages + 1))
-        Some cores, with `control`: keys of this age or older are not reported.
+        Only some cores; valid with `control`: keys of this age or older are not reported.
     phase : In
-        Some cores, with `control`: fill of the block of insertions.
+        Only some cores; valid with `control`: how full the current block of insertions is.
     illegal : Out(1)
-        Cores that check their state: the state is illegal.
+        Only cores that check their state: the state is illegal.
 
-    Errors: as `require_integer`.
+    Raises the errors of `require_integer`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Interface of every unit: one signature of operations and results, for one or several lanes."""
+"""Interface of every unit: one signature for operations and results, with one or several lanes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -26,9 +26,9 @@ class Operation(Enum, shape=3):
 
 
 def operation_bits(operation: Any) -> Any:
-    """Return a view of an operation with the bits ``query``, ``insert``, ``alone`` and ``remove``.
+    """View an operation as its bits ``query``, ``insert``, ``alone`` and ``remove``.
 
-    Units without removal have operations of three bits, without ``remove``.
+    In units without removal, operations have three bits and no ``remove``.
     """
     value = Value.cast(operation)
     names = [bit.name.lower() for bit in OperationBit][: len(value)]
@@ -36,19 +36,19 @@ def operation_bits(operation: Any) -> Any:
 
 
 def is_clear(operation: Any) -> Value:
-    """Return whether an operation of three bits is a CLEAR."""
+    """Return whether a three-bit operation is a CLEAR."""
     bits = operation_bits(operation)
     return bits.alone & bits.query & ~bits.insert
 
 
 class UnitSignature(wiring.Signature):
-    """Ports of a unit: an input stream of operations, an output stream of results, and others.
+    """Ports of a unit: an input stream of operations, an output stream of results, and other ports.
 
-    With one lane, the payload of `i` is a request, and the payload of `o` is a result. With
-    several lanes, `i` accepts a beat. The beat has ``alone``, an operation that takes effect
-    before all lanes (SHIFT or CLEAR; other values do nothing). It also has ``lanes``, an array of
-    requests, each with ``valid``. Lanes take effect in order; SHIFT and CLEAR do nothing there.
-    `o` returns ``lanes``, an array of results, each with ``valid``.
+    With one lane, the payload of `i` is a request, and the payload of `o` is a result. With several
+    lanes, `i` accepts a beat. The beat's ``alone`` is an operation that takes effect before all
+    lanes (SHIFT or CLEAR; other values do nothing). Its ``lanes`` is an array of requests, each
+    with ``valid``. Lanes take effect in order; a SHIFT or CLEAR in a lane does nothing. `o` returns
+    ``lanes``, an array of results, each with ``valid``.
 
     A request has ``key``, ``operation``, ``tag`` (a word that returns with the result), ``time``,
     ``window`` and ``query_class``. A result has these fields:
@@ -58,7 +58,7 @@ class UnitSignature(wiring.Signature):
     - ``oldest``: number of cells of the key that have this age
     - ``status``
     - ``time``: low bits of the tick counter
-    - ``covered``: value of the port of this name at the operation
+    - ``covered``: value of the `covered` port at the operation
     - ``tag``
 
     Zero-width fields are omitted, except the tag.
@@ -68,16 +68,16 @@ class UnitSignature(wiring.Signature):
     request, result : mapping of str to shape
         Fields of a request and of a result.
     lanes : int
-        Requests per beat.
+        Number of requests per beat.
     ports : mapping of str to Member, optional
-        Further ports.
+        Additional ports.
 
     Raises
     ------
     TypeError
         If the number of lanes is not an integer.
     ValueError
-        If it is below 1, or a key has no bits.
+        If the number of lanes is below 1, or the key has no bits.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class UnitSignature(wiring.Signature):
         )
 
     def _payload(self, fields: dict[str, Any], common: dict[str, Any]) -> data.StructLayout:
-        """Return the layout of one lane, or of all lanes with their common fields."""
+        """Return the layout of a payload: one lane, or all lanes and the fields they share."""
         if self._lanes == 1:
             return data.StructLayout(fields)
         lane = data.StructLayout({"valid": 1} | fields)
@@ -107,17 +107,17 @@ class UnitSignature(wiring.Signature):
 
     @property
     def lanes(self) -> int:
-        """Requests per beat."""
+        """Number of requests per beat."""
         return self._lanes
 
     @property
     def request(self) -> data.StructLayout:
-        """Payload of the input."""
+        """Layout of the input's payload."""
         return self._request
 
     @property
     def result(self) -> data.StructLayout:
-        """Payload of the output."""
+        """Layout of the output's payload."""
         return self._result
 
     def of_lane(self, payload: Any, number: int) -> Any:
@@ -129,7 +129,7 @@ class UnitSignature(wiring.Signature):
         return payload.lanes[number]
 
     def macros(self) -> list[str]:
-        """Return names and values of C macros for the positions of fields in a payload.
+        """Return C macros, each as name and value, for the positions of fields in a payload.
 
         The prefix ``I_`` denotes the input, and ``O_`` the output. ``I_BITS`` is the width of the
         payload, ``I_LANE_AT`` the lowest bit of lane 0, and ``I_LANE_BITS`` the width of a lane.
@@ -151,7 +151,7 @@ class UnitSignature(wiring.Signature):
     def pack_request(
         self, requests: Sequence[Mapping[str, int] | None], *, alone: int = Operation.NONE.value
     ) -> int:
-        """Return the payload of the input as an integer.
+        """Pack requests into an input payload, returned as an integer.
 
         Parameters
         ----------
@@ -159,15 +159,16 @@ class UnitSignature(wiring.Signature):
             Fields of each lane's request, or None for an idle lane. With one lane, the request is
             required.
         alone : int
-            Operation before all lanes; with several lanes only.
+            Operation that takes effect before all lanes; only with several lanes.
 
         Raises
         ------
         ValueError
-            If the numbers of requests and lanes differ; otherwise as `pack`.
+            If the number of requests is not the number of lanes, or for the same reasons as in
+            `pack`.
         """
         if len(requests) != self._lanes:
-            raise ValueError(f"Requests must be {self._lanes}, one per lane, not {len(requests)}")
+            raise ValueError(f"Requests: need {self._lanes}, one per lane, got {len(requests)}")
         if self._lanes == 1:
             return pack(self._request, requests[0])
         lanes = [
@@ -190,13 +191,13 @@ class UnitSignature(wiring.Signature):
 
 
 def pack(shape: Any, value: Any) -> int:
-    """Return a payload as an integer.
+    """Pack a value into a payload, returned as an integer.
 
     Parameters
     ----------
     shape : layout or shape
     value : mapping, sequence or int
-        Values of the fields or elements, or the bits themselves. Missing fields are 0.
+        Values of the fields or elements, or the bits as an integer. Missing fields are 0.
 
     Raises
     ------
@@ -209,20 +210,21 @@ def pack(shape: Any, value: Any) -> int:
         for name, offset, part in _members(shape):
             bits |= pack(part, named.pop(name, _nothing(part))) << offset
         if named:
-            raise ValueError(f"Fields must be those of {shape!r}, not {', '.join(map(str, named))}")
+            raise ValueError(f"Unknown fields for {shape!r}: {', '.join(map(str, named))}")
         return bits
     bits, width = int(value), _width(shape)
     if not 0 <= bits < 1 << width:
-        raise ValueError(f"Value must be of {width} bits, not {bits}")
+        raise ValueError(f"Value does not fit in {width} bits: {bits}")
     return bits
 
 
-# Benches pack and unpack in every cycle, and Amaranth makes the fields of a layout anew each time.
+# Cached: benches pack and unpack in every cycle, and Amaranth rebuilds the fields of a layout on
+# each access.
 
 
 @cache
 def _members(layout: data.Layout) -> list[tuple[Any, int, Any]]:
-    """Return name, offset and shape of each field."""
+    """Return the name, offset and shape of each field."""
     return [(name, field.offset, field.shape) for name, field in layout]
 
 
@@ -236,7 +238,7 @@ def _nothing(shape: Any) -> Any:
 
 
 def unpack(shape: Any, bits: int) -> Any:
-    """Return the value of a payload: a dict of fields, a list of elements, or an int.
+    """Unpack a payload into a dict of fields, a list of elements, or an int.
 
     This is the inverse of `pack`.
 
@@ -266,6 +268,6 @@ def fields(
 
 
 def _existing(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields whose width is not 0, and the tag."""
+    """Remove zero-width fields, except the tag."""
     return {name: shape for name, shape in fields.items()
             if name == "tag" or Shape.cast(shape).width}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Monitors of units: they detect lost or duplicated results and wrong counts of places."""
+"""Monitors in units: they detect lost or duplicated results and wrong counts of free places."""
 
 from amaranth.hdl import Cat, ResetInserter, ResetSignal, Signal
 from amaranth.lib.wiring import Out
@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Out
 from .pipeline import delayed, registered
 
 ALARM_BITS = 16
-"""Width of the count of alarms, which wraps around."""
+"""Width of the alarm counter, which wraps around."""
 
 
 def alarm_ports(check):
@@ -17,9 +17,11 @@ def alarm_ports(check):
 def recovering(
     m,
     unit,  # has the ports `alarm_ports`; ``fault`` is high in the cycle of the reset
-    wrongs,  # violated invariants. Each has a separate register, because the sources are far apart.
+    # flags of violated invariants. Each has its own register, because the sources are far apart on
+    # the chip.
+    wrongs,
 ):
-    """Return a unit that resets itself after an illegal state, and counts these resets."""
+    """Make a unit reset itself after an illegal state and count these resets."""
     registers = [registered(m, flag, f"wrong{number}") for number, flag in enumerate(wrongs)]
     # Resets by the unit itself do not clear this count.
     alarms = Signal.like(unit.alarms, reset_less=True)
@@ -37,10 +39,10 @@ def watch_count(
     count,
     name,
     *,
-    more,  # whether the count increases, or decreases, in the next cycle
+    more,  # `more`, `less`: whether the count increases or decreases in the next cycle
     less=0,
 ):
-    """Return whether a count deviates from the number of its events."""
+    """Return whether a counter disagrees with the events that it counts."""
     # This copy counts down, so synthesis cannot merge it with the count.
     other = Signal(len(count), name=f"{name}_other", init=~count.init & (1 << len(count)) - 1)
     m.d.sync += other.eq(other - more + less)
@@ -49,7 +51,7 @@ def watch_count(
 
 def watch_credits(
     m,
-    credits,  # with `check`
+    credits,  # `Credits` with `check`
     name,
 ):
     """Return whether the credits differed from the limit minus the operations in flight."""
@@ -59,7 +61,7 @@ def watch_credits(
 
 def watch_way(
     m,
-    start,  # the flag when it is sent, and when it arrives
+    start,  # `start`, `end`: the flag when it is sent, and when it arrives
     end,
     cycles,  # delay of the flag
     name,
@@ -76,18 +78,18 @@ def watch_results(
     *,
     i,  # requests
     accepted,  # whether a request was accepted in the previous cycle
-    queue,  # with `check`
+    queue,  # `ResultQueue` with `check`
     # free places minus a constant; signed. At least one high bit repeats the sign of the number of
     # places modulo twice the depth of the queue.
     free,
-    lags,  # cycles by which the count of places sees tags and results later than the queue
-    due,  # whether a verdict is due in the next cycle, and whether one arrives
+    lags,  # cycles by which `free` reflects tags and results later than the queue does
+    due,  # `due`, `valid_next`: whether a verdict is due in the next cycle, and whether one arrives
     valid_next,
 ):
     """Return whether an invariant of the results was violated a few cycles ago.
 
-    The free places and the results in flight add up to all places. Every verdict follows its
-    operation after the same number of cycles. The register of acceptances is correct.
+    The invariants are: free places and results in flight add up to all places; every verdict
+    follows its operation after the same number of cycles; the register of acceptances is correct.
     """
     missed = registered(m, due ^ valid_next, "missed")
     tagged = delayed(m, queue.tagged, lags[0], "tagged_before")

@@ -1,4 +1,4 @@
-"""Checks of parameters, and widths, that components and profiles share. Without Amaranth."""
+"""Parameter checks and widths shared by components and profiles. Does not import Amaranth."""
 
 
 def require_integer(name, value, *, minimum=0, maximum=None):
@@ -27,10 +27,10 @@ def ceil_log(base: int, value: int) -> int:
 
 
 def stamp_bits(span: int) -> int:
-    """Return the bits of a time stamp for ages up to twice a `span` in ticks."""
+    """Return the width of a time stamp for ages up to twice `span`, in ticks."""
     return (2 * span + 1).bit_length()
 
 
 def check_bits(held_bits: int) -> int:
-    """Return the parity bits of a cell with `held_bits`; the total number of bits is even."""
+    """Return the number of parity bits of a cell, which makes the total number of bits even."""
     return 1 + (held_bits + 1) % 2

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
 FAN_IN = 4
-"""Inputs of the LUT for which pipelines are cut into steps."""
+"""Number of LUT inputs for which pipelines are cut into steps."""
 
 
 class StageError(ValueError):
@@ -52,9 +52,9 @@ def successor(count):
 
 
 def below(value, limit):
-    """Return whether `value` is below the constant `limit`, in LUTs alone.
+    """Return whether `value` is below the constant `limit`, using only LUTs.
 
-    The carry chain that synthesis makes of ``<`` takes twice as many LUTs.
+    The carry chain that synthesis infers from ``<`` takes twice as many LUTs.
     """
     if limit >> len(value):
         return Const(1)
@@ -68,8 +68,8 @@ def below(value, limit):
 class Staged:
     """A value and the stage of a pipeline at which it is valid.
 
-    `Pipeline` makes these. ``&``, ``|``, ``^`` and ``~`` return a value of the same stage; both
-    operands must have the same stage. ``[...]`` selects bits, or a member of a view.
+    `Pipeline` creates these values. ``&``, ``|``, ``^`` and ``~`` return a value of the same stage;
+    both operands must have the same stage. ``[...]`` selects bits, or a member of a view.
     """
 
     def __init__(self, pipeline, value, stage, name, *, reset_less=False, levels=0):
@@ -113,7 +113,7 @@ class Staged:
         if self.stage is None:
             return self
         if stage < self.stage:
-            raise StageError(f"{self!r} comes too late for stage {stage}")
+            raise StageError(f"{self!r} is not available at stage {stage}")
         staged = self
         while staged.stage < stage:
             if staged._next is None:
@@ -122,7 +122,7 @@ class Staged:
         return staged
 
     def settled(self):
-        """Return the value from a register, without a second one if a register drives it."""
+        """Return the registered value; add a register only if logic drives the value."""
         return self.at(self.stage + 1) if self.levels else self
 
     def _register(self):
@@ -136,7 +136,7 @@ class Staged:
 
 
 class Draft:
-    """Stands in for a module in which only the stages of a pipeline count: drops all statements."""
+    """Stand-in for a module when only the stages of a pipeline matter: drops all statements."""
 
     def __init__(self):
         self.d = self.sync = self.comb = self
@@ -179,17 +179,17 @@ class Pipeline:
         reset_less=False,
         levels=0,  # levels of LUTs that the value has passed
     ):
-        """Return a value of the module, such as an output of a component, with a stage."""
+        """Assign a stage to a value of the module, such as a component's output."""
         if stage is not None:
             self.latency = max(self.latency, stage)
         return Staged(self, value, stage, name, reset_less=reset_less, levels=levels)
 
     def stage(self, *values):
-        """Return the common stage of all values; None if all values are steady."""
+        """Return the common stage of all values; None if all values are constant."""
         moving = [value for value in values if value.stage is not None]
         for value in moving[1:]:
             if value.stage != moving[0].stage:
-                raise StageError(f"{moving[0]!r} and {value!r} must be of one stage")
+                raise StageError(f"{moving[0]!r} and {value!r} must have the same stage")
         return moving[0].stage if moving else None
 
     def align(self, *values):
@@ -202,9 +202,9 @@ class Pipeline:
         name,  # name of the result
         function,  # takes plain values; returns one value
         *values,  # values of the same stage
-        levels=0,  # levels of LUTs of the function
+        levels=0,  # levels of LUTs in the function
     ):
-        """Return a function of values, without a register."""
+        """Apply a function to values of the same stage, without a register."""
         stage = self.stage(*values)
         result = function(*(value.value for value in values))
         reset_less = all(value._reset_less for value in values)
@@ -212,10 +212,10 @@ class Pipeline:
         return self.enter(result, name, stage=stage, reset_less=reset_less, levels=levels)
 
     def step(self, name, function, *values, reset_less=False):
-        """Return a function of values that takes one level of LUTs.
+        """Apply a function that takes one level of LUTs.
 
-        The result is registered if a stage has no further level. So the clock frequency determines
-        the number of registers in a chain of steps.
+        The result is registered if its stage has no LUT level left. So the clock frequency
+        determines the number of registers in a chain of steps.
         """
         values = self.align(*values)
         if (levels := max(value.levels for value in values)) == self._levels:
@@ -224,7 +224,7 @@ class Pipeline:
         if levels + 1 == self._levels:
             return self.register(name, function, *values, reset_less=reset_less)
         result = self.combine(name, function, *values, levels=1)
-        # As a signal, so that its logic occurs once for all its uses.
+        # A signal, so that all uses share one copy of the logic.
         value = Value.cast(result.value)
         signal = Signal(value.shape(), name=name)
         self._m.d.comb += signal.eq(value)
@@ -233,7 +233,7 @@ class Pipeline:
         )
 
     def register(self, name, function, *values, reset_less=False, root=None):
-        """Return a registered function of values, one stage after the latest value.
+        """Apply a function and register the result, one stage after the latest value.
 
         Parameters
         ----------
@@ -261,7 +261,7 @@ class Pipeline:
     def drive(
         self,
         component,
-        **inputs,  # by the names of the members
+        **inputs,  # values by member name
     ):
         """Connect values of the same stage to inputs of a component."""
         stage = self.stage(*inputs.values())
@@ -278,7 +278,7 @@ class Pipeline:
         """Check that values leave the pipeline together, after the stated latency."""
         stage = self.stage(*outputs)
         if stage != latency:
-            raise StageError(f"{outputs[0]!r} leaves, but the latency is stated as {latency}")
+            raise StageError(f"{outputs[0]!r} leaves, but the stated latency is {latency}")
 
     def all_of(
         self,
@@ -310,7 +310,7 @@ class Pipeline:
         *,
         reset_less=True,  # whether the registers keep their values during a reset
     ):
-        """Return one of the values, by one binary digit of the number per step."""
+        """Select one of the values, by one binary digit of its index per step."""
         self.stage(number, *values)
         while len(values) > 1:
             pairs = [values[at : at + 2] for at in range(0, len(values), 2)]

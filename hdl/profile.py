@@ -1,4 +1,4 @@
-"""Options of a unit, and its latency and limits before it is built. Without Amaranth."""
+"""Options of a unit, and its latency and limits before it is built. Does not import Amaranth."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
@@ -19,7 +19,7 @@ from .parameters import ceil_log
 
 
 def option(default: Any, *, minimum: int | None = None, choices: Iterable[str] = ()) -> Any:
-    """Declare an option of a unit with a default, and with a minimum or choices."""
+    """Declare a unit option with a default and, optionally, a minimum or choices."""
     return field(default=default, metadata={"minimum": minimum, "choices": tuple(choices)})
 
 
@@ -30,12 +30,12 @@ class UnitOptions:
     Raises
     ------
     SpecificationError
-        If an option has another type, or is out of its range.
+        If an option has the wrong type or is out of range.
     """
 
     memory: Any = "portable"
-    """Variant of the memories, one of the family's. Units of dictionaries and timing filters also
-    accept a class of memories."""
+    """Memory variant, one that the family supports. Units of dictionaries and timing filters also
+    accept a memory class."""
 
     levels: int = option(DEFAULT_LEVELS, minimum=1)
     """Levels of LUTs between two registers: fewer for a fast clock, more for a small unit of low
@@ -50,30 +50,31 @@ class UnitOptions:
     ticks: str = "tick"
     """Source of the ticks, if the specification has any. "tick" is a port that is high for one
     cycle per tick. "period" counts cycles up to the value of the port `period`. "time" is a field
-    of each request, see `lately.hdl.frontend.ticks.Stamps`; timing filters lack it. Ticks of a port
-    must be `Profile.min_period` cycles apart; up to `lately.hdl.latencies.TICKS_WAITING` closer
-    ticks wait."""
+    of each request, see `lately.hdl.frontend.ticks.Stamps`; not for timing filters. Ticks on the
+    port must be at least `Profile.min_period` cycles apart; up to
+    `lately.hdl.latencies.TICKS_WAITING` ticks that arrive sooner wait."""
 
     period: int = option(0, minimum=0)
-    """Value of the port `period` after reset, in cycles; 0 if whatever drives the port knows no
-    other."""
+    """Value of the port `period` after reset, in cycles; 0 leaves the value to whatever drives the
+    port."""
 
     time_bits: int | None = option(None, minimum=1)
     """Width of the tick counter, and of the ``time`` of requests and results; by default the
     minimum that the specification needs."""
 
     report_covered: bool = False
-    """Whether results have the field ``covered``, if the window is in time."""
+    """Whether results have the field ``covered``; only with a time-based window."""
 
     protect: str = option("none", choices=PROTECTIONS)
-    """Consequence of a memory upset: any for "none"; false positives for "parity"; none for "tmr",
-    unless a second upset hits the same bit before the bit is cleared or written."""
+    """Memory protection, by what an upset can cause: any error with "none"; false positives with
+    "parity"; nothing with "tmr", unless a second upset hits the same bit before the bit is cleared
+    or written."""
 
     self_check: bool = False
     """Whether the unit checks its own state, and resets itself if the state is illegal."""
 
     omit: Sequence[str] = ()
-    """Fields that results do not have, such as "age". ``seen`` and ``tag`` cannot be omitted."""
+    """Result fields to leave out, such as "age". ``seen`` and ``tag`` cannot be omitted."""
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -92,24 +93,25 @@ class Profile:
     options: UnitOptions = field(default_factory=UnitOptions)
 
     MEMORIES: ClassVar[tuple[str, ...]] = ("portable",)
-    """Variants of the memory that every family has."""
+    """Memory variants that every family has."""
 
     PROTECTIONS: ClassVar[tuple[str, ...]] = ("none",)
-    """Protections of the memory that every family has."""
+    """Memory protections that every family has."""
 
     MAX_LEVELS: ClassVar[int] = 16
-    """Maximum levels of LUTs between two registers; with more, the memories are not the limit."""
+    """Maximum levels of LUTs between two registers; with more, logic limits the clock, not
+    memories."""
 
     @classmethod
     def of(cls, spec: Any, **options: Any) -> Self:
-        """Return the profile of a unit with these `options`, as for `UnitOptions`."""
+        """Return the profile of a unit; `options` are fields of `UnitOptions`."""
         return cls(spec, UnitOptions(**options))
 
     # Options
 
     @property
     def memory(self) -> Any:
-        """Variant of the memories."""
+        """Memory variant."""
         return self.options.memory
 
     @property
@@ -119,7 +121,7 @@ class Profile:
 
     @property
     def protect(self) -> str:
-        """Consequence of a memory upset."""
+        """Memory protection, see `UnitOptions`."""
         return self.options.protect
 
     @property
@@ -139,57 +141,57 @@ class Profile:
 
     @property
     def covers(self) -> bool:
-        """Whether the unit reports the number of ticks whose keys are all still reported."""
+        """Whether the unit has ``covered``, the number of ticks whose keys are all reported."""
         return False
 
     # Size
 
     @property
     def lanes(self) -> int:
-        """Operations that the unit accepts per cycle."""
+        """Number of operations that the unit accepts per cycle."""
         return 1
 
     @property
     def segments(self) -> int:
-        """Equal parts of the memory: segments of a ring, or columns of a dictionary."""
+        """Number of equal parts of the memory: segments of a ring, or columns of a dictionary."""
         return 1
 
     @property
     def block_rams(self) -> int:
-        """Block RAMs of the memory, counted as blocks of an ECP5."""
+        """Number of block RAMs of the memory, counted in blocks of an ECP5."""
         return 0
 
     @property
     def votes(self) -> int:
-        """Copies of each small memory of the unit, outside the filter's memory."""
+        """Number of copies of each small memory of the unit, outside the filter's memory."""
         return 1 if self.protect == "none" else VOTES
 
     # Time
 
     @property
     def latency_terms(self) -> dict[str, int]:
-        """Cycles of the pipeline, stage by stage, in order."""
+        """Cycles of each part of the pipeline, by name and in order."""
         raise NotImplementedError
 
     @property
     def latency(self) -> int:
         """Cycles from the acceptance of an operation to its result, on an idle output.
 
-        With several lanes, the minimum. Times of requests take `STAMP_LATENCY` more.
+        With several lanes, this is the minimum. The times of requests add `STAMP_LATENCY` cycles.
         """
         return sum(self.latency_terms.values())
 
     @property
     def unit_latency(self) -> int:
-        """Cycles from the acceptance of a request to its result, on an idle output."""
+        """Cycles from the acceptance of a request to its result, including any `STAMP_LATENCY`."""
         stamped = bool(self.ticks) and self.options.ticks == "time"
         return self.latency + (STAMP_LATENCY if stamped else 0)
 
     @property
     def result_depth(self) -> int:
-        """Places of the result queue of a unit with one lane: a power of two.
+        """Capacity of the result queue of a single-lane unit: a power of two.
 
-        While results are taken, at most `latency` results are in flight.
+        While the receiver accepts results, at most `latency` results are in flight.
         """
         return 1 << ceil_log(2, self.latency + ACCEPT_LAG + 1)
 
@@ -200,7 +202,7 @@ class Profile:
 
     @property
     def generation_bits(self) -> int:
-        """Width of the length of a generation, which is set at run time; 0 without generations."""
+        """Width of the generation length, which is set at run time; 0 without generations."""
         return 0
 
     @property
@@ -239,7 +241,8 @@ class Profile:
     def edges(self) -> tuple[int, int] | None:
         """Greatest age at which a key is always reported, and least age at which it is forgotten.
 
-        In insertions after its own, or units of time. None if a table of thresholds decides.
+        Ages are in insertions after the key's own, or in units of time. None if a table of
+        thresholds decides.
         """
         if self.spec.classes is not None:
             return None
@@ -247,7 +250,7 @@ class Profile:
         return last, last + 1 + self.spec.slack
 
     def _both_ends(self) -> str:
-        """Return the sentence on both ends of a window that counts insertions."""
+        """Return the sentence that states when a window of insertions reports and forgets a key."""
         last, first = self.edges or (0, 0)
         maybe = f"it may be reported while {last:,} < d < {first:,}, and " * (first > last + 1)
         return (
@@ -269,7 +272,7 @@ class Profile:
             rule = f"must be {' or '.join(self.ticks)} {named}"
             require(ticks in self.ticks, "ticks", rule, ticks)
         if self.options.omit and self.lanes > 1:
-            raise SpecificationError("omit: results of several lanes have all fields")
+            raise SpecificationError("omit: not supported with several lanes")
         covered = self.options.report_covered
         if covered and not self.covers:
-            raise SpecificationError("report_covered: only a ring with a span has this field")
+            raise SpecificationError("report_covered: needs a ring with a span")

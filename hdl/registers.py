@@ -23,10 +23,10 @@ _FAULTS = {
     "fault": "The unit reset itself after an illegal state.",
     "tick_lost": "A tick was lost, because too many ticks waited already.",
 }
-"""Events that a unit behind a bus remembers, by the port that reports them, from bit 0 on."""
+"""Events that a unit behind a bus records in `faults`, by reporting port, starting at bit 0."""
 
 WORD_BITS = 32
-"""Width of a register for reads: counts are modulo ``2**32``."""
+"""Width of a register read: counts are modulo ``2**32``."""
 
 
 ID = 0x4C41544C
@@ -49,19 +49,19 @@ class Block(Enum):
 
     UNIT = "unit"
     WINDOW = "window"
-    """Unit with a window in time."""
+    """Unit with a time-based window."""
     DIGESTS = "digests"
-    """Unit of a dictionary."""
+    """Dictionary unit."""
     LINE = "line"
     """Serial line of a board."""
     BUS = "bus"
     """Registers of exported units only."""
     FRAMES = "frames"
-    """Deduplicator of frames."""
+    """Frame deduplicator."""
     PROTECTION = "protection"
     """Unit whose memories are protected."""
     CHECKS = "checks"
-    """Unit that watches its own state."""
+    """Unit that checks its own state."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class RegisterField:
 
 @dataclass(frozen=True, kw_only=True)
 class Register:
-    """A register."""
+    """Register of a unit or a board."""
 
     name: str  # name of the register, and of the unit's port if the unit holds the register
     access: Access = Access.READ
@@ -195,7 +195,7 @@ REGISTERS = (
                                    meaning="Additional fields of the digest, from the lowest bit: "
                                    "TOS, TTL, VLAN, layer 2, whole frame."))),
     Register(name="frames_errored", event="errored", holder=Block.FRAMES, address=0x68,
-             meaning="Damaged frames, discarded."),
+             meaning="Damaged frames that were discarded."),
     Register(name="frames_oversize", event="oversize", holder=Block.FRAMES, address=0x70,
              meaning="Frames above the maximum: discarded, or sent without a lookup."),
     Register(name="frames_no_room", event="no_room", holder=Block.FRAMES, address=0x78,
@@ -221,7 +221,7 @@ REGISTERS = (
     Register(name="alarms", width=16, holder=Block.CHECKS, address=0x48,
              meaning="Number of times the unit detected an illegal state and reset itself."),
     Register(name="reset", access=Access.WRITE, width=1, holder=Block.LINE, address=0x100,
-             meaning="Any word resets the unit."),
+             meaning="Writing any value resets the unit."),
     Register(name="clock", holder=Block.LINE, address=0x104, reset=None,
              meaning="Cycles per second."),
     Register(name="write_check", holder=Block.LINE, address=0x114,
@@ -241,7 +241,7 @@ def counters(
 
 
 def registers_table() -> Sequence[Sequence[str]]:
-    """Return the rows of the table: name, address, access, bits, value after reset, meaning."""
+    """Return the register table's rows: name, address, access, bits, value after reset, meaning."""
     return [
         [
             f"`{register.name}`",

@@ -1,4 +1,4 @@
-"""RTLIL of every unit, for comparison before and after a change of the source."""
+"""RTLIL of every unit, to compare before and after a source change."""
 
 import hashlib
 import sys
@@ -29,7 +29,7 @@ def write(
     folder: Path,  # created if it does not exist
 ) -> None:
     """Write one file per unit, without source locations, and a list of digests."""
-    # Construction of rejected units had begun.
+    # Rejected units have already been partly constructed.
     warnings.simplefilter("ignore", UnusedElaboratable)
     folder.mkdir(parents=True, exist_ok=True)
     lines = []

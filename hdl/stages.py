@@ -1,6 +1,6 @@
-"""Stages of the pipelines of a unit before it is built, for plans without Amaranth.
+"""Pipeline stages of a unit that is not built yet, for planning without Amaranth.
 
-Parts count the stages of their own pipelines; `filter_unit` checks their sum against the profile.
+Each component counts its own stages; `filter_unit` checks the sum against the profile.
 """
 
 from ..golden.hash.functions import MIX_ROUNDS
@@ -9,11 +9,11 @@ from .latencies import PAGE_WORDS
 from .parameters import ceil_log
 
 LUT_INPUTS = 4
-"""Inputs of the LUT of a step: `lately.hdl.pipeline.FAN_IN`."""
+"""Number of LUT inputs of a step: equal to `lately.hdl.pipeline.FAN_IN`."""
 
 
 def hash_stages(key_bits: int, hash: str, levels: int) -> int:
-    """Return the cycles from a key to its state."""
+    """Return the cycles from a key to its hash state."""
     if hash == "siphash":
         # The first word takes one cycle, and each round takes five.
         rounds = message_words(key_bits) * COMPRESSION_ROUNDS + FINALIZATION_ROUNDS

@@ -14,13 +14,13 @@ from .registers import REGISTERS
 def count_events(
     m,
     unit,
-    # event by name; each bit is one event. An event without an output of the unit, or without bits,
-    # is not counted.
+    # event signals by name; each bit is one event. An event is not counted if the unit has no
+    # output for it, or the output has no bits.
     events,
     *,
-    amounts=(),  # names of events that are numbers; these numbers are added
+    amounts=(),  # names of events whose values are numbers to add
 ):
-    """Count events at the unit's outputs that have the names of their registers."""
+    """Count events on the unit's outputs that are named after registers."""
     for register in REGISTERS:
         if register.event not in events or register.name not in unit.signature.members:
             continue

@@ -1,7 +1,7 @@
 """Target clocks: the highest clock that the vendor permits for a unit on each device.
 
 Pipelines are designed for these clocks, and nextpnr aims for them. This module does not import
-Amaranth. `lately.boards.flow.limits` names the sources of the figures.
+Amaranth. `lately.boards.flow.limits` lists the sources of the figures.
 """
 
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ CLOCK_MHZ: Mapping[str, Mapping[str, float]] = {
     "gowin-gw1nr-9c": {"": 600, "NORMAL": 190},
     "gowin-gw2ar-18c": {"": 625, "NORMAL": 380, "READBEFOREWRITE": 230},
 }
-"""MHz by class of devices and write mode of the block RAMs; "" is a unit without block RAM. Other
-classes have no known limit."""
+"""Maximum MHz, by device class and write mode of the block RAMs; "" is a unit without block RAM.
+Other classes have no known limit."""
 
 
 WITHIN_REACH_MHZ: Mapping[str, int] = {
@@ -31,7 +31,7 @@ WITHIN_REACH_MHZ: Mapping[str, int] = {
     "lifcl-40": 200,
     "lcmxo3lf-6900": 100,
 }
-"""Target clocks for classes of devices whose logic is far slower than their block RAMs."""
+"""Target clocks for device classes whose logic is far slower than their block RAMs."""
 
 LEVELS_MHZ: Mapping[str, tuple[int, ...]] = {
     "ecp5-6": (225, 150),
@@ -42,14 +42,14 @@ LEVELS_MHZ: Mapping[str, tuple[int, ...]] = {
     "gowin-gw1nr-9c": (190, 130),
     "gowin-gw2ar-18c": (380, 200),
 }
-"""Highest clocks for 2, 3 and more levels of LUTs, by class of devices."""
+"""Highest clocks for 2, 3 and more levels of LUTs, by device class."""
 
 GMII_HZ = 125_000_000
 """Clock of gigabit Ethernet between MAC and PHY."""
 
 
 def device_class(
-    device: str,  # name as in `lately.boards.flow.devices`
+    device: str,  # device name, see `lately.boards.flow.devices`
 ) -> str:
     """Return the class of a device; devices of a class have the same clocks."""
     family, _, rest = device.partition("-")
@@ -57,7 +57,7 @@ def device_class(
 
 
 def limit_mhz(
-    device: str,  # name as in `lately.boards.flow.devices`
+    device: str,  # device name, see `lately.boards.flow.devices`
 ) -> float | None:
     """Return the highest clock of a unit with block RAMs on a device, in MHz.
 
@@ -76,7 +76,7 @@ def target_mhz(device: str) -> int:
 
 
 def levels(
-    device: str,  # name as in `lately.boards.flow.devices`
+    device: str,  # device name, see `lately.boards.flow.devices`
     mhz: float,
 ) -> int:
     """Return the number of LUT levels that fit between two registers at a clock frequency."""

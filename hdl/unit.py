@@ -29,15 +29,15 @@ from .registers import REGISTERS
 from .statistics import count_events
 
 EVENT_PORTS = {"upset": "fault"}
-"""Ports of cores whose names differ from the names of their events."""
+"""Core port of each event whose port has another name."""
 
 
 class BaseUnit(wiring.Component):
-    """Ports and limits of a unit with one or several lanes: see `lately.hdl.build.filter_unit`.
+    """Base class of units, with one or several lanes: see `lately.hdl.build.filter_unit`.
 
     Every operation produces one result, in order. Operations take effect one after another.
-    `i.ready` is low under back-pressure, for at most `longest_pause` cycles after a CLEAR or
-    reset, and as `Profile.pauses` states. No operation is lost.
+    `i.ready` is low under back-pressure, for at most `longest_pause` cycles after a CLEAR or reset,
+    and in the cases that `Profile.pauses` lists. No operation is lost.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class BaseUnit(wiring.Component):
     core : Component
         With a `CoreSignature`; any one of the cores if there are several lanes.
     clock : Component, optional
-        Source of ticks, as for a `Family`.
+        Source of ticks, see `Family`.
     secrets : Secrets, optional
         Holds the secrets of a keyed hash.
 
@@ -57,10 +57,10 @@ class BaseUnit(wiring.Component):
         See `lately.hdl.interface.UnitSignature`. With several lanes, `i` accepts beats, and `o`
         returns one answer for each beat.
 
-        Ring: the age counts generations. With a window in time, ``status`` is 1 if the window of
-        the answer was shortened, 2 if its false-positive rate may exceed its bound, and 0
-        otherwise. ``time`` is the tick counter, and ``covered`` is the value of the port of this
-        name at the operation, before its effects.
+        Ring: the age counts generations. With a time-based window, ``status`` is 1 if the window
+        was shortened for this answer, 2 if the false-positive rate may exceed its bound, and 0
+        otherwise. ``time`` is the tick counter, and ``covered`` is the value of the port `covered`
+        at the operation, before the operation takes effect.
 
         Dictionary: the window of a request counts insertions. A longer window acts as the window
         of the specification; with window 0 no key is seen. An operation with the bits insert and
@@ -76,7 +76,7 @@ class BaseUnit(wiring.Component):
         decides ``seen``. A class number of ``classes`` or more uses the entries of the highest
         class. The answer of an entry that was never loaded is undefined.
     generation : In(generation_bits)
-        Ring only. Insertions in a generation; the guarantees of the specification hold for
+        Ring only. Insertions per generation; the guarantees of the specification hold for
         ``spec.generation``. With 0 or 1 every insertion begins a generation. The first insertion
         after a SHIFT or CLEAR is an exception: it begins a generation with 0, but not with 1. A
         change applies from the first generation that begins with an operation accepted at least
@@ -89,8 +89,8 @@ class BaseUnit(wiring.Component):
         `lately.hdl.latencies.TICKS_WAITING` ticks, less than `Profile.min_period` cycles apart,
         were still waiting.
     covered : Out(range(span + 2))
-        Ring with a window in time only: number of ticks, including the current one, whose keys are
-        all still reported; ``span + 1`` unless the window is shortened.
+        Ring with a time-based window only: number of ticks, including the current one, whose keys
+        are all still reported; ``span + 1`` unless the window is shortened.
     guaranteed : Out
         Dictionary only. Largest window for which answers are exact.
     table, swap : In
@@ -111,9 +111,9 @@ class BaseUnit(wiring.Component):
         `lately.hdl.latencies.SECRET_LEAD` cycles after the secret. `secret.ready` is low until the
         last segment with an older secret has retired.
     operations, insertions, hits, ... : Out(statistics_bits)
-        Counters of `lately.hdl.registers` whose events the unit has. They count events since
-        reset, when the results leave the core. They are exact once the unit has been idle for its
-        own latency and the latency of an `EventCounter`.
+        Counters of `lately.hdl.registers` whose events the unit has. They count events since reset,
+        when the results leave the core. They are exact once the unit has been idle for its own
+        latency plus the latency of an `EventCounter`.
     fault : Out(1)
         If the unit checks its state: high for the cycle in which the unit resets itself after an
         illegal state. Operations in flight then produce no result. The input opens once the
@@ -135,7 +135,7 @@ class BaseUnit(wiring.Component):
         self.profile = profile
         self._family = family
         self.core = core
-        """The core, or one of several: the pipeline from key to verdict."""
+        """The core, or one of several cores: the pipeline from key to verdict."""
         self.clock = clock
         self.secrets = secrets
         super().__init__(
@@ -158,7 +158,7 @@ class BaseUnit(wiring.Component):
         return fields | others
 
     def _result_fields(self):
-        # In the order of the queue.
+        # Same order as in the queue.
         verdict = {name: field.shape for name, field in self.core.verdict.shape()}
         report = {} if self.clock is None else self.clock.report
         fields = verdict | {name: value.shape() for name, value in report.items()}
@@ -213,7 +213,7 @@ class BaseUnit(wiring.Component):
 
     @property
     def floorplan_groups(self):
-        """Names of the block RAMs of each shard, for placement close together."""
+        """Names of the block RAMs of each shard, to be placed close together."""
         return floorplan_groups(self.memory_map.memories) if self.profile.lanes > 1 else ()
 
     @property
@@ -233,7 +233,7 @@ class BaseUnit(wiring.Component):
 
 
 class Unit(BaseUnit):
-    """Unit of one lane: a front end, a core and a result queue. See `BaseUnit`.
+    """Single-lane unit: a front end, a core and a result queue. See `BaseUnit`.
 
     The unit accepts one operation per cycle without back-pressure. A result leaves `latency`
     cycles after the acceptance of its operation, or later under back-pressure.
@@ -248,11 +248,11 @@ class Unit(BaseUnit):
     ----------
     front : FrontEnd or PlainFrontEnd
     depth : int
-        Places of the queue, a power of two.
+        Capacity of the queue, a power of two.
     """
 
     LAG = ACCEPT_LAG
-    """Cycles from an acceptance until `i.ready` depends on it, and one to spare."""
+    """Cycles until `i.ready` reflects an acceptance, plus one spare cycle."""
 
     def __init__(self, profile, family):
         spec, check = profile.spec, profile.options.self_check
@@ -332,7 +332,7 @@ class Unit(BaseUnit):
 
     @property
     def _report(self):
-        """Fields of a result that the clock provides."""
+        """Result fields that the clock provides."""
         omitted, report = self.profile.options.omit, {} if self.clock is None else self.clock.report
         return Cat(value for name, value in report.items() if name not in omitted)
 
@@ -418,10 +418,10 @@ class Unit(BaseUnit):
             m.d.comb += getattr(self.core, name).eq(getattr(secrets, name))
 
     def _elaborate_room(self, m, entered):
-        """Return whether all results in flight have places, and the number of free places."""
+        """Return whether all results in flight have room in the queue, and the free places."""
         left = Signal()
         change = Signal(signed(2))
-        # Free places, less one and less the acceptances that are not counted yet.
+        # Free places, minus one and minus the acceptances that are not counted yet.
         free = Signal(
             signed(self.depth.bit_length() + 1), name="places", init=self.depth - 1 - self.LAG
         )
@@ -435,7 +435,7 @@ class Unit(BaseUnit):
         return room, free
 
     def _elaborate_check(self, m, i, accepted, queue, free):
-        """Return flags of errors in ring, front end, places, and lost or duplicated results."""
+        """Return error flags: lost or duplicated results, and an illegal state of a part."""
         core, front = self.core, self.front
         illegal = queue.illegal | front.illegal
         if "illegal" in core.signature.members:
@@ -454,7 +454,7 @@ class Unit(BaseUnit):
 
 
 def _plain_operation(operation):
-    """Return an operation of three bits, without the bit for removals; a removal is not a CLEAR."""
+    """Return a three-bit operation, without the remove bit; a removal does not become a CLEAR."""
     if len(Value.cast(operation)) == Shape.cast(Operation).width:
         return operation
     bits = operation_bits(operation)

@@ -9,7 +9,7 @@ from ..golden.spec.base import Specification, require
 from .build import filter_unit, unit_profile
 
 TAG_BITS = 8
-"""Width of the tag of simulated units."""
+"""Tag width of simulated units."""
 
 TIME_BITS = 32
 """Width of the times of simulated units with ticks."""
@@ -22,18 +22,19 @@ TOP = "lately_unit"
 
 
 _EVENT = re.compile(r"\\\$auto\$\S+:dump_module\$\d+ +")
-"""A variable of yosys; its only change starts the combinational processes."""
+"""Variable in yosys output; its only change starts the combinational processes."""
 
 
 def convert(component: Any, name: str = TOP) -> str:
-    """Return a component as Verilog that starts in every simulator."""
+    """Convert a component to Verilog that starts correctly in every simulator."""
     return with_start(verilog.convert(component, name=name, emit_src=False))
 
 
 def with_start(text: str) -> str:
-    """Let every combinational process of a Verilog `text` of yosys run once at the beginning.
+    """Make every combinational process in `text`, Verilog from yosys, run once at the start.
 
-    A process whose signals never change would otherwise not run in Icarus, and leave X.
+    Otherwise a process whose signals never change would not run in Icarus, and its outputs would be
+    X.
     """
     # An immediate change may occur before the processes wait for it.
     text = _EVENT.sub("_start_ ", text)
@@ -43,7 +44,7 @@ def with_start(text: str) -> str:
 def time_options(
     spec: Specification, *, ticks: str | None = None, time_bits: int = TIME_BITS
 ) -> dict[str, Any]:
-    """Return the options for the ticks of a simulated unit; empty without ticks."""
+    """Return the tick options of a simulated unit; empty if it has no ticks."""
     profile = unit_profile(spec)
     if not profile.ticks:
         return {}

@@ -1,4 +1,4 @@
-"""Registers on AXI4-Lite, Wishbone and Avalon-MM."""
+"""Register access over AXI4-Lite, Wishbone and Avalon-MM."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -9,7 +9,7 @@ from .register_bank import WORD_ADDRESS_BITS, AccessSignature
 from .register_map import ADDRESS_BITS, WORD_BYTES
 
 OKAY, SLVERR = 0, 2
-"""Responses."""
+"""Response codes."""
 
 
 class Axi4Lite(wiring.Component):
@@ -17,14 +17,14 @@ class Axi4Lite(wiring.Component):
 
     Address and data of a write may arrive in any order. One access is performed at a time; pending
     reads and writes alternate. No output depends on an input in the same cycle: all outputs are
-    registers, or one gate behind registers. Valid outputs stay stable until they are accepted. An
-    access that fails returns SLVERR. The two lowest bits of an address and AxPROT are ignored.
+    registers, or one gate behind registers. Valid outputs stay stable until they are accepted. A
+    failed access returns SLVERR. The two lowest bits of an address and AxPROT are ignored.
     """
 
     PREFIX = "s_axil"
 
     INTERFACE = "xilinx.com:interface:aximm:1.0"
-    """Vivado's name of the interface."""
+    """Vivado's name for the interface."""
 
     def __init__(self):
         channels = {
@@ -83,7 +83,7 @@ class Axi4Lite(wiring.Component):
         return getattr(self, f"{self.PREFIX}_{channel}{part}")
 
     def _elaborate_request(self, m, channel, part, done):
-        """Hold the payload of a channel until the access is done."""
+        """Hold the payload received on a channel until the access is done."""
         payload = self._port(channel, part)
         request = _Request(len(payload), channel)
         valid, ready = self._port(channel, "valid"), self._port(channel, "ready")
@@ -105,7 +105,7 @@ class Axi4Lite(wiring.Component):
 
 
 class _Request:
-    """Payload received on a channel, and whether it is held."""
+    """Payload of a channel, held until its access is done."""
 
     def __init__(self, width, channel):
         self.held = Signal(name=f"{channel}_held", init=0)
@@ -116,9 +116,9 @@ class Wishbone(wiring.Component):
     """Wishbone B4 slave for the registers, for classic and pipelined masters.
 
     STALL is low only in the cycle of a response, so that a pipelined master holds its request like
-    a classic master. All outputs are registers, or one gate behind registers. If a master drops
-    CYC or STB before the response, the access may still be performed, without a response. An
-    access that fails returns ERR.
+    a classic master. All outputs are registers, or one gate behind registers. If a master drops CYC
+    or STB before the response, the access may still be performed, without a response. A failed
+    access returns ERR.
     """
 
     PREFIX = "wb"
@@ -172,11 +172,11 @@ class Wishbone(wiring.Component):
 
 
 OKAY, SLAVEERROR = 0, 2
-"""Responses."""
+"""Response codes."""
 
 
 class AvalonMm(wiring.Component):
-    """Avalon-MM agent for the registers, with one access at a time.
+    """Avalon-MM agent for the registers; one access at a time.
 
     WAITREQUEST is high from the cycle after the acceptance of an access until the cycle of its
     response. READDATAVALID marks the response to a read, WRITERESPONSEVALID the response to a

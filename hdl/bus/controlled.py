@@ -1,4 +1,4 @@
-"""Units with registers behind a bus."""
+"""Units whose registers are accessible over a bus."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -12,28 +12,28 @@ from .register_bank import RegisterBank
 from .register_map import OVERRUN, register_map
 
 BUSES = {"axi4-lite": Axi4Lite, "wishbone": Wishbone, "avalon-mm": AvalonMm}
-"""Buses by name."""
+"""Bus components by name."""
 
 COUNTER_BITS = 64
-"""Width of the counters of units behind a bus."""
+"""Counter width in units behind a bus."""
 
 MARK_BITS = 1
-"""High bits of the unit's tag, which mark operations started by registers."""
+"""Number of high tag bits that mark operations started through registers."""
 
 KEPT = ("tick",)
 """Ports of a unit, other than its streams, that do not become registers."""
 
 
 class Controlled(wiring.Component):
-    """Base of components whose registers are behind a bus."""
+    """Base class of components whose registers are accessible over a bus."""
 
     FIELDS = {"enable": "control_enable", "clear": "control_clear", "order": "status_order",
               "fault": "faults_fault", "tick_lost": "faults_tick_lost",
               "action": "frames_action", "fields": "frames_fields"}  # fmt: skip
-    """Fields of registers, by the names of the unit's ports."""
+    """Register fields, by the name of the unit's port."""
 
     ELSEWHERE = ("swap",)
-    """Ports of the unit that are not connected to registers of their names."""
+    """Ports of the unit that are not connected to the registers of the same name."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Controlled(wiring.Component):
         self.unit = unit
         self._front = BUSES[bus]()
         self.registers = register_map(unit, **map)
-        """The words on the bus."""
+        """`RegisterMap` with the words on the bus."""
         self._bank = RegisterBank(registers=self.registers)
         self._ports = {
             name: member
@@ -56,20 +56,20 @@ class Controlled(wiring.Component):
         }
         self._kept = [name for name in KEPT if name in unit.signature.members]
         others = self._ports | {name: unit.signature.members[name] for name in self._kept}
-        # `irq`: as for `RegisterBank`
+        # `irq`: see `RegisterBank`
         irq = {"irq": Out(1)} if "irq" in self._bank.signature.members else {}
-        # `tick`: as for the unit
-        # `s_axil_awaddr`, `wb_cyc_i`, `avs_address`: as for the bus
+        # The unit's `tick`, and the ports of the bus, such as `s_axil_awaddr`, `wb_cyc_i`,
+        # `avs_address`.
         super().__init__(signature(others | irq))
 
     @property
     def bus_ports(self):
-        """Names of the ports of the bus."""
+        """Names of the bus ports."""
         return list(self._ports)
 
     @property
     def interface(self):
-        """Prefix of the bus and Vivado's name of its interface, or None."""
+        """Prefix of the bus and Vivado's name for the bus interface, or None."""
         name = getattr(self._front, "INTERFACE", None)
         return None if name is None else (self._front.PREFIX, name)
 
@@ -94,7 +94,7 @@ class Controlled(wiring.Component):
         self._elaborate_registers(m)
 
     def _elaborate_lead(self, m, given, waits):
-        """Keep an order `waits` until the settings before it apply; return whether it is due."""
+        """Hold a command until the settings written before it apply; return whether it is due."""
         lead = Signal(range(GENERATION_LEAD))
         with m.If(given):
             m.d.sync += [waits.eq(1), lead.eq(GENERATION_LEAD - 1)]
@@ -103,7 +103,7 @@ class Controlled(wiring.Component):
         return waits & (lead == 0)
 
     def _elaborate_registers(self, m):
-        """Connect the registers with the ports of the unit that have their names."""
+        """Connect the registers to the unit's ports of the same names."""
         unit, bank = self.unit, self._bank
         for name, member in unit.signature.members.items():
             if name in ("i", "o", *self._kept, *self.ELSEWHERE):
@@ -137,12 +137,12 @@ class Controlled(wiring.Component):
 
 
 class ControlledUnit(Controlled):
-    """Unit with a bus that accesses its settings, counters and secret as registers.
+    """Unit with its settings, counters and secret in registers on a bus.
 
     `i.ready` is low while `enable` is low, or while a command to SHIFT or CLEAR is pending. A
     command starts `GENERATION_LEAD` cycles after its write, when the unit next accepts an
-    operation. So it uses the settings written before it. A command has no result. If requests
-    carry times, a command has the time of the last accepted request.
+    operation. It therefore uses the settings written before it. A command has no result. If
+    requests carry times, a command has the time of the last accepted request.
     """
 
     def __init__(
@@ -152,12 +152,12 @@ class ControlledUnit(Controlled):
         spec,
         bus,  # one of `BUSES`
         version,
-        status_bits,  # width of the tag that the registers report, without TLAST
+        status_bits,  # tag width that the registers report, without TLAST
         # whether requests wait for `i.ready`. Otherwise a request while `i.ready` is low is an
         # error.
         waits=True,
     ):
-        # `i`, `o`: as for the unit
+        # `i`, `o`: same as the unit's
         super().__init__(
             unit,
             lambda others: _outer(unit.signature, others),
@@ -190,7 +190,7 @@ class ControlledUnit(Controlled):
         return m
 
     def _elaborate_orders(self, m):
-        """Return whether the input is closed, whether a command is given, and its operation."""
+        """Return whether the input is closed, whether a command is ready, and its operation."""
         unit, bank = self.unit, self._bank
         clears, closed, order = Signal(), Signal(), Signal()
         waits, given = bank.status_order, Signal(name="given")
@@ -230,7 +230,7 @@ class ControlledUnit(Controlled):
 
 
 def _outer(signature, others):
-    """Return the signature of a unit with unmarked tags, whose settings are registers."""
+    """Return the outer signature: tags without mark bits, and settings in registers."""
     request, result = (
         {name: field.shape for name, field in signature.of_lane(payload, 0) if name != "valid"}
         for payload in (signature.request, signature.result)

@@ -1,4 +1,4 @@
-"""Units with flat ports, which every hardware language can connect."""
+"""Units with flat ports, which any hardware description language can connect."""
 
 from typing import NamedTuple
 
@@ -11,14 +11,14 @@ from ..interface import fields, operation_bits
 from ..pipeline import delayed
 
 BYTE = 8
-"""Bits of a byte."""
+"""Bits per byte."""
 
 
 class Field(NamedTuple):
     """Bits of a port that belong to one field of a payload."""
 
     port: str
-    name: str  # as in `lately.hdl.interface.UnitSignature`
+    name: str  # field of `lately.hdl.interface.UnitSignature`
     lane: int
     offset: int  # `offset`, `width`: lowest bit in the port, and number of bits
     width: int
@@ -26,7 +26,7 @@ class Field(NamedTuple):
 
 
 class FlatUnit(wiring.Component):
-    """Base of units with flat ports."""
+    """Base class of units with flat ports."""
 
     CLOCK = "clk"
     RESET = "rst"
@@ -46,7 +46,7 @@ class FlatUnit(wiring.Component):
         }
         streams = set(unit.signature.members) - set(others) - {"i", "o"}
         self.side_streams = {}
-        """Ports of each further stream: data, valid and ready."""
+        """Ports of each additional stream: data, valid and ready."""
         for name in sorted(streams):
             ports = self._stream_members(name, getattr(unit, name).payload.shape())
             self.side_streams[name] = list(ports)
@@ -79,7 +79,7 @@ class FlatUnit(wiring.Component):
         return m
 
     def attributes(self):
-        """Return the attributes of ports that identify interfaces to vendors' tools."""
+        """Return the port attributes that identify interfaces to vendor tools."""
         return {}
 
     def _connected(self, port_fields, payload, *, inward):
@@ -101,7 +101,7 @@ def payload_fields(
     *,
     padded=(),  # ports in which each lane starts at a byte boundary
 ):
-    """Return the fields of a payload, consecutively in each of their ports."""
+    """Pack the fields of a payload into their ports; return the fields and the port widths."""
     port_fields, widths, last = [], {}, {}
     for path, source, width in fields(payload):
         *above, name = path.split(".")
@@ -143,7 +143,7 @@ class AxisUnit(FlatUnit):
     s_axis_tlast, m_axis_tlast : In(1), Out(1)
         With `last` only.
     s_axis_secret_tdata, s_axis_secret_tvalid, s_axis_secret_tready
-        With ``hash="siphash"``: secrets, as the unit's stream.
+        With ``hash="siphash"``: secrets, like the unit's `secret` stream.
     generation, operations, ...
         Other ports of the unit.
 
@@ -190,7 +190,7 @@ class AxisUnit(FlatUnit):
             for part in ("tdata", "tkeep", "tuser", "tlast", "tvalid", "tready", "tid", "tdest")
             if f"{prefix}_{part}" in members
         }
-        # A unit behind a bus provides the name.
+        # A unit behind a bus provides the name of the bus interface.
         if bus := getattr(self.unit, "interface", None):
             prefix, interface = bus
             named |= {
@@ -229,7 +229,7 @@ class AxisUnit(FlatUnit):
 
 
 def _ports(prefix, payload, apart, last):
-    """Return fields and ports of an AXI4-Stream. A request's TDATA holds the fields in `apart`."""
+    """Pack a payload into an AXI4-Stream: `apart` is the TDATA of requests, or TUSER of results."""
     data, user = f"{prefix}_tdata", f"{prefix}_tuser"
     is_key = apart == ("key",)
 
@@ -266,16 +266,16 @@ class RawUnit(FlatUnit):
     in_valid, out_valid : In(1), Out(1)
     in_ready, out_ready : Out(1), In(1)
     in_key, in_operation, out_seen, ...
-        Fields of request and result. With several lanes, each lane has its own, such as
-        ``in0_key``, and ``in_alone`` is common.
+        Fields of the request and the result. With several lanes, each lane has its own ports, such
+        as ``in0_key``, and all lanes share ``in_alone``.
     secret_data, secret_valid, secret_ready
-        With ``hash="siphash"``: secrets, as the unit's stream.
+        With ``hash="siphash"``: secrets, like the unit's `secret` stream.
     generation, operations, ...
         Other ports of the unit.
     """
 
     READY = True
-    """Whether the streams have ready."""
+    """Whether the streams have a ready signal."""
 
     MORE = {}
     """Members in addition to the unit's members."""
@@ -342,7 +342,7 @@ class AvalonUnit(RawUnit):
     out_data, out_valid : Out
     out_ready : In(1)
 
-    Other members: as for `RawUnit`, except the ports of the fields.
+    The other members are those of `RawUnit`, except the ports of the fields.
     """
 
     @staticmethod
@@ -375,7 +375,7 @@ class ExternUnit(RawUnit):
     overrun : Out(1)
         A request was refused since the last reset.
 
-    Other members: as for `RawUnit`, except `in_ready` and `out_ready`.
+    The other members are those of `RawUnit`, except `in_ready` and `out_ready`.
 
     Raises
     ------
@@ -407,7 +407,8 @@ class ExternUnit(RawUnit):
     def _elaborate_streams(self, m):
         unit = self.unit
         taken = self.in_valid & unit.i.ready
-        # A SHIFT or CLEAR has its result after it took effect; no other request enters before.
+        # The result of a SHIFT or CLEAR follows after its effect; no other request enters before
+        # then.
         flows = taken & ~operation_bits(unit.i.p.operation).alone
         came = {"asked": self.in_valid, "flows": flows, "refused": self.in_valid & ~unit.i.ready}
         asked, answered, refused = (

@@ -9,7 +9,7 @@ from ..statistics import EventCounter
 from .register_map import ADDRESS_BITS, WORD_BYTES
 
 WORD_ADDRESS_BITS = ADDRESS_BITS - (WORD_BYTES - 1).bit_length()
-"""Width of the address of a word."""
+"""Width of a word address."""
 
 
 class AccessSignature(wiring.Signature):
@@ -18,16 +18,16 @@ class AccessSignature(wiring.Signature):
     def __init__(self):
         super().__init__(
             {
-                # `read`, `write`: high for a cycle: an access begins. Its other signals stay stable
-                # until `done`.
+                # `read`, `write`: high for one cycle when an access begins. Its other signals stay
+                # stable until `done`.
                 "read": Out(1),
                 "write": Out(1),
                 "address": Out(WORD_ADDRESS_BITS),  # word address
                 "data": Out(WORD_BITS),
                 "strobe": Out(WORD_BYTES),  # bytes to be written
                 "done": In(1),  # high for one cycle, a fixed time later: the access is complete
-                # with `done`: the register does not exist or does not permit this access, which has
-                # changed nothing
+                # with `done`: the register does not exist or does not permit this access; nothing
+                # has changed
                 "error": In(1),
                 "word": In(WORD_BITS),  # with `done`: the word that was read
             }
@@ -51,8 +51,8 @@ class RegisterBank(wiring.Component):
     def __init__(self, *, registers):
         self._registers = registers
         self._signals = registers.signals()
-        # `operations`: readable registers and fields, by the name of their signal, and counters
-        # `generation`, `control_enable`: settings
+        # `operations`: readable registers and fields, by signal name, and counters `generation`,
+        # `control_enable`: settings
         # `control_shift`: commands: high for a cycle
         # `faults_overrun`: events of sticky bits
         # `secret`, `table`: write-only registers
@@ -63,8 +63,8 @@ class RegisterBank(wiring.Component):
                 for name, (field, width) in self._signals.items()
                 if not field.constant
             }
-            # `irq`: only if there are sticky bits: whether one of them is set whose bit of
-            # `irq_mask` is set
+            # `irq`: only if there are sticky bits: whether a sticky bit is set whose bit of
+            # `irq_mask` is also set
             | ({"irq": Out(1)} if registers.find("faults") else {})
         )
 
@@ -124,7 +124,7 @@ class RegisterBank(wiring.Component):
         return written, reads[-1] | writes[-1]
 
     def _elaborate_known(self, m, name, words):
-        """Return, one cycle later, whether one of these words has the address."""
+        """Return, one cycle later, whether one of `words` is at the address."""
         known = Signal(name=name)
         addresses = sum(1 << word.address // WORD_BYTES for word in words)
         m.d.sync += known.eq(
@@ -147,11 +147,11 @@ class RegisterBank(wiring.Component):
         return Const(0)
 
     def _given(self, field):
-        """Return whether the data contain a 1 for a field of one bit."""
+        """Return whether the access writes a 1 to a one-bit field."""
         return self.access.data[field.low] & self.access.strobe[field.low // 8]
 
     def _elaborate_signal(self, m, name, first, width, written):
-        """Return the value of a signal for reads."""
+        """Return the value that a read of a signal returns."""
         if first.constant:
             return Const(
                 sum(field.reset << field.signal_low for _, field in self._fields(name)), width
@@ -236,7 +236,7 @@ class RegisterBank(wiring.Component):
         return level[0]
 
     def _value(self, word, values):
-        """Return the value of a word for reads."""
+        """Return the value that a read of a word returns."""
         parts, end = [], 0
         for field in sorted(word.fields, key=lambda field: field.low):
             bits = values[field.signal][field.signal_low :][: field.width]

@@ -1,7 +1,7 @@
 """Registers of an exported unit: the words on its bus, with their fields.
 
-A unit has the registers of `lately.hdl.registers` whose ports or properties it has. This
-module does not import Amaranth.
+A unit has each register of `lately.hdl.registers` for which it has a port or property. This module
+does not import Amaranth.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -12,7 +12,7 @@ from ...golden.spec.base import Specification
 from ..registers import REGISTERS, WORD_BITS, Access, Register
 
 WORD_BYTES = WORD_BITS // 8
-"""Bytes of a word."""
+"""Bytes per word."""
 
 ADDRESS_BITS = 8
 """Width of a byte address."""
@@ -25,7 +25,7 @@ _READABLE = (Access.READ, Access.READ_WRITE, Access.STICKY)
 
 @dataclass(frozen=True, kw_only=True)
 class BusField:
-    """Bits of a word on the bus."""
+    """Field of a word on the bus."""
 
     name: str
     low: int  # lowest bit in the word
@@ -33,13 +33,13 @@ class BusField:
     access: Access
     reset: int | None  # value after reset; None if the unit determines it
     constant: bool  # whether the bits always have their value after reset
-    signal: str  # register, or field of a register, to which the bits belong
+    signal: str  # register or register field that the bits belong to
     signal_low: int  # lowest bit in the signal
     meaning: str
 
     @property
     def mask(self) -> int:
-        """Bits of the field in the word."""
+        """Mask of the field's bits in the word."""
         return (1 << self.width) - 1 << self.low
 
 
@@ -65,7 +65,7 @@ class BusWord:
 
 @dataclass(frozen=True, kw_only=True)
 class RegisterMap:
-    """All words on the bus of a unit."""
+    """All words on a unit's bus."""
 
     words: tuple[BusWord, ...]  # in the order of their addresses
     registers: Mapping[str, int]  # widths of the registers, by name
@@ -75,7 +75,7 @@ class RegisterMap:
         return [word for word in self.words if word.register.name == name]
 
     def signals(self) -> dict[str, tuple[BusField, int]]:
-        """Return each signal's width, and the field with its lowest bits."""
+        """Return the field with the lowest bits of each signal, and the width of the signal."""
         signals: dict[str, tuple[BusField, int]] = {}
         for word in self.words:
             for field in word.fields:
@@ -92,7 +92,7 @@ def register_map(
     tag_bits: int,  # width of the tag in requests, which a register reports
     others: Collection[str] = (),  # ports in addition to the ports of the unit, such as `OVERRUN`
 ) -> RegisterMap:
-    """Return the words on the bus of a unit."""
+    """Return the words on a unit's bus."""
     members = {**unit.signature.members}
     major, minor, patch = version
     constants = {
@@ -119,13 +119,13 @@ def register_map(
 
 
 def _width(port: Any) -> int:
-    """Return the bits of a port, or of a stream's payload."""
+    """Return the width of a port, or of a stream's payload."""
     payload = getattr(port, "payload", port)
     return len(getattr(payload, "as_value", lambda: payload)())
 
 
 def _reset(row: Register, member: Any, width: int) -> int | None:
-    """Return the value of a register after reset; for a period, the longest."""
+    """Return a register's reset value: the maximum if it is writable and its port starts at 0."""
     if row.access is not Access.READ_WRITE:
         return row.reset
     return member.init or (1 << width) - 1
@@ -165,7 +165,7 @@ def _constant(row: Register, value: int) -> Iterator[BusWord]:
 
 
 def _parts(row: Register, held: set[str], value: int | None = None) -> Iterator[BusWord]:
-    """Yield the word of a register with fields; the fields of a `value` are constant."""
+    """Yield the word of a register with fields; with `value`, the fields are constant."""
     fields = tuple(
         BusField(
             name=field.name,

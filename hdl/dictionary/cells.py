@@ -1,4 +1,4 @@
-"""Cells and entries of a dictionary: their layouts, comparisons with an operation, and ports."""
+"""Cells and entries of a dictionary: layouts, ports, and comparison with an operation."""
 
 from functools import reduce
 from operator import or_, xor
@@ -12,7 +12,7 @@ from ..pipeline import registered
 from .dictionary_figures import COMPARISON
 
 GROUP = 4
-"""Values that one or two levels of LUTs select from."""
+"""Number of values that one or two levels of LUTs select from."""
 
 
 class Cell(data.StructLayout):
@@ -40,7 +40,7 @@ class Entry(data.StructLayout):
 
 
 def row_of(
-    low,  # parts of the digest
+    low,  # `low`, `rest`: parts of the digest
     rest,
     terms,  # terms of the column, from `lately.golden.hash.functions.offset_terms`
 ):
@@ -50,22 +50,22 @@ def row_of(
 
 
 def agreeing_pairs(first, second):
-    """Return whether two values agree, for each pair of bits: one level of LUTs."""
+    """Compare two values two bits at a time, in one level of LUTs; return a flag for each pair."""
     return Cat(first[low : low + 2] == second[low : low + 2] for low in range(0, len(first), 2))
 
 
 def distance_within(
     m,
-    time,  # time of the cell, and number of the operation, modulo a power of two
+    time,  # `time`, `number`: time of the cell and number of the operation, modulo a power of two
     number,
     *windows,
-    side=0,  # 0 or 1: cells of the same side share the registers of numbers
+    side=0,  # 0 or 1: cells on the same side share the registers for numbers
 ):
-    """Return, two cycles later, the distance of a cell, and whether the cell is in each window.
+    """Return the distance of a cell, and whether it is in each window, two cycles later.
 
-    The delay of a block RAM leaves little of the first cycle, so distances are not compared with
-    windows. Instead, a time is in the window if it is neither after the number nor before the
-    start of the window. If the numbers wrap in between, it is in the window unless both hold.
+    The delay of a block RAM leaves little time in the first cycle, so distances are not compared
+    with windows. Instead, a time is in the window if it is neither after the number nor before the
+    start of the window. If the numbers wrap in between, a time is outside only if it is both.
     """
     bits = len(time)
 
@@ -88,19 +88,19 @@ def distance_within(
 
 
 def selected(one_hot, values):
-    """Return the value whose bit is set, or 0."""
+    """Return the value whose `one_hot` bit is set, or 0."""
     return reduce(
         or_, (value & bit.replicate(len(value)) for bit, value in zip(one_hot, values, strict=True))
     )
 
 
 def selected_later(
-    m,  # gets a register for each group of values
+    m,  # module that receives a register for each group of values
     one_hot,
     values,
     name,
 ):
-    """Return the value whose bit was set in the previous cycle, or 0."""
+    """Return the value whose `one_hot` bit was set in the previous cycle, or 0."""
     groups = [
         selected(one_hot[low : low + GROUP], values[low : low + GROUP])
         for low in range(0, len(values), GROUP)
@@ -123,7 +123,7 @@ def lowest(
 
 
 class HazardWindow(wiring.Component):
-    """Compares each value with the values of the previous cycles."""
+    """Compares each value with the values of the previous cycles, to detect hazards."""
 
     LATENCY = COMPARISON
 
@@ -164,7 +164,7 @@ class VisitSignature(wiring.Signature):
     def __init__(self, *, spec):
         entry = Entry(spec=spec)
         outputs = {
-            "arrives": 1,  # while not `closed`: the `entry` in a `place` of the stash arrives
+            "arrives": 1,  # while not `closed`: `entry` arrives from its `place` in the stash
             "entry": entry,
             "place": spec.stash,  # place in the stash, one-hot
             "stale": spec.stash,  # places that changed in the previous cycle, or will be displaced
@@ -176,7 +176,7 @@ class VisitSignature(wiring.Signature):
             "closed": 1,  # the column holds an entry, or its sweep is behind
             # place of the held entry; 0 without an entry, or if the place was stale at the arrival
             "holds": spec.stash,
-            "requests": 1,  # the entry waits for its write
+            "requests": 1,  # the entry waits to be written
             "done": 1,  # the entry is written and replaces `evicted`
         }
         # `evicted_valid`: the evicted entry is within the window

@@ -1,4 +1,4 @@
-"""A column of a dictionary: its cells, their comparison with a digest, and all that writes them."""
+"""A column of a dictionary: its cells, their comparison with a digest, and all their writers."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -33,8 +33,8 @@ class Sweep(wiring.Component):
     """Reads a row after each `tick`, and writes its cell if the cell has expired or is upset.
 
     The sweep reads and writes in cycles in which the port is free. An operation that writes the
-    cell in between cancels the write of the sweep. A cell has expired if its insertion is more than
-    the window ago; no later operation can report it.
+    cell in between cancels the write of the sweep. A cell has expired if its insertion is older
+    than the window; no later operation can report it.
     """
 
     def __init__(self, *, spec, cell):
@@ -42,13 +42,13 @@ class Sweep(wiring.Component):
         row = range(spec.rows)
         inputs = {
             "tick": 1,  # one more row is due
-            "number": spec.timestamp_bits,  # number of a current insertion, modulo 2**T
+            "number": spec.timestamp_bits,  # number of a recent insertion, modulo 2**T
             "busy": 1,  # an operation writes
-            "hold": 1,  # no row is started
+            "hold": 1,  # no row may be started
         }
         inputs |= {
             "coming_row": row,  # row of the operation that writes two cycles later, if one writes
-            "word": cell,  # word of the port
+            "word": cell,  # word at the port
             # `wrong`, `lost`: from the `lately.hdl.memory.protection.Repair` of the cell that was
             # read
             "wrong": 1,
@@ -56,8 +56,8 @@ class Sweep(wiring.Component):
         }
         outputs = {
             "row": row,  # row that the sweep reads or writes
-            "read": 1,  # the word of the row is at the port
-            "active": 1,  # a row is in progress, or is started
+            "read": 1,  # the port outputs the word of the row
+            "active": 1,  # a row is in progress or being started
             # the sweep writes the row unless the port is busy: it erases the cell, or `repairs` it
             "writes": 1,
             "repairs": 1,
@@ -116,7 +116,7 @@ class Sweep(wiring.Component):
     def _elaborate_cancelled(self, m, start):
         """Return whether an operation has written the cell since its read."""
         pairs = registered(m, agreeing_pairs(self.coming_row, self.row), "coming")
-        # For two cycles after a change of the row this refers to the old row; none is in flight.
+        # For two cycles after `row` changes, this refers to the old row, but no read is in flight.
         meets, cancelled = registered(m, pairs.all(), "meets"), Signal()
         m.d.sync += cancelled.eq((cancelled | (self.busy & meets)) & ~start)
         return cancelled
@@ -138,7 +138,7 @@ class Visitor(wiring.Component):
         *,
         spec,
         cell,
-        terms,  # terms of the column, as for `lately.hdl.dictionary.cells.row_of`
+        terms,  # terms of the column, see `lately.hdl.dictionary.cells.row_of`
     ):
         self._spec = spec
         self._terms = terms
@@ -146,22 +146,22 @@ class Visitor(wiring.Component):
         inputs = {
             "reading_row": row,  # row of the operation that reads two cycles later, if one reads
             "coming_row": row,  # row of the operation that writes two cycles later, if one writes
-            "number": spec.timestamp_bits,  # number of a current insertion, modulo 2**T
+            "number": spec.timestamp_bits,  # number of a recent insertion, modulo 2**T
         }
         inputs |= {
             "busy": 1,  # an operation writes
             "swept": 1,  # the sweep uses a row
             "behind": 1,  # the sweep is behind
-            "word": cell,  # word of the port
+            "word": cell,  # word at the port
             "lost": 1,  # from the `lately.hdl.memory.protection.Repair` of the cell that was read
         }
         outputs = {
             "hold": 1,  # the sweep must not start a row
-            # the visitor has the port unless the port is busy, and writes `newcomer` with `done`
+            # the visitor owns the port unless the port is busy, and writes `newcomer` with `done`
             "visits": 1,
             "row": row,
             "newcomer": cell,
-            "read": 1,  # the word of the row is at the port
+            "read": 1,  # the port outputs the word of the row
         }
         super().__init__(
             {"visit": In(VisitSignature(spec=spec))}
@@ -216,7 +216,7 @@ class Visitor(wiring.Component):
                 cell.rest.eq(rest),
             ]
         if "check" in cell.shape().members:
-            # Sums of the cell while it is empty.
+            # Digit parities of the cell as if `used` were 0; the column corrects the parity.
             added = registered(m, sums(Cat(cell.time, cell.rest)), "newcomer_sums")
             m.d.sync += cell.check.eq(~added.xor())
 
@@ -258,7 +258,7 @@ class Visitor(wiring.Component):
 
 
 class Column(wiring.Component):
-    """Cells of a column: one port serves reads of operations; the other port is shared by writers.
+    """Cells of a column: one port serves the reads of operations; all writers share the other port.
 
     Operations have priority at the write port, then the `Visitor` if entries move, then the
     `Sweep`. If a cell is read in the cycle of its write, the word is undefined and the cell counts
@@ -278,7 +278,7 @@ class Column(wiring.Component):
         *,
         spec,
         memory,  # builds the memory, like the classes of `lately.hdl.memory.cells`
-        # terms of the column, as for `lately.hdl.dictionary.cells.row_of`, if entries move
+        # terms of the column, see `lately.hdl.dictionary.cells.row_of`, if entries move
         terms=None,
         side=0,  # 0 or 1: columns of the same side share registers
         protect="none",  # one of `lately.hdl.latencies.PROTECTIONS`
@@ -302,7 +302,7 @@ class Column(wiring.Component):
         }
         inputs |= {
             "written": cell,  # word that an operation writes in the next cycle
-            "clear": 1,  # `clear`, `clear_row`: whether a row is cleared; timing as for `writes`
+            "clear": 1,  # `clear`, `clear_row`: whether a row is cleared; same timing as `writes`
             "clear_row": row,
             "tick": 1,  # one more row is due for the sweep
         }
@@ -313,7 +313,7 @@ class Column(wiring.Component):
         # has not expired; the cell is empty, or expires with the operation; an upset cell may hold
         # the digest
         # `upset`: the cell was upset; `LATENCY` cycles after `row`
-        # `late`, `overdue`: as for `Sweep`
+        # `late`, `overdue`: see `Sweep`
         # `swept_upset`: the sweep has found an upset cell
         flags = ("match", "free", "doubted", "upset", "late", "overdue", "swept_upset")
         outputs |= dict.fromkeys(flags, 1)
@@ -395,7 +395,7 @@ class Column(wiring.Component):
         renews = repairs & repair.lost
         value = Cat(used | renews, entry.time, entry.rest)
         if self._protection.checked:
-            # A renewed cell has two more ones, which do not change its parity.
+            # A renewed cell has two more bits set, which do not change its parity.
             value = Cat(value, renews, entry.check ^ used)
         sweeps = sweep.writes & ~write
         erase = (sweeps & ~sweep.repairs) | repair.write(m, sweeps & sweep.repairs)

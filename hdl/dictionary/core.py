@@ -33,7 +33,7 @@ def column_terms(spec):
 class DigestHash(wiring.Component):
     """Computes the digest of a key and its row in each column.
 
-    Latency `latency` cycles.
+    Latency: `latency` cycles.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class DigestHash(wiring.Component):
             {
                 "key": In(spec.digest_bits if hashed else spec.key_bits),
                 "digest": Out(spec.digest_bits),
-                # item c: row in column c
+                # item c: the row in column c
                 "rows": Out(data.ArrayLayout(range(spec.rows), spec.columns)),
             }
             # `secret`: with ``hash="siphash"`` only, see `lately.hdl.hash.siphash.SipHash`
@@ -115,9 +115,9 @@ class DictionaryCore(wiring.Component):
         self,
         *,
         spec,
-        memory="portable",  # variant of the memories; as for `lately.hdl.memory.cells.cell_memory`
+        memory="portable",  # memory variant, see `lately.hdl.memory.cells.cell_memory`
         levels=DEFAULT_LEVELS,  # levels of LUTs between two registers of the hash, see `Pipeline`
-        protect="none",  # protection of the cells, as for `Column`
+        protect="none",  # protection of the cells, see `Column`
         digest=None,  # replaces `DigestHash`; has its ports and a `latency`
     ):
         self._spec = spec
@@ -233,7 +233,7 @@ class DictionaryCore(wiring.Component):
             cell.rest.eq(rest.at(stage).value),
         ]
         if "check" in cell.shape().members:
-            # The parity of the cell while it is empty.
+            # The parity of the cell as if `used` were 0; the column corrects it.
             values = number.at(stage - 2), rest.at(stage - 2)
             added = pipe.register("cell_sums", lambda *each: sums(Cat(each)), *values)
             check = pipe.register("cell_check", lambda added: ~added.xor(), added)
@@ -277,7 +277,7 @@ class DictionaryCore(wiring.Component):
     def _elaborate_cells(self, pipe):
         """Return whether a column holds the digest or may hold it, and the distance.
 
-        An entry that is found is younger than any entry in an upset cell.
+        An entry that is found is younger than all entries in upset cells.
         """
         placement, matched = self.placement, self._read + MATCH
         doubted = Cat(column.doubted for column in self.columns)

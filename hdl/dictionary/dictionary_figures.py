@@ -1,4 +1,4 @@
-"""Stages of a dictionary's pipeline, and the pace of its sweep. Without Amaranth."""
+"""Stages of a dictionary's pipeline, and the pace of its sweep. Does not import Amaranth."""
 
 from ...golden.spec.dictionary_sizes import SWEEP_MARGIN, WindowDictionarySpec
 from ..latencies import CELL_LATENCY
@@ -19,10 +19,10 @@ WRITE = DECISION + 2
 """Cycles from the read to the write."""
 
 HAZARDS = WRITE
-"""Earlier operations that have not written when an operation reads."""
+"""Number of earlier operations that have not written yet when an operation reads."""
 
 STASH_HAZARDS = 3
-"""Earlier operations that may change the stash during the search for a digest."""
+"""Number of earlier operations that may change the stash during the search for a digest."""
 
 VERDICT = 3
 """Cycles from the distances of a digest in column and stash to the verdict."""
@@ -41,34 +41,34 @@ SWEEP_BACKLOG = 4
 backlog closes the input."""
 
 MAX_STALL = 64
-"""Maximum length of an input stall, in cycles, while the stash lacks room, with moves."""
+"""With moves: maximum cycles for which a nearly full stash stalls the input."""
 
 STALL_PERIOD = 1024
-"""Minimum cycles from one such stall to the next. Power of two."""
+"""Minimum cycles from one such stall to the next, a power of two."""
 
 BEHIND_ROWS = SWEEP_BACKLOG // 2
-"""Backlog of rows at which a column's sweep accepts no more entries: less than the backlog that
-stalls the input."""
+"""Backlog of rows at which a column accepts no more entries: less than the backlog that stalls the
+input."""
 
 WATCHED = 3
 """Cycles from an entry's arrival in a column to the comparison of operations with its row."""
 
 KNOWN = 3
-"""Cycles from the word of a cell to its digest, and to whether it is in the window."""
+"""Cycles from the word of a cell to its digest and to the check of its age."""
 
 EARLIEST = WATCHED + 1 + WORD + KNOWN + 2
 """Minimum cycles from an entry's arrival to its exchange. The sweep leaves the port in one cycle,
-and the entry waits two cycles for its write. By then, operations in flight at the arrival have
-been compared with the row, on leaving, `HAZARDS` cycles after their read."""
+and the entry waits two cycles for its write. By then, operations in flight at the arrival have been
+compared with the row, as they leave, `HAZARDS` cycles after their read."""
 
 
 def crowded_stash(spec: WindowDictionarySpec) -> int:
-    """Return the number of stash entries, three quarters, at which the input stalls."""
+    """Return the number of stash entries at which the input stalls: three quarters of the stash."""
     return -(-3 * spec.stash // 4)
 
 
 def swept_per_row(spec: WindowDictionarySpec) -> int:
-    """Return the insertions per row of the sweep.
+    """Return the number of insertions after which the sweep visits another row.
 
     The sweep finds and erases an expired entry before its timestamp repeats. The window, a whole
     sweep and the margin together are at most 2**T.

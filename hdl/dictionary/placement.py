@@ -1,4 +1,4 @@
-"""Numbers, placement and verdicts of the operations of a dictionary."""
+"""Numbering, placement and verdicts of dictionary operations."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -17,7 +17,7 @@ class InsertionCount(wiring.Component):
         super().__init__(
             {
                 "insert": In(1),
-                # number that the operation has if it is an insertion
+                # number of the operation if it is an insertion
                 "number": Out(spec.timestamp_bits),
                 "tick": Out(1),  # one more row is due for the sweep
             }
@@ -33,11 +33,11 @@ class InsertionCount(wiring.Component):
 
 
 class Wipe(wiring.Component):
-    """Visits all rows after a clear."""
+    """Clears all rows, one per cycle, after a clear."""
 
     def __init__(self, *, rows):
         super().__init__(
-            # `announced`: A clear has arrived
+            # `announced`: a clear has arrived
             # `clear`: all operations before the clear have been decided
             {"announced": In(1), "clear": In(1)}
             | {
@@ -60,14 +60,14 @@ class Wipe(wiring.Component):
 
 
 FREE_GROUP = 5
-"""Columns in which one level of LUTs finds the first free one."""
+"""Number of columns among which one level of LUTs finds the first free one."""
 
 NEAR_BITS = HAZARDS.bit_length()
-"""Low bits of insertion numbers, which distinguish the operations in flight."""
+"""Number of low bits of insertion numbers that distinguish the operations in flight."""
 
 
 class Knowledge(data.StructLayout):
-    """State of an operation's cells, from its read and from earlier operations."""
+    """What is known about an operation's cells, from its read and from earlier operations."""
 
     def __init__(self, *, columns):
         super().__init__(
@@ -170,7 +170,7 @@ class Placement(wiring.Component):
         return m
 
     def _merged(self, state):
-        """Combine reads with reports; reports have priority."""
+        """Combine what was read with the reports of earlier operations, which have priority."""
         return data.View(
             Knowledge(columns=self._columns),
             Cat(
@@ -184,7 +184,7 @@ class Placement(wiring.Component):
         )
 
     def _informed(self, m, state, distance, reports):
-        """Return a state after the report of the operation `distance` cycles earlier."""
+        """Update `state` with the report of the operation `distance` cycles earlier."""
         fills, empties, acts, inserts, number = reports
         known = Signal(state.shape(), name=f"informed{distance}")
         stage = max(0, DECISION + 1 - distance)
@@ -258,7 +258,7 @@ class Guarantee(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         window = self._window
-        # May exceed the window by one until this is detected.
+        # The count may exceed the window by one until this is detected.
         count = Signal(range(window + 2), init=window)
         whole = Signal(init=1)
         m.d.sync += [
@@ -284,10 +284,9 @@ class Verdict(wiring.Component):
         self._window = window = spec.window
         bits = spec.timestamp_bits
         # `query`, `insert`, `clear`, `window`: the operation
-        # `held`: A column holds the digest, with an insertion `distance` insertions earlier
-        # `stashed`: the stash holds the digest, inserted `stash_distance` insertions earlier; may
-        # have expired
-        # `lost`, `lost_distance`: as for `Guarantee`, one cycle later
+        # `held`: a column holds the digest, inserted `distance` insertions earlier `stashed`: the
+        # stash holds the digest, inserted `stash_distance` insertions earlier; may have expired
+        # `lost`, `lost_distance`: see `Guarantee`; one cycle later
         inputs = dict.fromkeys(("query", "insert", "clear", "held", "stashed", "lost"), 1)
         inputs |= dict.fromkeys(("distance", "stash_distance", "lost_distance"), bits)
         inputs |= {"window": range(window + 1)}
@@ -297,7 +296,7 @@ class Verdict(wiring.Component):
             {name: In(shape) for name, shape in inputs.items()}
             | {
                 "verdict": Out(WindowVerdict(window=window)),
-                # as for `Guarantee`, with the verdict
+                # see `Guarantee`; valid with the verdict
                 "guaranteed": Out(range(window + 1), init=window),
             }
         )

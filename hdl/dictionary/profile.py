@@ -1,4 +1,4 @@
-"""Limits and latency of a window dictionary in hardware. Without Amaranth."""
+"""Limits and latency of a window dictionary in hardware. Does not import Amaranth."""
 
 from dataclasses import dataclass
 
@@ -40,13 +40,13 @@ class DictionaryProfile(Profile):
 
     @property
     def cell_bits(self) -> int:
-        """Bits of a cell. With parity, these include the parity and whether the entry is known."""
+        """Bits per cell. With parity, these include the parity and whether the entry is known."""
         bits = self.spec.cell_bits
         return bits + 1 + check_bits(bits + 1) if self.protect == "parity" else bits
 
     @property
     def copies(self) -> int:
-        """Copies of each memory, which vote."""
+        """Number of copies of each memory; a vote decides each read."""
         return PROTECTIONS[self.protect] if self.protect == "tmr" else 1
 
     @property
@@ -92,5 +92,5 @@ class DictionaryProfile(Profile):
     def _check_rows(self) -> None:
         """Reject a column that is longer than a block RAM."""
         limit = BLOCK_KINDS["ecp5"].bits
-        rule = f"must be at most {limit} for ecp5, the bits of a block RAM"
+        rule = f"must be at most {limit} for ecp5, the number of bits in a block RAM"
         require(self.spec.rows <= limit, "rows", rule, self.spec.rows)

@@ -17,12 +17,12 @@ has accepted the entry of the place."""
 
 
 def turn_bits(entries):
-    """Return the width of the turn of a stash: one bit per place, and a minimum."""
+    """Return the width of a stash's one-hot turn: one bit per place, but at least `MIN_TURN`."""
     return max(MIN_TURN, entries)
 
 
 class PlaceSignature(wiring.Signature):
-    """Ports of a component that chooses the place of the next digest. One bit is one place."""
+    """Ports of a component that chooses the place of the next digest. Each bit is one place."""
 
     def __init__(self, *, entries):
         inputs = {
@@ -31,7 +31,7 @@ class PlaceSignature(wiring.Signature):
             "taken": entries,  # place whose entry the current operation removes
             "push": 1,  # the current operation goes to the stash
         }
-        # `held`: places whose entries columns are exchanging, as in the previous cycle
+        # `held`: places whose entries columns are exchanging, as of the previous cycle
         # `turn`: one-hot place that the stash examines; the bit moves to the next place in each
         # cycle. Bits above the number of places select no place.
         inputs |= {"held": entries, "turn": turn_bits(entries)}
@@ -47,7 +47,7 @@ class PlaceSignature(wiring.Signature):
 
 
 class OldestPlace(wiring.Component):
-    """Chooses the place written least recently; places that became free come first."""
+    """Chooses the least recently written place; places that became free come first."""
 
     def __init__(self, *, entries):
         self._entries = range(entries)
@@ -160,25 +160,25 @@ class ExchangeSignature(wiring.Signature):
 class Offers(wiring.Component):
     """Offers the entries of the stash to the columns, one place per cycle.
 
-    Pushed entries start at the columns in turn. Each time an entry leaves for a column, its next
-    column advances. The entry that returns to its place continues with this column.
+    Successive pushed entries start at successive columns. Each time an entry leaves for a column,
+    its next column advances. The entry that returns to its place continues with this column.
     """
 
     def __init__(self, *, spec):
         self._spec = spec
         size = spec.stash
         inputs = {
-            # place that is examined, as for `lately.hdl.dictionary.stash.PlaceSignature`
+            # place that is examined, see `lately.hdl.dictionary.stash.PlaceSignature`
             "turn": turn_bits(size),
             "valid": size,  # places in use
             "held": size,  # places whose entries columns held in the previous cycle
             "written": size,  # place of a push
         }
-        # `stale`: as for `ExchangeSignature`
+        # `stale`: see `ExchangeSignature`
         inputs |= {"push": 1, "takes": 1, "stale": size}
         super().__init__(
             {name: In(width) for name, width in inputs.items()}
-            # `offers`, `place`: as for `ExchangeSignature`, two cycles after the turn
+            # `offers`, `place`: see `ExchangeSignature`; two cycles after the turn
             | {"offers": Out(spec.columns), "place": Out(size)}
         )
 
@@ -224,7 +224,7 @@ class Crowd(wiring.Component):
             counts = [registered(m, sum(group), "count") for group in groups]
         (count,) = counts
         full = registered(m, count >= crowded_stash(self._spec), "full")
-        # Counts from the first cycle with little room.
+        # Cycles since the stash became almost full.
         since = Signal(range(STALL_PERIOD))
         m.d.comb += self.crowded.eq(full & (since < MAX_STALL))
         with m.If(full | (since != 0)):
@@ -238,7 +238,7 @@ class Moves(wiring.Component):
     def __init__(self, *, spec):
         self._columns = spec.columns
         visit = Out(VisitSignature(spec=spec))
-        # `visit0`: one for each column
+        # `visit0`: one port per column
         super().__init__(
             # `pushes`: an operation goes to the stash in the next cycle
             {"exchange": In(ExchangeSignature(spec=spec)), "pushes": In(1)}
@@ -319,7 +319,7 @@ class Stash(wiring.Component):
             "lost_distance": time,
         }
         # `exchange`, with moves: entries offered to columns, and entries that return
-        # `crowded`, with moves: as for `Crowd`
+        # `crowded`, with moves: see `Crowd`
         moves = {"exchange": Out(ExchangeSignature(spec=spec)), "crowded": Out(1)}
         super().__init__(
             {name: In(shape) for name, shape in inputs.items()}
@@ -409,7 +409,7 @@ class Stash(wiring.Component):
         return held
 
     def _elaborate_entries(self, m, operation_entry, written, taken, expired):
-        """Change the places; return the changed places."""
+        """Update the places; return the places that changed."""
         size = self._spec.stash
         exchanged, returns, entry = Const(0, size), Const(0, size), operation_entry
         if self._moves:

@@ -1,4 +1,4 @@
-"""Front ends of units: they admit operations, end generations, and drive the flags of a core."""
+"""Front ends of units: they admit operations, end generations and drive a core's control flags."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
@@ -19,7 +19,7 @@ class GenerationLength(wiring.Component):
     def __init__(
         self,
         *,
-        width,  # bits of a length
+        width,  # width of a length
         minimum,  # length below which operations enter one at a time
     ):
         require_integer("Width", width, minimum=1)
@@ -61,33 +61,33 @@ class GenerationCounter(wiring.Component):
     def __init__(
         self,
         *,
-        width,  # bits of a length
+        width,  # width of a length
         goes_on=False,  # whether a full generation may continue
     ):
         require_integer("Width", width, minimum=1)
         super().__init__(
             {
-                "length": In(width),  # insertions of the next generation
-                # an insertion, or another event, which begins a generation if `full` is high
+                "length": In(width),  # insertions in the next generation
+                # an insertion or another event; begins a generation if `full` is high
                 "event": In(1),
                 # the next event begins a generation without an insertion. Low in the cycle of an
                 # event.
                 "fill": In(1),
-                "full": Out(1),  # no insertion is left: the next event begins a generation
+                "full": Out(1),  # the generation is full: the next event begins a new one
                 "left": Out(signed(width + 1)),  # number of insertions left, negated
             }
-            # `turn`, with `goes_on`: whether the event begins a generation
+            # `turn`, with `goes_on`: whether this event begins a generation
             | ({"turn": In(1)} if goes_on else {})
         )
 
     def elaborate(self, platform):
         m = Module()
-        # The event counts in the next generation, unless it only turns the ring.
+        # The event counts toward the next generation, unless it only turns the ring.
         m.d.comb += self.full.eq(~self.left[-1])
         start = Cat(~self.length, 1).as_signed()
         if "turn" in self.signature.members:
             counts, turns = self.event & (self.turn | ~self.full), self.turn
-            # This decision comes late, and selects one of two sums.
+            # The decision arrives late, so it only selects one of two sums.
             begin = registered(m, (start + Mux(self.fill, 1, 2))[: len(self.left)], "begin")
             after = Mux(turns, begin.as_signed(), self.left + 1)
         else:
@@ -112,7 +112,7 @@ class SpareTimer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Remaining cycles, less one.
+        # Remaining cycles, minus one.
         left = Signal(signed(self._words.bit_length() + 1), init=self._words - 1)
         m.d.comb += self.clean.eq(left[-1])
         with m.If(self.start):
@@ -140,8 +140,8 @@ class Schedule(wiring.Component):
         *,
         generation_bits,  # width of the generation length
         minimum_generation,  # shortest generation during which the spare can be cleared
-        clear_words,  # cycles of a clear. After this time, `clean` is valid.
-        when_full=None,  # "shorten" or "overfill" for a window in time
+        clear_words,  # duration of a clear, in cycles; then `clean` is valid
+        when_full=None,  # "shorten" or "overfill" for a time-based window
     ):
         require_integer("Generation bits", generation_bits, minimum=1)
         self._when_full = when_full
@@ -149,9 +149,9 @@ class Schedule(wiring.Component):
         self.length = GenerationLength(width=generation_bits, minimum=minimum_generation)
         self.counter = GenerationCounter(width=generation_bits, goes_on=when_full is not None)
         self._timer = SpareTimer(words=clear_words)
-        # `old`, `out`, in a window in time: from a `TimeWindow`
-        # `beyond`, in a window in time: the event is an insertion beyond the capacity of its
-        # generation
+        # `old`, `out`: with a time-based window only: from the `TimeWindow`
+        # `beyond`: with a time-based window only: the event is an insertion beyond the capacity of
+        # its generation
         super().__init__(
             {
                 "generation": In(generation_bits),  # insertions in a generation, at least 1
@@ -180,7 +180,7 @@ class Schedule(wiring.Component):
             self.full.eq(counter.full if self._when_full is None else self._elaborate_due(m)),
             self.spare_clean.eq(timer.clean & self.clean),
         ]
-        # The current generation, with the length at its start, is too short.
+        # The current generation is too short, by the length at its start.
         short = Signal(init=1)
         m.d.sync += [
             self.turned.eq(self.event & self.full),
@@ -191,7 +191,7 @@ class Schedule(wiring.Component):
         return m
 
     def _elaborate_due(self, m):
-        """Return whether an event turns the ring, for a window in time."""
+        """Return whether an event turns the ring, for a time-based window."""
         full = self.counter.full
         m.d.comb += [
             self.counter.turn.eq(self.full),
@@ -205,7 +205,7 @@ class Schedule(wiring.Component):
 
 
 class Serializer(wiring.Component):
-    """Holds operations that must wait, and reports when the gate may open again.
+    """Holds operations that must wait, and signals when the gate may open again.
 
     Such an operation enters alone, and the gate closes behind it. A SHIFT or CLEAR is held until
     the spare is clean and then released. After a CLEAR, and after every operation in short
@@ -215,7 +215,7 @@ class Serializer(wiring.Component):
     """
 
     SETTLE = SPARE_SETTLE
-    """Cycles until earlier operations have affected `clean`."""
+    """Cycles until `clean` reflects earlier operations."""
 
     def __init__(
         self,
@@ -230,8 +230,8 @@ class Serializer(wiring.Component):
                 # the gate closes. If high in two consecutive cycles, the second one determines the
                 # operation.
                 "arrive": In(1),
-                # `accepted`, `operation`: with `arrive`: whether an operation entered last, and
-                # which
+                # `accepted`, `operation`: with `arrive`: whether an operation has just entered, and
+                # which one
                 "accepted": In(1),
                 "operation": In(Operation),
                 "one_at_a_time": In(1),  # whether operations enter one at a time
@@ -299,7 +299,7 @@ class Gate(wiring.Component):
     The gate is the same for all families. Accepted operations never stall the pipeline: an
     operation that may have to wait closes the gate behind itself, and a `Serializer` holds it.
 
-    Latency `LATENCY` cycles from acceptance to the outputs, except for operations that wait.
+    Latency: `LATENCY` cycles from acceptance to the outputs, except for operations that wait.
     """
 
     LATENCY = 2
@@ -319,8 +319,8 @@ class Gate(wiring.Component):
                 "one_at_a_time": In(1),  # whether every operation must enter alone
                 "clean": In(1),  # whether the spare is clean
                 "fill": Out(1),  # high while a held operation shifts or clears the ring
-                # `valid`, `query`, `insert`: the operation: a result is due, it is a query, it is
-                # an insertion
+                # `valid`, `query`, `insert`: flags of the operation: a result is due; it is a
+                # query; it is an insertion
                 "valid": Out(1),
                 "query": Out(1),
                 "insert": Out(1),
@@ -358,7 +358,7 @@ class Gate(wiring.Component):
         return m
 
     def _elaborate_check(self, m, closed, alone):
-        """Check that each operation leaves once, also after a wait, and the gate opens."""
+        """Check that each operation leaves once, even after a wait, and that the gate reopens."""
         serializer = self._serializer
         # Operations that have entered and not left: at most 2.
         inside = Signal(2)
@@ -376,7 +376,7 @@ class Gate(wiring.Component):
         m.d.comb += self.illegal.eq(registered(m, Cat(left, late, stuck), "apart").any())
 
     def _elaborate_acceptance(self, m, reopen):
-        """Return whether and which operation was accepted; the gate closes; the gate is closed."""
+        """Return `accepted`, `operation`, `alone` (the gate closes now) and `closed`."""
         ready = Signal()
         allowed = Signal()
         closed = Signal(init=1)
@@ -413,7 +413,7 @@ class FrontEnd(wiring.Component):
 
     In longer generations insertions never wait.
 
-    Latency `LATENCY` cycles from acceptance on `i` to `control`, except for SHIFT and CLEAR. A
+    Latency: `LATENCY` cycles from acceptance on `i` to `control`, except for SHIFT and CLEAR. A
     SHIFT closes the input for `SHIFT_PAUSE` cycles if the spare is clean. Otherwise a SHIFT or
     CLEAR closes the input until at most `PAUSE` cycles after the spare is clean.
     """
@@ -428,8 +428,8 @@ class FrontEnd(wiring.Component):
         *,
         generation_bits,  # width of the generation length
         minimum_generation,  # shortest generation during which the spare can be cleared
-        clear_words,  # cycles of a clear. After this time, `clean` is valid.
-        window=None,  # ends generations by time
+        clear_words,  # duration of a clear, in cycles; then `clean` is valid
+        window=None,  # `TimeWindow` that ends generations
         when_full=None,
         check=False,
     ):
@@ -453,9 +453,9 @@ class FrontEnd(wiring.Component):
                 "turned": Out(1),  # whether `control` contains a shift or clear
                 "control": Out(Control),
             }
-            # `limit`: with a `window`: limit of the window, valid with `control`
+            # `limit`: with a `window`: the window's `limit`, valid with `control`
             | ({"limit": Out(len(window.limit))} if window else {})
-            # `illegal`: as for `Gate`
+            # `illegal`: see `Gate`
             | ({"illegal": Out(1)} if check else {})
         )
 
@@ -524,14 +524,14 @@ class PlainFrontEnd(wiring.Component):
         self.gate = Gate(start=SPARE_SETTLE + 1, check=check)
         super().__init__(
             {
-                # `i`, `credit`, `clean`, `control`: as for `FrontEnd`
+                # `i`, `credit`, `clean`, `control`: see `FrontEnd`
                 "i": In(stream.Signature(Operation)),
                 "credit": In(1),
                 "clean": In(1, init=1),
                 "control": Out(Control),
             }
             | {name: Out(len(getattr(clock, name))) for name in getattr(clock, "INPUTS", ())}
-            # `illegal`: as for `Gate`
+            # `illegal`: see `Gate`
             | ({"illegal": Out(1)} if check else {})
         )
 

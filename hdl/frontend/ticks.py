@@ -1,4 +1,4 @@
-"""Sources of ticks: a period, a port with a minimum distance, or the times of requests."""
+"""Tick sources: a period, a port with a minimum spacing, or the times of requests."""
 
 from amaranth.hdl import Module, Mux, Shape, Signal, signed
 from amaranth.lib import data, stream, wiring
@@ -9,23 +9,23 @@ from ..parameters import require_integer
 
 
 class Prescaler(wiring.Component):
-    """Generates a tick every `period` cycles, from `min_period` cycles after reset."""
+    """Generates a tick every `period` cycles, starting `min_period` cycles after reset."""
 
     def __init__(
         self,
         *,
         width,  # width of a period
-        min_period,  # shortest period; a shorter setting acts as this
+        min_period,  # shortest period; a shorter setting acts as this one
     ):
         require_integer("Width", width, minimum=1)
         require_integer("Shortest period", min_period, minimum=4, maximum=(1 << width) - 1)
         self._min_period = min_period
-        # `period`: A change applies from the next tick
+        # `period`: a change applies from the next tick
         super().__init__({"period": In(width), "tick": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
-        # Cycles to the next tick, less two.
+        # Cycles to the next tick, minus two.
         left = Signal(signed(len(self.period) + 1), init=self._min_period - 2)
         length = Signal.like(left)
         m.d.sync += [
@@ -37,7 +37,7 @@ class Prescaler(wiring.Component):
 
 
 class TickSpacing(wiring.Component):
-    """Delays a tick until at least `min_period` cycles after the previous tick.
+    """Delays each tick until at least `min_period` cycles after the previous one.
 
     Up to `lately.hdl.latencies.TICKS_WAITING` ticks wait; more are lost.
     """
@@ -60,8 +60,8 @@ class TickSpacing(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         waiting = Signal(range(TICKS_WAITING + 1))
-        # Cycles since the last tick, less one. The count returns to 0, as in a reset. If it
-        # returned to another number, an iCE40 would split its carry chain.
+        # Cycles since the last tick, minus one. The count returns to 0, its reset value: with
+        # another number, an iCE40 would split the carry chain.
         count = Signal(range(max(2, self._min_period - 1)))
         ready = Signal(init=1)
         passes = Signal()
@@ -157,7 +157,7 @@ class Stamps(wiring.Component):
         return m
 
     def _elaborate_stages(self, m, move):
-        """Return the first request, whether its time is later, and whether it is far later."""
+        """Return the first request, and whether its time is later, and by more than the span."""
         stage = data.StructLayout({"valid": 1, "request": self._request})
         first, second, head = (Signal(stage, name=name) for name in ("first", "second", "head"))
         reached = Signal.like(self.target)

@@ -1,4 +1,4 @@
-"""Window in time of a ring: segments within the span, and generations that are old."""
+"""Time window of a ring: which segments are within the span, and which generations are old."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, wiring
@@ -22,8 +22,8 @@ class TimeWindow(wiring.Component):
 
     A tick takes effect between two operations and uses no cycle. In advance, the window checks
     segments one by one, to find the segments that expire with the next tick. So no comparison is in
-    the critical path. Expiry is permanent, so times do not wrap in a long gap. A tick waits for
-    this check. A tick that makes a generation old also waits until the spare is clean.
+    the critical path. Expiry is permanent, so a long gap cannot make times wrap around. A tick
+    waits for this check. A tick that makes a generation old also waits until the spare is clean.
 
     Times are compared modulo ``2**lately.hdl.parameters.stamp_bits(span)``.
     """
@@ -42,7 +42,7 @@ class TimeWindow(wiring.Component):
 
     def __init__(
         self,
-        policy,  # policy with a span. Its generation length is not used.
+        policy,  # policy with a span; its generation length is not used
         *,
         time_bits=None,  # width of the tick counter, at least the width for comparisons
         stamped=False,  # whether a tick advances time to `target` instead of by one
@@ -83,7 +83,7 @@ class TimeWindow(wiring.Component):
                 # number of ticks, including the current one, whose keys are all still reported
                 "covered": range(span + 2),
             }
-            # `reported`: A layout of ``status``, ``time`` and ``covered``, all for the operation of
+            # `reported`: layout of ``status``, ``time`` and ``covered``, all for the operation of
             # three cycles ago, before its effects; the port `covered` may be one cycle late
             ports["reported"] = Out(data.StructLayout(fields))
         super().__init__(
@@ -118,7 +118,7 @@ class TimeWindow(wiring.Component):
 
     @property
     def report(self):
-        """Fields of results from the window; one cycle later if ``covered`` is included."""
+        """Result fields that the window provides; one cycle later if ``covered`` is included."""
         names = ("status", "time", "covered") if self._reports else ("status", "time")
         source = self.reported if self._reports else self
         return {name: getattr(source, name) for name in names}
@@ -153,7 +153,7 @@ class TimeWindow(wiring.Component):
         else:
             with m.If(self._tick):
                 m.d.sync += self._target.eq(self._target + 1)
-        # The generation has insertions; some before this tick; some since this tick.
+        # Whether the generation has insertions at all, from before this tick, and since this tick.
         self._begun = Signal()
         begun_before = Signal()
         self._inserted = Signal()
@@ -203,12 +203,12 @@ class TimeWindow(wiring.Component):
                 self._remaining.eq(Mux(self._drop, self._remaining - 1, remaining)),
             ]
         m.d.comb += self.limit.eq(Mux(self._young, self._settled + 1, 0))
-        # After a turn nothing uses it until the ring's new state is known.
+        # After a turn nothing uses `out` until the ring's new state is known.
         passing = self._tick | self._coming
         m.d.sync += self.out.eq(Mux(passing, self._remaining == limit, self._settled == limit))
 
     def _elaborate_scan(self, m):
-        """Check the oldest live settled segment, until one does not expire with the tick."""
+        """Check live settled segments, oldest first, until one does not expire with the tick."""
         index = Signal(range(self.times[0].depth), name="place")
         address = Signal.like(index, name="address")
         answers = []
@@ -230,7 +230,7 @@ class TimeWindow(wiring.Component):
             answers.append(answer)
         with m.If(self._turn):
             m.d.sync += index.eq(index + 1)
-        # Either the address is registered, or the word is.
+        # Either the address or the word is registered.
         asked = m.d.comb if self._synchronous else m.d.sync
         asked += address.eq(index - Mux(self._turn, self._generations, self._remaining))
         self._oldest = vote(answers)
@@ -251,7 +251,7 @@ class TimeWindow(wiring.Component):
         """Advance time as soon as the next expiry is known and the spare is clean."""
         waiting = Signal(range(TICKS_WAITING + 1))
         ages = Signal()
-        # One cycle ahead; only a change can revoke it.
+        # Computed one cycle ahead; only a change can revoke it.
         may = Signal()
         m.d.comb += [
             ages.eq(self._ages & ~self.old),
@@ -271,7 +271,7 @@ class TimeWindow(wiring.Component):
 
 
 def _report(m, window):
-    """Report for how many ticks all keys are kept, and whether too many keys arrived."""
+    """Report for how many ticks all keys are kept, and whether too many keys have arrived."""
     limit = window._generations
     retired = window._turn & (window._settled == window._generations)
     lost = Signal(window._bits)
@@ -305,7 +305,7 @@ def _report(m, window):
         m.d.sync += overfull.eq(overfull + 1)
     m.d.comb += [window.shortened.eq(retired), window.overfilled.eq(window._beyond)]
     if window._reports:
-        # One cycle later, when the loss is known.
+        # Delayed by one cycle, until the loss is known.
         late, now = registered(m, shortened, "late"), window.time
         m.d.sync += [
             window.reported.status.eq(window.status),

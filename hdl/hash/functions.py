@@ -31,7 +31,7 @@ def fold(
     key,
     seed,  # selects the columns
 ):
-    """Return the state of a key: the 64-bit sum over GF(2) of the columns of its set bits (H3)."""
+    """Return the state of a key: the XOR of the 64-bit columns for its set bits (H3)."""
     columns = fold_columns(len(key), seed)
 
     def column(bit, key):
@@ -43,8 +43,8 @@ def fold(
             value = value ^ term
         return value
 
-    # The sum of four bits takes only 15 nonzero values per group of columns, so synthesis shares
-    # the first step among the bits of the state.
+    # Four key bits have only 15 nonzero XORs, so synthesis shares the first step among the bits of
+    # the state.
     terms = [
         pipe.step(
             f"sum0_{low // FAN_IN}",
@@ -72,7 +72,7 @@ def mix(
     state,  # state as returned by `fold`
     seed,  # selects the constants
 ):
-    """Return a state after the quadratic Feistel rounds, each bit of which needs one LUT."""
+    """Apply the quadratic Feistel rounds to a state; each bit of a round needs one LUT."""
     half = STATE_BITS // 2
     right, left = state[:half], state[half:]
     for number, constant in enumerate(mix_constants(seed)[1:]):
@@ -90,13 +90,13 @@ def mix(
 
 
 def hashed_state(pipe, key, seed):
-    """Return the state of a key from a register: `fold`, then `mix`."""
+    """Return the registered state of a key: `fold`, then `mix`."""
     return mix(pipe, fold(pipe, key, seed), seed).settled()
 
 
 @cache
 def hash_latency(key_bits, hash="h3", *, levels=DEFAULT_LEVELS):
-    """Return the cycles from a key to its state: the stage in a pipeline that is not kept."""
+    """Return the cycles from a key to its state, found by building a throwaway pipeline."""
     if hash == "siphash":
         return siphash_latency(key_bits)
     pipe = Pipeline(Draft(), levels=levels)
@@ -107,13 +107,13 @@ def expand(
     pipe,
     state,
     *,
-    sizes,  # ranges of the indices of one function; powers of two
+    sizes,  # number of values of each index of a function; powers of two
     functions,  # number of hash functions
     seed,  # selects the rotations
 ):
-    """Return the cell indices of every hash function: each bit a sum of three state bits.
+    """Return the cell indices of every hash function: each bit is the XOR of three state bits.
 
-    Synthesis shares sums of two bits among functions. The indices are not registered, so that the
+    Synthesis shares XORs of two bits among functions. The indices are not registered, so that the
     caller can add logic to their stage.
     """
     fields = index_fields(sizes)
@@ -143,10 +143,10 @@ def expand(
 
 
 def _shared_first(rotations):
-    """Return the rotation amounts, ordered so that synthesis can share the first sum.
+    """Order the rotation amounts so that synthesis can share the first XOR.
 
-    In each group of three, the pair with the commonest distance comes first, because sums of two
-    bits at the same distance are often equal in several functions.
+    In each group of three, the pair with the commonest distance comes first, because several
+    functions often share XORs of two bits at the same distance.
     """
 
     def distance(pair):
@@ -170,7 +170,7 @@ def _shared_first(rotations):
 class StateHash(wiring.Component):
     """Computes the state of a key with `fold` and `mix`; one key per cycle.
 
-    Latency `latency` cycles.
+    Latency: `latency` cycles.
     """
 
     def __init__(
@@ -206,10 +206,10 @@ class Addresses(data.ArrayLayout):
 
 
 class KeyHash(wiring.Component):
-    """Pipelined hash of the specification: computes the addresses of a key.
+    """Computes the addresses of a key, pipelined, with the hash of the specification.
 
-    Latency `latency` cycles, one key per cycle. A level of LUTs drives the addresses, not
-    registers: the receiving component adds more logic to this stage.
+    Latency: `latency` cycles; one key per cycle. The addresses come from a level of LUTs, not from
+    registers: the receiving component adds logic to this stage.
     """
 
     def __init__(

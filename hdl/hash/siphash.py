@@ -21,10 +21,10 @@ from ..parameters import require_integer
 from ..pipeline import Draft, Pipeline, registered
 
 BOUNDS = (0, 22, 43, 64)
-"""Boundaries of digits in a word. An addition takes one cycle per digit."""
+"""Bit positions that divide a word into digits. An addition takes one cycle per digit."""
 
 STATIC = float("-inf")
-"""Cycle of values that are constant while keys are in flight."""
+"""Marks values that stay constant while keys are in flight, instead of a cycle number."""
 
 
 class Arithmetic:
@@ -75,7 +75,7 @@ class Arithmetic:
 
     def add(
         self,
-        a,  # words
+        a,  # `a`, `b`: words
         b,
         name,
     ):
@@ -85,7 +85,7 @@ class Arithmetic:
         for low, high in pairwise(BOUNDS):
             parts = [carry + word[low:high] for word in (a, b)]
             clock = max(self.ready(part) for part in parts)
-            # The carry is added twice, so that it leaves the lowest position.
+            # The carry is the lowest bit of both operands, so that it carries into the digit.
             first, second = (self.value(part, clock) for part in parts)
             digit = self._register((first + second)[len(carry) :], f"{name}_{low}", clock)
             total += digit[: high - low]
@@ -93,7 +93,7 @@ class Arithmetic:
         return total
 
     def xor(self, *words, name):
-        """Return the exclusive or of words."""
+        """Return the XOR of words."""
         total = []
         columns = [self._column(bits) for bits in zip(*words, strict=True)]
         cuts = [sum(low <= bit for low in BOUNDS) for bit in range(WORD_BITS)]
@@ -112,7 +112,7 @@ class Arithmetic:
         return total
 
     def _column(self, bits):
-        """Separate the variable bits of a sum from the sum of the constant bits."""
+        """Separate the variable bits of an XOR from the XOR of its constant bits."""
         constant = sum(bit for bit in bits if isinstance(bit, int)) % 2
         return [bit for bit in bits if not isinstance(bit, int)], constant
 
@@ -127,7 +127,7 @@ class Arithmetic:
 class SipHash(wiring.Component):
     """SipHash-1-3 of a key under a secret.
 
-    Latency `latency` cycles, one key per cycle. The pipeline has no reset: its output is always
+    Latency: `latency` cycles; one key per cycle. The pipeline has no reset: its output is always
     the hash of the key `latency` cycles ago.
 
     Terms that depend only on the secret are computed once, not for each key. So the secret must be
@@ -139,10 +139,10 @@ class SipHash(wiring.Component):
     """
 
     SETTLE = 2
-    """Cycles from a new secret to its first key."""
+    """Cycles from a new secret to the first key that uses it."""
 
     HOLD = 6
-    """Cycles for which the secret must stay stable after its last key."""
+    """Cycles for which a secret must stay stable after the last key that uses it."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class SipHash(wiring.Component):
 
 @cache
 def siphash_latency(key_bits):
-    """Return the cycles from a key to its SipHash: the stage in a pipeline that is not kept."""
+    """Return the cycles from a key to its SipHash, found by building a throwaway pipeline."""
     ops = Arithmetic(Draft())
     key, secret = Signal(key_bits, name="key"), Signal(SECRET_BITS, name="secret")
     return ops.ready(hashed_words(ops, key, secret))
@@ -196,7 +196,7 @@ def hashed_words(ops, key, secret):
 
 
 def _message(ops, key):
-    """Return the words of the message."""
+    """Split a key into the padded words of a SipHash message."""
     padding = message_words(len(key)) * WORD_BITS - len(key)
     bits = ops.word(key, 0) + [0] * padding
     bits[-WORD_BITS:] = [
@@ -226,7 +226,7 @@ def _round(ops, v, added, name):
 
 
 class Secrets(wiring.Component):
-    """Holds the secrets of the hash pipelines, and selects the turn that adopts a new secret.
+    """Holds the secrets of the hash pipelines, and decides which turn of the ring adopts a new one.
 
     A new secret waits while the current secret stays in use. With re-keying, the next turn of the
     ring adopts the new secret. The pipeline of the old secret is free again when all its segments
@@ -253,8 +253,9 @@ class Secrets(wiring.Component):
             {
                 # a secret. Without re-keying, it replaces a pending secret.
                 "i": In(stream.Signature(SECRET_BITS)),
-                "turned": In(1),  # an operation turns or clears the ring
-                "cleared": In(1),  # it read `adopt` in the previous cycle
+                # an operation turns or clears the ring; it read `adopt` one cycle earlier
+                "turned": In(1),
+                "cleared": In(1),  # an operation clears the ring; it read `adopt` one cycle earlier
                 "waits": Out(1),  # whether a secret is pending
                 "adopt": Out(1),  # whether a turn adopts a pending secret
             }
@@ -268,7 +269,7 @@ class Secrets(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         waits = self.waits
-        # The secret must reach the pipeline before its first key.
+        # The secret must reach the pipeline before the first key that uses it.
         known = Signal(self.LEAD + 1)
         adopting = Signal(name="told")
         coming_in = Signal()
@@ -293,7 +294,7 @@ class Secrets(wiring.Component):
     def _elaborate_single(self, m, taken, coming_in):
         """Keep the last secret until a clear; a clear activates no secret that arrived after it."""
         waiting = Signal(SECRET_BITS)
-        # One clear, and three that wait.
+        # One clear in progress, and up to three that wait.
         clears = Signal(range(5))
         m.d.comb += self.i.ready.eq(clears == 0)
         m.d.sync += clears.eq(clears + self.clears - self.cleared)

@@ -1,4 +1,4 @@
-"""Beats: their layouts, and the properties of their operations."""
+"""Beats: their layouts, and the detection of shifts and repeated keys in them."""
 
 from itertools import accumulate
 
@@ -15,7 +15,7 @@ from ..pipeline import FAN_IN, Pipeline, registered
 class ShiftFinder(wiring.Component):
     """Finds the insertion that turns the ring: the first one after a full generation.
 
-    Latency `LATENCY` cycles, one beat per cycle, from the third cycle after reset.
+    Latency: `LATENCY` cycles; one beat per cycle, from the third cycle after reset.
     """
 
     LATENCY = 7
@@ -33,8 +33,8 @@ class ShiftFinder(wiring.Component):
         check_lanes(lanes)
         if not lanes * MINIMUM_BEATS <= minimum < 1 << generation_bits:
             raise ValueError(
-                f"Minimum must be at least {lanes * MINIMUM_BEATS}, and of {generation_bits} bits, "
-                f"not {minimum!r}"
+                f"Minimum must be at least {lanes * MINIMUM_BEATS} and fit in {generation_bits} "
+                f"bits, not {minimum!r}"
             )
         self._lanes = lanes
         self._minimum = minimum
@@ -45,7 +45,7 @@ class ShiftFinder(wiring.Component):
                 "generation": In(generation_bits),
                 "turn": In(1),  # the ring turns before this beat; a new generation starts
                 "inserts": In(lanes),
-                "shifts": Out(lanes),  # at most one bit
+                "shifts": Out(lanes),  # lane of the insertion that turns the ring, one-hot or 0
             }
         )
 
@@ -58,7 +58,7 @@ class ShiftFinder(wiring.Component):
         m.d.sync += starts.eq(starts << 1)
         turns = pipeline.enter(self.turn | starts[-1], "turns").at(2)
         counts = [*accumulate(inserts.value, initial=Const(0))]
-        # Insertions of the generation, less its length and one: the sign shows when it is over.
+        # Insertions of the generation, minus its length, minus one: the sign shows when it is over.
         # The count has two digits, the high digit one cycle later.
         width = len(self.generation) + 2
         digit = width // 2
@@ -77,7 +77,7 @@ class ShiftFinder(wiring.Component):
             change.eq(Mux(over, begun[0].value, count[0].value)),
             Cat(left_low, carry).eq(left_low + change),
         ]
-        # The low digit before the beat.
+        # Low digit of the count before the beat.
         before = pipeline.enter(left_low, "before", stage=count[0].stage + 1)
         over_late = registered(m, over, "over_late")
         change_high = pipeline.register(
@@ -88,10 +88,11 @@ class ShiftFinder(wiring.Component):
         after = pipeline.register(
             "after", lambda bits: bits[-1], pipeline.enter(high, "high", stage=change_high.stage)
         )
-        # The sign before the beat.
+        # Sign of the count before the beat.
         negative = registered(m, left_high[-1], "negative")
         m.d.sync += left_high.eq(high)
-        # For a beat that starts with a turn, just before its change is added.
+        # Restart the count for a beat that starts with a turn, just before the beat's change is
+        # added.
         with m.If(turn[0]):
             m.d.sync += left_low.eq(-1)
         with m.If(turn[1]):
@@ -149,7 +150,7 @@ class ShiftFinder(wiring.Component):
 
 
 class SameBeatKeys(wiring.Component):
-    """Finds lanes whose key an earlier lane of the beat inserts. Latency `LATENCY` cycles."""
+    """Finds lanes whose key an earlier lane of the beat inserts. Latency: `LATENCY` cycles."""
 
     LATENCY = 5
     INSERTS_LAG = LATENCY - 2
@@ -158,7 +159,7 @@ class SameBeatKeys(wiring.Component):
         check_lanes(lanes)
         self._lanes = lanes
         super().__init__(
-            # `inserts`: `INSERTS_LAG` cycles later
+            # `inserts`: `INSERTS_LAG` cycles after `states`
             {"states": In(STATE_BITS * lanes), "inserts": In(lanes), "repeats": Out(lanes)}
         )
 
@@ -178,7 +179,7 @@ class SameBeatKeys(wiring.Component):
         return m
 
     def _elaborate_equal(self, m, first, second, name):
-        """Return whether two states are equal, three cycles later, plus one last gate."""
+        """Return whether two states are equal, three cycles and one gate later."""
         terms = [first[at : at + 2] == second[at : at + 2] for at in range(0, STATE_BITS, 2)]
         for stage in range(3):
             terms = registered(m, Cat(terms), f"{name}{stage}")
@@ -195,7 +196,7 @@ def check_lanes(lanes):
 def count_bits(
     slots,  # beats in flight, which bound the difference of two counts
 ):
-    """Return the width of counts of entries, which are compared modulo a power of two."""
+    """Return the width of entry counts, which are compared modulo a power of two."""
     return max(8, slots.bit_length())
 
 
@@ -216,7 +217,7 @@ class BeatRecord(data.StructLayout):
                 "asked": 1,  # a shard has the answer
                 "known": 1,  # an earlier lane of the beat inserts the key
                 "query": 1,
-                "number": range(shards),  # of the shard
+                "number": range(shards),  # number of the shard
                 "tag": tag_bits,
             }
         )
@@ -238,7 +239,7 @@ class RingCommand(Enum, shape=2):
 
 
 def steps_layout(lanes):
-    """Return the layout of an entry's steps, in order: a turn (`lanes`) or a lane; and a mask."""
+    """Return the layout of an entry's steps: codes (a lane, or `lanes` for a turn) and a mask."""
     return data.StructLayout(
         {"codes": data.ArrayLayout(range(lanes + 1), lanes + 1), "more": lanes}
     )
@@ -274,12 +275,12 @@ class Entry(data.StructLayout):
     def __init__(self, *, lanes, slots):
         super().__init__(
             {
-                "items": lanes,  # lanes with an operation here
+                "items": lanes,  # lanes with an operation for this shard
                 "query": lanes,
                 "insert": lanes,
                 "shifts": lanes,  # lane whose insertion turns the ring, in any shard
                 "turn": RingCommand,
-                "waits": 1,  # there is a shift of either kind
+                "waits": 1,  # the ring shifts, by a command or an insertion
                 "slot": range(slots),  # number of the beat
             }
         )
@@ -288,7 +289,7 @@ class Entry(data.StructLayout):
 class OrderedEntry(data.StructLayout):
     """An `Entry` with its ``steps`` as a `steps_layout`.
 
-    ``query`` and ``insert`` are only for ``items``.
+    ``query`` and ``insert`` are set only for lanes in ``items``.
     """
 
     def __init__(self, entry):
@@ -298,7 +299,7 @@ class OrderedEntry(data.StructLayout):
 
 
 class Share(data.StructLayout):
-    """Work of a beat for the shards: the fields of `Entry` that all shards have in common."""
+    """Work of a beat for all shards: the fields of `Entry`, with ``items`` for each shard."""
 
     def __init__(
         self,
@@ -311,7 +312,7 @@ class Share(data.StructLayout):
         super().__init__(
             common
             | {
-                "items": data.ArrayLayout(lanes, shards),  # of each shard
+                "items": data.ArrayLayout(lanes, shards),  # lanes with an operation for each shard
                 "there": shards,  # shards that receive an entry
             }
         )

@@ -21,7 +21,7 @@ class Credits(wiring.Component):
         check=False,  # whether the port `left` exists
     ):
         if type(limit) is not int or limit < 0:
-            raise ValueError(f"Limit must be an integer of at least 0, not {limit!r}")
+            raise ValueError(f"Limit must be a non-negative integer, not {limit!r}")
         self._limit = limit
         self._shape = signed(limit.bit_length() + 3)
         super().__init__(
@@ -68,11 +68,14 @@ class Collector(wiring.Component):
         record,
         shards,
         slots,
-        answer,  # payload of the unit's output
-        verdict_bits,  # bits of a lane's verdict, and cycles from `read` to `results`
+        answer,  # layout of the unit's output payload
+        # `verdict_bits`, `results_latency`: bits of a lane's verdict, and cycles from `read` to
+        # `results`
+        verdict_bits,
         results_latency,
-        copies=1,  # copies of each word of its memories, which vote
-        # whether the component checks the order of beats, and the queue of answers and its places
+        copies=1,  # copies of each memory word; a vote decides each read
+        # whether the component checks the order of beats, and the queue of answers and its free
+        # places
         check=False,
     ):
         self._record = record
@@ -80,7 +83,7 @@ class Collector(wiring.Component):
         self._shards = shards
         self._slots = slots
         self._count_bits = count_bits(slots)
-        # Cycles from the number of a beat until it is known whether its shards have finished.
+        # Cycles from a beat's number until it is known whether the shards have finished the beat.
         self._look = paged_latency(slots, far=True) + 5
         self.poll = self._look + 3
         """Cycles after which the collector checks a beat again."""
@@ -91,7 +94,7 @@ class Collector(wiring.Component):
         self._checks = check
         super().__init__(
             {
-                # `recorded`, `record`, `slot`: A beat starts to wait for its results
+                # `recorded`, `record`, `slot`: a beat starts to wait for its results
                 "recorded": In(1),
                 "record": In(record),
                 "slot": In(range(slots)),
@@ -125,7 +128,7 @@ class Collector(wiring.Component):
             limit=self.DEPTH - self._look - self.UNDER_WAY, check=self._checks
         )
         beat = Signal(self._count_bits)
-        # Reads see it one cycle later.
+        # Reads see the record one cycle later.
         recorded = registered(m, self.recorded, "came_in")
         m.d.comb += [
             records.write.eq(self.recorded),
@@ -173,7 +176,7 @@ class Collector(wiring.Component):
         record = pipeline.enter(word, "record", stage=records.latency)
         complete = self._elaborate_complete(m, pipeline, number, recorded, record)
         pipeline.leave(complete, latency=self._look)
-        # With the same delay.
+        # `alive` is delayed like `complete`.
         alive = Signal(complete.stage)
         # In the cycle after `failing`, the beats behind the failing beat are abandoned.
         fails = Signal()
@@ -197,7 +200,7 @@ class Collector(wiring.Component):
         return passes, pipeline.combine("lanes", lambda record: record.lanes, record)
 
     def _elaborate_complete(self, m, pipeline, number, recorded, record):
-        """Return whether a beat exists, and all shards have finished their entries of it."""
+        """Return whether a beat exists and all shards have finished their entries for it."""
         # Ordinal of the newest readable beat.
         newest = Signal(self._count_bits, init=-1)
         with m.If(recorded):
@@ -266,7 +269,7 @@ class Collector(wiring.Component):
         )  # fmt: skip
 
     def _elaborate_beat(self, m, beat, goes, fails, back):
-        """Count the beats that are checked, and go back to a beat.
+        """Advance to the next beat, or return to a beat that has failed its check.
 
         The carry into the high digit is computed ahead. No beat is checked for two cycles after a
         return.
@@ -278,8 +281,8 @@ class Collector(wiring.Component):
             m.d.sync += high.eq(Mux(fails, back[2:], next_high))
 
     def _elaborate_answer(self, m, pipeline, passes, record):
-        """Return, one cycle ahead, whether an answer leaves; and the answer."""
-        # In transit from the shards.
+        """Return whether an answer leaves in the next cycle, and the answer."""
+        # Two cycles for the path from the shards.
         stage = passes.stage + self._results_latency
         results = pipeline.enter(self.results, "results", stage=stage).at(stage + 2)
         answer = Signal(self._answer)

@@ -24,7 +24,7 @@ from .beats import BeatRecord, Entry, RingCommand, SameBeatKeys, Share, ShiftFin
 
 
 class ShardSelect(wiring.Component):
-    """Shard of a state. Latency `LATENCY` cycles, one state per cycle."""
+    """Selects the shard of a state. Latency: `LATENCY` cycles; one state per cycle."""
 
     LATENCY = 2
 
@@ -59,14 +59,14 @@ class ShardSelect(wiring.Component):
 class Dispatcher(wiring.Component):
     """Hashes the keys of a beat and determines the work of each shard.
 
-    Latency `latency` cycles to `share`, one beat per cycle.
+    Latency: `latency` cycles to `share`; one beat per cycle.
     """
 
     def __init__(
         self,
         *,
         profile,
-        beat,  # payload of a unit's input
+        beat,  # layout of the unit's input payload
         slots,
     ):
         self._spec = spec = profile.spec
@@ -88,7 +88,7 @@ class Dispatcher(wiring.Component):
         )
         super().__init__(
             {
-                "generation": In(profile.generation_bits),  # as for `ShiftFinder`
+                "generation": In(profile.generation_bits),  # see `ShiftFinder`
                 "valid": In(1),
                 "beat": In(beat),
                 # the keys of a beat are hashed, some cycles before the beat arrives
@@ -97,7 +97,7 @@ class Dispatcher(wiring.Component):
                 "arrived": Out(1),  # a beat arrives
                 # work of this beat, by shard
                 "share": Out(Share(lanes=spec.lanes, shards=spec.shards, slots=slots)),
-                # `recorded`, `record`, `slot`: one cycle later: the inputs of `Collector`
+                # `recorded`, `record`, `slot`: inputs of `Collector`, one cycle later
                 "recorded": Out(1),
                 "record": Out(
                     BeatRecord(
@@ -110,7 +110,8 @@ class Dispatcher(wiring.Component):
                 "slot": Out(range(slots)),
                 "performed": Out(spec.lanes + 1),
                 "inserted": Out(spec.lanes),
-                # operations and insertions of a beat, and whether the ring shifts, for the counters
+                # `performed`, `inserted`, `shifted`: for the counters: operations and insertions of
+                # a beat, and whether the ring shifts
                 "shifted": Out(1),
             }
             # `secret`: with siphash only. Must be stable from the cycle after a beat.
@@ -166,7 +167,7 @@ class Dispatcher(wiring.Component):
         return m
 
     def _elaborate_beat(self, pipeline):
-        """Return the operations of a beat, of its lanes, and its tags."""
+        """Return the flags, the command and the tags of a beat, by name."""
         lanes = [self.beat.lanes[lane] for lane in range(self._lanes)]
         operations = [operation_bits(lane.operation) for lane in lanes]
         valid = Cat(self.valid & lane.valid for lane in lanes)
@@ -197,7 +198,7 @@ class Dispatcher(wiring.Component):
         return pipeline.enter(Cat(states), "states", stage=self._hashed)
 
     def _elaborate_select(self, m, pipeline, states, stage):
-        """Return each lane's shard at a stage, as numbers and one-hot."""
+        """Return each lane's shard at a stage, as a number and one-hot."""
         numbers, one_hots = [], []
         for lane in range(self._lanes):
             m.submodules[f"select{lane}"] = select = ShardSelect(spec=self._spec)
@@ -297,7 +298,7 @@ class Distributor(wiring.Component):
     """
 
     PLACES = SHARD_PLACES
-    """Places in the queue of a shard."""
+    """Capacity of a shard's queue."""
 
     def __init__(
         self,
@@ -306,7 +307,7 @@ class Distributor(wiring.Component):
         shards,
         slots,
         depth,  # beats that it stores, a power of two
-        copies=1,  # copies of each word of a beat, which vote
+        copies=1,  # copies of each word of a beat; a vote decides each read
         # whether the component checks the counts of beats, and of free places in shards
         check=False,
     ):
@@ -325,16 +326,17 @@ class Distributor(wiring.Component):
                 number=number,
                 memories=2,
                 far=True,
-                # Few words, because shards in all corners of the chip pull them apart.
+                # Few words share registers, because shards in all corners of the chip pull the
+                # words apart.
                 share=24,
                 copies=copies,
             )
             for number, width in enumerate((self._share.size, STATE_BITS * lanes))
         )
-        # Entries that may still leave when a shard has no places.
+        # Entries that may still be sent after a shard has run out of places.
         self._lag = self._beats.latency + 4
         self._checks = check
-        # `states0`: one of each for each shard
+        # `entry0`, `states0`: one of each per shard
         super().__init__(
             {
                 "hashed": In(1),  # the states of a beat arrive, before the beat or with it
@@ -359,7 +361,7 @@ class Distributor(wiring.Component):
         room = Signal()
         pops = Signal()
         read = Signal(range(self.depth))
-        # Stored beats, less one.
+        # Stored beats, minus one.
         more = Signal(signed(self.depth.bit_length() + 1), init=-1)
         self._elaborate_memory(m, "beats", beats, self.arrived, self.share, read)
         self._elaborate_memory(m, "states", states, self.hashed, self.states, read)
@@ -398,12 +400,13 @@ class Distributor(wiring.Component):
     def _elaborate_credit(self, m, shard):
         """Return whether a shard has places for all entries that may be in transit.
 
-        One place is the entry that the shard splits into steps; it has left the queue.
+        One place accounts for the entry that the shard is splitting into steps; it has left the
+        queue.
         """
         change = Signal(signed(2), name=f"change{shard}")
         left = Signal(signed(self.PLACES.bit_length() + 1), name=f"left{shard}",
                       init=self.PLACES - 2 - self._lag)  # fmt: skip
-        # From a corner of the chip.
+        # The signal arrives from a corner of the chip.
         taken = registered(m, self.taken[shard], f"taken{shard}")
         m.d.sync += [
             change.eq(taken - self.valid[shard]),

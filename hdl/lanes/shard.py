@@ -26,12 +26,12 @@ class Sequencer(wiring.Component):
     LATENCY = STEP_LATENCY
 
     SETTLE = 6
-    """Minimum wait of a step that depends on a clean spare, in cycles."""
+    """Minimum cycles that a step waits if it depends on a clean spare."""
 
     def __init__(
         self,
         *,
-        entry,  # layout of an entry of the queue
+        entry,  # layout of a queue entry
         clear_words,  # cycles to clear the spare
     ):
         self._entry = entry
@@ -40,7 +40,7 @@ class Sequencer(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(entry)),
-                "takes": Out(1),  # the step is the first step of another entry
+                "takes": Out(1),  # the step is the first step of a new entry
                 "lane": Out(range(self._lanes)),
                 # flags of the step, `LATENCY` cycles after `lane`. All low without a step.
                 "control": Out(Control),
@@ -59,7 +59,7 @@ class Sequencer(wiring.Component):
         entry = Signal(self._entry, init={"turn": RingCommand.CLEAR})
         first = Signal(init=1)
         blocked = Signal()
-        # An entry is taken, or would be: the step is the last of its entry, and leaves.
+        # The step leaves and is the last of its entry, so the next entry, if any, is loaded.
         load = Signal(init=1)
         goes = Signal()
         # Whether the step is a clear, which is always the first of its entry.
@@ -149,7 +149,7 @@ class Shard(wiring.Component):
         self,
         *,
         profile,  # profile of the whole unit
-        core,  # for states as keys, and control without lag
+        core,  # core that accepts states as keys, with a control lag of 0
         number,
         slots,  # maximum number of beats in flight
     ):
@@ -187,8 +187,7 @@ class Shard(wiring.Component):
                 # `latency` cycles after `slot`
                 "results": Out(spec.lanes * self._verdict_bits),
             }
-            # `upset`, with protected memories: as `fault` of a
-            # `lately.hdl.control.CoreSignature`
+            # `upset`, with protected memories: like `fault` in `lately.hdl.control.CoreSignature`
             | ({"upset": Out(1)} if profile.protect != "none" else {})
             # `illegal`: with self-check only: the state of the ring or queue is illegal, or a count
             # of entries is wrong
@@ -197,7 +196,7 @@ class Shard(wiring.Component):
 
     @property
     def core(self):
-        """The pipeline."""
+        """Core of the shard."""
         return self._core
 
     def elaborate(self, platform):
@@ -244,7 +243,7 @@ class Shard(wiring.Component):
         return m
 
     def _elaborate_arrival(self, m):
-        """Order the steps of an entry; return when the queue receives it, and the entry."""
+        """Order the steps of an entry; return whether it reaches the queue next, and the entry."""
         pipeline = Pipeline(m)
         # The path to a corner of the chip takes one cycle.
         first = pipeline.enter(self.entry, "first").at(1)
@@ -270,7 +269,7 @@ class Shard(wiring.Component):
         written = Signal(range(self.DEPTH))
         # The clear after reset precedes the first entry.
         read = Signal(range(self.DEPTH), init=self.DEPTH - 1)
-        # As enables, whose paths are shorter than paths through a carry.
+        # These are enables, because paths through enables are shorter than through a carry.
         with m.If(self.valid):
             m.d.sync += written.eq(successor(written))
         with m.If(sequencer.takes):

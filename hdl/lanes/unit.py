@@ -25,12 +25,12 @@ class LaneUnit(BaseUnit):
 
 
     The hash distributes the keys over ``spec.shards`` shards. A shard performs one operation per
-    cycle. The ring turns in all shards at the same position in the sequence. `i.ready` is low
-    while too many operations wait for one shard, while clearing lags behind, and while answers are
-    not taken. An operation on a key that an earlier lane of its beat inserts needs no shard,
-    because its outcome is known. So a stream of one key runs at full rate.
+    cycle. The ring turns in all shards at the same position in the sequence. `i.ready` is low while
+    too many operations wait for one shard, while clearing lags behind, and while answers are not
+    accepted. An operation on a key that an earlier lane of its beat inserts needs no shard, because
+    its outcome is known. So a stream of one key runs at full rate.
 
-    Latency `latency` cycles from acceptance to answer, or less than `poll` more, if nothing
+    Latency: `latency` cycles from acceptance to answer, plus fewer than `poll` cycles, if nothing
     waits. A `generation` below `minimum_generation` acts as `minimum_generation`.
 
     A secret applies from the next beat that starts with a CLEAR and is accepted at least
@@ -45,7 +45,7 @@ class LaneUnit(BaseUnit):
     """
 
     LAG = 8
-    """Cycles from an acceptance until `i.ready` depends on it, and two to spare."""
+    """Cycles until `i.ready` reflects an acceptance, plus two spare cycles."""
 
     SECRET_LEAD = Secrets.LEAD + 2
     """Cycles from the acceptance of a secret to the first clear that activates the secret."""
@@ -147,7 +147,7 @@ class LaneUnit(BaseUnit):
         return m
 
     def _elaborate_check(self, m, accepted, credits):
-        """Return flags of errors in the parts of the unit."""
+        """Return the error flags of the unit's parts."""
         illegal = [shard.illegal for shard in self._shards]
         illegal += [watch_credits(m, credit, name) for name, credit in credits.items()]
         parts = (self._dispatcher, self._distributor, self._collector)

@@ -17,9 +17,9 @@ from .map import BLOCK_KINDS, cell_columns
 class CellMemory(wiring.Component):
     """Memory of words: in each cycle port A reads, and port B reads or writes.
 
-    A word arrives `LATENCY` cycles after its address, with all writes of earlier cycles. The word
-    at port A is undefined if port B writes the same address in the same cycle. The word at port B
-    is undefined if port B writes. The initial contents are undefined.
+    A word arrives `LATENCY` cycles after its address and reflects all writes in earlier cycles. The
+    word at port A is undefined if port B writes the same address in the same cycle. The word at
+    port B is undefined if port B writes. The initial contents are undefined.
     """
 
     LATENCY = CELL_LATENCY
@@ -27,8 +27,8 @@ class CellMemory(wiring.Component):
     def __init__(
         self,
         *,
-        depth,  # words. Power of two.
-        width,  # bits of a word
+        depth,  # number of words, a power of two
+        width,  # bits per word
     ):
         require_power_of_two("Depth", depth, minimum=2)
         require_integer("Width", width, minimum=1)
@@ -89,7 +89,7 @@ class ECP5CellMemory(CellMemory):
     def elaborate(self, platform):
         m = Module()
         bits = cell_columns(self._depth)
-        # For words of bytes, the lowest address bits are byte enables.
+        # If words consist of bytes, the lowest address bits are byte enables.
         low = Const({18: 3, 9: 1}.get(bits, 0), (bits - 1).bit_length() - (bits > 8))
         for at in range(0, self._width, bits):
             ports = {f"i_DIB{index}": bit for index, bit in enumerate(self.value[at : at + bits])}
@@ -109,7 +109,7 @@ class ECP5CellMemory(CellMemory):
 
 
 CELL_MEMORIES = {"portable": PortableCellMemory, "ecp5": ECP5CellMemory}
-"""Variants of cell memories."""
+"""Cell memory classes, by variant."""
 
 
 def cell_memory(
@@ -119,7 +119,7 @@ def cell_memory(
     depth,
     width,
 ):
-    """Build the memory of cells of a variant."""
+    """Build a cell memory of the given variant."""
     kind = CELL_MEMORIES.get(variant, variant)
     if isinstance(kind, str):
         raise ValueError(f"Memory must be one of {', '.join(CELL_MEMORIES)}, not {variant!r}")

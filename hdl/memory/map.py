@@ -48,13 +48,13 @@ CELL_VARIANTS = ("portable", "ecp5")
 def cell_columns(
     depth: int,  # number of cells; at most the bits of a block without its ninth bits
 ) -> int:
-    """Return the bits of each cell in one DP16KD, for a memory with this many cells."""
+    """Return how many bits of each cell one DP16KD holds, for a memory of `depth` cells."""
     bits = min(16, BLOCK_KINDS["ecp5"].bits // depth)
     return bits + bits // 8
 
 
 PORTABLE = ("portable", "portable-registered")
-"""Segment memory variants that synthesis infers: without and with an output register."""
+"""Segment memory variants that synthesis infers, without and with an output register."""
 
 
 STRICT = "-strict"
@@ -65,19 +65,19 @@ BLOCK_KINDS |= {f"{name}{STRICT}": kind for name, kind in BLOCK_KINDS.items()}
 
 @dataclass(frozen=True)
 class PhysicalMemory:
-    """A physical memory."""
+    """A memory array, or a block RAM, of a unit."""
 
     # names of the submodules from the unit to the memory. The last name is an array of words, or a
     # block RAM if there is a `cell`.
     path: tuple[str, ...]
-    words: int  # `words`, `width`: used words, and bits of each word
+    words: int  # `words`, `width`: number of used words, and bits per word
     width: int
     cell: str = ""  # type of the block RAM; empty for an array that the synthesis tool maps
     shard: int = 0  # shard of the memory; 0 in units of one lane
 
 
 Read = Callable[[PhysicalMemory], NDArray[np.bool_]]
-"""Returns the bits of a memory, shape (words, width), lowest bit first."""
+"""Function that returns the bits of a memory, shape (words, width), lowest bit first."""
 
 
 class Place(NamedTuple):
@@ -94,8 +94,8 @@ class MemoryMap:
 
     # in the order of shard, segment, part, row and column, where these exist
     memories: tuple[PhysicalMemory, ...]
-    # `segments`, `parts`, `cells`: shape of the bits. In a ring, cells of one bit are numbered as
-    # in the golden model's `memory`. In the other filters, `parts` are the bits of a cell, lowest
+    # `segments`, `parts`, `cells`: shape of the bits. In a ring, one-bit cells are numbered like in
+    # the golden model's `memory`. In the other filters, `parts` are the bits of a cell, lowest
     # first.
     segments: int
     parts: int
@@ -136,7 +136,7 @@ class MemoryMap:
         self,
         copies: int,  # number of copies; 1 returns the same map
     ) -> "MemoryMap":
-        """Return the map of several copies; the cells are in the first copy."""
+        """Return the map with several copies of each memory; cells refer to the first copy."""
         if copies == 1:
             return self
         memories = tuple(
@@ -152,16 +152,16 @@ class MemoryMap:
 
 
 def memory_shape(*, bits: int, clear: int, block_bits: int = BLOCK_BITS) -> tuple[int, int]:
-    """Return columns and rows of block RAMs that hold `bits` and zero `clear` bits per cycle.
+    """Return the columns and rows of block RAMs that hold `bits` and zero `clear` bits per cycle.
 
-    All pipelines use `BLOCK_BITS`, so they are equal on all devices.
+    All pipelines use `BLOCK_BITS`, so a pipeline is the same on all devices.
     """
     columns = max(1, clear // BLOCK_CLEAR_BITS)
     return columns, max(1, bits // columns // block_bits)
 
 
 def memory_latency(*, bits: int, clear: int, registers: int = 1) -> int:
-    """Return the cycles from an address to its bit, which all variants of the memory take.
+    """Return the cycles from an address to its bit, which are the same in all memory variants.
 
     `registers` precede the memory, and the block RAM has two. `SELECTED_DIGITS` address bits per
     cycle then select the bit from the words of all block RAMs. If more than two registers precede
@@ -317,7 +317,7 @@ def decoded_entries(spec: Any, bits: NDArray[np.bool_], now: int) -> NDArray[np.
 
 
 def _numbers(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Return the numbers with their bits along the middle axis, lowest first."""
+    """Return the numbers whose bits are along the middle axis, lowest first."""
     values = np.uint64(1) << np.arange(bits.shape[1], dtype=np.uint64)
     numbers: NDArray[np.uint64] = np.tensordot(values, bits.astype(np.uint64), axes=(0, 1))
     return numbers
@@ -337,7 +337,7 @@ def memory_map(
 
 
 def floorplan_groups(memories: Iterable[PhysicalMemory]) -> tuple[tuple[str, ...], ...]:
-    """Return the names of the block RAMs of each shard, with dots, for placement side by side."""
+    """Return the dotted names of each shard's block RAMs, to be placed side by side."""
     groups: dict[int, list[str]] = {}
     for memory in memories:
         if memory.cell:

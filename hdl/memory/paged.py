@@ -1,4 +1,4 @@
-"""Small memories in LUTs: pages that are fast at any depth, and delay lines."""
+"""Small memories in LUTs: paged memories that are fast at any depth, and delay lines."""
 
 from functools import cache, lru_cache
 
@@ -14,7 +14,7 @@ from .protection import copy_names, vote
 
 @lru_cache(maxsize=16)
 def address_maps(width):
-    """Return bijective maps of addresses; no two maps share an address bit.
+    """Return bijective address maps, no two of which share an address bit.
 
     Different maps have different registers, so synthesis does not merge them. Memories with the
     same addresses can then be placed far apart.
@@ -39,22 +39,23 @@ def address_maps(width):
 
 
 class PagedMemory(wiring.Component):
-    """Memory in pages; two address bits per cycle select among the pages.
+    """Memory divided into pages; two address bits per cycle select among the pages.
 
-    One write and one read per cycle. A read returns writes at least two cycles earlier; with `far`,
-    also writes in the same cycle. Latency `latency` cycles from `read_address` to `word`.
+    One write and one read per cycle. A read sees writes from at least two cycles earlier; with
+    `far`, also writes in the same cycle. Latency: `latency` cycles from `read_address` to `word`.
     """
 
     def __init__(
         self,
         *,
-        depth,  # words. Power of two.
-        width,  # bits of a word
-        # index and number of the memories with the same addresses. Each memory has separate
-        # registers for the addresses, so that memories can be placed far apart.
+        depth,  # number of words, a power of two
+        width,  # bits per word
+        # `number`, `memories`: index of this memory, and number of memories with the same
+        # addresses. Each has its own address registers, so that the memories can be placed far
+        # apart.
         number=0,
         memories=1,
-        # whether the source of the read addresses is far away on the chip. They then have three
+        # whether the source of the read addresses is far away on the chip. They then pass three
         # registers instead of one before the pages.
         far=False,
         # bits of all pages, per position, that share address registers. More bits share registers
@@ -80,7 +81,7 @@ class PagedMemory(wiring.Component):
             )
         groups = min(-(-width * self._pages // share), len(maps) // memories)
         self._size = -(-width // groups)
-        # Full groups may be fewer.
+        # Groups of this size may be fewer.
         self._groups = -(-width // self._size)
         self._maps = maps[number * groups :]
         self.latency = paged_latency(depth, far=far)
@@ -158,8 +159,8 @@ def _address_stage(far):
 
 
 def _selected(pipeline, words, page, group):
-    """Return the word of a page."""
-    # The output joins the first choice before a register, which halves the registers.
+    """Select the word of one page."""
+    # The first selection takes place before a register, which halves the number of registers.
     words = [
         pipeline.enter(word, f"page{group}_{number}", stage=page.stage, reset_less=True, levels=1)
         for number, word in enumerate(words)
@@ -169,7 +170,7 @@ def _selected(pipeline, words, page, group):
 
 @cache
 def paged_latency(depth, *, far=False):
-    """Return the cycles from a read address to its word, in a pipeline that is not kept."""
+    """Return the cycles from a read address to its word, found by building a throwaway pipeline."""
     pages = -(-depth // PAGE_WORDS)
     pipeline = Pipeline(Draft(), levels=2)
     page = pipeline.enter(Signal(range(pages)), "page", stage=_address_stage(far))
@@ -185,7 +186,7 @@ class DelayLine(wiring.Component):
     def __init__(
         self,
         *,
-        width,  # `width` at least 1; `cycles` from 2 to `PAGE_WORDS` + 1
+        width,  # at least 1; `cycles` is from 2 to `PAGE_WORDS` + 1
         cycles,
     ):
         require_integer("Width", width, minimum=1)

@@ -26,13 +26,13 @@ class Copies(wiring.Component):
 
     def __init__(
         self,
-        copies,  # two or three memories of one signature
+        copies,  # two or three memories with the same signature
         *,
         # voted outputs of each copy. Any other output is high if it is high in all copies.
         answers,
         latency,  # latency of a copy; the vote adds `registers`
         registers=VOTE_LATENCY,  # 1, or 0 if a register follows
-        writes=None,  # write enable of a copy, if single copies can be written
+        writes=None,  # name of the write enable, if copies can be written one at a time
     ):
         if len(copies) not in (2, 3):
             raise ValueError(f"Copies must be 2 or 3, not {len(copies)}")
@@ -85,9 +85,9 @@ class Copies(wiring.Component):
         self,
         name,  # one of the `answers`
     ):
-        """Return for each copy except the first whether it differs from the first, by bit group.
+        """Return, for each copy after the first, whether it differs from the first, by bit group.
 
-        Without registers only.
+        Only without registers.
         """
         start, width = self._indices[name], len(getattr(self, name))
         each = [self.upset[start + number * width :][:width] for number in range(self._others)]
@@ -96,7 +96,7 @@ class Copies(wiring.Component):
 
 
 def vote(values):
-    """Return the vote over values, bit by bit: the only value, the OR of two, or the majority."""
+    """Vote bit by bit: the value itself if it is alone, the OR of two, or the majority of three."""
     first, *others = values
     if not others:
         return first
@@ -139,20 +139,20 @@ class CellProtection:
     """
 
     copies = 1
-    """Copies of the memory."""
+    """Number of copies of the memory."""
 
     checked = False
     """Whether the component stores `parity` in each cell."""
 
     def check_bits(self, held):
-        """Return the parity bits of a cell with `held` bits; 0 without parity."""
+        """Return the number of parity bits of a cell with `held` bits; 0 without parity."""
         return check_bits(held) if self.checked else 0
 
     def memory(
         self,
         build,
         *,
-        depth,  # number of cells, and bits of a cell, including its parity
+        depth,  # `depth`, `width`: number of cells, and bits per cell including parity
         width,
     ):
         """Return a memory of cells."""
@@ -187,7 +187,7 @@ class CellProtection:
 
 
 class Parity(CellProtection):
-    """Each cell stores the parity of its content, which is lost if the parity is wrong."""
+    """Each cell stores the parity of its content; if the parity is wrong, the content is lost."""
 
     checked = True
 
@@ -245,7 +245,7 @@ class Triplication(CellProtection):
 
 
 def _kept(m, read):
-    """Return a function that registers a value one cycle after a word, until the next word."""
+    """Return a function that holds a value from one cycle after a word until the next word."""
     is_read = None if read is None else registered(m, read, "repair_found")
     return partial(registered, m, enable=is_read)
 
@@ -284,7 +284,7 @@ class Repair:
     def value(
         self,
         repairs,  # the cell is repaired in this cycle
-        value,  # the value without a repair, or if the content of the cell is lost
+        value,  # value to write if there is no repair, or if the content of the cell is lost
     ):
         """Return the value to write into the memory."""
         return value if self._word is None else Mux(repairs, self._word, value)
@@ -296,7 +296,7 @@ class Repair:
         *,
         domain="comb",  # "comb", or "sync" to write the copy in the next cycle
     ):
-        """Write a copy that differs; return whether the component writes the memory instead."""
+        """Rewrite the copy that differs; return whether the component must write the cell."""
         if self._word is None:
             return repairs & self.lost
         mend = self._copies & repairs.replicate(len(self._copies))
@@ -307,26 +307,26 @@ class Repair:
 CELL_PROTECTIONS = MappingProxyType(
     {"none": CellProtection(), "parity": Parity(), "tmr": Triplication()}
 )
-"""Protections of cells by name; the names are keys of `lately.hdl.latencies.PROTECTIONS`."""
+"""Cell protections by name; the names are keys of `lately.hdl.latencies.PROTECTIONS`."""
 
 
 def parity(held):
     """Return the parity bits of a cell, which make the number of ones odd.
 
-    Words of only zeros or only ones are wrong. For this, the parity has a second bit, 0, if the
-    number of bits would otherwise be odd.
+    Words of only zeros or only ones must count as wrong. To ensure this, the parity has a second
+    bit, always 0, if the total number of bits would otherwise be odd.
     """
     held = Value.cast(held)
     return Cat(~held.xor(), Const(0, check_bits(len(held)) - 1))
 
 
 def sums(word):
-    """Return the parity of each digit of a cell; the cell is wrong if an even number is set."""
+    """Return the parity of each digit of a cell; an even number of set bits means a wrong cell."""
     return Cat(word[at : at + DIGIT].xor() for at in range(0, len(word), DIGIT))
 
 
 def deviating(
-    second,  # bits in which the second and third copies differ from the first
+    second,  # `second`, `third`: bits in which the second and third copies differ from the first
     third,
 ):
     """Return which of three copies differs from the other two, as at most one set bit.

@@ -1,4 +1,4 @@
-"""Memory of one part of a segment: an access reads and sets a single bit.
+"""Memories for one part of a segment: an access reads and sets a single bit.
 
 Every variant has the signature of `SegmentMemory` and behaves identically at its ports in
 every cycle.
@@ -34,16 +34,16 @@ class SegmentMemory(wiring.Component):
     Parameters
     ----------
     depth : int
-        Number of bits. Power of two.
+        Number of bits, a power of two.
     clear_bits : int
-        Bits zeroed by one cycle of `clear`. Power of two, at most `depth`.
+        Bits zeroed by one cycle of `clear`, a power of two and at most `depth`.
     address_registers : int
         Registers between the ports and the memory; each adds to `latency` in all variants. The
         address of a clear enters before the first register, or after it if there are more than
         two. With more than two registers, the output also has an additional register.
     shared_bits : int
-        Highest address bits that neighbouring memories share. They have equal logic for these
-        bits, so that synthesis shares it.
+        Number of high address bits that neighbouring memories have in common. Their logic for these
+        bits is the same, so that synthesis shares it.
 
     Members
     -------
@@ -56,7 +56,7 @@ class SegmentMemory(wiring.Component):
         Zeroes `clear_bits` bits, starting at ``clear_address * clear_bits``.
     clear_address : In(range(depth // clear_bits))
 
-    Errors: as `require_integer`.
+    Raises the errors of `require_integer`.
     """
 
     def __init__(self, *, depth, clear_bits, address_registers=1, shared_bits=0):
@@ -265,7 +265,7 @@ class BlockSegmentMemory(SegmentMemory):
                 words.append(pipe.enter(word, f"word{name}", stage=read + self.READ_CYCLES))
         words = self._known(m, pipe, words, address, self._setting(pipe, set, clear), clear)
         bits = [word[bit] for word in words for bit in range(self._width)]
-        # As after the previous access.
+        # Set if the previous access, which is not written yet, sets the same bit.
         same = None
         if not self.STRICT:
             same = self._same_bit(pipe, address, self._setting(pipe, set, clear))
@@ -275,14 +275,14 @@ class BlockSegmentMemory(SegmentMemory):
         return m
 
     def _split(self, address):
-        """Separate an address into place within a block, column, and row."""
+        """Split an address into position within a block, column and row."""
         columns, _, low = self._grid
         high = low + columns.bit_length() - 1
         inside = Cat(address[:low], address[high:])
         return inside[: self._inside_bits], address[low:high], inside[self._inside_bits :]
 
     def _digits(self, address):
-        """Separate an address into the selection of a bit in a word, and the rest."""
+        """Split an address into the number of a bit in its word, and the rest."""
         low = self._width.bit_length() - 1
         return address[:low], address[low:]
 
@@ -292,7 +292,7 @@ class BlockSegmentMemory(SegmentMemory):
         return Cat(self._digits(address)[0], column, row)
 
     def _known(self, m, pipe, words, address, setting, clear):
-        """Return the words after the previous access, except for the bit that is compared."""
+        """Return the words as the previous access leaves them, except for the compared bit."""
         return self._kept(m, pipe, words, address, setting) if self.STRICT else words
 
     def _setting(self, pipe, set, clear):
@@ -314,7 +314,7 @@ class BlockSegmentMemory(SegmentMemory):
         return known
 
     def _agreeing(self, pipe, address, part, join):
-        """Return joined flags of the address bits that equal those in the previous access."""
+        """Return flags, combined by `join`, of the address bits that the previous access shares."""
         before = address.at(self._address_registers + 1).value
 
         def compare(address):
@@ -567,7 +567,7 @@ class ICE40SegmentMemory(BlockSegmentMemory):
         return address[3:4], Cat(address[:3], address[4:])
 
     def _known(self, m, pipe, words, address, setting, clear):
-        """Return the words; unlike the base, the previous access may also have zeroed a word."""
+        """Extend the base method: the previous access may also have zeroed a word."""
         read = self._address_registers
         before, cleared = (value.at(read + 1).value for value in (address, clear))
         low = max(4, self._clear_bits.bit_length() - 1)
@@ -626,7 +626,7 @@ VARIANTS = {
     "ice40": ICE40SegmentMemory,
     "gowin": GowinSegmentMemory,
 }
-"""Components by variant name."""
+"""Segment memory components, by variant name."""
 
 VARIANTS |= {
     f"{name}{STRICT}": type(
@@ -635,7 +635,7 @@ VARIANTS |= {
         {
             "__module__": __name__,
             "STRICT": True,
-            "__doc__": f"`{variant.__name__}` without words in which another port writes a bit.",
+            "__doc__": f"`{variant.__name__}` that never uses a word while another port writes it.",
         },
     )
     for name, variant in VARIANTS.items()
@@ -647,7 +647,7 @@ def segment_memory(
     variant,  # one of `VARIANTS`
     **parameters,
 ):
-    """Build the segment memory of a variant."""
+    """Build a segment memory of the given variant."""
     if variant not in VARIANTS:
         raise ValueError(f"Memory must be one of {', '.join(VARIANTS)}, not {variant!r}")
     return VARIANTS[variant](**parameters)

@@ -1,1 +1,1 @@
-"""Cores of rings."""
+"""Ring cores."""

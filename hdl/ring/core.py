@@ -16,7 +16,7 @@ from .ring import Ring, RingDetector
 
 
 class StoreSignature(wiring.Signature):
-    """Ports of a store, independent of its memory layout.
+    """Ports of a segment store, independent of its memory layout.
 
     One operation per cycle; `bits` and `base` are valid `latency` cycles later. A query sees all
     earlier insertions. The core must follow the rules of `Ring` or observe `clean`. The inputs
@@ -35,7 +35,7 @@ class StoreSignature(wiring.Signature):
         self.latency = latency
         self.hashes = hashes
         addresses = Addresses(spec=spec)
-        # `addresses0`: one for each of `hashes`, with `control`
+        # `addresses0`: one port for each of `hashes`, valid with `control`
         super().__init__(
             {
                 "control": In(Control),
@@ -62,7 +62,7 @@ class SegmentStore(wiring.Component):
         self,
         *,
         spec,
-        profile,  # of the unit that contains the store
+        profile,  # profile of the unit that contains the store
         # variant of the segment memories, or a callable that replaces `segment_memory`
         memory="portable",
         hashes=1,  # 1, or 2 if each segment selects one of two hash pipelines: see `Ring`
@@ -87,7 +87,7 @@ class SegmentStore(wiring.Component):
             [protected(build, copies=profile.copies, answers=["bit"]) for _ in range(spec.parts)]
             for _ in range(spec.segments)
         ]
-        # Two hashes add a register after their selection.
+        # With two hashes, a register follows their selection.
         self.latency = (hashes > 1) + self.memories[0][0].latency
         self._upsets = profile.copies > 1
         super().__init__(
@@ -146,7 +146,7 @@ class SegmentStore(wiring.Component):
         return m
 
     def _elaborate_address(self, pipe, segment, part):
-        """Return the address of a part of a segment, by the hash of the segment."""
+        """Return the address in a part of a segment, from the hash that the segment uses."""
         function = segment % self._spec.hash_functions
         candidates = [
             pipe.enter(
@@ -197,13 +197,13 @@ class FilterCore(wiring.Component):
         detector,
         clear_cycles,  # see `CoreSignature`
         control_lag=CONTROL_LAG,  # cycles from a key to its control
-        timed=False,  # see `CoreSignature`
+        timed=False,  # whether there is a `limit`, see `CoreSignature`
     ):
         latencies = sorted({key_hash.latency for key_hash in hashes})
         if len(latencies) != 1:
-            raise ValueError(f"Hashes must have one latency, not {latencies}")
+            raise ValueError(f"Hashes must all have the same latency, not {latencies}")
         if len(hashes) != store.signature.hashes:
-            raise ValueError(f"Hashes must be {store.signature.hashes}, not {len(hashes)}")
+            raise ValueError(f"Hashes: need {store.signature.hashes}, got {len(hashes)}")
         self.hashes = hashes
         self.store = store
         self.detector = detector
@@ -272,7 +272,7 @@ class FilterCore(wiring.Component):
 
 
 def _timely(verdict, limit):
-    """Return a verdict without runs that start at the limit or later."""
+    """Remove from a verdict a run that starts at the limit or later."""
     seen = verdict.seen & (verdict.age < limit)
     return Cat(seen, verdict.age & seen.replicate(len(verdict.age)))
 

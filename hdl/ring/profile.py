@@ -1,4 +1,4 @@
-"""Latency, clearing, memories and limits of rings in hardware. Without Amaranth."""
+"""Latency, clearing, memories and limits of rings in hardware. Does not import Amaranth."""
 
 from dataclasses import dataclass, replace
 
@@ -69,17 +69,17 @@ class RingProfile(Profile):
 
     @property
     def memories(self) -> int:
-        """Memories of one part of one segment, in all shards, including the spare."""
+        """Number of memories in all shards: one per part of each segment, including the spare."""
         return self.spec.shards * self.spec.segments * self.spec.parts
 
     @property
     def copies(self) -> int:
-        """Copies of each memory, which vote."""
+        """Number of copies of each memory; a vote decides each read."""
         return PROTECTIONS[self.protect]
 
     @property
     def memory_shape(self) -> tuple[int, int]:
-        """Columns and rows of the block RAMs of one memory, in blocks of `BLOCK_BITS`."""
+        """Columns and rows of block RAMs, of `BLOCK_BITS` each, that form one memory."""
         return memory_shape(bits=self.spec.shard_bits, clear=self.spec.clear)
 
     @property
@@ -89,15 +89,16 @@ class RingProfile(Profile):
 
     @property
     def address_registers(self) -> int:
-        """Address registers of each memory.
+        """Number of address registers per memory.
 
-        Many block RAMs spread across the chip; the block RAMs of one shard are placed side by side.
+        A unit with many block RAMs spreads across the chip and needs more; the block RAMs of one
+        shard are placed side by side.
         """
         return 1 + (2 if self.spec.lanes == 1 else 1) * (self.block_rams > CROWDED_BLOCKS)
 
     @property
     def shard_spec(self) -> FilterSpec:
-        """Specification of one shard, whose keys are states of 64 bits.
+        """Specification of one shard, whose keys are 64-bit hash states.
 
         All shards turn together; the generation counts the insertions of all shards.
         """
@@ -131,7 +132,7 @@ class RingProfile(Profile):
 
     @property
     def min_period(self) -> int:
-        """Minimum cycles between two ticks of a window in time; 0 for a window in insertions.
+        """Minimum cycles between two ticks of a time-based window; 0 for a window of insertions.
 
         Every tick takes effect before the next one. The unit searches for expired segments one by
         one, and a generation ends only when the spare is clean.
@@ -183,7 +184,7 @@ class RingProfile(Profile):
 
     @property
     def _hash_latency(self) -> int:
-        """Cycles from a key to its addresses, which also wait for the control."""
+        """Cycles from a key to its addresses, which also wait for the control flags."""
         hashed = hash_stages(self.spec.key_bits, self.spec.hash, self.levels)
         return max(CONTROL_LAG, hashed)
 
@@ -201,12 +202,12 @@ class RingProfile(Profile):
 
     @property
     def lane_slots(self) -> int:
-        """Beats in flight with several lanes, a power of two."""
+        """Maximum beats in flight with several lanes, a power of two."""
         return 1 << ceil_log(2, LANE_SLOTS + self.lane_hash_latency)
 
     @property
     def waiting_beats(self) -> int:
-        """Beats that wait for the shards with several lanes, a power of two."""
+        """Maximum beats that wait for the shards with several lanes, a power of two."""
         return 1 << ceil_log(2, BEAT_PLACES + self.lane_hash_latency)
 
     @property
@@ -231,7 +232,7 @@ class RingProfile(Profile):
     def pauses(self) -> list[str]:
         return [
             f"A SHIFT closes the input for {SHIFT_PAUSE} cycles, or for up to "
-            f"{self.longest_pause} cycles if it follows another shift closely.",
+            f"{self.longest_pause} cycles if it follows soon after another shift.",
             f"If `generation` is below {self.minimum_generation}, the unit accepts requests one at "
             "a time.",
         ]
@@ -255,7 +256,7 @@ class RingProfile(Profile):
         status = f", and `status` is {1 if shortens else 2}" if flags else ""
         late = "false positives are more frequent, and keys are forgotten later"
         cost = "the window is shorter" if shortens else late
-        trace = ", except for a trace that is reported less and less often" * (spec.run > 1)
+        trace = ", although it may be reported later with falling probability" * (spec.run > 1)
         return [
             f"A {key} is reported for at least {spec.span:,} ticks after its insertion, and "
             f"forgotten {spec.span + spec.generation_span:,} ticks after it{trace}.",
@@ -271,11 +272,11 @@ class RingProfile(Profile):
         for size in spec.index_sizes:
             _require(
                 size & (size - 1) == 0,
-                f"{spec.family}: hardware needs blocks and parts of a power of two bits, "
+                f"{spec.family}: hardware needs block and part sizes to be powers of two, "
                 f"not {size}",
             )
         where = "segment" if spec.lanes == 1 else "shard"
-        rule = f"must give at least 2 bits in each part of a {where} for hardware"
+        rule = f"must give at least 2 bits per part of a {where} in hardware"
         size = getattr(spec, spec.size_field)
         require(spec.shard_bits > 1, spec.size_field, rule, size)
         _require(
@@ -286,8 +287,8 @@ class RingProfile(Profile):
         _require(
             spec.generation >= self._cleared_generation,
             f"generation: must be at least {self._cleared_generation} "
-            f"({spec.shard_bits} bits of a part / {spec.clear} cleared per cycle = "
-            f"{cycles} cycles, and one to shift{several}), not {spec.generation}",
+            f"({spec.shard_bits} bits per part / {spec.clear} cleared per cycle = "
+            f"{cycles} cycles, plus one to shift{several}), not {spec.generation}",
         )
         if spec.timed:
             _check_timed(spec)
@@ -300,7 +301,7 @@ class RingProfile(Profile):
 def _check_size(profile: RingProfile) -> None:
     """Reject a ring whose elaboration would take too long."""
     spec = profile.spec
-    rule = f"must give at most {MAX_SEGMENTS} segments in hardware, the spare included"
+    rule = f"must give at most {MAX_SEGMENTS} segments in hardware, including the spare"
     field = "epochs" if spec.run == 1 and spec.hash_functions == 1 else "l"
     require(spec.segments <= MAX_SEGMENTS, field, rule, spec.segments)
     rule = f"must be at most {MAX_CLEAR} in hardware"
@@ -310,7 +311,7 @@ def _check_size(profile: RingProfile) -> None:
     require(memories <= MAX_MEMORIES, spec.size_field, rule, memories)
     if profile.memory in PORTABLE:
         words = memories * profile.clear_cycles
-        rule = f"must give at most {MAX_WORDS} words in all memories of hardware"
+        rule = f"must give at most {MAX_WORDS} words of memory in hardware"
         require(words <= MAX_WORDS, spec.size_field, rule, words)
     else:
         require(profile.block_rams <= MAX_MEMORIES, spec.size_field,
@@ -320,12 +321,12 @@ def _check_size(profile: RingProfile) -> None:
 def _check_timed(spec: FilterSpec) -> None:
     _require(
         spec.generation >= TIMED_GENERATION,
-        f"generation: must be at least {TIMED_GENERATION} for a window in time, "
+        f"generation: must be at least {TIMED_GENERATION} for a time-based window, "
         f"not {spec.generation}",
     )
     _require(
         spec.generation_span >= 2,
-        f"generation_span: must be at least 2 ticks for hardware, not {spec.generation_span}",
+        f"generation_span: must be at least 2 ticks in hardware, not {spec.generation_span}",
     )
 
 

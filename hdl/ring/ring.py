@@ -30,7 +30,7 @@ class Ring(wiring.Component):
         *,
         segments,  # physical segments, including the spare
         run,  # segments that an insertion writes
-        clear_words,  # cycles of clearing. Power of two.
+        clear_words,  # cycles of clearing, a power of two
         # whether the ring checks its masks, and checks that the spare is clean at each shift
         check=False,
     ):
@@ -47,10 +47,10 @@ class Ring(wiring.Component):
                 "insert": In(1),
                 "shift": In(1),
                 "clear": In(1),
-                # whether the new segment, or every segment at a clear, uses the other hash
-                # pipeline. Later segments use the same pipeline.
+                # whether the new segment (at a clear, every segment) switches to the other hash
+                # pipeline; later segments use the same pipeline
                 "adopt": In(1),
-                # segments of the second hash pipeline, after a change by the operation
+                # segments that use the second hash pipeline, including a change by this operation
                 "pipelines": Out(segments),
                 "set": Out(segments),  # segments that the operation writes
                 # physical segment that was the youngest at the start of the operation
@@ -141,7 +141,7 @@ def illegal_masks(
     *,
     run,
 ):
-    """Return whether the mask in the previous cycle was not the `run` segments after the spare.
+    """Return whether the mask of the previous cycle was not the `run` segments after the spare.
 
     The check detects an upset of any single bit of `mask` or `spare`. The result stays set in each
     turn until a clear: if the spare is not one segment, more than `run` segments follow, or none.
@@ -162,8 +162,9 @@ class DetectorShape(NamedTuple):
 class RingDetector(wiring.Component):
     """Finds the youngest run of segments in which every part holds the key's bit.
 
-    Latency `latency` cycles, one operation per cycle. The result equals Algorithm 1 of the APBF
-    paper (section 5.1, query). The algorithm visits segments in turn; this circuit uses all.
+    Latency: `latency` cycles; one operation per cycle. The result equals Algorithm 1 of the APBF
+    paper (section 5.1, query). The algorithm visits segments one by one; this circuit uses all of
+    them at once.
     """
 
     def __init__(
@@ -172,7 +173,7 @@ class RingDetector(wiring.Component):
         segments,  # physical segments, including the spare; at least ``run + starts - 1``
         parts,
         run,  # length of a run (k); 1 reports any match (GEBF)
-        starts,  # possible first segments of a run (l + 1)
+        starts,  # number of possible first segments of a run (l + 1)
         levels=DEFAULT_LEVELS,
     ):
         require_integer("Parts", parts, minimum=1)
@@ -214,7 +215,7 @@ class RingDetector(wiring.Component):
 
 @cache
 def detector_latencies(shape, *, levels=DEFAULT_LEVELS):
-    """Return the cycles from bits to matches and to the verdict, in a pipeline that is not kept."""
+    """Return the cycles from bits to matches and to the verdict, from a throwaway pipeline."""
     bits, base = Signal(shape.segments * shape.parts), Signal(range(shape.segments))
     staged = _found_run(Pipeline(Draft(), levels=levels), bits, base, Signal(), shape)
     return tuple(value.stage for value in staged)
@@ -250,7 +251,7 @@ def _found_run(pipe, bits, base, query, shape):
 
 
 def _extended_spans(pipe, spans, run):
-    """Return flags of the runs, by start; each step extends the spans up to fourfold."""
+    """Return a flag for each start of a run; each step extends the spans up to fourfold."""
     span = 1
     while span < run:
         longer = min(span * FAN_IN, run)
@@ -269,7 +270,7 @@ def _extended_spans(pipe, spans, run):
 
 
 def _youngest(pipe, runs, query, starts):
-    """Return whether a flag is set, and the index of the lowest flag, by halving.
+    """Return whether a flag is set, and the index of the lowest set flag, by halving.
 
     The last step masks the result: it is 0 without a flag or without a query.
     """

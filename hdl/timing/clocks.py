@@ -21,10 +21,11 @@ class BlockCount(wiring.Component):
         self._block = block
         super().__init__(
             {
-                "insert": In(1),  # `insert`, `clear`: A clear starts a block
+                # `insert`, `clear`: flags of the operation; a clear starts a block
+                "insert": In(1),
                 "clear": In(1),
-                "tick": Out(1),  # in the cycle of the insertion
-                # insertions that follow the next one in its block
+                "tick": Out(1),  # in the cycle of the last insertion of a block
+                # insertions left in the block after the next one
                 "left": Out(range(block), init=block - 1),
             }
         )
@@ -65,14 +66,14 @@ class TickClock(wiring.Component):
                 # ticks so far, modulo a power of two. In the cycle after the flags of an operation,
                 # this is the time of the operation.
                 "time": Out(time_bits),
-                "tick_lost": Out(1),  # as for `TickSpacing`; always low if `least` is 0
+                "tick_lost": Out(1),  # see `TickSpacing`; always low if `min_period` is 0
             }
         )
         self._spacing = TickSpacing(min_period=min_period) if min_period else None
 
     @property
     def report(self):
-        """Fields of results that the clock provides, in the cycle after the flags."""
+        """Result fields that the clock provides, in the cycle after the flags."""
         return {"time": self.time}
 
     def elaborate(self, platform):
@@ -104,7 +105,7 @@ class BlockClock(wiring.Component):
         # `phase_bits` is not 0
         self.INPUTS = ("phase",) if phase_bits else ()
         super().__init__(
-            # `control`, `shift`: as for `TickClock`
+            # `control`, `shift`: see `TickClock`
             {"control": In(Control), "shift": Out(1)}
             | {name: Out(phase_bits) for name in self.INPUTS}
         )
@@ -129,6 +130,6 @@ def timing_clock(profile):
         return BlockClock(block=spec.block, phase_bits=spec.phase_bits if profile.decides else 0)
     return TickClock(
         time_bits=options.time_bits or profile.time_bits,
-        # A period is never shorter.
+        # The prescaler enforces the minimum period itself.
         min_period=profile.min_period if options.ticks == "tick" else 0,
     )

@@ -22,14 +22,14 @@ from .timing_profile import TimingProfile
 
 
 class Threshold(data.StructLayout):
-    """Entry of a table, as in `lately.golden.DecisionTable.thresholds`, with its position."""
+    """Table entry with its position, like those of `lately.golden.DecisionTable.thresholds`."""
 
     def __init__(
         self,
         *,
         spec,
         classes,
-        bits,  # bits of the phase
+        bits,  # width of the phase
     ):
         super().__init__(
             {
@@ -44,7 +44,7 @@ class Threshold(data.StructLayout):
 class DecisionTables(wiring.Component):
     """Looks up the minimum number of oldest cells for which a key is reported.
 
-    Latency `LATENCY` cycles.
+    Latency: `LATENCY` cycles.
     """
 
     LATENCY = DECISION_LATENCY
@@ -69,7 +69,7 @@ class DecisionTables(wiring.Component):
                 "bank": In(1),  # bank for the operation of this cycle
                 # whether the bank was loaded; otherwise every number of cells suffices
                 "loaded": In(1),
-                "loads": In(1),  # bank that is loaded
+                "loads": In(1),  # bank that is being loaded
                 # entry of the operation; ``least`` is its number of oldest cells
                 "where": In(entry),
                 "enough": Out(1),  # whether the number of oldest cells is at least the threshold
@@ -108,11 +108,11 @@ class DecidingCore(wiring.Component):
         *,
         core,
         spec,  # blocks of insertions must be a power of two
-        classes,  # number of classes of queries, at least 1
+        classes,  # number of query classes, at least 1
         # width of the phase: the high bits of the number of insertions into the block; 0 if a block
         # is a tick
         bits,
-        memory="portable",  # memory of the tables, as for `lately.hdl.memory.cells.cell_memory`
+        memory="portable",  # memory of the tables, see `lately.hdl.memory.cells.cell_memory`
     ):
         require_integer("Classes", classes, minimum=1)
         require_integer("Phase bits", bits, maximum=spec.block_units.bit_length() - 1)
@@ -126,7 +126,7 @@ class DecidingCore(wiring.Component):
             CoreSignature(
                 key_bits=spec.key_bits,
                 verdict=core.verdict.shape(),
-                # `query_class`: with the key
+                # `query_class`: valid with the key
                 request={"query_class": range(classes)},
                 # `table`: entries for the inactive bank. Not ready after a swap until the last
                 # earlier operation has its answer.
@@ -134,7 +134,7 @@ class DecidingCore(wiring.Component):
                 # between reset and the first swap.
                 ports={"table": In(stream.Signature(self.entry)), "swap": In(1)},
                 events=["upset"] if self._protected else [],
-                # `phase`: with the control
+                # `phase`: valid with the control flags
                 others={"phase": In(bits), "stall": Out(1)},
             )
         )
@@ -230,7 +230,7 @@ class TimingCore(wiring.Component):
         self,
         spec,  # a tick is a period or a block
         *,
-        memory="portable",  # variant of the memories; as for `lately.hdl.memory.cells.cell_memory`
+        memory="portable",  # memory variant, see `lately.hdl.memory.cells.cell_memory`
         levels=DEFAULT_LEVELS,
         protect="none",
     ):
@@ -263,7 +263,7 @@ class TimingCore(wiring.Component):
             CoreSignature(
                 key_bits=spec.key_bits,
                 verdict=TimingVerdict(window=window, hashes=spec.hashes),
-                # `window`: with the key: window of the query, in ticks
+                # `window`: valid with the key: window of the query, in ticks
                 request={"window": range(window + 1)},
                 events=["upset"] if self._protected else [],
                 others={"stall": Out(1)},
@@ -362,7 +362,7 @@ class TimingCore(wiring.Component):
 
 
 def timing_core(profile):
-    """Return the core of a timing filter, with tables if the filter has classes of queries."""
+    """Return the core of a timing filter, with tables if the filter has query classes."""
     spec, memory = profile.spec, profile.memory
     core = TimingCore(spec, memory=memory, levels=profile.levels, protect=profile.protect)
     if not profile.decides:

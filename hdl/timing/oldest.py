@@ -20,7 +20,7 @@ class TimingVerdict(data.StructLayout):
         self,
         *,
         window,  # longest window, in blocks; ``age`` is ``window + 1`` if a cell has expired
-        hashes,  # cells of a key
+        hashes,  # number of cells per key
     ):
         super().__init__({"seen": 1, "age": range(window + 2), "oldest": range(hashes + 1)})
 
@@ -28,14 +28,14 @@ class TimingVerdict(data.StructLayout):
 class OldestCell(wiring.Component):
     """Finds the oldest cell of a key by pairwise comparison, two cycles for each comparison.
 
-    Latency `latency` cycles.
+    Latency: `latency` cycles.
     """
 
     def __init__(
         self,
         *,
         window,  # longest window, in blocks, at least 1
-        hashes,  # cells of a key
+        hashes,  # number of cells per key
     ):
         require_integer("Window", window, minimum=1)
         require_integer("Hashes", hashes, minimum=1)
@@ -66,7 +66,7 @@ class OldestCell(wiring.Component):
 
 @cache
 def oldest_latency(hashes):
-    """Return the cycles from the ages of `hashes` cells to a verdict, in a pipeline not kept."""
+    """Return the cycles from the ages of `hashes` cells to a verdict, from a throwaway pipeline."""
     ages = [Signal() for _ in range(hashes)]
     fields = _verdict(Pipeline(Draft()), ages, Signal(hashes), Signal(), Signal(), lost=2)
     return fields["seen"].stage
@@ -113,7 +113,7 @@ def _verdict(pipe, ages, expired, query, window, *, lost):
 
 
 def _older(pipe, name, left, right):
-    """Return the larger of two ages, and one cycle later the number of cells with it."""
+    """Return the larger of two ages and, one cycle later, the number of cells of that age."""
     ages = [left[0], right[0]]
     stage = max(age.stage for age in ages)
     first, second = (age.at(stage) for age in ages)

@@ -85,7 +85,9 @@ class TickCount(wiring.Component):
 
 def recent_insertion(
     pipe,
-    address,  # the access, in the cycle of its read. Its tick precedes its insertion.
+    # `address`, `insert`, `tick`: the access, in the cycle of its read. Its tick precedes its
+    # insertion.
+    address,
     insert,
     tick,
     port,  # holds the insertion of the access `distance` accesses earlier
@@ -93,7 +95,7 @@ def recent_insertion(
     distance,  # number of earlier accesses that are compared
     max_ticks,  # maximum number of ticks during these accesses
 ):
-    """Return whether, and how long ago, a recent access inserted into the cell of an access."""
+    """Return whether and how long ago a recent access inserted into the same cell."""
     recent, since, passed = [], [], Const(0)
     for ahead in range(1, distance + 1):
         other, flag = port.address, port.inserts
@@ -119,7 +121,7 @@ def _counted(passed, limit, tick):
 
 
 def _last(pipe, recent, since):
-    """Return the ticks since the last inserting access of several, one stage later."""
+    """Return the ticks since the latest of several accesses that inserted, one stage later."""
 
     def chosen(*values):
         flags, ticks = values[: len(recent)], values[len(recent) :]
@@ -134,7 +136,7 @@ def _last(pipe, recent, since):
 class TimingPart(wiring.Component):
     """Cells of one hash function, each with the time stamp of its last insertion.
 
-    A stamp is a tick modulo ``2**stamp_bits``. One access per cycle, latency `LATENCY` cycles. An
+    A stamp is a tick modulo ``2**stamp_bits``. One access per cycle. Latency: `LATENCY` cycles. An
     access is an operation, or a visit of the sweep to a cell. An insertion writes the current
     stamp. The sweep gives each cell of age `limit` or more a stamp of age `limit`, before the old
     stamp could be mistaken for a new one.
@@ -173,7 +175,7 @@ class TimingPart(wiring.Component):
         self.sweep = sweep(cells=cells, stamp_bits=stamp_bits, limit=limit)
         # `visit`, `wipe`: the access is a visit of the sweep; with `wipe` the cell expires,
         # independent of its content
-        # `tick`: A tick occurs before the access, or without an access
+        # `tick`: a tick occurs before the access, or without an access
         # `clean`: low from the cycle after a clear until all cells are wiped
         flags = ("insert", "visit", "wipe", "tick", "clean")
         super().__init__(
@@ -229,12 +231,12 @@ class TimingPart(wiring.Component):
     def _elaborate_trust(
         self,
         pipe,
-        known,  # as returned by `recent_insertion`
+        known,  # result of `recent_insertion`
         # whether the sweep writes the cell during the read, and whether its content was lost
         swept,
         wrong,  # whether the cell is upset
     ):
-        """Return how far the word that was read is valid, one stage after `known`."""
+        """Return the `Trust` in the word that was read, one stage after `known`."""
         held = pipe.register("held", lambda recent, swept: ~(recent | swept), known[0], swept[0])
         gone = pipe.register(
             "gone",
@@ -360,10 +362,10 @@ class Trust:
 
 
 class WritePort:
-    """Registers before the write port."""
+    """Registers in front of the memory's write port."""
 
     def __init__(self, m, memory):
-        # `address`, `value`, `write`: as for the ports of the memory
+        # `address`, `value`, `write`: see the ports of the memory
         self.address = Signal.like(memory.b_address, name="b_address", reset_less=True)
         self.value = Signal.like(memory.value, name="b_value", reset_less=True)
         # `inserts`, `sweeps`: an operation writes; the sweep writes

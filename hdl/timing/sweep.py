@@ -16,7 +16,7 @@ def same_address(
     pipe,
     name,
     address,
-    other,  # the other address and whether it is valid, in the cycle of `address`
+    other,  # `other`, `flag`: the other address and whether it is valid, in the cycle of `address`
     flag,
 ):
     """Return whether an address equals another valid address, `SAME_LATENCY` stages later."""
@@ -31,10 +31,10 @@ def same_address(
 
 
 def constant_flags(value, minimum):
-    """Return two flags for each four bits of `value`: above, or equal to, these bits of `least`.
+    """Return two flags for each four bits of `value`: above, or equal to, these bits of `minimum`.
 
-    `is_at_least` combines the flags: whether the value is `least` or more. This takes half of the
-    LUTs of a comparison with a carry chain, and permits a register in between.
+    `reaches_limit` combines the flags: whether the value is `minimum` or more. This takes half of
+    the LUTs of a comparison with a carry chain, and permits a register in between.
     """
     flags = []
     for low in range(0, len(value), 4):
@@ -185,7 +185,7 @@ class PortSweep(wiring.Component):
         return m
 
     def _elaborate_read(self, m, pipe, reads):
-        """Return whether the cell is decided in the next cycle, and then whether it has expired."""
+        """Return `is_read` (the cell is decided next cycle), and `expired` one cycle later."""
         bits = len(self.now)
         # The address comes from a register.
         word = 1 + CELL_LATENCY
@@ -225,7 +225,7 @@ class Visits(wiring.Component):
         self._interval = interval
         super().__init__(
             {
-                "free": In(1),  # there is no operation
+                "free": In(1),  # the cycle has no operation
                 "clear": In(1),
                 "visit": Out(1),
                 "wipe": Out(1, init=1),
@@ -252,7 +252,7 @@ class Visits(wiring.Component):
         with m.If(self.visit):
             m.d.sync += self.cell.eq(self.cell + 1)
         with m.If(self.wipe):
-            # Not the carry of this sum, which arrives late.
+            # Not taken from the carry of this sum, which arrives late.
             m.d.sync += self.wipe.eq(~self.cell.all())
         with m.If(self.clear):
             m.d.sync += [self.wipe.eq(1), self.cell.eq(0)]

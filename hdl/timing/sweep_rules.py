@@ -8,7 +8,7 @@ CELL_CLOCKS = 10
 """Cycles that the sweep needs per cell while its port is free."""
 
 BETWEEN = 7
-"""Operations that may read between the read of an operation and its write."""
+"""Number of operations that may read between the read of an operation and its write."""
 
 
 PART_LATENCY = 7
@@ -19,7 +19,7 @@ DECISION_LATENCY = 3
 
 
 def elision_need(cells: int) -> int:
-    """Return the maximum cycles without operations that a lap of the sweep needs.
+    """Return the idle cycles that one lap of the sweep needs in the worst case.
 
     These are the cycles of the lap with one additional cell; the writes of one additional tick,
     because a lap may begin and end within a tick; and the latency of a stamp.
@@ -30,7 +30,7 @@ def elision_need(cells: int) -> int:
 def elision_period(
     spec: StampedPartsSpec,  # the number of cells must be a power of two
 ) -> int:
-    """Return the minimum cycles of a tick with which `check_elision` accepts a filter."""
+    """Return the minimum cycles per tick for which `check_elision` accepts a filter."""
     swept = -(-elision_need(spec.cells) // spec.sweep_blocks)
     return max(BETWEEN + 1, spec.cells + swept)
 
@@ -40,10 +40,10 @@ def check_elision(
     *,
     clocks: int,  # minimum cycles per tick
 ) -> None:
-    """Reject a filter if hardware with elided writes cannot implement it.
+    """Reject a filter that hardware with elided writes cannot implement.
 
     In a tick each of the m cells of a part is written at most once. So at least C - m of the C
-    cycles of a tick are free, for any keys. In the V ticks that a stamp leaves
+    cycles of a tick are free, for any keys. In the V ticks that remain before a stamp repeats
     (``spec.sweep_blocks``), the sweep has V (C - m) cycles for a lap.
     """
     cells = spec.cells
@@ -66,16 +66,16 @@ def check_elision(
 def rest_interval(spec: PartitionedTimingSpec) -> int:
     """Return the interval, in cycles, in which the sweep needs one cycle without an operation.
 
-    A block has B insertions, at most one per cycle. So the V blocks that a stamp leaves
-    (``spec.sweep_blocks``) last at least V B cycles. A lap needs one free cycle per cell. `BETWEEN`
-    reads precede the write of a swept cell, and one free cycle may serve the result of an operation
-    without a key.
+    A block has B insertions, at most one per cycle. So the V blocks that remain before a stamp
+    repeats (``spec.sweep_blocks``) last at least V B cycles. A lap needs one free cycle per cell.
+    `BETWEEN` reads precede the write of a swept cell, and one free cycle may serve the result of an
+    operation without a key.
     """
     return (spec.sweep_blocks * spec.block - BETWEEN - 1) // spec.cells
 
 
 def check_rest(spec: PartitionedTimingSpec) -> None:
-    """Reject a filter if hardware with a sweep in idle cycles cannot implement it."""
+    """Reject a filter that hardware with a sweep in idle cycles cannot implement."""
     cells, need = spec.cells, 2 * spec.cells + BETWEEN + 1
     _check_cells(cells)
     left = spec.sweep_blocks * spec.block

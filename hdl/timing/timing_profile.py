@@ -1,4 +1,4 @@
-"""Latency, ticks and limits of timing filters in hardware. Without Amaranth."""
+"""Latency, ticks and limits of timing filters in hardware. Does not import Amaranth."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -44,7 +44,7 @@ class TimingProfile(Profile):
 
     @property
     def counted(self) -> bool:
-        """Whether the clock counts insertions."""
+        """Whether ticks count insertions rather than time."""
         return not self.spec.timed
 
     @property
@@ -77,7 +77,7 @@ class TimingProfile(Profile):
 
     @property
     def rest_interval(self) -> int:
-        """Interval, in cycles, in which one cycle accepts no operation; 0 without such a cycle."""
+        """Interval, in cycles, in which one cycle must accept no operation; 0 if none need to."""
         return rest_interval(self.spec) if self.counted else 0
 
     @property
@@ -115,13 +115,13 @@ class TimingProfile(Profile):
 
     @property
     def cell_bits(self) -> int:
-        """Bits of a cell: the stamp, and its parity if any."""
+        """Bits per cell: the stamp, and its parity if any."""
         bits = self.spec.stamp_bits
         return bits + (check_bits(bits) if self.protect == "parity" else 0)
 
     @property
     def copies(self) -> int:
-        """Copies of each memory, which vote."""
+        """Number of copies of each memory; a vote decides each read."""
         return PROTECTIONS[self.protect] if self.protect == "tmr" else 1
 
     def check_buildable(self) -> None:
@@ -130,7 +130,7 @@ class TimingProfile(Profile):
         self.check_sweep()
         if self.counted:
             even = spec.block & (spec.block - 1) == 0 or not self.decides
-            require(even, "block", "must be a power of two for tables", spec.block)
+            require(even, "block", "must be a power of two with a table of thresholds", spec.block)
         rule = f"must be at most {MAX_PARTS} in hardware"
         require(spec.hashes <= MAX_PARTS, "hashes", rule, spec.hashes)
         rule = f"must be at most {MAX_WORDS // spec.hashes} for {spec.hashes} hashes in hardware"
@@ -146,18 +146,18 @@ class TimingProfile(Profile):
 
     def _check_block_rams(self) -> None:
         spec, limit = self.spec, BLOCK_KINDS["ecp5"].bits
-        rule = f"must be at most {limit} for ecp5, the bits of a block RAM"
+        rule = f"must be at most {limit} for ecp5, the number of bits in a block RAM"
         require(self.memory != "ecp5" or spec.cells <= limit, "cells", rule, spec.cells)
         if not self.decides:
             return
         explicit = isinstance(self.memory, str) and self.memory.startswith("ecp5")
         limit = limit if explicit else MAX_WORDS
-        rule = f"must give at most {limit} entries of two tables in hardware"
+        rule = f"must give at most {limit} entries in both tables together"
         require(self.table_words <= limit, "classes", rule, self.table_words)
 
     @property
     def table_words(self) -> int:
-        """Words of the memory of both tables; each field of a position has its own address bits."""
+        """Number of words for both tables; each field of a position has its own address bits."""
         classes, ages, phases = self.spec.table_shape
         bits = (classes - 1).bit_length() + (ages - 1).bit_length() + (phases - 1).bit_length()
         return 2 << bits

@@ -141,7 +141,7 @@ def test_omitted_fields_change_no_other(name, omit):
     [
         ("tiny", "seen", "omit: must be age for this unit, not 'seen'"),
         ("timing-tiny", "tag", "omit: must be age or oldest or time for this unit, not 'tag'"),
-        ("two-lanes-tiny", "age", "omit: results of several lanes have all fields"),
+        ("two-lanes-tiny", "age", "omit: not supported with several lanes"),
     ],
 )
 def test_fields_that_cannot_be_omitted(name, omit, message):

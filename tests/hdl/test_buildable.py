@@ -86,15 +86,15 @@ TIMED = {**APBBF, "blocks": 16, "span": 12}
 DEEP = {**APBF, "slice_bits": 1 << 28, "generation": 1 << 29}
 REFUSED = [
     ({**APBF, "slice_bits": 1}, {},
-     "slice_bits: must give at least 2 bits in each part of a segment for hardware, not 1"),
+     "slice_bits: must give at least 2 bits per part of a segment in hardware, not 1"),
     ({**APBF, "slice_bits": 6, "lanes": 4}, {},
-     "slice_bits: must give at least 2 bits in each part of a shard for hardware, not 6"),
-    (DEEP, {}, f"slice_bits: must give at most {MAX_WORDS} words in all memories of hardware, "
+     "slice_bits: must give at least 2 bits per part of a shard in hardware, not 6"),
+    (DEEP, {}, f"slice_bits: must give at most {MAX_WORDS} words of memory in hardware, "
      f"not {5 << 28}"),
     (DEEP, {"memory": "ecp5"},
      f"slice_bits: must give at most {MAX_MEMORIES} block RAMs, not {5 << 14}"),
     ({**APBF, "slice_bits": 32, "l": 300}, {},
-     f"l: must give at most {MAX_SEGMENTS} segments in hardware, the spare included, not 303"),
+     f"l: must give at most {MAX_SEGMENTS} segments in hardware, including the spare, not 303"),
     ({**APBF, "slice_bits": 1 << 13, "clear": 1 << 13}, {},
      "clear: must be at most 4096 in hardware, not 8192"),
     ({**GEBF, "hashes": 1024, "bits": 3 << 14}, {},
@@ -105,37 +105,37 @@ REFUSED = [
     ({**TIMING, "cells": 1 << 30}, {},
      f"cells: must be at most {MAX_WORDS // 2} for 2 hashes in hardware, not {1 << 30}"),
     ({**COUNTED, "window": 30, "block": 6, "classes": 1}, {},
-     "block: must be a power of two for tables, not 6"),
+     "block: must be a power of two with a table of thresholds, not 6"),
     ({**TIMING, "span": 9000, "classes": 2}, {"memory": "ecp5"},
-     "classes: must give at most 16384 entries of two tables in hardware, not 65536"),
+     "classes: must give at most 16384 entries in both tables together, not 65536"),
     ({**TIMING, "span": 1 << 26, "classes": 2}, {},
-     f"classes: must give at most {MAX_WORDS} entries of two tables in hardware, not 536870912"),
+     f"classes: must give at most {MAX_WORDS} entries in both tables together, not 536870912"),
     ({**APBF, "slice_bits": 6 * 256, "lanes": 4, "clear": 16, "generation": 67}, {},
-     "generation: must be at least 68 (256 bits of a part / 16 cleared per cycle = 16 cycles, and "
+     "generation: must be at least 68 (256 bits per part / 16 cleared per cycle = 16 cycles, plus "
      "one to shift, 4 insertions in each), not 67"),
     ({**APBF, "slice_bits": 64, "clear": 128}, {},
      "clear: must be at most the 64 bits of a part, not 128"),
-    *((values, {}, f"{values['family']}: hardware needs blocks and parts of a power of two bits, "
+    *((values, {}, f"{values['family']}: hardware needs block and part sizes to be powers of two, "
        f"not {size}")
       for values, size in (({**APBF, "slice_bits": 100}, 100), ({**APBBF, "blocks": 17}, 17),
                            ({**GEBF, "bits": 390}, 65),
                            ({**GEBF, "family": "blocked-gebf", "block_bits": 8, "bits": 72}, 3))),
     ({**TIMED, "lanes": 2, "blocks": 48}, {}, "lanes: must be 1 with a span, not 2"),
     ({**TIMED, "generation": 15, "clear": 16}, {},
-     "generation: must be at least 16 for a window in time, not 15"),
+     "generation: must be at least 16 for a time-based window, not 15"),
     ({**TIMED, "span": 1}, {},
-     "generation_span: must be at least 2 ticks for hardware, not 1"),
+     "generation_span: must be at least 2 ticks in hardware, not 1"),
     ({**DICTIONARY, "window": 15}, {},
      "window: must be at least 16 in hardware, where 8 operations are in flight, not 15"),
     ({**DICTIONARY, "rows": 1 << 15, "digest_bits": 20}, {"memory": "ecp5"},
-     "rows: must be at most 16384 for ecp5, the bits of a block RAM, not 32768"),
+     "rows: must be at most 16384 for ecp5, the number of bits in a block RAM, not 32768"),
     ({**DICTIONARY, "moves": 64, "stash": 3}, {},
      "stash: must be at least 4 in hardware with moves, as each of 3 columns may hold an entry, "
      "not 3"),
     *(({**row, "cells": 12}, {}, "cells: must be a power of two greater than 1 in hardware, not 12")
       for row in (TIMING, COUNTED)),
     ({**TIMING, "cells": 1 << 15}, {"memory": "ecp5"},
-     "cells: must be at most 16384 for ecp5, the bits of a block RAM, not 32768"),
+     "cells: must be at most 16384 for ecp5, the number of bits in a block RAM, not 32768"),
     ({**COUNTED, "window": 5, "hashes": 1, "cells": 16, "stamp_bits": 5}, {},
      "stamp_bits: the sweep needs 40 insertions for 16 cells per part; 5 bits leave 25 "
      "(25 blocks of 1)"),
@@ -150,7 +150,7 @@ REFUSED = [
     (TIMING, {"ticks": "time"},
      "ticks: must be tick or period for family timed-timing, not 'time'"),
     (APBF, {"report_covered": True},
-     "report_covered: only a ring with a span has this field"),
+     "report_covered: needs a ring with a span"),
     *((values, {option: -1}, f"{option}: must be at least {low}, not -1")
       for values in (BASES[6], BASES[0], DICTIONARY)
       for option, low in (("tag_bits", 0), ("statistics_bits", 0), ("time_bits", 1),

@@ -127,11 +127,11 @@ def deciding(**options):
         (ring, {"run": 4}, "Run must be at most 3, not 4"),
         (ring, {"clear_words": 0}, "Words to clear must be at least 1, not 0"),
         (ring, {"clear_words": 3}, "Words to clear must be a power of two, not 3"),
-        *((Credits, {"limit": limit}, f"Limit must be an integer of at least 0, not {limit!r}")
+        *((Credits, {"limit": limit}, f"Limit must be a non-negative integer, not {limit!r}")
           for limit in (-1, True, 2.0)),
         *((finder, {"lanes": lanes}, f"Lanes must be 2 or 4, not {lanes}") for lanes in (1, 3, 8)),
-        (finder, {"minimum": 15}, "Minimum must be at least 16, and of 7 bits, not 15"),
-        (finder, {"minimum": 128}, "Minimum must be at least 16, and of 7 bits, not 128"),
+        (finder, {"minimum": 15}, "Minimum must be at least 16 and fit in 7 bits, not 15"),
+        (finder, {"minimum": 128}, "Minimum must be at least 16 and fit in 7 bits, not 128"),
         (SameBeatKeys, {"lanes": 3}, "Lanes must be 2 or 4, not 3"),
         (shard, {"number": 3}, "Number must be below the 3 shards, not 3"),
         (shard, {"slots": 100}, "Slots must be a power of two, not 100"),

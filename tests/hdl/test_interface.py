@@ -149,11 +149,11 @@ def test_macros_say_where_fields_lie():
 
 
 def test_requests_wrong():
-    with pytest.raises(ValueError, match=r"^Requests must be 2, one per lane, not 1$"):
+    with pytest.raises(ValueError, match=r"^Requests: need 2, one per lane, got 1$"):
         signature(lanes=2).pack_request([None])
-    with pytest.raises(ValueError, match=r"^Value must be of 20 bits, not 1048576$"):
+    with pytest.raises(ValueError, match=r"^Value does not fit in 20 bits: 1048576$"):
         signature().pack_request([{"key": 1 << 20}])
-    with pytest.raises(ValueError, match=r"^Value must be of 8 bits, not -1$"):
+    with pytest.raises(ValueError, match=r"^Value does not fit in 8 bits: -1$"):
         signature().pack_request([{"tag": -1}])
-    with pytest.raises(ValueError, match=r"^Fields must be those of .*, not time$"):
+    with pytest.raises(ValueError, match=r"^Unknown fields for .*: time$"):
         pack(data.StructLayout({"key": 3}), {"time": 1})

@@ -108,8 +108,8 @@ def test_shortest_generation(values, words):
     assert (profile.clear_cycles, profile.minimum_generation) == (words, words + 1)
     RingProfile.of(spec).check_buildable()
     message = (
-        f"generation: must be at least {words + 1} ({spec.part_bits} bits of a part / 32 cleared "
-        f"per cycle = {words} cycles, and one to shift), not {words}"
+        f"generation: must be at least {words + 1} ({spec.part_bits} bits per part / 32 cleared "
+        f"per cycle = {words} cycles, plus one to shift), not {words}"
     )
     with pytest.raises(SpecificationError, match=f"^{re.escape(message)}$"):
         RingProfile.of(FilterSpec(**values, generation=words, clear=32)).check_buildable()
