@@ -1,1 +1,1 @@
-"""Measurements of speed and area: units on devices, golden models, replays."""
+"""Measurements and campaigns: units on devices, golden models, replays and attacks."""

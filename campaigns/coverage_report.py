@@ -1,8 +1,8 @@
-"""Runs the benches of planned units with coverage, and fails where they miss something.
+"""Runs the benches of planned units with coverage, and fails if something is not reached.
 
-Verilator counts how often each line and branch of a unit is reached, and each change of a bit.
-Rules in `exclusions.toml` exclude points that cannot be reached, each with its reason; a rule
-excludes only points that were not reached.
+Verilator counts how often each line and branch of a unit is executed, and how often each bit
+toggles. Rules in `exclusions.toml` exclude points that cannot be reached, each with a reason. A
+rule never excludes a point that was reached.
 """
 
 import json
@@ -23,10 +23,10 @@ from lately.sim.bench.runner import COUNTS, FUNCTIONAL
 from lately.sim.bench.runs import SEED, UNITS, PlannedUnit
 
 TARGET = 95.0
-"""Share of the reachable lines and toggles of every unit that must be reached, in percent."""
+"""Percentage of the reachable lines and toggles that must be reached in every unit."""
 
 KINDS = {"v_line": "lines", "v_branch": "lines", "v_toggle": "toggles"}
-"""Pages of Verilator's file, and what they count. A branch is a line that may be skipped."""
+"""Kinds of points in Verilator's file, and how they are reported. A branch counts as a line."""
 
 RULES: list[dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("exclusions.toml").read_text("utf-8")
@@ -34,7 +34,7 @@ RULES: list[dict[str, Any]] = tomllib.loads(
 
 
 class Point(NamedTuple):
-    """A line, or a bit with the direction of its change, in an instance of the unit."""
+    """A line, or a bit toggling in one direction, in an instance of the unit."""
 
     kind: str
     instance: str
@@ -44,12 +44,12 @@ class Point(NamedTuple):
 
     @property
     def bit(self) -> tuple[str, str]:
-        """The bit, whatever the direction of its change."""
+        """The toggling bit, without the direction."""
         return self.instance, self.name.rpartition(":")[0] or self.name
 
 
 def read_points(counts: str, verilog: str) -> list[Point]:
-    """Read Verilator's coverage file for a Verilog text."""
+    """Read the points from Verilator's coverage file for this Verilog text."""
     lines, points = verilog.splitlines(), []
     for entry, hits in re.findall(r"(?m)^C '(.*)' (\d+)$", counts):
         fields = dict(part.split("\2", 1) for part in entry.split("\1")[1:])
@@ -58,7 +58,7 @@ def read_points(counts: str, verilog: str) -> list[Point]:
             # Verilator writes __024 for $.
             name = re.sub(r"__0([0-9A-Fa-f]{2})", lambda code: chr(int(code[1], 16)), fields["o"])
             name = name if kind == "toggles" else f"{fields['l']} {fields['o']}"
-            # Numbers of instances that are alike, and the way to the filter of a deduplicator.
+            # Drop the numbers of identical instances, and the path to the filter of a deduplicator.
             instance = re.sub(r"\$\d+|\d+(?=[._]|$)", "", fields["h"][len(TOP) + 1 :])
             instance = re.sub(r"^unit\.unit\.unit(\.|$)", "", instance) or "(unit)"
             points.append(Point(kind, instance, name, lines[int(fields["l"]) - 1], int(hits)))
@@ -66,7 +66,7 @@ def read_points(counts: str, verilog: str) -> list[Point]:
 
 
 def excludes(rule: dict[str, Any], point: Point, *, hash: str, moved: bool) -> bool:
-    """Return whether a rule excludes an unreached point, whose bit has `moved` the other way."""
+    """Return whether a rule excludes an unreached point; `moved`: its bit toggled the other way."""
     return (
         point.kind == rule.get("kind", "toggles")
         and not (rule.get("still") and moved)
@@ -82,7 +82,7 @@ def excludes(rule: dict[str, Any], point: Point, *, hash: str, moved: bool) -> b
 
 @dataclass
 class Tally:
-    """Numbers of reached and of excluded points, and the names of all others."""
+    """Numbers of reached and of excluded points, and the names of the missed points."""
 
     reached: int = 0
     excluded: int = 0
@@ -94,7 +94,7 @@ class Tally:
 
 
 def tally(points: Iterable[Point], hash: str) -> dict[str, Tally]:
-    """Count points by kind; `hash` is the hash of the unit."""
+    """Count points by kind; `hash` is the unit's hash."""
     points, counted = list(points), {"lines": Tally(), "toggles": Tally()}
     moved = {point.bit for point in points if point.hits}
     for point in points:
@@ -109,7 +109,7 @@ def tally(points: Iterable[Point], hash: str) -> dict[str, Tally]:
 
 
 def measure(unit: PlannedUnit, directory: Path) -> dict[str, Any]:
-    """Run all tests of a unit; return those that failed, missed situations, and points."""
+    """Run all tests of a unit; return failed tests, missed situations, and points."""
     for name in (FUNCTIONAL, COUNTS):
         (directory / name).unlink(missing_ok=True)
     outcomes = unit.run("verilator", directory, unit.sentences, seed=SEED, coverage=True)
@@ -124,7 +124,7 @@ def measure(unit: PlannedUnit, directory: Path) -> dict[str, Any]:
 
 
 def passed(figures: dict[str, Any]) -> bool:
-    """Return whether all tests passed, no situation is missed, and enough code was reached."""
+    """Return whether all tests passed, all situations were reached, and enough code was covered."""
     enough = all(figures[kind].percent >= TARGET for kind in ("lines", "toggles"))
     return enough and not figures["failed"] and not figures["missed"]
 

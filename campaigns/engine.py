@@ -1,7 +1,7 @@
-"""The engine of campaigns: independent points, measured by several processes, kept as they end.
+"""The engine of campaigns: measures independent points in several processes, and saves each one.
 
-A campaign has one file of JSON lines. Lines are only appended while points are measured, so that
-an interrupt keeps every finished point. The next run resumes from the file.
+Each campaign has one file of JSON lines. While points are measured, lines are only appended, so
+that an interrupt keeps every finished point. The next run resumes from the file.
 """
 
 import hashlib
@@ -24,26 +24,26 @@ from lately.golden.files import check_output, replace_file
 from . import workers
 
 Point = dict[str, Any]
-"""Parameters of a measurement, as JSON can hold them. The seed is one of them."""
+"""Parameters of a measurement, including its seed, as JSON values."""
 
-Result = dict[str, Any]  # figures of a measurement, as JSON can hold them
+Result = dict[str, Any]  # JSON values from one measurement
 
 Progress = Callable[[int, int, Mapping[str, tuple[str, float]]], None]
-"""Takes the points done, all points, and stage and share done of each point in progress."""
+"""Called with the numbers of finished and of all points, and the progress of running ones."""
 
-WAITING = ("waiting for workers", 0.0)  # stage shown until a worker begins
+WAITING = ("waiting for workers", 0.0)  # shown until the first worker starts
 
 
 class RecordError(LatelyError, ValueError):
-    """A file does not hold the results of a campaign."""
+    """A file does not contain results of a campaign."""
 
 
 @dataclass(frozen=True)
 class Record:
     point: Point
-    identity: dict[str, Any]  # state of the sources and versions that made the result
+    identity: dict[str, Any]  # sources and versions that produced the result
     result: Result
-    earlier: bool = False  # whether the last run found another state
+    earlier: bool = False  # whether the result is from an earlier state of sources or versions
 
 
 Records = Sequence[Record]  # records of a campaign
@@ -53,31 +53,32 @@ Records = Sequence[Record]  # records of a campaign
 class Campaign:
     """A set of points that are measured independently."""
 
-    name: str  # on the command line, and of the file of results
-    about: str  # help text, whose first line is the summary
-    packages: tuple[str, ...]  # their sources determine the results
-    # Its keyword parameters are the options of the command.
+    name: str  # on the command line, and of the results file
+    about: str  # help text; its first line is the summary
+    packages: tuple[str, ...]  # packages whose sources determine the results
+    # The keyword parameters of this function are the options of the command.
     points: Callable[..., Sequence[Point]]
-    # The same on every call; a function of a module, so that other processes can call it.
+    # Must return the same result in every call. A module-level function, so that other processes
+    # can call it.
     run: Callable[[Point], Result]
-    # The file has one record for each label: a later one replaces an earlier.
+    # Results are stored by label: a new record replaces an earlier one with the same label.
     label: Callable[[Point], str] = json.dumps
     tools: tuple[str, ...] = ("numpy",)  # distributions whose versions determine the results
-    # A finer identity of a point than the sources of packages.
+    # Replaces the packages' sources as the identity of a point, if given.
     identity: Callable[[Point], dict[str, Any]] | None = None
-    wrong: Callable[[Result], Iterable[str]] = lambda result: ()  # a line for each failure
-    # A line for each regression of a result from that of the baseline; without it, all figures
-    # must be equal, except times.
+    wrong: Callable[[Result], Iterable[str]] = lambda result: ()  # returns one line per failure
+    # Returns one line for each way in which a result is worse than the baseline. Without it, all
+    # figures except times must be equal.
     worse: Callable[[Result, Result], Iterable[str]] | None = None
-    # The table that the command prints.
+    # Rows of the table that the command prints.
     rows: Callable[[Records], Sequence[Mapping[str, object]]] | None = None
 
     def state(self) -> dict[str, Any]:
-        """Return the coarse identity: a digest of the packages, and the versions of tools."""
+        """Return the default identity: a digest of the packages' sources, and tool versions."""
         return state(self.packages, self.tools)
 
     def identify(self, point: Point) -> dict[str, Any]:
-        """Return the state that determines the result of a point."""
+        """Return the identity that determines the result of a point."""
         return self.state() if self.identity is None else self.identity(point)
 
 
@@ -88,7 +89,7 @@ def mismatches(result: Result) -> list[str]:
 
 @cache
 def sources(packages: tuple[str, ...]) -> str:
-    """Return a digest of the files of packages: of their relative paths and contents."""
+    """Return a digest of the files in packages, from their relative paths and contents."""
     digest = hashlib.sha256()
     for package in packages:
         spec = importlib.util.find_spec(package)
@@ -102,7 +103,7 @@ def sources(packages: tuple[str, ...]) -> str:
 
 
 def state(packages: tuple[str, ...], tools: tuple[str, ...]) -> dict[str, Any]:
-    """Return a digest of packages and the versions of Python and of tools."""
+    """Return a digest of the packages' sources, and the versions of Python and of tools."""
     major, minor, _ = platform.python_version_tuple()
     versions = {"python": f"{major}.{minor}"}
     for tool in tools:
@@ -115,7 +116,7 @@ def state(packages: tuple[str, ...], tools: tuple[str, ...]) -> dict[str, Any]:
 
 
 def key(point: Point) -> str:
-    """Return a text that is the same for equal points alone."""
+    """Return a text that is equal only for equal points."""
     return json.dumps(point, sort_keys=True, allow_nan=False)
 
 
@@ -136,7 +137,7 @@ def read(path: str | os.PathLike[str]) -> list[Record]:
 
 
 def write(path: str | os.PathLike[str], records: Records) -> None:
-    """Write a file of results, whole or not at all."""
+    """Write a file of results atomically."""
     with replace_file(path) as file:
         file.write("".join(map(_line, records)).encode())
 
@@ -147,7 +148,7 @@ def _line(record: Record) -> str:
 
 
 class _File:
-    """Results of one campaign, a record for each label; `present` has identities of points."""
+    """Results of one campaign, one record per label; `present` holds current identities."""
 
     def __init__(self, campaign: Campaign, points: Sequence[Point], path: Path) -> None:
         check_output(path)
@@ -164,7 +165,7 @@ class _File:
                 self.failures.append(f"{label}: {error}")
 
     def find(self, point: Point) -> Record | None:
-        """Return the record of a point, if it is of the present state."""
+        """Return the record of a point, if it is up to date."""
         label = self._label(point)
         record = self._known.get(label)
         return record if record and self._is_present(label, record, point) else None
@@ -179,7 +180,7 @@ class _File:
             file.write(_line(record))
 
     def arrange(self) -> None:
-        """Write one line for each label, sorted, and mark results of earlier states."""
+        """Rewrite the file with one line per label, sorted; mark results of earlier states."""
         for label, identity in self.present.items():
             if (record := self._known.get(label)) is not None:
                 earlier = record.identity != identity
@@ -193,15 +194,15 @@ class _File:
 
 @dataclass(frozen=True)
 class Outcome:
-    # Of each campaign, those of the wanted points that have one, in the same order.
+    # For each campaign, the records of the wanted points, as far as they exist, in the same order.
     records: list[list[Record]]
-    failures: list[str] = field(default_factory=list)  # a line for each point that failed
-    measured: int = 0  # points measured now
-    known: int = 0  # points measured before
+    failures: list[str] = field(default_factory=list)  # one line for each failed point
+    measured: int = 0  # number of points measured in this run
+    known: int = 0  # number of points with an earlier result
 
 
 Work = tuple[Campaign, Sequence[Point], str | os.PathLike[str]]
-"""A campaign, the wanted points and the file of its results."""
+"""A campaign, the points to measure, and the file of its results."""
 
 
 def complete(
@@ -212,7 +213,7 @@ def complete(
     anew: bool = False,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Measure the points without a result of the present state, and keep each as it ends."""
+    """Measure the points that have no up-to-date result, and save each when it is finished."""
     files = [_File(campaign, points, Path(path)) for campaign, points, path in work]
     failures = [line for file in files for line in file.failures]
     refused, known = len(failures), 0
@@ -229,7 +230,7 @@ def complete(
                                campaign.state()))  # fmt: skip
     running: dict[str, tuple[str, float]] = {"points": WAITING} if calls else {}
     left = dict(enumerate(calls))
-    lock = threading.Lock()  # between a call that ends and messages, which another thread hears
+    lock = threading.Lock()  # guards against messages, which arrive in another thread
 
     def show() -> None:
         if progress is not None:
@@ -270,16 +271,16 @@ def complete(
 
 
 _Order = tuple[Callable[[Point], Result], Point, tuple[str, ...], tuple[str, ...], dict[str, Any]]
-"""Function, point, packages and tools of a campaign, and the state that both have here."""
+"""Function, point, packages and tools of a campaign, and its state in the client."""
 
 
 def _measure(order: _Order) -> str:
-    """Measure a point in another process, if its sources and versions are those of the client."""
+    """Measure a point in a worker, if it has the same sources and versions as the client."""
     run, point, packages, tools, wanted = order
     workers.tell(stage="start", share=0.0)
     if (present := state(packages, tools)) != wanted:
         versions = ", ".join(f"{name} {version}" for name, version in present["versions"].items())
-        raise workers.MismatchError(f"worker: other sources or versions: {versions} there")
+        raise workers.MismatchError(f"worker: its sources or versions differ ({versions})")
     return json.dumps(run(point), allow_nan=False)
 
 

@@ -1,4 +1,4 @@
-"""Deduplicators of frames on devices: static timing and area after placement and routing."""
+"""Frame deduplicators on devices: static timing and area after placement and routing."""
 
 import hashlib
 from collections.abc import Mapping
@@ -29,10 +29,10 @@ _PLANNED: dict[str, Any] = {
 }  # fmt: skip
 
 FILTERS: Mapping[str, Specification] = {
-    # Remembers 72 frames, so that frames limit the clock.
+    # Remembers only 72 frames, so that the frame path limits the clock, not the filter.
     "small": GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20),
-    # Frames of 60 bytes at the full rate of a line: 10 ms of 1 Gb/s, 2 ms of 10 Gb/s and 1 ms of
-    # 25 Gb/s, by `lately plan --span 1ms --rate 37202381 --fpr 1e-4 --device ecp5-85k-8`.
+    # Spans for 60-byte frames at full line rate: 10 ms at 1 Gb/s, 2 ms at 10 Gb/s, 1 ms at
+    # 25 Gb/s, from `lately plan --span 1ms --rate 37202381 --fpr 1e-4 --device ecp5-85k-8`.
     "10 ms": GEBFSpec(
         window=14_910, epochs=3, hashes=8, bits=524_288, generation=4970, **_PLANNED
     ),
@@ -43,12 +43,12 @@ FILTERS: Mapping[str, Specification] = {
         window=37_276, epochs=5, hashes=11, bits=1_081_344, generation=7456, **_PLANNED
     ),
 }  # fmt: skip
-"""Filters of the deduplicators by name."""
+"""Filters used in the deduplicators, by name."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A deduplicator on a device, with the clock that nextpnr aims for."""
+    """A deduplicator on a device, with the target clock for nextpnr."""
 
     width: int
     filter: str
@@ -79,7 +79,7 @@ CASES = {
         Case(512, "small", "ecp5-85k-8", 149, SEEDS[:1]),
     )
 }
-"""Cases by name, with the clocks that the lines in docs/deduplicator.md need."""
+"""Cases by name, with the clocks that the line rates in docs/deduplicator.md require."""
 
 TIME_LIMIT = 7200.0  # maximum run time of one tool, in seconds
 
@@ -92,7 +92,7 @@ def points(*, case: tuple[str, ...] = (), seeds: str = "") -> list[Point]:
 
 
 def run(point: Point) -> Result:
-    """Synthesise, place and route a case. A failure of a tool is a result, too."""
+    """Synthesise, place and route a case. If a tool fails, this is recorded as the result."""
     case = CASES[point["case"]]
     try:
         report = synthesize_design(
@@ -113,7 +113,7 @@ def run(point: Point) -> Result:
 
 
 def identity(point: Point) -> dict[str, Any]:
-    """Return a digest of the unit as RTLIL, the options of the tools, and their versions."""
+    """Return a digest of the unit's RTLIL, the tool options, and the tool versions."""
     case = CASES[point["case"]]
     target = device(case.device)
     options = (synthesis_flow(target), *target.place_and_route, str(case.mhz))
@@ -166,10 +166,10 @@ def rows(records: Records) -> list[dict[str, object]]:
 
 
 def line_rate(width: int, mhz: float) -> float:
-    """Return the Gb/s of a line whose frames of every length a unit accepts at a clock.
+    """Return the line rate in Gb/s at which a unit with this clock accepts frames of any length.
 
-    On the line, 24 bytes surround a frame: preamble, check sequence and gap. The worst frame of at
-    least 60 bytes has one byte in its last beat.
+    On the line, each frame has 24 bytes of overhead: preamble, check sequence and gap. In the worst
+    case, with at least 60 bytes, the last beat of a frame has only one byte.
     """
     beat = width // 8
     shortest = 60
@@ -178,14 +178,14 @@ def line_rate(width: int, mhz: float) -> float:
 
 
 LINES = ((8, 1), (64, 10), (128, 25), (256, 40), (128, 40), (512, 100))
-"""Widths of transfers, and Gb/s of lines."""
+"""Pairs of stream width in bits and line rate in Gb/s."""
 
 
 def rates(records: Records) -> list[dict[str, object]]:
-    """Return for each line the clock for frames of every length, and the clocks of placements."""
+    """Return, for each line rate, the clock it requires and the clocks achieved in placements."""
     table: list[dict[str, object]] = []
     for width, line in LINES:
-        # Up to 64 bits, a MAC of the line has this clock.
+        # Up to 64 bits, the MAC for this line rate uses this clock.
         needed = line * 1000 / width if width <= 64 else round(line / line_rate(width, 1), 1)
         placed = {
             CASES[record.point["case"]].device: record.result["timing_mhz"]
@@ -204,10 +204,10 @@ def rates(records: Records) -> list[dict[str, object]]:
 
 FRAMES = Campaign(
     name="frames",
-    about="""Measure clock frequency and area of deduplicators of frames on devices.
+    about="""Measure clock frequency and area of frame deduplicators on devices.
 
-    Each case is synthesised, placed and routed with its seeds. A run takes up to hours. A run is
-    repeated only if the unit as RTLIL, the options of the device or the tools have changed.
+    Each case is synthesised, placed and routed with its seeds. A run can take hours. It is repeated
+    only if the unit's RTLIL, the device options or the tools have changed.
     """,
     packages=("lately.golden", "lately.hdl", "lately.boards"),
     tools=("amaranth",),

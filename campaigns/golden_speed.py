@@ -1,8 +1,8 @@
-"""How fast the golden models are beside filters of other libraries, in one run.
+"""Speed of the golden models compared with filters of other libraries, in one run.
 
-One stream goes through all of them: random keys, of which every tenth comes
-again within the window. A filter answers for each key and takes it in, whatever
-it answered, so that a key counts from its last appearance on.
+All filters process the same stream of random keys, in which every tenth key is a repeat within the
+window. A filter answers for each key and then inserts it, whatever it answered, so that a key's age
+counts from its last occurrence.
 """
 
 import math
@@ -35,30 +35,30 @@ from .options import select
 from .speed import peak_bytes, processor
 from .workers import tell
 
-BATCH = 1 << 16  # keys that a golden model takes in a call
-REPEATED = 0.1  # share of the keys that repeat within the window
-CHUNK = 1 << 20  # insertions of a long stream between two rounds of queries
-PARTS = 10  # parts of a long stream, each timed
+BATCH = 1 << 16  # keys per call of a golden model
+REPEATED = 0.1  # share of keys that repeat within the window
+CHUNK = 1 << 20  # insertions of a long stream between two groups of queries
+PARTS = 10  # number of separately timed parts of a long stream
 
 LIBRARIES = {"rbloom": "rbloom", "fastbloom_rs": "fastbloom-rs", "probables": "pyprobables",
              "cachetools": "cachetools"}  # fmt: skip
-"""Distribution of each module whose filters take part if it is installed."""
+"""Modules whose filters are measured if they are installed, and their distributions."""
 
 INSTALL = "extra bench"
 
 Step = Callable[[Any], Sequence[bool] | NDArray[np.bool_]]
-"""Checks and inserts keys, one after another."""
+"""Checks and inserts keys, one at a time."""
 
 
 @dataclass(frozen=True)
 class Contestant:
     name: str
-    call: str  # keys of a call, one of `FORMS`
-    # Its memory in bits, none for an exact one, and a step whose answers have shape (n,).
+    call: str  # format of the keys, one of `FORMS`
+    # Returns memory in bits (None if exact), and a step whose answers have shape (n,).
     build: Callable[[], tuple[int | None, Step]]
-    share: int = 1  # it takes one of so many keys, the first ones
+    share: int = 1  # it processes only the first 1/share of the keys
     window: int = 0  # of the filter, if it is longer than that of the stream
-    touched: Callable[[], int] | None = None  # words of memory that a key touches
+    touched: Callable[[], int] | None = None  # returns the words of memory that a key touches
 
 
 def _strings(some: NDArray[np.uint64]) -> list[str]:
@@ -74,12 +74,12 @@ FORMS: dict[str, Callable[[NDArray[np.uint64]], Any]] = {
     "Arrow strings": lambda some: import_module("pyarrow").array(_strings(some)),
     "bytes": lambda some: [key.to_bytes(8, "little") for key in some.tolist()],
 }
-"""Converts an array of keys, shape (n,), to the argument of the filter; not timed."""
+"""Convert an array of keys, shape (n,), to the filter's argument; not timed."""
 
 
 @dataclass(frozen=True)
 class KeyStream:
-    """The `keys`, shape (n,), and which of them are `repeated` within the window, in insertions."""
+    """The `keys`, shape (n,), and whether each is `repeated` within the window of insertions."""
 
     window: int
     keys: NDArray[np.uint64]
@@ -87,21 +87,21 @@ class KeyStream:
 
 
 def draw_stream(count: int, window: int, seed: int) -> KeyStream:
-    """Draw a stream of `count` keys, in which repeats are uniform in distance up to the window."""
+    """Draw `count` keys; the distances of repeats are uniform up to the window."""
     random = np.random.default_rng(seed)
     keys = random.integers(0, 1 << 64, count, np.uint64)
     source = np.arange(count)
     distances = random.integers(1, window + 1, count)
     repeated = (random.random(count) < REPEATED) & (source >= distances)
     source[repeated] -= distances[repeated]
-    # A key may be the repetition of a repetition.
+    # A key may repeat a key that is a repeat itself.
     while not np.array_equal(source, source[source]):
         source = source[source]
     return KeyStream(window, keys[source], repeated)
 
 
 def take(contestant: Contestant, stream: KeyStream, batch: int = BATCH) -> dict[str, Any]:
-    """Let a filter take its part of the stream, `batch` keys in a step, and check its answers."""
+    """Time a filter on its part of the stream, `batch` keys per step, and check its answers."""
     count = max(1, len(stream.keys) // contestant.share)
     form = FORMS[contestant.call]
     batches = [
@@ -125,11 +125,14 @@ def take(contestant: Contestant, stream: KeyStream, batch: int = BATCH) -> dict[
     }
 
 
-# Ours
+# Our filters
 
 
 def models(window: int, bits: int) -> dict[str, Callable[[], SlidingFilter]]:
-    """Return what builds each ring; with 14 bits per key, the first three keep a rate of 0.025."""
+    """Return constructors of the rings.
+
+    With 14 bits per key, the first three have a rate of 0.025.
+    """
     gebf: dict[str, Any] = {"window": window, "bits": bits, "digest": "siphash"}
     blocked = gebf | {"epochs": 4, "hashes": 7, "block_bits": 512, "partitioned": False}
 
@@ -151,7 +154,7 @@ def models(window: int, bits: int) -> dict[str, Callable[[], SlidingFilter]]:
 
 
 def ours(window: int, bits: int) -> list[Contestant]:
-    """Return the golden models: arrays of keys, one key in a call, and text."""
+    """Return the golden models, called with arrays of keys, with single keys, and with text."""
     rings: dict[str, Callable[[], Any]] = dict(models(window, bits))
     windows = {f"GEBF for {n:,}": n for n in (10**6, 10**7)}
     large: dict[str, Any] = {name: lambda n=n: GEBF.for_window(n) for name, n in windows.items()}
@@ -194,13 +197,14 @@ def _model(build: Callable[[], Any], call: str) -> tuple[int, Step]:
     return model.storage_bits, check if several else lambda keys: [check(key) for key in keys]
 
 
-# Others
+# Other libraries
 
 
 def peers(window: int, bits: int) -> list[Contestant]:
-    """Return filters of other libraries that are installed, and exact windows.
+    """Return the installed filters of other libraries, and exact windows.
 
-    A filter is two generations of `window` keys, each in half of the memory.
+    Filters without a window are used as two generations of `window` keys, each with half of the
+    memory.
     """
     rate = math.exp(-bits / 2 / window * math.log(2) ** 2)
     every = [
@@ -332,11 +336,11 @@ def _rotating(window: int, rate: float) -> tuple[int, Step]:
     return 2 * half.number_bits, step
 
 
-# Turns
+# Shifts
 
 
 def longest_calls(window: int) -> dict[str, float]:
-    """Return milliseconds of CPU time of 2,000 single calls, one of which shifts a GEBF."""
+    """Return the longest and the median CPU time in ms of 2,000 single calls; one shifts a GEBF."""
     model = GEBF.for_window(window)
     random = np.random.default_rng(1)
     before = model.generation - 1000
@@ -371,7 +375,7 @@ def points(
 
 
 def run(point: Point) -> Result:
-    """Measure keys per second of CPU time (the median of the rounds) and errors of all filters."""
+    """Measure all filters: keys per second of CPU time (median of the rounds), and errors."""
     window = point["window"]
     stream = draw_stream(point["keys"], window, point["seed"])
     bits = window * point["bits_per_key"]
@@ -397,7 +401,7 @@ def run(point: Point) -> Result:
 
 
 def rows(records: Records) -> list[dict[str, object]]:
-    """Return a row for each filter; say which libraries are left out."""
+    """Return a row for each filter; print which libraries are missing."""
     for name in dict.fromkeys(name for record in records for name in record.result["missing"]):
         print(f"{LIBRARIES[name]}: not installed, left out ({INSTALL})", file=sys.stderr)
     return [
@@ -418,10 +422,10 @@ TOOLS = ("numpy", *LIBRARIES.values())
 
 GOLDEN = Campaign(
     name="golden",
-    about="""Time the golden models beside filters of other libraries.
+    about="""Compare the speed of the golden models with filters of other libraries.
 
-    All filters take the same stream, in which every tenth key is repeated within the window, one
-    after another in each round. Ratios carry over to other machines; single figures do not.
+    All filters process the same stream, one filter after another in each round. Every tenth key is
+    a repeat within the window. Ratios apply to other machines too; absolute figures do not.
     """,
     packages=("lately.golden", "campaigns"),
     tools=TOOLS,
@@ -482,7 +486,7 @@ def _part(
     queries: int,
     seed: int,
 ) -> dict[str, Any]:
-    """Perform the insertions within `bounds`, with queries after each chunk of them."""
+    """Perform the insertions in the range `bounds`, with queries after each chunk."""
     counts = ("queries_of_the_window", "queries_of_others", "false_negatives", "false_positives")
     begin, end = bounds
     figures = {"cpu_seconds": 0.0, "insertions": end - begin} | dict.fromkeys(counts, 0)

@@ -1,4 +1,4 @@
-"""Check of planned filters: random requirements, and measurements of their golden models."""
+"""Checks the planner: draws random requirements, and measures the golden models of its filters."""
 
 import math
 from collections.abc import Sequence
@@ -27,27 +27,27 @@ from lately.planner.requirement import PLANNER_FAMILIES, Requirement, Requiremen
 from .engine import Campaign, Point, Records, Result
 
 SHARED = 0.1
-"""What the variance of hits gains, about, by queries of one fill: it is a little more or less full.
+"""Approximate relative increase of the variance of hits, because queries share a fill.
 
-Of independent queries of a rate P it would be P (1 - P); a fill of a window of N insertions and of
-k bits in a run has a rate whose variance is some P**2 k / (4 N).
+Independent queries with a rate P have the variance P (1 - P). The rate of a single fill, for a
+window of N insertions and k bits per run, has a variance of about P**2 k / (4 N).
 """
 
 EDGES = 16
-"""Insertions at the end of a fill, after each of which the oldest key is queried, at least."""
+"""Minimum number of insertions at the end of a fill after which the oldest key is queried."""
 
-_KEYS = 1 << 16  # keys that are handed to a model at a time, about
-_LOOKED_AT = 6  # blocks or ticks about the end of a window after which two filters are compared
+_KEYS = 1 << 16  # approximate number of keys per call of a model
+_LOOKED_AT = 6  # block or tick ends at which two filters are compared
 
 
 def measure_rates(
     spec: Any, *, trials: int, seed: int, rate: float | None = None, keys: int = 0
 ) -> Result:
-    """Count how often fresh keys are reported by a filter that is full of distinct keys.
+    """Measure the rate of false positives in a filter that is full of distinct keys.
 
-    Between two fills the whole filter takes new keys. At the end of each fill, the oldest key of
-    the window is queried after each of the last insertions (all keys, of a window in time). The
-    worst moment is the end of a generation, of a block or of a tick.
+    Between two fills, all keys of the filter are replaced. At the end of each fill, the oldest key
+    of the window is queried after each of the last insertions (with a time-based window, all keys
+    are queried). The worst moment is the end of a generation, of a block or of a tick.
     """
     seeded = replace(spec, seed=seed)
     rate = spec.worst_false_positive_rate if rate is None else rate
@@ -58,7 +58,7 @@ def measure_rates(
         course = Course(turn, turn - seeded.generation, seeded.generation, seeded.window)
     else:
         touched, block = PLANNER_FAMILIES[seeded.family].memories(seeded), _block(seeded)
-        # Each fill is an insertion short of a whole block.
+        # Each fill ends one insertion before the end of a block.
         whole = -(-seeded.window // block) * block + block
         length = -(-EDGES // block) * block
         course = Course(first=2 * whole - 1, between=whole, length=length, window=seeded.window - 1)
@@ -71,7 +71,7 @@ def _block(spec: Any) -> int:
 
 
 def _measure_timed(spec: TimedTimingSpec, rate: float, keys: int, trials: int, seed: int) -> Result:
-    """Fill the ticks of the span and the present one evenly; then let all of them expire."""
+    """Fill the ticks of the span and the current tick evenly, then let all keys expire."""
     model: Any = from_spec(spec)
     rng, ticks = np.random.default_rng(seed), spec.window_blocks + 1
     queries = fresh_queries(keys, spec.hashes, rate)
@@ -93,22 +93,22 @@ def _measure_timed(spec: TimedTimingSpec, rate: float, keys: int, trials: int, s
 def _rates(worst: list[int], mean: int, missed: int, *, queries: int, due: int) -> Result:
     trials = len(worst) * queries
     return {
-        # Fresh keys that were reported, of those that were queried: just before a shift, and at
-        # moments drawn evenly from a generation.
+        # Reported fresh keys, and queried fresh keys: just before a shift, and at uniformly random
+        # moments of a generation.
         "worst": [sum(worst), trials],
         "mean": [mean, trials],
-        "fills": len(worst),  # with no key in common, among which the trials were divided
-        "spread": spread(worst, queries),  # variance of the hits of a fill, over independent ones
+        "fills": len(worst),  # number of independent fills, which share the queries
+        "spread": spread(worst, queries),  # variance per fill, relative to independent queries
         "missed": missed,  # keys from exactly a window ago that were not reported
-        "due": due,  # and all of them
+        "due": due,  # all keys from exactly a window ago
     }
 
 
 class Course(NamedTuple):
-    first: int  # before it
-    between: int  # two fills
-    length: int  # the last ones of each fill
-    window: int  # after a key until it is queried
+    first: int  # insertions before the first fill
+    between: int  # insertions between two fills
+    length: int  # insertions at the end of each fill
+    window: int  # insertions after which a key is queried
 
 
 def measure_course(
@@ -130,23 +130,24 @@ def measure_course(
 
 
 def spread(hits: Sequence[int], queries: int) -> float:
-    """Return the variance of the `hits` of fills, over that of as many independent `queries`."""
+    """Return the variance of the `hits` per fill, relative to that of independent `queries`."""
     rate = sum(hits) / (len(hits) * queries)
     expected = queries * rate * (1 - rate)
     return float(np.var(hits, ddof=1) / expected) if expected else 1.0
 
 
 def fresh_queries(window: int, bits: int, rate: float) -> int:
-    """Return the number of fresh keys to query in one fill; see `SHARED`."""
+    """Return how many fresh keys to query in one fill; see `SHARED`."""
     few = 4 * SHARED * window / (bits * max(rate, 1e-9))
     return max(1, int(min(few, window)))
 
 
 def measure_trace(spec: Any, *, seed: int) -> int:
-    """Return the maximum insertions, or ticks, after which a key can still be reported.
+    """Return the maximum number of insertions, or ticks, after which a key may still be reported.
 
-    The key begins a generation or a block, which keeps it longest; all others are one key. It can
-    be reported while a bit or a cell differs from those of a filter that never had it.
+    The key is the first of its generation or block, which is remembered longest; all later
+    insertions repeat one other key. The key may be reported as long as any bit or cell differs from
+    those of a filter without it.
     """
     rng = np.random.default_rng(seed)
     last_difference = _last_insertion
@@ -159,11 +160,13 @@ def measure_trace(spec: Any, *, seed: int) -> int:
         last = last_difference(seeded, [from_spec(seeded) for _ in range(2)], *fresh_keys(rng, 2))
         if last is not None:
             return last
-    raise LatelyError(f"no two keys apart in a filter of {spec.storage_bits} bits")
+    raise LatelyError(
+        f"found no two keys with different cells in a filter of {spec.storage_bits} bits"
+    )
 
 
 def _last_shift(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
-    """Return when two rings differed last, just before a shift, in insertions."""
+    """Return the insertions after which two rings last differed, just before a shift."""
     others, last = np.full(spec.generation, other), None
     for model, first in zip(filters, (key, other), strict=True):
         for _ in range(spec.ring_segments):
@@ -178,12 +181,12 @@ def _last_shift(spec: Any, filters: list[Any], key: Any, other: Any) -> int | No
 
 
 def _last_insertion(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
-    """Return when two filters differed last, at the end of a block, in insertions."""
+    """Return the insertions after which two filters last differed, at the end of a block."""
     block, last = _block(spec), None
     for model, first in zip(filters, (key, other), strict=True):
         model.insert([other] * block)
         model.insert([first])
-    # Blocks are whole after as many insertions.
+    # After this many insertions, a block is complete.
     after = max(0, max(0, spec.window // block - 2) * block + block - 2)
     for number in range(_LOOKED_AT):
         for model in filters:
@@ -195,7 +198,7 @@ def _last_insertion(spec: Any, filters: list[Any], key: Any, other: Any) -> int 
 
 
 def _last_tick(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
-    """Return when two filters differed last, in ticks."""
+    """Return the ticks after which two filters last differed."""
     for model, newest in zip(filters, (key, other), strict=True):
         model.insert([other, newest], [0, 0])
     last, first = None, max(0, spec.window_blocks - 2)
@@ -216,7 +219,7 @@ def _insert_fresh(
     recent: NDArray[np.uint64],
     window: int,
 ) -> NDArray[np.uint64]:
-    """Insert distinct keys; return the last ones, as many as the window has, oldest first."""
+    """Insert distinct keys; return the last `window` keys, oldest first."""
     kept = [recent]
     while count:
         keys = fresh_keys(rng, min(count, _KEYS))
@@ -237,9 +240,10 @@ def _last_insertions(
     queries: int,
     course: Course,
 ) -> tuple[int, int, int, NDArray[np.uint64]]:
-    """Make the last insertions of a fill.
+    """Perform the last insertions of a fill, with queries in between.
 
-    Returns hits after the last and on the way, missed keys of the window's edge, and its keys.
+    Returns false positives after the last insertion and at random moments, missed keys at the edge
+    of the window, and the keys of the window.
     """
     window, generation = course.window, course.length
     keys = fresh_keys(rng, generation)
@@ -253,7 +257,7 @@ def _last_insertions(
     kinds, moments = kinds[order], moments[order]
     values = fresh_keys(rng, len(kinds))
     values[kinds == _INSERT] = keys
-    # After as many of these insertions as `moments` says, one past the window's oldest.
+    # The oldest key that is still in the window after this number of insertions.
     values[kinds == _EDGE] = history[len(recent) + moments[kinds == _EDGE] - 1 - window]
     operations = np.where(kinds == _INSERT, Operation.INSERT, Operation.QUERY)
     seen = model.perform(operations, values).seen
@@ -269,17 +273,17 @@ _INSERT, _EDGE, _MEAN, _WORST = range(4)
 
 
 ERROR = 1e-6
-"""Probability, at most, that a filter which keeps a rate is found not to, for each rate."""
+"""Maximum probability, for each rate, that a filter which meets it is reported as failing."""
 
-HITS = 1500  # false positives that are expected at the required rate
+HITS = 1500  # expected false positives at the required rate
 
 SMALL = {"windows": (1000, 8000), "rates": (0.02, 0.3)}
-"""Ranges that requirements are drawn from, both on a logarithmic scale.
+"""Ranges from which requirements are drawn, on a logarithmic scale.
 
-A rate is at least one in a window, as a fill allows only few queries.
+A rate is at least one false positive per window, because a fill allows only few queries.
 """
 
-LARGE = {"windows": (3, 100_000), "rates": (0.003, 0.3)}  # ranges likewise, for ``--large``
+LARGE = {"windows": (3, 100_000), "rates": (0.003, 0.3)}  # the same for ``--large``
 
 
 def points(
@@ -290,7 +294,7 @@ def points(
     timestamps: bool = False,
     quick: bool = False,
 ) -> list[Point]:
-    """Draw requirements, with `timestamps` those of their filters, until enough can be met."""
+    """Draw requirements (with `timestamps`, for filters that have these) that can be met."""
     rng = np.random.default_rng(seed)
     drawn: list[Point] = []
     while len(drawn) < (5 if quick else requirements):
@@ -323,7 +327,7 @@ def _draw(rng: np.random.Generator, ranges: dict[str, tuple[float, float]]) -> P
 
 
 def _stamped(rng: np.random.Generator, point: Point) -> Point:
-    """Return a requirement that only timestamps can meet, often without slack."""
+    """Turn a point into a requirement that only timestamps can meet, often without slack."""
     family = str(rng.choice([family for family in PLANNER_FAMILIES if family not in FAMILIES]))
     stamped: Point = {"families": [family], "window_per_query": True}
     if rng.random() < 0.5 or family != "partitioned-timing":
@@ -334,7 +338,7 @@ def _stamped(rng: np.random.Generator, point: Point) -> Point:
 
 
 def requirement(point: Point) -> Requirement:
-    """Return the requirement of a point; of few bits, as such filters have the least to spare."""
+    """Return the requirement of a point, with minimum bits: such filters have the least margin."""
     names = ("window", "false_positive_rate", "slack", "any_size", "window_per_query")
     asked = {name: point[name] for name in names if name in point}
     if "ticks" in point:
@@ -353,7 +357,7 @@ def run(point: Point) -> Result:
 
 
 def broken(point: Point, result: Result) -> list[str]:
-    """Return the guarantees that a measurement refutes, each with an error rate of `ERROR`."""
+    """Return the guarantees that a measurement refutes, each with error probability `ERROR`."""
     asked = requirement(point)
     refuted = []
     for name in ("worst", "mean"):
@@ -372,22 +376,22 @@ def broken(point: Point, result: Result) -> list[str]:
 
 
 def _kept(asked: Requirement) -> tuple[int, int | None]:
-    """Return after how many insertions, or ticks, a key is still reported, and no trace is left."""
+    """Return how long a key must be reported, and when no trace may remain."""
     if asked.span is not None:
         return asked.span.ticks, math.floor((1 + (asked.slack or 0)) * asked.span.ticks) + 1
-    # A ring keeps a key for an insertion more than those that its own is one of.
+    # An exact window includes the key's own insertion; a ring keeps a key for one more.
     return asked.window - asked.able[0].exact_window, asked.longest_trace
 
 
 def _tail(hits: int, trials: int, rate: float) -> float:
-    """Probability of as many hits or more."""
+    """Return the probability of at least this many hits."""
     from scipy.special import betainc
 
     return float(betainc(hits, trials - hits + 1, rate)) if hits else 1.0
 
 
 def conclude(records: Records) -> list[str]:
-    """Return sentences on all measurements: spread of hits, missed keys, and the longest trace."""
+    """Return sentences about all measurements: spread of hits, missed keys, longest trace."""
     measured = [(record.point, record.result) for record in records]
     spread = float(np.mean([result["spread"] for _, result in measured]))
     slack = max(_slack(point, result) for point, result in measured)
@@ -431,9 +435,9 @@ PLANNER = Campaign(
     name="planner",
     about="""Draw requirements, plan a filter for each, and measure its golden model.
 
-    The measurements are the false-positive rate, just before a shift and on average, the keys at
-    the edge of the window, and how long a key is remembered at most. The campaign fails if a
-    promise is broken.
+    It measures the false-positive rate, just before a shift and on average, whether the oldest keys
+    of the window are reported, and the longest time a key is remembered. The campaign fails if a
+    guarantee is broken.
     """,
     packages=("lately.golden", "lately.planner", "campaigns"),
     tools=("numpy", "scipy"),

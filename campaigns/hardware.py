@@ -27,10 +27,10 @@ from .engine import Campaign, Point, Record, Records, Result
 from .options import parse_seeds, select
 from .workers import tell
 
-SEEDS = (1, 2, 3)  # seeds of the placement
+SEEDS = (1, 2, 3)  # placement seeds
 
 PART = 4096
-"""Bits of a block RAM of an iCE40. A part of a small ring fits one."""
+"""Bits of an iCE40 block RAM; a part of a small ring fits into one."""
 
 DEFAULT: Specification = any_preset("default")
 
@@ -52,7 +52,7 @@ SPECS: Mapping[str, Specification] = {
     ),
     "tiny": any_preset("tiny"),
 }  # fmt: skip
-"""Filters of units by name. Other names are presets, with or without "-default"."""
+"""Specifications of units by name. Other names are presets, with or without "-default"."""
 
 UNITS: Mapping[str, Sequence[str]] = {
     "ecp5-25k-6": ("apbbf", "apbf", "blocked-gebf", "dictionary-1000", "timing", "timing-counted",
@@ -72,24 +72,24 @@ UNITS: Mapping[str, Sequence[str]] = {
     "ccgm1a1": ("tiny", "dictionary-300", "timing-counted-small"),
     "gw5a-25a": ("small", "dictionary-300", "timing-counted-small"),
 }  # fmt: skip
-"""Every family of filters on each class of devices, by device."""
+"""Units by device: every filter family on each class of devices."""
 
 LANES: Mapping[str, Sequence[str]] = {
     "ecp5-85k-6": ("default", "two-lanes", "four-lanes"),
     "ecp5-85k-8": ("four-lanes",),
 }
-"""Units of one and of several lanes."""
+"""Units with one and with several lanes, by device."""
 
 TINY: Mapping[str, Sequence[str]] = {
     "ecp5-25k-6": ("tiny", "apbf-tiny", "gebf-tiny", "blocked-gebf-tiny"),
     "ice40-hx8k": ("tiny",),
 }
-"""Units that CI compares with the baseline."""
+"""Units that CI compares with the baseline, by device."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A unit on a device, with the seeds of its placements."""
+    """A unit on a device, with its placement seeds."""
 
     unit: str
     device: str
@@ -120,11 +120,11 @@ def _cases() -> Iterator[Case]:
             yield from (Case(name, where, group, seeds) for name in names)
 
 
-CASES = {case.name: case for case in _cases()}  # cases by name, group by group
+CASES = {case.name: case for case in _cases()}  # by name, ordered by group
 
 
 def points(*, case: tuple[str, ...] = (), seeds: str = "", quick: bool = False) -> list[Point]:
-    """Return a point for each case and seed. A pattern may name a group, too."""
+    """Return a point for each case and seed. A pattern may also match a group."""
     groups = dict.fromkeys(case_.group for case_ in CASES.values())
     names = select(case or (["tiny"] if quick else []), [*groups, *CASES])
     chosen = [case_ for case_ in CASES.values() if case_.name in names or case_.group in names]
@@ -148,7 +148,7 @@ def run(point: Point) -> Result:
 
 
 def identity(point: Point) -> dict[str, Any]:
-    """Return a digest of the unit as RTLIL, the options of the device, and versions of tools."""
+    """Return a digest of the unit's RTLIL, the device options, and the tool versions."""
     case = CASES[point["case"]]
     target = device(case.device)
     return {
@@ -167,7 +167,7 @@ def _digest(spec: Specification, memory: str, fast: int) -> str:
 
 
 def flow(spec: Specification, target: Device) -> str:
-    """Return the options of yosys and nextpnr for a unit, in one line."""
+    """Return the yosys and nextpnr options for a unit, on one line."""
     limit = unit_limit(target.name).mhz
     striven = target_mhz(target.name) if limit == inf else ceil(limit)
     numbers = (str(striven), *target.pins)
@@ -202,17 +202,17 @@ class Summary:
 
     @property
     def median(self) -> SynthesisReport:
-        """Report of the median static timing; the lower median for an even number."""
+        """The report with the median static timing; the lower one of two medians."""
         return self.reports[(len(self.records) - 1) // 2]
 
     @property
     def at_limit(self) -> int:
-        """Number of seeds whose clock is limited by the vendor alone."""
+        """Number of seeds whose clock is limited only by the vendor's maximum."""
         return sum(report.fmax_mhz == report.limit_mhz for report in self.reports)
 
     @property
     def earlier(self) -> bool:
-        """Whether a figure is of an earlier state of the unit."""
+        """Whether any result is from an earlier state of the unit."""
         return any(record.earlier for record in self.records)
 
 
@@ -227,7 +227,7 @@ def report_of(record: Record) -> SynthesisReport:
 
 
 def summarise(records: Iterable[Record], group: str = "") -> list[Summary]:
-    """Return the summaries of the cases of a group, or of all, that have records, in order."""
+    """Return summaries of all cases with records, in order; with `group`, only of this group."""
     by_case: dict[str, list[Record]] = {}
     for record in records:
         by_case.setdefault(record.point["case"], []).append(record)
@@ -274,8 +274,8 @@ HARDWARE = Campaign(
     about="""Measure clock frequency and area of units on devices.
 
     Each case is synthesised, placed and routed with several seeds. A run is repeated only if the
-    unit as RTLIL, the options of the device or the tools have changed. A case fails `check` if its
-    clock is lower, or its area larger, than with the same seed in the baseline.
+    unit's RTLIL, the device options or the tools have changed. A case fails `check` if its clock is
+    slower, or its area larger, than with the same seed in the baseline.
     """,
     packages=("lately.golden", "lately.hdl", "lately.boards"),
     tools=("amaranth",),

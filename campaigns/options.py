@@ -1,4 +1,4 @@
-"""Options of campaigns: patterns of names, processes, and options of a function's parameters."""
+"""Command-line options of campaigns: name patterns, processes, and parameters of functions."""
 
 import inspect
 import os
@@ -14,56 +14,57 @@ from lately.golden.errors import LatelyError
 
 HELP = {
     "case": "Case, with wildcards * and ?; may be repeated.  [default: all]",
-    "family": "Family of devices; may be repeated.  [default: all]",
+    "family": "Device family; may be repeated.  [default: all]",
     "seeds": "Seeds such as 1-5 or 1,3.  [default: those of each case]",
-    "seed": "Seed of the random keys.",
-    "quick": "Measure a few small points.",
-    "preset": "Preset of a unit; may be repeated.",
+    "seed": "Seed for random keys.",
+    "quick": "Measure only a few small points.",
+    "preset": "Preset of the unit; may be repeated.",
     "spec": "Filter specification, a TOML file.",
-    "span": "Keep keys for this number of ticks, which come with the operations.",
-    "when_full": 'What gives way when a span has too many keys: "shorten" or "overfill".',
-    "operations": "Operations of each run.",
-    "rounds": "Rounds, of which the median or the fastest counts.",
-    "turning": "Window of the ring whose turn is timed.",
-    "memory": "Variant of the memories: portable, ecp5, ice40 or gowin.",
-    "queries": "Queries for each rate.",
-    "upsets": "Bits that flip, each in a run of its own.",
-    "kind": "Kind of bits that flip: memory, buffer, register or counter; may be repeated.",
-    "protect": "Protection of memories: none, parity or tmr.",
-    "self_check": "Have the unit check its own state, and reset itself.",
-    "window": "Insertions to remember.",
-    "bits_per_key": "Memory for each key of the window, in bits.",
-    "keys": "Length of the stream; slow filters take the first part.",
-    "insertions": "Insertions of the stream.",
-    "model": "Golden model, as `golden` names it; may be repeated.",
-    "packets": "Packets of each tap.",
-    "lines": "Lines of the stream.",
-    "trace": "Trace whose keys are a stream; may be repeated.",
+    "span": "Use a time-based window of this many ticks, and operations with times.",
+    "when_full": 'If a span has too many keys: "shorten" the span, or "overfill" the filter.',
+    "operations": "Number of operations in each run.",
+    "rounds": "Number of rounds; the median or the fastest is reported.",
+    "turning": "Window of the ring in which a shift is timed.",
+    "memory": "Memory variant: portable, ecp5, ice40 or gowin.",
+    "queries": "Number of queries per measured rate.",
+    "upsets": "Number of bits to flip, each in a separate run.",
+    "kind": "Kind of bits to flip: memory, buffer, register or counter; may be repeated.",
+    "protect": "Memory protection: none, parity or tmr.",
+    "self_check": "Let the unit check its own state and reset itself on an error.",
+    "window": "Number of insertions to remember.",
+    "bits_per_key": "Memory per key of the window, in bits.",
+    "keys": "Number of keys in the stream; slow filters process only the first part.",
+    "insertions": "Number of insertions in the stream.",
+    "model": "Golden model, by its name in the campaign `golden`; may be repeated.",
+    "packets": "Number of packets per tap.",
+    "lines": "Number of lines in the stream.",
+    "trace": "Trace file with a stream of keys; may be repeated.",
     "requirements": "Number of requirements.",
-    "large": "Draw windows of 3 to 100,000 and rates down to 0.003.",
-    "timestamps": "Draw requirements that filters with timestamps alone meet.",
+    "large": "Draw windows from 3 to 100,000 and rates down to 0.003.",
+    "timestamps": "Draw requirements that only filters with timestamps can meet.",
 }
-"""Help of the options of campaigns, by parameter."""
+"""Help texts for the options of campaigns, by parameter."""
 
 
 class UnknownNameError(LatelyError, ValueError):
-    """A pattern matches nothing."""
+    """A pattern matches no name."""
 
 
 def select(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
-    """Return the names that match a pattern, in their order; all without a pattern."""
+    """Return the names that match any pattern, in their order; without patterns, all names."""
     names = list(names)
     patterns = list(patterns) or ["*"]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            raise UnknownNameError(f"case: must match one of {', '.join(names)}, not {pattern!r}")
+            raise UnknownNameError(f"case: {pattern!r} matches none of {', '.join(names)}")
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def workers(noun: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds --jobs, "`what` at a time", and --scheduler.
+    """Return a decorator that adds --jobs (its help is `noun`) and --scheduler.
 
-    The command gets as `jobs` the processes to start: by default as many as there are cores.
+    The command receives `jobs`, the number of processes to start; the default is the number of
+    cores.
     """
 
     def decorate(command: Command) -> Command:
@@ -71,8 +72,7 @@ def workers(noun: str) -> Callable[[Command], Command]:
         def run(*, jobs: int | None, scheduler: str | None, **options: Any) -> Any:
             if jobs is not None and scheduler is not None:
                 raise click.UsageError(
-                    "--jobs is for processes of this machine; "
-                    "the workers of a --scheduler are as many as were started"
+                    "--jobs cannot be combined with --scheduler, which has its own workers"
                 )
             return command(jobs=jobs or os.cpu_count() or 1, scheduler=scheduler, **options)
 

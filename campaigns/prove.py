@@ -13,15 +13,15 @@ from lately.cli.tables import print_table
 
 @click.command("prove", short_help="Prove the properties that the hardware promises.")
 @click.argument("patterns", nargs=-1, metavar="[PROOF]...")
-@count_option("--jobs", None, "Proofs at a time.  [default: cores]")
+@count_option("--jobs", None, "Number of proofs to run in parallel.  [default: cores]")
 @click.option("--list", "list_proofs", is_flag=True, help="List the proofs and exit.")
 @json_option
 def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_json: bool) -> None:
-    r"""Prove formally, for small units, each PROOF, or all properties that the hardware promises.
+    r"""Run formal proofs, by default all of them, on small units.
 
-    Proofs are unbounded unless they say otherwise: they hold for all inputs
+    Proofs are unbounded unless stated otherwise: they hold for all inputs
     and for all time. To exclude vacuous proofs, each is followed by cover
-    checks, which report the distance of the covered states in cycles.
+    checks, which report the distance to the covered states in cycles.
     Names may contain the wildcards * and ?.
 
     \b
@@ -43,7 +43,7 @@ def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_
             for proof in chosen:
                 click.echo(f"{proof.name}\n    {proof.statement}\n    Of: {proof.design}.\n")
         return
-    # Some take a part out of a unit, and leave the rest of it.
+    # Some proofs take a component out of a unit, and leave the rest unused.
     warnings.simplefilter("ignore", UnusedElaboratable)
     goals = list(proofs.with_goals(chosen))
     with progress_bar("{task.description}", "bar", "count") as bar:
@@ -51,7 +51,7 @@ def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_
 
         def note(record: proofs.ProofRecord) -> None:
             bar.update(task, advance=1, description=record.proof.name)
-            if not (watched() or quiet()):  # In a log, a minute without a line looks like a hang.
+            if not (watched() or quiet()):  # In a log, a minute without output looks like a hang.
                 click.echo(f"{record.proof.name}: {record.status}", err=True)
 
         records = proofs.prove(goals, jobs=jobs or os.cpu_count() or 1, progress=note)

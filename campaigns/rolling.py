@@ -1,4 +1,4 @@
-"""How fast our rings are beside a window of filters of Boost.Bloom, at equal bits and rate."""
+"""Speed of our rings compared with a window of Boost.Bloom filters, at equal bits and rate."""
 
 import ctypes
 import os
@@ -24,10 +24,10 @@ from .golden_speed import BATCH, draw_stream
 from .speed import processor
 from .workers import tell
 
-FILTERS = 5  # of Boost in a window: four generations of the window, and the one that fills
+FILTERS = 5  # number of Boost filters in a window: four full generations, and the current one
 WINDOWS = (20_000, 10**6, 10**7)
 BITS = {0.01: (18.0, 15.7, 9), 0.001: (28.0, 21.3, 12)}
-"""For a rate: bits per key of Boost and of the blocked ring; bits and hashes of the GEBF."""
+"""By rate: bits per key of Boost and the blocked ring; bits per key and hashes of the GEBF."""
 
 Check = Callable[[NDArray[np.uint64]], NDArray[np.bool_]]
 
@@ -46,7 +46,7 @@ void single(const uint64_t *keys, size_t count, uint8_t *seen) {
 
 
 def boost_include() -> str | None:
-    """Return the folder of Boost's headers: $BOOST_INCLUDE, or that of the system; or None."""
+    """Return the folder of Boost's headers, from $BOOST_INCLUDE or the system, or None."""
     folders = [os.environ.get("BOOST_INCLUDE", ""), "/usr/include", "/usr/local/include"]
     return next((path for path in folders if path and Path(path, "boost/bloom.hpp").exists()), None)
 
@@ -72,7 +72,7 @@ def _boost() -> ctypes.CDLL:
 
 
 def boost(window: int, bits_per_key: float) -> tuple[int, Check]:
-    """Return the bits of a window of Boost's filters, and what checks and inserts keys."""
+    """Return the bits of a window of Boost filters, and a function that checks and inserts keys."""
     library, generation = _boost(), -(-window // (FILTERS - 1))
     sizes = (_SIZE(generation), _SIZE(FILTERS), _SIZE(int(window * bits_per_key)))
     model = ctypes.c_void_p(library.rolling_new(*sizes))
@@ -86,7 +86,7 @@ def boost(window: int, bits_per_key: float) -> tuple[int, Check]:
 
 
 def single(spec: GuardedEpochSpec) -> tuple[int, Check]:
-    """Return the bits of a ring in the header for C, and what checks and inserts key by key."""
+    """Return the bits of a ring in the C header, and a function that checks and inserts keys."""
     with TemporaryDirectory() as folder:
         Path(folder, "ring.h").write_text(c_header.header(spec, "ring"), "utf-8")
         (source := Path(folder, "single.c")).write_text(_SINGLE, "utf-8")
@@ -102,7 +102,7 @@ def single(spec: GuardedEpochSpec) -> tuple[int, Check]:
 
 
 def contestants(window: int, rate: float) -> dict[tuple[str, str], tuple[int, Check]]:
-    """Return the bits and the check of each filter, by its name and its call."""
+    """Return the bits and the check function of each filter, by name and call."""
     per_key, gebf_bits, hashes = BITS[rate]
     blocked = BlockedGEBFSpec(
         window=window, epochs=4, hashes=8, bits=int(window * per_key), block_bits=256
@@ -129,7 +129,7 @@ def points(
 
 
 def run(point: Point) -> Result:
-    """Measure CPU time for each key; in each round all filters take the same keys in turn.
+    """Measure CPU time per key; in each round, all filters process the same keys in turn.
 
     The windows are full before the first round.
     """
@@ -185,10 +185,10 @@ def rows(records: Records) -> list[dict[str, object]]:
 
 ROLLING = Campaign(
     name="rolling",
-    about="""Time rings beside a window of filters of Boost.Bloom.
+    about="""Compare the speed of rings with a window of Boost.Bloom filters.
 
-    All filters take the same stream, in turn in each round, with as many bits for each key. Ratios
-    carry over to other machines; single figures do not.
+    All filters process the same stream, one after another in each round, with the same number of
+    bits per key. Ratios apply to other machines too; absolute figures do not.
     """,
     packages=("lately.golden", "campaigns"),
     points=points,

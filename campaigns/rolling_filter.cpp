@@ -1,5 +1,6 @@
-// A window of n filters of Boost.Bloom, as its example rolling_filter has it: keys enter one filter,
-// a query asks all, and the oldest is cleared after each generation. Called from Python.
+// A window of n Boost.Bloom filters, like Boost's example rolling_filter: keys are inserted into
+// one filter, a query asks all of them, and after each generation the oldest is cleared. Called
+// from Python.
 #include <boost/bloom.hpp>
 #include <cstddef>
 #include <cstdint>

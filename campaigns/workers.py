@@ -1,4 +1,4 @@
-"""Calls in processes of this machine, or on the workers of a Dask cluster."""
+"""Calls functions in processes on this machine, or on the workers of a Dask cluster."""
 
 import asyncio
 import logging
@@ -28,23 +28,23 @@ from distributed.scheduler import KilledWorker
 
 from lately.golden.errors import LatelyError
 
-Message = Mapping[str, Any]  # values that JSON can hold, which a call sends while it runs
-TOPIC = "lately"  # topic of these messages at the scheduler
+Message = Mapping[str, Any]  # JSON values that a call sends while it runs
+TOPIC = "lately"  # topic of these messages on the scheduler
 TIMEOUT = 10  # seconds within which a scheduler must answer
-SILENT = logging.CRITICAL + 1  # level of logging that nothing reaches
-DEATHS = 2  # processes of this machine that may die of the same call
+SILENT = logging.CRITICAL + 1  # log level above all messages
+DEATHS = 2  # number of local processes that may die in the same call
 
 
 class MismatchError(LatelyError):
-    """A worker has other sources or versions than the process that it works for."""
+    """A worker has other sources or versions than the process it works for."""
 
 
 class SchedulerError(LatelyError):
-    """A scheduler does not answer, or no processes can be started."""
+    """A scheduler does not answer, or processes cannot be started."""
 
 
 def tell(**message: Any) -> None:
-    """Send a `message` from within a call to the process that wants it; elsewhere do nothing."""
+    """Send a `message` from a running call to the client; outside of a call, do nothing."""
     with suppress(ValueError):
         worker = get_worker()
         worker.log_event(TOPIC, [worker.get_current_task(), message])
@@ -59,10 +59,10 @@ def run(
     scheduler: str | None = None,
     hear: Callable[[int, Message], None] = lambda number, message: None,
 ) -> None:
-    """Call a function of a module with each argument, and settle each call as it ends.
+    """Call a module-level function with each argument, and pass on each result when it is ready.
 
-    `settle` takes the number of a call and its result, or the `LatelyError` that it raised; `hear`
-    takes the number and a message, in another thread. If a process dies, another repeats its call.
+    `settle` gets the number of a call and its result, or the `LatelyError` that it raised; `hear`
+    gets the number and a message, in another thread. If a process dies, another repeats its call.
     """
     if not arguments:
         return
@@ -81,7 +81,9 @@ def run(
             for future in as_completed(futures):
                 settle(numbers[future.key], _outcome(future))
         except MismatchError as error:
-            raise MismatchError(f"{error}; restart it with those of this process") from None
+            raise MismatchError(
+                f"{error}; restart it with the sources and versions of this process"
+            ) from None
         except (CancelledError, CommClosedError):
             raise SchedulerError(
                 f"scheduler: lost the connection to {scheduler}; run the command again to resume"
@@ -89,7 +91,7 @@ def run(
 
 
 class _Call:
-    """Unpickles as the result of a call, so that the scheduler needs no module of the function."""
+    """Unpickles to the result of a call, so that the scheduler need not import the function."""
 
     def __init__(self, function: Callable[[Any], Any], argument: Any) -> None:
         self._function, self._argument = function, argument
@@ -114,7 +116,7 @@ def _outcome(future: Future) -> Any:
 
 @contextmanager
 def _connected(jobs: int, scheduler: str | None) -> Iterator[Client]:
-    # Errors have messages of their own. Some of the loggers have levels of their own.
+    # Silence all loggers of distributed, some of which have their own levels; errors are raised.
     for name in ["distributed", *logging.root.manager.loggerDict]:
         if name.partition(".")[0] == "distributed":
             logging.getLogger(name).setLevel(SILENT)
@@ -129,11 +131,11 @@ def _connected(jobs: int, scheduler: str | None) -> Iterator[Client]:
     try:
         kind = asyncio.run(asyncio.wait_for(_kind(scheduler), TIMEOUT))
         if kind != "Scheduler":
-            raise ValueError(f"there is a {kind.lower()}")
-    except Exception as error:  # Whatever the answer of another program brings about.
+            raise ValueError(f"found a {kind.lower()} there")
+    except Exception as error:  # The answer of another program may cause any error.
         reason = " ".join(str(error).split()) or f"no answer within {TIMEOUT} s"
         raise SchedulerError(
-            "scheduler: must be the address of a Dask scheduler, as tcp://10.0.0.1:8786, "
+            "scheduler: must be the address of a Dask scheduler, like tcp://10.0.0.1:8786, "
             f"not {scheduler!r}: {reason}"
         ) from None
     with Client(scheduler, timeout=TIMEOUT, set_as_default=False) as client, client.as_current():
@@ -141,7 +143,7 @@ def _connected(jobs: int, scheduler: str | None) -> Iterator[Client]:
 
 
 async def _kind(address: str) -> str:
-    """Ask what is at an address. A client would wait for ever for the answer of a web server."""
+    """Ask what kind of server is at an address. A client would wait forever for a web server."""
     arguments = Security().get_connection_args("client")
     async with rpc(address, timeout=TIMEOUT, connection_args=arguments) as peer:
         return str((await peer.identity())["type"])
@@ -149,19 +151,19 @@ async def _kind(address: str) -> str:
 
 @contextmanager
 def _started(jobs: int) -> Iterator[LocalCluster]:
-    """Start processes for one call at a time each; end them, and their children, afterwards."""
+    """Start processes that each run one call at a time; finally stop them and their children."""
     with tempfile.TemporaryDirectory(prefix="lately-", ignore_cleanup_errors=True) as folder:
         settings: dict[str, Any] = {
             "temporary-directory": folder,
-            # Temporary files of tools go with the folder, even if a process is killed.
+            # Temporary files of tools are deleted with the folder, even if a process is killed.
             "distributed.nanny.environ": {"TMPDIR": folder},
-            # A process that dies is blamed on one call.
+            # One call per process, so that a death is blamed on one call.
             "distributed.scheduler.worker-saturation": 1.0,
             "distributed.scheduler.allowed-failures": DEATHS - 1,
         }
-        # Its start lets Ctrl-C through again.
+        # Starting it unblocks Ctrl-C, so start it before blocking.
         resource_tracker.ensure_running()
-        # Processes inherit the mask, so that Ctrl-C reaches this process alone.
+        # Processes inherit the signal mask, so that only this process receives Ctrl-C.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             with dask.config.set(settings):
@@ -170,13 +172,13 @@ def _started(jobs: int) -> Iterator[LocalCluster]:
                     threads_per_worker=1,
                     memory_limit=0,
                     silence_logs=SILENT,
-                    # It serves its state all the same; other clusters may be at the usual port.
+                    # It serves its status nevertheless; other clusters may use the default port.
                     dashboard_address="127.0.0.1:0",
                     scheduler_kwargs={"dashboard": False},
                 )
         except RuntimeError as error:
             reason = " ".join(str(error).split())
-            raise SchedulerError(f"jobs: {jobs} processes cannot be started: {reason}") from None
+            raise SchedulerError(f"jobs: cannot start {jobs} processes: {reason}") from None
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         try:
@@ -188,9 +190,9 @@ def _started(jobs: int) -> Iterator[LocalCluster]:
 
 
 def _kill(nanny: Nanny) -> None:
-    """End the process of a nanny, which may be in the middle of a call, and its tools."""
-    nanny.close_gracefully()  # Otherwise it would start the process again.
-    if nanny.pid is None:  # Between two processes; psutil would take None for this one.
+    """Kill a nanny's process, which may be in the middle of a call, and its child processes."""
+    nanny.close_gracefully()  # Otherwise the nanny would restart the worker.
+    if nanny.pid is None:  # No worker at the moment; psutil would take None as this process.
         return
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(nanny.pid)

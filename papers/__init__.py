@@ -1,1 +1,1 @@
-"""The papers' tables and figures, measured again."""
+"""Reproduces the tables and figures of the papers."""

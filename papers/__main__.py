@@ -1,4 +1,4 @@
-"""Command line of the studies: `python -m papers`."""
+"""Command line of the reproduction: `python -m papers`."""
 
 from .commands import reproduce
 

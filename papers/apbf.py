@@ -24,25 +24,25 @@ from .studies.estimates import SHARES, share, student
 from .studies.study import Conclusion, Finding, Results
 
 PAPER = Paper("apbf")  # Age-Partitioned Bloom Filters (Shtul, Baquero and Almeida).
-WINDOW = 1000  # Windows of sections 5.6.1 and 5.6.2, in insertions.
+WINDOW = 1000  # Window of sections 5.6.1 and 5.6.2, in insertions.
 
 
 def build(k: int, l: int, window: int, seed: int) -> APBF:
-    """Return an APBF of the least size that guarantees a window, in insertions (section 5.2)."""
+    """Return the smallest APBF that guarantees a window of `window` insertions (section 5.2)."""
     generation = -(-window // l)
     bits = slice_bits(generation * k)
     return APBF(k=k, l=l, slice_bits=bits, generation=generation, seed=seed)
 
 
 def fill(filter: SlidingFilter, seed: int) -> int:
-    """Insert distinct keys for two turns of the ring, up to a shift; return how many."""
+    """Insert distinct keys until the ring has turned twice, up to a shift; return their number."""
     inserted = 2 * filter.spec.ring_segments * filter.spec.generation
     filter.insert(distinct(0, inserted, seed))
     return inserted
 
 
 def universe(duplicates: float, window: int = WINDOW) -> int:
-    """Number of keys of which uniform draws have a rate of duplicates (section 5.6.2)."""
+    """Return the universe for which uniform draws have this rate of duplicates (section 5.6.2)."""
 
     def different(keys: int) -> float:
         return float(uniform_distinct(window, keys))
@@ -51,7 +51,7 @@ def universe(duplicates: float, window: int = WINDOW) -> int:
 
 
 def zipf_universe(duplicates: float, window: int = WINDOW) -> int:
-    """Number of keys of which draws after Zipf, z = 1, have a rate of duplicates."""
+    """Return the universe for which Zipf draws (z = 1) have this rate of duplicates."""
 
     def different(keys: int) -> float:
         weights = 1 / np.arange(1, keys + 1)
@@ -61,16 +61,16 @@ def zipf_universe(duplicates: float, window: int = WINDOW) -> int:
 
 
 def stream(duplicates: float, count: int, seed: int) -> Keys:
-    """Return keys with a rate of duplicates in each window, shape (count,)."""
+    """Return `count` keys with this rate of duplicates in each window, shape (count,)."""
     if not duplicates:
         return distinct(0, count, seed)
     return spread(uniform(count, universe(duplicates), seed), seed)
 
 
 def expected_rate(k: int, l: int, window: int, duplicates: float) -> float:
-    """False-positive rate just before a shift, of the mean fill ratios under duplication."""
+    """Return the false-positive rate expected just before a shift, from the mean fill ratios."""
     generation = -(-window // l)
-    # Insertions into each slice: of i + 1 generations, and of k from slice k - 1 on.
+    # Insertions into each slice: i + 1 generations into slice i, but k from slice k - 1 on.
     keys = generation * np.minimum(np.arange(k + l) + 1, k)
     distinct_keys = uniform_distinct(keys, universe(duplicates)) if duplicates else keys
     fills = [bloom_rate(count, slice_bits(generation * k), 1) for count in distinct_keys.tolist()]
@@ -86,10 +86,10 @@ READINGS = {
     for reading in PAPER.data["readings"]
     for figure in reading["figures"]
 }
-"""Why a computed figure differs from the printed one: by table, row and column."""
+"""Reasons why computed figures differ from printed ones, by table, row and column."""
 
 COPIES = {(copy["table"], copy["column"]): copy["reason"] for copy in PAPER.data["copies"]}
-"""Values of a table that are taken from elsewhere, not computed: by table and column."""
+"""Reasons why columns of a table are copied instead of computed, by table and column."""
 
 
 def measure_table(point: Point) -> Result:
@@ -108,7 +108,7 @@ def _row(number: str, row: Row, values: list[int]) -> dict[str, float]:
             return formulas.apbbf_metrics(*values)
     k, l, block_bits, hashes = values
     metrics = formulas.apbbf_metrics(*values)
-    # Just before a shift, k + l segments hold l generations of capacity / k keys a block.
+    # Just before a shift, k + l segments hold l generations of capacity / k keys per block.
     capacity = analysis.apbbf_block_capacity(block_bits, hashes)
     return {
         "fp": metrics["fp_apbbf"],
@@ -179,7 +179,7 @@ def _swamp(rows: list[dict[str, float]]) -> dict[str, Any]:
 
 # Figures 2 and 4
 
-K, L = 10, 15  # Slices that an insertion writes, and generations in the window, of both figures.
+K, L = 10, 15  # In both figures: slices that an insertion writes, and generations in the window.
 
 
 def _filled(point: Point) -> tuple[APBF, int]:
@@ -193,7 +193,7 @@ def measure_fills(point: Point) -> Result:
 
 
 def conclude_fills(results: Results) -> Conclusion:
-    """Compare the fill ratios with (i + 1) / (2k) while a slice fills, and 1/2 afterwards."""
+    """Compare fill ratios with (i + 1) / (2k) while a slice is written, and with 1/2 afterwards."""
     fills = np.array([result["fills"] for _, result in results])
     exact, linear = analysis.apbf_fills(K, L), analysis.apbf_fills(K, L, profile="linear")
     measured = [student(column) for column in fills.T.tolist()]
@@ -212,7 +212,7 @@ def conclude_fills(results: Results) -> Conclusion:
 
 
 def measure_forgetting(point: Point) -> Result:
-    """Count the reported keys of each generation, the present one first, down to expired ones."""
+    """For each generation, from the current one to expired ones, count the keys still reported."""
     filter, last = _filled(point)
     generation, seed = point["generation"], point["seed"]
     reported = [
@@ -223,7 +223,7 @@ def measure_forgetting(point: Point) -> Result:
 
 
 def conclude_forgetting(results: Results) -> Conclusion:
-    """Compare the shares of reported keys with 1, 1/2, 1/4 and so on, one for each generation."""
+    """Compare the share of keys reported in each expired generation with 1, 1/2, 1/4 and so on."""
     shares = np.array(
         [np.array(result["reported"]) / point["generation"] for point, result in results]
     )
@@ -233,7 +233,7 @@ def conclude_forgetting(results: Results) -> Conclusion:
     findings = [PAPER.find("missed", share(missed, asked))]
     expected = [_reported(age) for age in range(len(measured))]
     for i in range(K):
-        # The paper prints three of them, 'and so on'.
+        # The paper prints only the first three, then 'and so on'.
         fields = {"number": i + 1, "paper": ("1", "0.5", "0.25")[i] if i < 3 else ""}
         findings.append(PAPER.find("slack", measured[L + i], exact=expected[L + i], **fields))
     excess = student((shares[:, L : L + K].sum(axis=1) / L).tolist())
@@ -250,7 +250,7 @@ def conclude_forgetting(results: Results) -> Conclusion:
 
 
 def _reported(age: int) -> float:
-    """Probability that a key is reported whose slices, as far as they are left, match surely."""
+    """Return the probability that a key of this age is reported; its own slices always match."""
     fills = analysis.apbf_fills(K, L)
     fills[age : age + K] = [1.0] * len(fills[age : age + K])
     return analysis.apbf_false_positive_rate(K, L, fills=fills)

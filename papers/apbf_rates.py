@@ -1,4 +1,4 @@
-"""Figures 6 to 8 of the APBF paper: false-positive rates of distinct and of repeated keys."""
+"""Figures 6 to 8 of the APBF paper: false-positive rates for distinct and for repeated keys."""
 
 from itertools import pairwise
 from typing import Any
@@ -14,18 +14,21 @@ from .streams import Keys, chunks, distinct, spread, zipf
 from .studies.estimates import SHARES, quotients, share, student
 from .studies.study import Conclusion, Finding, Results, figures, grouped
 
-Pair = tuple[Any, ...]  # k and l.
+Pair = tuple[Any, ...]  # k and l
 
 # Figure 6
 
-INSERTIONS = 10_000  # Length of a stream.
+INSERTIONS = 10_000  # Length of a stream, in insertions.
 STEP = 50  # Insertions between two samples.
 
 _STEADY = INSERTIONS // 2
 
 
 def measure_accuracy(point: Point) -> Result:
-    """Insert distinct keys; note rates and missed keys, and probe at the last shift."""
+    """Insert distinct keys; sample rates and count missed keys.
+
+    Query fresh keys at the last shift.
+    """
     filter = build(point["k"], point["l"], WINDOW, point["seed"])
     generation = filter.spec.generation
     grid = set(range(STEP, INSERTIONS + 1, STEP))
@@ -56,7 +59,7 @@ def measure_accuracy(point: Point) -> Result:
 
 
 def _moments(seed: int) -> set[int]:
-    """Return random numbers of insertions, one of every `STEP`, to meet all phases."""
+    """Return one random insertion count from each stretch of `STEP`, to cover all phases."""
     stretches = np.arange(0, INSERTIONS, STEP)
     within = np.random.default_rng([seed, 6]).integers(1, STEP, len(stretches), endpoint=True)
     return {int(count) for count in stretches + within}
@@ -105,13 +108,13 @@ def _swings(runs: Results) -> list[float]:
 
 def _course(pair: Pair, runs: Results) -> Series:
     rates = np.array(figures(runs, "rates"))
-    # A logarithmic axis cannot show the first insertions.
+    # Skip the first insertions, whose rates are too small for the logarithmic axis.
     shown = np.flatnonzero(rates.min(axis=0) > 10.0 ** -(runs[0][0]["aim"] + 3))
     means = [student(rates[:, at].tolist())[0] for at in shown]
     return Series(f"k = {pair[0]}, l = {pair[1]}", (STEP * (1 + shown)).tolist(), means)
 
 
-# Zig-zag of filters of the same rate
+# Amplitude of the zig-zag, for filters of the same false-positive rate
 
 
 def conclude_zigzag(results: Results) -> Conclusion:
@@ -128,7 +131,7 @@ def conclude_zigzag(results: Results) -> Conclusion:
 
 
 def _expected_swing(k: int, l: int) -> float:
-    """Return the zig-zag of the mean fill ratios just before a shift and at the first key after."""
+    """Return the expected zig-zag: the rate before a shift over the rate just after it, minus 1."""
     before = analysis.apbf_fills(k, l)
     high, low = (
         analysis.apbf_false_positive_rate(k, l, fills=f) for f in (before, [0.0, *before[:-1]])
@@ -163,7 +166,7 @@ def _run(point: Point, keys: Keys, seed: int) -> tuple[float, float]:
 
 
 def measure_zipf(point: Point) -> Result:
-    """Measure uniform streams and ones after Zipf with the same duplicates."""
+    """Measure uniform streams, and Zipf streams with the same rate of duplicates."""
     keys = zipf_universe(_HALF)
     runs = [
         (
@@ -200,7 +203,7 @@ def conclude_zipf(results: Results) -> Conclusion:
     return Conclusion(findings)
 
 
-Rates = dict[float, list[float]]  # False-positive rates, one for each seed, by rate of duplicates.
+Rates = dict[float, list[float]]  # Rate of duplicates -> false-positive rates, one per seed.
 
 
 def _rates(runs: Results) -> Rates:
@@ -215,7 +218,7 @@ def _left_over(pair: Pair, rates: Rates) -> Finding:
 
 
 def _bend(pair: Pair, rates: Rates) -> Finding:
-    """Compare the fall of the logarithm in two steps; both are the same if it is exponential."""
+    """Compare the drops of log(rate) in two steps: they are equal if the fall is exponential."""
     first, middle, last = (np.log(rates[duplicates]) for duplicates in (0.0, _HALF / 2, _HALF))
     fall = student(((middle - last) / (first - middle)).tolist())
     return PAPER.find("bend", fall, k=pair[0], l=pair[1])

@@ -1,4 +1,4 @@
-"""Segments of the APBF paper: their reads by queries (Tables 2 and 3), and Figure 9."""
+"""Segments in the APBF paper: how many a query reads (Tables 2 and 3), and Figure 9."""
 
 from typing import Any
 
@@ -19,10 +19,10 @@ from .studies.study import Conclusion, Finding, Results, figures, grouped
 GENERATION = 500  # Insertions between two shifts in the filters of Table 2.
 
 CASES = {"window": "window", "fp": "false positive", "false": "false"}
-"""Kinds of query by the columns of the tables, as `analysis.apbf_accesses` names them."""
+"""Kinds of query in `analysis.apbf_accesses`, by column of the tables."""
 
 WALKS = {walk.__name__: walk for walk in (accesses.backward, accesses.forward, accesses.linear)}
-"""Ways through the segments: Algorithm 1, its mirror, and one segment after the other."""
+"""Search orders: Algorithm 1, its mirror image, and a linear scan."""
 
 _ASKED = 20_000
 
@@ -33,7 +33,7 @@ def _mean_accesses(filter: SlidingFilter, keys: Keys) -> dict[str, float]:
 
 
 def _queries(filter: SlidingFilter, inserted: int, point: Point) -> Result:
-    """Count accesses of queries for keys of the window, and for fresh ones, reported or not."""
+    """Count accesses of queries for window keys, for false positives and for other fresh keys."""
     seed, window = point["seed"], filter.spec.guaranteed_window
     alive = distinct(inserted - window, window, seed)
     accesses_of: Result = {"window": _mean_accesses(filter, alive)}
@@ -63,7 +63,7 @@ def conclude_accesses(results: Results) -> Conclusion:
     for (aim, k, l), group in grouped(results, "aim", "k", "l").items():
         runs = [result for _, result in group]
         findings += _table_2(k, l, runs)
-        # The fewest slices of each rate come first.
+        # Rows are ordered: for each rate, the fewest slices come first.
         if aim not in seen:
             walks += _walks(k, l, runs)
         seen.add(aim)
@@ -92,12 +92,12 @@ def _walks(k: int, l: int, runs: list[Result]) -> list[Finding]:
 
 # Section 6
 
-NAIVE = (2, 5, 512, 8)  # The row that the paper compares with a sequence of blocked filters.
-_EPOCHS = 5  # Of the naive design, whose NPWS is then 0.2; it has six filters.
+NAIVE = (2, 5, 512, 8)  # The row that the paper compares with blocked filters in sequence.
+_EPOCHS = 5  # Epochs of this naive design, which has an NPWS of 0.2 and six filters.
 
 
 def measure_blocked(point: Point) -> Result:
-    """Count block accesses of an APBBF just before a shift, and of the naive design beside it."""
+    """Count block accesses of an APBBF just before a shift, and those of the naive design."""
     k, l, block_bits, hashes = point["row"]
     sizes = {"block_bits": block_bits, "hashes_per_block": hashes, "blocks": point["blocks"]}
     filter = APBBF(k=k, l=l, **sizes, seed=point["seed"])
@@ -109,7 +109,7 @@ def measure_blocked(point: Point) -> Result:
 
 
 def _naive(filter: APBBF, point: Point) -> Result:
-    """Count the same of six blocked filters, with the memory and the window of the `filter`."""
+    """Measure the naive design: six blocked filters with the memory and window of `filter`."""
     spec = filter.spec
     other = BlockedGEBF(
         window=spec.guaranteed_window,
@@ -158,12 +158,12 @@ def _naive_findings(runs: list[Result]) -> list[Finding]:
 
 # Figure 9
 
-SLICES = 10  # That an insertion writes in each design.
-RATIO = 2  # l over k.
+SLICES = 10  # Slices that an insertion writes, in each design.
+RATIO = 2  # l / k
 
 
 def design(parts: int, generation: int, seed: int) -> APBBF:
-    """Return a design: k = 10 / parts, with slices that all designs have in the same size."""
+    """Return a design with k = 10 / parts; the slices of all designs have the same size."""
     k = SLICES // parts
     bits = parts * slice_bits(SLICES * generation)
     sizes: Point = {"block_bits": bits, "hashes_per_block": parts, "blocks": 1}
@@ -171,7 +171,7 @@ def design(parts: int, generation: int, seed: int) -> APBBF:
 
 
 def measure_design(point: Point) -> Result:
-    """Fill a design for two turns; note fill ratios and rate before a shift, and rate after it."""
+    """Fill a design for two turns. Record fill ratios, and the rates before and after a shift."""
     seed = point["seed"]
     filter = design(point["parts"], point["generation"], seed)
     spec, inserted = filter.spec, fill(filter, seed)

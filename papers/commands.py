@@ -1,4 +1,4 @@
-"""Command that measures the papers' tables and figures again."""
+"""Command that reproduces the papers' tables and figures."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -24,28 +24,28 @@ from .studies.study import Study
 
 add_tables(
     Path(__file__).parent / "tables.toml",
-    # Of a finding.
+    # Fields of a finding.
     value_of=page.value_text,
     interval_of=page.interval_text,
 )
 
-ALL = "all"  # Name that stands for all studies.
+ALL = "all"  # Selects all studies.
 
 
 class UnknownStudyError(LatelyError, ValueError):
-    """A name is that of no study."""
+    """No study matches the name."""
 
 
 def select(names: Iterable[str], studies: Sequence[Study]) -> list[Study]:
-    """Select the studies whose names match, each once and in their own order."""
+    """Return the studies whose names match, each once, in the order of `studies`."""
     chosen: set[str] = set()
     for name in names:
         matches = {s.name for s in studies if name == ALL or fnmatchcase(s.name, name)}
         if not matches:
             near = get_close_matches(name, [study.name for study in studies], n=3, cutoff=0.5)
-            hint = f"; near it: {', '.join(near)}" if near else ""
+            hint = f"; similar: {', '.join(near)}" if near else ""
             raise UnknownStudyError(
-                f"study: must be {ALL!r} or one that --list names, not {name!r}{hint}"
+                f"study: no study matches {name!r}; see --list, or use {ALL!r}{hint}"
             )
         chosen |= matches
     return [study for study in studies if study.name in chosen]
@@ -57,12 +57,12 @@ def select(names: Iterable[str], studies: Sequence[Study]) -> list[Study]:
 @click.argument("names", nargs=-1, metavar="[NAME|all]...")
 @click.option("--quick", is_flag=True, help="Use fewer seeds and shorter streams.")
 @workers("Processes")
-@click.option("--anew", is_flag=True, help="Measure again what is in the cache folder.")
+@click.option("--anew", is_flag=True, help="Measure all points again, even if they are cached.")
 @click.option(
     "--out",
     type=OutputFolder(),
     metavar="DIR",
-    help="Write reproduction.md, a page for each paper, reproduction.jsonl and drawings to DIR.",
+    help="Write reproduction.md, a page per paper, reproduction.jsonl and drawings to folder DIR.",
 )
 @click.option("--list", "list_studies", is_flag=True, help="List the studies and exit.")
 @json_option
@@ -71,9 +71,9 @@ def reproduce(
 ) -> None:
     """Compute or measure the papers' tables and figures, and compare them with the printed ones.
 
-    A study is one table or figure, or a few together. Names may contain the
+    A study reproduces one table or figure, or a few together. Names may contain the
     wildcards * and ?. A figure that is not met is a finding, not an error: the
-    exit status is 0 if everything was measured, and 1 if something could not be.
+    exit status is 0 if everything was measured, and 1 otherwise.
 
     Every point of a study is cached as soon as it is measured, in the folder
     named by the environment variable LATELY_CACHE or else in the user's cache
@@ -93,7 +93,7 @@ def reproduce(
     from . import registry
 
     if not (names or list_studies):
-        raise click.UsageError("give the name of a study, or all; --list names them")
+        raise click.UsageError("give the name of a study, or all; see --list")
     studies = select(names or [ALL], registry.STUDIES)
     if list_studies:
         listed = [

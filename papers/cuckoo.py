@@ -23,35 +23,35 @@ from .studies.study import Conclusion, Finding, Results, chosen, figures, groupe
 
 PAPER = Paper("cuckoo")  # Near-optimal Approximate Membership Query over Time-decaying Windows.
 WINDOW = 1000  # Window of Figures 4 to 7, 11 and 12.
-UNIVERSE = 100_000  # Keys that the synthetic streams are drawn from, as in the paper.
-SIGNATURE = 4  # Bits of a signature, if any, and hash functions of the timing Bloom filter.
-BEST = 0  # Hash functions that are best for the different keys in a window of the stream.
+UNIVERSE = 100_000  # Number of keys that the synthetic streams draw from, as in the paper.
+SIGNATURE = 4  # Bits of a signature, and hash functions of the timing Bloom filter.
+BEST = 0  # In place of a number of hash functions: the best one for the stream.
 
-LABELS: dict[str, str] = PAPER.data["labels"]  # The `structures` that the figures compare.
-DICTIONARIES = ("plain", "signed")  # Those of them that the paper proposes.
+LABELS: dict[str, str] = PAPER.data["labels"]  # Legends of the `structures` compared.
+DICTIONARIES = ("plain", "signed")  # The paper's own structures.
 NAMES: dict[str, str] = PAPER.data["streams"]  # Descriptions of the real streams.
 
 _FRESH = 1 << 40
-# The dictionary gets more queries, because it seldom errs.
+# Query the dictionary this much more often, because its error rate is low.
 _PATIENCE = 10
 
-Setup = partial[CuckooDictionary] | partial[TimingBloomFilter]  # Takes a seed.
+Setup = partial[CuckooDictionary] | partial[TimingBloomFilter]  # Called with a seed.
 
 Runs = dict[str, list[list[Result]]]
-"""Runs of each structure: for each value of the figure's axis, one for each seed."""
+"""Runs by structure: for each value on the figure's axis, one run per seed."""
 
 
 # Structures
 
 
 def dictionary(counters: int, bits: int, window: int) -> partial[CuckooDictionary]:
-    """Set up a dictionary of counters: two or three for a position (section VI), and two tables."""
+    """Set up a dictionary: two tables with two counters per position, three with signatures."""
     positions = round(counters / (6 if bits else 4))
     return partial(CuckooDictionary, window=window, positions=positions, signature_bits=bits)
 
 
 def timing(counters: int, hashes: int, window: int) -> partial[TimingBloomFilter]:
-    """Set up a timing Bloom filter of as many cells; its timestamps go up to 2 n, too."""
+    """Set up a timing Bloom filter with `counters` cells, whose timestamps go up to 2 n as well."""
     sizes = {"window": window, "cells": counters, "hashes": hashes}
     return partial(TimingBloomFilter, **sizes, padding=window)
 
@@ -66,7 +66,7 @@ def structures(counters: int, window: int) -> dict[str, Setup]:
 
 
 def timing_bits(window: int, rate: float) -> float:
-    """Return the bits of a timing Bloom filter of the best size for a rate, keys all distinct."""
+    """Return the bits of an optimal timing Bloom filter for this rate and distinct keys."""
     cells = window * math.log(1 / rate) / math.log(2) ** 2
     return cells * (2 * window + 2).bit_length()
 
@@ -75,7 +75,7 @@ def timing_bits(window: int, rate: float) -> float:
 
 
 def attacked(keys: Keys, window: int, seed: int) -> Keys:
-    """Replay, after each key, one of the last `window` with a probability of one half."""
+    """With probability 1/2, insert a replay of one of the last `window` keys after each key."""
     rng = np.random.default_rng(seed)
     stream: list[int] = []
     for key, replay, share_back in zip(
@@ -88,7 +88,7 @@ def attacked(keys: Keys, window: int, seed: int) -> Keys:
 
 
 def run_all(point: Point, values: Iterable[Mapping[str, Setup]]) -> Result:
-    """Run structures on the stream of a point, each from empty, for each value of an axis."""
+    """Run structures on a point's stream, each starting empty, for each value on an axis."""
     runs: dict[str, list[Result]] = {}
     for label, setup in ((label, setup) for setups in values for label, setup in setups.items()):
         sizes = setup.keywords
@@ -105,7 +105,7 @@ def run_all(point: Point, values: Iterable[Mapping[str, Setup]]) -> Result:
 
 
 def _different(keys: Keys, window: int) -> float:
-    """Return how many different keys a window has, in the mean of those that are apart."""
+    """Return the mean number of distinct keys in disjoint windows."""
     ends = range(window, len(keys) + 1, window)
     return statistics.fmean(len(np.unique(keys[end - window : end])) for end in ends)
 
@@ -120,7 +120,7 @@ def _stream(point: Point, window: int) -> Keys | None:
 
 
 def _run(filter: CuckooDictionary | TimingBloomFilter, keys: Keys, fresh: int, seed: int) -> Result:
-    """Check and insert a stream; after the first window, count errors and query fresh keys."""
+    """Query and insert a stream. After the first window, count errors and query fresh keys."""
     window = filter.window
     distance = distances(keys)
     within = (distance > 0) & (distance <= window)
@@ -155,20 +155,20 @@ def _run(filter: CuckooDictionary | TimingBloomFilter, keys: Keys, fresh: int, s
     return result
 
 
-# Estimates of the runs of all seeds
+# Estimates from the runs of all seeds
 
 
 def fresh_rate(runs: Sequence[Result]) -> Estimate:
-    """Return the rate at which fresh keys are reported.
+    """Return the false-positive rate of fresh keys.
 
-    The rate of a dictionary is nearly equal for all seeds, so its interval is Clopper and
-    Pearson's.
+    The rate of a dictionary is nearly the same for all seeds, so its interval is that of Clopper
+    and Pearson.
     """
     return _pooled([(run["hits"], run["fresh"]) for run in runs], exact="theory" in runs[0])
 
 
 def stream_rate(runs: Sequence[Result]) -> Estimate:
-    """Return the rate at which the stream's own keys are reported that are not in the window."""
+    """Return the rate at which keys of the stream are reported although they left the window."""
     return _pooled([(run["false"], run["absent"]) for run in runs], exact=False)
 
 
@@ -200,7 +200,7 @@ def here(runs: Runs, at: int) -> dict[str, list[Result]]:
 
 
 def rate_series(runs: Runs, x: Mapping[str, Any] | Sequence[float]) -> list[Series]:
-    """Return a series of rates for each structure, without events that never occurred."""
+    """Return a series of false-positive rates for each structure, without rates of 0."""
     series = []
     for label, values in runs.items():
         axis = x[label] if isinstance(x, Mapping) else x
@@ -380,7 +380,7 @@ def conclude_real(results: Results) -> Conclusion:
 
 
 def measure_age(point: Point) -> Result:
-    """Ask, before each thousand keys of a stream, when each was inserted in the window."""
+    """Before each 1000 keys of a stream, compare their reported ages with the true ones."""
     keys = (
         zipf(point["count"], UNIVERSE, 0.0, point["seed"])
         if point["stream"] == "uniform"
@@ -407,7 +407,7 @@ def measure_age(point: Point) -> Result:
 
 
 def _last(recent: Keys, asked: Keys) -> NDArray[np.int64]:
-    """Return in how small a window each key is, 0 for none."""
+    """Return the smallest window that contains each key, 0 for none."""
     unique, newest = np.unique(recent[::-1], return_index=True)
     index = np.minimum(np.searchsorted(unique, asked), len(unique) - 1)
     return np.where(unique[index] == asked, newest[index] + 1, 0)
@@ -445,7 +445,7 @@ def conclude_age(results: Results) -> Conclusion:
 
 
 def measure_list(point: Point) -> Result:
-    """Insert different keys; return the mean list and the mean moves at each load."""
+    """Insert distinct keys; for each load, return the mean list length and the mean moves."""
     loads, windows = point["loads"], point["windows"]
     return {"runs": [[_filled(window, load, point) for window in windows] for load in loads]}
 
@@ -464,7 +464,7 @@ def _filled(window: int, load: float, point: Point) -> Result:
 
 
 def _inserted(filter: CuckooDictionary, keys: Keys) -> tuple[int, list[int]]:
-    """Insert keys; after the first two windows, count moves, and keys in the list."""
+    """Insert keys. After the first two windows, count moves, and sample the list length."""
     window = filter.window
     filter.insert(keys[: 2 * window])
     before, listed = filter.moved, []
@@ -493,7 +493,10 @@ def conclude_list(results: Results) -> Conclusion:
 
 
 def _mean_list(window: int, runs: Sequence[Result]) -> Estimate:
-    """Return the mean of the list; if no insertion failed, the bound from its probability."""
+    """Return the mean list length.
+
+    If no insertion failed, the upper bound follows from the probability of a failure.
+    """
     listed, low, high = mean(runs, "listed")
     if not any(run["peak"] for run in runs):
         high = window * share(0, sum(run["insertions"] for run in runs))[2]
@@ -504,7 +507,7 @@ def _mean_list(window: int, runs: Sequence[Result]) -> Estimate:
 
 
 def measure_space(point: Point) -> Result:
-    """Count the bits of a dictionary of 2 n positions when its window is full."""
+    """Count the bits of a dictionary with 2 n positions when its window is full."""
     filter = CuckooDictionary.for_error_rate(
         window=point["window"], error_rate=point["error_rate"], seed=point["seed"]
     )
@@ -540,15 +543,18 @@ def _space(point: Point, result: Result) -> Iterator[Finding]:
         yield PAPER.find(f"space-{name}", value, **fields, saving=1 / math.log2(1 / rate))
 
 
-# Accesses in the place of running times
+# Memory accesses, instead of running times
 
 _TABLES = 2
 
-KINDS: dict[str, str] = PAPER.data["accesses"]  # Description of each counter of accesses.
+KINDS: dict[str, str] = PAPER.data["accesses"]  # Description of each kind of access.
 
 
 def measure_work(point: Point) -> Result:
-    """Count the accesses of updates and queries; only Figures 5 and 6 have a skewed stream."""
+    """Count the accesses of updates and queries.
+
+    Windows and lengths vary only for uniform streams.
+    """
     axes = {"counters": [(m, WINDOW) for m in point["counters"]]}
     if point["z"] == 0:
         axes["windows"] = [(20_000, window) for window in point["windows"]]
@@ -566,11 +572,11 @@ def measure_work(point: Point) -> Result:
 
 
 def _work(setup: Any, point: Point) -> Result:
-    """Return mean accesses of an update, of a query for a key of the window, and for another.
+    """Return the mean accesses of an update, of a query for a window key, and of any other query.
 
     An update reads a position of each table, and moves entries; if it fails, it has tried all
-    moves, and its key is listed for a window. A query goes through the list last, from its newest
-    key on.
+    moves, and its key is in the list for one window. A query searches the list last, from its
+    newest key on.
     """
     filter: CuckooDictionary = setup(seed=point["seed"])
     window, step = filter.window, max(filter.window // 4, 1)
@@ -580,7 +586,7 @@ def _work(setup: Any, point: Point) -> Result:
     for length, start in zip(listed, range(2 * window, len(keys), step), strict=True):
         end = start + step
         recent = np.unique(keys[max(0, min(end, len(keys)) - window) : end])
-        # From the newest, so that the last of the list takes as many steps as it has keys.
+        # The search starts at the newest key, so the n-th key of the list takes n steps.
         alive.append(length * (length + 1) / 2 / len(recent))
     mean = statistics.fmean(listed)
     return {
@@ -633,7 +639,10 @@ def conclude_work(results: Results) -> Conclusion:
 
 
 def measure_failures(point: Point) -> Result:
-    """Count failed insertions of different keys; every n-th moment sees each failure once."""
+    """Count failed insertions of distinct keys.
+
+    The list is read once per window, so each failure counts once.
+    """
     window = point["window"]
     positions = point["positions"] * window
     filter = CuckooDictionary(window=window, positions=positions, seed=point["seed"])

@@ -1,4 +1,4 @@
-"""Formulas of the papers that only their reproduction uses: bounds, and rows of their tables."""
+"""Formulas that only the reproduction uses: bounds, and rows of the papers' tables."""
 
 import math
 from collections.abc import Sequence
@@ -19,20 +19,21 @@ from lately.golden.errors import require
 
 
 def apbf_npws(k: int, l: int) -> float:
-    """Peak normalised probability-weighted slack of an APBF, whose full slices are half full."""
+    """Peak normalised probability-weighted slack (NPWS) of an APBF with half-full slices."""
     return npws(k, l, 1 / 2)
 
 
 def apbf_staleness_bound(k: int, l: int, generation: int) -> int:
-    """Insertions after which an APBF or APBBF has forgotten a key (APBF, section 5.2)."""
+    """Number of insertions after which an APBF or APBBF has forgotten a key (APBF, section 5.2)."""
     require_counts(k=k, l=l, generation=generation)
     return (k + l) * generation
 
 
 def apbf_efficiency(k: int, l: int, bloom_k: float) -> float:
-    """Memory of a Bloom filter over that of an APBF: (bloom_k / k) l / (k + l) (APBF, section 5.5).
+    """Memory efficiency: a Bloom filter's memory over an APBF's (APBF, section 5.5).
 
-    Table 2 takes log2(1 / rate) of the APBF's own rate as `bloom_k`, not rounded up.
+    The ratio is (bloom_k / k) l / (k + l). In Table 2, `bloom_k` is log2(1 / rate) for the APBF's
+    own rate, not rounded up.
     """
     require_counts(k=k, l=l)
     require(0 < bloom_k < math.inf, "bloom_k", "must be above 0 and finite", bloom_k)
@@ -40,7 +41,7 @@ def apbf_efficiency(k: int, l: int, bloom_k: float) -> float:
 
 
 def apbf_metrics(k: int, l: int, *, profile: str = "exact") -> dict[str, float]:
-    """Row of Table 2 of the APBF paper, by column name; 'linear' gives the figures as printed."""
+    """Return a row of the APBF paper's Table 2, by column; 'linear' gives the printed figures."""
     rate = apbf_false_positive_rate(k, l, profile=profile)
     return {
         "actual_fp": rate,
@@ -51,13 +52,13 @@ def apbf_metrics(k: int, l: int, *, profile: str = "exact") -> dict[str, float]:
 
 
 def apbbf_relative_capacity(block_bits: int, hashes_per_block: int) -> float:
-    """Window of an APBBF over that of an APBF in the same memory (APBF, Table 3, 'cap.')."""
+    """Window of an APBBF relative to an APBF with the same memory (APBF, Table 3, 'cap.')."""
     capacity = apbbf_block_capacity(block_bits, hashes_per_block)
     return capacity * hashes_per_block / (block_bits * math.log(2))
 
 
 def apbbf_metrics(k: int, l: int, block_bits: int, hashes_per_block: int) -> dict[str, float]:
-    """Row of Table 3 of the APBF paper, by column name; accesses are in blocks."""
+    """Return a row of the APBF paper's Table 3, by column name; accesses are counted in blocks."""
     fills = apbbf_fills(k, l, block_bits, hashes_per_block)
     return {
         "fp_apbbf": apbf_false_positive_rate(k, l, fills=fills),
@@ -78,15 +79,14 @@ def _all_accesses(k: int, l: int, fills: Sequence[float]) -> dict[str, float]:
 def gebf_staleness_bound(window: int, epochs: int) -> int:
     """Insertions after which a GEBF has forgotten a key: (r + 1) ceil(W/r) (GEBF, proposition 1).
 
-    The paper's W + ceil(W/r) is the same if r divides W, and otherwise too small by r ceil(W/r) -
-    W.
+    The paper's W + ceil(W/r) is equal if r divides W; otherwise it is too small by r ceil(W/r) - W.
     """
     require_counts(window=window, epochs=epochs)
     return (epochs + 1) * -(-window // epochs)
 
 
 def gebf_false_positive_rate(m: int, W: int, r: int, k: int) -> float:
-    """False-positive rate of a GEBF as the paper approximates it.
+    """False-positive rate of a GEBF, with the paper's approximation.
 
     All segments are full and not partitioned: 1 - (1 - (1 - e^(-k l/s))^k)^(r + 1), with epochs of
     l = ceil(W/r) insertions and segments of s = m / (r + 1) bits.
@@ -106,7 +106,7 @@ def bloom_hashes(rate: float) -> int:
 
 
 def bloom_bits_per_item(k: int) -> float:
-    """Bits per key of a Bloom filter that is filled to one half: k / ln 2 (APBF, section 4.1)."""
+    """Bits per key of a half-full Bloom filter: k / ln 2 (APBF, section 4.1)."""
     require_counts(k=k)
     return k / math.log(2)
 
@@ -119,7 +119,7 @@ def bloom_false_positive_rate(k: int, fill: float = 1 / 2) -> float:
 
 
 def bloom_metrics(k: int) -> dict[str, float]:
-    """Row of Table 1 of the APBF paper, by column name, at a fill ratio of one half."""
+    """Return a row of the APBF paper's Table 1, by column name, for a fill ratio of one half."""
     return {
         "bits_per_item": bloom_bits_per_item(k),
         "actual_fp": bloom_false_positive_rate(k),

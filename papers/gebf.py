@@ -28,15 +28,15 @@ from .studies.estimates import SHARES, positive, quotients, scaled, share, stude
 from .studies.page import table
 from .studies.study import Conclusion, Finding, Results, chosen, figures, grouped
 
-PAPER = Paper("gebf")  # The paper, whose title is not in the text that we have.
-WINDOW = 20_000  # Insertions to remember in the synthetic streams.
-INSERTIONS = 120_000  # Length of a synthetic stream.
-QUERIES = 20_000  # Queries of each kind, after the last insertion.
-BITS_PER_KEY = 14  # Bits per key of the window, in the configurations whose figures are printed.
-EPOCHS = 8  # r, where nothing else is said.
-BLOCK_BITS = 256  # Bits of a block, in the reading that meets the paper's figure.
-UNIVERSE = 1 << 62  # Keys of the streams are below; fresh ones are not.
-Rates = dict[str, float]  # Shares by the name of the metric, 0 to 1.
+PAPER = Paper("gebf")  # The GEBF paper. Its title is missing from the text that we have.
+WINDOW = 20_000  # Window of the synthetic streams, in insertions.
+INSERTIONS = 120_000  # Length of a synthetic stream, in insertions.
+QUERIES = 20_000  # Number of queries of each kind, after the last insertion.
+BITS_PER_KEY = 14  # Bits per key of the window, where the paper prints numbers.
+EPOCHS = 8  # r, unless stated otherwise.
+BLOCK_BITS = 256  # Bits of a block; this choice reproduces the paper's figure.
+UNIVERSE = 1 << 62  # Keys of the streams are below this, fresh keys are not.
+Rates = dict[str, float]  # Metric -> share from 0 to 1.
 
 # Filters
 
@@ -50,9 +50,10 @@ class _DoubleHashedLayout(Layout):
 
 
 class DoubleHashedGEBF(BlockedGEBF):
-    """Blocked GEBF whose i-th bit of a key is a + i b modulo the bits of the block, with b odd.
+    """Blocked GEBF with double hashing: the i-th bit is a + i b modulo the block size, b odd.
 
-    A reading of the paper's double hashing, for studies alone: its specification is its parent's.
+    This is one reading of the paper, used by studies only: it shares the specification of its
+    parent.
     """
 
     _layout_class = _DoubleHashedLayout
@@ -80,14 +81,14 @@ def guarded(
 def blocked(
     window: int, bits_per_item: int, seed: int, *, double: bool = True, **options: Any
 ) -> Filters:
-    """Build a blocked GEBF; `double` for the bits of double hashing, else independent ones."""
+    """Build a blocked GEBF, with double hashing or else with independent bits."""
     options = {"block_bits": BLOCK_BITS} | options
     family = DoubleHashedGEBF if double else BlockedGEBF
     return guarded(window, bits_per_item, seed, family=family, **options)
 
 
 def counting(window: int, bits_per_item: int, seed: int, *, hashes: int = 0) -> CountingBloomFilter:
-    """Build a counting Bloom filter of 4-bit counters; the queue is not in the budget."""
+    """Build a counting Bloom filter of 4-bit counters; the memory budget excludes the queue."""
     sizes = {"window": window, "counters": window * bits_per_item // 4}
     hashes = hashes or best_hashes(sizes["counters"], window)
     return CountingBloomFilter(**sizes, hashes=hashes, seed=seed)
@@ -102,7 +103,7 @@ def stable(
     hashes: int = 0,
     decrements: float = 10,
 ) -> StableBloomFilter:
-    """Build a stable Bloom filter; `decrements` below 1 are the false-positive rate to keep."""
+    """Build a stable Bloom filter; `decrements` below 1 means the false-positive rate to keep."""
     cells = window * bits_per_item // cell_bits
     hashes = hashes or best_hashes(cells, window)
     if decrements < 1:
@@ -112,11 +113,11 @@ def stable(
 
 
 Builder = Callable[[int, int, int], SlidingFilter | CountedFilter]
-"""Takes window, bits per key and seed; returns a filter."""
+"""Builds a filter from a window, bits per key and a seed."""
 
 
 def _builders(rows: Sequence[dict[str, Any]]) -> dict[str, Builder]:
-    """Return builders by the names of the file; members with an underscore are for names alone."""
+    """Return builders by name. In the file, options that begin with "_" only occur in names."""
     functions = {function.__name__: function for function in (guarded, blocked, counting, stable)}
     builders: dict[str, Builder] = {}
     for row in rows:
@@ -143,10 +144,10 @@ STREAMS: dict[str, Callable[..., Keys]] = {
         for share in (0.02, 0.1, 0.5)
     },
 }
-"""Streams of the study of readings; each takes a seed."""
+"""Streams in the study of readings; each is drawn from a seed."""
 
 KINDS = {"uniform": "uniform", "zipf": "Zipf, z = 1.0", "bursty": "bursty, share 50%"}
-"""Those of them that the synthetic streams are, by their kinds."""
+"""The synthetic streams of the paper, by kind."""
 
 
 def synthetic(kind: str, seed: int) -> Keys:
@@ -155,12 +156,12 @@ def synthetic(kind: str, seed: int) -> Keys:
 
 @dataclass(frozen=True)
 class Queries:
-    """Keys to query after the last insertion: `QUERIES` of each kind, each of shape (n,)."""
+    """Keys to query after the last insertion: up to `QUERIES` of each kind, each of shape (n,)."""
 
-    live: Keys  # of the window, drawn by insertion
+    live: Keys  # drawn from the insertions of the window
     fresh: Keys  # never inserted
-    # Expired, if any: keys of the window before, drawn by insertion, but not of the window. They
-    # are guarded if last inserted at most one epoch before it, and else beyond.
+    # Expired keys, if there are any: drawn from the window before the last, but not in the last.
+    # They are `guarded` if last inserted at most one epoch before the window, otherwise `beyond`.
     guarded: Keys
     beyond: Keys
 
@@ -178,7 +179,7 @@ def draw_queries(keys: Keys, window: int, seed: int) -> Queries:
 
 
 def rates(model: SlidingFilter | CountedFilter, keys: Keys, queries: Queries) -> Rates:
-    """Insert a stream and query; return the shares reported, of live keys those missed."""
+    """Insert a stream and query it. Return the shares reported; for live keys, the share missed."""
     model.insert(keys)
     guarded, beyond = model.query(queries.guarded), model.query(queries.beyond)
     return {
@@ -196,17 +197,17 @@ def _share(answers: NDArray[np.bool_]) -> float:
 # Findings
 
 FRESH, LIVE, EXPIRED = "fresh keys reported", "live keys missed", "expired keys reported"
-"""Metrics, as findings name them."""
-METRICS = {FRESH: "fresh", LIVE: "live", EXPIRED: "expired"}  # Their names in the results.
+"""Names of metrics in findings."""
+METRICS = {FRESH: "fresh", LIVE: "live", EXPIRED: "expired"}  # Names in the results.
 
 PRINTED = {
     name.split()[0]: (metric, figure)
     for name, metric, figure in PAPER.data["printed"]["synthetic"]
     if metric != EXPIRED
 }
-"""Metrics and printed figures that `READINGS` try to meet, by the first word of their names."""
+"""Metric and printed figure for each kind of `READINGS`, by the first word of their names."""
 
-LOGS = PAPER.data["logs"]  # Names of real streams, and windows.
+LOGS = PAPER.data["logs"]  # Names of real streams, and their windows.
 
 _GUARDED = ("GEBF r = 4", "GEBF r = 8", "blocked GEBF r = 8")
 
@@ -219,14 +220,14 @@ def median(results: Results, name: str, metric: str) -> float:
 
 
 def over_seeds(results: Results, name: str, metric: str) -> Estimate:
-    """Return that median, and the interval of the mean over seeds of medians over all else."""
+    """Return the median, with a confidence interval for the mean of the seeds' medians."""
     values = [median(group, name, metric) for group in grouped(results, "seed").values()]
     low, high = student(values, within=SHARES)[1:] if len(values) > 1 else values * 2
     return median(results, name, metric), low, high
 
 
 def beside(subject: str, paper: str, results: Results, name: str, metric: str) -> Finding:
-    """Compare a median with the printed one, and say how far it is off unless it is met."""
+    """Compare a median with the printed one. Unless they agree, note how far apart they are."""
     value = over_seeds(results, name, METRICS[metric])
     finding = PAPER.find("median", value, subject=subject, metric=metric, paper=paper)
     if finding.verdict is Verdict.MET:
@@ -236,7 +237,7 @@ def beside(subject: str, paper: str, results: Results, name: str, metric: str) -
 
 
 def series(label: str, x: Sequence[float], runs: Iterable[tuple[Results, str]]) -> Series:
-    """Return medians of the fresh keys reported, each over results of the filter of a name."""
+    """Return a series of the median share of fresh keys reported, one point per (results, name)."""
     return Series.estimated(label, x, [over_seeds(group, name, "fresh") for group, name in runs])
 
 
@@ -278,20 +279,20 @@ def conclude_synthetic(results: Results) -> Conclusion:
 
 
 def _with_order(finding: Finding, holds: bool) -> Finding:
-    """Say of a figure that is not met whether the paper's conclusion from it holds."""
+    """Note, for a figure that is not met, whether the paper's conclusion still holds."""
     also = "what it is printed for is found again" if holds else "nor what it is printed for"
     return replace(finding, note=finding.note and f"{finding.note}; {also}.")
 
 
 def _holds(results: Results, name: str, metric: str) -> bool:
-    """Whether what the paper concludes is so: the order of the filters, and bounded staleness."""
+    """Return whether the paper's conclusion holds: filter order, missed keys or staleness."""
     fresh = [median(results, other, "fresh") for other in ("GEBF r = 8", "counting")]
     blocked = median(results, "blocked GEBF r = 8", "fresh")
     if metric == FRESH:
         return fresh[0] < blocked < fresh[1]
     if metric == LIVE:
         return median(results, name, "live") > 0.01
-    # Keys older than the guard epoch are reported no more often than keys never inserted.
+    # Keys that expired before the guard epoch are reported no more often than fresh keys.
     return median(results, name, "beyond") < 1.5 * fresh[0] + 20 / QUERIES
 
 
@@ -325,7 +326,7 @@ def measure_reading(point: Point) -> Result:
 
 
 def _on_stream(keys: Keys, seed: int) -> Rates:
-    """Return the false-positive rate of each filter, and the distinct keys of the window."""
+    """Return two filters' false-positive rates, and the number of distinct keys in the window."""
     runs = _measured({name: FILTERS[name] for name in ("GEBF r = 8", "counting")}, keys, seed)
     fresh = {name: run["fresh"] for name, run in runs.items()}
     return fresh | {"distinct": float(len(np.unique(keys[-WINDOW:])))}
@@ -383,7 +384,7 @@ def _stable_chart(results: Results) -> Chart:
 
 # Rotation
 
-ROTATIONS = ("next insertion", "end of the epoch")  # When the segments rotate.
+ROTATIONS = ("next insertion", "end of the epoch")  # When the segments rotate: two readings.
 
 
 def measure_rotation(point: Point) -> Result:
@@ -474,7 +475,7 @@ def conclude_long(results: Results) -> Conclusion:
 
 
 def measure_segments(point: Point) -> Result:
-    """Count the segments that are read, from the youngest on, until one has the key."""
+    """Count the segments that are read, youngest first, until one contains the key."""
     seed, asked = point["seed"], point["asked"]
     filter = guarded(WINDOW, BITS_PER_KEY, seed=seed)
     filter.insert(distinct(0, INSERTIONS, seed))

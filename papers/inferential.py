@@ -29,25 +29,25 @@ from .studies.estimates import student
 from .studies.study import Conclusion, Finding, Results, figures, grouped
 
 PAPER = Paper("inferential")  # Inferential Time-Decaying Bloom Filters.
-UNIVERSE = 1 << 16  # Keys of the drawn streams (Table 3).
-BINS = 20  # Bins of posteriors (section 5.1.4).
-PENALTIES = (1.0, 10.0)  # Ends of the range that penalties are drawn from (section 5.1.1).
+UNIVERSE = 1 << 16  # Number of keys that the synthetic streams draw from (Table 3).
+BINS = 20  # Number of bins for posteriors (section 5.1.4).
+PENALTIES = (1.0, 10.0)  # Range from which penalties are drawn (section 5.1.1).
 
 BALANCED, MOSTLY = "pos = neg", "pos > neg"
-"""Conditions of Table 3: both answers about as frequent, or most queries of keys in the window."""
+"""Conditions of Table 3: both answers about equally frequent, or mostly keys in the window."""
 
 EXPERIMENTS: list[Point] = PAPER.data["experiments"]  # Rows of Table 3.
-REAL: dict[str, tuple[str, int]] = PAPER.data["real"]  # Real streams, and keys inserted first.
+REAL: dict[str, tuple[str, int]] = PAPER.data["real"]  # File, and keys to insert first.
 _TRIALS = 8
 
 
 @dataclass(frozen=True)
 class DistinctStream:
     keys: Keys
-    probabilities: Reals  # p_x of each key
-    age: NDArray[np.int64]  # insertions since the key's last; n for a key that is new
+    probabilities: Reals  # p_x of each key of the stream
+    age: NDArray[np.int64]  # insertions since the key was last inserted; n for a new key
     distinct: Distinct  # D(j)
-    warm: int  # keys that are inserted before the first query
+    warm: int  # number of keys to insert before the first query
 
 
 def points(name: str, quick: bool = False) -> list[Point]:
@@ -82,7 +82,7 @@ def drawn(name: str, warm: int, queries: int, seed: int) -> DistinctStream:
 
 @lru_cache(maxsize=1)
 def recorded(name: str) -> DistinctStream:
-    """Read a stream of `REAL`; p_x and D(j) as in section 5.3.2, from the stream itself."""
+    """Read a stream of `REAL`; p_x and D(j) are computed from the stream, as in section 5.3.2."""
     file, warm = REAL[name]
     keys = real(file)
     assert keys is not None, name
@@ -95,22 +95,22 @@ def recorded(name: str) -> DistinctStream:
 
 
 def _sampled(insertions: ArrayLike, at: list[int], distinct: Reals) -> Reals:
-    """Interpolate; a block that the stream does not fill has what the longest stretch has."""
+    """Interpolate D(j). Longer blocks than the longest measured get the value of the longest."""
     return interpolated_distinct(np.minimum(insertions, at[-1]), at, distinct)
 
 
 def insertion_ages(keys: Keys) -> NDArray[np.int64]:
-    """Insertions between each key and the one before that is equal; n where there is none."""
+    """Return the insertions since each key was last inserted, the number of keys for a new key."""
     distance = distances(keys)
     return np.where(distance > 0, distance - 1, len(keys))
 
 
 def sizes(window: int, bits_per_item: float, hashes: int) -> dict[str, int]:
-    """Parameters that section 5.1.2 gives a filter of k hashes, in `window` times so many bits.
+    """Return the filter parameters of section 5.1.2, for ``window * bits_per_item`` bits.
 
-    A cell has k bits, 3 at least; the padding is the minimum with which k cells are swept. The
-    paper does not say how long a block is: here it is the shortest whose timestamps fit into a
-    cell.
+    A cell has k bits, but at least 3; the padding is the minimum for which k cells are swept per
+    insertion. The paper does not give the block length: here it is the shortest whose timestamps
+    fit into a cell.
     """
     bits = max(hashes, 3)
     cells = max(1, int(window * bits_per_item) // bits)
@@ -126,10 +126,10 @@ def sizes(window: int, bits_per_item: float, hashes: int) -> dict[str, int]:
 def trial(
     stream: DistinctStream, parameters: dict[str, int], queries: int, seed: int
 ) -> dict[str, Any]:
-    """Insert the first keys, then query and insert the next ones; return total penalties by filter.
+    """Insert the first keys, then query and insert the others; return total penalties by filter.
 
-    "count", "inside" and "mass" have, for each bin of posteriors, its queries, those for keys in
-    the window, and the sum of the posteriors.
+    For each bin of posteriors, "count" has the number of queries, "inside" those for keys in the
+    window, and "mass" the sum of the posteriors.
     """
     model = BlockTimingBloomFilter(**parameters, seed=seed)
     model.insert(stream.keys[: stream.warm])
@@ -173,14 +173,14 @@ def trial(
 
 
 def posterior_error(run: dict[str, Any]) -> float:
-    """Mean distance of the share in the window from the middle of its bin (equation 28)."""
+    """Mean difference between a bin's share of keys in the window and its middle (equation 28)."""
     count, inside = np.array(run["count"]), np.array(run["inside"])
     middle = (np.arange(BINS) + 0.5) / BINS
     return float(np.abs(inside - middle * count).sum() / count.sum())
 
 
 def calibration_error(run: dict[str, Any]) -> float:
-    """As `posterior_error`, from the mean posterior of the bin in place of its middle."""
+    """Like `posterior_error`, but with the bin's mean posterior instead of its middle."""
     count = np.array(run["count"])
     difference = np.array(run["inside"]) - np.array(run["mass"])
     return float(np.abs(difference).sum() / count.sum())
@@ -189,13 +189,13 @@ def calibration_error(run: dict[str, Any]) -> float:
 # Studies
 
 FILTERS = ("standard", "inferential", "recurring")
-"""Filters whose k is chosen; "recurring" is ours, see `age_posterior`."""
+"""Filters for which k is chosen; "recurring" is our own, see `age_posterior`."""
 
-_PILOT = 100  # Seed of the runs that choose k, apart from those that are measured.
+_PILOT = 100  # Seed for the runs that choose k; the measured runs use others.
 
 
 def ratio(parts: Sequence[float], wholes: Sequence[float]) -> Estimate:
-    """Estimate the quotient of two sums over seeds; its interval is that of a ratio estimator."""
+    """Estimate the quotient of two sums over seeds, with the interval of a ratio estimator."""
     middle = sum(parts) / sum(wholes)
     errors = student([p - middle * w for p, w in zip(parts, wholes, strict=True)])
     half = (errors[2] - errors[0]) / mean(wholes)
@@ -230,7 +230,7 @@ def conclude_ratio(results: Results) -> Conclusion:
 
 
 def _expected_ratio(experiment: Point) -> float:
-    """Odds of finding a key in the window, from equation 5."""
+    """Return the odds that a key is in the window (equation 5)."""
     weights = 1 / np.arange(1, UNIVERSE + 1) ** float(experiment["stream"] != "uniform")
     chances = weights / weights.sum()
     inside = float(-(chances * np.expm1(experiment["window"] * np.log1p(-chances))).sum())
@@ -241,7 +241,7 @@ def _expected_ratio(experiment: Point) -> float:
 
 
 def measure_penalties(point: Point) -> Result:
-    """Choose k for each of `FILTERS` on one stream, and measure it on others, one for each seed."""
+    """Choose k for each of `FILTERS` on one stream, then measure it on one stream per seed."""
     window, bits, pilots = point["window"], point["bits"], point["pilot"]
 
     def trials(hashes: Iterable[int], queries: int, seed: int) -> dict[int, dict[str, Any]]:
@@ -265,17 +265,17 @@ def _stream(point: Point, queries: int, seed: int) -> DistinctStream:
     name, window = point["stream"], point["window"]
     if name in REAL:
         return recorded(name)
-    # The queries begin anywhere in a block of insertions.
+    # The first query is at a random position within a block of insertions.
     warm = window + int(np.random.default_rng([seed, window]).integers(window))
     return drawn(name, warm, queries, seed)
 
 
 # Figures 7 to 12, concluded
 
-_ENOUGH = 100  # Errors of the standard filter without which a point says nothing of reductions.
+_ENOUGH = 100  # With fewer errors of the standard filter, a point is too noisy to show a reduction.
 
 FIGURES = {"uniform": (7, 8), "power law": (9, 10), "flights": (11, 12), "pages": (11, 12)}
-"""Numbers of the figures of penalty ratios and of posterior errors, by stream."""
+"""Figure numbers of penalty ratios and of posterior errors, by stream."""
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ class Curve:
     recurring: list[Estimate]
     errors: list[Estimate]
     calibration: list[Estimate]
-    wrong: list[int]  # wrong answers of the standard filter in all runs
+    wrong: list[int]  # wrong answers of the standard filter, over all runs
 
     @property
     def name(self) -> str:
@@ -296,7 +296,7 @@ class Curve:
 
 
 def _curves(results: Results) -> list[Curve]:
-    # Without any error there is no share of its cost.
+    # Without an error of the standard filter, the ratio is undefined.
     wrong = [(p, r) for p, r in results if sum(run["standard"] for run in r["runs"]) > 0]
     curves = []
     for (stream, condition, window), group in grouped(
@@ -323,7 +323,7 @@ def _curves(results: Results) -> list[Curve]:
 def conclude_penalties(results: Results) -> Conclusion:
     curves = _curves(results)
     findings = [*_reductions(curves), *_dearest(curves), *_typical(curves), *_errors(curves)]
-    # The paper prints no numbers of the points.
+    # The paper shows these points only as a plot, without numbers.
     for curve in curves:
         columns = (curve.bits, curve.shares, curve.errors, curve.calibration, curve.recurring)
         for bits, value, *means in zip(*columns, strict=True):
@@ -345,11 +345,11 @@ def _shares(curves: list[Curve], min_bits: int = 0) -> list[tuple[Estimate, str]
 
 
 def _reductions(curves: list[Curve]) -> list[Finding]:
-    """Section 7: 10 to 70 % less."""
+    """Check section 7: penalties fall by 10 to 70 %."""
     synthetic = [curve for curve in curves if curve.stream not in REAL]
     groups = {
         "reduction": _shares(synthetic),
-        # With 8 bits per item and more we find the paper's figure, but we saw this afterwards.
+        # At 8 bits per item and more the paper's figure is met; we noticed this after measuring.
         "reduction-8-bits": _shares(synthetic, min_bits=8),
         "reduction-real": _shares([curve for curve in curves if curve not in synthetic]),
     }
@@ -370,7 +370,7 @@ def _reductions(curves: list[Curve]) -> list[Finding]:
 
 
 def _dearest(curves: list[Curve]) -> list[Finding]:
-    """Where the inferential filter costs most, with either kind of posteriors."""
+    """Find where the inferential filter's penalty is highest, with either kind of posterior."""
     recurring = [replace(curve, shares=curve.recurring) for curve in curves]
     kinds = {"the paper's posteriors": curves, "recurring keys left out": recurring}
     findings = []
@@ -382,7 +382,7 @@ def _dearest(curves: list[Curve]) -> list[Finding]:
 
 
 def _typical(curves: list[Curve]) -> list[Finding]:
-    """Sections 5.2 and 5.3.1: around 80 %, and more is saved where both answers are as frequent."""
+    """Check sections 5.2, 5.3.1: around 80 %; more is saved if answers are equally frequent."""
     findings = []
     saved = {}
     for curve in curves:
@@ -400,7 +400,7 @@ def _typical(curves: list[Curve]) -> list[Finding]:
 
 
 def _errors(curves: list[Curve]) -> list[Finding]:
-    """Sections 5.2 and 5.3.1: bounds and limit of the posterior error."""
+    """Check sections 5.2 and 5.3.1: bounds and limit of the posterior error."""
     findings = []
     for curve in curves:
         if curve.stream not in REAL:

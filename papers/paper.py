@@ -1,4 +1,4 @@
-"""Papers as data: printed figures, points and criteria of studies, charts and notes."""
+"""Papers as data: printed figures, the points and criteria of studies, charts and notes."""
 
 import csv
 import tomllib
@@ -16,12 +16,12 @@ from .studies import criteria
 from .studies.criteria import Criterion, Verdict
 from .studies.study import Conclusion, Finding, Results, Study
 
-Row = dict[str, str]  # Cells of a printed table by the names of their columns.
+Row = dict[str, str]  # Cells of a printed table, by column name.
 
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper, described by the file ``data/<name>.toml`` of this package."""
+    """A paper, as described by the file ``data/<name>.toml``."""
 
     name: str
 
@@ -36,7 +36,10 @@ class Paper:
         conclude: Callable[[Results], Conclusion],
         points: Callable[[bool], Sequence[Point]] | None = None,
     ) -> Study:
-        """Return a study that the file names; a point takes seconds, not minutes."""
+        """Return a study that is described in the paper's file.
+
+        A point takes seconds, not minutes.
+        """
         about = self.data["studies"][name]
         return Study(
             name=name,
@@ -53,9 +56,9 @@ class Paper:
         )
 
     def find(self, name: str, value: float | Estimate, /, **fields: Any) -> Finding:
-        """Judge a value by a criterion of the file, which also has the texts with their fields.
+        """Judge a value by a criterion of the paper's file; `fields` fill the texts there.
 
-        Without a rule, a printed figure is compared in its digits.
+        Without a rule, the value is compared with the printed figure, to its digits.
         """
         about = self.data["findings"][name]
         texts = {each: about.get(each, "").format(**fields) for each in ("what", "paper", "note")}
@@ -90,7 +93,7 @@ def _criterion(
 
 
 def sweep(about: dict[str, Any], quick: bool = False) -> list[Point]:
-    """Return the points that a file describes: `each` has axes, `with` constants."""
+    """Return a study's points: all combinations of the axes `each`, with constants `with`."""
     parts = [about, about.get("quick", {}) if quick else {}]
     axes, fixed = (
         {k: v for part in parts for k, v in part.get(name, {}).items()} for name in ("each", "with")
@@ -117,7 +120,7 @@ class Table:
         return list(csv.DictReader(_read(self.file).splitlines()))
 
     def name(self, row: Row) -> str:
-        """Return the name of a row, as "k = 4, l = 3"."""
+        """Return the name of a row, like "k = 4, l = 3"."""
         return ", ".join(f"{column} = {row[column]}" for column in self.key)
 
     def values(self, row: Row) -> list[int]:

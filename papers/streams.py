@@ -1,4 +1,4 @@
-"""Streams of keys that the papers measure on, drawn from a seed or real."""
+"""Streams of keys for the measurements: drawn from a seed, or real."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -12,24 +12,24 @@ from lately.replay.traces import open_trace
 
 from .paper import Paper
 
-Keys = NDArray[np.uint64]  # Keys in the order of their insertion, shape (n,).
+Keys = NDArray[np.uint64]  # Keys in insertion order, shape (n,).
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def distinct(start: int, count: int, seed: int) -> Keys:
-    """Return the keys of numbers from `start` on, no two the same, shape (count,)."""
+    """Return `count` different keys, derived from the numbers from `start` on, shape (count,)."""
     return spread(np.arange(start, start + count, dtype=np.uint64), seed)
 
 
 def chunks(start: int, stop: int, seed: int, size: int = 1 << 18) -> Iterator[Keys]:
-    """Yield the keys of numbers from `start` to `stop`, as `distinct`, at most `size` at a time."""
+    """Yield the same keys as `distinct` from `start` to before `stop`, at most `size` at a time."""
     for first in range(start, stop, size):
         yield distinct(first, min(size, stop - first), seed)
 
 
 def spread(numbers: Keys, seed: int) -> Keys:
-    """Map each number to a key of 64 bits of its own, shape (n,)."""
+    """Map each number to its own 64-bit key, shape (n,)."""
     offset = np.random.default_rng(seed).integers(0, 1 << 64, dtype=np.uint64)
     return np.asarray(numbers * _ODD + offset, np.uint64)
 
@@ -47,7 +47,7 @@ def zipf(count: int, universe: int, z: float, seed: int) -> Keys:
 
 
 def bursty(count: int, universe: int, *, length: int, hot: int, share: float, seed: int) -> Keys:
-    """Draw keys of ``range(universe)``, a `share` of them from `hot` keys of each stretch."""
+    """Draw keys of ``range(universe)``, in each stretch a `share` of them from `hot` keys."""
     rng = np.random.default_rng(seed)
     stretches = -(-count // length)
     favourites = rng.integers(0, universe, (stretches, hot), np.uint64)
@@ -56,7 +56,7 @@ def bursty(count: int, universe: int, *, length: int, hot: int, share: float, se
 
 
 def distances(keys: Keys) -> NDArray[np.int64]:
-    """Return the insertions since each key's last one, counted both, 0 for a new key."""
+    """Return the insertions since each key's last one, including its own; 0 for a new key."""
     order = np.argsort(keys, kind="stable")
     again = keys[order[1:]] == keys[order[:-1]]
     result = np.zeros(len(keys), np.int64)
@@ -64,7 +64,7 @@ def distances(keys: Keys) -> NDArray[np.int64]:
     return result
 
 
-# Real streams, in the place of those that the papers measure on, where their files are at hand
+# Real streams, if their files are available; the papers' own streams are not public
 
 FILES = Paper("streams").data
 _ROOT = Path(__file__).resolve().parents[1]
@@ -78,7 +78,7 @@ def path(name: str) -> Path | None:
 
 
 def absence(name: str, rows: str) -> str:
-    """Say that the rows on a stream are not measured, as its file is absent."""
+    """Explain that rows are not measured because the file of their stream is absent."""
     file, source = FILES[name]["file"], FILES[name]["source"]
     return (
         f"the rows on {rows}, as `{file}` is not there. To be had: {source}. Its place is the "
@@ -88,7 +88,7 @@ def absence(name: str, rows: str) -> str:
 
 @lru_cache(maxsize=8)
 def real(name: str, count: int | None = None) -> Keys | None:
-    """Return the first keys of a stream, or all, shape (n,); None if its file is absent."""
+    """Return the first `count` keys of a stream, shape (n,); None if its file is absent."""
     file = path(name)
     if file is None:
         return None

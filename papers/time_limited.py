@@ -20,20 +20,20 @@ from .studies.study import Conclusion, Finding, Results, figures, grouped
 PAPER = Paper("time_limited")  # Time-limited Bloom Filter (Rodrigues, Shtul, Baquero and Almeida).
 SPAN = 600_000  # Ten minutes, in milliseconds.
 SPANS = 10  # Length of the stream, in spans.
-STEADY = 2  # Spans at the end that count as steady state.
-UNDER, OVER = 0.1, 10  # Initial capacities, as shares of the elements in a span.
+STEADY = 2  # Number of spans at the end that count as steady state.
+UNDER, OVER = 0.1, 10  # Initial capacities, relative to the number of elements per span.
 STARTS = {UNDER: "under-dimensioned", OVER: "over-dimensioned"}  # Their names in the paper.
-Rows = dict[str, list[float]]  # Columns of figures with an entry for each stop of a stream.
+Rows = dict[str, list[float]]  # Columns of numbers, with one entry per stop of a stream.
 Floats = NDArray[np.float64]
 
 
 def decimal(rate: float) -> str:
-    """Return a rate as the paper writes it, 0.00001 and not 1e-05."""
+    """Format a rate as in the paper: 0.00001 instead of 1e-05."""
     return np.format_float_positional(rate, trim="-")
 
 
 class TimedStream:
-    """A filter, and the distinct keys that come at equal intervals."""
+    """A filter and its stream: distinct keys at equal intervals."""
 
     def __init__(self, point: Point, k: int, l: int, seed: int = 0) -> None:
         self.window = window = point["window"]
@@ -41,14 +41,14 @@ class TimedStream:
         self.model = TimeLimitedAPBF(k=k, l=l, span=SPAN, capacity=capacity, seed=seed)
         self.count = window * SPANS
         rng = np.random.default_rng(seed)
-        # Even ones; odd ones are known not to be present.
+        # Keys are even, so that odd numbers are known to be absent.
         self.keys = rng.integers(0, 1 << 62, self.count, np.uint64) << np.uint64(1)
         self.times = np.arange(self.count, dtype=np.int64) * (SPAN // window)
         self.at = 0
         self._generations: list[tuple[int, int]] = []
 
     def insert(self, count: int) -> None:
-        """Insert the next keys, all except the first within one generation."""
+        """Insert the next keys. All except the first must belong to one generation."""
         shifts, last = self.model.shifts, self.model.last_insertion
         part = slice(self.at, self.at + count)
         self.model.insert(self.keys[part], self.times[part])
@@ -57,7 +57,7 @@ class TimedStream:
         self.at += count
 
     def stops(self) -> Iterator[None]:
-        """Stop at the ends of each generation, and around the end of each slice's span.
+        """Insert the stream; stop at both ends of each generation, and when a slice's span ends.
 
         Between stops only the bits and the elements grow.
         """
@@ -82,7 +82,7 @@ class TimedStream:
 
     @property
     def reported(self) -> int:
-        """Elements of the generations whose last insertion is within the span."""
+        """Number of elements in generations whose last insertion is within the span."""
         past = [at for last, at in self._generations if last < self.now - SPAN]
         self._generations = self._generations[max(0, len(past) - 1) :]
         return self.at - (past[-1] if past else 0)
@@ -92,7 +92,7 @@ class TimedStream:
 
 
 def measure_slices(point: Point) -> Result:
-    """Follow number and size of slices through the stream, for each k and l."""
+    """Record the number and sizes of slices through the stream, for each k and l."""
     result = {}
     names = ("spans", "slices", "first", "bits", "reported", "within")
     for k, l in point["combinations"]:
@@ -110,7 +110,7 @@ def _bits_per_element(rows: Rows, elements: str = "reported") -> Floats:
 
 
 def _bits_range(results: Results, elements: str = "reported") -> tuple[float, float]:
-    """Least and most bits per element in the steady state, over all k and l."""
+    """Return the minimum and maximum bits per element in the steady state, over all k and l."""
     values = np.concatenate(
         [
             _bits_per_element(rows, elements)[np.array(rows["spans"]) > SPANS - STEADY]
@@ -144,7 +144,7 @@ def conclude_table(measured: Results) -> Conclusion:
 
 
 def _settled(rows: Rows, name: str) -> float:
-    """Spans after which a column stays as it is at the end."""
+    """Return the spans after which a column no longer changes."""
     values = np.asarray(rows[name])
     other = np.flatnonzero(values != values[-1])
     return rows["spans"][other[-1] + 1] if len(other) else 0.0
@@ -211,14 +211,14 @@ def _slice_charts(figure: int, start: str, result: Result) -> list[Chart]:
 
 # Rates
 
-_ENOUGH = 40  # False positives at a moment that are expected where their number is the rate.
+_ENOUGH = 40  # With fewer expected false positives per sample, the rate is computed, not counted.
 
 
 def measure_rate(point: Point) -> Result:
     """Measure false positives and false negatives along the stream.
 
-    "curve" has spans passed and expected rates at the stops of the first seed; "samples" have
-    spans, false positives and expected rates at random moments, one in each of equal parts of the
+    "curve" lists spans passed and expected rates, at the stops of the first seed. "samples" lists
+    spans, false positives and expected rates at random times, one in each of equal parts of the
     stream.
     """
     stream = TimedStream(point, point["k"], point["l"], point["seed"])
@@ -243,14 +243,14 @@ def measure_rate(point: Point) -> Result:
 
 
 def _moments(point: Point, count: int) -> list[int]:
-    """Return numbers of insertions, one in each of equal parts of a stream."""
+    """Return random insertion counts, one in each of equal parts of a stream."""
     seed = [point["seed"], 2, point["k"], point["l"], round(10 * point["start"])]
     parts = np.arange(point["samples"]) + np.random.default_rng(seed).random(point["samples"])
     return [1 + int(moment) for moment in parts * (count / point["samples"])]
 
 
 def conclude_rate(measured: Results) -> Conclusion:
-    # Points that differ in their seed alone; the first has the curve.
+    # Points of a group differ only in their seed; the first one has the curve.
     groups = grouped(measured, "start", "error", "k", "l")
     findings: list[Finding] = []
     charts: dict[tuple[int, str, str], list[Series]] = {}
@@ -276,7 +276,7 @@ def _steady(course: Floats) -> Floats:
 
 
 def _counted(point: Point) -> bool:
-    """Whether enough false positives are expected for their number to be the rate."""
+    """Return whether enough false positives are expected to derive the rate by counting."""
     return bool(point["queries"] * point["error"] >= _ENOUGH)
 
 
@@ -296,7 +296,7 @@ def _rate_finding(figure: int, results: Results) -> Finding:
 
 
 def _course_findings(groups: dict[tuple[Any, ...], Any]) -> list[Finding]:
-    """Compare the ways to the steady state with what section 7.3 says of them."""
+    """Compare the courses to the steady state with the statements of section 7.3."""
     courses: dict[tuple[float, float], dict[str, Floats]] = {}
     for (start, error, k, l), results in groups.items():
         group = courses.setdefault((start, error), {})
@@ -323,7 +323,7 @@ def _course_findings(groups: dict[tuple[Any, ...], Any]) -> list[Finding]:
 
 
 def _first_span(course: Floats) -> float:
-    """Return the mean rate of the first span over that in steady state."""
+    """Return the mean rate of the first span relative to the steady state."""
     return float(course[course[:, 0] <= 1, 1].mean() / _steady(course).mean())
 
 
@@ -339,7 +339,7 @@ def _rate_series(k: int, l: int, results: Results) -> list[Series]:
 
 
 def _ratio_findings(measured: Results) -> list[Finding]:
-    """Counted false positives over the expectation from the bits, for each rate."""
+    """For each error rate, compare counted false positives with those expected from the bits."""
     findings = []
     for (error,), group in grouped(measured, "error").items():
         counts: dict[int, Floats] = {}

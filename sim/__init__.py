@@ -1,4 +1,4 @@
-"""Simulation: test benches, compiled models and trace replay."""
+"""Simulation: test benches, formal proofs, compiled models and trace replay."""
 
 from .replay.compiled import CompiledUnit, compiled_unit, replay
 from .toolchain import ToolError

@@ -1,4 +1,4 @@
-"""A simulated board: a compiled top with a serial line behind a pseudo-terminal."""
+"""A simulated board: a compiled top whose serial line is a pseudo-terminal."""
 
 import ctypes
 import os
@@ -14,7 +14,7 @@ from ..hdl.verilog import convert
 from .replay.model import Closable, Signatures, cached_model, defines, load_model
 
 Tamper = Callable[[bytes], bytes]
-"""Takes the bytes of one direction as they arrive; returns the bytes to pass on."""
+"""Called with the bytes of one direction as they arrive; returns the bytes to pass on."""
 
 _DRIVER = Path(__file__).with_name("board_driver.cpp")
 _CHUNK = 2_000  # cycles per call, about the length of a short frame
@@ -25,9 +25,9 @@ _BYTES = 1 << 12
 class SimulatedBoard(Closable):
     """A board top in compiled simulation, whose serial line is the pseudo-terminal `port`.
 
-    The line is simulated bit by bit. Cycles pass while the board is busy, so its time is not that
-    of the host. The simulation runs in a thread until `close`. `to_board` and `from_board` damage
-    the line for a test; see `Tamper`.
+    The line is simulated bit by bit. Cycles pass only while the board is busy, so its time is not
+    the host's. The simulation runs in a thread until `close`. `to_board` and `from_board` corrupt
+    the line for tests; see `Tamper`.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class SimulatedBoard(Closable):
         self._thread.start()
 
     def close(self) -> None:
-        """Disconnect the board; its terminal disappears."""
+        """Disconnect the board and remove its terminal."""
         self._ends.set()
         self._thread.join()
         with self._lock:
@@ -77,7 +77,7 @@ class SimulatedBoard(Closable):
 
     @property
     def leds(self) -> dict[str, bool]:
-        """Which of `alive`, `hit` and `fault` are lit."""
+        """Which of the LEDs `alive`, `hit` and `fault` are lit."""
         with self._lock:
             lit = self._library.board_leds(self._board)
         return {name: bool(lit >> bit & 1) for bit, name in enumerate(("alive", "hit", "fault"))}
@@ -87,7 +87,7 @@ class SimulatedBoard(Closable):
             self._run(b"", min(_CHUNK, cycles - done))
 
     def reset(self) -> None:
-        """Restart the board, as after a power cycle; its terminal stays."""
+        """Restart the board, as after a power cycle. Its terminal remains."""
         with self._lock:
             self._library.board_delete(self._board)
             self._board = ctypes.c_void_p(self._library.board_new())
@@ -121,7 +121,7 @@ class SimulatedBoard(Closable):
 
 
 def board_model(board: wiring.Component, *, clock_hz: int, baud: int) -> Path:
-    """Return the compiled model of a top with the members of `FilterLink`."""
+    """Return the compiled model of a board top that has the ports of `FilterLink`."""
     return cached_model(
         convert(board, "board"),
         top="board",

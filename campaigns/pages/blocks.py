@@ -1,4 +1,4 @@
-"""Blocks of a page: how they are found and filled, and whether they are current."""
+"""Blocks of a page: finding and filling them, and checking whether they are up to date."""
 
 import json
 import re
@@ -24,7 +24,7 @@ DOCS = ROOT / "docs"
 IMAGES = DOCS / "images"
 RESULTS = ROOT / "results"
 
-NOTHING = "\N{EN DASH}"  # cell of a table without a value
+NOTHING = "\N{EN DASH}"  # table cell without a value
 
 _BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
@@ -32,7 +32,7 @@ _BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 def fill(text: str, blocks: Mapping[str, str]) -> str:
     missing = blocks.keys() - {match[2] for match in _BLOCK.finditer(text)}
     if missing:
-        raise ValueError(f"there is no place for {', '.join(sorted(missing))}")
+        raise ValueError(f"the page has no block for {', '.join(sorted(missing))}")
 
     def filled(match: "re.Match[str]") -> str:
         name = match[2]
@@ -55,7 +55,7 @@ def content(text: str) -> dict[str, str]:
 @dataclass(frozen=True)
 class Drawing:
     path: Path
-    words: Callable[[], str]  # description, which must be in the file
+    words: Callable[[], str]  # description, which the file must contain
     figure: Callable[[], Any]
 
     def stale(self) -> bool:
@@ -67,7 +67,7 @@ class Drawing:
 
 
 def bare_axes(width: float, height: float, **limits: tuple[float, float]) -> tuple[Any, Any]:
-    """Return a figure of so many inches and its bare axes, with limits `xlim` and `ylim`."""
+    """Return a figure of this size in inches, and bare axes with limits `xlim` and `ylim`."""
     figure = blank_figure(width, height)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
@@ -77,16 +77,16 @@ def bare_axes(width: float, height: float, **limits: tuple[float, float]) -> tup
 
 @dataclass(frozen=True)
 class Page:
-    """A page with its blocks and drawings, and files that are written as a whole."""
+    """A page with its blocks and drawings, and files that are generated as a whole."""
 
     path: Path
-    blocks: Callable[[], dict[str, str]] = dict  # texts by name
+    blocks: Callable[[], dict[str, str]] = dict  # contents of the blocks, by name
     drawings: Sequence[Drawing] = ()
-    take: Callable[[list[Path]], None] | None = None  # new measurements into `RESULTS`
+    take: Callable[[list[Path]], None] | None = None  # stores new measurements in `RESULTS`
     files: Callable[[], Mapping[Path, str]] = dict
 
     def texts(self) -> dict[Path, str]:
-        """Return the contents of the files."""
+        """Return the expected contents of the files."""
         if blocks := self.blocks():
             return {self.path: fill(self.path.read_text("utf-8"), blocks), **self.files()}
         return {**self.files()}
@@ -107,7 +107,7 @@ class Page:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
+    """Write a text file atomically."""
     with replace_file(path) as file:
         file.write(text.encode())
 
@@ -131,7 +131,7 @@ def save(name: str, lines: Iterable[Any]) -> None:
 
 
 def table(rows: Sequence[Mapping[str, object]]) -> str:
-    """Lay out rows by their columns. Numbers get separators of thousands."""
+    """Format rows as a table, by column. Numbers get thousands separators."""
     if not rows:
         return ""
     head = list(rows[0])
@@ -139,7 +139,7 @@ def table(rows: Sequence[Mapping[str, object]]) -> str:
 
 
 def cell(value: object) -> str:
-    """Write a value for a cell of a table, or for a text."""
+    """Format a value for a table cell or for a text."""
     if value is None or value == "":
         return NOTHING if value is None else ""
     return f"{value:,}" if isinstance(value, int) else str(value)
@@ -150,7 +150,7 @@ def code(text: str) -> str:
 
 
 def line(*cells: object) -> str:
-    """Return a row of a table. A sequence stands for a cell for each of its values."""
+    """Return a table row; a sequence becomes one cell for each of its values."""
     values = [
         value for some in cells for value in (some if isinstance(some, list | tuple) else [some])
     ]
@@ -186,7 +186,7 @@ def _templates() -> jinja2.Environment:
 
 
 def render(name: str, **values: Any) -> dict[str, str]:
-    """Return the blocks of a template, filled with values. Numbers are as in `cell`."""
+    """Fill a template with values and return its blocks. Numbers are formatted as in `cell`."""
     return content(_templates().get_template(f"{name}.md").render(values))
 
 
@@ -195,13 +195,13 @@ def pairs(values: Mapping[str, object]) -> str:
 
 
 def versions(tools: Iterable[Mapping[str, str]]) -> str:
-    """Name every tool once for each of its versions."""
+    """List every tool once for each of its versions."""
     pairs = sorted({pair for pairs_of in tools for pair in pairs_of.items()})
     return f"Versions: {', '.join(f'{tool} {version}' for tool, version in pairs)}."
 
 
 def earlier(measured: Iterable[Record], noun: str = "results") -> str:
-    """Say how many results are from an earlier state of the sources; nothing if none are."""
+    """State how many results are from an earlier state of the sources; empty if none are."""
     marked = [record.earlier for record in measured]
     count = "All" if all(marked) else f"{sum(marked):,} of {len(marked):,}"
     return f"{count} {noun} are from an earlier state of the sources.\n" * any(marked)

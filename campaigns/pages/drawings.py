@@ -1,4 +1,4 @@
-"""Drawings of the pages: units, rings, windows in time, deduplicators, and clock against area."""
+"""Drawings of the pages: units, rings, time-based windows, deduplicators, clock against area."""
 
 import io
 import tempfile
@@ -36,7 +36,7 @@ from . import spans, waves
 from .blocks import DOCS, IMAGES, Drawing, Page, bare_axes
 from .mechanisms import WIDTH, ages
 
-GENERATIONS = 9  # columns of the picture of the ring
+GENERATIONS = 9  # number of columns in the picture of the ring
 
 UNIT = preset("default")
 
@@ -55,9 +55,9 @@ def unit_words() -> str:
 
 
 ARROW = {"arrowstyle": "-|>", "color": COLOURS["ink"], "linewidth": 1.1}
-"""Properties of the arrows between blocks."""
+"""Properties of arrows between blocks."""
 
-PLACED = {"ha": "center", "va": "center", "fontsize": 8}  # properties of the texts of blocks
+PLACED = {"ha": "center", "va": "center", "fontsize": 8}  # text properties for blocks
 
 
 def unit() -> Any:
@@ -79,7 +79,7 @@ def unit() -> Any:
 
 
 def draw_box(axes: Any, x: float, y: float, text: str, colour: str) -> None:
-    """Draw a box with text in it, in the middle of `x` and `y`."""
+    """Draw a box centred at `x` and `y`, with text in it."""
     edge = COLOURS[colour]
     box = {"boxstyle": "round,pad=0.5", "facecolor": "white", "edgecolor": edge, "linewidth": 1.4}
     axes.text(x, y, text, ha="center", va="center", fontsize=9, bbox=box, linespacing=1.5)
@@ -89,11 +89,11 @@ RINGS = {
     "ring": APBFSpec(k=2, l=3, slice_bits=16),
     "gebf": GEBFSpec(window=12, epochs=3, hashes=2, bits=128),
 }
-"""Rings of the pictures, by the names of the files."""
+"""Rings that are drawn, by file name."""
 
 
 def roles(spec: Any) -> Iterator[tuple[int, int, int, str]]:
-    """Yield generation, physical segment, age and role of all segments of a golden ring."""
+    """Yield the generation, physical segment, age and role of each segment of a golden ring."""
     ring: Any = from_spec(spec)
     for generation in range(GENERATIONS):
         if generation:
@@ -138,15 +138,15 @@ SLACK = {
     "timing filter, B = 4": PartitionedTimingSpec(window=12, block=4, hashes=4, cells=4096),
     "dictionary": WindowDictionarySpec(window=12, columns=3, rows=64, digest_bits=38),
 }
-"""Filters with a window of 12 insertions in the picture of the slack."""
+"""Filters in the picture of the slack, each with a window of 12 insertions."""
 
 
 @cache
 def reported() -> dict[str, tuple[int, int]]:
-    """Return for each filter up to which distance a key is always, and sometimes, reported.
+    """For each filter, return up to which distance a key is always, and sometimes, reported.
 
-    A distance is the number of insertions after the key's own. The key comes at every position of
-    a generation or block.
+    A distance is the number of insertions after the key's own. The key is inserted at every
+    position of a generation or block.
     """
     distances = {}
     for name, spec in SLACK.items():
@@ -194,7 +194,7 @@ BLOCKS: dict[str, dict[str, Any]] = tomllib.loads(
 
 
 def blocks(about: dict[str, Any]) -> Any:
-    """Draw boxes, arrows and notes, as `drawings.toml` has them."""
+    """Draw the boxes, arrows and notes of `drawings.toml`."""
     width, height = about["size"]
     across, up = about.get("across", (0, width)), about.get("up", (0, height))
     figure, axes = bare_axes(width, height, xlim=across, ylim=up)
@@ -231,19 +231,19 @@ AXIS = Drawing(
     lambda: waves.drawn(waves.axis()),
 )
 
-# Windows in time
+# Time-based windows
 
 TIMED = GEBFSpec(window=64, epochs=4, hashes=2, bits=640, span=40, generation_span=11)
-"""Ring of the picture of windows in time."""
+"""Ring in the picture of time-based windows."""
 
 SILENCE = range(34, 62)
 INSERTIONS = (*range(SILENCE.start), *range(SILENCE.stop, 80))
-"""Times of its insertions: one a tick, but in the silence."""
+"""Times of its insertions: one per tick, except during the silence."""
 
 
 @cache
 def generations() -> tuple[tuple[int, int], ...]:
-    """Return the times of the first and last insertion of each generation, as golden has them."""
+    """Return the times of the first and last insertion of each generation of a golden model."""
     ring: Any = from_spec(TIMED)
     bounds: list[tuple[int, int]] = []
     for number, time in enumerate(INSERTIONS):
@@ -263,7 +263,7 @@ def spans_words() -> str:
 
 
 def time_spans() -> Any:
-    """Draw how long the segments of a ring receive insertions, and how long they count."""
+    """Draw how long each segment of a ring receives insertions, and how long it is live."""
     figure = blank_figure(7.4, 2.3)
     axes = figure.subplots()
     for number, (first, last) in enumerate(generations()):
@@ -283,11 +283,11 @@ def time_spans() -> Any:
     return figure
 
 
-SHOWN = 5  # operations of the timing diagram of a tick, one in each cycle
+SHOWN = 5  # operations in the timing diagram of a tick, one per cycle
 
 
 def tick_times(cycle: int) -> list[int]:
-    """Return the times of the results of `SHOWN` queries, with a tick in a `cycle` of theirs."""
+    """Return the times in the results of `SHOWN` queries, with a tick in one `cycle`."""
     unit = filter_unit(preset("timed-tiny"), statistics_bits=0)
     times: list[int] = []
 
@@ -314,7 +314,7 @@ def tick_times(cycle: int) -> list[int]:
 
 
 def tick_diagram(cycle: int = 2) -> str:
-    """Return the timing diagram of a tick in a `cycle`: the operations, and when it counts."""
+    """Return the timing diagram of a tick in a `cycle`: operations, and when it takes effect."""
     times, names = tick_times(cycle), "ABCDE"
     after = times.index(times[0] + 1)
     rows = {
@@ -333,12 +333,12 @@ def tick_diagram(cycle: int = 2) -> str:
 # Duplicate packets
 
 STREAM = Taps(delay=40_000, jitter=60_000, hops=1, repeats=0.1, repeat_after=200_000_000)
-"""Taps of the picture of a report: a router between them, and packets that are sent again."""
+"""Taps in the picture of a report: with a router between them, and retransmitted packets."""
 
 
 @cache
 def copy_report() -> tuple[CopyReport, float]:
-    """Return the report on duplicates in a stream of two taps, and its span in seconds."""
+    """Return the duplicate report for a stream of two taps, and its span in seconds."""
     span, window, output = 10_000_000, 65_536, io.BytesIO()
     tap(MadePackets(14_000, rate=20_000), output, STREAM)
     spec, tick = dedup_spec(span, window, 1e-6)
@@ -361,7 +361,7 @@ def copies_words() -> str:
     return f"Repeats by distance: {', '.join(groups)}; suggested span {report.suggested_span} ns"
 
 
-# Clock and area
+# Clock frequency and area
 
 
 def image(path: Path, text: str) -> str:

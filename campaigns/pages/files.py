@@ -1,4 +1,4 @@
-"""Files that are written as a whole: figures of the planner, the reproduction, and a picture."""
+"""Files that are generated as a whole: planner figures, the reproduction, and a picture."""
 
 import json
 import sys
@@ -21,11 +21,11 @@ sys.path.append(str(ROOT / "tests" / "helpers"))
 
 from import_graph import scan
 
-# Figures of the planner
+# Planner figures
 
 
 def measured_units() -> str:
-    """Return figures of placed units that `lately plan` prints, a line for each of one lane."""
+    """Return the figures of placed single-lane units that `lately plan` prints, one per line."""
     presets = {spec: name for name, spec in ALL_PRESETS.items()}
     lines = {}
     for summary in summarise(records("hardware")):
@@ -57,7 +57,7 @@ DATA = RESULTS / page.DATA
 
 @dataclass(frozen=True)
 class _Reproduction(Page):
-    """Pages of what `python -m papers NAME... --out` leaves, with their drawings."""
+    """The pages that `python -m papers NAME... --out` writes, with their drawings."""
 
     def texts(self) -> dict[Path, str]:
         pages = page.pages(_report(), f"../results/{page.DATA}")
@@ -77,16 +77,16 @@ def _report() -> Report:
 
 
 def take(paths: list[Path]) -> None:
-    """Take over the studies of files of records; other studies stay unchanged."""
+    """Merge the studies in the given record files; other studies are kept."""
     known = {
         record.point["study"]: record for path in (DATA, *paths) for record in engine.read(path)
     }
     records = [known[study.name] for study in STUDIES if study.name in known]
-    Report.of(records, STUDIES)  # Refuses studies of the quick form.
+    Report.of(records, STUDIES)  # Rejects studies of the quick form.
     engine.write(DATA, records)
 
 
-# Folders of the sources, from the import graph
+# Source folders, from the import graph
 
 PARTS = (
     "golden", "hdl", "sim/replay", "sim/bench", "sim/proofs", "boards", "lately", "campaigns",
@@ -98,7 +98,7 @@ WIDTH, HEIGHT, GAP = 118, 34, 44
 
 
 def part(name: str) -> str:
-    """Return the folder that a module belongs to; modules of `sim` itself belong to its replay."""
+    """Return the folder that a module belongs to. Top-level modules of `sim` count as replay."""
     words = name.split(".")
     words = words[1:] if words[0] == "lately" and len(words) > 1 else words
     if words[0] == "sim":
@@ -109,7 +109,7 @@ def part(name: str) -> str:
 
 
 def imports() -> dict[str, set[str]]:
-    """Return the folders that each folder imports. The package itself imports none of them."""
+    """Return which folders each folder imports. The package itself imports none of them."""
     graph: dict[str, set[str]] = {name: set() for name in PARTS}
     for name, module in scan(ROOT).items():
         others = {part(other) for other in module.imports - {"lately"}}
@@ -119,7 +119,7 @@ def imports() -> dict[str, set[str]]:
 
 
 def levels(graph: Mapping[str, set[str]]) -> dict[str, int]:
-    """Return how many folders are below each, on the longest way."""
+    """Return the level of each folder: the longest chain of imports below it."""
     level = dict.fromkeys(graph, 0)
     for _ in graph:
         for name, below in graph.items():
@@ -128,7 +128,7 @@ def levels(graph: Mapping[str, set[str]]) -> dict[str, int]:
 
 
 def direct(graph: Mapping[str, set[str]], name: str) -> set[str]:
-    """Return the imports of a folder that no other import implies."""
+    """Return the imports of a folder that are not implied by its other imports."""
     below = graph[name]
     return below - {far for near in below for far in graph[near]}
 

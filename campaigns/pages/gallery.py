@@ -1,4 +1,4 @@
-"""Pictures of docs/gallery.md: a few events through the filter of each example."""
+"""Pictures for docs/gallery.md: a few events, filtered by each of the examples."""
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
@@ -14,11 +14,11 @@ from .blocks import DOCS, IMAGES, ROOT, Drawing, Page
 
 EXAMPLES = ROOT / "examples"
 
-Rows = Mapping[str, Sequence[float]]  # times of the events of each row of a picture, by its label
+Rows = Mapping[str, Sequence[float]]  # Label of a row -> times of its events.
 
 
 def example(name: str) -> Any:
-    """Load a program of `EXAMPLES`."""
+    """Load one of the programs in `EXAMPLES`."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -30,21 +30,21 @@ def example(name: str) -> Any:
 @dataclass(frozen=True)
 class Story:
     rows: Rows
-    # Whether an event passes, from the number of its row and its time, in order of time.
+    # Whether an event passes, given its row number and time; called in order of time.
     decide: Callable[[int, float], bool]
-    band: tuple[float, float]  # ages between which an earlier event decides
-    refreshed: bool  # whether events that do not pass decide about later ones, too
-    unit: str  # of the times
+    band: tuple[float, float]  # range of ages in which an earlier event decides
+    refreshed: bool  # whether events that do not pass also affect later ones
+    unit: str  # of time
     verbs: tuple[str, str] = ("passes", "dropped")
 
     def answers(self) -> list[tuple[int, float, bool]]:
-        """Return row, time and answer of each event, in order of time."""
+        """Return (row, time, answer) for each event, in order of time."""
         order = sorted((at, row) for row, times in enumerate(self.rows.values()) for at in times)
         return [(row, at, self.decide(row, at)) for at, row in order]
 
 
 def mirror_port() -> Story:
-    """Frames that enter a switch and leave it 2 ms later; one is sent again after 25 ms."""
+    """Frames that enter a switch and leave it 2 ms later; one is retransmitted after 25 ms."""
     module = example("mirror_port")
     port, frames = module.MirrorPort(), [frame for frame, _ in module.generated(3)]
     rows: Rows = {"frame A": [0, 2, 25, 27], "frame B": [1, 3], "frame C": [8, 10.5]}
@@ -53,7 +53,7 @@ def mirror_port() -> Story:
 
 
 def log_stream() -> Story:
-    """Messages of a log; one is repeated for half an hour."""
+    """Log messages; one is repeated for half an hour."""
     log = example("log_stream").LogStream()
     rows: Rows = {
         "disk full": [0, 2, 4, 6, 8, 12, 14, 16, 18, 20, 22, 24, 26],
@@ -66,7 +66,7 @@ def log_stream() -> Story:
 
 
 def syn_check() -> Story:
-    """SYNs of clients and of attackers."""
+    """SYNs from clients and from attackers."""
     module = example("syn_check")
     check = module.SynCheck()
     rows: Rows = {

@@ -1,4 +1,4 @@
-"""Pictures of docs/how-it-works.md: the state of small golden models, drawn cell by cell."""
+"""Pictures for docs/how-it-works.md: the state of small golden models, drawn cell by cell."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
@@ -20,7 +20,7 @@ TIMING = PartitionedTimingSpec(window=12, block=4, hashes=3, cells=8, stamp_bits
 DICTIONARY = WindowDictionarySpec(window=12, columns=3, rows=8, digest_bits=12)
 
 KEY, FIRST, COUNT = 7, 1, 14
-"""The key of the pictures, and the other keys: integers from `FIRST` on."""
+"""The key shown in the pictures, and `COUNT` other keys: integers from `FIRST` on."""
 
 FACES = {"set": "blue", "found": "green", "new": "orange", "old": "grid"}
 """Colours of the cells by their states; all other cells are white."""
@@ -29,7 +29,7 @@ FACES = {"set": "blue", "found": "green", "new": "orange", "old": "grid"}
 class Row(NamedTuple):
     """A row of a picture.
 
-    `states` and `texts` have an entry for each cell; `marked` are the cells with a thick edge.
+    `states` and `texts` have an entry for each cell; `marked` are the cells with a bold outline.
     """
 
     label: str
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """The rows of a picture, a legend of its states, and its description."""
+    """The rows of a picture, a legend for the states, and a description."""
 
     rows: Sequence[Row]
     legend: dict[str, str]
@@ -48,7 +48,7 @@ class Picture(NamedTuple):
 
 
 def model(spec: Any, count: int = COUNT, *keys: int) -> Any:
-    """Return the filter of a specification after some insertions."""
+    """Return a filter for the specification after some insertions."""
     filter = from_spec(spec)
     filter.insert(np.array([*range(FIRST, FIRST + count), *keys], np.uint64))
     return filter
@@ -66,7 +66,7 @@ def role(spec: Any, age: int) -> str:
 
 @cache
 def cells_of(spec: Any, key: int) -> dict[int, list[int]]:
-    """Return the cells of a key in each physical segment, as an empty ring writes them."""
+    """Return the cells of a key in each physical segment of an empty ring."""
     ring, cells = from_spec(spec), {}
     for _ in range(spec.segments):
         ring.shift()
@@ -76,7 +76,7 @@ def cells_of(spec: Any, key: int) -> dict[int, list[int]]:
 
 
 def in_ring(ring: Any) -> Iterable[tuple[int, int, Any]]:
-    """Yield age, physical segment and bits of all segments, youngest first."""
+    """Yield the age, physical segment and bits of all segments, youngest first."""
     for age, segment in sorted((age, segment) for segment, age in enumerate(ages(ring))):
         yield age, segment, ring.memory[segment].ravel()
 
@@ -121,7 +121,7 @@ def lookup() -> Picture:
 
 
 def turn() -> Picture:
-    """A shift moves no bit: each segment becomes one age older."""
+    """A shift moves no bits: each segment just gets older."""
     before, after = model(RING), model(RING)
     after.shift()
     rows = []
@@ -158,7 +158,7 @@ def blocks() -> Picture:
 
 
 def stamps() -> Picture:
-    """A timing filter keeps in each cell the age of its last key."""
+    """Each cell of a timing filter stores the age of its last key."""
     timing = model(TIMING)
     fresh = from_spec(TIMING)
     fresh.insert(np.array([KEY], np.uint64))
@@ -178,7 +178,7 @@ def stamps() -> Picture:
 
 
 def rows_of(key: int) -> list[int]:
-    """Return the row of a key in each column, as insertions into a nearly empty dictionary show."""
+    """Return the row of a key in each column, found by inserting it into a dictionary."""
     rows: list[int] = []
     taken: list[int] = []
 
@@ -198,7 +198,7 @@ def rows_of(key: int) -> list[int]:
 
 
 def columns() -> Picture:
-    """A dictionary keeps each key in one cell of its columns, with its time and remainder."""
+    """A dictionary stores each key in a cell of one column, with its time and remainder."""
     dictionary = model(DICTIONARY)
     (live, _), key_rows, rows = dictionary.memory, rows_of(KEY), []
     age = int(dictionary.look_up(np.array([KEY], np.uint64)).age[0])
@@ -220,14 +220,14 @@ PICTURES = {"insert": insertion, "query": lookup, "shift": turn, "blocked": bloc
 
 
 def _where(rows: Iterable[Row], state: str) -> str:
-    """Put the cells of a state into words."""
+    """Describe in words which cells have a state."""
     names = [f"{row.label} bit {n}" for row in rows for n, s in enumerate(row.states) if s == state]
     return ", ".join(names)
 
 
-WIDTH = 4.3  # width of a picture in inches: its texts are legible on a phone
+WIDTH = 4.3  # width of a picture in inches, so that its texts are legible on a phone
 
-_LEFT, _RIGHT, _LINE = 0.8, 1.1, 0.25  # inches for labels and notes, and of the height of a row
+_LEFT, _RIGHT, _LINE = 0.8, 1.1, 0.25  # in inches: widths of labels and notes, and row height
 
 
 def drawn(picture: Picture) -> Any:
@@ -264,7 +264,7 @@ def _squares(axes: Any, picture: Picture, state: str) -> None:
 
 
 def _patch(cells_of: Iterable[tuple[float, float]], **style: Any) -> PathPatch:
-    """Return all squares at some places as one path, which keeps the file small."""
+    """Return squares at these positions as one path, which keeps the file small."""
     corners = [
         [(x + 0.06, y + 0.06), (x + 0.94, y + 0.06), (x + 0.94, y + 0.94), (x + 0.06, y + 0.94)]
         for x, y in cells_of
@@ -273,15 +273,15 @@ def _patch(cells_of: Iterable[tuple[float, float]], **style: Any) -> PathPatch:
     return PathPatch(Outline.make_compound_path(*outlines), **style)
 
 
-# The spare, in time
+# The spare over time
 
 SEGMENT = 0
-SHIFTS = 9  # physical segment of the picture of the spare, and its generations
+SHIFTS = 9  # segment shown in the picture of the spare, and number of generations
 
 
 @cache
 def life() -> tuple[tuple[int, int], ...]:
-    """Return the age of the segment and its number of set bits after each insertion."""
+    """Return the segment's age and number of set bits after each insertion."""
     ring, course = from_spec(RING), []
     for key in range(SHIFTS * RING.generation):
         ring.insert(np.array([key], np.uint64))
@@ -294,7 +294,7 @@ def spare_words() -> str:
 
 
 def spare() -> Any:
-    """Draw the number of bits of one segment in time, with its ages."""
+    """Draw the number of set bits in one segment over time, with its ages."""
     figure = blank_figure(WIDTH, 2.2)
     axes = figure.subplots()
     axes.step(range(1, len(life()) + 1), [bits for _, bits in life()], where="post",
@@ -321,4 +321,4 @@ PAGE = Page(
         Drawing(IMAGES / "how-spare.svg", spare_words, spare),
     ],
 )
-"""docs/how-it-works.md, whose picture of the ring is drawn for docs/filters.md."""
+"""docs/how-it-works.md; its picture of the ring is also used in docs/filters.md."""

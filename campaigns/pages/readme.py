@@ -1,6 +1,6 @@
 """README.md and docs/baselines.md: the output of their examples and commands.
 
-`python -m campaigns.pages README demo` runs a long command again, and likewise each of `LONG`.
+`python -m campaigns.pages README demo` reruns a long command; the same holds for each of `LONG`.
 """
 
 import contextlib
@@ -19,8 +19,8 @@ README = ROOT / "README.md"
 BASELINES = DOCS / "baselines.md"
 LONG = {"demo": "make demo"}
 
-WIDTH = 108  # columns of the output of commands
-UNITS = ("apbbf/ecp5-25k-8",)  # cases that the page names: as measured last
+WIDTH = 108  # width of command output
+UNITS = ("apbbf/ecp5-25k-8",)  # cases that the page mentions, with their latest results
 
 COMPARED = {
     "Bloom": "Bloom filter, never cleared",
@@ -28,10 +28,10 @@ COMPARED = {
     "stable": "stable Bloom filter",
     "GEBF": "`GEBF` of Lately",
 }
-"""Filters that the page compares, by their names in docs/baselines.md."""
+"""Filters compared in docs/baselines.md, and their names there."""
 
 SHOWN = ("operations", "mismatches", "false negatives", "repeats found")
-"""Figures of the demo that the page has."""
+"""Figures of the demo that the page shows."""
 
 
 def example_output(source: str) -> str:
@@ -47,7 +47,7 @@ def examples(text: str) -> dict[str, str]:
 
 
 def command_output(command: str) -> str:
-    """Run a replay in the repository and return it with its key figures, as a block."""
+    """Run a replay in the repository; return the command and its key figures as a block."""
     environment = os.environ | {"COLUMNS": str(WIDTH)}
     result = subprocess.run(
         command.split(), cwd=ROOT, capture_output=True, text=True, env=environment
@@ -70,7 +70,7 @@ def printed(page: Path) -> dict[str, str]:
 
 
 def figures() -> dict[str, str]:
-    """Return the blocks of figures of docs/baselines.md and of a few units."""
+    """Return the blocks with figures for docs/baselines.md, and those of a few units."""
     rows = re.findall(
         r"^(\S.*?) +fresh (\S+)  missed (\S+)", BASELINES.read_text("utf-8"), re.MULTILINE
     )
@@ -83,7 +83,7 @@ def figures() -> dict[str, str]:
 
 
 def take(names: list[Path]) -> None:
-    """Run longer commands, by their names."""
+    """Rerun long commands, by name."""
     renewed = {name: command_output(LONG[name]) for name in map(str, names)}
     write(README, fill(README.read_text("utf-8"), renewed))
 

@@ -1,4 +1,4 @@
-"""Largest spans, and placements, of deduplicators in docs/deduplicator.md."""
+"""Longest spans, and placements, of deduplicators for docs/deduplicator.md."""
 
 from bisect import bisect_right
 from dataclasses import replace
@@ -15,30 +15,30 @@ from .. import frames as placements
 from .blocks import NOTHING, records, table
 
 LINES = {"1 Gb/s": 1_488_095, "10 Gb/s": 14_880_952, "100 Gb/s": 148_809_524}
-"""Frames of 60 bytes a second, by line."""
+"""60-byte frames per second, by line rate."""
 
-ULTRA_BITS = 1 << 18  # bits of an UltraRAM without ninth bits
+ULTRA_BITS = 1 << 18  # bits of an UltraRAM, without parity bits
 
 DEVICES = {"ecp5-25k-6": (64, 0), "ecp5-85k-8": (64, 0), "xcu50": (512, 640), "xcu55c": (512, 960)}
-"""Bits of a transfer and UltraRAMs, by device. AMD's data sheets count the UltraRAMs."""
+"""Stream width in bits, and number of UltraRAMs (from AMD's data sheets), by device."""
 
 DOWN = Context(prec=2, rounding=ROUND_DOWN)
 
 WANTED = {744_048: "50 ms at 10 Gb/s, 5 ms at 100 Gb/s", 3_720_239: "25 ms at 100 Gb/s"}
-"""Spans of the products that Lately is compared with, by their frames."""
+"""Spans of products that Lately is compared with, by number of frames."""
 
 
 def _requirement(frames: int, chip: Device | None = None) -> Requirement:
-    """Return the requirement of a span of 1,000 ticks with so many frames."""
+    """Return a requirement for this number of frames within a span of 1,000 ticks."""
     span = Span.of(Fraction(1), Fraction(1, 1000), when_full="shorten")
-    # A GEBF has the fewest block RAMs of all families.
+    # Of all families, GEBF needs the fewest block RAMs.
     return Requirement(
         window=frames, span=span, false_positive_rate=1e-4, device=chip, families=("gebf",)
     )
 
 
 def _memories(frames: int, tried: int) -> tuple[int, int]:
-    """Return the fewest block RAMs of 16 kbit, and the fewest UltraRAMs of the filters `tried`."""
+    """Return the minimum numbers of 16-kbit block RAMs and of UltraRAMs, of `tried` filters."""
     plans = cheapest(_requirement(frames), tried)
     specs = [plan.spec for plan in plans]
     parts = [spec.segments * spec.parts * -(-spec.part_bits // ULTRA_BITS) for spec in specs]
@@ -46,7 +46,7 @@ def _memories(frames: int, tried: int) -> tuple[int, int]:
 
 
 def _in_ultra(memories: int) -> int:
-    """Return the frames that filters in so many UltraRAMs remember, to two digits."""
+    """Return how many frames filters in this number of UltraRAMs can remember, to two digits."""
     sizes = [digits * 10**power for power in range(4, 8) for digits in range(10, 100)]
     return sizes[bisect_right(sizes, memories, key=lambda frames: _memories(frames, 10)[1]) - 1]
 

@@ -1,4 +1,4 @@
-"""Tables of the pages that show results of campaigns."""
+"""Tables of the pages that show campaign results."""
 
 import ast
 import inspect
@@ -76,7 +76,7 @@ def hardware() -> dict[str, str]:
 
 
 def caveats(texts: Iterable[tuple[str, str]]) -> str:
-    """Write each caveat once, behind the names of its devices or boards."""
+    """Write each caveat once, after the devices or boards that it applies to."""
     names: dict[str, dict[str, None]] = {}
     for name, text in texts:
         if text:
@@ -85,7 +85,7 @@ def caveats(texts: Iterable[tuple[str, str]]) -> str:
 
 
 def performance(placed: Sequence[Record], reported: Sequence[Row] = ()) -> dict[str, str]:
-    """Return the blocks of docs/performance.md, from runs and from figures that users sent."""
+    """Return the blocks of docs/performance.md, from our runs and from figures sent by users."""
     units = summarise(placed, "units")
     return render(
         "performance",
@@ -120,7 +120,7 @@ def lanes(measured: Sequence[Record], placed: Sequence[Record]) -> dict[str, str
         rates=streams["random"],
         summaries=summarise(placed, "lanes"),
         profile=unit_profile,
-        # Millions of operations per second that are the target with so many lanes.
+        # Target in millions of operations per second, by number of lanes.
         goal=1000,
         lanes=4,
     )
@@ -150,7 +150,7 @@ def limits_blocks() -> dict[str, str]:
 
 
 def has_usual_family(report: dict[str, Any]) -> bool:
-    """Whether the filter of a bitstream has the family of its board's own filter."""
+    """Return whether a bitstream's filter has the same family as its board's default filter."""
     return bool(report["spec"]["family"] == BOARDS[report["board"]].spec.family)
 
 
@@ -172,7 +172,7 @@ def boards(reports: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 
 def take_boards(paths: list[Path]) -> None:
-    """Put build reports in the place of earlier ones; drop boards that no longer exist."""
+    """Replace the build reports of these boards; drop boards that no longer exist."""
     read = [json.loads(path.read_text("utf-8")) for path in paths]
     known = {
         (report["board"], has_usual_family(report) or str(report["spec"])): {
@@ -261,7 +261,7 @@ def speed(
         processor=record.result["processor"],
         tools=", ".join(f"{name} {v}" for name, v in record.identity["versions"].items()),
         filters=filters,
-        # Single calls are compared with those of a filter of another library.
+        # Single calls are compared with those of a filter from another library.
         two={row["call"]: row["keys_per_second"] for row in filters
              if row["filter"] == "rbloom, two"},
         turn=record.result.get("turn"),
@@ -280,14 +280,14 @@ ATTACKS = {
     "differences": ("difference",),
     "floods": ("flooded",),
 }
-"""Attacks of each table."""
+"""The attacks listed in each table."""
 
-OPERATIONS = 212e6  # operations per second at the block RAM limit of an ECP5 of grade 6
-WINDOW = 1000  # keys of the window for which the effort of an attack is computed
+OPERATIONS = 212e6  # operations per second at the block RAM limit of an ECP5, speed grade 6
+WINDOW = 1000  # window for which the effort of an attack is computed, in keys
 
 
 def attacks(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Group attacks that differ in the hash of the filter alone, and name all their hashes."""
+    """Group attacks that differ only in the filter's hash; list all hashes."""
     groups: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
     for run in runs:
         same = run["attack"], run["unit"], run["figure"], run["cost"]
@@ -299,7 +299,7 @@ def attacks(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def effort(runs: Iterable[dict[str, Any]]) -> dict[str, float]:
-    """Return the days that all 64 bits of the fold would take, by the narrower ones measured."""
+    """Extrapolate, from the narrower folds measured, the days that all 64 bits would take."""
     searches = [run for run in runs if run["attack"] == "difference"]
     pairs = sum(math.log2(run["queries"] * WINDOW) - run["folded_bits"] for run in searches)
     pairs /= len(searches)
@@ -317,7 +317,7 @@ def security(measured: Sequence[Record], fuzzed: Sequence[dict[str, Any]]) -> di
 
 
 def take_fuzz(paths: list[Path]) -> None:
-    """Keep new counts of damaged inputs, as `make fuzz` writes them."""
+    """Store new counts of malformed inputs, as written by `make fuzz`."""
     for path in paths:
         parsers = json.loads(path.read_text("utf-8"))["parsers"]
         save("fuzz", [{"parser": name} | counts for name, counts in parsers.items()])
@@ -367,7 +367,7 @@ def fields_table() -> dict[str, str]:
     }
     rows: dict[tuple[str, ...], list[str]] = {}
     names = [name for kind in kinds.values() for name in kind.field_names()[1:]]
-    # Those that all families have come last.
+    # Fields that all families share come last.
     for name in sorted(dict.fromkeys(names), key=lambda name: names.count(name) == len(kinds)):
         for family, kind in kinds.items():
             if (
@@ -382,7 +382,7 @@ CHOICES: dict[str, Sequence[str]] = {
     "hash": HASHES, "digest": DIGESTS, "when_full": WHEN_FULL, "rekey": ("true", "false"),
     "lanes": [str(lanes) for lanes in SHARDS],
 }  # fmt: skip
-"""Values of fields that are no numbers, or only some numbers."""
+"""Possible values of fields that are not numbers, or only certain numbers."""
 
 
 def _values(item: Field[Any]) -> str:
@@ -404,18 +404,18 @@ def _default(item: Field[Any]) -> str:
 
 
 def _meaning(kind: type, name: str) -> str:
-    """Return the text below a field in the source of its class, or of a base."""
+    """Return the text below a field in the source of its class, or of a base class."""
     for owner in kind.__mro__[:-1]:
         (defined,) = ast.parse(dedent(inspect.getsource(owner))).body
         for before, node in pairwise(getattr(defined, "body", [])):
             named = isinstance(before, ast.AnnAssign) and ast.unparse(before.target) == name
             if named and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
                 return " ".join(str(node.value.value).split())
-    raise ValueError(f"{kind.__name__}.{name}: must be explained below the field")
+    raise ValueError(f"{kind.__name__}.{name}: needs an explanation below the field")
 
 
 def bounds(window: int = 20_000) -> dict[str, str]:
-    """Return the block of bits for each key: bounds, and what users get."""
+    """Return the block on bits per key: bounds, and what users get."""
     rows = []
     for rate in (0.01, 0.001, 1e-6):
         asked = Requirement(window=window, false_positive_rate=rate, families=("gebf",))
@@ -448,7 +448,7 @@ def take_proofs(paths: list[Path]) -> None:
 
 
 def proofs_table(proofs: Sequence[dict[str, Any]]) -> str:
-    """Lay out statements, and how and in what time each was proven."""
+    """Return a table of statements, how each was proven, and how long it took."""
     missing = {proof.name for proof in PROOFS} - {proof["name"] for proof in proofs}
     if missing:
         raise ValueError(f"results/proofs.jsonl lacks {', '.join(sorted(missing))}")
@@ -464,7 +464,7 @@ def proofs_table(proofs: Sequence[dict[str, Any]]) -> str:
 
 
 def soak_table(runs: Sequence[Record]) -> str:
-    """Lay out the comparisons of long runs, a line for each."""
+    """Return a table of long comparison runs, one line per run."""
     known = [record for record in runs if record.point["case"] in soak.CASES]
     return render("soak", runs=known, cases=soak.CASES)["soak"]
 
@@ -482,12 +482,12 @@ def testplan() -> dict[str, str]:
 
 
 class Kind(NamedTuple):
-    """A kind of unit in the table of sign-off, by what names its evidence."""
+    """A kind of unit in the sign-off table, and where its evidence is found."""
 
     units: Callable[[PlannedUnit], bool]
-    proofs: Sequence[str]  # modules of lately.sim.proofs
-    sources: Sequence[str]  # folders of defects
-    runs: Callable[[Specification], bool]  # of 100 million operations
+    proofs: Sequence[str]  # modules in lately.sim.proofs
+    sources: Sequence[str]  # source folders for which defects are counted
+    runs: Callable[[Specification], bool]  # selects soak runs of 100 million operations
 
 
 def _one_lane(spec: Any) -> bool:
@@ -570,7 +570,7 @@ OUTCOME = {
     "unit": "killed by a sentence of the plan",
     "lives": "survived",
 }
-"""What becomes of a defect, by the first word of its killer."""
+"""Outcomes of defects, by the first word of what killed them."""
 
 
 def mutants(tried: Iterable[dict[str, str]]) -> list[Row]:
@@ -595,7 +595,7 @@ def mutants(tried: Iterable[dict[str, str]]) -> list[Row]:
 
 
 def defects(groups: Sequence[dict[str, Any]]) -> str:
-    """Count defects by kind and by their first killers, and list the survivors with reasons."""
+    """Count defects by kind and by the first test that finds them; list survivors with reasons."""
     rows: dict[str, Any] = {}
     left = []
     for group in sorted(groups, key=lambda group: group["kind"]):

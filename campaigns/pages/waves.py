@@ -1,4 +1,4 @@
-"""Timing diagrams in docs/hardware.md, from simulations of a tiny unit."""
+"""Timing diagrams for docs/hardware.md, from simulations of a tiny unit."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,11 +30,11 @@ Trace = list[dict[str, Any]]
 class Diagram:
     """A simulation, and the signals of `record` that are drawn."""
 
-    requests: Sequence[tuple[Operation, int]]  # with keys, from cycle 0 on; the unit is clean
+    requests: Sequence[tuple[Operation, int]]  # with keys, from cycle 0 on
     signals: Sequence[str]
-    stalled: range = range(0)  # cycles in which no result is taken
-    margin: int = 1  # cycles shown before and after one in which a signal changes
-    end: int | None = None  # cycle before which the diagram ends; by default, when all is quiet
+    stalled: range = range(0)  # cycles in which no result is accepted
+    margin: int = 1  # cycles shown before and after a signal change
+    end: int | None = None  # first cycle that is not shown; by default, until all is quiet
 
     def wave_json(self) -> dict[str, Any]:
         trace = record(self.requests, self.stalled)[: self.end]
@@ -42,7 +42,7 @@ class Diagram:
 
 
 def record(requests: Sequence[tuple[Operation, int]], stalled: range) -> Trace:
-    """Return the values of every cycle, from the first request on until all is quiet again."""
+    """Return the values of every cycle, from the first request until all is quiet again."""
     unit = filter_unit(SPEC, tag_bits=8, statistics_bits=0)
     core = unit.core
     trace: Trace = []
@@ -90,7 +90,7 @@ def record(requests: Sequence[tuple[Operation, int]], stalled: range) -> Trace:
 
 
 def record_axis() -> Trace:
-    """Return each cycle of an export with AXI4-Streams that checks a key twice and another once."""
+    """Record an export with AXI4-Streams that checks one key twice and another key once."""
     unit = AxisUnit(filter_unit(SPEC, tag_bits=8, statistics_bits=0))
     keys, trace = [0x2A, 0x2A, 0x51], []
 
@@ -142,7 +142,7 @@ def axis() -> dict[str, Any]:
 
 
 def shown(trace: Trace, names: Iterable[str], margin: int) -> list[int]:
-    """Return the cycles in which, or near which, something changes that is no running number."""
+    """Return the cycles near any change of a signal, except signals that just count."""
     steps = [name for name in names if "tag" not in name]
     values = [[row[name] for name in steps] for row in trace]
     changes = {0} | {n for n in range(1, len(trace)) if values[n] != values[n - 1]}
@@ -150,7 +150,7 @@ def shown(trace: Trace, names: Iterable[str], margin: int) -> list[int]:
 
 
 def wave_json(trace: Trace, names: Sequence[str], cycles: Sequence[int]) -> dict[str, Any]:
-    """Lay out some cycles of a trace; a gap stands for those between them."""
+    """Convert some cycles of a trace to WaveDrom's format; cycles left out become a gap."""
     gaps = {n for before, n in pairwise(cycles) if n != before + 1}
     rows = [{"name": "cycle", **_lane([str(n) for n in cycles], cycles, gaps)}]
     rows += [
@@ -177,7 +177,7 @@ def _lane(values: Sequence[Any], cycles: Sequence[int], gaps: set[int]) -> dict[
 
 
 def drawn(diagram: Mapping[str, Any]) -> Any:
-    """Draw a diagram in the format of WaveDrom, as far as `wave_json` uses it."""
+    """Draw a diagram in WaveDrom's format, as far as `wave_json` uses it."""
     rows = diagram["signal"]
     figure, axes = bare_axes(0.6 + 0.42 * len(rows[0]["wave"]), 0.3 * len(rows))
     for number, row in enumerate(rows):
@@ -212,7 +212,7 @@ def _draw_row(axes: Any, row: Mapping[str, Any], y: float) -> None:
 
 
 def description(diagram: Mapping[str, Any]) -> str:
-    """Put a diagram into words, by which its drawing is known."""
+    """Describe a diagram in words, which identify its drawing."""
     return json.dumps(diagram, separators=(",", ":"))
 
 

@@ -1,6 +1,6 @@
-"""Models of filters that no hardware matches, written from the papers.
+"""Models of filters without a hardware counterpart, written from the papers.
 
-`lately.golden.from_spec` and `lately.golden.load` know them once this package is imported.
+Once this package is imported, `lately.golden.from_spec` and `lately.golden.load` support them.
 """
 
 from .bloom import BlockedBloomFilter, BloomFilter, PartitionedBloomFilter

@@ -1,7 +1,7 @@
-"""Accesses to segments of a query, of the walks that the APBF paper compares (section 5.4).
+"""Number of segments that a query reads, for the walks that the APBF paper compares (section 5.4).
 
-All take matches, ndarray of bool of shape (ring_segments, n), as `SlidingFilter.matches`
-returns them: whether each segment, youngest first, has the bits of each of n keys.
+All functions take matches, a bool array of shape (ring_segments, n), as `SlidingFilter.matches`
+returns them: whether each segment, youngest first, contains each of n keys.
 """
 
 import numpy as np
@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 from lately.golden.analysis import require_counts
 from lately.golden.errors import require
 
-Accesses = NDArray[np.int64]  # Segments that are read for each key, shape (n,).
+Accesses = NDArray[np.int64]  # Segments read for each key, shape (n,).
 Matches = NDArray[np.bool_]
 
 
 def backward(matches: Matches, run: int) -> Accesses:
     """Count accesses of Algorithm 1, which starts `run` segments from the oldest and jumps.
 
-    A report needs `run` consecutive matches, k of an APBF, at most the number of segments.
+    A key is reported after `run` consecutive matches (k for an APBF); `run` is at most the number
+    of segments.
     """
     segments = _checked(matches, run)
     count = matches.shape[1]
@@ -37,12 +38,12 @@ def backward(matches: Matches, run: int) -> Accesses:
 
 
 def forward(matches: Matches, run: int) -> Accesses:
-    """Count accesses of the mirror of Algorithm 1."""
+    """Count accesses of Algorithm 1 in the opposite direction, youngest segment first."""
     return backward(matches[::-1], run)
 
 
 def linear(matches: Matches, run: int) -> Accesses:
-    """Count accesses of a scan from the youngest segment on, until a `run` is found or impossible.
+    """Count accesses of a scan, youngest segment first, until a `run` is found or impossible.
 
     The matches have shape (segments, n), and the counts shape (n,).
     """

@@ -1,4 +1,4 @@
-"""Bases of the baselines: keys take effect one after another, on arrays of bits or cells."""
+"""Base classes for the baselines: keys take effect one at a time, on arrays of bits or cells."""
 
 from abc import abstractmethod
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ _CHUNK = 1 << 15
 
 
 class KeyByKey(CountedFilter):
-    """Base of the baselines: a key has positions, which a subclass looks at and writes."""
+    """Base class for the baselines. A key maps to positions, which subclasses read and write."""
 
     _counts: ClassVar[dict[str, int | str | None]] = {"insertions": 1 << 61}
 
@@ -30,7 +30,7 @@ class KeyByKey(CountedFilter):
         """Insert a key with these positions."""
 
     def _positions(self, keys: Words) -> NDArray[np.intp]:
-        """Return the indices that the hash functions give for keys, shape (n, hashes)."""
+        """Return the hash indices of keys, shape (n, hashes)."""
         return np.stack(self._hash.indices(self._hash.state(keys), 0), axis=1)
 
     def _perform_each(self, keys: Words, *, asked: bool, inserted: bool) -> Ages:
@@ -54,7 +54,7 @@ class KeyByKey(CountedFilter):
 
 
 class BitArrays(KeyByKey):
-    """Base of the baselines with bit arrays of one size; a bit is a byte, read faster."""
+    """Base class for baselines with equal bit arrays; a byte holds one bit, for speed."""
 
     _shape: tuple[int, int]
     _segments: list[bytearray]
@@ -110,7 +110,7 @@ def write(bits: bytearray, positions: list[int]) -> None:
 
 
 class ByteCells(KeyByKey):
-    """Base of the baselines with cells of a byte each; a key of which none is 0 is reported."""
+    """Base class for baselines with one-byte cells. A key is reported if none of its cells is 0."""
 
     _cells: bytearray
     _max: int
@@ -133,7 +133,7 @@ class ByteCells(KeyByKey):
 
 
 def ring_order(buffer: NDArray[np.uint64], written: int) -> NDArray[np.uint64]:
-    """Return the entries of a cyclic buffer that was `written` so often, oldest first."""
+    """Return the entries of a cyclic buffer after `written` writes, oldest first."""
     if written < len(buffer):
         return buffer[:written].copy()
     return np.roll(buffer, -(written % len(buffer)), axis=0)

@@ -1,6 +1,6 @@
 """Bloom filters without a window: classical, partitioned and blocked.
 
-They never forget, so a stream fills them. They are baselines for filters with a window.
+They never forget, so a long stream fills them. They are baselines for filters with a window.
 """
 
 import numpy as np
@@ -14,11 +14,11 @@ from .specs import BlockedBloomSpec, BloomSpec, PartitionedBloomSpec
 
 
 class BloomFilter(BitArrays):
-    """Classical Bloom filter: one array that all hash functions share.
+    """Classical Bloom filter: all hash functions share one array.
 
     Source: Burton H. Bloom, "Space/Time Trade-offs in Hash Coding with Allowable Errors",
-    Communications of the ACM 13(7), 1970. A fresh key is reported with a probability of the fill
-    ratio to the power of `hashes`.
+    Communications of the ACM 13(7), 1970. The probability that a fresh key is reported is
+    the fill ratio to the power of `hashes`.
     """
 
     specification = BloomSpec

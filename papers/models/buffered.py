@@ -1,6 +1,7 @@
 """Windows of Bloom filters that take turns: Double Buffering, A2 Buffering, Forgetful Bloom Filter.
 
-The APBF paper describes them in section 3.2. Below, d is the number of insertions after a key's.
+The APBF paper describes them in section 3.2. Below, d is the number of insertions after a key's
+own.
 """
 
 import math
@@ -17,14 +18,14 @@ from .specs import A2BufferingSpec, DoubleBufferingSpec, ForgetfulBloomSpec
 
 
 class _Turns(BitArrays):
-    """Bit arrays with the same hash functions, youngest first; the oldest becomes the youngest."""
+    """Base class: Bloom filters with shared hash functions, youngest first, which rotate."""
 
     _uncompared = ("insertions", "shifts")
     _counts: ClassVar = {"insertions": None, "shifts": None, "filled": "generation"}
 
     generation: int
     bits: int
-    filled: int  # keys of the present generation
+    filled: int  # keys of the current generation
     shifts: int
 
     def _prepare(self) -> None:
@@ -36,7 +37,7 @@ class _Turns(BitArrays):
         self._make_hash([self._shape[1]] * self.hashes)
 
     def _shift_if_full(self) -> None:
-        """Begin a generation if the present one is full, and count a key of it."""
+        """Rotate if the current generation is full; count one more key."""
         if self.filled == self.generation:
             self._segments = [bytearray(self._shape[1]), *self._segments[:-1]]
             self.filled = 0
@@ -45,15 +46,15 @@ class _Turns(BitArrays):
 
 
 class DoubleBuffering(_Turns):
-    """Active Bloom filter, the second, and another that warms up to take its place.
+    """Active Bloom filter, and a second one that warms up to replace it.
 
     Source: Francis Chang, Wu-chang Feng and Kang Li, "Approximate Caches for Packet
     Classification", INFOCOM 2004.
 
     An insertion writes both filters, and a query reads the active one. After `generation`
-    insertions the warm-up filter becomes the active one, and the other, emptied, the warm-up. A key
-    is reported for all d <= W = `generation`, where d is the number of insertions after its own,
-    and forgotten for d >= 2 W.
+    insertions the warm-up filter becomes active, and the formerly active one is cleared and warms
+    up. A key is reported for all d <= W = `generation`, where d is the number of insertions after
+    its own, and forgotten for d >= 2 W.
     """
 
     specification = DoubleBufferingSpec
@@ -82,11 +83,11 @@ class A2Buffering(_Turns):
     Source: MyungKeun Yoon, "Aging Bloom Filter with Two Active Buffers for Dynamic Sets", IEEE
     Transactions on Knowledge and Data Engineering 22(1), 2010.
 
-    A key that is not in active1 is written there, also if active2 has it. When `generation` keys
-    have been written, active1 becomes active2, and the other, emptied, becomes active1. A key is
-    reported for all d <= W = `generation`, where d is the number of insertions after its own, and
-    longer while they repeat keys of active1; so no number of insertions guarantees that it is
-    forgotten.
+    A key that is not in active1 is written there, even if active2 contains it. When `generation`
+    keys have been written, active1 becomes active2, and the former active2 is cleared and becomes
+    active1. A key is reported for all d <= W = `generation`, where d is the number of insertions
+    after its own. Insertions of keys that active1 already contains do not age it, so no number of
+    insertions guarantees that a key is forgotten.
     """
 
     specification = A2BufferingSpec
@@ -110,16 +111,16 @@ class A2Buffering(_Turns):
 
 
 class ForgetfulBloomFilter(_Turns):
-    """Bloom filters of the future, the present and the past; each key is in two neighbours.
+    """Future, present and past Bloom filters; each key is in two neighbouring ones.
 
     Source: Rajath Subramanyam, Indranil Gupta, Luke M. Leslie and Wenting Wang, "Idempotent
     Distributed Counters Using a Forgetful Bloom Filter", Cluster Computing 19(2), 2016.
 
-    An insertion writes future and present, and a key is reported when two neighbours match. After
-    `generation` insertions all segments become one older, and the oldest past, emptied, the future.
-    A key is reported for all d <= W = ``past * generation``, where d is the number of insertions
-    after its own, and forgotten within two generations. The hash functions of all segments are the
-    same, so the two matches are dependent.
+    An insertion writes the future and the present filter. A key is reported if two neighbours
+    match. After `generation` insertions each filter moves one step towards the past; the oldest is
+    cleared and becomes the future. A key is reported for all d <= W = ``past * generation``, where
+    d is the number of insertions after its own, and forgotten within two more generations. All
+    filters share their hash functions, so the two matches are not independent.
     """
 
     specification = ForgetfulBloomSpec
@@ -154,28 +155,28 @@ class ForgetfulBloomFilter(_Turns):
             write(bits, positions)
 
 
-# Sizes: mean rates of arrays of so many bits, over a generation, keys distinct
+# Sizes: false-positive rates of arrays of `bits`, averaged over a generation of distinct keys
 
 
 def _double_rate(generation: int, bits: int, hashes: int) -> float:
-    """The active filter has the keys of one generation to two."""
+    """The active filter contains the keys of one to two generations."""
     return mean_rate(lambda p: bloom_rate((1 + p) * generation, bits, hashes), generation)
 
 
 def _a2_rate(generation: int, bits: int, hashes: int) -> float:
-    """One filter is full, and one fills up."""
+    """One filter is full, and the other fills up."""
     full = bloom_rate(generation, bits, hashes)
     fills = mean_rate(lambda p: bloom_rate(p * generation, bits, hashes), generation)
     return full + fills - full * fills
 
 
 def _forgetful_rate(generation: int, past: int, bits: int, hashes: int) -> float:
-    """Expected number of runs of segments that a fresh key matches; two runs are rare."""
+    """Approximate the rate by the expected number of matching runs; two runs at once are rare."""
     blank = hashes * generation * math.log1p(-1 / bits)
     full = -math.expm1(blank)
 
     def two(a: float, b: float, c: float) -> float:
-        # Three generations, youngest first, set a bit of two segments, which share the second.
+        # Three generations, youngest first. Each sets bits in two segments; both share the second.
         return float((b + (1 - b) * a * c) ** hashes)
 
     def three(a: float, b: float, c: float, d: float) -> float:
@@ -184,7 +185,7 @@ def _forgetful_rate(generation: int, past: int, bits: int, hashes: int) -> float
     oldest = (past - 1) * two(full, full, full) - max(0, past - 2) * three(full, full, full, full)
 
     def runs(phase: float) -> float:
-        # All pairs of neighbours, but only the first pair of each run.
+        # All pairs of neighbours, but for each run only its first pair.
         part = -math.expm1(phase * blank)
         pairs = two(0.0, part, full) + two(part, full, full)
         return pairs - three(0.0, part, full, full) - (past > 1) * three(part, full, full, full)
@@ -207,7 +208,7 @@ def _forgetful_sizes(window: int, fpr: float) -> dict[str, int]:
 
 
 def _fewest(rate: Callable[[int, int], float], fpr: float, load: int) -> tuple[int, int]:
-    """Return the fewest bits of an array, and hash functions, whose `rate` is at most `fpr`."""
+    """Return the minimum bits of an array, and hash functions, for a `rate` of at most `fpr`."""
     sizes = []
     for k in HASHES:
         keeps = partial(lambda bits, k: bits > 1 and rate(bits, k) <= fpr, k=k)

@@ -1,4 +1,4 @@
-"""Counting Bloom filter with a queue of the keys that it deletes."""
+"""Counting Bloom filter with a queue, from which it deletes expired keys."""
 
 from collections import deque
 from typing import Any, ClassVar
@@ -17,16 +17,16 @@ from .specs import CountingBloomSpec
 
 
 class CountingBloomFilter(ByteCells):
-    """Counting Bloom filter that deletes its oldest key when a new one comes.
+    """Counting Bloom filter that deletes its oldest key when a new key is inserted.
 
-    Source: Li Fan, Pei Cao, Jussara Almeida and Andrei Z. Broder, "Summary Cache: A Scalable
-    Wide-Area Web Cache Sharing Protocol", IEEE/ACM Transactions on Networking 8(3), 2000. With a
-    queue of the window's keys it is the baseline of the GEBF paper.
+    Source: Li Fan, Pei Cao, Jussara Almeida and Andrei Z. Broder, "Summary Cache: A Scalable Wide-
+    Area Web Cache Sharing Protocol", IEEE/ACM Transactions on Networking 8(3), 2000. With a queue
+    of the window's keys it is the baseline of the GEBF paper.
 
     A key is reported for all d < W = `window`, where d is the number of insertions after its own. A
-    counter at its maximum is not incremented, which counts as an overflow. With `saturated` "kept",
-    as in the source, it stays there until `clear`. With "decremented", keys of the window may be
-    missed after an overflow.
+    counter at its maximum is not incremented; this counts as an overflow. If `saturated` is "kept",
+    as in the source, such a counter keeps its value until `clear`. If it is "decremented", keys of
+    the window may be missed after an overflow.
     """
 
     specification = CountingBloomSpec
@@ -37,7 +37,7 @@ class CountingBloomFilter(ByteCells):
     _counters: int
     counter_bits: int
     saturated: str
-    overflows: int  # increments that a counter at its maximum did not take
+    overflows: int  # increments skipped because the counter was at its maximum
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class CountingBloomFilter(ByteCells):
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate of a full window of distinct keys, none overflowing."""
+        """Expected false-positive rate for a full window of distinct keys, without overflows."""
         return bloom_rate(self.window, self._counters, self.hashes)
 
     def _prepare(self) -> None:
@@ -64,7 +64,7 @@ class CountingBloomFilter(ByteCells):
 
     @property
     def storage_bits(self) -> int:
-        """Bits of the counters; the queue is counted by `queue_bits`, as in the GEBF paper."""
+        """Bits of the counters. As in the GEBF paper, the queue is excluded; see `queue_bits`."""
         return self._counters * self.counter_bits
 
     @property
@@ -92,7 +92,7 @@ class CountingBloomFilter(ByteCells):
         return ages
 
     def _write(self, positions: list[int]) -> None:
-        """Delete the key that leaves the window, then count the new one."""
+        """Delete the key that leaves the window, then add the new one."""
         cells, highest = self._cells, self._max
         stuck = highest if self.saturated == "kept" else -1
         if len(self._positions_of_window) == self.window:

@@ -3,7 +3,7 @@
 Near-optimal Approximate Membership Query over Time-decaying Windows, section
 IV. There are two hash tables of equal size. Each position holds the timestamp of a key, its
 position in the other table and its signature. So an entry can move to the other table although
-the key itself is not stored. A key without a place goes to a list, as a whole.
+the key itself is not stored. A key that does not fit is stored whole in a list.
 
 The paper leaves some choices open. Here, a key with two free positions goes to Table-0, and an
 empty position matches no key. A xorshift generator chooses the table in which a relocation starts.
@@ -39,13 +39,13 @@ from .specs import CuckooSpec
 _CHUNK = 1 << 15
 _WORD = (1 << 64) - 1
 
-Name = int | tuple[int, ...]  # A key as the list holds it: its words, or its only word.
+Name = int | tuple[int, ...]  # Key of the list: one word, or a tuple of words.
 MAX_POSITIONS = 1 << 30
 MAX_SIGNATURE_BITS = 32
 
 
 def cuckoo_signature_bits(*, positions: int, error_rate: float) -> int:
-    """Return the bits of a signature for an error rate epsilon (Theorem 1).
+    """Return the signature bits for an error rate epsilon (Theorem 1).
 
     They are max{0, log(1 / epsilon) - log(positions) + 1}, rounded up.
     """
@@ -61,9 +61,9 @@ def cuckoo_signature_bits(*, positions: int, error_rate: float) -> int:
 
 
 def cuckoo_error_bound(*, positions: int, signature_bits: int) -> float:
-    """Return the bound of the false-positive rate, which no load exceeds (Theorem 1).
+    """Return the upper bound of the false-positive rate, at any load (Theorem 1).
 
-    Two tables, in each of which one of ``positions * 2**signature_bits`` pairs matches.
+    In each of the two tables, a fresh key matches one of ``positions * 2**signature_bits`` pairs.
     """
     require_count("positions", positions, high=MAX_POSITIONS)
     require_count("signature_bits", signature_bits, low=0, high=MAX_SIGNATURE_BITS)
@@ -73,7 +73,7 @@ def cuckoo_error_bound(*, positions: int, signature_bits: int) -> float:
 def time_decaying_space_bound(*, window: int, universe: int, error_rate: float) -> float:
     """Return the bits that any structure needs (Theorem 3): (n - epsilon m) log2(n - epsilon m).
 
-    The largest window has n of a universe of m keys; 0 where n - epsilon m is below 1.
+    The window contains n keys of a universe of m; the bound is 0 if n - epsilon m is below 1.
     """
     require_count("window", window)
     require_count("universe", universe)
@@ -87,8 +87,8 @@ class CuckooDictionary(CountedFilter):
 
     A query for a window of w, at most `window`, reports a key for all d < w, where d is the number
     of insertions after its own. It reports any other key with a probability of at most
-    `error_bound` (Theorem 1), at any load, because keys that find no place are kept whole in a
-    list. A key that is inserted again gets a new timestamp.
+    `error_bound` (Theorem 1), at any load, because keys that do not fit are stored whole in a list.
+    A key that is inserted again gets a new timestamp.
     """
 
     specification = CuckooSpec
@@ -101,8 +101,8 @@ class CuckooDictionary(CountedFilter):
     positions: int
     moves: int
     insertions: int
-    moved: int  # entries moved to their other table so far, by insertions that succeeded
-    overflow_peak: int  # most keys that were in the list at a time
+    moved: int  # entries moved to the other table so far, by successful insertions
+    overflow_peak: int  # highest number of keys in the list so far
     _hash: KeyHash
 
     @classmethod
@@ -112,7 +112,7 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def fpr(self) -> float:
-        # A fresh key has both positions and the signature of one of the keys.
+        # A fresh key matches both positions and the signature of a stored key.
         return bloom_rate(self.window, self.positions**2 << self.signature_bits, 1)
 
     def _prepare(self) -> None:
@@ -127,7 +127,7 @@ class CuckooDictionary(CountedFilter):
     def for_error_rate(
         cls, *, window: int, error_rate: float, positions: int | None = None, **options: Any
     ) -> Self:
-        """Build the dictionary with signatures just long enough for an error rate."""
+        """Build a dictionary whose signatures are just long enough for an error rate."""
         require_count("window", window)
         positions = 2 * window if positions is None else positions
         bits = cuckoo_signature_bits(positions=positions, error_rate=error_rate)
@@ -137,23 +137,23 @@ class CuckooDictionary(CountedFilter):
 
     @scalar_or_array
     def last_update(self, keys: Keys) -> Ages:
-        """Return the smallest window in which each key is reported, -1 for none, shape (n,).
+        """Return the smallest window in which each key is reported, or -1, shape (n,).
 
-        Never too large within the window: another key with the same positions and signature can
-        only make a key look younger.
+        It is never too large for a key of the window: a different key with the same positions and
+        signature can only make a key look younger.
         """
         return self._last_update(self._words(keys))
 
     @property
     def error_bound(self) -> float:
-        """Bound of the false-positive rate, at any load (Theorem 1)."""
+        """Upper bound of the false-positive rate, at any load (Theorem 1)."""
         return cuckoo_error_bound(positions=self.positions, signature_bits=self.signature_bits)
 
     def expected_false_positive_rate(self, window: int | None = None) -> float:
         """Return the probability that a fresh key is reported now.
 
-        No two live entries have both positions and the signature in common, so a fresh key matches
-        each with a probability of 1 / (positions**2 2**signature_bits), and never two.
+        A fresh key matches an entry with probability 1 / (positions**2 2**signature_bits), and
+        never two, because no two live entries share both positions and the signature.
         """
         window = self.checked_window(window)
         times = self._times_view
@@ -181,7 +181,7 @@ class CuckooDictionary(CountedFilter):
         return _by_chunks(keys, self._ages_of)
 
     def _addresses(self, states: NDArray[np.uint64]) -> tuple[Ages, Ages, Ages]:
-        """Return both addresses of each key, and its signature above the bits of one."""
+        """Return both addresses of each key, and its signature, scaled as in a code."""
         first, second, signature = self._hash.indices(states, 0)
         return first, second + self.positions, signature * (2 * self.positions)
 
@@ -209,11 +209,11 @@ class CuckooDictionary(CountedFilter):
         return np.where(names[index] == asked, distances, self.window + 1)
 
     def _insert(self, keys: Words) -> Ages:
-        """Insert keys; return ages from before, more than `window` for an absent key."""
+        """Insert keys; return their previous ages, more than `window` for an absent key."""
         return _by_chunks(keys, self._insert_chunk)
 
     def _insert_chunk(self, keys: Words) -> list[int]:
-        # One long loop on local names: calls would halve its speed.
+        # One long loop over local names, because calls would halve its speed.
         times, codes, overflow = self._times, self._codes, self._overflow
         n, span, positions, now = self.window, 2 * self.window, self.positions, self._now
         width = -(-positions // n)
@@ -254,7 +254,7 @@ class CuckooDictionary(CountedFilter):
         return ages
 
     def _relocate(self, now: int, first: int, second: int, signature: int) -> bool:
-        """Place an entry by moving others; without a free position, change nothing."""
+        """Place an entry by moving others. If there is no free position, change nothing."""
         times, codes = self._times, self._codes
         n, span, addresses = self.window, 2 * self.window, 2 * self.positions
         at, other = (second, first) if self._toss() else (first, second)
@@ -264,7 +264,7 @@ class CuckooDictionary(CountedFilter):
             before.append((at, times[at], codes[at]))
             times[at], time = time, times[at]
             codes[at], code = code, codes[at]
-            # The moved entry keeps its signature, and the address that it leaves.
+            # The moved entry keeps its signature; its other address is the one it leaves.
             other = code % addresses
             at, code = other, code - other + at
             if not times[at] or (now - times[at]) % span >= n:
@@ -285,8 +285,8 @@ class CuckooDictionary(CountedFilter):
     # Tables and list (section IV.B)
 
     def _empty(self) -> None:
-        # Both tables one after the other: an entry is a timestamp and a code,
-        # signature * 2 positions + address of its position in the other table.
+        # Both tables, one after the other. An entry is a timestamp and a code: signature * 2
+        # positions + address of its position in the other table.
         zeros = bytes(2 * self.positions * 8)
         self._times, self._codes = array("q", zeros), array("q", zeros)
         self._overflow: OrderedDict[Name, int] = OrderedDict()
@@ -295,34 +295,34 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def entry_bits(self) -> int:
-        """Bits of a timestamp of 0 to 2 n, a position and a signature."""
+        """Bits of an entry: a timestamp from 0 to 2 n, a position and a signature."""
         timestamp = (2 * self.window).bit_length()
         return timestamp + (self.positions - 1).bit_length() + self.signature_bits
 
     @property
     def storage_bits(self) -> int:
-        """Bits of both tables, with all entries of full length; the list is not among them."""
+        """Bits of both tables, all entries with full length; the list is excluded."""
         return 2 * self.positions * self.entry_bits
 
     @property
     def nbytes(self) -> int:
-        """Bytes that both tables and the list take in this process, without the list's keys."""
+        """Bytes of both tables and the list in this process, without the keys in the list."""
         return sum(map(getsizeof, (self._times, self._codes, self._overflow)))
 
     @property
     def variable_length_bits(self) -> int:
-        """Bits of both tables as variable-bit-length arrays now: one for an empty position."""
-        # The paper's count, except the constant of such an array, which the paper does not give.
+        """Current bits of both tables as variable-bit-length arrays; an empty position has one."""
+        # Counted as in the paper. Such an array also has constant overhead, which the paper omits.
         return self.occupied * self.entry_bits + 2 * self.positions
 
     @property
     def listed_bits(self) -> int:
-        """Bits of a key in the list with its timestamp, links not counted."""
+        """Bits of a key in the list with its timestamp, without links."""
         return self.key_bits + (2 * self.window).bit_length()
 
     @property
     def overflow_bits(self) -> int:
-        """Bits of the keys and timestamps in the list now, links not counted."""
+        """Current bits of the keys and timestamps in the list, without links."""
         return len(self._overflow) * self.listed_bits
 
     @property
@@ -331,14 +331,14 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def overflow_entries(self) -> tuple[NDArray[np.uint64], Ages]:
-        """The list, oldest first: keys of shape (overflow, words), timestamps (overflow,)."""
+        """The list, oldest first: keys, shape (overflow, words); timestamps, shape (overflow,)."""
         words = -(-self.key_bits // 64)
         keys = np.array(list(self._overflow), np.uint64).reshape(-1, words)
         return keys, np.array(list(self._overflow.values()), np.int64)
 
     @property
     def occupied(self) -> int:
-        """Positions of both tables that are not empty; their entries may have expired."""
+        """Number of positions in both tables that hold an entry, which may have expired."""
         return int(np.count_nonzero(self._times_view))
 
     @property
@@ -348,18 +348,18 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def timestamps(self) -> Ages:
-        """T: timestamps of 1 to 2 n, 0 for an empty position, shape (2, positions)."""
+        """T: timestamps from 1 to 2 n, 0 for an empty position, shape (2, positions)."""
         return self._times_view.reshape(2, -1).copy()
 
     @property
     def other_positions(self) -> Ages:
-        """P: position of each entry in the other table, 0 for an empty one; as `timestamps`."""
+        """P: each entry's position in the other table, 0 for an empty one, shape (2, positions)."""
         others = self._codes_view % self.positions * (self._times_view > 0)
         return others.reshape(2, -1)
 
     @property
     def signatures(self) -> Ages:
-        """S: signatures, 0 for an empty position; as `timestamps`."""
+        """S: signatures, 0 for an empty position, shape (2, positions)."""
         signatures = self._codes_view // (2 * self.positions) * (self._times_view > 0)
         return signatures.reshape(2, -1)
 
@@ -376,7 +376,7 @@ class CuckooDictionary(CountedFilter):
         return np.frombuffer(self._codes, np.int64)
 
     def _distances(self, times: Ages) -> Ages:
-        """Return the timestamps from each to the present one, both counted (4)."""
+        """Return the timestamps from each one to the current one, both included (equation 4)."""
         return (self._now - times) % (2 * self.window) + 1
 
     # State files
@@ -440,7 +440,7 @@ def _by_chunks(keys: Words, ages_of: Callable[[Words], ArrayLike]) -> Ages:
 
 
 def _names_of(keys: NDArray[np.uint64]) -> list[Any]:
-    """Return keys of shape (n, words) in a form that a dictionary can hold."""
+    """Convert keys of shape (n, words) to values that a dictionary can use as keys."""
     return keys[:, 0].tolist() if keys.shape[1] == 1 else [tuple(key) for key in keys.tolist()]
 
 

@@ -18,16 +18,16 @@ _DOWN = bytes([0, *range(255)])
 
 
 class StableBloomFilter(ByteCells):
-    """Cells that insertions set to their maximum and that decay at random.
+    """Cells that insertions set to their maximum, and that decay at random.
 
     Source: Fan Deng and Davood Rafiei, "Approximately Detecting Duplicates for Streaming Data Using
     Stable Bloom Filters", SIGMOD 2006.
 
     An insertion decrements `decrements` cells by one, but not below 0, then sets the cells of its
-    hash functions to ``2**cell_bits - 1``. A key is reported when none of its cells is 0, so one
-    that was just inserted may be missed. The decremented cells are consecutive, from a random one
-    on: each cell has the probability that the source's formulae need. Random numbers come from
-    SplitMix64, whose state is the number of insertions.
+    hash functions to ``2**cell_bits - 1``. A key is reported if none of its cells is 0, so a key
+    that was just inserted may be missed. The decremented cells are consecutive, starting at a
+    random one, so that each cell is decremented with the probability that the source's formulae
+    need. Random numbers come from SplitMix64, whose state is the number of insertions.
     """
 
     specification = StableBloomSpec
@@ -66,7 +66,7 @@ class StableBloomFilter(ByteCells):
             cells[cell] = self._max
 
     def _draw(self) -> int:
-        """Draw the random number of the next insertion, 64 bits."""
+        """Return the 64-bit random number of the next insertion."""
         word = self._start + (self.insertions + 1) * 0x9E3779B97F4A7C15 & _WORD
         word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 & _WORD
         word = (word ^ word >> 27) * 0x94D049BB133111EB & _WORD
@@ -79,9 +79,9 @@ class StableBloomFilter(ByteCells):
 def stable_zero_fraction(cells: int, hashes: int, decrements: int, cell_bits: int) -> float:
     """Return the share of cells that are 0 in the limit: the stable point (theorem 2).
 
-    (1 / (1 + 1 / (P (1/K - 1/m)))) ^ Max, where Max = 2^d - 1, with more cells than
-    hash functions. It holds for streams of any keys if their cells are set uniformly,
-    and for others as a mean over hash functions when all keys are distinct.
+    (1 / (1 + 1 / (P (1/K - 1/m)))) ^ Max, where Max = 2^d - 1, for more cells than hash functions.
+    It holds for any stream if the cells of its keys are uniformly distributed; for other streams,
+    it holds as a mean over hash functions if all keys are distinct.
     """
     for name, value in (("hashes", hashes), ("decrements", decrements), ("cell_bits", cell_bits)):
         require_count(name, value)
@@ -96,7 +96,7 @@ def stable_false_positive_rate(cells: int, hashes: int, decrements: int, cell_bi
 
 
 def stable_decrements(cells: int, hashes: int, cell_bits: int, false_positive_rate: float) -> int:
-    """Return the least P for which fresh keys are reported at most at the required rate.
+    """Return the smallest P for which fresh keys are reported at most at this rate.
 
     P = 1 / ((1 / (1 - rate^(1/K))^(1/Max) - 1) (1/K - 1/m)), rounded up.
     """

@@ -15,27 +15,28 @@ from .bits import KeyByKey, ring_order
 from .specs import SwampSpec
 
 TABLE_SPARE = 0.2
-"""Share of a table's slots above those that are used, alpha.
+"""Spare slots of the table, relative to the used ones: alpha.
 
-A choice: the table works with any share, the faster the more it has. The figures that Table 4 of
-the APBF paper has for SWAMP, which are read off a drawing, would take from 0.19 to 0.23, so 0.2 is
-the round number with which all four are met within 1.1 %; neither paper's text at hand states it.
+The table works with any value; more spare slots make it faster. Neither paper states its value. The
+figures for SWAMP in Table 4 of the APBF paper, which were read off a drawing, fit values from 0.19
+to 0.23; with 0.2 all four are met within 1.1 %.
 """
 
-SLOT_OVERHEAD = 3  # Bits of a slot of the table in addition to the rest of the fingerprint.
+SLOT_OVERHEAD = 3  # Bits of a table slot in addition to the remainder of the fingerprint.
 
 
 class Swamp(KeyByKey):
-    """Fingerprints of the window in a cyclic buffer, and a count of each.
+    """Fingerprints of the window in a cyclic buffer, and a count of each fingerprint.
 
     Source: Eran Assaf, Ran Ben Basat, Gil Einziger and Roy Friedman, "Pay for a Sliding Bloom
     Filter and Get Counting, Distinct Elements, and Entropy for Free", INFOCOM 2018. The counts are
     kept in a TinyTable (Gil Einziger and Roy Friedman, "Counting with TinyTable: Every Bit
-    Counts!", 2015), which is exact: answers depend on the fingerprints alone, so the model holds
-    nothing else.
+    Counts!", 2015), which is exact. So answers depend on the fingerprints only, and the model
+    stores nothing else.
 
-    A key is reported for all d < W = `window`, where d is the number of insertions after its own,
-    and otherwise only if one of these has its fingerprint: the window is exact, with no slack.
+    A key is reported for all d < W = `window`, where d is the number of insertions after its own.
+    Otherwise it is reported only if a key of the window has its fingerprint: the window is exact,
+    with no slack.
     """
 
     specification = SwampSpec
@@ -66,14 +67,14 @@ class Swamp(KeyByKey):
     def storage_bits(self) -> int:
         """Bits of buffer and table: W L + (1 + alpha) W (L - log2 W + 3), rounded up.
 
-        A slot of the table holds the part of a fingerprint that the number of its bucket does not
-        imply, L - log2 W bits or none, and 3 further bits.
+        A table slot stores 3 bits, and the part of a fingerprint that its bucket number does not
+        imply: L - log2 W bits, or none if that is negative.
         """
         return math.ceil(_storage_bits(self.window, self.fingerprint_bits))
 
     @property
     def memory(self) -> NDArray[np.uint64]:
-        """Fingerprints in the cyclic buffer, 0 where there was none yet; shape (window,)."""
+        """Fingerprints in the cyclic buffer, 0 for unused entries; shape (window,)."""
         return self._buffer.copy()
 
     def _fingerprint(self, position_pair: list[int]) -> int:
@@ -94,7 +95,7 @@ class Swamp(KeyByKey):
 
     @scalar_or_array
     def multiplicity(self, keys: Keys) -> NDArray[np.int64]:
-        """Count the fingerprint of each key in the window, shape (n,): its insertions or more."""
+        """Return how often each key's fingerprint is in the window, shape (n,): an upper bound."""
         counts = Counter(self.fingerprints.tolist())
         positions = self._positions(self._words(keys)).tolist()
         return np.array(
@@ -102,14 +103,14 @@ class Swamp(KeyByKey):
         )
 
     def distinct(self) -> int:
-        """Count the distinct fingerprints of the window: never more than its distinct keys."""
+        """Number of distinct fingerprints in the window: at most the number of distinct keys."""
         return len(np.unique(self.fingerprints))
 
     def estimated_distinct(self) -> float:
-        """Estimate the distinct keys of the window by maximum likelihood.
+        """Estimate the number of distinct keys in the window by maximum likelihood.
 
-        ln(1 - Z / 2^L) / ln(1 - 2^-L) for Z distinct fingerprints; infinite if every fingerprint
-        that there can be is in the window.
+        ln(1 - Z / 2^L) / ln(1 - 2^-L) for Z distinct fingerprints; infinite if the window contains
+        every possible fingerprint.
         """
         share = self.distinct() * 2.0**-self.fingerprint_bits
         if share == 1:
@@ -140,7 +141,7 @@ class Swamp(KeyByKey):
 
 
 def swamp_bits_per_element(window: int, false_positive_rate: float) -> float:
-    """Return the bits for each insertion of the window: L + 1.2 (log2(1 / rate) + 3).
+    """Return the bits per insertion of the window: L + 1.2 (log2(1 / rate) + 3).
 
     Fingerprints have L = log2(W / rate) bits, not rounded up.
     """

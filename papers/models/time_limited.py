@@ -1,4 +1,4 @@
-"""Time-limited Bloom filter (Rodrigues, Shtul, Baquero, Almeida): an APBF over a span of time."""
+"""Time-limited Bloom filter (Rodrigues, Shtul, Baquero, Almeida): an APBF with a time window."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -20,24 +20,24 @@ from lately.golden.times import NEVER, TIME_LIMIT, Now, Times
 
 from .specs import TimeLimitedSpec
 
-HASH_BITS = 32  # Bits of a hash value that is scaled down to the size of a slice.
+HASH_BITS = 32  # Bits of a hash value, which is scaled to the size of a slice.
 
 
 def slice_capacity(bits: int) -> int:
-    """Insertions that fill a slice of `bits` to one half (section 6.1): c = floor(m ln 2)."""
+    """Return the insertions that fill half of a slice (section 6.1): c = floor(m ln 2)."""
     return math.floor(bits * math.log(2))
 
 
 def slice_bits(capacity: int) -> int:
-    """Bits of a slice that `capacity` insertions fill to one half (section 6.3, equation 8)."""
+    """Return the bits of a slice that `capacity` insertions half fill (section 6.3, equation 8)."""
     return math.ceil(capacity / math.log(2))
 
 
 def find_runs(matches: Iterable[NDArray[np.bool_]], k: int, count: int) -> NDArray[np.int64]:
     """Find the first run of `k` consecutive slices that each key matches (APBF, section 5.1).
 
-    The `matches`, ndarrays of bool of shape (count,), hold one slice each, youngest first. The
-    result of shape (count,) holds the youngest slice of each run; -1 if there is none.
+    The `matches`, bool arrays of shape (count,), have one item per slice, youngest first. The
+    result of shape (count,) contains the youngest slice of each run; -1 if there is none.
     """
     starts = np.full(count, -1, np.int64)
     run = np.zeros(count, np.int64)
@@ -49,14 +49,15 @@ def find_runs(matches: Iterable[NDArray[np.bool_]], k: int, count: int) -> NDArr
 
 
 def set_and_test(bits: NDArray[np.bool_], positions: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Set the bits at `positions` one after another; return whether each was set before.
+    """Set the bits at `positions`, one at a time; return whether each was set before.
 
-    Both the positions and the result have shape (n,); `bits`, of shape (m,), is changed.
+    Both the positions and the result have shape (n,); `bits`, of shape (m,), is modified.
     """
     before = bits[positions]
     order = np.arange(len(positions))
     first = np.empty(len(bits), np.intp)
-    # The last assignment to a place stays; in reverse order this is the earliest.
+    # If a position repeats, the last assignment wins; in reverse order, this is the first
+    # occurrence.
     first[positions[::-1]] = order[::-1]
     before |= first[positions] < order
     bits[positions] = True
@@ -66,25 +67,26 @@ def set_and_test(bits: NDArray[np.bool_], positions: NDArray[np.intp]) -> NDArra
 @dataclass
 class _Slice:
     bits: NDArray[np.bool_]  # shape (m,)
-    inserted: int = 0  # insertions so far
-    settled: int = NEVER  # time of the last of them, once it has left position k - 1
-    capacity: int = field(init=False)  # insertions that fill it to one half
+    inserted: int = 0  # number of insertions
+    settled: int = NEVER  # time of the last insertion, once the slice has left position k - 1
+    capacity: int = field(init=False)  # insertions that fill half of it
 
     def __post_init__(self) -> None:
         self.capacity = slice_capacity(len(self.bits))
 
 
 class TimeLimitedAPBF(TimedFilter):
-    """Time-limited Bloom filter: slices of any size, as many as the span needs.
+    """Time-limited Bloom filter: slices of different sizes, as many as the span needs.
 
-    A key is reported for `span` after its insertion, whatever the rate, and until `span` after the
-    last insertion of its generation; it leaves no trace after the same of the k-th generation, its
-    own counted. A generation ends only by its number of insertions. After a silence longer than
-    `span` nothing is reported, and the next insertion begins with empty slices.
+    A key is reported for `span` after its insertion, whatever the rate, and even until `span`
+    after the last insertion of its generation. No bit of it is left `span` after the last insertion
+    of the k-th generation, counted from its own. Only the number of insertions ends a generation.
+    After a silence longer than `span` nothing is reported, and the next insertion starts with empty
+    slices.
 
-    Slices that are k apart share a hash function and are never written together. A function gives
-    32 bits h of a key; the index in a slice of m bits is floor(h m / 2**32), so one hash serves all
-    sizes.
+    Slices that are k apart share a hash function and are never written together. A function yields
+    32 bits h for a key; the index in a slice of m bits is floor(h m / 2**32), so one hash serves
+    all sizes.
     """
 
     specification = TimeLimitedSpec
@@ -98,14 +100,14 @@ class TimeLimitedAPBF(TimedFilter):
     l: int
     capacity: int
     slice_bits_limit: int
-    generation: int  # insertions of the present generation, those to come included
-    insertions_left: int  # in the present generation; the one after them shifts
+    generation: int  # insertions planned for the current generation
+    insertions_left: int  # of the current generation; the next insertion after them shifts
     insertions: int
     shifts: int
     _slices: list[_Slice]  # youngest first
     _function: int
     _first: int
-    _last_time: int  # of the last insertion
+    _last_time: int  # time of the last insertion
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
@@ -121,13 +123,12 @@ class TimeLimitedAPBF(TimedFilter):
         return apbf_mean_rate(self.k, self.l)
 
     def _prepare(self) -> None:
-        # At least an insertion in each generation, as everywhere below.
+        # Every generation has at least one insertion, here and below.
         self._first_bits = slice_bits(-(-self.capacity // self.l) * self.k)
         if self._first_bits > self.slice_bits_limit:
             raise SpecificationError(
-                "capacity: must fit into slices of slice_bits_limit = "
-                f"{self.slice_bits_limit} bits, not need {self._first_bits} for "
-                f"{self.capacity} keys"
+                f"capacity: {self.capacity} keys need slices of {self._first_bits} bits, above "
+                f"slice_bits_limit = {self.slice_bits_limit}"
             )
         self._make_hash([1 << HASH_BITS], functions=self.k)
 
@@ -141,7 +142,7 @@ class TimeLimitedAPBF(TimedFilter):
     # Slices (sections 6.1 to 6.3)
 
     def _begin_generation(self) -> None:
-        """Set the insertions until the next shift (equations 4 and 5), one at least."""
+        """Set the number of insertions until the next shift (equations 4 and 5), at least one."""
         shares = [
             -(-(part.capacity - part.inserted) // (self.k - i))
             for i, part in enumerate(self._slices[: self.k])
@@ -149,7 +150,7 @@ class TimeLimitedAPBF(TimedFilter):
         self.generation = self.insertions_left = max(1, min(shares))
 
     def _shift(self, now: int) -> None:
-        """Retire slices that are past the span, and put a new slice in front (equations 3, 6-8)."""
+        """Retire slices that are past the span, and add a new slice (equations 3, 6-8)."""
         target = self._target(now)
         self._slices[self.k - 1].settled = self._last_time
         usual = self.k + self.l
@@ -164,15 +165,15 @@ class TimeLimitedAPBF(TimedFilter):
         self.shifts += 1
 
     def _target(self, now: int) -> int:
-        """Return g* of equation 6; a generation within one unit of time counts as one unit."""
-        # Between the last insertions of two generations there are g intervals, as there are
-        # between the first insertion of all and the first shift.
+        """Return g* of equation 6; a generation lasts at least one unit of time."""
+        # The last insertions of two generations are g intervals apart, and so are the very first
+        # insertion and the first shift.
         previous = self._slices[self.k].settled
         duration = now - self._first if previous == NEVER else self._last_time - previous
         return -(-self.generation * self.span // (self.l * max(1, duration)))
 
     def _new_capacity(self, target: int) -> int:
-        """Return the capacity of the slice to come (equation 7); s_1 is still in front."""
+        """Return the capacity of the next slice (equation 7), before it is added."""
         room = [part.capacity - part.inserted for part in self._slices[: self.k - 1]]
         count, i = 0, self.k
         while i > 1:
@@ -186,7 +187,7 @@ class TimeLimitedAPBF(TimedFilter):
         return count + i * target
 
     def _wake(self) -> None:
-        """Empty all slices, which a silence has brought past the span."""
+        """Empty all slices after a silence longer than the span."""
         self._slices = [_empty(size) for size in self.slice_sizes[: self.k + self.l]]
         self._first = NEVER
         self._begin_generation()
@@ -245,7 +246,7 @@ class TimeLimitedAPBF(TimedFilter):
             while start < len(chunk_times):
                 first, before = slice(start, start + 1), None
                 if asked and self.insertions_left == 0:
-                    # The shift that its insertion needs comes after the query.
+                    # A query comes before the shift that the insertion causes.
                     before = self._ask(hashes[:, first], chunk_times[first])
                 part = self._begin(chunk_times, start)
                 if asked:
@@ -266,11 +267,11 @@ class TimeLimitedAPBF(TimedFilter):
     def _matches(
         self, hashes: NDArray[np.uint64], times: Times, first: int
     ) -> Iterator[NDArray[np.bool_]]:
-        """Matches of the slices from s_first on, as far as any is within the span."""
+        """Yield the matches of each slice from s_first on that is within the span for any key."""
         for i in range(first, len(self._slices)):
             fresh = times <= self._deadline(i)
             if not fresh.any():
-                # The segments behind it are older.
+                # All later slices are older.
                 return
             match = self._slices[i].bits[self._positions(hashes, i)]
             match &= fresh
@@ -279,7 +280,10 @@ class TimeLimitedAPBF(TimedFilter):
     def _check_and_write(
         self, hashes: NDArray[np.uint64], times: Times
     ) -> Iterator[NDArray[np.bool_]]:
-        """Matches of all slices before each key's own insertion; none of them changes the ring."""
+        """Yield the matches of each slice before the key's own insertion.
+
+        The ring must not shift.
+        """
         for i in range(self.k):
             yield set_and_test(self._slices[i].bits, self._positions(hashes, i))
         yield from self._matches(hashes, times, self.k)
@@ -312,21 +316,21 @@ class TimeLimitedAPBF(TimedFilter):
 
     @property
     def settled_times(self) -> list[int | None]:
-        """Time of the last insertion into each slice that takes no more, else None."""
+        """Time of the last insertion into each slice that is no longer written, otherwise None."""
         return [None if time == NEVER else time for time in (part.settled for part in self._slices)]
 
     @property
     def last_insertion(self) -> int | None:
-        """Time of the last insertion, None before the first."""
+        """Time of the last insertion; None before the first."""
         return None if self._last_time == NEVER else self._last_time
 
     def _deadline(self, i: int) -> int:
-        """Last time at which slice s_i counts; all that are written have the last insertion's."""
+        """Last time at which slice s_i counts: `span` after the last insertion into it."""
         time = self._last_time if i < self.k else self._slices[i].settled
         return NEVER if time == NEVER else time + self.span
 
     def estimated_false_positive_rate(self, now: Now = None) -> float:
-        """Recursion F (APBF, section 5.3) over the fill ratios of the slices within the span."""
+        """Estimate the rate with recursion F (APBF, section 5.3), from slices within the span."""
         moment = self._moment(now)
         fills = [
             float(part.bits.mean()) if moment <= self._deadline(i) else 0.0

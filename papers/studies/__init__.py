@@ -1,1 +1,1 @@
-"""Studies: points that are measured apart, kept, concluded and drawn."""
+"""Studies: points are measured one by one, recorded, judged and drawn."""

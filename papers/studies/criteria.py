@@ -1,6 +1,6 @@
-"""Criteria by which a value confirms a figure or a sentence of a paper.
+"""Criteria by which a value confirms a figure or a statement of a paper.
 
-Each can be missed on both sides: its ranges are finite.
+Each criterion has finite ranges, so a value can be too high or too low.
 """
 
 import math
@@ -9,30 +9,31 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from enum import StrEnum
 
-DIFFERENCE = 0.1  # Share of a printed figure that a measurement must exclude as an error.
-RARE = 1e-4  # Share of events that must be excluded where a paper has none.
-FAR = 100_000.0  # A quotient beyond this, or beyond 1 over this, is an error of measurement.
+DIFFERENCE = 0.1  # Relative error of a printed figure that a measurement must be able to rule out.
+RARE = 1e-4  # If a paper says that something never happens, a measurement must rule out this rate.
+FAR = 100_000.0  # A quotient beyond this, or beyond its inverse, is a measurement error.
 
-Range = tuple[float, float]  # Least and greatest value, both included.
+Range = tuple[float, float]  # Minimum and maximum, inclusive.
 
 
 class Verdict(StrEnum):
-    """How our value stands to the paper's."""
+    """How our value compares with the paper's."""
 
-    MET = "met"  # what the paper says; the interval is narrow enough to exclude anything else
-    NEAR = "near"  # not what the paper says, but beside it, as the criterion has it
-    UNDECIDED = "undecided"  # the interval contains the paper's value, and contrary ones
+    MET = "met"  # agrees with the paper; the interval is narrow enough to rule out anything else
+    NEAR = "near"  # does not agree, but is close, as defined by the criterion
+    UNDECIDED = "undecided"  # the interval includes both the paper's value and contradicting ones
     NOT_MET = "not met"
-    COPIED = "copied"  # not computed for this figure but taken from elsewhere, or by definition
-    OURS = "ours alone"  # the paper says nothing of it, or prints no number, as in a figure
+    COPIED = "copied"  # not computed for this figure: taken from elsewhere, or true by definition
+    OURS = "ours alone"  # the paper says nothing about it, or shows it only in a plot
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """Values with which something that a paper says is met.
+    """Ranges that decide whether a value meets a statement of a paper.
 
-    An interval must hold a value of `reach`, by default `within`, and lie `within`. A value of
-    `rounded` reaches whatever its interval holds; a value that does not reach may be `near`.
+    The value's interval must be inside `within` and overlap `reach` (by default `within`). A value
+    inside `rounded` counts as overlapping, whatever its interval. A value that fails this may still
+    be `near`.
     """
 
     within: Range
@@ -47,10 +48,10 @@ class Criterion:
             if not -math.inf < given[0] <= given[1] < math.inf:
                 raise ValueError(f"{name}: must be a finite range, not {given!r}")
             if name != "near" and not self.within[0] <= given[0] <= given[1] <= self.within[1]:
-                raise ValueError(f"{name}: must be in {self.within!r}, not {given!r}")
+                raise ValueError(f"{name}: must be within {self.within!r}, not {given!r}")
 
     def judge(self, value: float, low: float | None = None, high: float | None = None) -> Verdict:
-        """Return how a value with its interval, or a computed one without, stands to this."""
+        """Judge a value with its confidence interval, or a computed value without one."""
         low, high = value if low is None else low, value if high is None else high
         low_end, high_end = self.reach or self.within
         if (low <= high_end and high >= low_end) or _in(value, self.rounded):
@@ -67,14 +68,14 @@ def _in(value: float, values: Range | None) -> bool:
 
 
 def digits(printed: str) -> Criterion:
-    """Take a computed value in the printed digits; near is one unit off in the last one."""
+    """Accept a computed value that rounds to the printed digits; near: one unit off in the last."""
     return Criterion(_around(printed, "0.5"), near=_around(printed, "1.5"))
 
 
 def figure(printed: str) -> Criterion:
-    """Take a measured value; near is one unit off in the last printed digit.
+    """Accept a measured value that agrees with a figure; near: one unit off in its last digit.
 
-    The interval excludes `DIFFERENCE` of the figure as an error, or half a unit of a printed 0.
+    The interval must rule out a relative error of `DIFFERENCE`, or of half a unit for a printed 0.
     """
     value = float(number(printed))
     half, near = _around(printed, "0.5"), _around(printed, "1.5")
@@ -87,13 +88,13 @@ def figure(printed: str) -> Criterion:
 
 
 def cut_off(printed: str) -> Criterion:
-    """Take a whole number that was cut off; near is one more or less."""
+    """Accept a value that was truncated to the printed whole number; near: off by one."""
     value = float(printed)
     return Criterion((value, math.nextafter(value + 1, 0)), near=(value - 1, value + 2))
 
 
 def approximate(printed: str, share: str) -> Criterion:
-    """Take a figure that the paper calls approximate; near is off by a share."""
+    """Accept a figure that the paper calls approximate; near: off by at most `share`."""
     return replace(digits(printed), near=around(float(printed), float(share)).within)
 
 
@@ -102,7 +103,7 @@ def exactly(value: float) -> Criterion:
 
 
 def every(count: int) -> Criterion:
-    """Take all of some pairs; near is all but one."""
+    """Accept only if all `count` pairs agree; near: all but one."""
     return Criterion((count, count), near=(count - 1, count))
 
 
@@ -110,18 +111,18 @@ def every(count: int) -> Criterion:
 
 
 def none(excluded: float = RARE) -> Criterion:
-    """Take a share of events that never happen: none, and `least` excluded."""
+    """Accept a rate of 0 whose interval rules out more than `excluded`."""
     return Criterion((0.0, excluded), (0.0, 0.0))
 
 
 def equal(value: float, factor: float = 1) -> Criterion:
-    """Take a value above 0 that is no figure, `DIFFERENCE` excluded; near is off by a factor."""
+    """Accept a value above 0, ruling out `DIFFERENCE`; near: off by at most `factor`."""
     near = (value / factor, value * factor) if factor > 1 else None
     return Criterion(around(value, DIFFERENCE).within, (value, value), near=near)
 
 
 def around(value: float, share: float, near: float = 0) -> Criterion:
-    """Take what is about a value above 0, off by a share, or by that of `near`."""
+    """Accept about `value`, off by at most `share`; near: off by at most `near`."""
     return Criterion(_off(value, share), near=_off(value, near) if near else None)
 
 
@@ -135,13 +136,13 @@ def above(low_end: float) -> Criterion:
 
 Rule = Callable[..., Criterion]
 
-# Rules that take what is printed, and all.
+# Rules that take the printed text; then all rules.
 PRINTED: dict[str, Rule] = {r.__name__: r for r in (digits, figure, cut_off, approximate)}
 _OTHERS: tuple[Rule, ...] = (exactly, every, none, equal, around, between, above)
 RULES = PRINTED | {rule.__name__: rule for rule in _OTHERS}
 
 SENTENCES = ("figure", "exactly", "every", "equal", "around", "between", "above")
-"""Rules whose thresholds stand beside a sentence; those of a printed figure follow from it."""
+"""Rules whose thresholds are shown with a statement; for a figure they follow from its digits."""
 
 
 # Numbers
@@ -158,19 +159,19 @@ def number(printed: str) -> Decimal:
 
 
 def unit(printed: str) -> Decimal:
-    """Return one in the last digit of a printed number."""
+    """Return one unit in the last digit of a printed number."""
     exponent = number(printed).as_tuple().exponent
     assert isinstance(exponent, int)
     return Decimal(1).scaleb(exponent)
 
 
 def to_digits_of(printed: str, value: float | Decimal) -> str:
-    """Round a value to as many digits as are printed."""
+    """Round a value to as many decimals as the printed number has."""
     return f"{Decimal(value).quantize(unit(printed), rounding=ROUND_HALF_EVEN):f}"
 
 
 def _off(value: float, share: float) -> Range:
-    """Return the values that are off by a share, without errors of rounding."""
+    """Return the range within a relative error of `share`, without rounding errors."""
     low_end, high_end = (float(f"{value * (1 + sign * share):.12g}") for sign in (-1, 1))
     return low_end, high_end
 

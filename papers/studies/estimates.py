@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from lately.intervals import clopper_pearson
 from lately.replay.drawing import Estimate
 
-CONFIDENCE = 0.95  # Of all intervals.
+CONFIDENCE = 0.95  # For all intervals.
 
-# Ranges of means.
+# Ranges that the interval of a mean is limited to.
 REALS, SHARES, POSITIVE = (-math.inf, math.inf), (0.0, 1.0), (0.0, math.inf)
 
 
 def student(
     values: Sequence[float], *, within: tuple[float, float] = REALS, of_one: bool = False
 ) -> Estimate:
-    """Return the mean of two independent values or more, with Student's interval cut to a range.
+    """Return the mean of two or more independent values, with Student's interval, clipped.
 
-    With `of_one`, the interval is that of one more value.
+    If `of_one` is set, it is the interval for one further value instead of the mean.
     """
     if len(values) < 2:
-        raise ValueError(f"values: must be at least 2, not {len(values)}")
-    # scipy takes longer to import than a short run lasts.
+        raise ValueError(f"values: need at least 2, got {len(values)}")
+    # Imported here because importing scipy takes longer than a short run.
     from scipy.special import stdtrit
 
     mean = statistics.fmean(values)
@@ -36,7 +36,7 @@ def positive(values: Sequence[float]) -> Estimate:
 
 
 def share(hits: int, trials: int) -> Estimate:
-    """Return the share of hits among independent trials, with Clopper and Pearson's interval."""
+    """Return the share of hits in independent trials, with the Clopper-Pearson interval."""
     interval = clopper_pearson(hits, trials, confidence=CONFIDENCE)
     if interval is None:
         raise ValueError("trials: must be at least 1, not 0")
@@ -49,14 +49,14 @@ def scaled(value: Estimate, factor: float) -> Estimate:
 
 
 def quotient(above: Estimate, below: Estimate) -> Estimate:
-    """Return a quotient whose interval holds those of both.
+    """Return a quotient with a conservative interval from those of both operands.
 
-    Where nothing was counted below, the upper end of its interval stands for it.
+    If nothing was counted in `below`, the upper end of its interval is used as its value.
     """
     value, low, high = below if below[1] > 0 else (below[2],) * 3
     return above[0] / value, above[1] / high, above[2] / low
 
 
 def quotients(above: Sequence[float], below: Sequence[float]) -> list[float]:
-    """Return the quotients of values of the same seeds."""
+    """Return the quotients of values with equal seeds."""
     return [value / other for value, other in zip(above, below, strict=True)]

@@ -1,4 +1,4 @@
-"""Pages of what studies found, in Markdown, with their drawings."""
+"""Markdown pages with the findings of studies, and their drawings."""
 
 import os
 from collections import Counter
@@ -22,17 +22,17 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def escape(text: str) -> str:
-    """Return a text that stays in its cell."""
+    """Return a text that is safe in a table cell."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
 PAGE = "reproduction.md"
-DATA = "reproduction.jsonl"  # The records that the page is written from.
+DATA = "reproduction.jsonl"  # The records from which the page is generated.
 IMAGES = Path("images", "reproduction")
-NOTHING = "\N{EN DASH}"  # Stands in a table where there is no value.
+NOTHING = "\N{EN DASH}"  # Shown in a table if there is no value.
 
 DEVIATIONS = (Verdict.NOT_MET, Verdict.UNDECIDED, Verdict.NEAR)
-"""Verdicts on what the page shows in full, the worst first."""
+"""Verdicts of findings that the page shows in full, worst first."""
 
 
 def pages(report: Report, data: str = DATA) -> dict[str, str]:
@@ -70,7 +70,7 @@ def pages(report: Report, data: str = DATA) -> dict[str, str]:
 def write_all(
     records: Sequence[Record], studies: Sequence[Study], directory: str | os.PathLike[str]
 ) -> list[str]:
-    """Write drawings, then pages and records together; return their names below the folder."""
+    """Write drawings, then pages and records together; return their paths in the folder."""
     folder = Path(directory)
     report = Report.of(records, studies)
     drawings, texts = draw_all(report, folder), pages(report)
@@ -98,7 +98,7 @@ def image(chart: Chart) -> str:
 
 
 def value_text(finding: Finding) -> str:
-    """Write our value: in the printed digits if it is computed, else in four digits."""
+    """Format our value: with the printed digits if it is computed, otherwise with four digits."""
     if finding.paper and finding.low is None:
         with suppress(ValueError):
             return to_digits_of(finding.paper, finding.ours)
@@ -148,7 +148,7 @@ def _deviating(outcome: Conclusion) -> bool:
 
 
 def _deviations(entries: Sequence[tuple[Study, Conclusion]]) -> str:
-    """Lay out the findings of studies that are not met, then the undecided, then the near ones."""
+    """Return a table of the findings that are not met, then the undecided, then the near ones."""
     rows = [
         [f"[{study.name}](#{_anchor(study.about)})", *(text(finding) for text in _COLUMNS.values())]
         for verdict in DEVIATIONS
@@ -160,7 +160,7 @@ def _deviations(entries: Sequence[tuple[Study, Conclusion]]) -> str:
 
 
 def _grid(findings: Sequence[Finding]) -> str | None:
-    """Lay out computed findings named "row: column" as rows and columns; None if others are."""
+    """Arrange computed findings named "row: column" in a grid; None if there are other findings."""
     cells: dict[str, dict[str, Finding]] = {}
     for finding in findings:
         row, colon, column = finding.what.partition(": ")

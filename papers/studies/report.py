@@ -1,4 +1,4 @@
-"""Conclusions of studies as records of campaigns, and how they are reached and thinned out."""
+"""Conclusions of studies as campaign records: how they are computed, and reduced in size."""
 
 import math
 import os
@@ -19,21 +19,21 @@ from lately.replay.drawing import Chart, Series
 from .criteria import Verdict
 from .study import Conclusion, Finding, Study
 
-TOLERANCE = 1 / 500  # Distance from a line, in widths of the chart, that cannot be seen.
-_HEIGHT = 0.6  # Height of a chart, in its widths.
+TOLERANCE = 1 / 500  # Invisible distance between lines, relative to the chart's width.
+_HEIGHT = 0.6  # Height of a chart, relative to its width.
 
-# Digits of numbers on a logarithmic axis, and of the ends of intervals; rounding moves points of
-# other axes less.
+# Significant digits on a logarithmic axis, and of the ends of intervals. On other axes, rounding
+# shifts points less.
 _DIGITS, _END_DIGITS = 4, 3
 
 Floats = NDArray[np.float64]  # Coordinates of points.
 
 
 def thinned(chart: Chart) -> Chart:
-    """Return a chart whose lines lie within `TOLERANCE` of the original ones.
+    """Return a chart with fewer points, whose lines deviate by at most `TOLERANCE`.
 
-    All marks are kept, and the ends, the highest and the lowest point of each line. A chart that
-    was thinned before is returned as it is.
+    All marks are kept, and the ends, the highest and the lowest point of each line. Thinning a
+    chart again does not change it.
     """
     x_round = _rounding(chart.x_log, [series.x for series in chart.series])
     y_round = _rounding(chart.y_log, [series.y for series in chart.series])
@@ -58,7 +58,7 @@ def thinned(chart: Chart) -> Chart:
 
 
 def _rounding(log: bool, values: Sequence[Sequence[float]]) -> Callable[..., list[float]]:
-    """Return a function that rounds to the decimals of an axis, or digits of a logarithmic one."""
+    """Return a function that rounds values to the digits that matter on an axis."""
     every = [value for part in values for value in part if math.isfinite(value)]
     span = max(every, default=0.0) - min(every, default=0.0)
 
@@ -71,7 +71,7 @@ def _rounding(log: bool, values: Sequence[Sequence[float]]) -> Callable[..., lis
 
 
 def _scaled(log: bool, values: Sequence[Sequence[float]]) -> list[Floats]:
-    """Map the range of all values onto 0 to 1."""
+    """Scale all values together to the range 0 to 1."""
     arrays = [np.asarray(part, np.float64) for part in values]
     if log:
         arrays = [np.log(np.maximum(part, np.finfo(float).tiny)) for part in arrays]
@@ -81,7 +81,7 @@ def _scaled(log: bool, values: Sequence[Sequence[float]]) -> list[Floats]:
 
 
 def _corners(x: Floats, y: Floats) -> list[int]:
-    """Return the points that a line needs, as Ramer, Douglas and Peucker choose them."""
+    """Return the indices of the points that a line needs (Ramer-Douglas-Peucker)."""
     kept = {0, len(x) - 1, int(np.argmin(y)), int(np.argmax(y))}
     ends = sorted(kept)
     waiting = list(pairwise(ends))
@@ -110,11 +110,11 @@ def _chosen(series: Series, numbers: Sequence[int]) -> Series:
 
 
 DIGITS = {True: 10, False: 6}
-"""Significant digits of a recorded value, by whether it is computed; the page shows fewer."""
+"""Significant digits of recorded values, by whether they are computed; pages show fewer."""
 
 
 def cache_directory() -> Path:
-    """Return the folder of finished points; LATELY_CACHE overrides the user's cache folder."""
+    """Return the cache folder for measured points; LATELY_CACHE overrides the default."""
     folder = os.environ.get("LATELY_CACHE") or platformdirs.user_cache_dir("lately")
     return Path(folder) / "reproduction"
 
@@ -122,7 +122,7 @@ def cache_directory() -> Path:
 def reproduce(
     studies: Sequence[Study], folder: Path, *, quick: bool = False, **options: Any
 ) -> tuple[list[Record], Outcome]:
-    """Measure the points of studies, except known ones, and conclude the studies that have all.
+    """Measure the missing points of studies; conclude the studies whose points are complete.
 
     The files of points are in `folder`. The other options are those of `campaigns.engine.complete`.
     """
@@ -138,7 +138,7 @@ def reproduce(
 
 
 def to_record(study: Study, quick: bool, outcome: Conclusion) -> Record:
-    """Record a conclusion: no more digits than a page shows, no more points than can be seen."""
+    """Record a conclusion, without digits and points that nobody would see."""
     findings = [*map(_rounded, outcome.findings)]
     lean = _lean(replace(outcome, findings=findings, charts=[*map(thinned, outcome.charts)]))
     return Record({"study": study.name, "quick": quick}, study.state(), lean)
@@ -164,11 +164,11 @@ class Report:
 
     @classmethod
     def of(cls, records: Iterable[Record], studies: Sequence[Study]) -> "Report":
-        """Pair studies, in their order, with the records that they have."""
+        """Combine studies, in their order, with their records."""
         known = {record.point["study"]: record for record in records}
         forms = {record.point["quick"] for record in known.values()}
         if len(forms) > 1:
-            raise RecordError("records: some are of the quick form, and others of the full one")
+            raise RecordError("records: cannot mix results of the quick and the full form")
         entries = [
             (study, conclusion(known[study.name])) for study in studies if study.name in known
         ]
@@ -193,7 +193,7 @@ def _finding(*, verdict: str, within: Any = None, **members: Any) -> Finding:
 
 
 def _rounded(finding: Finding) -> Finding:
-    """Keep no more digits of a finding's values than their error leaves meaningful."""
+    """Round a finding's values to their recorded digits."""
     digits = DIGITS[finding.low is None]
     ends = (finding.low, finding.high)
     low, high = (None if end is None else float(f"{end:.{digits}g}") for end in ends)
@@ -201,7 +201,7 @@ def _rounded(finding: Finding) -> Finding:
 
 
 def _lean(value: Any) -> Any:
-    """Convert to what JSON can hold, without members that have their default value."""
+    """Convert to JSON values, leaving out fields with default values."""
     if is_dataclass(value):
         members = (
             (member.name, getattr(value, member.name), member.default) for member in fields(value)

@@ -9,7 +9,7 @@ from lately.replay.drawing import Chart
 
 from .criteria import Range, Verdict
 
-Results = Sequence[tuple[Point, Result]]  # Points with their results.
+Results = Sequence[tuple[Point, Result]]  # Points and their results.
 
 
 def chosen(results: Results, **values: Any) -> list[tuple[Point, Result]]:
@@ -17,7 +17,7 @@ def chosen(results: Results, **values: Any) -> list[tuple[Point, Result]]:
 
 
 def grouped(results: Results, *names: str) -> dict[tuple[Any, ...], list[tuple[Point, Result]]]:
-    """Group results by members of their points, in the order of the first of each group."""
+    """Group results by fields of their points, in order of first appearance."""
     groups: dict[tuple[Any, ...], list[tuple[Point, Result]]] = {}
     for point, result in results:
         values = (point[name] for name in names)
@@ -32,24 +32,24 @@ def figures(results: Results, name: str) -> list[Any]:
 
 @dataclass(frozen=True)
 class Finding:
-    """One figure of a paper beside ours."""
+    """A figure of a paper, and our value for it."""
 
-    what: str  # the subject, as "k = 4, l = 3: false-positive rate"
+    what: str  # the subject, like "k = 4, l = 3: false-positive rate"
     ours: float
     verdict: Verdict
-    paper: str = ""  # the printed figure, or a sentence
-    low: float | None = None  # ends of the 95 % confidence interval; None for a computed value
+    paper: str = ""  # the printed figure, or a statement
+    low: float | None = None  # 95 % confidence interval; None for a computed value
     high: float | None = None
     note: str = ""  # explains a deviation
-    within: Range | None = None  # thresholds of a sentence; None for a printed figure
+    within: Range | None = None  # thresholds for a statement; None for a printed figure
 
 
 @dataclass(frozen=True)
 class Conclusion:
     findings: list[Finding]
     charts: list[Chart] = field(default_factory=list)
-    values: dict[str, Any] = field(default_factory=dict)  # fields of the study's notes
-    # Sentences in Markdown on what could not be measured, and what that takes.
+    values: dict[str, Any] = field(default_factory=dict)  # values for the study's notes
+    # Markdown sentences on what could not be measured, and what would be needed.
     missing: list[str] = field(default_factory=list)
 
 
@@ -57,16 +57,16 @@ class Conclusion:
 class Study(Campaign):
     """One table or figure of a paper, or several that are measured together.
 
-    Its `points` take whether the quick form is wanted.
+    `points` takes a flag: whether to use the quick form.
     """
 
     conclude: Callable[[Results], Conclusion]
     paper: str  # title
     source: str  # number of the table or figure
-    # Paragraphs in Markdown, with fields: how it was measured, which readings of the paper were
+    # Markdown paragraphs with placeholders: how it was measured, which readings of the paper were
     # chosen, and why a figure cannot be met.
     notes: Sequence[str] = ()
-    reason: str = ""  # why figures deviate, in a sentence or two, if some do
-    slug: str = "paper"  # the paper's short name, in the name of its page
+    reason: str = ""  # if figures deviate: why, in a sentence or two
+    slug: str = "paper"  # the paper's short name, used in the name of its page
     packages: tuple[str, ...] = ("lately.golden", "papers")
     tools: tuple[str, ...] = ("numpy", "scipy")

@@ -1,7 +1,7 @@
-"""Tests of the contract of every unit, or of every unit with certain inputs.
+"""Contract tests for all units, or for all units with certain inputs.
 
-Each test checks one sentence of `testplan.toml`. `ring_contract` and similar modules test the
-additional contract of one family.
+Each test checks one statement of `testplan.toml`. `ring_contract` and similar modules test what one
+family promises in addition.
 """
 
 import itertools
@@ -24,14 +24,14 @@ NONE, QUERY, INSERT, CHECK, SHIFT, CLEAR, REMOVE = (
 )  # fmt: skip
 
 QUEUE = 66
-"""More results than fit in the queue of a unit with one lane."""
+"""More results than the queue of a unit with one lane can hold."""
 
 
-# What tests have in common
+# Helpers of the tests
 
 
 def keys_and_cells(bench: UnitUnderTest) -> tuple[np.ndarray, np.ndarray]:
-    """Return keys, and the cell of each key in each part, shape (parts, keys)."""
+    """Return keys, and the cell that each key has in each part, shape (parts, keys)."""
     keys = np.arange(min(1 << bench.spec.key_bits, 1 << 12))
     return keys, cells_of(bench.spec, keys.tolist())
 
@@ -52,7 +52,7 @@ def keys_without_common_cells(bench: UnitUnderTest) -> list[int]:
 def keys_with_common_cells(bench: UnitUnderTest) -> tuple[int, int]:
     """Return two keys that share as many of their first cells as possible."""
     keys, cells = keys_and_cells(bench)
-    # Dictionary entries that share all cells have the same digest.
+    # If entries of a dictionary share all cells, they have the same digest.
     longest = len(cells) - ("dictionary" in bench.settings.traits)
     for shared in range(longest, 0, -1):
         _, first, met = np.unique(cells[:shared], axis=1, return_index=True, return_counts=True)
@@ -68,7 +68,7 @@ def keys_with_common_cells(bench: UnitUnderTest) -> tuple[int, int]:
 
 
 async def grow_older(bench: UnitUnderTest, count: int, other: int) -> None:
-    """Increase the age of all keys by `count`; if insertions count, by inserting `other`."""
+    """Increase the age of all keys by `count`; if ages count insertions, insert `other`."""
     traits = bench.settings.traits
     if "ring" in traits:
         await bench.send(*[(SHIFT, 0)] * count)
@@ -81,14 +81,14 @@ async def grow_older(bench: UnitUnderTest, count: int, other: int) -> None:
 
 
 def max_rests(bench: UnitUnderTest, count: int) -> int:
-    """Return the maximum number of stalled cycles while a unit accepts `count` operations."""
+    """Return the maximum number of stall cycles while a unit accepts `count` operations."""
     if "moves" in bench.settings.traits:
         from ...hdl.dictionary.dictionary_figures import MAX_STALL, STALL_PERIOD
 
         return MAX_STALL * (1 + count // STALL_PERIOD)
     if interval := getattr(bench.profile, "rest_interval", 0):
         return count // (interval - 1) + 1
-    # The first operations of a time may wait until time has advanced.
+    # The first operations with a new time may wait until the unit's time has advanced.
     return 40 if bench.settings.ticks == "time" else 0
 
 
@@ -105,9 +105,9 @@ async def accepts_an_operation_every_cycle(bench: UnitUnderTest) -> None:
     await bench.send(*operations)
     waits = bench.driver.waits
     rests = max_rests(bench, len(operations))
-    assert sum(waits) <= rests, f"paused {sum(waits)} cycles, and not {rests} at most"
+    assert sum(waits) <= rests, f"paused {sum(waits)} cycles, expected at most {rests}"
     if interval := getattr(bench.profile, "rest_interval", 0):
-        assert max(waits) == 1, "rested for longer than a cycle"
+        assert max(waits) == 1, "a stall lasted more than one cycle"
         rested = [at for at, wait in enumerate(waits) if wait]
         assert {after - at for at, after in itertools.pairwise(rested)} == {interval - 1}
 
@@ -118,7 +118,7 @@ async def latency_is_as_specified(bench: UnitUnderTest) -> None:
     if bench.signature.lanes == 1:
         await bench.send(*[(CHECK, bench.key()) for _ in range(60)])
     else:
-        # The delay grows so that the beat arrives in every cycle between two checks.
+        # The delay grows, so that beats arrive in every cycle between two polls.
         looks = bench.unit.latency // poll + 2
         for _ in range(poll):
             await bench.send((QUERY, bench.key()))
@@ -127,7 +127,7 @@ async def latency_is_as_specified(bench: UnitUnderTest) -> None:
     pairs = zip(bench.driver.times, bench.monitor.times, strict=True)
     latencies = {(delivered - accepted) / PERIOD_NS for accepted, delivered in pairs}
     expected = {*range(bench.unit.latency, bench.unit.latency + poll)}
-    assert latencies == expected, f"{latencies} cycles, and not {expected}"
+    assert latencies == expected, f"latencies of {latencies} cycles, expected {expected}"
 
 
 @sentence(pauses=["none", "both", "input", "output"])
@@ -135,11 +135,11 @@ async def random_operations(bench: UnitUnderTest, pauses: str) -> None:
     into, out = {"none": (0, 0), "both": (0.5, 0.5), "input": (0.9, 0), "output": (0, 0.9)}[pauses]
     bench.monitor.stalls = Stalls(out, bench.settings.seed + 1)
     bench.ticks.start()
-    # Pauses turn few operations into many cycles.
+    # With pauses, a few operations take many cycles.
     items = bench.mixture(250 if max(into, out) > 0.5 else 800)
     await bench.send(*items, stalls=bench.stalls(into), gaps=0.3)
     await bench.settle()
-    assert bool(bench.monitor.held) == bool(out), "no result waited, or one did"
+    assert bool(bench.monitor.held) == bool(out), "results must wait exactly if the output pauses"
 
 
 @sentence()
@@ -166,7 +166,7 @@ async def same_key_back_to_back(bench: UnitUnderTest) -> None:
 
 
 async def at_every_distance(bench: UnitUnderTest, first: int, second: int) -> None:
-    """Insert a key and query it 1, 2, 3, ... operations later, with others in between."""
+    """Insert a key and query it 1, 2, 3, ... operations later, with other operations between."""
     others = [key for key in range(32) if key not in (first, second)]
     for distance in range(1, min(bench.unit.latency, 24) + 2):
         for between in (NONE, QUERY, INSERT):
@@ -185,7 +185,7 @@ async def every_distance_between_equal_keys(bench: UnitUnderTest) -> None:
 @sentence()
 async def every_distance_between_keys_of_one_cell(bench: UnitUnderTest) -> None:
     if "ring" in bench.settings.traits:
-        # One generation holds all of them, so that they meet in the youngest segment.
+        # One generation holds all insertions, so that they meet in the youngest segment.
         await bench.set_generation(2 * bench.spec.generation - 1)
     await at_every_distance(bench, *keys_with_common_cells(bench))
 
@@ -200,7 +200,7 @@ async def every_age_is_reported(bench: UnitUnderTest) -> None:
         await bench.send(*[(QUERY, key)] * (QUEUE if age < 4 else 10))
     await bench.finish()
     asked = [result.outcome for result in bench.asked()]
-    # The ticks of a period continue during waits; a block of one insertion ends with it.
+    # Periodic ticks continue during waits. A block of one insertion ends with that insertion.
     youngest = int(getattr(bench.spec, "block", 0) == 1)
     reported = {result["age"] for result in asked if result["seen"] or "oldest" in result}
     assert bench.settings.ticks == "period" or reported == {*range(youngest, ages)}, (
@@ -244,7 +244,7 @@ async def blocked_output_stops_the_input(bench: UnitUnderTest) -> None:
     items = bench.beats([(CHECK, bench.key()) for _ in range(count)])
     accepted = await bench.perform_blocked(items, cycles=4 * slots)
     limit = slots if bench.signature.lanes > 1 else 2 * slots
-    assert bench.unit.latency <= accepted <= limit, f"accepted {accepted} without an outlet"
+    assert bench.unit.latency <= accepted <= limit, f"accepted {accepted} with a blocked output"
 
 
 @sentence()
@@ -275,7 +275,7 @@ async def reset_in_mid_stream(bench: UnitUnderTest) -> None:
     await bench.send(*[(CHECK, bench.key()) for _ in range(60)])
 
 
-# Units that take secrets
+# Units with a secret
 
 
 @sentence()
@@ -367,10 +367,10 @@ async def ticks_come_at_the_period(bench: UnitUnderTest) -> None:
         await bench.settle()
         before, after = (query.time for query in bench.performed[-2:])
         expected = 20 * minimum / max(period, minimum)
-        assert abs(after - before - expected) < 1, f"{after - before} ticks, not {expected}"
+        assert abs(after - before - expected) < 1, f"{after - before} ticks, expected {expected}"
 
 
-# Units whose generations have a programmable length
+# Units with a programmable generation length
 
 
 @sentence()
@@ -378,7 +378,7 @@ async def generation_is_programmable(bench: UnitUnderTest) -> None:
     longest = (1 << len(bench.dut.generation)) - 1
     minimum = bench.unit.minimum_generation
     for length in (bench.generation, minimum, minimum + 1, 1, 2, longest, longest - 1):
-        # Set while the unit is idle, so that unit and reference agree on the moment.
+        # Set while the unit is idle, so that unit and reference apply it to the same operation.
         await bench.set_generation(length)
         await bench.send(*[(CHECK, bench.key()) for _ in range(2 * longest + 1)])
         if "window in time" in bench.settings.traits:

@@ -1,7 +1,7 @@
 """Functional coverage of the benches: situations that the tests of a unit must reach.
 
-A point has a name, bins, and a function from a moment to the values that occur in it. Each bin is a
-situation. The points follow from the signature of a unit, so a new family has them immediately.
+A point has a name, bins, and a function that maps a moment to the values that occur in it. Each bin
+is a situation. The points are derived from the unit's signature, so new families need no new code.
 """
 
 import itertools
@@ -18,7 +18,7 @@ from ...golden.operations import OperationBit
 from .parts import PERIOD_NS, Performed
 from .reference import queries
 
-Hits = dict[str, int]  # for each situation the number of moments in which it occurred
+Hits = dict[str, int]  # number of moments in which each situation occurred
 
 
 class Point(NamedTuple):
@@ -40,7 +40,7 @@ def count(points: Iterable[Point], moments: Iterable[Any]) -> Hits:
 
 
 def collect(path: str, hits: Hits) -> None:
-    """Add the situations of a finished test to the file of the run."""
+    """Add the situations of a finished test to the results file of the run."""
     file = Path(path)
     total = json.loads(file.read_text("utf-8")) if file.exists() else {}
     with replace_file(file) as new:
@@ -52,11 +52,11 @@ def missed(hits: Hits) -> list[str]:
     return [name for name, number in hits.items() if not number]
 
 
-RUNS = ("1", "2", "3 to 7", "8 or more")  # ranges of the lengths of pauses, in cycles
+RUNS = ("1", "2", "3 to 7", "8 or more")  # ranges for the lengths of pauses, in cycles
 
 
 def length(cycles: int) -> list[str]:
-    """Return the range in `RUNS` of the length of a pause; none without a pause."""
+    """Return the range of `RUNS` that contains the length of a pause; none if there is no pause."""
     if cycles < 1:
         return []
     return [str(cycles) if cycles < 3 else RUNS[2] if cycles < 8 else RUNS[3]]
@@ -90,12 +90,12 @@ class Moment:
         self.passed = self.now.time - self.last.time if self.last else 0
 
     def changed(self, fact: str) -> int:
-        """Return the increase of a fact that the operation caused."""
+        """Return by how much the operation increased the counter `fact`."""
         last = self.last.facts.get(fact, 0) if self.last else 0
         return self.now.facts.get(fact, 0) - last
 
     def insertions(self) -> list[int]:
-        """Return the distances in cycles of earlier insertions of the key."""
+        """Return the distances in cycles to earlier insertions of the same key."""
         alone, inserts = OperationBit.ALONE | OperationBit.REMOVE, OperationBit.INSERT
         return [
             cycles(earlier, self.now)
@@ -107,7 +107,7 @@ class Moment:
 
 
 def moments(performed: Iterable[Performed], secrets: list[float]) -> Iterator[Moment]:
-    """Yield a moment for each operation since the last reset; `secrets` are times in ns."""
+    """Yield a moment for each operation since the last reset; `secrets` are load times in ns."""
     before: list[Performed] = []
     for now in performed:
         yield Moment(now, before[-32:], secrets)
@@ -130,7 +130,7 @@ def unit_points(settings: Any) -> list[Point]:
 
 
 def _streams(settings: Any) -> Iterator[Point]:
-    """Yield points of operations and pauses at the two streams."""
+    """Yield coverage points for operations, and for pauses of both streams."""
     signature = settings.unit.signature
     if signature.lanes == 1:
         codes = [*map(code_name, range(1 << signature.request["operation"].width))]
@@ -152,10 +152,10 @@ def _streams(settings: Any) -> Iterator[Point]:
 
 
 def _results(settings: Any) -> Iterator[Point]:
-    """Yield points of the fields of a result, and of windows of queries."""
+    """Yield coverage points for the fields of results, and for query windows."""
     signature, spec = settings.unit.signature, settings.spec
     lane = signature.of_lane(signature.result, 0)
-    # A block of one insertion ends with the insertion.
+    # A block of one insertion ends with that insertion.
     youngest = int(getattr(spec, "block", 0) == 1)
     if "age" in lane.members:
         yield Point(
@@ -165,7 +165,7 @@ def _results(settings: Any) -> Iterator[Point]:
     if "oldest" in lane.members:
         yield Point("oldest cells", range(1, spec.hashes + 1), lambda m: [m.outcome.get("oldest")])
     if "status" in lane.members:
-        # 2 marks a ring that holds more insertions than it was sized for.
+        # 2 means that a ring holds more insertions than it was designed for.
         last = 2 if getattr(spec, "when_full", "") == "overfill" else 1
         yield Point("status", (0, last), lambda m: [m.outcome.get("status")])
     if "window" in signature.of_lane(signature.request, 0).members:
@@ -178,7 +178,7 @@ def _results(settings: Any) -> Iterator[Point]:
 
 
 def _ring(settings: Any) -> Iterator[Point]:
-    """Yield points of turns of a ring."""
+    """Yield coverage points for the shifts of a ring."""
     turns = ("INSERT", "CHECK_AND_INSERT", "SHIFT")
     shift = Operation.SHIFT
     yield Point("turn by", turns, lambda m: only(m.changed("shifts") > 0, code_name(m.code)))
@@ -192,7 +192,7 @@ def _ring(settings: Any) -> Iterator[Point]:
 
 
 def _ticks(settings: Any) -> Iterator[Point]:
-    """Yield points of ticks between operations."""
+    """Yield coverage points for ticks between operations."""
     spec, carried = settings.spec, settings.ticks == "time"
     longest = spec.window_blocks if spec.query_field else spec.span
     spans = {"a window": longest, "two windows": 2 * longest}
@@ -211,7 +211,7 @@ def _ticks(settings: Any) -> Iterator[Point]:
 
 
 def _dictionary(settings: Any) -> Iterator[Point]:
-    """Yield points of removals, losses, and the guaranteed window."""
+    """Yield coverage points for removals, losses, and the guaranteed window."""
     removal = Operation.QUERY | Operation.REMOVE
     present = (True, False)
     yield Point("removed key is present", present, lambda m: only(m.code == removal, m.now.seen))
@@ -228,7 +228,7 @@ def _sign_of_change(fact: str, moment: Moment) -> list[int]:
 
 
 def _tables(settings: Any) -> Iterator[Point]:
-    """Yield points of classes, phases, and tables in use."""
+    """Yield coverage points for query classes, phases, and tables in use."""
     classes, _, phases = settings.spec.table_shape
     yield Point(
         "class", range(classes), lambda m: only(m.queries, m.now.item.get("query_class", 0))

@@ -1,4 +1,4 @@
-"""Tests of the contract of dictionaries, with and without moves."""
+"""Contract tests for dictionaries, with and without moves."""
 
 import itertools
 
@@ -11,7 +11,7 @@ from .testplan import sentence
 from .unit import UnitUnderTest
 
 PAUSE = [(NONE, 0)] * 15
-"""Long enough that earlier operations have no effect."""
+"""Enough idle operations that all earlier operations have completed."""
 
 
 def keys_of_one_column(bench: UnitUnderTest) -> list[int]:
@@ -24,7 +24,7 @@ def keys_of_one_column(bench: UnitUnderTest) -> list[int]:
 async def every_distance_between_kinds_of_operations(bench: UnitUnderTest, second: str) -> None:
     first, other = keys_with_common_cells(bench)
     other = first if second == "digest" else other
-    # Pairs of an operation and the next one; a removal without an entry does nothing.
+    # Pairs of an operation and the next one. Removing an absent entry does nothing.
     kinds = ((REMOVE, INSERT), (INSERT, CHECK), (INSERT, REMOVE), (INSERT, QUERY | REMOVE))
     for distance in range(1, HAZARDS + 3):
         filler = [(NONE, 7)] * (distance - 1)
@@ -95,7 +95,7 @@ async def moves_report_what_they_may_miss(bench: UnitUnderTest) -> None:
         assert not bench.performed[-1].outcome["status"], "the loss never expired"
     crowded = bench.spec.columns * bench.spec.rows + bench.spec.stash < bench.window
     assert bool(bench.reference.missed) == crowded
-    # The guaranteed window and the memory must agree with the statuses of lost entries.
+    # The guaranteed window and the memory must be consistent with the reported statuses.
     await bench.send(*[(CHECK, key) for key in keys])
     await bench.send(*[(QUERY, keys[-1], window) for window in range(bench.window + 1)])
 

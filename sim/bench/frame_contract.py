@@ -1,4 +1,4 @@
-"""Contract of deduplicators of frames, as cocotb tests against the golden model."""
+"""Contract tests for deduplicators of frames: cocotb tests against the golden model."""
 
 import functools
 import os
@@ -31,11 +31,11 @@ from .packets import ethernet, ip4, udp
 from .testplan import PLAN
 
 HUGE = ((1 << 16) - 1, (1 << 16) + 100)
-"""Bytes of frames that need all bits of a length, and all bits of a position."""
+"""Frame sizes in bytes that use all bits of a length field, and all bits of a position."""
 
 
 def sentence(function: Callable[[FrameBench], Awaitable[None]]) -> Any:
-    """Register a test of the plan, which receives a deduplicator after reset, if it applies."""
+    """Register a test of the plan, if it applies. The test receives a deduplicator after reset."""
     row = PLAN[function.__name__]
     function.__doc__ = row.text
     if "LATELY_SPEC" not in os.environ or not row.applies(FrameSettings.of_environment().traits):
@@ -96,7 +96,8 @@ async def line_rate(bench: FrameBench) -> None:
         assert all(ready)
         clocks = len(frames) * -(-8 * size // options.width)
         assert bench.golden.counts.hits > count
-        # The first frames in a ring of steps wait for a free cycle, up to a turn altogether.
+        # In the loop of parser steps, the first frames wait for a free cycle, at most one turn in
+        # total.
         waits = InnerStep.LATENCY + 1 if options.inner and options.width <= 64 else 0
         first = valid.index(1)
         assert sum(valid[first : first + clocks + waits]) == sum(valid) == clocks
@@ -107,7 +108,7 @@ async def full_store(bench: FrameBench) -> None:
     options = bench.settings.frames
     await bench.set(Action.MARK)
     bench.pause(0, 0.995)
-    # Shorter ones may wait for their digests.
+    # Shorter frames may wait for their digests.
     frames = [
         number.to_bytes(2, "big") * bench.choose.randint(30, 99)
         for number in range((options.frames or 0) + 48)
@@ -137,7 +138,7 @@ async def jumbo_frames(bench: FrameBench) -> None:
     frames = [bench.choose.randbytes(size) for size in sizes]
     await bench.compare([*frames, *frames])
     bench.pause(0.3, 0.3)
-    # Long frames with pauses would take most of the time.
+    # Long frames with pauses would dominate the run time.
     await bench.compare(frames[:8])
     await bench.check_counts()
     counts, sent = bench.golden.counts, [*sizes, *sizes, *sizes[:8]]
@@ -150,7 +151,7 @@ async def jumbo_frames(bench: FrameBench) -> None:
 async def no_waiting(bench: FrameBench) -> None:
     await bench.set(Action.MARK)
     bench.pause(0.1, 0.6)
-    # The first bytes are the number of a frame.
+    # The first bytes of a frame are its number.
     frames = [
         number.to_bytes(2, "big") + bench.choose.randbytes(bench.choose.randint(58, 198))
         for number in range(4 * bench.settings.count)
@@ -164,7 +165,7 @@ async def no_waiting(bench: FrameBench) -> None:
     changing = cocotb.start_soon(change())
     left = await bench.send(frames)
     changing.cancel()
-    # The last secret may still be loaded.
+    # The previous secret may still be loading.
     await ClockCycles(bench.dut.aclk, KEY_CYCLES if bench.wide else 0)
     whole = [frame for frame, _ in left + await bench.send([])]
     assert all(len(frame) <= bench.settings.frames.longest for frame in whole)
@@ -191,7 +192,7 @@ async def lengths(bench: FrameBench) -> None:
     for shortest in (1, beat // 2):
         frames += [bench.choose.randbytes(bench.choose.randint(shortest, beat)) for _ in range(40)]
     await bench.compare(frames, apart=not options.ready)
-    # So few do not wait for their digests.
+    # So few frames do not wait for their digests.
     await bench.compare([bench.choose.randbytes(options.width // 8) for _ in range(8)])
     # At 8 bits these frames take as many cycles as all others together.
     for size in HUGE if options.width > 8 else ():
@@ -204,7 +205,7 @@ async def fields(bench: FrameBench) -> None:
     options, every = bench.settings.frames, (1 << len(HARDWARE_FIELDS)) - 1
     numbers: Iterable[int] = range(every + 1)
     if bench.settings.count <= 10:
-        # Each field alone, and all but each field.
+        # Compare each single field, and all fields except one.
         numbers = [base ^ flip for base in (0, every) for flip in HARDWARE_FIELDS]
     for number in numbers:
         action = bench.choose.randrange(4)

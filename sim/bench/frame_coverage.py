@@ -1,4 +1,4 @@
-"""Functional coverage of the bench of frames: situations that its tests must reach."""
+"""Functional coverage of the frame bench: situations that its tests must reach."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -38,15 +38,15 @@ HEADERS = {
     "GTP-U": (UDP_PORT + 2152,),
     "an extension header of GTP-U": (GTP_EXTENSION,),
 }
-"""Headers before the innermost layer 3."""
+"""Headers that precede the innermost layer-3 header."""
 
 FATES = ("errored", "oversize", "no_room", "ip4", "ip6", "other", "malformed")
-"""Counters of frames, without the beginnings of their names."""
+"""Frame counters, without the prefix of their names."""
 
 
 @dataclass
 class FrameMoment:
-    """A frame after past frames."""
+    """A frame together with the frames before it, as seen by the coverage functions."""
 
     now: PassedFrame
     before: list[PassedFrame]
@@ -60,14 +60,14 @@ class FrameMoment:
         self.forgotten = self.equal if now.recorded and not self.duplicate else []
 
     def headers(self) -> list[str]:
-        """Return the names of the headers before the innermost layer 3."""
+        """Return the names of the headers that precede the innermost layer-3 header."""
         kinds = [kind for kind, _ in inner_headers(self.now.frame)]
         networks = [at for at, kind in enumerate(kinds) if kind in (IP4, IP6)]
         outer = {*kinds[: networks[-1]]} if networks and self.now.recorded else set()
         return [name for name, those in HEADERS.items() if not outer.isdisjoint(those)]
 
     def reasons(self) -> list[str]:
-        """Return the reasons for which a recorded frame is new again."""
+        """Return why a frame that was recorded before counts as new."""
         now, reasons = self.now, []
         if any(past.clears < now.clears for past in self.forgotten):
             reasons.append("a clear")

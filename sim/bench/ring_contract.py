@@ -1,4 +1,4 @@
-"""Tests of the contract of rings with one lane: windows by count and in time, and secrets."""
+"""Contract tests for rings with one lane: count-based and time-based windows, and secrets."""
 
 import itertools
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ def inserts(bench: UnitUnderTest, count: int) -> list[tuple[Operation, int]]:
     return [(CHECK, bench.key()) for _ in range(count)]
 
 
-# Generations that end by count
+# Generations that end by their number of insertions
 
 
 @sentence()
@@ -58,7 +58,7 @@ async def query_of_the_shifting_operation_sees_the_old_ring(bench: UnitUnderTest
     key, window = bench.key(), bench.spec.window_generations * bench.generation
     others = [(INSERT, bench.key()) for _ in range(bench.generation - 1 + window)]
     before = others[: bench.generation - 1]
-    # The last key of its generation, queried by the operation that ends the guarantee.
+    # The last key of its generation; it is queried by the last operation of the guarantee.
     await bench.send(*before, (INSERT, key), *others[len(before) :], (CHECK, key), (QUERY, key))
     await bench.settle()
     turning, after = bench.performed[-2:]
@@ -70,7 +70,7 @@ async def query_of_the_shifting_operation_sees_the_old_ring(bench: UnitUnderTest
 async def forced_shifts_wait_for_the_spare(bench: UnitUnderTest) -> None:
     for _ in range(2 * bench.spec.segments):
         await bench.send(*inserts(bench, 2), *[(SHIFT, 0)] * 3, *inserts(bench, 2))
-    # The operation after a SHIFT that waits is not accepted before the SHIFT is.
+    # The operation after a waiting SHIFT is accepted only after the SHIFT.
     waited = max(bench.driver.waits[8:])
     shortest, longest = bench.profile.clear_cycles, bench.profile.longest_pause
     assert shortest <= waited <= longest, f"waited {waited} cycles"
@@ -134,7 +134,7 @@ async def secret_comes_in_with_a_turn(bench: UnitUnderTest, code: str) -> None:
         await bench.settle()
         secret = await bench.load_secret()
         await FallingEdge(bench.dut.clk)
-        assert not bench.dut.secret__ready.value, "a second secret would be taken"
+        assert not bench.dut.secret__ready.value, "a second secret would be accepted"
         await ClockCycles(bench.dut.clk, bench.secret_lead)
         await bench.send((Operation[code], 0), *inserts(bench, spec.generation))
         await bench.settle()
@@ -143,21 +143,21 @@ async def secret_comes_in_with_a_turn(bench: UnitUnderTest, code: str) -> None:
         await bench.send(*inserts(bench, spec.ring_segments * spec.generation))
 
 
-# Windows in time
+# Time-based windows
 
 
 @sentence()
 async def bursts_and_trickles(bench: UnitUnderTest) -> None:
     spec, ticks = bench.spec, bench.ticks
     for _ in range(2):
-        # More than a span can hold, at one time.
+        # More insertions at one time than a span can hold.
         await bench.send(*inserts(bench, (spec.window_generations + 2) * bench.generation))
         for _ in range(4 * spec.span):
             await bench.send(*inserts(bench, 1))
             await ticks.advance(1)
         await ticks.advance(spec.span + 2)
         await bench.send(*inserts(bench, 2))
-        # An old generation must not turn the ring while the oldest segment is live.
+        # An old generation must not shift the ring while the oldest segment is live.
         for _ in range(spec.window_generations + 1):
             await bench.send(*inserts(bench, bench.generation))
         await bench.send(*inserts(bench, 2))
@@ -187,7 +187,7 @@ async def a_key_is_reported_for_the_whole_span(bench: UnitUnderTest) -> None:
 
 
 async def around_a_turn(bench: UnitUnderTest, end: str, age: int, distance: int) -> None:
-    """Send a tick a few cycles before or after the operation that turns the ring."""
+    """Send a tick a few cycles before or after the operation that shifts the ring."""
     await bench.send(*inserts(bench, 2 * bench.generation))
     await bench.ticks.advance(max(age, bench.spec.generation_span if end == "age" else 0))
     await bench.send(*inserts(bench, bench.generation - 1 if end == "number" else 0))
@@ -212,7 +212,7 @@ async def an_earlier_time_is_the_time_that_was_reached(bench: UnitUnderTest) -> 
     for time in (100, 90, 95, 101, 0, 100, 120, 119):
         bench.ticks.time = time
         await bench.send(*inserts(bench, 2))
-    # A leap after an earlier time counts from the current time.
+    # If an earlier time precedes a leap, the leap counts from the current time.
     bench.ticks.time = 119 + bench.spec.span - 1
     await bench.send(*inserts(bench, 2))
 
@@ -231,7 +231,7 @@ async def shift_that_waits_keeps_its_time(bench: UnitUnderTest) -> None:
 @sentence()
 async def later_times_come_at_the_interval(bench: UnitUnderTest) -> None:
     async def later(steps: Iterable[int]) -> list[int]:
-        # The first two find places to wait.
+        # The first two ticks are stored; later ones are lost.
         for step in steps:
             bench.ticks.time += step
             await bench.send((QUERY, bench.key()))

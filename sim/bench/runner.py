@@ -33,18 +33,18 @@ from .netlist import unit_netlist
 from .testplan import PLAN
 from .unit import Settings
 
-SIMULATORS = ("verilator", "icarus")  # simulators that a bench runs under
-FUNCTIONAL = "functional.json"  # file of the situations to which a run with coverage adds
+SIMULATORS = ("verilator", "icarus")  # supported simulators
+FUNCTIONAL = "functional.json"  # file to which a run with coverage adds its situations
 COUNTS = "verilator/coverage.dat"  # file of line and toggle counts from a run with coverage
 COVERED_STATISTICS_BITS = 4  # width of a unit's counters in a run with coverage
 
 COVERED_BITS = 256
-"""Most bits of a signal or memory whose toggles are counted in a run with coverage."""
+"""Maximum width of a signal or memory whose toggles are counted in a run with coverage."""
 
 COVERED_BEAT_BITS = 1024  # the same for deduplicators, whose beats have up to 512 bits
-BENCH_TIME_BITS = 8  # width of the times of units in benches: times repeat soon
+BENCH_TIME_BITS = 8  # bits of time in the benches: few, so that times soon wrap
 
-# A bench has few cycles, so optimised code would take longer to compile than it saves.
+# A bench runs for few cycles, so optimised code would take longer to compile than it saves.
 _MAKE_FLAGS = "OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
 
 
@@ -60,16 +60,16 @@ def run_filter_bench(
 ) -> dict[str, bool]:
     """Run the test plan on a unit of any family; return whether each test passed, by name.
 
-    The build in `directory` is reused; `testcase` is a regular expression of tests. With
-    `synthesis`, a yosys pass and its options, the design is a netlist in cells of a device family;
-    the portable memory has no place of its own in it, so its bits affect only the results. With
-    `coverage`, Verilator counts situations in `FUNCTIONAL`, lines and toggles in `COUNTS`, and the
-    counters of the unit are narrow, so that they wrap. Options are the ``seed`` of all random
-    choices; ``inverted``, as for `models`; and options of the unit.
+    An existing build in `directory` is reused; `testcase` is a regular expression for tests. If
+    `synthesis`, a yosys pass with options, is given, the design is a netlist in cells of a device
+    family. In a netlist, the portable memory cannot be inspected, so its bits are checked only
+    through the results. With `coverage`, Verilator writes situations to `FUNCTIONAL` and line and
+    toggle counts to `COUNTS`, and the counters of the unit are narrow, so that they wrap. Options
+    are the ``seed`` of all random choices; ``inverted``, as for `models`; and options of the unit.
     """
     run, unit = _split(options), unit_options(spec, **options)
     environment = _environment(spec, directory, run["seed"], unit)
-    # Units without ticks ignore these options.
+    # Units without ticks ignore this option.
     timed: dict[str, Any] = {"ticks": "tick", "time_bits": BENCH_TIME_BITS} | unit
     if synthesis:
         netlist = unit_netlist(spec, synthesis, directory=directory, **timed)
@@ -103,7 +103,7 @@ def replay_steps(
     directory: Path,
     **options: Any,
 ) -> tuple[bool, Path]:
-    """Play the steps of a scenario on a unit; return whether it passed, and the file of waves.
+    """Play the steps of a scenario on a unit; return whether it passed, and the waveform file.
 
     Options are the ``seed``, and those of `lately.sim.CompiledUnit`.
     """
@@ -138,9 +138,9 @@ def run_frame_bench(
     coverage: bool = False,
     **options: Any,
 ) -> dict[str, bool]:
-    """Run tests on a deduplicator of frames with AXI4-Streams, and registers on AXI4-Lite.
+    """Run tests on a deduplicator of frames with AXI4-Stream ports and AXI4-Lite registers.
 
-    `modules` have the tests, each of which sends `count` frames at a time.
+    `modules` contain the tests, each of which sends `count` frames at a time.
     """
     run = _split(options)
     unit = options | {"statistics_bits": COVERED_STATISTICS_BITS if coverage else COUNTER_BITS}
@@ -193,12 +193,12 @@ def run_bench(
     coverage: int = 0,
     waves: bool = False,
 ) -> dict[str, bool]:
-    """Run cocotb tests of the design in `text`, whose top module is `lately.hdl.verilog.TOP`.
+    """Run cocotb tests on the design in `text`, whose top module is `lately.hdl.verilog.TOP`.
 
-    Memories have random initial contents, because no reset clears them. `coverage` is the maximum
-    width of a signal whose toggles are counted, 0 for none.
+    Memories have random initial contents, because a reset does not clear them. `coverage` is the
+    maximum width of a signal whose toggles are counted; 0 means none.
     """
-    # Simulators run in folders of their own.
+    # Each simulator runs in its own folder.
     directory = directory.resolve()
     directory.mkdir(parents=True, exist_ok=True)
     if coverage:
@@ -206,7 +206,7 @@ def run_bench(
     arguments: list[str] = []
     building: AbstractContextManager[None] = nullcontext()
     if simulator == "verilator":
-        # The runner calls Verilator by name, so this Verilator must be first on PATH.
+        # The runner calls `verilator`, so ours must be first on PATH.
         os.environ.update(verilator_environment())
         for name in ("libs_dir", "share_dir"):
             folder = path_without_spaces(getattr(cocotb_tools.config, name))
@@ -235,7 +235,7 @@ def run_bench(
             log_file=directory / f"{simulator}-build.log",
         )
     results = directory / f"{simulator}.xml"
-    # Under pytest the runner exits when a test fails; the results contain the failures.
+    # Under pytest, the runner exits if a test fails; the results file lists the failures.
     with suppress(SystemExit):
         runner.test(
             hdl_toplevel=TOP,
@@ -254,10 +254,10 @@ def run_bench(
 
 
 def _woken(text: str) -> str:
-    """Return Verilog in which every `always @*` runs at the start, under Icarus too.
+    """Make every `always @*` run once at the start, under Icarus too.
 
-    In yosys's output, the initial value of a variable starts each block. Icarus sees no event, so
-    the variable changes a little later here.
+    In yosys's output, each block begins with the initial value of a variable. Icarus sees no event,
+    so here the variable changes slightly later.
     """
     return re.sub(
         r"(\n  reg (\\\$auto\$verilog_backend\S+) +=) 0;", r"\1 0;\n  initial #1 \2 = 1;", text
@@ -265,7 +265,7 @@ def _woken(text: str) -> str:
 
 
 def _filled(text: str, seed: str) -> str:
-    """Return Verilog whose memories start with random bits instead of zeros."""
+    """Fill the memories in Verilog text with random bits instead of zeros."""
     draw = random.Random(seed)
 
     def contents(block: re.Match[str]) -> str:

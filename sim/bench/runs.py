@@ -1,4 +1,4 @@
-"""Units of the test plan, and the runs of their sentences by day and by night."""
+"""Units of the test plan, and which tests run on them daily and nightly."""
 
 import tomllib
 from collections.abc import Mapping
@@ -15,19 +15,19 @@ from .runner import SIMULATORS, run_filter_bench, run_frame_bench, unit_options
 from .testplan import PLAN
 from .unit import Settings
 
-SEED = 20260807  # seed of all random choices
-DAYS = 14  # days in which each nightly run is due once
+SEED = 20260807  # for all random choices
+DAYS = 14  # every nightly run is due once in this many days
 
 
 @dataclass(frozen=True)
 class PlannedUnit:
     spec: Specification
-    # Of the bench, as for `run_filter_bench` or `run_frame_bench`.
+    # Options of `run_filter_bench` or `run_frame_bench`.
     options: Mapping[str, Any] = field(default_factory=dict)
-    daily: str = "icarus"  # run, as `Run.words`
+    daily: str = "icarus"  # the daily run, in the form of `Run.words`
     nightly: tuple[str, ...] = SIMULATORS
-    tests: tuple[str, ...] = ()  # the only sentences that are run; empty for all that apply
-    coverage: bool = False  # whether `campaigns.coverage_report` measures the unit
+    tests: tuple[str, ...] = ()  # run only these tests; empty: all that apply
+    coverage: bool = False  # whether `campaigns.coverage_report` measures this unit
 
     @property
     def of_frames(self) -> bool:
@@ -48,7 +48,7 @@ class PlannedUnit:
     def run(
         self, simulator: str, directory: Path, tests: tuple[str, ...], **options: Any
     ) -> dict[str, bool]:
-        """Run tests of the plan on the unit; return whether each passed, by its whole name."""
+        """Run tests of the plan on the unit; return whether each passed, by its full name."""
         bench = run_frame_bench if self.of_frames else run_filter_bench
         chosen = rf"\b({'|'.join(tests)})(/|$)"
         return bench(
@@ -57,10 +57,10 @@ class PlannedUnit:
 
 
 class Run(NamedTuple):
-    """A process of a simulator that tests sentences on a unit."""
+    """One simulator process, which runs tests on a unit."""
 
     unit: str
-    words: str  # the simulator, and further options: a memory, "inverted", or ``name=number``
+    words: str  # the simulator, then options: a memory, "inverted", or ``name=number``
     tests: tuple[str, ...]
 
     @property
@@ -101,7 +101,7 @@ def _read() -> tuple[tuple[str, ...], dict[str, PlannedUnit]]:
 
 
 KINDS, UNITS = _read()
-"""The kinds of units of which one runs daily, by their traits, and the units by name."""
+"""Kinds of units, given by traits, of which one each runs daily; and all units by name."""
 
 
 def daily_runs() -> list[Run]:
@@ -113,7 +113,7 @@ def daily_runs() -> list[Run]:
 
 
 def nightly_runs(day: int | None = None) -> list[Run]:
-    """Return the runs of all sentences on all units, or those due on a day by its number."""
+    """Return the runs of all tests on all units; with `day`, only those due on that day."""
     runs = [
         Run(name, words, unit.sentences) for name, unit in UNITS.items() for words in unit.nightly
     ]

@@ -1,6 +1,6 @@
-"""Plays the steps of a scenario on a unit, as a compiled unit performs them.
+"""Plays the steps of a scenario on a unit, as a compiled unit would perform them.
 
-Environment variables: those of `unit`, and LATELY_STEPS (the steps, a file in JSON).
+It uses the environment variables of `unit`, and LATELY_STEPS (a JSON file with the steps).
 """
 
 import json
@@ -31,16 +31,16 @@ async def scenario(dut) -> None:
 
 
 class Player:
-    """Methods of a compiled unit, on a unit in cocotb; each starts and ends after an edge."""
+    """The methods of a compiled unit, for cocotb. Each starts and ends just after a clock edge."""
 
     def __init__(self, bench: UnitUnderTest) -> None:
         self._bench = bench
-        self._reached = 0  # the last time of the scenario
+        self._reached = 0  # the latest time in the scenario
 
     def _beats(
         self, codes: list[int], keys: list[int], numbers: Any, times: Any, **lanes: Any
     ) -> list[Beat]:
-        """Return the beats of a compiled unit; `lanes` has the lanes that stay empty."""
+        """Return the beats that a compiled unit would send; `lanes` selects lanes to leave idle."""
         bench = self._bench
         width = bench.signature.lanes
         flags = {name: np.array(flag) for name, flag in lanes.items()}
@@ -83,7 +83,7 @@ class Player:
     perform_freely = perform
 
     async def interrupt(self, codes: list[int], keys: list[int], beats: int) -> None:
-        """Reset the unit when some beats have their results."""
+        """Reset the unit when `beats` beats have their results."""
         bench, count = self._bench, len(codes)
         numbers = bench.spec.query_numbers(None, count).tolist()
         items = self._beats(codes, keys, numbers, [bench.ticks.time] * count)

@@ -1,7 +1,7 @@
-"""Test plan: each sentence of the contract of units, with its test and its units.
+"""The test plan: each statement of the units' contract, with its test and its units.
 
-The plan is the file `testplan.toml`. A test of a bench is an ordinary coroutine; `sentence`
-registers it for the units in the plan.
+The plan is the file `testplan.toml`. A test is an ordinary coroutine; `sentence` registers it for
+the units in the plan.
 """
 
 import functools
@@ -18,15 +18,15 @@ from .unit import Settings, UnitUnderTest
 
 MODULES = ("contract", "ring_contract", "lane_contract", "timing_contract", "dictionary_contract",
            "frame_contract")  # fmt: skip
-"""Modules of this package that hold tests; each name is also a heading of the plan."""
+"""Modules of this package that contain tests; each name is also a heading in the plan."""
 
 
 @dataclass(frozen=True)
 class Sentence:
     module: str
-    test: str  # its name in the module of this package
+    test: str  # name of the function, in the module of this package
     text: str
-    families: tuple[str, ...]  # comma-separated traits of its units; or "all" filters
+    families: tuple[str, ...]  # traits of its units, comma-separated; or "all" filters
     daily: tuple[str, ...]  # names of the units on which the test runs daily
 
     def applies(self, traits: frozenset[str]) -> bool:
@@ -45,11 +45,11 @@ def _read() -> dict[str, Sentence]:
     }
 
 
-PLAN = _read()  # all sentences, by the names of their tests
+PLAN = _read()  # all statements, by the names of their tests
 
 
 def sentence(**parameters: Any) -> Callable[[Callable[..., Awaitable[None]]], Any]:
-    """Register a test of the plan, if its sentence applies to the unit in the environment.
+    """Register a test of the plan, if its statement applies to the unit in the environment.
 
     The test receives a unit after reset. `parameters` are those of `cocotb.parametrize`.
     """

@@ -1,4 +1,4 @@
-"""Tests of the contract of timing filters and their tables of thresholds."""
+"""Contract tests for timing filters and their tables of thresholds."""
 
 import itertools
 
@@ -25,7 +25,7 @@ from .unit import UnitUnderTest
 
 
 def each_cell(bench: UnitUnderTest) -> list[int]:
-    """Return a key for each cell of the first part, in the order of the cells."""
+    """Return one key for each cell of the first part, in cell order."""
     cells = keys_and_cells(bench)[1][0]
     return [int(np.flatnonzero(cells == cell)[0]) for cell in range(bench.spec.cells)]
 
@@ -101,7 +101,7 @@ async def blocks_count_insertions_alone(bench: UnitUnderTest) -> None:
         await bench.send(*[(code, other) for code in (NONE, QUERY, SHIFT, 6, 7)])
     await bench.send((QUERY, key, 1))
     await bench.settle()
-    assert bench.performed[-1].seen, "time went on without an insertion"
+    assert bench.performed[-1].seen, "time advanced without an insertion"
 
 
 # Tables of answers
@@ -112,7 +112,7 @@ async def answers_are_those_of_the_table(bench: UnitUnderTest, into: float) -> N
     bench.ticks.start()
     bench.monitor.stalls = Stalls(into, bench.settings.seed + 1)
     choose = bench.random.choice
-    # For windows in time, most cells must become old.
+    # With a time-based window, most cells must be old first.
     codes = (0, *[1] * 40, 2, 3) if bench.settings.ticks else (0, 1, 1, 2, 2, *[3] * 6)
     alone = (*[3] * 8, SHIFT, *[CLEAR] * 3, 6, 7)
     count = 1600 if bench.settings.ticks else 700
@@ -132,7 +132,7 @@ async def answers_are_those_of_the_table(bench: UnitUnderTest, into: float) -> N
 async def swap_between_any_two_operations(bench: UnitUnderTest) -> None:
     key = keys_without_common_cells(bench)[0]
     for answer in (0, 1):
-        # The first table reports all keys, and the other table none.
+        # One table reports all keys, the other reports none.
         await bench.tables.load(bench.tables.filled(answer * (bench.spec.hashes + 1)))
         await bench.tables.swap()
     for distance in range(12):
@@ -152,6 +152,6 @@ async def no_entry_is_taken_while_its_bank_is_asked(bench: UnitUnderTest) -> Non
         sending = cocotb.start_soon(bench.send(*items))
         await ClockCycles(bench.dut.clk, 20)
         await bench.tables.swap()
-        # Immediately into the bank that operations in flight use.
+        # Load immediately into the bank that operations in flight still use.
         await bench.tables.load(bench.tables.drawn())
         await sending

@@ -1,4 +1,4 @@
-"""The unit under test: after reset, with its reference, time and checks.
+"""The unit under test, after reset, with its reference, time and checks.
 
 Environment variables: LATELY_SPEC (specification, a TOML file), LATELY_SEED (seed of all random
 choices), LATELY_UNIT (options of the unit, in JSON), LATELY_NETLIST (whether the design is a
@@ -34,7 +34,7 @@ from .reference import Item, reference
 
 
 class UnitMemory:
-    """Memories of a unit; a `netlist` contains only explicit block RAMs."""
+    """The memories of a unit. In a `netlist`, only explicit block RAMs can be read."""
 
     def __init__(self, dut, unit: Any, *, variant: str, netlist: bool) -> None:
         self._dut = dut
@@ -47,7 +47,7 @@ class UnitMemory:
         return not self._netlist or self._variant not in PORTABLE
 
     def view(self, now: int) -> NDArray[Any]:
-        """Return the contents of the memories, as the golden model's `memory` at the tick `now`."""
+        """Return the contents in the format of the golden model's `memory`, at the tick `now`."""
         held: NDArray[Any] = self._unit.memory_map.view(self._bits, now)
         return held
 
@@ -64,7 +64,7 @@ class UnitMemory:
 
 
 def _words(block_ram):
-    """Return the array in a model of a block RAM: this project's, or yosys's for iCE40."""
+    """Return the array in a block RAM model: this project's, or yosys's for iCE40."""
     ours = block_ram._get("words")
     return block_ram.memory if ours is None else ours
 
@@ -78,11 +78,11 @@ warnings.filterwarnings("ignore", category=UnusedElaboratable)
 @dataclass(frozen=True)
 class Settings:
     spec: Any
-    # Of the unit: ``memory``, and ``ticks`` and ``time_bits`` if there are ticks.
+    # Options of the unit: ``memory``; with ticks, also ``ticks`` and ``time_bits``.
     options: dict[str, Any] = field(default_factory=dict)
     seed: int = 1
     netlist: bool = False
-    coverage: str = ""  # file for the situations; empty without coverage
+    coverage: str = ""  # file for covered situations; empty if no coverage is collected
 
     @classmethod
     def of_environment(cls) -> Self:
@@ -108,7 +108,7 @@ class Settings:
 
     @cached_property
     def traits(self) -> frozenset[str]:
-        """Properties that select sentences of the contract, from the signature of the unit."""
+        """Properties, derived from the unit's signature, that select the applicable tests."""
         signature, spec = self.unit.signature, self.spec
         lane = signature.of_lane(signature.result, 0).members
         request = signature.of_lane(signature.request, 0)
@@ -143,7 +143,7 @@ class Settings:
 
 
 class Requests:
-    """Operations for a unit, random or arranged in beats."""
+    """Generates operations for a unit, at random, and arranges them in beats."""
 
     ticks: TickSource
 
@@ -171,7 +171,7 @@ class Requests:
         return 1 << self._widths["operation"]
 
     def item(self, operation: int, key: int, window: int | None = None) -> Item:
-        """Return the fields of a request: a random tag, and by default the longest window."""
+        """Return the fields of a request, with a random tag and by default the longest window."""
         fields = {"operation": int(operation), "key": key}
         request, draw = self._widths, self.random.randrange
         if "tag" in request:
@@ -185,7 +185,7 @@ class Requests:
         return fields
 
     def mixture(self, count: int) -> Iterator[Item]:
-        """Yield random operations on few or many keys, and rarely an operation without a key."""
+        """Yield random operations on few or many keys; rarely, an operation without a key."""
         draw = self.random
         removes = (8, 8, 9, 10, 11) if self.codes > 8 else ()
         kinds = (0, 1, 1, 2, 2, *[3] * 8, *removes)
@@ -201,7 +201,7 @@ class Requests:
             yield self.item(code, key, draw.randint(0, self.window))
 
     def beats(self, operations: Iterable[Any], *, gaps: float = 0.0) -> list[Beat]:
-        """Arrange items, or arguments of `item`, in beats; `gaps` is the share of idle lanes."""
+        """Arrange requests, or arguments of `item`, in beats; `gaps` is the share of idle lanes."""
         lanes, alone = self.signature.lanes, int(Operation.NONE)
         beats: list[Beat] = []
         held: list[Item | None] = []
@@ -239,7 +239,7 @@ class UnitUnderTest(Requests):
         self.unit = settings.unit
         self.reference: Any = reference(self.spec, self.signature)
         self.reference.records = bool(settings.coverage)
-        # The ticks of a period continue while outputs and cells are read.
+        # Periodic ticks continue while outputs and cells are read.
         self.reference.still = "period" not in settings.traits
         self.scoreboard = Scoreboard(self.reference)
         self.driver = Driver(dut, self.signature, self.scoreboard, seed=settings.seed + 3)
@@ -251,11 +251,11 @@ class UnitUnderTest(Requests):
         self.secrets: list[float] = []
         self._checked = False
         if "ring" in settings.traits:
-            # The length at which the unit accepts one operation per cycle.
+            # The generation length with which the unit accepts one operation per cycle.
             self.generation = max(self.spec.generation, self.unit.minimum_generation)
         dut._log.info("seed %d", settings.seed)
 
-    # Figures
+    # Latencies
 
     @property
     def profile(self) -> Any:
@@ -269,14 +269,14 @@ class UnitUnderTest(Requests):
 
     @property
     def secret_lead(self) -> int:
-        """Cycles from the acceptance of a secret to its first effect."""
+        """Cycles from the acceptance of a secret until it first takes effect."""
         traits = self.settings.traits
         return int(self.unit.SECRET_LEAD) if traits & {"several lanes", "re-keying"} else -1
 
     # Operations
 
     async def send(self, *operations: Any, stalls: Stalls | None = None, gaps: float = 0.0) -> None:
-        """Send operations, as for `beats`; starts and ends after an edge."""
+        """Send operations, given as for `beats`. Starts and ends just after a clock edge."""
         self._checked = False
         await self.driver.send(self.beats(operations, gaps=gaps), stalls=stalls)
 
@@ -305,7 +305,7 @@ class UnitUnderTest(Requests):
         dut.rst.value = 1
         Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start()
         streams = [name for name in ("i", "secret", "table") if name in bench.signature.members]
-        # Icarus runs an `always @*` only when an input changes, so every input changes here.
+        # Icarus runs an `always @*` only if an input changes, so change every input here.
         for level in (1, 0):
             for stream in streams:
                 payload = getattr(dut, f"{stream}__payload")
@@ -324,7 +324,7 @@ class UnitUnderTest(Requests):
         return bench
 
     async def _load(self) -> None:
-        """Reset the unit in operation: ticks wait, and a secret and tables are being loaded."""
+        """Reset the unit in mid-operation: ticks wait, and a secret and tables are being loaded."""
         dut, monitor = self.dut, self.monitor
         monitor.stalls = Stalls(0.2, self.settings.seed)
         self.ticks.start_too_fast()
@@ -345,14 +345,14 @@ class UnitUnderTest(Requests):
         self.monitor.forget()
 
     async def interrupt(self, items: Sequence[Beat], *, cycles: int) -> int:
-        """Reset the unit after some cycles; return the number of items that the unit accepted."""
+        """Reset the unit after `cycles`; return the number of beats that it accepted."""
         earlier = self.driver.accepted
         sending = cocotb.start_soon(self.driver.send(items))
         await ClockCycles(self.dut.clk, cycles)
         return await self.cut(sending) - earlier
 
     async def cut(self, sending: cocotb.task.Task) -> int:
-        """Reset the unit while operations are sent; return the number of accepted operations."""
+        """Reset the unit while operations are being sent; return how many it accepted."""
         sending.cancel()
         self.driver.release()
         accepted = self.driver.accepted
@@ -369,7 +369,7 @@ class UnitUnderTest(Requests):
     # Settings at run time
 
     async def set_generation(self, length: int) -> None:
-        """Program the generation length; applies from the next generation."""
+        """Set the generation length; it applies from the next generation on."""
         await self.settle()
         self.dut.generation.value = self.generation = length
         minimum = self.unit.minimum_generation if "several lanes" in self.settings.traits else 1
@@ -377,7 +377,7 @@ class UnitUnderTest(Requests):
         await ClockCycles(self.dut.clk, self.unit.GENERATION_LEAD)
 
     async def load_secret(self, secret: int | None = None) -> int:
-        """Load a secret, by default a random one, in the unit and in the reference."""
+        """Load a secret, by default a random one, into the unit and the reference."""
         dut = self.dut
         secret = self.random.getrandbits(128) if secret is None else secret
         dut.secret__payload.value = secret
@@ -388,7 +388,7 @@ class UnitUnderTest(Requests):
                 break
             await FallingEdge(dut.clk)
         else:
-            raise AssertionError("no secret is taken")
+            raise AssertionError("the secret was not accepted")
         now = get_sim_time("ns")
         self.secrets.append(now)
         self.reference.rekey(now + self.secret_lead * PERIOD_NS, secret)
@@ -399,7 +399,7 @@ class UnitUnderTest(Requests):
     # Checks
 
     async def settle(self) -> None:
-        """Wait until all results have arrived and nothing is in flight; ends after an edge."""
+        """Wait until all results have arrived and nothing is in flight. Ends after a clock edge."""
         await RisingEdge(self.dut.clk)
         for _ in range(1000):
             if not self.scoreboard.outstanding:
@@ -408,7 +408,7 @@ class UnitUnderTest(Requests):
         await ClockCycles(self.dut.clk, self.settled)
 
     async def finish(self) -> None:
-        """Check that no result is missing, and that time, outputs and memory equal golden's."""
+        """Check that no result is missing; compare time, outputs and memory with the reference."""
         if self._checked:
             return
         board, traits = self.scoreboard, self.settings.traits
@@ -436,20 +436,21 @@ class UnitUnderTest(Requests):
     async def perform_with_pauses(
         self, items: Callable[[], Sequence[Beat]], output_stalls: Pattern, *, unpaused: int
     ) -> None:
-        """Send items with input pauses of each length, then without, while the output pauses."""
+        """Send items with input pauses of every length, then without, while the output pauses."""
         self.monitor.stalls = output_stalls
         for length in range(1, 10):
             await self.driver.send(items(), stalls=Pattern([length]))
         for _ in range(unpaused):
             await self.driver.send(items())
-        assert output_stalls.rounds > 1, "the output did not pause in all ways"
+        assert output_stalls.rounds > 1, "the output did not pause for all lengths"
         self.monitor.stalls = Stalls()
         await self.finish()
 
     async def perform_blocked(self, items: Sequence[Beat], *, cycles: int) -> int:
-        """Send items with a blocked output for `cycles`; return the number of accepted operations.
+        """Block the output for `cycles` while sending; return the number of accepted operations.
 
-        If a reset follows while all slots are in use, the unit must accept this number again.
+        It then resets the unit while all slots are in use, and checks that it accepts as many
+        again.
         """
         self.monitor.stalls = Stalls(1.0)
         before = await self.interrupt(items, cycles=cycles)
@@ -457,7 +458,7 @@ class UnitUnderTest(Requests):
         sending = cocotb.start_soon(self.driver.send(items))
         await ClockCycles(self.dut.clk, cycles)
         accepted = self.driver.accepted
-        assert accepted == before, f"accepted {before} operations, and {accepted} after a reset"
+        assert accepted == before, f"accepted {before} operations, but {accepted} after a reset"
         self.monitor.stalls = Stalls()
         await sending
         await self.finish()

@@ -1,7 +1,7 @@
-// The ECP5 block RAM. Only what the vendor defines is answered: a port's word in a cycle in which
-// it does not write, or in mode READBEFOREWRITE what was there before, for the widths that have it;
-// without the bits that the other port writes meanwhile.
-// All else is garbage, see garbage.v. Simulation ends where both ports write a bit.
+// The ECP5 block RAM. Reads return only what the vendor defines: a word in a cycle in which its
+// port does not write, or in mode READBEFOREWRITE the previous content, for the widths that support
+// it; in both cases without the bits that the other port writes in this cycle. All other bits are
+// undefined, see garbage.v. Simulation stops if both ports write the same bit.
 
 module DP16KD (
     input DIA17, DIA16, DIA15, DIA14, DIA13, DIA12, DIA11, DIA10, DIA9,
@@ -30,7 +30,7 @@ module DP16KD (
     parameter CSDECODE_A = "0b000";
     parameter CSDECODE_B = "0b000";
 
-    // As the widest port has them: bits 8 and 17 are the ninth bits of the bytes.
+    // In the order of the widest port: bits 8 and 17 are the ninth bits of the bytes.
     reg [17:0] words [0:`LATELY_DEPTH(1024) - 1];
     reg [17:0] read_a, read_b, register_a, register_b;
     wire [31:0] noise;
@@ -45,7 +45,8 @@ module DP16KD (
     wire [17:0] in_b = {DIB17, DIB16, DIB15, DIB14, DIB13, DIB12, DIB11, DIB10, DIB9,
                         DIB8, DIB7, DIB6, DIB5, DIB4, DIB3, DIB2, DIB1, DIB0};
 
-    // Where the word of a port begins in 18 bits, and which of these it has, and writes.
+    // Position of a port's word within 18 bits; the bits that it covers; the bits that it may
+    // write.
     function [4:0] base(input integer width, input [3:0] address);
         base = width == 18 ? 0 : (address & ~((width == 9 ? 8 : width) - 1)) + address[3];
     endfunction
@@ -67,7 +68,7 @@ module DP16KD (
     wire [17:0] meeting_b = {18{same}} & write_a;
     wire [17:0] before_a = words[a[13:4]];
     wire [17:0] before_b = words[b[13:4]];
-    // Of 9 and 18 bits only.
+    // Only for widths of 9 and 18 bits.
     wire before_write_a = WRITEMODE_A == "READBEFOREWRITE" && DATA_WIDTH_A >= 9;
     wire before_write_b = WRITEMODE_B == "READBEFOREWRITE" && DATA_WIDTH_B >= 9;
     wire [17:0] unknown_a = {18{WEA & ~before_write_a}} | `LATELY_UNKNOWN(18, all_a, meeting);

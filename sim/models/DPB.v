@@ -1,5 +1,5 @@
-// The Gowin block RAM in the mode that GowinSegmentMemory uses: port A reads or writes words of 1 to
-// 16 bits, port B writes single bits; no output register. What is garbage: see garbage.v.
+// The Gowin block RAM as GowinSegmentMemory uses it: port A reads or writes words of 1 to 16 bits,
+// port B writes single bits, and there is no output register. For undefined bits see garbage.v.
 
 module DPB (
     input CLKA, CEA, OCEA, RESETA, WREA,
@@ -28,8 +28,8 @@ module DPB (
     wire [31:0] noise;
     integer index;
 
-    // The bits of port A's word within the 16 that it lies in; the lowest address bits enable the
-    // two bytes of a word of 16.
+    // The bits of port A's word within its group of 16. The lowest address bits enable the two
+    // bytes of a 16-bit word.
     wire [3:0] base = BIT_WIDTH_0 == 16 ? 4'd0 : ADA[3:0] & ~(BIT_WIDTH_0 - 1);
     wire [15:0] lanes = ((17'd1 << BIT_WIDTH_0) - 17'd1) << base;
     wire [15:0] bytes = BIT_WIDTH_0 == 16 ? {{8{ADA[1]}}, {8{ADA[0]}}} : 16'hffff;

@@ -1,5 +1,5 @@
-// The iCE40 block RAM, with words of 16 >> MODE bits at either port, of which those of 16 are written
-// through a mask (a set mask bit keeps the bit). What is garbage: see garbage.v.
+// The iCE40 block RAM, with words of 16 >> MODE bits at either port. 16-bit words are written
+// through a mask; a mask bit of 1 keeps the bit. For undefined bits see garbage.v.
 
 module SB_RAM40_4K (
     output [15:0] RDATA,
@@ -11,7 +11,7 @@ module SB_RAM40_4K (
 );
     parameter READ_MODE = 0;
     parameter WRITE_MODE = 0;
-    // Synthesis gives them; nothing that it builds here is read before it is written.
+    // Set by synthesis. They have no effect, because no word is read before it is written.
     parameter INIT_0 = 0, INIT_1 = 0, INIT_2 = 0, INIT_3 = 0, INIT_4 = 0, INIT_5 = 0, INIT_6 = 0,
         INIT_7 = 0, INIT_8 = 0, INIT_9 = 0, INIT_A = 0, INIT_B = 0, INIT_C = 0, INIT_D = 0,
         INIT_E = 0, INIT_F = 0;
@@ -23,7 +23,7 @@ module SB_RAM40_4K (
     integer index;
 
     // A narrow word has one bit in each group of 1 << MODE bits, chosen by the high address bits;
-    // in the data each has the place PLACE of its group.
+    // in the data, each bit is at position PLACE of its group.
     function [15:0] chosen(input integer mode, input [2:0] high);
         integer bit_;
         for (bit_ = 0; bit_ < 16; bit_ = bit_ + 1)

@@ -1,19 +1,20 @@
-// What the models of block RAMs share, ahead of them: their answers where a vendor defines nothing.
-// These are bits at random; with LATELY_INVERTED the inverse of what was there; in proofs (FORMAL)
-// any bits. With LATELY_STRICT a whole word is garbage if the other port writes one of its bits.
+// Common part of the block RAM models, included before them: what reads return where the vendor
+// leaves it undefined. By default this is random; with LATELY_INVERTED, the inverse of the content;
+// in proofs (FORMAL), arbitrary. With LATELY_STRICT a whole word is undefined if the other port
+// writes one of its bits.
 
 `ifndef LATELY_SEED
 `define LATELY_SEED 1
 `endif
 
-// Words of a block, of which proofs have few.
+// Number of words in a block RAM; proofs reduce it.
 `ifdef LATELY_WORDS
 `define LATELY_DEPTH(words) `LATELY_WORDS
 `else
 `define LATELY_DEPTH(words) words
 `endif
 
-// What a block holds at first. A reset does not clear it: with LATELY_FILLED, bits at random.
+// Initial contents; a reset does not change them. With LATELY_FILLED they are random.
 `ifdef LATELY_FILLED
 `define LATELY_CONTENTS $random
 `else
@@ -28,14 +29,14 @@
 `define LATELY_GARBAGE(held, noise) noise
 `endif
 
-// Which bits of a word are garbage where the other port writes the bits `meeting`.
+// Bits of a word that are undefined while the other port writes the bits `meeting`.
 `ifdef LATELY_STRICT
 `define LATELY_UNKNOWN(width, word, meeting) {width{|(word & meeting)}}
 `else
 `define LATELY_UNKNOWN(width, word, meeting) meeting
 `endif
 
-// Bits at random, which differ between blocks through what they are asked.
+// Random bits. They differ between block RAMs because they depend on the addresses.
 module lately_noise (input clk, input [31:0] asked, output [31:0] noise);
     reg [31:0] state;
     initial state = `LATELY_SEED;

@@ -1,2 +1,2 @@
-// Ahead of the models: garbage is the inverse of what was there.
+// Included before the models: undefined bits are the inverse of the content.
 `define LATELY_INVERTED

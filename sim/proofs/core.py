@@ -1,4 +1,4 @@
-"""Proofs of whole pipelines: a key is reported until its window ends, with re-keying too."""
+"""Proofs of whole pipelines: a key is reported until its window ends, also during re-keying."""
 
 from functools import partial
 from typing import Any
@@ -26,7 +26,7 @@ from .harness import Harness, Rules
 
 
 class AnyHash(wiring.Component):
-    """Any hash: the tracked key 0 has constant addresses; others change in every cycle."""
+    """Arbitrary hash: key 0, the tracked key, has constant addresses; others vary by cycle."""
 
     latency = CONTROL_LAG + 1
 
@@ -49,7 +49,10 @@ class AnyHash(wiring.Component):
 
 
 class TrackedMemory(SegmentMemory):
-    """Any memory that satisfies `SegmentAnswers`: one tracked bit, and arbitrary other bits."""
+    """Any memory that satisfies `SegmentAnswers`.
+
+    It tracks one bit; other bits read as arbitrary.
+    """
 
     def __init__(self, **parameters):
         super().__init__(**parameters)
@@ -58,7 +61,7 @@ class TrackedMemory(SegmentMemory):
         self.now = Signal()
 
     def find(self, m):
-        """Return the bit before the clears and writes of a cycle."""
+        """Return the tracked bit as it was before the clears and writes of this cycle."""
         return self.held
 
     def elaborate(self, platform):
@@ -79,7 +82,7 @@ class TrackedMemory(SegmentMemory):
 
 
 class TrackingCore(FilterCore):
-    """The pipeline of a filter with `AnyHash` in front and a `TrackedMemory` for each memory."""
+    """A filter pipeline with `AnyHash` as its hash, and a `TrackedMemory` for each memory."""
 
     def __init__(self, *, spec, key_hash=AnyHash, memory=TrackedMemory):
         self._spec = spec
@@ -107,7 +110,7 @@ class TrackingCore(FilterCore):
 
     @property
     def sweep(self):
-        """Segments that are written and swept, and the address: inputs of the memories."""
+        """The segments that are written, the segments that are swept, and the swept address."""
         ring = self.store.ring
         return ring.set, ring.clear_segments, ring.clear_address
 
@@ -131,12 +134,12 @@ class TrackingCore(FilterCore):
         return m
 
     def cell(self, m, segment, part):
-        """Return the address of the tracked key in a memory."""
+        """Return the address of the tracked key in the memory of a segment and part."""
         return self.hashes[0].tracked[segment % self._spec.hash_functions][part]
 
 
 class GuaranteeOfCore(Harness):
-    """An inserted key is reported while its age does not exceed the window, in generations.
+    """An inserted key is reported while its age in generations does not exceed the window.
 
     This holds for any other keys and shifts, if the control flags follow the rules of the ring, as
     `SpareInTime` proves. With `strengthen` it requires the inductive invariants as well.
@@ -184,10 +187,10 @@ class GuaranteeOfCore(Harness):
             self._strengthen_sweep(m, rules.left, holds)
 
     def _strengthen(self, m, tracked, known, age, asks):
-        """State the invariants: the segments that hold the key, and their matches."""
+        """State the invariants: which segments hold the key, and which of them match."""
         core, control, spec = self._core, self.control, self._spec
         segments, run = spec.segments, spec.run
-        # Physical segments, one-hot youngest; the base counts down.
+        # One-hot: the physical segment that is youngest. It moves down by one at a shift.
         youngest = Signal(segments, init=1)
         after = Signal(segments)
         m.d.comb += after.eq(Mux(control.shift, youngest.rotate_right(1), youngest))
@@ -226,12 +229,12 @@ class GuaranteeOfCore(Harness):
         return holds
 
     def _strengthen_sweep(self, m, left, holds):
-        """State when and where memories are swept: according to the rules, and not at the key."""
+        """State when memories are swept, at which addresses, and that the key is not cleared."""
         written, swept, address = self._core.sweep
         late = delayed(m, left, self._core.selected, "left")
         self.require((late != 0) == swept.any())
         self.require((late == 0) | (address == RingProfile.of(self._spec).clear_cycles - late))
-        # From a CLEAR to its sweep, an earlier sweep may continue at another address.
+        # Between a CLEAR and its sweep, an earlier sweep may continue at another address.
         still = delayed(m, holds, self._core.selected - 1, "still")
         kept = still & delayed(m, still, 1, "kept")
         self.require((swept & (written | kept)) == 0)
@@ -272,10 +275,10 @@ _GUARANTEE_PROOFS = tuple(
 
 
 class AnyKeyedHash(AnyHash):
-    """Any hash under a secret: the key 0 has the indices of the secret, if the secret is stable.
+    """Arbitrary hash with a secret. While the secret is stable, it determines the indices of key 0.
 
-    That is from `SipHash.SETTLE` cycles before the key to `SipHash.HOLD` cycles after it. Secrets
-    with the same two low bits have the same indices.
+    Stable means: from `SipHash.SETTLE` cycles before the key to `SipHash.HOLD` cycles after it.
+    Secrets with the same two low bits have the same indices.
     """
 
     latency = SipHash.HOLD + 1
@@ -287,7 +290,7 @@ class AnyKeyedHash(AnyHash):
         m = Module()
         secret = self.secret[:2]
         last = delayed(m, secret, 1, "last")
-        # After a reset the unit clears for longer than a secret needs to settle.
+        # After a reset, clearing takes longer than a secret needs to settle.
         same = Signal(SipHash.SETTLE + SipHash.HOLD, init=-1)
         m.d.sync += same.eq(Cat(secret == last, same))
         steady = delayed(m, self.key == 0, self.latency, "own") & same.all()
@@ -302,7 +305,7 @@ class AnyKeyedHash(AnyHash):
 
 
 class MovingMemory(TrackedMemory):
-    """One tracked bit of a memory, at an address that changes; after a change it is arbitrary."""
+    """Memory with one tracked bit. The bit is arbitrary again after its address has changed."""
 
     def find(self, m):
         moved = self.cell != delayed(m, self.cell, 1, "cell")
@@ -310,7 +313,7 @@ class MovingMemory(TrackedMemory):
 
 
 class RekeyingCore(TrackingCore):
-    """The pipeline of a filter with re-keying, for one key whose cells depend on the secret."""
+    """A filter pipeline with re-keying, for one key whose cells depend on the secret."""
 
     def __init__(self, *, spec):
         super().__init__(spec=spec, key_hash=AnyKeyedHash, memory=MovingMemory)
@@ -324,7 +327,7 @@ class RekeyingCore(TrackingCore):
 
 
 class RekeyingGuarantee(GuaranteeOfCore):
-    """`GuaranteeOfCore` with secrets at any time at which `Secrets` accepts one."""
+    """`GuaranteeOfCore` with new secrets whenever `Secrets` accepts one."""
 
     CORE = RekeyingCore
 
@@ -349,7 +352,7 @@ class RekeyingGuarantee(GuaranteeOfCore):
             Assume(control.adopt == delayed(m, secrets.adopt, 1, "adopt")),
         ]
         super().build(m)
-        # A new secret arrived after the key.
+        # The secret changed after the key was inserted.
         newer = Signal()
         tracked = delayed(m, self.tracked, CONTROL_LAG, "owns")
         with m.If(control.adopt & control.shift):

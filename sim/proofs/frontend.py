@@ -1,4 +1,4 @@
-"""Proofs of the front end: it turns the ring at the right time, and never too early."""
+"""Proofs for the front end: it shifts the ring at the right time, and never too early."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ from .harness import Harness, Rules, elaborated
 
 
 class FrontEndHarness(Harness):
-    """The front end with any operations, any credits, and varying generation lengths."""
+    """The front end with arbitrary operations and credits, and varying generation lengths."""
 
     def __init__(self, *, words=4, generation_bits=4, front=FrontEnd, **inputs):
         self._generation_bits = generation_bits
@@ -52,7 +52,7 @@ class FrontEndHarness(Harness):
 
 
 class SpareInTime(FrontEndHarness):
-    """Control flags follow the rules of the ring, with any generation lengths."""
+    """Control flags follow the rules of the ring, for any generation lengths."""
 
     def build(self, m):
         front = super().build(m)
@@ -76,11 +76,11 @@ class SpareInTime(FrontEndHarness):
 
 
 SWEPT = APBFSpec(k=2, l=2, slice_bits=64, clear=4, generation=20)
-"""A filter whose segments take longer to clear than the other delays of the front end."""
+"""A filter whose segments take longer to clear than any other delay of the front end."""
 
 
 class SpareOfUnitInTime(SpareInTime):
-    """`SpareInTime` for the front end of a unit, with the unit's own sweep settings."""
+    """`SpareInTime` with the sweep and generation settings of a real unit."""
 
     def __init__(self, *, spec):
         built = Unit(unit_profile(spec), family_of(spec))
@@ -92,7 +92,7 @@ class SpareOfUnitInTime(SpareInTime):
 
 
 class SpareOfAgesInTime(SpareInTime):
-    """`SpareInTime` for generations that ticks also end, at any time."""
+    """`SpareInTime` for generations that a tick can end early, at any time."""
 
     def __init__(self, *, when_full):
         window = TimeWindow(
@@ -115,7 +115,7 @@ class SpareOfAgesInTime(SpareInTime):
 
 
 class NoAlarm(FrontEndHarness):
-    """The monitors of a front end and its ring never report an error."""
+    """The self-checks of a front end and its ring never report an error."""
 
     def __init__(self, *, words):
         self._ring = Ring(segments=4, run=2, clear_words=words, check=True)
@@ -162,7 +162,7 @@ class ExactCount(FrontEndHarness):
         m.d.sync += count.eq(after)
         left = Signal.like(count)
         m.d.comb += left.eq(length - after)
-        # A SHIFT or CLEAR that waits has ended the generation.
+        # The counter is 0 if a waiting SHIFT or CLEAR has ended the generation.
         counted = front.schedule.counter.left
         self.require(~cleared | (counted == -left) | (counted == 0))
         self.require(after <= length)
@@ -176,10 +176,10 @@ class ExactCount(FrontEndHarness):
 
 
 class WindowInInsertions(Harness):
-    """With generations as `ExactCount` proves, a window of insertions is a window of shifts.
+    """A window counted in insertions is no longer than the window counted in shifts.
 
-    A query is at most `window` shifts after an arbitrary insertion if at most
-    ``window * generation`` insertions are between them.
+    If at most ``window * generation`` insertions follow an arbitrary insertion, at most `window`
+    shifts follow it. Generations are assumed to be as `ExactCount` proves.
     """
 
     def __init__(self, *, generation, window):
@@ -195,7 +195,7 @@ class WindowInInsertions(Harness):
         since = Signal(range(window * generation + 2))
         shifts = Signal(range(window + 3))
         m.d.comb += [
-            # A filter without SHIFT: the first insertion of a generation carries its shift.
+            # A filter without SHIFT: the ring shifts with the first insertion of each generation.
             Assume(self.shift == (self.insert & (count == generation))),
         ]
         after = Signal.like(count)
@@ -205,7 +205,7 @@ class WindowInInsertions(Harness):
             m.d.sync += [marked.eq(1), position.eq(after)]
         with m.Elif(marked & (since <= window * generation)):
             m.d.sync += [since.eq(since + self.insert), shifts.eq(shifts + self.shift)]
-        # A query in this cycle sees the shifts so far.
+        # A query in this cycle sees all shifts before this cycle.
         inside = marked & (since <= window * generation)
         self.require(~inside | (shifts <= window))
         self.require(~inside | (since + position == shifts * generation + count))

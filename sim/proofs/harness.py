@@ -1,4 +1,4 @@
-"""Base class of the components in proofs.
+"""Base classes and helpers for the components that proofs check.
 
 The inputs of these components are arbitrary in every cycle, including reset; the assertions must
 hold for all of them. If an input must follow rules, the component assumes these rules, and another
@@ -18,9 +18,10 @@ from ...hdl.control import Control
 class Harness(wiring.Component):
     """Component with assumptions, assertions, and states that must be reachable.
 
-    With a `goal`, it asserts instead that the state of that name is never reached, so that a
-    counterexample is a run that reaches it. With a `part`, or a `PART` that builds one from the
-    options, it has the ports of that component. After elaboration `goals` has the states by name.
+    If `goal` is given, it asserts instead that this state is never reached, so that a
+    counterexample is a run that reaches it. If `part` is given, or a subclass sets `PART` to a
+    function that builds it, the harness has the ports of that component. After elaboration, `goals`
+    maps names to states.
     """
 
     PART: Any = None
@@ -44,21 +45,21 @@ class Harness(wiring.Component):
         return m
 
     def build(self, m):
-        """Add the part to a module, with assumptions, requirements and names of states."""
+        """Add the design to `m`, with assumptions, requirements and named states."""
         raise NotImplementedError
 
     def require(self, *conditions):
-        """Require conditions in every cycle."""
+        """Require that the conditions hold in every cycle."""
         self._require += conditions
 
     def reach(self, name, condition):
-        """Name a state that must be reachable."""
+        """Add a named state that must be reachable."""
         assert name not in self.goals
         self.goals[name] = condition
 
 
 def sampled(m, condition, value, name):
-    """Return the value of the last cycle before this one in which a condition held."""
+    """Return `value` as it was in the last earlier cycle in which `condition` held."""
     value = Value.cast(value)
     last = Signal.like(value, name=name)
     with m.If(condition):
@@ -67,7 +68,7 @@ def sampled(m, condition, value, name):
 
 
 def set_free(m, part, flow, but=()):
-    """Give the ports of a part in one direction arbitrary values in every cycle."""
+    """Drive a component's ports of direction `flow` with arbitrary values in every cycle."""
     for _, member, port in part.signature.flatten(part):
         if member.flow is flow and not any(port is excluded for excluded in but):
             value = Value.cast(port)
@@ -75,7 +76,7 @@ def set_free(m, part, flow, but=()):
 
 
 class Arbitrary(wiring.Component):
-    """Any component with given ports: its outputs are arbitrary in every cycle."""
+    """Stand-in for a component with the given ports; its outputs are arbitrary in every cycle."""
 
     def elaborate(self, platform):
         m = Module()
@@ -84,7 +85,7 @@ class Arbitrary(wiring.Component):
 
 
 class AnyWord:
-    """Mixin of portable memories: a word that is read while it is written is arbitrary."""
+    """Mixin for portable memories: a word that is read during its write is arbitrary."""
 
     def _read(self, m, read, write):
         met = Signal()
@@ -93,7 +94,7 @@ class AnyWord:
 
 
 class Unreliable:
-    """Mixin of memories that return arbitrary words while they are wrong."""
+    """Mixin for memories that return arbitrary words while they are wrong."""
 
     def __init__(self, **parameters):
         super().__init__(**parameters)
@@ -104,23 +105,23 @@ class Unreliable:
 
 
 def one_lies(m, copies):
-    """Make one arbitrary memory wrong in every cycle, or none."""
+    """Choose one arbitrary memory, or none, that is always wrong."""
     liar = Signal(range(len(copies) + 1))
     m.d.comb += liar.eq(AnyConst(len(liar)))
     m.d.comb += [copy.lies.eq(liar == number) for number, copy in enumerate(copies)]
 
 
 class Rules(wiring.Component):
-    """Whether control flags follow the rules of `Ring` and `FilterCore`."""
+    """Checks whether control flags follow the rules of `Ring` and `FilterCore`."""
 
     def __init__(self, *, words):
         self._words = words
         super().__init__(
             {
                 "control": In(Control),
-                "kept": Out(1),  # the flags of this cycle are allowed after all earlier flags
-                "cleared": Out(1),  # since reset
-                "left": Out(range(words + 1)),  # cycles of clearing
+                "kept": Out(1),  # the flags of this cycle are allowed, given all earlier flags
+                "cleared": Out(1),  # there was a clear since reset
+                "left": Out(range(words + 1)),  # remaining cycles of a sweep or clear
             }
         )
 
@@ -149,7 +150,7 @@ class Rules(wiring.Component):
 
 
 def elaborated(component):
-    """Return the module of a component, elaborated now so that it can be extended."""
+    """Elaborate a component now, and return its module so that it can be extended."""
     module = component.elaborate(None)
     component.elaborate = lambda platform: module
     return module
@@ -158,8 +159,8 @@ def elaborated(component):
 def opened(component):
     """Return the fragment of a component, and all signals that it drives, by path.
 
-    Induction starts from any state with the required conditions, so these must constrain every
-    register. Of a port and a signal of one name, the result has the signal.
+    Induction starts from any state that satisfies the requirements, so these must constrain every
+    register. If a port and an internal signal share a path, the result holds the internal signal.
     """
     fragment = Fragment.get(component, None)
     ports = {id(port) for _, _, port in component.signature.flatten(component)}
@@ -177,7 +178,7 @@ def _signals(fragment, path):
 
 
 def within(signals, part):
-    """Return the signals of a part, by their paths within the part."""
+    """Return the signals of a submodule, by their paths within it."""
     prefix = f"{part}."
     return {
         path.removeprefix(prefix): signal

@@ -25,7 +25,7 @@ from .scalar_hash import ScalarHash
 
 
 class Symbol:
-    """Non-negative integer that a circuit computes."""
+    """Stand-in for a non-negative integer; its operations build a circuit."""
 
     def __init__(self, m, value):
         self._m = m
@@ -65,7 +65,7 @@ class Symbol:
 
 
 class HashIsGolden(Harness):
-    """The addresses of any key in any cycle, compared with the addresses of the golden model."""
+    """For any key in any cycle, the hash's addresses equal those of the golden model."""
 
     def __init__(self, *, spec):
         self._spec = spec
@@ -81,7 +81,7 @@ class HashIsGolden(Harness):
 
 
 def require_golden(harness, spec, dut, asked, key, *secret):
-    """Require the golden model's addresses for a key, while `asked` is high."""
+    """Require the golden model's addresses for a key, in the cycles in which `asked` is high."""
     golden: Any = ScalarHash(
         sizes=spec.index_sizes,
         functions=spec.hash_functions,
@@ -124,11 +124,11 @@ _H3_PROOFS = tuple(
 """Proofs of the hash."""
 
 
-GIVEN = 1 + SipHash.SETTLE  # cycle of the followed key; the first cycle is 0
+GIVEN = 1 + SipHash.SETTLE  # cycle in which the followed key arrives, counted from 0
 
 
 def sum_of_digits(first, second):
-    """Return the sum of two words, added digit by digit."""
+    """Return the sum of two words, computed digit by digit."""
     digits, carry = [], Const(0, 0)
     for low, high in pairwise(BOUNDS):
         first_digit, second_digit = (Cat(carry, word[low:high]) for word in (first, second))
@@ -147,7 +147,7 @@ class Word(Symbol):
 
 
 class SumsOfDigits(Harness):
-    """Any two words: the sum digit by digit equals the sum of one adder."""
+    """For any two words, the sum computed digit by digit equals that of a single adder."""
 
     def __init__(self):
         super().__init__({"first": In(WORD_BITS), "second": In(WORD_BITS)})
@@ -157,7 +157,7 @@ class SumsOfDigits(Harness):
 
 
 class KeyedHashIsGolden(Harness):
-    """The addresses of a key under a secret, compared with the addresses of the golden model.
+    """For a key with a secret, the hash's addresses equal those of the golden model.
 
     The secret is constant from `SipHash.SETTLE` cycles before the key to `SipHash.HOLD` cycles
     after it, and arbitrary in all other cycles.
@@ -174,7 +174,7 @@ class KeyedHashIsGolden(Harness):
         first, beyond = GIVEN - SipHash.SETTLE, GIVEN + SipHash.HOLD + 1
         holds = self._since(m, first, "settles") & ~self._since(m, beyond, "ends")
         m.d.comb += [
-            # Each use of an arbitrary value would be a different value.
+            # Through one signal, because each use of AnyConst creates a different value.
             secret.eq(AnyConst(SECRET_BITS)),
             dut.key.eq(self.key),
             dut.secret.eq(Mux(holds, secret, AnySeq(SECRET_BITS))),
@@ -189,7 +189,7 @@ class KeyedHashIsGolden(Harness):
 
 
 def clocks(spec):
-    """Return the cycles until the addresses of the followed key are known."""
+    """Return the number of cycles until the addresses of the followed key are known."""
     return GIVEN + siphash_latency(spec.key_bits) + 1
 
 

@@ -1,4 +1,4 @@
-"""Proofs of several lanes: entries and shifts of shards, and answers of beats in order."""
+"""Proofs for several lanes: shards get their entries and shifts; beats are answered in order."""
 
 from functools import partial
 from typing import ClassVar
@@ -23,15 +23,15 @@ _LANES, _SHARDS, _SLOTS, _DEPTH = 2, 3, 4, 4
 
 
 class SmallDistributor(Distributor):
-    """A distributor with few places, which are soon reused."""
+    """A distributor with few places, so that places are soon reused."""
 
     PLACES = 10
 
 
 class Shares(Harness):
-    """A distributor; an arbitrary beat of every sixteen is followed to an arbitrary shard."""
+    """A distributor: of every 16 beats, one arbitrary beat is followed to each shard."""
 
-    PATIENCE = 5  # maximum cycles that a beat waits while all shards are empty
+    PATIENCE = 5  # maximum cycles for which a beat waits while all shards are empty
 
     PART = staticmethod(
         partial(SmallDistributor, lanes=_LANES, shards=_SHARDS, slots=_SLOTS, depth=_DEPTH)
@@ -54,7 +54,7 @@ class Shares(Harness):
             held = Signal(range(2 * part.PLACES), name=f"held{shard}")
             m.d.sync += held.eq(held + part.valid[shard] - part.taken[shard])
             m.d.comb += Assume(~part.taken[shard] | (held != 0))
-            # One place is the entry that is being split.
+            # One place holds the entry that is being split.
             self.require(held < part.PLACES)
             empty.append(held == 0)
             if shard == 0:
@@ -67,7 +67,7 @@ class Shares(Harness):
         self.reach("all places for beats are in use", inside == part.depth)
 
     def _follow(self, m, shard):
-        """Require that the entries of one shard are the entries of the beats for this shard."""
+        """Require that a shard gets exactly the entries of the beats that need it."""
         part = self._part
         followed = Signal(4, name=f"own{shard}")
         m.d.comb += followed.eq(AnyConst(len(followed)))
@@ -77,7 +77,7 @@ class Shares(Harness):
         went = ordinal(m, part.valid[shard], 16, f"went{shard}")
         share = part.share
         state = sampled(m, part.hashed & (hashed == followed), part.states[0], f"state{shard}")
-        # Whether the followed beat has an entry, its number, and its content.
+        # Whether the followed beat has an entry here, the entry's number, and its content.
         present = Signal(name=f"present{shard}")
         number = Signal.like(came, name=f"number{shard}")
         given = Signal(share.slot.shape().width + 2, name=f"given{shard}")
@@ -98,12 +98,12 @@ class Shares(Harness):
 
 
 def _followed_part(entry, items):
-    """Return the followed part of an entry: its beat, whether it waits, the first lane's item."""
+    """Return the fields of an entry that are compared: first lane's item, `waits`, and slot."""
     return Cat(items[0], entry.waits, entry.slot)
 
 
 class Turns(Harness):
-    """A dispatcher of two lanes."""
+    """A dispatcher for two lanes."""
 
     def __init__(self):
         spec = APBBFSpec(
@@ -145,7 +145,7 @@ _SHARD_PROOFS = (
 """Proofs of units with several lanes."""
 
 
-# Counts of entries that soon wrap, or carry into another digit.
+# Initial values of the entry counters, chosen so that they soon wrap or carry.
 _STARTS = (-2, 62, 14)
 
 _VERDICT_BITS = 2
@@ -153,7 +153,7 @@ _RESULTS_LATENCY = 2
 
 
 class _OfCollector(Harness):
-    """A collector with smaller sizes, whose tags and ages have one bit."""
+    """A small collector, whose tags and ages have one bit."""
 
     SIZES: ClassVar[dict[str, int]] = {}
 
@@ -172,15 +172,15 @@ class _OfCollector(Harness):
 
 
 class Answers(_OfCollector):
-    """A collector; out of every ``2 * slots`` beats, an arbitrary one is followed.
+    """A collector: of every ``2 * slots`` beats, one arbitrary beat is followed.
 
-    Reads from a shard are arbitrary, except for its finished verdicts of the followed beat, until
-    another beat gets the slot.
+    What is read from a shard is arbitrary, except the finished verdicts of the followed beat, until
+    another beat gets its slot.
     """
 
-    PATIENCE = 31  # maximum cycles that an answer waits while its beat is complete and `o` is ready
+    PATIENCE = 31  # maximum cycles until a complete answer appears, if `o` is ready
 
-    # Few places, so that they run out with few beats.
+    # Few places, so that a few beats fill them.
     SIZES: ClassVar[dict[str, int]] = {"DEPTH": 16}
 
     def build(self, m):
@@ -196,7 +196,7 @@ class Answers(_OfCollector):
         ]
         followed = Signal.like(came)
         m.d.comb += followed.eq(AnyConst(len(followed)))
-        # Whether the slot belongs to the followed beat.
+        # Whether the followed beat holds its slot.
         followed_slot = followed[: len(part.slot)]
         present = sampled(
             m, part.recorded & (part.slot == followed_slot), came == followed, "present"
@@ -230,7 +230,7 @@ class Answers(_OfCollector):
         self.reach("there are no credits", part.o.valid & ~inner["credits.available"])
 
     def _finished(self, m, shard, comes):
-        """Let a shard receive and finish entries; return whether it finished the followed beat."""
+        """Model a shard that finishes entries; return whether it has finished the followed beat."""
         part = self._collector
         width = count_bits(_SLOTS)
         start = _STARTS[shard] % (1 << width)
@@ -251,7 +251,7 @@ class Answers(_OfCollector):
         return ~(done - goal)[width - 1]
 
     def _expected(self, m, comes, reads):
-        """Supply the verdicts of the followed beat to its reader; return its answer."""
+        """Supply the shards' verdicts for the followed beat; return its expected answer."""
         part = self._collector
         answer = []
         for number in range(_LANES):
@@ -272,7 +272,7 @@ class Answers(_OfCollector):
         return Cat(answer)
 
     def _require_hits(self, m, taken, under_way):
-        """Require that each hit belongs to an answer, and is counted before the answer is taken."""
+        """Require that each hit belongs to an answer, and is counted before the answer leaves."""
         part = self._collector
         for lane in range(_LANES):
             hits = ordinal(m, part.hit[lane], 2 * _SLOTS, f"hits{lane}")
@@ -281,7 +281,7 @@ class Answers(_OfCollector):
 
 
 class AnswerPlaces(_OfCollector):
-    """The number of answers in flight in a collector; `QueueOrder` proves the assumption."""
+    """A collector never has too many answers in flight; `QueueOrder` proves the assumption."""
 
     def build(self, m):
         part = self._collector

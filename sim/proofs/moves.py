@@ -1,4 +1,4 @@
-"""Proofs of dictionaries with moves: exchanges of a column, input stalls, and the guarantee."""
+"""Proofs for dictionaries with moves: exchanges of a column, input stalls, and the guarantee."""
 
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -32,25 +32,25 @@ from .formal import Bounded, Proof
 from .harness import Arbitrary, Harness, elaborated, set_free
 from .timing import UndefinedCells
 
-TERMS = ((0,),)  # bits of the rest that are added to each bit of the row
+TERMS = ((0,),)  # for each row bit, the bits of the rest that are added to it
 
 
 @dataclass(frozen=True)
 class RingColumnSizes(ColumnSizes):
-    """Sizes that a column with moves reads from a specification, with a stash of one place."""
+    """Specification of a column with moves, and a stash of one place."""
 
     digest_bits: int = 2
     stash: int = 1
 
 
 class ExchangeAnswers(ColumnAnswers):
-    """`ColumnAnswers` for a column of a ring that receives entries of the window from the stash."""
+    """`ColumnAnswers` for a ring column, which also takes entries of the window from the stash."""
 
     SIZES = RingColumnSizes()
     TERMS = TERMS
 
     def _inserts(self):
-        # Most do not insert, so that entries are still in the window when they are met.
+        # Only some operations insert, so that entries are still in the window when they are met.
         return AnySeq(1)
 
     def _elaborate_reference(self, m, column, cell, read, number, rest, written):
@@ -83,7 +83,7 @@ class ExchangeAnswers(ColumnAnswers):
         self.reach("a new entry is found", asked & match & moved)
 
     def _elaborate_stash(self, m, visit, number):
-        """Let entries of the window arrive; return the number of the last entry's insertion."""
+        """Offer entries of the window; return the insertion number of the last entry offered."""
         came, kept = Signal.like(number), Signal.like(number)
         busy = Signal()
         changed, allows = AnySeq(1), Signal()
@@ -104,7 +104,7 @@ class ExchangeAnswers(ColumnAnswers):
             m.d.sync += spoiled.eq(1)
         with m.If(visit.arrives):
             m.d.sync += [kept.eq(came), busy.eq(1), spoiled.eq(visit.stale)]
-        # A report about a place applies two cycles later.
+        # A change of a place takes effect two cycles after it is reported.
         self.require(~(visit.done & registered(m, spoiled, "spoiled_before")), ~visit.done | busy)
         self.reach(
             "a place changes while a column holds its entry", spoiled & busy & visit.requests
@@ -112,10 +112,10 @@ class ExchangeAnswers(ColumnAnswers):
         return kept
 
     def _require_exchange(self, m, visit, cell, takes, read, held, distance, since, holds):
-        """Require that the cell held the evicted entry, on which no operation relies."""
+        """Require that the evicted entry is the cell's content, and no operation still needs it."""
         evicted, low = visit.evicted, row_of(cell, holds, TERMS)
         young = held & (distance[: len(since)] <= self.SIZES.window)
-        # An operation that writes elsewhere in this cycle has been decided.
+        # Operations that have read the cell, and may still write it.
         under_way = Signal(WRITING - 1)
         m.d.sync += under_way.eq(Cat(read == cell, under_way))
         same = (evicted.digest == Cat(low, holds)) & (evicted.time == since[: len(evicted.time)])
@@ -141,22 +141,22 @@ _EXCHANGE_PROOFS = (
         method=Bounded(32),
     ),
 )
-"""Proofs of the columns of a ring."""
+"""Proofs for the columns of a ring."""
 
 
 SPEC = WindowDictionarySpec(
     key_bits=3, digest_bits=3, window=16, columns=2, rows=2, stash=3, moves=4
 )
-"""Dictionary that supplies the sizes of the stash and the latencies."""
+"""Dictionary that determines stash sizes and latencies."""
 
 NUMBERED = rows_latency(SPEC) - 3 - CONTROL_LAG
-"""Cycles from the control of an operation to its number."""
+"""Cycles from an operation's control flags to its number."""
 
-READ = 3  # cycles from the number to the read of its cells
-LOST = 3  # cycles from a push until it is known whether an entry was lost
-FOUND = 6  # cycles until the stash finds a place that has become free
+READ = 3  # cycles from an operation's number until its cells are read
+LOST = 3  # cycles from a push until it is known whether it lost an entry
+FOUND = 6  # cycles until the stash finds a freed place
 BEGINS = 6  # minimum cycles from reset to the first push
-SWEEP = 55  # cycles of a stall until the sweep of a column has caught up, at this size
+SWEEP = 55  # maximum stall until the sweep of a column of this size has caught up, in cycles
 
 
 class AnyCells(Arbitrary, CellMemory):
@@ -164,7 +164,7 @@ class AnyCells(Arbitrary, CellMemory):
 
 
 class InputRests(Harness):
-    """The gate of a unit that a core stalls, at most `MOST` times while the input is closed."""
+    """A unit's gate and a core that stalls it, for at most `MOST` cycles per closed period."""
 
     MOST: int
 
@@ -194,7 +194,7 @@ class InputRests(Harness):
 
 
 class RestsForStash(InputRests):
-    """A stash with any pushes and removals, at any time."""
+    """A stash with pushes and removals at any time."""
 
     MOST = MAX_STALL
     PART = staticmethod(partial(Stash, spec=SPEC))
@@ -205,7 +205,7 @@ class RestsForStash(InputRests):
 
 
 class PushesFindPlaces(Harness):
-    """A stash in which every push finds a place, and which reports each evicted entry."""
+    """A stash in which every push finds a place, and which reports every lost entry."""
 
     PART = staticmethod(partial(Stash, spec=SPEC))
 
@@ -219,11 +219,11 @@ class PushesFindPlaces(Harness):
             Assume((exchanged & (exchanged - 1)) == 0),
             Assume(~(exchange.exchanges & stash.push)),
             Assume(~(stash.clear & stash.push)),
-            # A column holds the entry that it was offered, if the entry has not changed since.
+            # A column holds an entry only if the entry was offered and has not changed since.
             Assume((exchange.held & ~was_held & ~offered) == 0),
-            # An evicted entry was in the stash, and held by a column.
+            # An exchange takes an entry from the stash that a column held.
             Assume(~exchange.exchanges | ((exchanged & valid & was_held) != 0)),
-            # After reset the input opens later.
+            # The input is closed for the first cycles after reset.
             Assume(~stash.push | delayed(m, Const(1), BEGINS, "begun")),
         ]
         displaces = stash.push & (valid & spare & ~match).any()
@@ -237,7 +237,7 @@ class PushesFindPlaces(Harness):
         for cycle in range(FOUND):
             idle = idle & registered(m, idle, f"idle{cycle}")
         self.require(~displaces | ~idle.any())
-        # No column is offered an entry that the next push displaces.
+        # A column is never offered an entry that the next push displaces.
         chosen = registered(m, spare, "chosen")
         self.require(spare & offered & chosen & registered(m, chosen, "chosen_before") == 0)
         full = delayed(m, valid.all(), BEGINS, "was_full")
@@ -249,7 +249,7 @@ class PushesFindPlaces(Harness):
 class RestsForSweep(InputRests):
     """A column with arbitrary cells, any operations, and entries from the stash at any time.
 
-    There is no other column, so an entry may be written every other cycle.
+    Because there is only one column, it may be offered an entry in every other cycle.
     """
 
     MOST = SWEEP
@@ -312,15 +312,15 @@ _STALL_PROOFS = (
         build=RestsForSweep,
     ),
 )
-"""Proofs of the input stalls of a ring of columns."""
+"""Proofs about the input stalls of a ring of columns."""
 
 
 OPERATIONS = 3
-"""Operations: one that changes the place of an entry, one that meets the entry, and a query."""
+"""Number of operations: one moves an entry, one uses the moved entry, one is a query."""
 
 
 class Filled(UndefinedCells):
-    """Memory with arbitrary initial contents: the signals `first`, one for each word."""
+    """Memory with arbitrary initial contents, available as the signals `first`, one per word."""
 
     def __init__(self, *, depth, width):
         super().__init__(depth=depth, width=width)
@@ -342,10 +342,10 @@ class Filled(UndefinedCells):
 
 
 def fill(stash):
-    """Give a stash arbitrary contents in the second cycle."""
+    """Give a stash arbitrary contents in the second cycle, and return these entries."""
     finder, m = elaborated(stash.place), elaborated(stash)
     begun = registered(m, Const(1), "begun")
-    # The free places are found after this.
+    # The search for free places starts after this.
     with finder.If(~begun):
         finder.d.sync += stash.place.unused.eq(0)
     first = []
@@ -363,10 +363,10 @@ def fill(stash):
 
 
 class RingAnswers(DictionaryAnswers):
-    """`DictionaryAnswers` for a core with moves, for a few operations in any cycles.
+    """`DictionaryAnswers` for a core with moves, for a few operations in arbitrary cycles.
 
-    Initially cells and stash hold any entries, at most one per digest, inserted within twice the
-    window. There is no reset, because a clear would have to follow it.
+    Initially cells and stash hold arbitrary entries, at most one per digest, inserted within twice
+    the window. There is no reset, because a clear would have to follow it.
     """
 
     SIZES = {"columns": 2, "stash": 3, "moves": 4}
@@ -376,7 +376,7 @@ class RingAnswers(DictionaryAnswers):
         self._stashed = fill(self._core.stash)
 
     def _first(self):
-        """Return for each cell and place whether it holds an entry, with its digest and time."""
+        """Return the initial entries of the stash and all cells: whether used, digest, and time."""
         entries = list(self._stashed)
         for column, terms in zip(self._core.columns, column_terms(self._spec), strict=True):
             for number, word in enumerate(column.memory.first):
@@ -431,4 +431,4 @@ PROOFS = (
         method=Bounded(32),
     ),
 )
-"""Proofs of cores with a ring of columns."""
+"""Proofs for cores with a ring of columns."""

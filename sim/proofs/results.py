@@ -1,4 +1,4 @@
-"""Proofs of the results: none is lost, duplicated, or out of order."""
+"""Proofs for result queues and units: no result is lost, duplicated, or out of order."""
 
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ from .harness import Harness, elaborated, opened, sampled, within
 
 
 def ordinal(m, event, modulus, name):
-    """Return the number of events before this cycle, modulo a power of two."""
+    """Return the number of events before this cycle, modulo `modulus`, a power of two."""
     count = Signal(range(modulus), name=name)
     m.d.sync += count.eq(count + event)
     return count
@@ -33,19 +33,19 @@ def ahead(first, second):
 
 
 def kept_while_waiting(m, o):
-    """Return whether a waiting transfer of a stream still waits, unchanged."""
+    """Return whether a stream keeps a waiting transfer valid and unchanged."""
     payload = Value.cast(o.payload)
     waits = delayed(m, o.valid & ~o.ready, 1, "waits")
     return ~waits | (o.valid & (payload == delayed(m, payload, 1, "before")))
 
 
 class Order:
-    """Results of a queue; one of every ``2 * depth`` is followed, an arbitrary one by default.
+    """Follows one result of every ``2 * depth`` through a queue; by default, an arbitrary one.
 
-    Ordinals are modulo twice the depth, to distinguish a full queue from an empty one: of `tags`,
-    `verdicts`, `loads` (results that left the memories) and `results`. `counts` is another order of
-    the queue. A plain `Queue` has entries instead of verdicts, and `enters` instead of tags:
-    something begins that will have an entry.
+    Ordinals wrap at twice the depth, to distinguish a full queue from an empty one. They count
+    `tags`, `verdicts`, `loads` (results that left the memories) and `results`. `counts` is another
+    `Order` of the same queue, whose counters are reused. A plain `Queue` has entries in place of
+    verdicts, and no tags: `enters` tells when something begins that will have an entry.
     """
 
     def __init__(self, m, queue, *, depth, followed=None, counts=None, enters=None):
@@ -72,10 +72,10 @@ class Order:
         else:
             self._counts, self._stored = counts._counts, counts._stored
         self.tags, self.verdicts, self.results = self._counts
-        # The output holds one that left the memories.
+        # The result at the output has already left the memories.
         self.loads = (self.results + queue.o.valid)[: len(self.results)]
         self.came = delayed(m, queue.valid_next & self.is_followed(self.verdicts), 1, "came")
-        # The last tag and verdict with this ordinal.
+        # The last tag and verdict with the followed ordinal.
         tag = Const(0, 0) if plain else queue.tag
         self.tag = sampled(m, self._enters & self.is_followed(self.tags), tag, "tag")
         self.verdict = sampled(m, self.came, verdict, "verdict")
@@ -84,11 +84,11 @@ class Order:
         return number[: len(self.followed)] == self.followed
 
     def between(self, first, end):
-        """Return whether an ordinal from `first` and before `end` is followed."""
+        """Return whether the followed ordinal is in the range from `first` to before `end`."""
         return ahead(self.followed, first) < ahead(end, first)
 
     def rules(self, room):
-        """Return the rules for the component that writes."""
+        """Return the rules that the writer of the queue must follow."""
         queue = self._queue
         return [
             ~self._enters | (ahead(self.tags, self.results) < room),
@@ -96,7 +96,7 @@ class Order:
         ]
 
     def contract(self, m):
-        """Return the guarantee for the followed results."""
+        """Return the guarantees for the queue's output, including the followed result."""
         o = self._queue.o
         waiting = self.verdicts != self.results
         patience = ResultQueue.LATENCY - 1
@@ -105,13 +105,13 @@ class Order:
         return [~o.valid | waiting, self.given(), kept_while_waiting(m, o), idle <= patience]
 
     def given(self):
-        """Return the guarantee for the followed result at the output."""
+        """Return the guarantee that the followed result has its tag and verdict at the output."""
         o = self._queue.o
         agrees = Value.cast(o.p) == Cat(self.verdict, self.tag)
         return ~o.valid | ~self.is_followed(self.results) | agrees
 
     def held(self):
-        """Return the invariants of the words of the followed results."""
+        """Return the invariants of the memory words that hold the followed result."""
         ends = {self._name: (self._stored, self.verdict), "tags": (self.tags, self.tag)}
         return [
             ~self.between(self.loads, ends[name][0]) | (cell.data == ends[name][1])
@@ -119,7 +119,7 @@ class Order:
         ]
 
     def invariants(self, m, inner):
-        """Return the invariants of the queue, whose signals are `inner`."""
+        """Return the invariants of the queue, whose internal signals are `inner`."""
         tags, verdicts, loads, results = self.tags, self.verdicts, self.loads, self.results
         stored = self._stored
         waiting = delayed(m, ahead(verdicts, loads), 1, "waiting")
@@ -142,7 +142,7 @@ class Order:
 
 
 class QueueOrder(Harness):
-    """A result queue alone: tags arrive while there are places, a verdict with its tag or later."""
+    """A result queue alone. Tags arrive while there is room; a verdict never precedes its tag."""
 
     def __init__(self, *, depth, inside=True):
         self._depth = depth
@@ -162,12 +162,12 @@ class QueueOrder(Harness):
         waiting = ahead(order.verdicts, order.results)
         self.reach("the queue is full", (waiting == self._depth) & o.valid)
         self.reach("a result leaves as another arrives", o.valid & o.ready & queue.valid_next)
-        # The ordinal of the first result in a reused place.
+        # The first result in a reused place has this ordinal.
         self.reach("a place is read again", o.valid & (order.results == self._depth))
 
 
 class StandInCore(wiring.Component):
-    """A core in which the low bit of the key decides whether it is found; `clean` is arbitrary."""
+    """Stand-in for a core: the low key bit is the verdict `seen`, and `clean` is arbitrary."""
 
     latency = CONTROL_LAG + 2
 
@@ -189,7 +189,7 @@ class StandInCore(wiring.Component):
 
 
 class SmallUnit(Unit):
-    """A unit with a replacement of its core, and few places for results."""
+    """A unit with a stand-in core, and few places for results."""
 
     def __init__(self, *, depth):
         spec = APBFSpec(k=1, l=1, slice_bits=4, clear=2, generation=40, key_bits=2)
@@ -200,7 +200,7 @@ class SmallUnit(Unit):
 
 
 class UnitHarness(Harness):
-    """A small unit with any operations and any receiver."""
+    """A small unit with arbitrary operations and an arbitrary receiver."""
 
     def __init__(self, *, depth, inside=True):
         self._depth = depth
@@ -209,7 +209,7 @@ class UnitHarness(Harness):
         super().__init__(part=self._unit)
 
     def open_unit(self, m):
-        """Add the unit to `m`; return the order of its results, and its signals by path."""
+        """Add the unit to `m`; return the `Order` of its results, and its signals by path."""
         unit = self._unit
         order = Order(m, elaborated(unit).submodules.queue, depth=self._depth)
         m.submodules.unit, inner = opened(unit)
@@ -218,13 +218,13 @@ class UnitHarness(Harness):
         return order, inner
 
     def room_is_counted(self, inner):
-        """Return whether the unit counts its places correctly."""
+        """Return whether the unit's count of free places is correct."""
         counted = inner["places"] + inner["change"] + inner["left"] - inner["accepted"]
         return counted == self._depth - 1 - self._unit.LAG - self.under_way
 
 
 class UnitPlaces(UnitHarness):
-    """The number of operations that a unit accepts; `UnitOrder` proves the assumption."""
+    """A unit never accepts too many operations; `UnitOrder` proves the assumption."""
 
     def build(self, m):
         unit = self._unit
@@ -249,7 +249,7 @@ class UnitPlaces(UnitHarness):
 
 
 class UnitOrder(UnitHarness):
-    """Results of a unit, one of which is followed; with `pauses`, how long the input is closed."""
+    """A unit, with one result followed; `pauses` also checks how long the input is closed."""
 
     def __init__(self, *, pauses=False, **options):
         self._pauses = pauses
@@ -292,7 +292,7 @@ class UnitOrder(UnitHarness):
             self._require_inside(m, order, inner, verdict, tag)
 
     def _require_inside(self, m, order, inner, verdict, tag):
-        """Require the invariants that imply the contract."""
+        """Require the invariants that imply the guarantees."""
         front = within(inner, "front")
         self.require(
             *order.rules(self._depth),
@@ -328,7 +328,7 @@ class UnitOrder(UnitHarness):
         ]
 
     def _front(self, m, order, inner, front, verdict, tag):
-        """Return that each accepted operation is on its way to the queue."""
+        """Return the invariant that each accepted operation is on its way to the queue."""
         entered = self.entered
         control = front["control"]
         issued = ordinal(m, control[0], 2 * self._depth, "issued")
@@ -400,4 +400,4 @@ PROOFS = (
         goals=(),
     ),
 )
-"""Proofs of the results."""
+"""Proofs about results."""

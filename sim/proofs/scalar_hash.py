@@ -1,6 +1,7 @@
-"""Scalar twin of the hash functions: one key at a time, in Python integers.
+"""Scalar version of the hash functions: one key at a time, with Python integers.
 
-Only integer arithmetic depends on a key or a secret, so that a proof can replace the integers.
+Everything that depends on a key or a secret is plain integer arithmetic, so that a proof can use
+symbols in place of the integers.
 """
 
 from ...golden.hash.functions import (
@@ -58,7 +59,7 @@ def _siphash_of_words(words: list[int], secret: int, c: int, d: int) -> int:
 
 
 class ScalarHash:
-    """Hash functions h_0, h_1, ... of a filter; arguments as for `KeyHash`."""
+    """Hash functions h_0, h_1, ... of a filter; takes the same arguments as `KeyHash`."""
 
     def __init__(
         self,
@@ -79,7 +80,7 @@ class ScalarHash:
         self.shard_word = shard_rotations(self.fields, functions, seed) if shards > 1 else ()
 
     def __call__(self, key: int, function: int, secret: int = 0) -> list[int]:
-        """Return the indices that hash function number `function` gives for a key."""
+        """Return the indices that hash function number `function` computes for a key."""
         state = self._state(key, secret)
         return [self._index(state, field, function) for field in self.fields]
 

@@ -1,4 +1,4 @@
-"""Proofs of the ring and its memories."""
+"""Proofs for the ring and its segment memories."""
 
 from functools import partial
 
@@ -18,18 +18,18 @@ from .harness import AnyWord, Harness, Rules, Unreliable, one_lies
 
 
 class Undefined(AnyWord, PortableSegmentMemory):
-    """Memory without an output register, which returns an arbitrary word if it is undefined."""
+    """Memory without an output register; where a word is undefined, it returns an arbitrary one."""
 
 
 class UndefinedRegistered(AnyWord, RegisteredSegmentMemory):
-    """Memory with an output register, which returns an arbitrary word if it is undefined."""
+    """Memory with an output register; where a word is undefined, it returns an arbitrary one."""
 
 
 class SegmentAnswers(Harness):
     """One arbitrary bit of a segment memory, compared with a flip-flop.
 
-    During a clear no bit is set, and answers are not checked. Nor is a bit that is set in the cycle
-    before another word is cleared.
+    During a clear no bit is set, and answers are not checked. A bit that was set just before
+    another word is cleared is not checked either.
     """
 
     def __init__(self, *, depth=16, clear_bits=4, shared_bits=0, memory=Undefined):
@@ -67,7 +67,7 @@ class UnreliableSegment(Unreliable, Undefined):
 
 
 class OneUnreliable(Copies):
-    """Copies of a segment memory, any one of which returns arbitrary bits in every cycle."""
+    """Copies of a segment memory, at most one of which returns arbitrary bits."""
 
     def __init__(self, *, number, **shape):
         copies = [UnreliableSegment(**shape) for _ in range(number)]
@@ -81,14 +81,14 @@ class OneUnreliable(Copies):
 
 
 class SetAnswers(SegmentAnswers):
-    """As `SegmentAnswers`, except that false positives are allowed."""
+    """Like `SegmentAnswers`, but allows false positives."""
 
     def right(self, bit, expected):
         return bit | ~expected
 
 
 class RingContents(Harness):
-    """An arbitrary bit of an arbitrary segment that the ring drives, compared with a flip-flop."""
+    """One arbitrary bit of a given segment, driven by the ring, compared with a flip-flop."""
 
     def __init__(self, *, segments, run, depth, clear_bits, segment):
         self._segment = segment
@@ -121,7 +121,7 @@ class RingContents(Harness):
             bank.clear_address.eq(ring.clear_address),
         ]
         bit = Signal()
-        # Position of the segment in the ring, youngest first; the spare is last.
+        # Position of the segment in the ring: 0 is the youngest, the last is the spare.
         position = Signal(self._segments, init=1 << segment)
         after = Mux(control.shift, position.rotate_left(1), position)
         bit_after = bit & ~(control.shift & after[0])

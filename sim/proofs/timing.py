@@ -1,4 +1,4 @@
-"""Proofs of timing filters: parts, memory, sweep, ages, and answers from tables of thresholds."""
+"""Proofs for timing filters: ages, cell memory, sweep, and answers from threshold tables."""
 
 from functools import partial
 from typing import Any
@@ -27,11 +27,11 @@ from .harness import AnyWord, Harness
 
 
 class UndefinedCells(AnyWord, PortableCellMemory):
-    """Portable memory that returns an arbitrary word if the word is undefined."""
+    """Portable memory that returns an arbitrary word where its contents are undefined."""
 
 
 class CellAnswers(Harness):
-    """One arbitrary word of a memory of cells, compared with registers."""
+    """One arbitrary word of a cell memory, compared with registers."""
 
     def __init__(self, *, memory=ECP5CellMemory, depth=4, width=20):
         self._memory = memory(depth=depth, width=width)
@@ -56,12 +56,12 @@ class CellAnswers(Harness):
 
 
 class Aged(Harness):
-    """A part, compared with the age of the last insertion into one arbitrary cell."""
+    """A timing part, compared with the age of the last insertion into one arbitrary cell."""
 
     PROTECT = "none"
     MEMORY: Any = UndefinedCells
     SWEEP: Any = PortSweep
-    INTERVAL = 0  # the sweep gets one cycle in this number of cycles; 0 if it has its own port
+    INTERVAL = 0  # the sweep gets one cycle out of this many; 0 if it has its own port
 
     def __init__(self):
         cells, stamp_bits, self._limit = 2, 3, 2
@@ -90,7 +90,7 @@ class Aged(Harness):
         return cell
 
     def _elaborate_age(self, m, access):
-        """Require that operations on the cell get its age."""
+        """Require that operations on the cell return its age."""
         part, limit = self._unit, self._limit
         age = Signal(range(limit + 1), init=limit)
         present = Mux(part.tick & (age != limit), age + 1, age)
@@ -108,16 +108,16 @@ class Aged(Harness):
 
 
 class PartAnswers(Aged):
-    """A part that elides writes, with any operations; all other cycles belong to the sweep."""
+    """A part that skips redundant writes, with arbitrary operations. The sweep has its own port."""
 
-    CLOCKS = 11  # cycles between two ticks
+    CLOCKS = 11  # minimum cycles between two ticks
 
     def build(self, m):
         cell = super().build(m)
         self.require(~self._written_again(m, cell))
 
     def _elaborate_operations(self, m, ready):
-        """Drive insertions and ticks; return whether the access is an operation."""
+        """Drive insertions and ticks; return whether the current access is an operation."""
         part, last = self._unit, self.CLOCKS - 1
         since = Signal(range(self.CLOCKS), init=last)
         m.d.comb += [
@@ -128,7 +128,7 @@ class PartAnswers(Aged):
         return Const(1)
 
     def _written_again(self, m, cell):
-        """Return whether an operation writes the cell that another has written in this tick."""
+        """Return whether an operation writes the cell for a second time within one tick."""
         memory, stamp = self._unit.memory, registered(m, self._ticks.stamps.stamp, "stamp")
         writes = memory.write & (memory.b_address == cell) & (memory.value == stamp)
         written = Signal()
@@ -138,7 +138,7 @@ class PartAnswers(Aged):
 
 
 class RestAnswers(Aged):
-    """A part with a sweep in idle cycles: at least one idle cycle in every `interval`."""
+    """A part whose sweep uses idle cycles: at least one in every `INTERVAL` cycles."""
 
     SWEEP = VisitSweep
     INTERVAL = 3
@@ -160,7 +160,7 @@ class RestAnswers(Aged):
 
 
 class SweepInTime(Harness):
-    """The sweep, while operations use as many cycles per tick as there are cells, at any time."""
+    """The sweep, while operations occupy one cycle per cell and tick, in arbitrary cycles."""
 
     def __init__(self, *, cells=2, clocks=8):
         self._sweep = PortSweep(cells=cells, limit=2, stamp_bits=3)
@@ -178,7 +178,7 @@ class SweepInTime(Harness):
             expired.eq(AnyConst(1)),
             sweep.clean.eq(1),
             sweep.stamp.eq(stamp),
-            # The current stamp is 0.
+            # As if the current stamp were 0.
             Assume(~(sweep.read & here) | (((-stamp)[: len(stamp)] >= 2) == expired)),
             soon.insert.eq(AnySeq(1)),
             soon.address.eq(AnySeq(len(soon.address))),
@@ -192,7 +192,7 @@ class SweepInTime(Harness):
         self._elaborate_lap(m, here, left)
 
     def _elaborate_lap(self, m, here, left):
-        """Let operations use their cycles; require that the sweep leaves the cell in time."""
+        """Let operations occupy cycles; require that the sweep returns to the cell in time."""
         sweep = self._sweep
         at, taken = Signal(range(self._clocks)), Signal(range(self._cells + 1))
         tick = at == self._clocks - 1
@@ -208,7 +208,7 @@ class SweepInTime(Harness):
 
 
 def _require_lap(harness, m, visit, tick, *, clocks, limit):
-    """Require the next visit to a cell, and its write `clocks` later, within a number of ticks."""
+    """Require the next visit to a cell, and its write `clocks` later, within `limit` ticks."""
     begun, again, first = Signal(), Signal(), Signal(init=1)
     left = Signal(range(clocks + 1), init=clocks)
     ticks = Signal(range(limit + 2))
@@ -224,7 +224,7 @@ def _require_lap(harness, m, visit, tick, *, clocks, limit):
 
 
 class RestSweepInTime(Harness):
-    """A whole unit with a sweep in idle cycles, for any requests and any receiver.
+    """A whole unit whose sweep uses idle cycles, for any requests and any receiver.
 
     The sweep reads one arbitrary cell again before its stamp repeats.
     """
@@ -248,7 +248,7 @@ class RestSweepInTime(Harness):
 
 
 class OldestOfAll(Harness):
-    """The verdict, compared with the maximum age and the number of cells of this age."""
+    """The verdict equals the maximum age, with the number of cells that have this age."""
 
     def __init__(self, *, window=5, hashes=3):
         self._oldest = OldestCell(window=window, hashes=hashes)
@@ -347,7 +347,7 @@ _SPEC = PartitionedTimingSpec(window=2, block=2, hashes=1, cells=4)
 
 
 class AnyCore(wiring.Component):
-    """Core of a timing filter with arbitrary verdicts, `latency` cycles after the keys."""
+    """Stand-in for a timing filter's core: arbitrary verdicts, `latency` cycles after the keys."""
 
     latency = CONTROL_LAG + 2
 
@@ -362,7 +362,7 @@ class AnyCore(wiring.Component):
 
 
 class TableAnswers(Harness):
-    """One arbitrary entry of both banks, while tables are loaded and swapped at any time."""
+    """One arbitrary entry of both table banks, while tables are loaded and swapped at any time."""
 
     def __init__(self):
         self._core = AnyCore()
@@ -391,7 +391,7 @@ class TableAnswers(Harness):
                    & part.table.ready)  # fmt: skip
 
     def _elaborate_banks(self, m, part, followed):
-        """Return for the operation of this cycle whether its bank has the entry, and the entry."""
+        """Return whether the entry in the current operation's bank is known, and the entry."""
         bank, swaps = Signal(), Signal(2)
         known = Signal(2)
         thresholds = [Signal.like(part.table.p.least, name=f"least{number}") for number in range(2)]
@@ -420,4 +420,4 @@ PROOFS = (
         build=TableAnswers,
     ),
 )
-"""Proofs of answers from tables."""
+"""Proofs for answers from tables."""

@@ -1,4 +1,4 @@
-"""Sequences of operations, arranged in beats, and their results in the format of the driver."""
+"""Operations arranged in beats, and their results, in the driver's format."""
 
 from typing import Any, NamedTuple, Self
 
@@ -7,15 +7,15 @@ from numpy.typing import NDArray
 
 from ...golden.operations import Operation, OperationBit
 
-VALID = 0x80  # bit in the code of an operation for the driver: the lane has an operation
+VALID = 0x80  # bit of an operation code for the driver: the lane has an operation
 
 
 class Beats:
     """A sequence of operations, arranged in beats, lane by lane.
 
-    With several lanes, SHIFT and CLEAR take effect before the lanes of a beat and use no lane.
-    Before an operation in `skips` the rest of the beat stays idle; before one in `holes` a lane of
-    its beat, except after the last lane.
+    With several lanes, SHIFT and CLEAR take effect before the lanes of a beat and use no lane. If
+    an operation is in `skips`, the rest of the beat before it stays idle; if it is in `holes`, one
+    lane before it stays idle, unless the beat is full.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Beats:
     def spread(
         self, operations: NDArray[np.uint8], keys: NDArray[np.uint64], lanes: int
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-        """Return code and key of each lane of each beat, for the driver."""
+        """Return the code and key of each lane of each beat, for the driver."""
         placed = self.slots >= 0
         codes = np.zeros(len(self.alone) * lanes, np.uint8)
         spread_keys = np.zeros((len(codes), keys.shape[1]), np.uint64)
@@ -60,7 +60,7 @@ class Beats:
 
 
 class RawResults(NamedTuple):
-    """Fields of the result of each lane of each beat, in the order of the beats, shape (n,).
+    """Fields of the result of each lane of each beat, in beat order, shape (n,).
 
     Fields that the unit lacks are 0, and so are all fields of a lane without a result.
     """
@@ -71,11 +71,11 @@ class RawResults(NamedTuple):
     status: NDArray[np.uint8]
     oldest: NDArray[np.uint16]
     time: NDArray[np.uint32]
-    tag: NDArray[np.uint8]  # in runs with upsets only
+    tag: NDArray[np.uint8]  # only in runs with upsets
 
     @classmethod
     def nothing(cls, *shape: int) -> Self:
-        """Return arrays of a shape without results."""
+        """Return empty results, as arrays of this shape."""
         kinds = (np.uint8, np.int32, np.uint8, np.uint16, np.uint32, np.uint8)
         return cls(*(np.zeros(shape, kind) for kind in kinds))
 

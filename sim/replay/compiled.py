@@ -1,4 +1,4 @@
-"""Compiled replay: a unit as a library made by Verilator, driven from arrays."""
+"""Compiled replay: a unit as a library built by Verilator, driven from arrays."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -34,7 +34,7 @@ def compiled_model(
     optimisation: int = 3,
     upsets: bool = False,
 ) -> Path:
-    """Return the compiled model of a unit, which is built if the cache lacks it."""
+    """Return the compiled model of a unit, building it if it is not in the cache."""
     return cached_model(
         convert(unit),
         top=TOP,
@@ -74,26 +74,26 @@ class CompiledUnit(DrivenModel):
     """The unit of a specification in compiled simulation, clocked only while it has work.
 
     A missing or failing tool raises a `ToolError`; a specification that the hardware cannot
-    implement, a `SpecificationError`. Options are ``inverted`` (undefined reads of block RAMs
-    return the inverse of the content), ``protect``, ``levels``, and ``check`` for ``self_check``,
-    as for `lately.hdl.build.filter_unit`. `profile` has the limits of the unit.
+    implement raises a `SpecificationError`. Options are ``inverted`` (undefined reads of block RAMs
+    return the inverse of the content), ``protect``, ``levels``, and ``check``, which sets
+    ``self_check``; see `lately.hdl.build.filter_unit`. `profile` has the limits of the unit.
     """
 
     def __init__(
         self,
         spec: Specification,
         *,
-        memory: str = "portable",  # variant of the memories
-        # Source of the ticks of a window in time: by default "time", or "tick" for a timing filter.
-        # With "period" the unit generates them, so only `perform_freely` is useful.
+        memory: str = "portable",  # memory variant
+        # Source of the ticks for a time-based window: by default "time", or "tick" for a timing
+        # filter. With "period" the unit generates its ticks, so only `perform_freely` can be used.
         ticks: str | None = None,
-        # Level of the C++ compiler; 0 is faster for up to a million operations.
+        # Optimisation level of the C++ compiler; 0 is faster for up to a million operations.
         optimisation: int = 3,
         progress: Progress | None = None,
-        upsets: bool = False,  # whether bits can be flipped, as for `DrivenModel`
+        upsets: bool = False,  # whether bits can be flipped, see `DrivenModel`
         **options: Any,
     ) -> None:
-        # The fields depend on the family.
+        # The fields depend on the family, so the type is Any.
         self.spec: Any = spec
         self._source = ticks or ("tick" if spec.kind == "timing" else "time")
         build: Any = {"inverted": options.pop("inverted", False), "optimisation": optimisation}
@@ -120,10 +120,10 @@ class CompiledUnit(DrivenModel):
     # Settings
 
     def reset(self) -> None:
-        """Reset the unit, with its generation length and time; the reset clears its memory."""
-        # The highest time so far, and its value for the unit.
+        """Reset the unit, including its generation length and time; this clears its memory."""
+        # The highest time so far, and the time that the unit was given for it.
         self._reached = self._given = 0
-        # Complete blocks, and insertions into the current one.
+        # Complete blocks, and insertions into the current block.
         self._blocks = self._of_block = 0
         if self._has_generation:
             self._library.lately_generation(self._unit, self.spec.generation)
@@ -132,22 +132,22 @@ class CompiledUnit(DrivenModel):
             self.idle(self.profile.longest_pause)
 
     def set_generation(self, generation: int) -> None:
-        """Set the generation length of a ring, in insertions; it applies from the next shift.
+        """Set the generation length of a ring, in insertions; it applies from the next shift on.
 
-        A length that the port of the unit cannot hold raises a ValueError, and one that is no
+        A length that does not fit the unit's port raises a ValueError, and a length that is not an
         integer a TypeError.
         """
         longest = (2 << self.spec.generation.bit_length()) - 1
         require_integer("generation", generation, minimum=0, maximum=longest)
-        # A clear in progress would start a generation of the new length.
+        # First let a clear in progress end, because it would start a generation of the new length.
         self.idle(2 * self.profile.latency + self.profile.longest_pause)
         self._library.lately_generation(self._unit, generation)
         self.idle(GENERATION_LEAD)
 
     def rekey(self, secret: int) -> None:
-        """Load a new secret of 128 bits, like the golden model's method.
+        """Load a new 128-bit secret, like the golden model's method.
 
-        It applies from the next clear on or, with re-keying, from the next shift. If the unit
+        It applies from the next clear on or, with re-keying, from the next shift on. If the unit
         cannot accept it now, a `RekeyError` is raised and nothing changes.
         """
         # Wait until operations in flight have taken effect.
@@ -157,7 +157,7 @@ class CompiledUnit(DrivenModel):
         self.idle(self._secret_lead)
 
     def decide_by(self, thresholds: ArrayLike) -> None:
-        """Load a table and use it from the next operation, like the golden model's method.
+        """Load a table and use it from the next operation on, like the golden model's method.
 
         The thresholds have shape (classes, ages, 2**phase_bits). If the unit does not accept them,
         a `ToolError` is raised.
@@ -173,11 +173,11 @@ class CompiledUnit(DrivenModel):
 
     @property
     def memory(self) -> NDArray[Any]:
-        """Contents of the memory, once the spare is clear; as in the golden model.
+        """Contents of the memory once the spare is clear, in the golden model's format.
 
-        For a timing filter with a clock of ticks, they equal `memory_at` after `ticks` ticks.
+        For a timing filter with a time-based window, they equal `memory_at` after `ticks` ticks.
         """
-        # An operation of several lanes may wait for a shard.
+        # With several lanes, operations may still wait for a shard.
         rounds = 1 if self.spec.lanes == 1 else 2
         self.idle(rounds * (2 * self._latency + getattr(self.profile, "clear_cycles", 0)))
         numbers = {memory.path: number for number, memory in enumerate(self._map.memories)}
@@ -204,11 +204,11 @@ class CompiledUnit(DrivenModel):
     ) -> Results:
         """Perform a mixed sequence of operations, like the golden model's method.
 
-        Operations and times have shape (n,); keys and windows are as for
+        Operations and times have shape (n,); keys and windows are as in
         `lately.golden.Filter.perform`. Without times, operations have the time of the last
-        operation. A silence may have any length, but a ring receives at most
-        `lately.hdl.verilog.LONGEST_SILENCE` ticks, and a timing filter those in which all cells
-        expire. Times that decrease raise a ValueError, and times for a window of insertions a
+        operation. A silence may have any length, but a ring gets at most
+        `lately.hdl.verilog.LONGEST_SILENCE` ticks for it, and a timing filter only as many as
+        expire all cells. Decreasing times raise a ValueError, and times for a count-based window a
         `SpecificationError`. Options are ``pause_before`` and ``pause_after``, the shares of cycles
         without an offered beat and without an accepted result; their ``seed``; and ``skips`` and
         ``holes``, as for `Beats`.
@@ -240,15 +240,16 @@ class CompiledUnit(DrivenModel):
         thresholds: ArrayLike | None = None,
         **options: Any,
     ) -> tuple[Results, int | None]:
-        """Perform operations, and load a secret or a table beside them, in a unit with one lane.
+        """Perform operations while a secret or a table is loaded, in a unit with one lane.
 
-        `after` is the number of operations that are accepted before the unit is offered the secret,
-        or the first entry. A secret must not come while a reset still clears the memory. Returns
-        the results, and the first operation to which the secret or the table applies; None if the
-        unit did not accept all of it while operations were sent.
+        The secret, or the first table entry, is offered after `after` accepted operations. A secret
+        must not be loaded while a reset still clears the memory. Returns the results, and the
+        number of the first operation to which the secret or table applies, or None if it was not
+        completely accepted while operations were sent.
         """
         entries = np.zeros(0, np.uint64)
-        # A swap applies from the next cycle on; a secret from its own, unless it replaces another.
+        # A table applies in the cycle after the swap. A secret applies at once, unless it replaces
+        # another.
         lead = self._secret_lead if getattr(self.spec, "rekey", False) else 0
         if thresholds is not None:
             entries, lead = np.ascontiguousarray(packed_entries(thresholds)), 1
@@ -259,7 +260,7 @@ class CompiledUnit(DrivenModel):
         try:
             results = self.perform(operations, keys, None, windows, **options)
         finally:
-            # The driver keeps no address of the entries.
+            # Afterwards the driver keeps no pointer to the entries.
             applied = int(self._library.lately_loaded(self._unit))
         return results, applied if applied < len(results.seen) else None
 
@@ -273,10 +274,10 @@ class CompiledUnit(DrivenModel):
         silence: int = 0,
         **options: Any,
     ) -> Results:
-        """Perform operations as `perform`, while ticks arrive at the port or from a counter.
+        """Perform operations while ticks arrive or the unit generates them, like `perform`.
 
-        A tick comes every `period` cycles, by default the minimum; a unit that generates its ticks
-        ignores it. Ticks also come in the `silence` afterwards, in cycles.
+        A tick arrives every `period` cycles (by default the minimum), also during the `silence`
+        after the operations, in cycles. A unit that generates its own ticks ignores `period`.
         """
         codes = np.ascontiguousarray(operations, np.uint8)
         words = check_keys(keys, KeyDigest.of(self.spec))
@@ -291,13 +292,13 @@ class CompiledUnit(DrivenModel):
         """Send this number of `ticks`, at the minimum distance, without an operation."""
         period = self.profile.min_period
         self._library.lately_period(self._unit, period)
-        # In parts, so that an interrupt is handled between them.
+        # In parts, so that interrupts are handled between them.
         for done in range(0, ticks * period, _IDLE):
             self.idle(min(_IDLE, ticks * period - done))
         self._end_ticks()
 
     def _end_ticks(self) -> None:
-        """Stop the ticks at the port, and wait for the effect of the last one."""
+        """Stop the ticks at the port, and wait until the last one has taken effect."""
         if self._source == "tick":
             self._library.lately_period(self._unit, 0)
         lag = CONTROL_LAG
@@ -308,13 +309,15 @@ class CompiledUnit(DrivenModel):
     def _checked_times(self, times: ArrayLike, count: int) -> Times:
         require(self.spec.timed, "span", "must be given for operations with times", None)
         if self._source == "period" or (self.spec.kind == "ring" and self._source != "time"):
-            raise SpecificationError(f"ticks: must not be {self._source} for given times")
+            raise SpecificationError(
+                f"ticks: operations with times are not supported with {self._source!r}"
+            )
         return check_timestamps(times, count, self._reached)
 
     def _perform_ticking(
         self, codes: NDArray[np.uint8], keys: Any, asked: Any, times: Times, **options: Any
     ) -> Results:
-        """Perform operations of a timing filter, with the ticks of their times between them."""
+        """Perform operations of a timing filter, with ticks in between according to their times."""
         each = self.spec.block_units
         gaps = np.diff(times // each, prepend=self._reached // each)
         starts = np.union1d(np.flatnonzero(gaps), [0])
@@ -329,7 +332,7 @@ class CompiledUnit(DrivenModel):
         return Results.joined(parts)
 
     def _count_blocks(self, codes: NDArray[np.uint8]) -> None:
-        """Count the complete blocks; a CLEAR starts a block."""
+        """Count the complete blocks. A CLEAR starts a new block."""
         inserts = np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
         for number, part in enumerate(np.split(inserts, np.flatnonzero(codes == Operation.CLEAR))):
             held = 0 if number else self._of_block
@@ -338,7 +341,7 @@ class CompiledUnit(DrivenModel):
 
 
 def compiled_unit(spec: Specification, **options: Any) -> CompiledUnit:
-    """Open the unit of a specification in compiled simulation; see `CompiledUnit` for options."""
+    """Open a compiled simulation of a specification's unit; see `CompiledUnit` for options."""
     return CompiledUnit(spec, **options)
 
 

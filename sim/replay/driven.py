@@ -27,16 +27,16 @@ Progress = Callable[[int], None]  # called with the number of operations done si
 
 
 def counter_macro(names: Sequence[str]) -> str:
-    """Return the macro that defines the counters of a unit for the driver."""
+    """Return the macro that lists the counters of a unit for the driver."""
     counts = " ".join(f"COUNTER({number}, {name})" for number, name in enumerate(names))
     return f"COUNTERS {counts}"
 
 
 class DrivenModel(Closable):
-    """A unit in compiled simulation, clocked only during calls.
+    """A unit in compiled simulation, which is clocked only during calls.
 
-    `upsets` has the runs with flipped bits of the last sequence of operations, if the model
-    supports them.
+    If the model supports them, `upsets` runs the last sequence of operations again with flipped
+    bits.
     """
 
     def __init__(
@@ -62,13 +62,16 @@ class DrivenModel(Closable):
         self.upsets = Upsets(self._library, self._unit, lanes) if upsets else None
 
     def close(self) -> None:
-        """Free the model, which cannot be used afterwards."""
+        """Free the model, which must not be used afterwards."""
         if self._unit:
             self._library.lately_delete(self._unit)
             self._unit = ctypes.c_void_p()
 
     def __exit__(self, *error: object) -> None:
-        """Close the model; without an error, check that no result follows the last operation's."""
+        """Close the model.
+
+        Unless there was an error, check that the unit sends no surplus results.
+        """
         try:
             if self._unit and error[:1] == (None,):
                 self.idle(2 * self._latency)
@@ -76,26 +79,26 @@ class DrivenModel(Closable):
             super().__exit__(*error)
 
     def idle(self, cycles: int) -> None:
-        """Let cycles pass without an operation; surplus results raise a `ToolError`."""
+        """Run cycles without an operation; surplus results raise a `ToolError`."""
         self._library.lately_idle(self._unit, cycles)
         if surplus := self._library.lately_surplus(self._unit):
-            raise ToolError(f"replay: {surplus} results more than operations at the end")
+            raise ToolError(f"replay: {surplus} more results than operations at the end")
 
     @property
     def cycles(self) -> int:
-        """Cycles so far."""
+        """Number of cycles so far."""
         return int(self._library.lately_cycles(self._unit))
 
     @property
     def statistics(self) -> dict[str, int]:
-        """Counters of the unit: events since reset."""
+        """Event counters of the unit, since reset."""
         self.idle(2 * self._latency)
         counts = np.zeros(len(self._counters), np.uint64)
         self._library.lately_statistics(self._unit, counts.ctypes.data)
         return dict(zip(self._counters, counts.tolist(), strict=True))
 
     def interrupt(self, operations: ArrayLike, keys: ArrayLike, beats: int) -> None:
-        """Perform operations, and reset the unit when `beats` of them have their results."""
+        """Perform operations, and reset the unit as soon as `beats` of them have their results."""
         self._interrupted = beats
         try:
             self.perform(operations, keys)
@@ -128,10 +131,10 @@ class DrivenModel(Closable):
         return bool(self._library.lately_secret(self._unit, low, high))
 
     def _load_table(self, entries: NDArray[np.uint64]) -> None:
-        """Load a table with entries of shape (n,), and use it from the next operation."""
+        """Load a table with entries of shape (n,), and use it from the next operation on."""
         held = np.ascontiguousarray(entries)
         if idle := self._library.lately_table(self._unit, len(held), held.ctypes.data):
-            raise ToolError(f"replay: the unit accepted no entry of a table in {idle} cycles")
+            raise ToolError(f"replay: the unit accepted no table entry for {idle} cycles")
 
     def _read(self, number: int, words: int, width: int) -> NDArray[np.bool_]:
         """Return the bits of a memory, shape (words, width), lowest bit first."""
@@ -150,13 +153,13 @@ class DrivenModel(Closable):
         holes: NDArray[np.bool_] | None = None,
         **pauses: Any,
     ) -> Results:
-        """Send operations, each with its time, window or class, and receive their results."""
+        """Send operations, each with its time, window or class, and return their results."""
         beats = Beats(codes, self._lanes, skips, holes)
         lane_codes, lane_keys = beats.spread(codes, keys, self._lanes)
         spread = np.zeros(len(lane_codes) + 1, np.uint64)
         spread[beats.slots] = numbers
         raw = self._drive(beats.alone, lane_codes, lane_keys, spread, **pauses)
-        # Operations without a lane are in the last place, which has no result.
+        # Operations without a lane have the last slot, which has no result.
         fields = raw.part(beats.slots)._asdict()
         del fields["tag"]
         return Results.of(**fields)
@@ -172,7 +175,7 @@ class DrivenModel(Closable):
         pause_after: float = 0.0,
         seed: int = 1,
     ) -> RawResults:
-        """Send beats with the driver; return their results, followed by one empty result."""
+        """Send beats through the driver; return their results, followed by one empty result."""
         self._library.lately_begin(self._unit, seed)
         if self.upsets is not None:
             self.upsets.begin(SentBeats(alone, codes, keys, numbers))
@@ -183,7 +186,7 @@ class DrivenModel(Closable):
         pointers = [array.ctypes.data for array in sent]
         pauses = (round(256 * pause_before), round(256 * pause_after))
         chunk = max(1, _CHUNK // self._lanes)
-        # In parts, so that an interrupt is handled between them; the unit is not affected.
+        # In parts, so that interrupts are handled between them. The unit does not notice.
         last = len(alone) if self._interrupted is None else min(self._interrupted, len(alone))
         for start in range(0, last, chunk):
             enough = min(start + chunk, last)
@@ -192,11 +195,9 @@ class DrivenModel(Closable):
             )
             if failed:
                 reason = (
-                    "a result of another operation" if failed < 0 else f"none in {failed} cycles"
+                    "the result of another operation" if failed < 0 else f"none for {failed} cycles"
                 )
-                raise ToolError(
-                    f"replay: the unit must return a result per operation, not {reason}"
-                )
+                raise ToolError(f"replay: expected a result for the next operation, got {reason}")
             if self._progress is not None:
                 done = codes[start * self._lanes : enough * self._lanes], alone[start:enough]
                 self._progress(sum(int(np.count_nonzero(part)) for part in done))
@@ -204,7 +205,7 @@ class DrivenModel(Closable):
 
 
 def _signatures(keyed: bool, deciding: bool) -> Signatures:
-    """Return the functions of the driver."""
+    """Return the C signatures of the driver's functions."""
     unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
     chance = ctypes.c_uint32
     functions: Signatures = {

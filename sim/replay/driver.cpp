@@ -1,6 +1,6 @@
-// Drives a verilated unit, of one lane or several, from arrays. Compiled together with the model;
-// generated.h says where the fields of a payload lie (see UnitSignature.macros),
-// which memories there are, and what else the unit has.
+// Drives a verilated unit, with one or several lanes, from arrays. It is compiled together with the
+// model. generated.h defines the positions of payload fields (see UnitSignature.macros), the
+// memories, and what else the unit has.
 
 #include "generated.h"
 
@@ -17,28 +17,28 @@ namespace {
 constexpr int BEAT_WORDS = (I_BITS + 31) / 32;
 constexpr int KEY_WORDS = (I_KEY_BITS + 63) / 64;
 constexpr uint32_t TAG_MASK = (uint32_t{1} << I_TAG_BITS) - 1;
-// Set in the code of an operation: the lane has one.
+// Flag in an operation code: the lane has an operation.
 constexpr uint8_t VALID = 0x80;
 
 constexpr uint64_t NEVER = ~uint64_t{0};
 
-// All that the driver keeps from clock to clock, besides the model.
+// State of the driver between clocks, apart from the model.
 struct Progress {
     uint64_t cycles = 0;
     uint64_t random = 1;
-    // Of the present sequence: beats that were accepted and answered, whether the next is offered.
+    // In the current sequence: number of accepted and of answered beats; whether a beat is offered.
     uint64_t sent = 0, received = 0;
     bool offered = false;
-    // Answers since reset that belong to no beat.
+    // Number of answers since reset that belong to no beat.
     uint64_t surplus = 0;
-    // What is loaded once `load_at` beats were sent: a secret, or the entries of a table. Whether it
-    // was accepted, and clocks until it applies; the first beat to which it applies, once known.
+    // A load of a secret or of table entries, offered once `load_at` beats were sent: whether it
+    // was accepted, clocks until it applies, and the first beat to which it applies, once known.
     uint64_t load_at = NEVER, load_lead = 0, load_from = NEVER;
     bool accepted = false;
     uint64_t secret[2] = {};
     const uint64_t* entries = nullptr;
     uint64_t entries_left = 0;
-    // Clocks from one tick to the next, or 0, and to the next one; ticks so far.
+    // Clocks between ticks (0: none), clocks until the next tick, and number of ticks so far.
     uint64_t period = 0, left = 0, ticks = 0;
 };
 
@@ -47,7 +47,7 @@ struct Unit : Progress {
     Vmodel model{&context};
 };
 
-// Where results go: the answers to each lane, in the order of the operations.
+// Output arrays: the answer of each lane, in the order of the operations.
 struct Results {
     uint8_t* seen;
     int32_t* age;
@@ -56,7 +56,7 @@ struct Results {
     uint32_t* time;
 };
 
-// Makes the tick of the coming clock, if there is a port for it, or says when ticks come.
+// Drives the tick for the next clock, or the tick period, if the unit has such a port.
 template <typename Model>
 void make_tick([[maybe_unused]] Unit& unit, Model& model) {
     if constexpr (requires { model.period; }) model.period = unit.period;
@@ -68,7 +68,7 @@ void make_tick([[maybe_unused]] Unit& unit, Model& model) {
     }
 }
 
-// The half of a clock in which the unit shows what it does at the coming edge.
+// First half of a clock: the unit shows what it will do at the next edge.
 void before_edge(Unit& unit) {
     make_tick(unit, unit.model);
     unit.model.clk = 0;
@@ -81,7 +81,7 @@ void edge(Unit& unit) {
     ++unit.cycles;
 }
 
-// Lets an answer go that nobody waits for, before the edge at which it leaves.
+// Counts an answer that leaves at the next edge, although nobody waits for it.
 void drop(Unit& unit) {
     if (!unit.model.o___05Fvalid || !unit.model.o___05Fready) return;
     ++(unit.received < unit.sent ? unit.received : unit.surplus);
@@ -93,7 +93,7 @@ void clock(Unit& unit) {
     edge(unit);
 }
 
-// Whether a pause comes, with a chance in 256.
+// Whether to pause now, with a probability of `chance` / 256.
 bool pauses(Unit& unit, uint32_t chance) {
     if (!chance) return false;
     unit.random ^= unit.random << 13;
@@ -102,7 +102,7 @@ bool pauses(Unit& unit, uint32_t chance) {
     return (unit.random >> 20 & 255) < chance;
 }
 
-// Offers what is to be loaded while beats are sent, and the swap after the entries of a table.
+// Offers the secret or the table entries while beats are sent, and finally the swap.
 template <typename Model>
 void offer_load(Unit& unit, Model& model, bool due) {
     if constexpr (requires { model.secret___05Fvalid; }) {
@@ -118,7 +118,7 @@ void offer_load(Unit& unit, Model& model, bool due) {
     }
 }
 
-// Notes, before an edge, what the unit takes at it, and the first beat to which a load applies.
+// Before an edge, records what the unit accepts at it, and the first beat to which a load applies.
 template <typename Model>
 void note_load(Unit& unit, Model& model) {
     bool taken = false;
@@ -151,7 +151,7 @@ void put(uint32_t* words, int position, uint64_t value, int bits) {
     }
 }
 
-// A word of 32 bits of a value, which Verilator has as an integer or as an array of such words.
+// A 32-bit word of a value, which Verilator represents as an integer or as an array of such words.
 template <typename Value>
 uint32_t word_of(const Value& value, int index) {
     if constexpr (requires { value[0]; }) {
@@ -177,15 +177,14 @@ void drive(Port& port, const uint32_t* words) {
     }
 }
 
-// Sets the length of a generation of a unit that has generations.
+// Sets the generation length, if the unit has such a port.
 template <typename Model>
 void set_generation(Model& model, uint64_t generation) {
     if constexpr (requires { model.generation; }) model.generation = generation;
 }
 
-// Offers a beat: an operation before the others, if there are several lanes; and of each lane
-// its code, with VALID if it has an operation, key and tag, and its time if the window is in time,
-// or the window that it asks for, or its class.
+// Offers a beat: the operation before the lanes, if there are several; and for each lane its code
+// (with VALID if there is an operation), key and tag, and its time, window or query class.
 void offer(Vmodel& model, uint8_t alone, const uint8_t* codes, const uint64_t* keys,
            [[maybe_unused]] const uint64_t* times, uint64_t tag) {
     uint32_t beat[BEAT_WORDS + 1] = {};
@@ -218,7 +217,7 @@ uint32_t lane_field(const Vmodel& model, int lane, int position, int bits) {
     return get(model.o___05Fpayload, O_LANE_AT + lane * O_LANE_BITS + position, bits);
 }
 
-// Copies the fields of a lane's result as they are.
+// Copies the fields of a lane's result unchanged.
 void copy_result(const Vmodel& model, int lane, uint64_t at, const Results& results) {
     const auto field = [&](int position, int bits) {
         return lane_field(model, lane, position, bits);
@@ -240,8 +239,8 @@ void copy_result(const Vmodel& model, int lane, uint64_t at, const Results& resu
 #endif
 }
 
-// Takes the results of the beat whose lanes are operations `first` and those after it, of which the
-// first has that tag; returns whether they are those of its lanes and tags.
+// Copies the results of the beat whose first lane is operation number `first`. Returns whether
+// lanes and tags are those of the beat.
 bool take(const Vmodel& model, const uint8_t* codes, uint64_t first, const Results& results) {
     for (int lane = 0; lane < LANES; ++lane) {
         const uint64_t at = first + lane;
@@ -251,7 +250,7 @@ bool take(const Vmodel& model, const uint8_t* codes, uint64_t first, const Resul
 #endif
         copy_result(model, lane, at, results);
 #ifndef O_OLDEST_AT
-        // Other units have the age of every key.
+        // Only units with `oldest` report an age for keys that were not seen.
         if (!results.seen[at]) results.age[at] = -1;
 #endif
         if (valid && lane_field(model, lane, O_TAG_AT, O_TAG_BITS) != (at & TAG_MASK)) return false;
@@ -279,17 +278,18 @@ void lately_reset(Unit* unit) {
 
 uint64_t lately_cycles(const Unit* unit) { return unit->cycles; }
 
-// Returns the answers since reset that belong to no beat.
+// Returns the number of answers since reset that belong to no beat.
 uint64_t lately_surplus(const Unit* unit) { return unit->surplus; }
 
 void lately_idle(Unit* unit, uint64_t cycles) {
     while (cycles--) clock(*unit);
 }
 
-// Makes a tick every so many clocks from now on, or none for 0. A unit that makes its ticks goes on.
+// From now on, ticks every `period` clocks, or never if it is 0. A unit that generates its ticks
+// continues.
 void lately_period(Unit* unit, uint64_t period) { unit->period = unit->left = period; }
 
-// Returns the ticks since reset.
+// Returns the number of ticks since reset.
 uint64_t lately_ticks(const Unit* unit) { return unit->ticks; }
 
 void lately_generation(Unit* unit, uint64_t generation) {
@@ -297,7 +297,7 @@ void lately_generation(Unit* unit, uint64_t generation) {
 }
 
 #ifdef KEYED
-// Offers a secret for one clock; returns whether the unit took it.
+// Offers a secret for one clock; returns whether the unit accepted it.
 int lately_secret(Unit* unit, uint64_t low, uint64_t high) {
     Vmodel& model = unit->model;
     for (int word = 0; word < 2; ++word) {
@@ -315,9 +315,8 @@ int lately_secret(Unit* unit, uint64_t low, uint64_t high) {
 #endif
 
 #ifdef DECIDING
-// Loads the entries of a table, as fast as the unit takes them, and has that table answer from the
-// next operation on. Returns 0, or the number of clocks without an entry taken after which it gave
-// up.
+// Loads the entries of a table as fast as the unit accepts them, then swaps the tables. Returns 0;
+// or, after giving up, the number of clocks in which no entry was accepted.
 int64_t lately_table(Unit* unit, uint64_t count, const uint64_t* entries) {
     constexpr int64_t PATIENCE = 1 << 16;
     Vmodel& model = unit->model;
@@ -348,18 +347,19 @@ void lately_statistics(Unit* unit, uint64_t* counts) {
 #undef COUNTER
 }
 
-// Begins a sequence of beats; the one before must have had all its answers, or a reset.
+// Begins a sequence of beats. The previous one must be completely answered, or be followed by a
+// reset.
 void lately_begin(Unit* unit, uint64_t seed) {
     unit->random = seed | 1;
     unit->sent = unit->received = 0;
     unit->offered = false;
 }
 
-// Sends the `count` beats of a sequence, one per clock as the unit accepts them, and collects
-// their answers, on from where it stood, until `enough` of them have come; what is under way then
-// stays so. Pauses come by chance, of 256, before beats and before answers are taken. Returns 0, or
-// `patience` if so many clocks were without an answer, or -1 if an answer was of other lanes or
-// tags than its beat, or came before any beat that had none.
+// Sends the `count` beats of a sequence, one per clock as the unit accepts them, and collects their
+// answers. It continues where the previous call stopped, and stops when `enough` beats are
+// answered; others may still be in flight. It pauses at random, with probabilities in 1/256, before
+// beats and before accepting answers. Returns 0; or `patience` if there was no answer for so many
+// clocks; or -1 if an answer does not have the lanes or tags of its beat, or has no beat.
 int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* alone,
                    const uint8_t* codes, const uint64_t* keys, const uint64_t* times,
                    const Results* results, uint32_t pause_before, uint32_t pause_after,
@@ -399,8 +399,8 @@ int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* a
     return 0;
 }
 
-// Loads a secret, or `count` entries of a table, while the next sequence is sent, from when `at`
-// beats were sent; it applies to the beats that are accepted `lead` clocks after it or later.
+// Loads a secret or `count` table entries while the next sequence is sent, after its first `at`
+// beats. It applies to beats that are accepted at least `lead` clocks after it.
 void lately_load(Unit* unit, uint64_t at, uint64_t lead, uint64_t low, uint64_t high,
                  uint64_t count, const uint64_t* entries) {
     unit->load_at = at;
@@ -413,15 +413,15 @@ void lately_load(Unit* unit, uint64_t at, uint64_t lead, uint64_t low, uint64_t 
     unit->entries_left = count;
 }
 
-// Ends a load; returns the first beat to which it applies, or the maximum if it was not taken.
+// Ends a load. Returns the first beat to which it applies, or the maximum if it was not accepted.
 uint64_t lately_loaded(Unit* unit) {
     unit->load_at = NEVER;
     unit->accepted = false;
     return unit->load_from;
 }
 
-// Copies the words of memory number `index`, in the order of MEMORIES; each takes as many words of
-// 64 bits as it needs.
+// Copies the words of memory number `index`, in the order of MEMORIES. Each uses as many 64-bit
+// words as it needs.
 void lately_memory(Unit* unit, uint64_t index, uint64_t words, uint64_t width, uint64_t* values) {
     const auto copy = [&](const auto& memory) {
         for (uint64_t word = 0; word < words; ++word)
@@ -449,7 +449,7 @@ void lately_memory(Unit* unit, uint64_t index, uint64_t words, uint64_t width, u
 
 namespace {
 
-// Keeps the results of a beat, whatever they are.
+// Stores the results of a beat without checking them.
 void keep(const Vmodel& model, uint64_t slot, const Results& results, uint8_t* tags) {
     for (int lane = 0; lane < LANES; ++lane) {
         const uint64_t at = slot * LANES + lane;
@@ -466,9 +466,9 @@ void keep(const Vmodel& model, uint64_t slot, const Results& results, uint8_t* t
 
 extern "C" {
 
-// Goes on with a sequence as lately_run does, for so many clocks, or until `enough` beats have been
-// answered, or none was in `patience` clocks; keeps results, of which nothing is expected, and a
-// digest of the state after each clock, if there is room for them. Returns the beats answered.
+// Continues a sequence like lately_run, for at most `clocks` clocks, until `enough` beats are
+// answered, or until none is answered for `patience` clocks. Stores unchecked results, and a digest
+// of the state after each clock, if these arrays are given. Returns the number of answered beats.
 uint64_t lately_follow(Unit* unit, uint64_t count, uint64_t enough, uint64_t clocks,
                        uint64_t patience, const uint8_t* alone, const uint8_t* codes,
                        const uint64_t* keys, const uint64_t* times, const Results* results,

@@ -1,5 +1,5 @@
-// Drives a verilated deduplicator of frames from arrays, and takes what leaves in every cycle.
-// Compiled together with the model; generated.h has the widths of its streams.
+// Drives a verilated frame deduplicator from arrays, and accepts its output in every cycle. It is
+// compiled together with the model. generated.h defines the stream widths.
 
 #include "generated.h"
 
@@ -12,10 +12,10 @@
 
 namespace {
 
-// All that the driver keeps from cycle to cycle, besides the model.
+// State of the driver between cycles, apart from the model.
 struct Progress {
     uint64_t cycles = 0;
-    // Transfers and gaps so far; digest of the part that has left of a frame.
+    // Number of slots so far, and digest of the part of a frame that has left.
     uint64_t sent = 0, part = 0;
 };
 
@@ -24,7 +24,7 @@ struct Unit : Progress {
     Vmodel model{&context};
 };
 
-// A transfer as the model has it: data, keep, last, user.
+// A transfer in the format of the model: data, keep, last, user.
 struct Transfer {
     uint8_t bytes[BYTES + BYTES / 8 + 16] = {};
 
@@ -54,7 +54,7 @@ void lately_delete(Unit* unit) { delete unit; }
 
 uint64_t lately_cycles(const Unit* unit) { return unit->cycles; }
 
-// Resets the deduplicator, with an action and fields, and lets cycles pass.
+// Resets the deduplicator, sets its action and fields, and runs some cycles.
 void lately_reset(Unit* unit, uint64_t action, uint64_t fields, uint64_t cycles) {
     Vmodel& model = unit->model;
     static_cast<Progress&>(*unit) = {};
@@ -69,11 +69,11 @@ void lately_reset(Unit* unit, uint64_t action, uint64_t fields, uint64_t cycles)
     unit->cycles = 0;
 }
 
-// Goes on with a sequence of `count` slots until `cycles` cycles have passed since the reset. A slot
-// without octets is a gap of a cycle, and others wait until the deduplicator takes them. Flags are
-// 1 for the last transfer of a frame and 2 for a tick. Keeps digest, mark and cycle of the frames that
-// leave, at most one in a cycle, and a digest of the state after each cycle, if there is room for it.
-// Returns the number of frames that left.
+// Continues a sequence of `count` slots until `cycles` cycles have passed since the reset. A slot
+// without bytes is a gap of one cycle; other slots wait until the deduplicator accepts them. Flags:
+// 1 for the last transfer of a frame, 2 for a tick. Stores digest, mark and cycle of each frame
+// that leaves, at most one per cycle, and if `states` is given, a digest of the state after each
+// cycle. Returns the number of frames that left.
 uint64_t lately_follow(Unit* unit, uint64_t count, uint64_t cycles, const uint8_t* octets,
                        const uint8_t* sizes, const uint8_t* flags, uint64_t* frames,
                        uint64_t* states) {

@@ -1,4 +1,4 @@
-"""Compiled deduplicators of frames whose bits flip."""
+"""Compiled deduplicators of frames, for runs with flipped bits."""
 
 import ctypes
 from pathlib import Path
@@ -20,23 +20,23 @@ _BEGIN, _INJECTED = range(2)
 
 
 class FrameSlots(NamedTuple):
-    """A sequence for a stream of frames, one slot after the other."""
+    """A sequence of cycles at the input of a deduplicator, one slot per cycle."""
 
     octets: NDArray[np.uint8]  # bytes of each transfer, shape (n, bytes)
-    sizes: NDArray[np.uint8]  # bytes that count; 0 in a cycle without a transfer
-    flags: NDArray[np.uint8]  # 1 in the last transfer of a frame, 2 with a tick
+    sizes: NDArray[np.uint8]  # number of valid bytes; 0 without a transfer
+    flags: NDArray[np.uint8]  # 1: last transfer of a frame, 2: tick
 
 
 class LeavingFrames(NamedTuple):
-    """Frames that left a deduplicator, shape (n,) each."""
+    """Frames that left a deduplicator; arrays of shape (n,)."""
 
     digests: NDArray[np.uint64]  # `frame_digest` of the bytes
     marked: NDArray[np.bool_]
-    cycles: NDArray[np.int64]  # of the last transfer, from the end of the reset
+    cycles: NDArray[np.int64]  # of the last transfer, counted from the end of the reset
 
 
 def frame_digest(frame: bytes) -> int:
-    """Return the digest by which `LeavingFrames` names a frame."""
+    """Return the digest that `LeavingFrames` uses to identify a frame."""
     total = 0
     for byte in frame:
         total = (total ^ (byte + 1)) * _FACTOR & (1 << 64) - 1
@@ -44,9 +44,9 @@ def frame_digest(frame: bytes) -> int:
 
 
 class CompiledFrames(Closable):
-    """A deduplicator that marks duplicates, with ticks "tick", in simulation with upsets.
+    """A deduplicator that marks duplicates, with ticks at its port, in simulation with upsets.
 
-    It receives one slot of a sequence per cycle while it takes them, and its output is taken.
+    It is offered one slot per cycle as long as it accepts them, and its output is always accepted.
     """
 
     def __init__(self, unit: Deduplicator, *, settle: int, optimisation: int = 3) -> None:
@@ -80,7 +80,7 @@ class CompiledFrames(Closable):
         return left
 
     def inject(self, upset: Upset, cycles: int) -> tuple[LeavingFrames, bool]:
-        """Flip a bit in the last sequence; upsets come in the order of their cycles.
+        """Flip a bit during the last sequence. Upsets must be ordered by cycle.
 
         Returns the frames that end after the upset and before `cycles`, and whether registers and
         memories, except counters, end as in the reference.
@@ -95,8 +95,8 @@ class CompiledFrames(Closable):
         return left, healed
 
     def _follow(self, cycles: int, states: NDArray[np.uint64] | None = None) -> LeavingFrames:
-        """Go on until a number of cycles has passed."""
-        # A broken deduplicator may end a frame in every cycle.
+        """Continue until `cycles` cycles have passed."""
+        # With a flipped bit, a frame may end in every cycle.
         room = max(0, cycles - int(self._library.lately_cycles(self._unit)))
         ended = np.zeros((room, 3), np.uint64)
         kept = None if states is None else states.ctypes.data
@@ -109,7 +109,7 @@ class CompiledFrames(Closable):
 
 
 def _signatures() -> Signatures:
-    """Return the functions of the driver."""
+    """Return the C signatures of the driver's functions."""
     unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
     return flip_signatures() | {
         "lately_new": (unit, ()),

@@ -34,21 +34,21 @@ def cached_model(
     optimisation: int = 3,
     upsets: bool = False,
 ) -> Path:
-    """Return a top compiled with its driver, built now if the cache lacks it.
+    """Return a module compiled with its driver, building it if it is not in the cache.
 
     The module `top` is the class ``Vmodel`` in the driver, a C++ source that includes `header` as
-    `HEADER`. With `upsets`, bits can be flipped, and the model is slower; explicit block RAMs are
-    then refused. If several processes need a model at once, one builds it and the others wait.
+    `HEADER`. With `upsets`, bits can be flipped; such a model is slower, and explicit block RAMs
+    are not supported. If several processes need a model at once, one builds it and the others wait.
     """
     blocks = models(memory, inverted=inverted)
     rule = "must be portable for upsets, as bits of explicit block RAMs cannot be flipped"
     require(not (upsets and blocks), "memory", rule, memory)
     verilog = "\n".join([verilog, *(path.read_text() for path in blocks)])
-    # Otherwise the driver does not find block RAMs by name.
+    # So that the driver finds block RAMs by name.
     flattened = ["--flatten"] if blocks or upsets else []
     options = [*_OPTIONS, f"-O{max(1, optimisation)}", *flattened]
     if optimisation <= 1:
-        # Otherwise the compiler spends most of its time on headers, once per file.
+        # Otherwise the compiler would spend most of its time on headers, once per file.
         options += ["--output-split", "0"]
     if upsets:
         header += defines(*element_macros(verilog))
@@ -77,7 +77,7 @@ def cached_model(
 
 
 def _build(folder: Path, texts: dict[str, str], options: list[str], optimisation: int) -> Path:
-    """Verilate the files in `texts`, and return the library."""
+    """Run Verilator on the files in `texts`; return the library."""
     for name, text in texts.items():
         (folder / name).write_text(text)
     with shared_runtime(folder / "obj_dir", f"shared library, -O{optimisation}"):
@@ -99,12 +99,12 @@ def _build(folder: Path, texts: dict[str, str], options: list[str], optimisation
 
 
 def defines(*lines: str) -> str:
-    """Return a header of macros; each line is a name and its value."""
+    """Return a header of macro definitions; each line is a name and its value."""
     return "".join(f"#define {line}\n" for line in lines)
 
 
 def load_model(path: Path, signatures: Signatures) -> ctypes.CDLL:
-    """Load a compiled model; without the signatures, ctypes would truncate words."""
+    """Load a compiled model. Without signatures, ctypes would truncate 64-bit values."""
     library = ctypes.CDLL(os.fspath(path))
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)
@@ -113,7 +113,7 @@ def load_model(path: Path, signatures: Signatures) -> ctypes.CDLL:
 
 
 class Closable(ABC):
-    """Base class of objects that are closed at the end of their `with` statement."""
+    """Base class for objects that are closed at the end of their `with` statement."""
 
     def __enter__(self) -> Self:
         return self
@@ -123,4 +123,4 @@ class Closable(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Free the library, which cannot be used afterwards."""
+        """Free the library, which must not be used afterwards."""

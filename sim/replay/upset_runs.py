@@ -13,11 +13,11 @@ from .upset_elements import Element, named_elements
 
 _FOREVER = (1 << 64) - 1
 
-_BEGIN, _END, _INJECTED = range(3)  # indices of saved states
+_BEGIN, _END, _INJECTED = range(3)  # slots for saved states
 
 
 def flip_signatures() -> Signatures:
-    """Return the functions of every driver in a model with upsets, except ``lately_follow``."""
+    """Return the C signatures shared by all drivers with upsets, except ``lately_follow``."""
     unit, count = ctypes.c_void_p, ctypes.c_uint64
     return {
         "lately_elements": (ctypes.c_char_p, ()),
@@ -31,7 +31,7 @@ def flip_signatures() -> Signatures:
 
 
 def upset_signatures() -> Signatures:
-    """Return the additional functions of a unit's driver in a model with upsets."""
+    """Return the additional C signatures of a unit's driver with upsets."""
     follow = (ctypes.c_void_p, *(ctypes.c_uint64,) * 4, *(ctypes.c_void_p,) * 7)
     return flip_signatures() | {"lately_follow": (ctypes.c_uint64, follow)}
 
@@ -49,18 +49,18 @@ class SentBeats(NamedTuple):
 class Upset(NamedTuple):
     """A bit that flips between two clock edges."""
 
-    clock: int  # cycles of the sequence before the flip
+    clock: int  # cycles from the start of the sequence to the flip
     element: int
     word: int
     bit: int
 
 
 class UpsetOutcomes(NamedTuple):
-    """Outcomes of upsets, shape (n,) each; results have shape (n, lanes times beats)."""
+    """Outcomes of n upsets: arrays of shape (n,); results have shape (n, lanes times beats)."""
 
-    first: NDArray[np.int64]  # first beat whose result was due after each upset
+    first: NDArray[np.int64]  # number of the first beat whose result was due after the upset
     beats: NDArray[np.int64]
-    """Number of results after each upset; fewer than due if no more arrived."""
+    """Number of results received after each upset; fewer than due if they stopped."""
     reported: NDArray[np.bool_]  # whether the unit reported a fault
     healed: NDArray[np.bool_]
     """Whether registers and memories, except counters, ended as in the run without the upset."""
@@ -68,18 +68,18 @@ class UpsetOutcomes(NamedTuple):
 
 
 class Flips:
-    """A compiled model whose state is saved and restored, and whose bits flip."""
+    """A compiled model whose state can be saved and restored, and whose bits can be flipped."""
 
     def __init__(self, library: ctypes.CDLL, unit: ctypes.c_void_p) -> None:
         self._library = library
         self._unit = unit
-        # The name of a compiled model is the digest of its sources.
+        # The file name of a compiled model is the digest of its sources.
         self.digest = Path(library._name).stem
         self.elements: list[Element] = named_elements(library.lately_elements().decode())
 
 
 class Upsets(Flips):
-    """Runs with flipped bits of the last sequence of operations that a unit performed."""
+    """Repeats the last sequence of operations that a unit performed, with flipped bits."""
 
     def __init__(self, library: ctypes.CDLL, unit: ctypes.c_void_p, lanes: int) -> None:
         super().__init__(library, unit)
@@ -100,13 +100,13 @@ class Upsets(Flips):
 
     @property
     def reported(self) -> bool:
-        """Whether the unit reports or has counted a fault."""
+        """Whether the unit reports a fault or has counted one."""
         return bool(self._library.lately_reported(self._unit))
 
     def reference(self, clocks: int, *marks: int) -> tuple[RawResults, list[int]]:
         """Repeat the sequence without upsets, in at most `clocks` cycles.
 
-        `marks` are numbers of answered beats, in order. Returns the results, and the cycle in which
+        `marks` are increasing counts of answered beats. Returns the results, and the cycle in which
         each mark was reached.
         """
         library, unit = self._library, self._unit
@@ -125,8 +125,8 @@ class Upsets(Flips):
     def inject(self, upsets: list[Upset], *, beats: int, patience: int) -> UpsetOutcomes:
         """Flip bits, each in a separate run that otherwise equals the last run of `reference`.
 
-        Upsets are in the order of their cycles. Each run awaits the results of `beats` beats after
-        the upset; it ends after `patience` cycles without a result.
+        Upsets must be ordered by cycle. Each run waits for the results of `beats` beats after the
+        upset, but ends after `patience` cycles without a result.
         """
         count, library, unit = len(upsets), self._library, self._unit
         results = RawResults.nothing(count, beats * self._lanes)
@@ -157,7 +157,7 @@ class Upsets(Flips):
         raw: RawResults | None = None,
         states: NDArray[np.uint64] | None = None,
     ) -> int:
-        """Run until enough beats are answered, or for a number of cycles; return the cycles."""
+        """Run until `enough` beats are answered or `clocks` have passed; return their number."""
         results, tags = None, None
         if raw is not None:
             *fields, tags = (array.ctypes.data for array in raw)

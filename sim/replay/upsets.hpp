@@ -1,5 +1,5 @@
-// Flips single bits of a verilated unit. Drivers include it after their Unit, which is a Progress with
-// a model; generated.h names the registers and memories in ELEMENTS and STATES.
+// Flips single bits of a verilated unit. Drivers include it after their Unit, which is a Progress
+// with a model. generated.h lists the registers and memories in ELEMENTS and STATES.
 
 #pragma once
 
@@ -15,8 +15,8 @@ namespace {
 
 using Root = Vmodel___024root;
 
-// All that goes on from clock to clock: the members of the model are numbers and arrays of them,
-// and pointers that stay.
+// The whole state between clocks. The model's members are numbers, arrays of numbers, and pointers
+// that do not change.
 struct Snapshot {
     std::vector<uint8_t> root;
     Progress driver;
@@ -44,7 +44,7 @@ void digest(uint64_t& sum, const void* data, std::size_t size) {
     }
 }
 
-// A digest of all registers and memories but counters of events.
+// Digest of all registers and memories except event counters.
 uint64_t state_of(const Root& root) {
     uint64_t sum = 0;
 #define STATE(name) digest(sum, &root.name, sizeof(root.name));
@@ -53,7 +53,7 @@ uint64_t state_of(const Root& root) {
     return sum;
 }
 
-// What the unit has reported of its own faults: flags, or counts of them.
+// Faults that the unit has reported: flags or counts.
 template <typename Model>
 uint64_t reported_by(const Model& model) {
     uint64_t reported = 0;
@@ -67,7 +67,7 @@ uint64_t reported_by(const Model& model) {
 
 extern "C" {
 
-// Returns path, words, width and whether it is a memory of each element, as JSON.
+// Returns all elements as JSON: path, words, width, and whether it is a memory.
 const char* lately_elements() { return ELEMENT_NAMES; }
 
 void lately_save(Unit* unit, uint64_t slot) {
@@ -83,7 +83,7 @@ void lately_restore(Unit* unit, uint64_t slot) {
     static_cast<Progress&>(*unit) = kept.driver;
 }
 
-// Flips a bit of an element, in the order of ELEMENTS.
+// Flips a bit of an element, which is given by its position in ELEMENTS.
 void lately_flip(Unit* unit, uint64_t index, uint64_t word, uint64_t bit) {
     auto& root = *unit->model.rootp;
     switch (index) {

@@ -105,7 +105,7 @@ def test_check(run, tmp_path):
     [
         (["--seeds", "x"], "--seeds: must be a list such as 1-5 or 1,3, not 'x'"),
         (["--seeds", "1-1000"], "--seeds: must have ranges of 1 to 100 seeds, not '1-1000'"),
-        (["--jobs", "2", "--scheduler", "a"], "--jobs is for processes of this machine"),
+        (["--jobs", "2", "--scheduler", "a"], "--jobs cannot be combined with --scheduler"),
     ],
 )
 def test_options_wrong(run, arguments, message):

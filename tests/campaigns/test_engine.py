@@ -230,7 +230,7 @@ def test_scheduler_is_lost(log, path, fresh):
 
 def test_worker_of_other_sources(tmp_path, log, path, fresh, monkeypatch):
     cases = {
-        "differing": r"other sources or versions: python 3\.\d+, numpy \S+ there",
+        "differing": r"its sources or versions differ \(python 3\.\d+, numpy \S+\)",
         "missing": r"No module named 'missing_package'",
     }
     for name in cases:
@@ -246,6 +246,6 @@ def test_worker_of_other_sources(tmp_path, log, path, fresh, monkeypatch):
         given = replace(campaign(__import__(package).measure), packages=(package,))
         with pytest.raises(MismatchError) as error:
             complete([(given, points(log), path)], scheduler=fresh.address)
-        wanted = rf"worker: {message}; restart it with those of this process"
+        wanted = rf"worker: {message}; restart it with the sources and versions of this process"
         assert re.fullmatch(wanted, str(error.value))
         assert not path.exists()

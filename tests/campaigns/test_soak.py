@@ -25,7 +25,7 @@ def test_points():
     assert [point["seed"] for point in soak.points(case=("default",), seeds="1-3")] == [1, 2, 3]
     (point,) = soak.points(preset=("tiny",), span=60, quick=True)
     assert (point["case"], point["spec"]["span"], point["operations"]) == ("tiny", 60, 100_000)
-    with pytest.raises(UnknownNameError, match=r"^case: must match one of default, .*, not 'x'$"):
+    with pytest.raises(UnknownNameError, match=r"^case: 'x' matches none of default, "):
         soak.points(case=("x",))
     with pytest.raises(SpecificationError, match="when_full needs a span"):
         soak.points(when_full="shorten")

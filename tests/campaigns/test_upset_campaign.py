@@ -252,11 +252,11 @@ def test_points_wrong(monkeypatch):
     tables = replace(any_preset("timing-tiny"), classes=3).to_dict()
     for options, changes, message in (
         ({"preset": ("frames-64",), "protect": "parity"}, {},
-         "preset: must be a filter's for protection and checks, not 'frames-64'"),
+         "preset: must be a filter for protect and self_check, not 'frames-64'"),
         ({"preset": ("tiny",), "kind": ("memory", "register")}, {},
-         "kind: must be one the unit has, register, not 'memory'"),
+         r"kind: must be a kind that the unit has \(register\), not 'memory'"),
         ({"preset": ("timing-tiny",)}, {"spec": tables},
-         "classes: must not be given for upsets, not 3"),
+         "classes: must be unset for upsets, not 3"),
     ):  # fmt: skip
         (point,) = upsets.points(**options)
         with pytest.raises(SpecificationError, match=f"^{message}$"):

@@ -73,7 +73,7 @@ def test_block_may_be_empty():
 
 
 def test_block_without_a_place():
-    with pytest.raises(ValueError, match=r"^there is no place for three, two$"):
+    with pytest.raises(ValueError, match=r"^the page has no block for three, two$"):
         fill(TEXT, {"two": "", "one": "", "three": ""})
 
 
@@ -106,7 +106,7 @@ def test_check_names_what_is_stale_and_writes_nothing(page):
 def test_files_for_a_page_that_takes_none(page, capsys):
     with pytest.raises(SystemExit):
         main(["page", "results.json"])
-    assert "page takes no files" in capsys.readouterr().err
+    assert "page does not accept files" in capsys.readouterr().err
 
 
 def test_results_are_whole_files():

@@ -156,8 +156,7 @@ SPECIFICATIONS = [
           ("0.5ns", "a whole number of nanoseconds, not '0.5 ns'"))),
     (lambda: models.TimeLimitedAPBF(
         k=4, l=5, span=1000, capacity=100_000, slice_bits_limit=100_000),
-     "capacity: must fit into slices of slice_bits_limit = 100000 bits, not need 115416 for 100000 "
-     "keys"),
+     "capacity: 100000 keys need slices of 115416 bits, above slice_bits_limit = 100000"),
     # Timing filters
     (lambda: PartitionedTimingSpec(**PARTS, window=21, block=4),
      "window: must be a multiple of block = 4, not 21"),
@@ -458,7 +457,7 @@ VALUES = [
      "keys: must be at least -2**7, not -129"),
     (lambda: ChosenKeys(key_hash(sizes=(1 << 32, 1 << 32))).with_cells_of(
         [1], [0], np.random.default_rng(5)),
-     "functions: must leave some of the 64 bits of the state open, not none"),
+     "functions: must leave at least one of the 64 state bits undetermined"),
     (lambda: solutions([1, 2, 3]), "rows: must be independent, but 3 have rank 2"),
     (lambda: ChosenKeys(from_spec(preset("default"))._hash).with_cells_of(
         [1], range(3), np.random.default_rng(5)),

@@ -177,7 +177,7 @@ GROUPS = {
         "last_field": Fault("field", DIFFERS),
         "last_missing": Fault("missing", "^1 results are missing"),
         "last_surplus": Fault("surplus", r"^result \d+: expected none, got"),
-        "ready": Fault("ready", "^0: not taken in 100 cycles", 0),
+        "ready": Fault("ready", "^beat 0: not accepted within 100 cycles", 0),
         "no_reset": Fault("held", r"^result \d+: expected none, got", 0),
     },
     "clear": {"no_clear": Fault("request", DIFFERS, OPERATIONS.index((CLEAR, 0)))},
@@ -188,7 +188,7 @@ GROUPS = {
     },
     "swap": {
         "no_swap": Fault("held", DIFFERS, 0),
-        "ready": Fault("ready", "^an entry would be taken beside a swap", 0),
+        "ready": Fault("ready", "^an entry would be accepted during a swap", 0),
     },
     "secret": {"no_secret": Fault("held", DIFFERS, 0)},
 }
@@ -281,7 +281,7 @@ async def find_other_latencies(bench):
         )
         choose(bench.dut, fault)
         bench.ticks.start(lambda: bench.ticks.period)
-        with pytest.raises(AssertionError, match="cycles, and not"):
+        with pytest.raises(AssertionError, match="cycles, expected"):
             await latency_is_as_specified(bench)
     bench.unit = unit
 

@@ -147,10 +147,10 @@ def test_messages():
         (lambda: Criterion((0, math.nan)), f"within: {finite} (0, nan)"),
         (lambda: Criterion((1, 0)), f"within: {finite} (1, 0)"),
         (lambda: Criterion((0, 1), near=(0, math.inf)), f"near: {finite} (0, inf)"),
-        (lambda: Criterion((0, 1), reach=(0, 2)), "reach: must be in (0, 1), not (0, 2)"),
-        (lambda: Criterion((0, 1), rounded=(-1, 0)), "rounded: must be in (0, 1), not (-1, 0)"),
+        (lambda: Criterion((0, 1), reach=(0, 2)), "reach: must be within (0, 1), not (0, 2)"),
+        (lambda: Criterion((0, 1), rounded=(-1, 0)), "rounded: must be within (0, 1), not (-1, 0)"),
         (lambda: figure("0"), "printed: must have decimals if it is 0"),
-        (lambda: student([1.0]), "values: must be at least 2, not 1"),
+        (lambda: student([1.0]), "values: need at least 2, got 1"),
         (lambda: share(0, 0), "trials: must be at least 1, not 0"),
     ]
     for printed in ("all", "nan", "2^-5", "inf", ""):

@@ -68,9 +68,9 @@ def test_select(log):
     names = [entry.name for entry in select(["b-x", "a-*", "a-1"], studies)]
     assert names == ["a-1", "a-2", "b-x"]
     assert select(["all"], studies) == [*studies]
-    wrong = {"a-11": "; near it: a-1, a-2", "zzz": "", "c*": ""}
+    wrong = {"a-11": "; similar: a-1, a-2", "zzz": "", "c*": ""}
     for name, near in wrong.items():
-        message = f"study: must be 'all' or one that --list names, not {name!r}{near}"
+        message = f"study: no study matches {name!r}; see --list, or use 'all'{near}"
         with pytest.raises(UnknownStudyError, match=f"^{re.escape(message)}$"):
             select(["a-1", name], studies)
 
@@ -140,7 +140,7 @@ def test_record_wrong(result, reason):
 def test_quick_and_full_form_are_not_mixed(log):
     studies = [study(log, name=name) for name in ("full", "quick")]
     both = [to_record(study_, study_.name == "quick", Conclusion([])) for study_ in studies]
-    with pytest.raises(RecordError, match=r"^records: some are of the quick form, and others of"):
+    with pytest.raises(RecordError, match=r"^records: cannot mix results of the quick and"):
         Report.of(both, studies)
 
 
@@ -295,8 +295,8 @@ def test_what_could_not_be_measured_is_reported(capsys):
 
 def test_command_wrong(command, log):
     for arguments, message in (
-        ((), "give the name of a study, or all; --list names them"),
-        (("sqares",), "not 'sqares'; near it: squares"),
+        ((), "give the name of a study, or all; see --list"),
+        (("sqares",), "'sqares'; see --list, or use 'all'; similar: squares"),
         (("all", "--jobs", "0"), "0 is not in the range x>=1"),
     ):
         done = command(*arguments)

@@ -96,9 +96,9 @@ def perform(unit, fault=0, beat=0, beats=BEATS):
     unit.perform(np.full(len(keys), Operation.QUERY), keys)
 
 
-OTHER = r"^replay: the unit must return a result per operation, not a result of another operation$"
-MORE = r"^replay: 1 results more than operations at the end$"
-NONE = r"^replay: the unit must return a result per operation, not none in 50 cycles$"
+OTHER = r"^replay: expected a result for the next operation, got the result of another operation$"
+MORE = r"^replay: 1 more results than operations at the end$"
+NONE = r"^replay: expected a result for the next operation, got none for 50 cycles$"
 
 
 @pytest.mark.parametrize(

@@ -166,4 +166,4 @@ def test_command_fails(build, method, message, monkeypatch):
 def test_command_refuses():
     result = CliRunner().invoke(main, ["prove", "x"])
     assert result.exit_code == 2
-    assert result.stderr == ("lately: error: proof: must be one that --list names, not 'x'\n")
+    assert result.stderr == ("lately: error: proof: no proof matches 'x'; see --list\n")
