@@ -1,7 +1,7 @@
-"""Compares a filter with `SET NX PX` of a Redis server on a Unix socket.
+"""Compare a filter with `SET NX PX` in a Redis server on a Unix socket.
 
-Debian's package redis-server has the server. Prints a row for each: microseconds of CPU (of the
-server, too) and of wall-clock time for one key, medians of 5 rounds, and bytes held for a key.
+On Debian, the package redis-server contains the server. Prints one row for each: CPU time (server
+included) and wall-clock time per key in microseconds, medians of 5 rounds, and bytes per key.
 """
 
 import socket
@@ -18,7 +18,7 @@ ROUNDS = 5
 
 
 class Redis:
-    """A server of its own, without files, and a connection to the server."""
+    """A dedicated Redis server that writes no files, and a connection to it."""
 
     def __init__(self, folder):
         path = Path(folder) / "socket"
@@ -30,23 +30,23 @@ class Redis:
         self._socket.connect(str(path))
 
     def call(self, *words):
-        """Send a command; return the answer as it comes."""
+        """Send a command; return the raw answer."""
         parts = [b"$%d\r\n%b\r\n" % (len(word), word) for word in map(str.encode, words)]
         self._socket.sendall(b"*%d\r\n%b" % (len(parts), b"".join(parts)))
         return self._socket.recv(1 << 16)
 
     def figure(self, section, name):
-        """Return a number that the server reports."""
+        """Return a number from the server's INFO."""
         lines = self.call("INFO", section).decode().split("\r\n")
         return float(next(line.partition(":")[2] for line in lines if line.startswith(f"{name}:")))
 
     def cpu(self):
-        """Return the seconds of CPU that the server has used."""
+        """Return the CPU time that the server has used, in seconds."""
         return self.figure("cpu", "used_cpu_user") + self.figure("cpu", "used_cpu_sys")
 
 
 def measure(name, ask, held, cpu=lambda: 0.0):
-    """Print the times of `ask`, which takes a list of keys, and the bytes that are held."""
+    """Print the time per key of `ask`, which takes a list of keys, and the bytes per key."""
     times = []
     for number in range(ROUNDS):
         keys = [f"key:{number}:{index}" for index in range(KEYS // ROUNDS)]
@@ -59,7 +59,7 @@ def measure(name, ask, held, cpu=lambda: 0.0):
 
 
 def one_by_one(model):
-    """Return a function that gives a filter one key at a time."""
+    """Return a function that passes keys to a filter one at a time."""
     return lambda keys: [model.check_and_insert(key) for key in keys]
 
 

@@ -1,6 +1,6 @@
-"""A register of the ClientHellos whose early data a TLS 1.3 server has taken (RFC 8446, 8.2).
+"""Record the ClientHellos whose early data a TLS 1.3 server has accepted (RFC 8446, 8.2).
 
-Run it, with Lately installed, for a server that is shown every ClientHello twice.
+Run this file, with Lately installed, to simulate a server that receives every ClientHello twice.
 """
 
 import secrets
@@ -27,17 +27,12 @@ SPEC = Path(__file__).with_suffix(".toml")
 
 
 class EarlyDataRegister:
-    """Decides whether a server may take the early data of a ClientHello.
+    """Decides whether a server may accept the early data of a ClientHello.
 
-    Parameters
-    ----------
-    spec : FilterSpec
-        With a span of at least twice `CLOCK_ERROR`, and "overfill": if more ClientHellos come than
-        it has room for, none is forgotten, but more first ones are refused.
-    started : int
-        Time at which the server began to run, in milliseconds.
-    secret : int, optional
-        Secret of the hash, 128 bits; by default from the operating system.
+    Parameters ---------- spec : FilterSpec Must have a span of at least twice `CLOCK_ERROR`, and
+    "overfill": if more ClientHellos arrive than planned, none is forgotten, but more new ones are
+    refused. started : int Time at which the server started, in milliseconds. secret : int, optional
+    128-bit secret of the hash; by default random, from the operating system.
     """
 
     def __init__(self, spec, *, started, secret=None):
@@ -60,14 +55,14 @@ class EarlyDataRegister:
         if abs(now - expected) > CLOCK_ERROR:
             return False
         if now < self._started + 2 * CLOCK_ERROR:
-            # Requests accepted before the start are not remembered.
+            # Requests accepted before this start are unknown.
             return False
         key = int.from_bytes(binder[: self._bytes], "little")
         return not self._filter.check_and_insert(key, now // TICK)
 
 
 def main():
-    """Show 10,000 ClientHellos within a minute, and each again as soon or as late as it may be."""
+    """Send 10,000 ClientHellos in a minute, and replay each as early or late as possible."""
     rng = np.random.default_rng(8446)
     register = EarlyDataRegister(FilterSpec.from_toml(SPEC), started=0)
     first = rng.integers(10_000, 70_000, 10_000)

@@ -1,8 +1,8 @@
-"""A log without its repeats: a message passes once in ten minutes.
+"""Filter repeated messages out of a log: a message passes once in ten minutes.
 
     tail -F app.log | python log_stream.py
 
-Each line begins with a time of ISO 8601. Numbers in a message do not count.
+Each line starts with an ISO 8601 time. Messages that differ only in numbers are equal.
 """
 
 import re
@@ -15,12 +15,8 @@ from lately import GEBF
 class LogStream:
     """Decides which lines of a log to show.
 
-    Parameters
-    ----------
-    span : str
-        Time in which a message passes once.
-    rate : float
-        Highest number of different messages per second.
+    Parameters ---------- span : str Time during which a message passes only once. rate : float
+    Maximum number of different messages per second.
     """
 
     def __init__(self, span="10min", rate=100):
@@ -28,17 +24,17 @@ class LogStream:
         self.dropped = 0
 
     def shows(self, line):
-        """Whether `line` is a new message, or its last line passed longer ago than the span."""
+        """Whether `line` is a new message, or last passed longer ago than the span."""
         time, _, message = line.partition(" ")
         message = re.sub(r"\d+", "#", message)
-        # Repeats do not restart the span, so that a lasting fault returns after ten minutes.
+        # Repeats do not restart the span, so that a persistent fault is shown every ten minutes.
         seen = self._recent.check_and_insert(message, datetime.fromisoformat(time), refresh=False)
         self.dropped += seen
         return not seen
 
 
 def main():
-    """Show the lines of standard input."""
+    """Filter standard input."""
     log = LogStream()
     for line in sys.stdin:
         if log.shows(line):

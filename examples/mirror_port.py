@@ -1,7 +1,7 @@
-"""Packets of a mirror port without their copies, as an FPGA behind the port forwards them.
+"""Remove copies from the packets of a mirror port, like an FPGA behind the port.
 
-A switch that mirrors what enters and what leaves sends every frame twice to the mirror port. Run
-it, with Lately installed, for a stream of 500 frames.
+A switch that mirrors incoming and outgoing frames sends every frame twice to the mirror port. Run
+this file, with Lately installed, to see it with a stream of 500 frames.
 """
 
 import secrets
@@ -29,25 +29,25 @@ class MirrorPort:
         self.deduplicator = FrameDeduplicator(spec, secret=secrets.randbits(128))
 
     def forwards(self, frame, now):
-        """Whether `frame`, which arrives at the time `now` in ns, is no copy of a recent frame."""
+        """Whether `frame`, which arrives at time `now` in ns, is not a copy of a recent frame."""
         return bool(self.deduplicator.perform([frame], [now // TICK]))
 
 
 def generated(count, seed=1):
-    """Return different frames, each with the time in ns at which it enters the switch."""
+    """Generate distinct frames, each with the time in ns at which it enters the switch."""
     packets = MadePackets(count, seed=seed).read()
     return [(packets.frame(index), time) for index, time in enumerate(packets.times.tolist())]
 
 
 def mirrored(frames, delay=20_000):
-    """Return the frames of the mirror port and their times: each enters, then leaves with a tag."""
+    """Return the frames at the mirror port, with times: each enters, then leaves with a tag."""
     both = [(time, frame) for frame, time in frames]
     both += [(time + delay, frame[:12] + TAG + frame[12:]) for frame, time in frames]
     return sorted(both)
 
 
 def main():
-    """Forward 500 frames once."""
+    """Forward each of 500 mirrored frames once."""
     port = MirrorPort()
     forwarded = [frame for time, frame in mirrored(generated(500)) if port.forwards(frame, time)]
     counts = port.deduplicator.counts

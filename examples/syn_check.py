@@ -1,7 +1,8 @@
-"""A SYN passes only if the same SYN came before, not too recently and not too long ago.
+"""Let a SYN pass only if the same SYN arrived before, neither too recently nor too long ago.
 
-A client of TCP repeats a SYN without an answer after one second (RFC 6298, section 2.1). A flood of
-SYNs from random addresses repeats none. Run it, with Lately installed, for 200 clients in a flood.
+A TCP client retransmits an unanswered SYN after one second (RFC 6298, section 2.1). A flood of SYNs
+from random addresses repeats none. Run this file, with Lately installed, to simulate 200 clients
+during a flood.
 """
 
 from pathlib import Path
@@ -31,12 +32,9 @@ class SynCheck:
     def passes(self, keys, times):
         """Whether each SYN passes.
 
-        Parameters
-        ----------
-        keys : ndarray of uint64, shape (n, 2)
-            Addresses, ports and sequence number: 128 bits for IPv4.
-        times : ndarray of int, shape (n,)
-            Milliseconds, in ascending order.
+        Parameters ---------- keys : ndarray of uint64, shape (n, 2) Addresses, ports and sequence
+        number: 128 bits for IPv4. times : ndarray of int, shape (n,) Times in milliseconds, in
+        ascending order.
         """
         codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
         results = self._filter.perform(codes, keys, times // TICK)
@@ -44,7 +42,7 @@ class SynCheck:
 
 
 def main():
-    """Send the SYNs of 200 clients among 50,000 of a flood within ten seconds."""
+    """Send the SYNs of 200 clients and a flood of 50,000 SYNs within ten seconds."""
     rng = np.random.default_rng(6298)
     flood, clients = 50_000, 200
     first = rng.integers(0, 8_000, clients)

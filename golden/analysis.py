@@ -1,4 +1,4 @@
-"""Sizes, false-positive rates, accesses and staleness of the filters, as the papers derive them."""
+"""The papers' formulas for sizes, false-positive rates, accesses and slack of the filters."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,31 +9,31 @@ from numpy.typing import NDArray
 
 from .errors import require
 
-Floats = NDArray[np.float64]  # of any shape
+Floats = NDArray[np.float64]  # arrays of any shape
 
 
 # Checks
 
 
 def require_counts(**values: int) -> None:
-    """Refuse values that are not integers of at least 1."""
+    """Require each value to be an integer of at least 1."""
     for name, value in values.items():
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         require(whole and value >= 1, name, "must be an integer of at least 1", value)
 
 
 def require_share(name: str, value: float) -> None:
-    """Refuse a value that is not from 0 to 1."""
-    require(0 <= value <= 1, name, "must be in 0 to 1", value)
+    """Require a value to be between 0 and 1."""
+    require(0 <= value <= 1, name, "must be between 0 and 1", value)
 
 
 def require_load(load: float) -> None:
-    """Refuse a load in keys that is negative or infinite."""
+    """Require a load, in keys, to be finite and not negative."""
     require(0 <= load < math.inf, "load", "must be at least 0 and finite", load)
 
 
 def require_block(block_bits: int, hashes_per_block: int) -> None:
-    """Refuse bits of a block, and bits of a key in it, that are not the smaller number."""
+    """Require a key to set fewer bits in a block than the block has."""
     require_counts(block_bits=block_bits, hashes_per_block=hashes_per_block)
     below = hashes_per_block < block_bits
     require(below, "hashes_per_block", f"must be below block_bits = {block_bits}", hashes_per_block)
@@ -43,19 +43,19 @@ def require_block(block_bits: int, hashes_per_block: int) -> None:
 
 
 def apbf_generation(slice_bits: int, k: int) -> int:
-    """Insertions that fill a slice to one half: max(1, floor(m ln 2 / k)) (APBF, section 5.2)."""
+    """Insertions that half-fill a slice: max(1, floor(m ln 2 / k)) (APBF, section 5.2)."""
     require_counts(slice_bits=slice_bits, k=k)
     return max(1, math.floor(slice_bits * math.log(2) / k))
 
 
 def apbbf_block_capacity(block_bits: int, hashes_per_block: int) -> float:
-    """Insertions that fill a block to one half: ln(1/2) / ln(1 - b/B) (APBF, section 6)."""
+    """Number of insertions that half-fill a block: ln(1/2) / ln(1 - b/B) (APBF, section 6)."""
     require_block(block_bits, hashes_per_block)
     return math.log(1 / 2) / math.log1p(-hashes_per_block / block_bits)
 
 
 def apbbf_generation(blocks: int, block_bits: int, hashes_per_block: int, k: int) -> int:
-    """Insertions of a generation that fill the blocks to one half (APBF, section 6)."""
+    """Number of insertions per generation that half-fill the blocks (APBF, section 6)."""
     require_counts(blocks=blocks, k=k)
     return max(1, math.floor(blocks * apbbf_block_capacity(block_bits, hashes_per_block) / k))
 
@@ -63,10 +63,10 @@ def apbbf_generation(blocks: int, block_bits: int, hashes_per_block: int, k: int
 def npws(k: int, l: int, survival: float) -> float:
     """Peak normalised probability-weighted slack, in windows (APBF, section 5.2).
 
-    Just before a shift, the youngest of the k generations of the slack is always reported, and each
-    older one keeps one segment fewer: (1/l) times the sum of survival**i for i < k. `survival` is
-    the probability that a full segment matches without the key. For l < k - 1 the result is an
-    upper bound.
+    Just before a shift, keys of the youngest of the k slack generations are always reported, and
+    keys of each older generation keep one segment fewer. So the result is (1/l) times the sum of
+    survival**i for i < k. `survival` is the probability that a full segment matches a key that was
+    not inserted into it. For l < k - 1 the result is an upper bound.
     """
     require_counts(k=k, l=l)
     require_share("survival", survival)
@@ -76,14 +76,14 @@ def npws(k: int, l: int, survival: float) -> float:
 # Loads of segments, and the probability that a fresh key matches one
 
 
-_SUMMED = 32  # insertions of a generation up to which the mean rate is a sum, not an integral
+_SUMMED = 32  # largest generation for which the mean rate is a sum, not an integral
 
 
 def segment_loads(run: int, window_generations: int, generation: int, phase: float) -> list[float]:
-    """Distinct keys in each segment, youngest first (APBF, section 5.1).
+    """Number of distinct keys in each segment, youngest first (APBF, section 5.1).
 
-    They are (i + phase) generations in segment i < run, and run generations in the others. The
-    `phase` is the share of the current generation that has been inserted.
+    Segment i < run holds the keys of (i + phase) generations, every older segment those of `run`
+    generations. `phase` is the fraction of the current generation that has been inserted.
     """
     require_counts(run=run, window_generations=window_generations, generation=generation)
     require_share("phase", phase)
@@ -94,9 +94,9 @@ def segment_loads(run: int, window_generations: int, generation: int, phase: flo
 def segment_false_positive_rate(load: float, *, blocks: int, cells: int, parts: int) -> float:
     """Probability that a fresh key matches a segment (APBF, sections 4.1 and 6).
 
-    A key picks one of the blocks, and one of the cells in each part of it. The number of keys in a
-    block is binomial, and the parts of a block with j keys match independently, each with
-    probability 1 - (1 - 1/cells)^j. Between two integers of the load the rate is linear.
+    A key picks one block, and one cell in each part of the block. The number of keys in a block is
+    binomial, and the parts of a block with j keys match independently, each with probability 1 - (1
+    - 1/cells)^j. For a fractional load, the rate is interpolated linearly.
     """
     require_load(load)
     require_counts(blocks=blocks, cells=cells, parts=parts)
@@ -111,9 +111,10 @@ def segment_false_positive_rate(load: float, *, blocks: int, cells: int, parts: 
 def apbbf_block_false_positive_rate(
     block_bits: int, hashes_per_block: int, load: float | None = None
 ) -> float:
-    """Probability that a fresh key matches a segment of very many blocks (APBF, section 6).
+    """Probability that a fresh key matches a segment with very many blocks (APBF, section 6).
 
-    The limit of `segment_false_positive_rate`: the load of a block is Poisson-distributed.
+    This is the limit of `segment_false_positive_rate`, where the number of keys in a block is
+    Poisson-distributed.
     """
     capacity = apbbf_block_capacity(block_bits, hashes_per_block)
     mean = capacity if load is None else load
@@ -129,22 +130,24 @@ def apbbf_block_false_positive_rate(
 
 
 def mean_rate(rate: Callable[[float], float], generation: int) -> float:
-    """Average a rate over the phases that queries meet after each insertion of a generation.
+    """Average a rate over a generation, with one query after each insertion.
 
-    A shift occurs at the first insertion of the next generation, so no query sees an empty one.
+    A shift occurs at the first insertion of the next generation, so no query sees an empty
+    generation.
     """
     if generation <= _SUMMED:
         return sum(rate(i / generation) for i in range(1, generation + 1)) / generation
-    # Gauss-Legendre, then Euler-Maclaurin: the sum adds half the difference of the ends.
+    # Gauss-Legendre quadrature, then the Euler-Maclaurin correction from integral to sum: half the
+    # difference of the rates at the two ends.
     integral = sum(weight / 2 * rate((1 + point) / 2) for point, weight in _nodes())
     return integral + (rate(1.0) - rate(0.0)) / (2 * generation)
 
 
 def window_rate(rate: Callable[[float], float], window: int, block: int) -> float:
-    """Average a rate over the insertions of a block, which leaves the window all at once.
+    """Average a rate over the insertions of a block; a block leaves the window all at once.
 
-    The `rate` takes the number of keys that are reported: the window, and the rest of its oldest
-    block.
+    The argument of `rate` is the number of reported keys: the keys of the window, and the older
+    keys of its oldest block.
     """
     return mean_rate(lambda phase: rate(window - 1 + phase * block), block)
 
@@ -168,7 +171,7 @@ def _binomial_rate(load: int, blocks: int, cells: int, parts: int) -> float:
 
 
 def _likely_loads(mean: float, limit: int | None) -> Floats:
-    # Beyond 40 deviations and 300 the weights are below 1e-300.
+    # Farther from the mean than 40 standard deviations plus 300, weights are below 1e-300.
     width = 40 * math.sqrt(mean) + 300
     low = max(0, math.floor(mean - width))
     high = math.ceil(mean + width)
@@ -178,10 +181,10 @@ def _likely_loads(mean: float, limit: int | None) -> Floats:
 def _average(
     loads: Floats, log_ratio: Callable[[Floats], Floats], cells: float, parts: int
 ) -> float:
-    """Average the match probability, given the log of each load's weight over the one before."""
+    """Average the match probability; `log_ratio` is the log of the ratio of consecutive weights."""
     log_weights = np.concatenate(([0.0], np.cumsum(log_ratio(loads[:-1]))))
     weights = np.exp(log_weights - log_weights.max())
-    # Rounding can lead past the average's bound.
+    # Rounding can lift the average above 1.
     return min(1.0, float(weights @ _match(loads, cells, parts) / weights.sum()))
 
 
@@ -195,16 +198,16 @@ def _match(loads: Floats, cells: float, parts: int) -> Floats:
 # Age-partitioned filters: rates and accesses
 
 
-PROFILES = ("exact", "linear")  # fill ratios of the first k slices, see `apbf_fills`
+PROFILES = ("exact", "linear")  # how `apbf_fills` fills the first k slices
 
-CASES = ("window", "false positive", "false")  # kinds of query of `apbf_accesses`
+CASES = ("window", "false positive", "false")  # kinds of query for `apbf_accesses`
 
 
 def apbf_fills(k: int, l: int, *, profile: str = "exact") -> list[float]:
     """Fill ratios of the k + l slices just before a shift, youngest first (APBF, section 5.3).
 
-    The profile 'linear' takes (i + 1) / (2k) for i < k, as the paper does; 'exact' 1 - 2^(-(i + 1)
-    / k), which agrees with measured filters. The other slices are half full.
+    For i < k, the profile 'linear' is (i + 1) / (2k), as in the paper, and 'exact' is 1 - 2^(-(i +
+    1) / k), which agrees with measured filters. The other slices are half full.
     """
     require_counts(k=k, l=l)
     require(profile in PROFILES, "profile", f"must be one of {', '.join(PROFILES)}", profile)
@@ -231,8 +234,9 @@ def apbf_false_positive_rate(
 ) -> float:
     """Probability of k consecutive matches among k + l segments: F(k, l, 0, 0) (APBF, section 5.3).
 
-    The recursion runs forwards. Its state is the distribution of the run of matches that ends just
-    before a segment. For k = 1 it is 1 minus the product of the misses.
+    The recursion runs from the youngest segment to the oldest. Its state is the distribution of the
+    number of consecutive matches just before a segment. For k = 1 the result is 1 minus the product
+    of the miss probabilities.
     """
     rates = _fills(k, l, fills, profile)
     state = np.zeros(k + 1)
@@ -250,9 +254,9 @@ def apbf_accesses(
 ) -> float:
     """Expected segment accesses of Algorithm 1, the backward query (APBF, section 5.4).
 
-    In the case 'window' a key of the window is averaged over its l generations: with the j-th
-    youngest, segments j to j + k - 1 are certain to match. Generation l is reported just before a
-    shift as well, but it is the first of the slack. The other cases are of fresh keys.
+    The case 'window' averages over the l generations of the window: a key of the j-th youngest is
+    certain to match in segments j to j + k - 1. Just before a shift, keys of generation l are also
+    reported, but that generation is the first of the slack. The other cases are for fresh keys.
     """
     require(case in CASES, "case", f"must be one of {', '.join(CASES)}", case)
     rates = _fills(k, l, fills, profile)
@@ -264,10 +268,10 @@ def apbf_accesses(
 
 
 def _walk(k: int, l: int, rates: Floats) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Follow Algorithm 1 on probabilities, of queries that end false, then of those that end true.
+    """Follow Algorithm 1 on probabilities; return a pair for false answers and one for true.
 
-    Returns a pair for each: the probability, and the accesses weighted by it. Row `start` of the
-    tables is the position after a jump, column p the matches before it.
+    Each pair is the probability, and the accesses weighted by it. In the tables, row `start` is the
+    position after a jump, and column p the number of matches before it.
     """
     probability, accesses = np.zeros((2, l + 1, k))
     probability[l, 0] = 1.0
@@ -315,14 +319,14 @@ def _fills(k: int, l: int, fills: Sequence[float] | None, profile: str) -> Float
 # Guarded-epoch filters
 
 
-EPOCHS = range(1, 63)  # that are tried; with guard and spare, a ring has at most 64 segments
+EPOCHS = range(1, 63)  # epochs tried; with guard and spare, a ring has at most 64 segments
 
 
 def gebf_bits_per_key(rate: float, spare: int = 0) -> float:
-    """Fewest bits for each key of a long window with which a GEBF keeps a rate just before a shift.
+    """Minimum bits per key of a long window for a GEBF to keep a rate just before a shift.
 
     It is the minimum over r of (1 + (1 + spare) / r) log2(1 / p) / ln 2. Each of the r + 1 full
-    segments is a Bloom filter of the rate p, with 1 - (1 - p)^(r + 1) the `rate`.
+    segments is a Bloom filter with false-positive rate p, where 1 - (1 - p)^(r + 1) equals `rate`.
     """
     require(0 < rate < 1, "rate", "must be above 0 and below 1", rate)
     return min(
@@ -332,11 +336,11 @@ def gebf_bits_per_key(rate: float, spare: int = 0) -> float:
 
 
 def labelled_bits_per_key(rate: float) -> float:
-    """Fewest bits for each key of a window in which fingerprints with a label keep the `rate`.
+    """Minimum bits per key of a window for fingerprints with a generation label to keep `rate`.
 
     It is the minimum over r of (1 + 1/r) (log2(1 / rate) + log2 e + log2(r + 1)). A set of n
-    fingerprints out of n / rate takes at least log2(1 / rate) + log2 e bits each. The label is one
-    of r + 1 generations, all full just before a shift.
+    fingerprints out of n / rate needs at least log2(1 / rate) + log2 e bits per fingerprint. The
+    label selects one of r + 1 generations, all full just before a shift.
     """
     require(0 < rate < 1, "rate", "must be above 0 and below 1", rate)
     return min((1 + 1 / r) * math.log2(math.e * (r + 1) / rate) for r in EPOCHS)
@@ -348,8 +352,8 @@ def labelled_bits_per_key(rate: float) -> float:
 def bloom_accesses(k: int, case: str, fill: float = 1 / 2) -> float:
     """Expected slice accesses of a Bloom-filter query (APBF, section 4.2).
 
-    A query that is reported takes k. Another takes the mean position of the first 0, given that
-    there is one.
+    A query with the answer true reads k slices. A query with the answer false stops at the first 0
+    bit: the result is the mean position of that bit.
     """
     require_counts(k=k)
     require(case in ("true", "false"), "case", "must be one of true, false", case)
@@ -365,17 +369,17 @@ def bloom_accesses(k: int, case: str, fill: float = 1 / 2) -> float:
 
 
 def digest_false_positive_rate(window: int, digest_bits: int) -> float:
-    """Probability that a fresh key has the digest of one of `window` distinct keys."""
+    """Probability that a fresh key has the same digest as one of `window` distinct keys."""
     require_counts(window=window, digest_bits=digest_bits)
     return -math.expm1(window * math.log1p(-(2.0**-digest_bits)))
 
 
 def column_loads(window: int, *, columns: int, rows: int) -> list[float]:
-    """Mean entries per window that reach a cell of each column, then the stash, per row.
+    """Mean number of entries per window and row that reach each column, and last the stash.
 
     The window is full of distinct keys, and an entry goes to the first column with a free cell. A
-    cell that is offered x entries per window is free for a share 1 / (1 + x) of them (Erlang's loss
-    formula for one server), so the next column is offered x**2 / (1 + x).
+    cell that x entries per window reach is free for a fraction 1 / (1 + x) of them (Erlang's loss
+    formula for one server), so x**2 / (1 + x) entries reach the next column.
     """
     require_counts(window=window, columns=columns, rows=rows)
     loads = [window / rows]

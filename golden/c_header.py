@@ -1,8 +1,8 @@
-"""A filter as one C99 header, and its state in bytes.
+"""Export of a filter as a single C99 header, and conversion of its saved state.
 
-The header has the sources of the extension, with the constants of a specification. Their names get
-the prefix of the filter, so that several headers fit into one program. In the files of
-core/header, which have the functions for users, ``X`` stands for the prefix.
+The header contains the sources of the extension, with the constants of a specification. All names
+start with the prefix of the filter, so that one program can include several headers. In the files
+of core/header, which hold the functions for users, ``X`` stands for the prefix.
 """
 
 import re
@@ -28,7 +28,7 @@ from .spec.timestamp import StampedPartsSpec
 
 SOURCES = Path(__file__).with_name("core")
 
-# keys at a time in a header of a timing filter or dictionary, which takes them one by one
+# batch size in the header of a timing filter or dictionary, whose functions take one key
 CHUNK = 8
 
 _COMMENT = re.compile(r"(/\*.*?\*/)", re.DOTALL)
@@ -44,28 +44,29 @@ _DEFINITION = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 _ABOUT = """\
-/* The filter. The caller gives its memory, as `static X_filter filter;`, and calls X_init first.
-   A key of more than 64 bits is an array of words, the least significant first. A function
-   that changes a filter must not run beside another on the same filter. */
+/* The filter. The caller provides its memory, e.g. `static X_filter filter;`, and first calls
+   X_init. A key of more than 64 bits is an array of words, the least significant first. Functions
+   that change a filter must not run concurrently with others on the same filter. */
 
 """
 
 
 def header(spec: Specification, name: str) -> str:
-    """Return a self-contained header of the filter that a specification describes.
+    """Return a self-contained C header for the filter that a specification describes.
 
-    The family has hardware, and there are no classes of queries. The `name` begins all names of the
-    header. SpecificationError if C has no such filter, or `name` is no identifier of C.
+    The family must have hardware, and `classes` must not be set. All names in the header start with
+    `name`. SpecificationError if the filter cannot be exported to C, or `name` is not a C
+    identifier.
     """
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
-        raise SpecificationError(f"name: must be an identifier of C, such as seen, not {name!r}")
+        raise SpecificationError(f"name: must be a C identifier, such as seen, not {name!r}")
     if isinstance(spec, FilterSpec):
         sources, values, text = _ring(spec)
     elif isinstance(spec, StampedPartsSpec):
         sources, values, text = _timing(spec)
     else:
         known = isinstance(spec, WindowDictionarySpec)
-        require(known, "family", "must be one that has hardware, in C", spec.family)
+        require(known, "family", "must be one with hardware to export C", spec.family)
         sources, values, text = _dictionary(cast(WindowDictionarySpec, spec))
     values |= _operands(spec)
     digest = ["pure/blake2b.h"] if spec.digest == "blake2b" else []
@@ -73,7 +74,7 @@ def header(spec: Specification, name: str) -> str:
     last = [*sources, "header/calls.h", "header/state.h"]
     headers = [item for item in last if item.startswith("header")]
     parts = [
-        "#define NO_CLONES /* the compiler knows the processor */",
+        "#define NO_CLONES /* compiled for one processor */",
         *(_source(item) for item in [*first, *(item for item in last if item not in headers)]),
         text + "".join(f"#define X_{key} {value}\n" for key, value in values.items()),
         _ABOUT + "".join(map(_source, headers)),
@@ -89,7 +90,7 @@ def header(spec: Specification, name: str) -> str:
 
 
 def files(spec: Specification, name: str) -> dict[str, str]:
-    """Return the header, the specification, and the model for SystemVerilog, by their names."""
+    """Return the header, specification and SystemVerilog model, as texts by file name."""
     words = "words" if spec.key_bits > 64 else "words[0]"
     macros = {
         "X_DPI_SECRET": ", secret_low, secret_high" * spec.keyed, "X_DPI_KEY": words,
@@ -107,7 +108,7 @@ def files(spec: Specification, name: str) -> dict[str, str]:
 
 
 def _source(file: str) -> str:
-    """Return a source without its guard and its includes of other sources."""
+    """Return a source file without its include guard and its includes of other sources."""
     text = (SOURCES / file).read_text("utf-8")
     text = re.sub(r'(?m)^#include "\w+\.h"\n', "", text)
     guarded = re.fullmatch(r"(.*?)#ifndef \w+_H\n#define \w+_H\n(.*)#endif\n", text, re.DOTALL)
@@ -115,7 +116,7 @@ def _source(file: str) -> str:
 
 
 def _shortened(text: str, spec: Specification) -> str:
-    """Take fewer keys at a time, for a small stack, where batches are of one key."""
+    """Shrink the batch buffers, to save stack, in families whose functions take one key."""
     if spec.kind == "ring":
         return text
     limits = {"CHUNK": CHUNK, "MAX_HASHES": 0, "DICTIONARY_COLUMNS": 0}
@@ -126,7 +127,7 @@ def _shortened(text: str, spec: Specification) -> str:
 
 
 def _prefixed(text: str, prefix: str) -> str:
-    """Put a prefix before each name that the text defines, and in place of X."""
+    """Prefix every name that the text defines, and replace the placeholder ``X``."""
     code = _COMMENT.sub("", text)
     names = {name for matched in _DEFINITION.findall(code) for name in matched if name}
     for body in _ENUM.findall(code):
@@ -140,7 +141,7 @@ def _prefixed(text: str, prefix: str) -> str:
 
 # Constants
 
-_Header = tuple[list[str], dict[str, object], str]  # sources, macros and constants of a family
+_Header = tuple[list[str], dict[str, object], str]  # source files, macros, and text with constants
 
 
 def _list(values: Iterable[Any], form: str = "0x{:X}", each: int = 4) -> str:
@@ -154,7 +155,7 @@ def _table(kind: str, name: str, values: Iterable[Any], *form: Any) -> str:
 
 
 def _hash(key_hash: KeyHash) -> str:
-    """Return the constants of a hash, as those that the extension's `Hash` takes."""
+    """Return the constants of a hash, in the order of the extension's `Hash`."""
     bits, keyed = key_hash.key_bits, key_hash.hash == "siphash"
     words = [word for function in key_hash.rotations for word in function]
     fields = [
@@ -184,7 +185,7 @@ def _hash(key_hash: KeyHash) -> str:
 
 
 def _tables(columns: Iterable[int]) -> str:
-    """Return the tables of the fold; the preprocessor makes the sums of eight columns."""
+    """Return the tables of the fold; the preprocessor computes the XORs of eight columns."""
     known = [*columns]
     known += [0] * (-len(known) % 8)
     macros = "#define FOLD1(sum, a) (sum), (sum) ^ (a)\n"
@@ -200,7 +201,7 @@ def _tables(columns: Iterable[int]) -> str:
 
 
 def _products(columns: tuple[int, ...]) -> list[str]:
-    """Return the fold as products of 8 by 8 bits; row d has those from byte o + d to byte o."""
+    """Return the fold as 8 by 8 bit matrices; row d has those that map byte o + d to byte o."""
     rows = [[0] * 8 for _ in range(8)]
     for bit, column in enumerate(columns):
         byte, source = divmod(bit, 8)
@@ -244,7 +245,7 @@ def _ring(spec: FilterSpec) -> _Header:
 
 
 def _timing(spec: StampedPartsSpec) -> _Header:
-    require(spec.classes is None, "classes", "must not be given for C", spec.classes)
+    require(spec.classes is None, "classes", "must not be given for C code", spec.classes)
     key_hash = KeyHash(key_bits=spec.key_bits, sizes=spec.index_sizes, functions=1, seed=spec.seed)
     shape = [
         "&X_hash", spec.hashes, spec.cells, spec.window_blocks + 1, spec.block_units,
@@ -288,7 +289,7 @@ def _dictionary(spec: WindowDictionarySpec) -> _Header:
 
 
 def _operands(spec: Specification) -> dict[str, object]:
-    """Return what the functions of all families call by names."""
+    """Return the macros that the functions of all families use."""
     wide, asks = spec.key_bits > 64, spec.kind != "ring"
     return {
         "FINGERPRINT": f"0x{int.from_bytes(spec.fingerprint, 'little'):X}",
@@ -312,12 +313,12 @@ def _operands(spec: Specification) -> dict[str, object]:
 
 
 def _digest(spec: Specification) -> str:
-    """Return the function that makes keys of text, where C has it."""
+    """Return the C function that converts text to a key, if the digest is available in C."""
     words = -(-spec.key_bits // 64)
     if spec.digest == "siphash" and spec.keyed:
-        return "/* Keys of text depend on the secret by SHAKE256, which is not here. */\n"
+        return "/* No X_digest: the digest of text depends on the secret through SHAKE256. */\n"
     if spec.digest == "blake2b" and words > 8:
-        return "/* Keys of text of more than 512 bits are of SHAKE256, which is not here. */\n"
+        return "/* No X_digest: digests of more than 512 bits need SHAKE256. */\n"
     if spec.digest == "siphash":
         keys = KeyDigest(spec.key_bits, spec.digest, spec.seed).keys.tolist()
         steps = [
@@ -330,7 +331,7 @@ def _digest(spec: Specification) -> str:
         steps.append(f"key[{words - 1}] &= 0x{(1 << spec.key_bits % 64) - 1:X};")
     body = "\n    ".join(["const uint8_t *bytes = (const uint8_t *)text;", *steps])
     return (
-        "/* Makes the key of a text; `key` has room for its words. */\n"
+        "/* Computes the key for a text; `key` must have room for all words of a key. */\n"
         "static inline void X_digest(const void *text, size_t size, uint64_t *key) {\n"
         f"    {body}\n}}\n"
     )
@@ -340,12 +341,12 @@ def _digest(spec: Specification) -> str:
 
 
 def to_c(model: Filter) -> bytes:
-    """Return the state of a filter as `X_save` of its header writes it; it holds the secrets.
+    """Return the state of a filter, secrets included, in the format of `X_save` in its header.
 
-    SpecificationError if C has no such filter, such as one that is not partitioned.
+    SpecificationError if the filter cannot be exported to C, for example if not partitioned.
     """
-    require(getattr(model, "partitioned", True), "partitioned", "must be True for C", False)
-    require(not getattr(model, "joinable", False), "joinable", "must be False for C", True)
+    require(getattr(model, "partitioned", True), "partitioned", "must be True for C code", False)
+    require(not getattr(model, "joinable", False), "joinable", "must be False for C code", True)
     numbers, secrets, arrays = model.core_state()
     further = compilation.halves(secrets).reshape(-1)
     parts = [
@@ -355,10 +356,10 @@ def to_c(model: Filter) -> bytes:
 
 
 def from_c(spec: Specification, data: bytes) -> Filter:
-    """Return the filter whose state `X_save` of its header wrote.
+    """Build a filter from a state that `X_save` in its header wrote.
 
-    SpecificationError if C has no such filter; StateFileError if the bytes are not of this
-    specification, or damaged.
+    SpecificationError if the filter cannot be exported to C; StateFileError if the bytes are
+    damaged, or the state of another specification.
     """
     model = from_spec(spec)
     numbers, secrets, arrays = model.core_state()
@@ -367,8 +368,8 @@ def from_c(spec: Specification, data: bytes) -> Filter:
     size = 8 + sum(part.nbytes for part in parts)
     if data[:8] != spec.fingerprint or len(data) != size:
         raise StateFileError(
-            f"state: must have {size} bytes that begin with {spec.fingerprint.hex()}, "
-            f"not {len(data)} that begin with {data[:8].hex()}"
+            f"state: expected {size} bytes that begin with {spec.fingerprint.hex()}, "
+            f"but got {len(data)} that begin with {data[:8].hex()}"
         )
     at, taken = 8, []
     for part in parts:
@@ -386,5 +387,5 @@ def from_c(spec: Specification, data: bytes) -> Filter:
 
 
 def _has_first(spec: Specification) -> bool:
-    """Whether a header keeps the first secret, on which the digest of text depends."""
+    """Whether the state in C holds the first secret, on which the digest of text depends."""
     return spec.keyed and spec.digest == "siphash"

@@ -9,7 +9,7 @@ _Value = TypeVar("_Value")
 
 
 class Cached(cached_property[_Value]):
-    """A cached property without the lock of Python 3.11, which a fork could copy while held."""
+    """Cached property without the lock of Python 3.11, which a fork could copy while held."""
 
     def __init__(self, compute: Callable[[Any], _Value]) -> None:
         super().__init__(compute)

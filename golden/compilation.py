@@ -1,7 +1,7 @@
-"""The extension module with loops in C, and whether it is used.
+"""Access to the extension module, which has the loops in C.
 
-It is used where it can be imported, unless ``LATELY_FAST=0`` is in the environment when a
-filter is built. Without it, all runs in the readable form, with the same results.
+A filter uses the extension if it can be imported, unless ``LATELY_FAST=0`` is in the environment
+when the filter is built. Without the extension, everything runs in Python, with the same results.
 """
 
 import os
@@ -19,14 +19,14 @@ try:
 except ImportError:
     _core = None
 
-VARIABLE = "LATELY_FAST"  # 0 in this environment variable refuses the compiled path
+VARIABLE = "LATELY_FAST"  # environment variable; 0 disables the extension
 
-MAX_SEGMENTS = 63  # segments that the loops can take, the spare included: each is a bit of a word
+MAX_SEGMENTS = 63  # segments that the loops support, the spare included: one bit of a word each
 
-# bits of a key in a segment, and hash functions of a timing filter, that the loops can take
+# bits per key in a segment, and hash functions of a timing filter, that the loops support
 MAX_PARTS = 64
 
-MAX_BITS = 1 << 32  # bits of a segment of a compiled ring: its indices have 32 bits
+MAX_BITS = 1 << 32  # bits of a segment of a compiled ring: bit indices have 32 bits
 
 
 def extension() -> Any:
@@ -41,7 +41,7 @@ def core() -> Any:
 
 @cache
 def warn_if_missing() -> None:
-    """Warn once that filters run without the extension, unless `VARIABLE` refuses it."""
+    """Warn once that filters run without the extension, unless `VARIABLE` disables it."""
     if _core is None and os.environ.get(VARIABLE) != "0":
         remedy = "install gcc or clang, then run pip install --force-reinstall --no-deps ."
         if sysconfig.get_config_var("Py_GIL_DISABLED"):
@@ -51,10 +51,10 @@ def warn_if_missing() -> None:
 
 
 def wanted() -> bool:
-    """Whether filters that are built now use the compiled loops."""
+    """Whether a filter built now would use the compiled loops."""
     return core() is not None
 
 
 def halves(secrets: list[int]) -> NDArray[np.uint64]:
-    """Return `secrets` in the extension's format, low half first, shape (secrets, 2)."""
+    """Return `secrets` in the extension's format, shape (len(secrets), 2), low half first."""
     return np.array([(secret & (1 << 64) - 1, secret >> 64) for secret in secrets], np.uint64)

@@ -1,4 +1,4 @@
-"""Durations in text, and the ticks in which windows of time are counted."""
+"""Durations as text, and the ticks that time windows are measured in."""
 
 import re
 from datetime import timedelta
@@ -14,9 +14,9 @@ UNITS = {
     "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600), "d": Fraction(86_400),
 }  # fmt: skip
 
-NANOSECONDS = 10**9  # of a second
+NANOSECONDS = 10**9  # in a second
 
-TICKS = 1000  # in a span, about, if no tick is given
+TICKS = 1000  # approximate number of ticks in a span, if no tick is given
 
 _ALIASES = {"m": "min"}
 
@@ -24,13 +24,13 @@ _TIME = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(UNITS)}|m)\s*")
 
 
 def time_text(seconds: Fraction) -> str:
-    """Return a time in the largest unit in which the number is at least 1, such as "1.5 ms"."""
+    """Format a time in the largest unit that gives a number of at least 1, such as "1.5 ms"."""
     unit = next((name for name in reversed(UNITS) if seconds >= UNITS[name]), "ns")
     return f"{float(seconds / UNITS[unit]):.6g} {unit}"
 
 
 def time_seconds(text: str, name: str) -> Fraction:
-    """Return the seconds of a text such as "10s", "500ms", "10m" or "1.5 h"."""
+    """Convert a text such as "10s", "500ms", "10m" or "1.5 h" to seconds."""
     match = _TIME.fullmatch(text)
     seconds = Fraction(match[1]) * UNITS[_ALIASES.get(match[2], match[2])] if match else Fraction(0)
     rule = f"must be a number above 0 and one of {', '.join(UNITS)}, such as 10s"
@@ -39,7 +39,7 @@ def time_seconds(text: str, name: str) -> Fraction:
 
 
 def whole_nanoseconds(name: str, seconds: Fraction) -> int:
-    """Return a time in nanoseconds, which must be a whole number."""
+    """Convert seconds to nanoseconds; the result must be a whole number."""
     time = seconds * NANOSECONDS
     rule = "must be a whole number of nanoseconds"
     require(time.denominator == 1, name, rule, time_text(seconds))
@@ -47,25 +47,25 @@ def whole_nanoseconds(name: str, seconds: Fraction) -> int:
 
 
 def default_tick(span: int | Fraction) -> int:
-    """Return the tick that divides a span into about `TICKS` ticks, both in nanoseconds."""
+    """Return the tick length that divides a span into about `TICKS` ticks, in nanoseconds."""
     return -(-span // TICKS)
 
 
 def span_ticks(span: int | Fraction, tick: int | Fraction) -> int:
-    """Return the ticks in a window that always holds two keys a `span` apart.
+    """Return the number of ticks in a window that always covers two keys a `span` apart.
 
-    The keys are at most floor(R / P) + 1 ticks of a period P apart.
+    Keys that are R apart are at most floor(R / P) + 1 ticks apart for a tick P.
     """
     return span // tick + 1
 
 
 def tick_of_span(span: int, ticks: int) -> int:
-    """Return the shortest tick with which a `span` needs at most `ticks`, as in `span_ticks`."""
+    """Return the shortest tick for which `span_ticks` gives at most `ticks` for a `span`."""
     return span // ticks + 1
 
 
 def span_nanoseconds(span: object, name: str = "span") -> int:
-    """Return a `span` in nanoseconds: text as for `time_seconds`, timedelta or timedelta64."""
+    """Convert a `span` (text as in `time_seconds`, timedelta or timedelta64) to nanoseconds."""
     if isinstance(span, timedelta):
         seconds = Fraction(span // timedelta(microseconds=1), 10**6)
     elif isinstance(span, np.timedelta64):

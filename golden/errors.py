@@ -1,36 +1,36 @@
-"""Errors, the rules that raise them, and their messages."""
+"""Exceptions, argument checks that raise them, and texts of messages."""
 
 from collections.abc import Iterable
 from numbers import Integral
 
 
 class LatelyError(Exception):
-    """An input or the environment does not meet a requirement; the message is one line."""
+    """Base of errors in inputs or the environment; the message is a single line."""
 
 
 class SpecificationError(LatelyError, ValueError):
-    """A field of a filter specification breaks a rule.
+    """A field of a filter specification violates a rule.
 
     The message names the field, the rule and the value.
     """
 
 
 class RekeyError(LatelyError, RuntimeError):
-    """A filter cannot accept a new secret yet, because its two current secrets are in use."""
+    """A filter cannot accept a new secret yet, because both of its current secrets are in use."""
 
 
 class StateFileError(LatelyError, ValueError):
-    """A file is damaged, or is not the saved state of a filter."""
+    """A file is damaged, or is not a saved filter state."""
 
 
 def require(condition: bool, name: str, rule: str, value: object) -> None:
-    """Refuse the value of a field unless a condition holds: SpecificationError with the rule."""
+    """Raise SpecificationError with the rule and the value of a field unless a condition holds."""
     if not condition:
         raise SpecificationError(f"{name}: {rule}, not {value!r}")
 
 
 def require_count(name: str, value: object, *, low: int = 1, high: int | None = None) -> None:
-    """Refuse an argument that is not an integer from `least` to `most`; None means no maximum."""
+    """Require an argument to be an integer from `low` to `high`; None means no maximum."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name}: must be an integer, not {value!r}")
     number = int(value)
@@ -39,8 +39,8 @@ def require_count(name: str, value: object, *, low: int = 1, high: int | None = 
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:
-    """Return the message for a name that `lately list` does not print, with the nearest names."""
-    # Only for this message: every command imports this module.
+    """Return the message for an unknown name, with similar names that `lately list` prints."""
+    # Imported here, because every command imports this module.
     from difflib import get_close_matches
 
     near = " or ".join(get_close_matches(str(name), known))
@@ -49,5 +49,5 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:
 
 
 def install_hint(extra: str) -> str:
-    """Return the command that installs the package with an `extra`, in its checkout."""
+    """Return the command that installs the package with an `extra` from a checkout."""
     return f"pip install '.[{extra}]'" if extra else "pip install ."

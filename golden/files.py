@@ -1,4 +1,4 @@
-"""Outputs: a write is complete, or raises an error that names the path which the user gave."""
+"""Output files: a write is complete, or raises an error with the path that the user gave."""
 
 import errno
 import io
@@ -16,11 +16,11 @@ _PUBLIC = 0o666
 
 
 class IncompleteOutputError(OSError):
-    """An output could be written in part only, and this part stays."""
+    """Only a part of an output could be written, and this part remains."""
 
 
 class _Descriptor(io.FileIO):
-    """Descriptor of an output that `path` names; with `cut`, a write that fails leaves nothing."""
+    """Descriptor of the output at `path`; with `cut`, a failed write leaves no partial data."""
 
     def __init__(
         self,
@@ -38,20 +38,20 @@ class _Descriptor(io.FileIO):
         return not stat.S_ISCHR(os.fstat(self.fileno()).st_mode) and super().seekable()
 
     def tell(self) -> int:
-        # A device tells 0 at any time.
+        # A character device always reports position 0.
         if not self.seekable():
             raise io.UnsupportedOperation("tell")
         return super().tell()
 
     def write(self, data: Any) -> int:
-        if self._failure is not None:  # A buffer tries again when it is closed.
+        if self._failure is not None:  # A buffer retries when it is closed.
             raise self._failure
         begin, rest = self.tell() if self._cut else 0, memoryview(data)
         try:
             with named(self._path, self._kind):
                 while rest:
                     count = super().write(rest)
-                    if count is None:  # The descriptor is non-blocking, and there is no room.
+                    if count is None:  # The non-blocking descriptor is full.
                         select.select([], [self], [])
                     rest = rest[count or 0 :]
         except BaseException as error:
@@ -64,12 +64,12 @@ class _Descriptor(io.FileIO):
 
 @contextmanager
 def whole_standard_output() -> Iterator[None]:
-    """Make each write to `sys.stdout` complete, or fail with an error that names it."""
+    """Make each write to `sys.stdout` complete, or fail with an error that mentions it."""
     before: Any = sys.stdout
     try:
-        # A descriptor that takes no bytes stands for a closed one.
+        # A descriptor opened for reading stands in for a closed one.
         handle = os.open(os.devnull, os.O_RDONLY) if before is None else os.dup(before.fileno())
-    except io.UnsupportedOperation:  # It is in memory.
+    except io.UnsupportedOperation:  # Standard output is in memory.
         yield
         return
     sys.stdout = whole = io.TextIOWrapper(
@@ -82,7 +82,7 @@ def whole_standard_output() -> Iterator[None]:
         yield
     finally:
         sys.stdout = before
-        with suppress(OSError, KeyboardInterrupt):  # What a write that failed has left.
+        with suppress(OSError, KeyboardInterrupt):  # Data that a failed write left.
             whole.close()
 
 
@@ -94,7 +94,7 @@ def replace_file(
     source: str | os.PathLike[str] | int | None = None,
     kept: bool = False,
 ) -> Iterator[BinaryIO]:
-    """Open a file that appears at `path`, complete, when the block succeeds, or is `kept`.
+    """Open a file that appears at `path`, complete, when the block succeeds; see `kept`.
 
     A regular file is written beside `path`, forced to disk and renamed. Symbolic links are
     followed. Devices, FIFOs, sockets and descriptors (``/dev/fd/N``) are written directly. The
@@ -102,8 +102,9 @@ def replace_file(
     its owner. Only its owner may ever read a `private` file. A new file gets no wider read
     permissions than the file or descriptor `source`, if that is a regular file.
 
-    Content that cannot be made again is `kept`: the file is written under its name, without a
-    buffer. Each write must be whole records. If one fails, the file keeps those before.
+    With `kept`, for content that cannot be recreated, the file is written under its own name and
+    without a buffer. Each write must consist of whole records. If a write fails, the file keeps the
+    records before it.
     """
     path = os.fspath(path)
     with named(path):
@@ -121,10 +122,10 @@ def replace_file(
 
 
 def check_output(path: str | os.PathLike[str]) -> object:
-    """Check that `path` can be written, before long work, and return the identity of the file.
+    """Check that `path` is writable, before a long computation, and return the file's identity.
 
-    It is equal for all names of a file, and None for a character device, which accepts several
-    outputs.
+    The identity is equal for all names of a file, and None for a character device, which accepts
+    several outputs.
     """
     with named(path):
         target = _find(os.fspath(path))
@@ -141,13 +142,13 @@ def check_output(path: str | os.PathLike[str]) -> object:
 
 @contextmanager
 def only_user(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Refuse a file that another run uses, with an OSError; in the block, `path`.lock exists."""
+    """Lock a file with `path`.lock during the block; OSError if another run uses the file."""
     name = os.path.realpath(path) + ".lock"
     with ExitStack() as stack:
         try:
             import fcntl
         except ImportError:
-            # Without locks, the file outlives a process that was killed.
+            # Without file locks, `path`.lock outlives a process that was killed.
             try:
                 os.close(os.open(name, os.O_CREAT | os.O_EXCL, _PUBLIC))
             except FileExistsError:
@@ -160,7 +161,7 @@ def only_user(path: str | os.PathLike[str]) -> Iterator[None]:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     raise OSError(errno.EBUSY, "in use by another run", os.fspath(path)) from None
-                # The run before may have deleted the file since it was opened.
+                # The previous run may have deleted the file since it was opened.
                 if os.fstat(file.fileno()).st_nlink:
                     break
         stack.callback(os.unlink, name)
@@ -183,7 +184,7 @@ def write_json(values: Any, path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def named(path: str | os.PathLike[str], kind: type[OSError] = OSError) -> Iterator[None]:
-    """Make errors name the path that the user gave."""
+    """Put the path that the user gave into OSErrors raised in the block."""
     try:
         yield
     except OSError as error:
@@ -192,7 +193,7 @@ def named(path: str | os.PathLike[str], kind: type[OSError] = OSError) -> Iterat
 
 
 class _Target(NamedTuple):
-    """Destination of an output: a path without links, or a descriptor; its status if it exists."""
+    """Destination of an output: a resolved path or a descriptor, and its status if it exists."""
 
     path: str
     descriptor: int | None
@@ -209,7 +210,7 @@ def _find(path: str) -> _Target:
     for _ in range(_MAX_LINKS):
         folder, name = os.path.split(path)
         if name.isdecimal() and os.path.realpath(folder) == os.path.realpath("/dev/fd"):
-            # The links in /dev/fd name files that may have been deleted or replaced since.
+            # Links in /dev/fd point to files that may have been deleted or replaced since.
             return _Target(path, int(name), os.fstat(int(name)))
         if not os.path.islink(path):
             break
@@ -250,7 +251,7 @@ def _replacement(
     private: bool,
     source: str | os.PathLike[str] | int | None,
 ) -> Iterator[BinaryIO]:
-    """Open a new file that replaces a regular file, or creates one, at the end."""
+    """Open a temporary file that is renamed to the target, a regular file, at the end."""
     temporary = temporary_name(target.path)
     try:
         with named(path):
@@ -275,7 +276,7 @@ def _replacement(
 
 
 def _mode_of(source: str | os.PathLike[str] | int | None, path: str) -> int:
-    """Return the mode of a new file at `path` whose content comes from a `source`."""
+    """Return the mode for a new file at `path` whose content comes from `source`."""
     if source is None:
         return _PUBLIC
     status, folder = os.stat(source), os.stat(os.path.dirname(path) or ".")

@@ -1,7 +1,7 @@
-"""The contract that all golden models share: parameters, operations, ages, state files, comparison.
+"""The interface of all golden models: parameters, operations, ages, state files, comparison.
 
-A family is a class of its own below `CountedFilter` or `TimedFilter`, and has the parameters of its
-`specification`.
+Each family is a subclass of `CountedFilter` or `TimedFilter`; the fields of its `specification` are
+its parameters.
 """
 
 import copy
@@ -45,25 +45,25 @@ Words = NDArray[np.uint64]  # checked keys, shape (n, words)
 
 Answers = NDArray[np.bool_]  # whether each key is reported, shape (n,)
 
-# window of all queries, or of each, shape (n,); None for the filter's window
+# one window for all queries, or one for each, shape (n,); None for the filter's window
 Windows = ArrayLike | None
 
-State = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # numbers for JSON, and arrays
+State = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # numbers for JSON, arrays
 
-# arrays of integers from 0, each with its largest value, or with one for each column
+# arrays of integers from 0, each with its maximum, or with a maximum for each column
 Bounded = Mapping[str, tuple[NDArray[Any], int | tuple[int, ...]]]
 
-# models that have been imported, by the family of their specification
+# imported models, by the family of their specification
 MODELS: "dict[str, type[Filter]]" = {}
 
-_CLASSES: "dict[str, type[Filter]]" = {}  # by name, for state files
+_CLASSES: "dict[str, type[Filter]]" = {}  # classes by name, for state files
 _SINGLE = ("query", "check_and_insert", "insert", "add", "age", "__contains__")
-_DIGEST = ("digest", DIGESTS[0])  # parameter of state files that name no digest
+_DIGEST = ("digest", DIGESTS[0])  # default for state files without a digest
 _Class = TypeVar("_Class", bound=type)
 
 
 class Options(TypedDict, total=False):
-    """Parameters that `for_window` passes to constructors."""
+    """Keyword arguments that `for_window` passes on to the constructor."""
 
     seed: int
     key_bits: int
@@ -86,20 +86,20 @@ class Options(TypedDict, total=False):
 
 
 class CoreState(NamedTuple):
-    """State of a filter as the C core lays it out, in a header too."""
+    """State of a filter in the layout of the C core and of exported headers."""
 
     numbers: list[NDArray[np.int64]]  # one array for each record of the filter
-    secrets: list[int]  # that no record holds
-    arrays: dict[str, NDArray[Any]]  # as in a state file
+    secrets: list[int]  # secrets that no record holds
+    arrays: dict[str, NDArray[Any]]  # arrays of a state file
 
 
 class ReadOnly:
-    """An attribute `name` that is fixed when its object has an attribute `_hash`."""
+    """Attribute `name` that becomes read-only once its object has an attribute `_hash`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
-    # Without `__get__`, the value is read as fast as that of any attribute.
+    # Without `__get__`, reading is as fast as for an ordinary attribute.
     def __set__(self, owner: Any, value: object) -> None:
         if "_hash" in vars(owner):
             raise AttributeError(f"{self._name}: cannot change; build a new {type(owner).__name__}")
@@ -107,7 +107,7 @@ class ReadOnly:
 
 
 class Number:
-    """Number `index` of a filter's `_numbers`, read under the lock; below 2**62 when it is set."""
+    """Element `index` of `_numbers`, read under the lock; only values below 2**62 can be set."""
 
     def __init__(self, index: int) -> None:
         self._index = index
@@ -117,7 +117,7 @@ class Number:
 
     def __get__(self, owner: Any, kind: type | None = None) -> int:
         if owner is None:
-            return cast(int, self)  # as a property
+            return cast(int, self)  # the descriptor itself, like a property
         with owner._lock:
             return int(owner._numbers[self._index])
 
@@ -129,7 +129,7 @@ class Number:
 
 
 def taking_single_keys(kind: _Class) -> _Class:
-    """Add methods for single keys in the extension; ``_python_NAME`` are those of the class."""
+    """Add the extension's methods for single keys; those of the class become ``_python_NAME``."""
     core = compilation.extension()
     for name in _SINGLE if core is not None else ():
         member = inspect.getattr_static(kind, name)
@@ -144,7 +144,7 @@ def taking_single_keys(kind: _Class) -> _Class:
 
 
 def delegated(part: str, known: Any) -> Any:
-    """Return a property of a filter that a `part` of it has under the same name."""
+    """Make a property that reads the property of the same name of the filter's `part`."""
     name = known.fget.__name__
     return property(lambda self: getattr(getattr(self, part), name), doc=known.__doc__)
 
@@ -153,19 +153,19 @@ class Filter(locks.Base, ABC):
     """Base of all models.
 
     Keys have shape (n,) for `key_bits` of 64 or fewer, else (n, words), and take effect one after
-    another. The window of a `CountedFilter` is a number of insertions, that of a `TimedFilter` a
-    span of time, and its operations also take timestamps. The operations of this class check and
-    count their arguments, and a subclass performs them. It implements either `_perform` or the
-    steps `_insert`, `_query` and `_check_and_insert`, and `_age` and `_age_and_insert` if it knows
-    ages. `_empty` clears the memory.
+    another. The window of a `CountedFilter` is a number of insertions. That of a `TimedFilter` is a
+    span of time, and the operations of a `TimedFilter` also take timestamps. The operations of this
+    class check and count their arguments; a subclass performs them. A subclass implements either
+    `_perform` or the steps `_insert`, `_query` and `_check_and_insert`, and also `_age` and
+    `_age_and_insert` if it supports ages. `_empty` clears the memory.
 
     The keyword arguments of a constructor are the fields of the class's specification. They become
-    attributes of the same names. TypeError if one is missing, unknown, or of the wrong type;
-    SpecificationError if it is out of its range, or breaks another rule.
+    attributes of the same names. TypeError if an argument is missing, unknown, or of the wrong
+    type; SpecificationError if it is out of range, or breaks another rule.
     """
 
     specification: ClassVar[type[Specification]] = Specification
-    # A filter without ages returns 0, the least possible age, for every key that it reports.
+    # A filter that does not support ages returns 0, the least possible age, for every reported key.
     age_unit: ClassVar[str] = "insertions"
     supported: ClassVar[tuple[Operation, ...]] = (
         Operation.NONE,
@@ -175,7 +175,7 @@ class Filter(locks.Base, ABC):
         Operation.CLEAR,
     )
 
-    # Public operations, for the type of a filter of unknown kind, as `load` returns it.
+    # Types of the public operations, for a filter of unknown class, such as `load` returns.
     insert: Callable[..., None]
     add: Callable[..., None]
     update: Callable[..., None]
@@ -183,20 +183,21 @@ class Filter(locks.Base, ABC):
     check_and_insert: ScalarOrArray[..., bool, Answers]
     age: ScalarOrArray[..., int, Ages]
 
-    # What a family says about itself.
+    # Class attributes that a family sets.
     _chooser: ClassVar[str] = "for_window(window, fpr)"
     _fixed: ClassVar[tuple[str, ...]] = ()  # read-only attributes; by default the parameters
-    _unlocked: ClassVar[tuple[str, ...]] = ("save",)  # take the lock for part of their work
+    _unlocked: ClassVar[tuple[str, ...]] = ("save",)  # methods that lock only briefly
     _uncompared: ClassVar[tuple[str, ...]] = ()  # counters that `==` ignores
-    _UNSAVED: ClassVar[tuple[str, ...]] = ()  # parameters that a state stores elsewhere
-    _counts: ClassVar[dict[str, int | str | None]] = {}  # largest value, or the attribute with it
-    _NUMBERS: ClassVar = 3  # length of `_numbers`: the counters, then what a family keeps there
+    _UNSAVED: ClassVar[tuple[str, ...]] = ()  # parameters stored elsewhere in a file
+    _counts: ClassVar[dict[str, int | str | None]] = {}  # maximum of a number
+    _NUMBERS: ClassVar = 3  # length of `_numbers`: counters first, then numbers of the family
 
     __signature__: ClassVar[inspect.Signature]
     seed: int  # selects the hash functions; 0 by default
     key_bits: int  # 64 by default
     digest: str
-    # Operations since construction, except those that change nothing, and the keys they reported.
+    # Counters since construction: operations without calls that change nothing, inserted keys, and
+    # reported keys.
     operations, _inserted_keys, hits = Number(0), Number(1), Number(2)
     _numbers: NDArray[np.int64]
     _hash: KeyHash
@@ -204,10 +205,10 @@ class Filter(locks.Base, ABC):
     _digest_secret = 0
 
     def __new__(cls, *arguments: Any, **_: Any) -> Self:
-        """Refuse positional numbers, which the constructors of other libraries accept."""
+        """Refuse positional arguments, which the constructors of other libraries accept."""
         if arguments and not isinstance(arguments[0], Specification | None):
             raise TypeError(
-                f"{cls.__name__}: must have parameters by name, not {arguments[0]!r}{cls._hint()}"
+                f"{cls.__name__}: parameters must be named, not {arguments[0]!r}{cls._hint()}"
             )
         compilation.warn_if_missing()
         self = super().__new__(cls)
@@ -234,7 +235,7 @@ class Filter(locks.Base, ABC):
 
     @classmethod
     def _complete(cls) -> None:
-        """Give the class its locks, its signature and its read-only attributes."""
+        """Add locks, a signature and read-only attributes to the class."""
         locks.guard(cls, cls._unlocked)
         cls.__signature__ = inspect.Signature(cls._signature())
         for name in cls._fixed or [item.name for item in fields(cls.specification)]:
@@ -264,20 +265,20 @@ class Filter(locks.Base, ABC):
 
     @classmethod
     def _hint(cls) -> str:
-        """Return the end of a message about parameters: the method that chooses them, if any."""
+        """Return a hint for error messages: the method that chooses parameters, if there is one."""
         chosen = any("_sizes" in vars(kind) for kind in cls.__mro__ if kind is not Filter)
         return f"; {cls.__name__}.{cls._chooser} chooses them" if chosen else ""
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        """Return parameters for a rate and a window with a number of keys."""
+        """Return the parameters for a window with `keys` keys and a false-positive rate."""
         raise SpecificationError(f"for_window: {cls.__name__} guarantees no window")
 
     @classmethod
     def _for_keys(
         cls, keys: int, fpr: float, given: dict[str, int], options: Mapping[str, Any]
     ) -> Self:
-        """Build a filter for a window of `keys`; `given` has the window if it is a parameter."""
+        """Build a filter for a window of `keys`; `given` holds the window if it is a parameter."""
         cls.__signature__.bind_partial(**options)
         try:
             sizes = {**cls._sizes(keys, fpr), **given}
@@ -287,12 +288,12 @@ class Filter(locks.Base, ABC):
         except SpecificationError as error:
             field = str(error).partition(":")[0]
             chosen = {*cls.specification.field_names()} - given.keys() - options.keys() - {"window"}
-            # An error in another field may be caused by an option.
+            # If another field is wrong, an option may be the cause.
             if field not in chosen or options.keys() - {"seed", "key_bits"}:
                 raise
         raise SpecificationError(
-            f"window: must have fewer keys, or fpr must be larger, for a {cls.__name__}, "
-            f"not {keys} keys at {fpr}"
+            f"window: {keys} keys at fpr {fpr} are too many for a {cls.__name__}; "
+            "reduce the window or increase fpr"
         )
 
     def _take(self, parameters: dict[str, Any]) -> None:
@@ -305,23 +306,23 @@ class Filter(locks.Base, ABC):
                 low, high = item.metadata["range"]
                 require_count(name, value, low=low, high=high)
                 value = int(value)
-            # A property of this name reads the private attribute.
+            # A property with the public name reads the private attribute.
             kept = isinstance(getattr(type(self), name, None), property)
             setattr(self, f"_{name}" if kept else name, value)
         require_digest(self.digest)
 
     def _prepare(self) -> None:
-        """Check parameters together, derive those that are None, and make the hash functions."""
+        """Check the parameters as a whole, derive those that are None, and make the hashes."""
 
     def _make_hash(self, sizes: Sequence[int], functions: int = 1) -> None:
-        """Make the hash functions, each with an index in ``range(size)`` for each of `sizes`."""
+        """Make the hash functions; each gives an index in ``range(size)`` for each of `sizes`."""
         self._hash = KeyHash(
             key_bits=self.key_bits, sizes=sizes, functions=functions, seed=self.seed
         )
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Values from which a state file builds the filter; no digest if it is BLAKE2b."""
+        """Constructor arguments stored in a state file; no `digest` if it is BLAKE2b."""
         names = [name for name in self.__signature__.parameters if name not in self._UNSAVED]
         values = {name: getattr(self, name) for name in names}
         return {
@@ -337,13 +338,13 @@ class Filter(locks.Base, ABC):
 
     @property
     def storage_bits(self) -> int:
-        """Bits of the filter, counted as its paper counts them."""
+        """Size of the filter in bits, counted as in its paper."""
         spec: Any = self.spec
         return int(spec.storage_bits)
 
     @classmethod
     def from_spec(cls, spec: Specification) -> Self:
-        """Build the filter that `spec`, of the same family, describes; errors as for `Filter`."""
+        """Build a filter from `spec`, of the same family; raises the same errors as `Filter`."""
         cls._check_family(spec)
         values = spec.to_dict()
         del values["family"]
@@ -366,36 +367,36 @@ class Filter(locks.Base, ABC):
         return KeyDigest(self.key_bits, self.digest, self.seed, self._digest_secret)
 
     def _digest_under(self, secret: int) -> None:
-        """Key the digest of text with the first `secret`, if the digest takes a key."""
+        """Use the filter's first `secret` as the key of the digest, if the digest is keyed."""
         self._digest_secret = check_secret(secret) if self.digest == "siphash" else 0
         vars(self).pop("_key_digest", None)
         if self._engine is not None:
             self._lend_digest()
 
     def _lend_digest(self) -> None:
-        """Let the extension have the digest of text, for single keys; it calls this."""
+        """Pass the digest of text to the extension, which calls this method for single keys."""
         self._engine.digest_by(self._key_digest.keys)
 
     def _words(self, keys: Keys) -> Words:
         return check_keys(keys, self._key_digest)
 
     def _only_one(self, name: str, key: Any) -> Any:
-        """Return a single key; TypeError if a method `name` was given several."""
+        """Return a single key; TypeError if method `name` was called with several."""
         if not is_single(key):
             raise TypeError(f"{name}: must be given a single key, not {type(key).__name__}")
         return key
 
     def _no_single(self, name: str, keys: Any) -> Any:
-        """Return several keys; TypeError if a method `name` was given a single one."""
+        """Return several keys; TypeError if method `name` was called with a single key."""
         if is_single(keys):
             raise TypeError(f"{name}: must be given an iterable of keys, not {type(keys).__name__}")
         return keys
 
     def key_words(self, keys: Keys) -> Words:
-        """Return the words of keys in this filter; text becomes its digest.
+        """Convert keys to words for this filter; text is converted to its digest.
 
-        Parameters, errors: as `insert`. The result is an ndarray of uint64, shape (n,) for
-        `key_bits` of 64 or fewer, else (n, words). The filter takes it in place of the keys.
+        Parameters and errors are those of `insert`. The result is an ndarray of uint64, shape (n,)
+        for `key_bits` of 64 or fewer, else (n, words). Operations accept it in place of the keys.
         """
         words = self._words(keys)
         return words[:, 0] if words.shape[1] == 1 else words
@@ -411,14 +412,14 @@ class Filter(locks.Base, ABC):
     ) -> Results:
         """Perform a mixed sequence of operations, one after another.
 
-        `operations` are values of `Operation`, and `keys` has one for each, as for `insert`.
-        `times`, shape (n,), are given if the window is a span of time, and never decrease.
-        `windows`, shape (n,) or (), are of queries, in filters that accept one; with a table of
-        thresholds they are classes, 0 by default.
+        `operations` are values of `Operation`; `keys` has one key for each, in any form that
+        `insert` accepts. `times`, shape (n,), are required if the window is a span of time, and
+        must not decrease. `windows`, shape (n,) or (), are the windows of queries, in filters that
+        accept them; with a table of thresholds they are classes, 0 by default.
 
         TypeError or ValueError if the operations are not integers, the lengths differ, a value is
-        not an `Operation` that the filter has, or times or windows are not as required. Nothing is
-        performed then.
+        not an `Operation` of the filter, or times or windows are invalid. In that case, no
+        operation is performed.
         """
         words = self._words(keys)
         moments = self._checked_times(times, len(words))
@@ -432,20 +433,20 @@ class Filter(locks.Base, ABC):
     def look_up(
         self, keys: Keys, times: ArrayLike | None = None, windows: ArrayLike | None = None
     ) -> Results:
-        """Return the results of queries, as `perform`, shape (n,); changes nothing at all."""
+        """Return the results of queries, shape (n,), like `perform`; changes no counters."""
         words = self._words(keys)
         moments = self._checked_times(times, len(words))
         asked = self._checked_windows(windows, len(words))
         return self._performed(Operation.QUERY, words, moments, asked)
 
     def clear(self) -> None:
-        """Forget all keys, as the operation CLEAR does. A waiting secret takes effect."""
+        """Forget all keys, like the operation CLEAR. A secret that `rekey` loaded takes effect."""
         self._empty()
         self._note_events(1)
 
     @property
     def counters(self) -> dict[str, int]:
-        """Events since construction by name, as the hardware of the family counts them."""
+        """Event counters since construction, by name; the hardware of the family has the same."""
         return {
             "operations": self.operations,
             "insertions": self._inserted_keys,
@@ -465,13 +466,13 @@ class Filter(locks.Base, ABC):
     def _checked_times(self, times: ArrayLike | None, count: int) -> Times | None:
         """Return the times of operations; None if the window is not a span of time."""
         if times is not None:
-            raise ValueError(f"times: {type(self).__name__} counts insertions")
+            raise ValueError(f"times: {type(self).__name__} counts insertions and takes no times")
         return None
 
     def _checked_windows(self, windows: ArrayLike | None, count: int) -> "NDArray[np.int64] | None":
-        """Return the windows of queries; None if the filter answers for one window only."""
+        """Return the windows of queries; None if the filter supports only one window."""
         if windows is not None:
-            raise ValueError(f"windows: {type(self).__name__} has one window")
+            raise ValueError(f"windows: {type(self).__name__} supports only one window")
         return None
 
     @abstractmethod
@@ -485,7 +486,7 @@ class Filter(locks.Base, ABC):
         times: Times | None,
         windows: "NDArray[np.int64] | None",
     ) -> Results:
-        """Perform checked operations: here one run of equal operations after another."""
+        """Perform checked operations; by default, each run of equal operations in one batch."""
         age = np.full(len(codes), -1, np.int64)
         for part in _stretches(codes):
             cut = [operand[part] for operand in (keys, times) if operand is not None]
@@ -514,15 +515,15 @@ class Filter(locks.Base, ABC):
         self._one_operation(Operation.INSERT, *operands)
 
     def _query(self, *operands: Any, **options: Any) -> Answers:
-        """Answer for checked keys; changes nothing."""
+        """Return whether each checked key is reported; changes nothing."""
         return self._one_operation(Operation.QUERY, *operands)
 
     def _check_and_insert(self, *operands: Any, **options: Any) -> Answers:
-        """Answer for each checked key, then insert it."""
+        """Return whether each checked key is reported before its insertion, and insert it."""
         return self._one_operation(Operation.CHECK_AND_INSERT, *operands)
 
     def _checked_and_inserted(self, keys: Words, *operands: Any, refresh: bool = True) -> Answers:
-        """Check and insert keys, and count them; without `refresh`, insert only new keys."""
+        """Query, insert and count checked keys; without `refresh`, insert only unreported keys."""
         step = self._check_and_insert if refresh else self._check_and_insert_new
         seen = step(keys, *operands)
         hits = int(np.count_nonzero(seen))
@@ -530,7 +531,7 @@ class Filter(locks.Base, ABC):
         return seen
 
     def _check_and_insert_new(self, keys: Words, *operands: Any) -> Answers:
-        """Answer for each checked key, then insert it unless it is reported."""
+        """Return whether each checked key is reported, and insert it if not."""
         seen = np.empty(len(keys), np.bool_)
         if self._engine is not None and all(part is None for part in operands):
             self._engine.check_and_insert_new(np.ascontiguousarray(keys), seen)
@@ -544,11 +545,11 @@ class Filter(locks.Base, ABC):
         return seen
 
     def _age(self, *operands: Any, **options: Any) -> Ages:
-        """Return ages of checked keys; changes nothing."""
+        """Return the age of each checked key; changes nothing."""
         return _min_ages(self._query(*operands))
 
     def _age_and_insert(self, *operands: Any, **options: Any) -> Ages:
-        """Return the age of each checked key, then insert it."""
+        """Return the age of each checked key before its insertion, and insert it."""
         return _min_ages(self._check_and_insert(*operands))
 
     def _checked_operations(self, operations: ArrayLike, count: int) -> NDArray[np.uint8]:
@@ -571,7 +572,7 @@ class Filter(locks.Base, ABC):
 
     @Cached
     def _possible(self) -> NDArray[np.bool_]:
-        """Whether each code of 8 bits is an operation of the filter; faster than `np.isin`."""
+        """For each 8-bit code, whether it is an operation of the filter; faster than `np.isin`."""
         possible = np.zeros(256, np.bool_)
         possible[list(self.supported)] = True
         return possible
@@ -581,33 +582,32 @@ class Filter(locks.Base, ABC):
     @property
     @abstractmethod
     def memory(self) -> NDArray[Any]:
-        """Copy of the memory contents; its shape depends on the family."""
+        """Copy of the memory contents; the shape depends on the family."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the contents in this process, without the tables of the hash functions."""
+        """Size of the contents in this process, in bytes, without the tables of the hashes."""
         return sum(array.nbytes for array, _ in self._arrays().values())
 
     @property
     def window(self) -> int | None:
         """Window W: a key is reported for all d < W; None if the filter guarantees no window.
 
-        d is the number of insertions after the key's own or, for a window in time, the age of the
-        key.
+        d is the number of insertions after the key's own or, for a time window, the age of the key.
         """
         return None
 
     @property
     def fpr(self) -> float | None:
-        """Expected share of fresh keys that are reported while the window is full of distinct keys.
+        """Expected fraction of fresh keys reported while the window is full of distinct keys.
 
-        If the rate changes from insertion to insertion, it is the mean; None if it is unknown.
+        If the rate changes from insertion to insertion, this is the mean. None if it is unknown.
         """
         return None
 
     @property
     def fill(self) -> float:
-        """Share of the memory in use now, 0 to 1: set bits, or cells that are not 0.
+        """Fraction of the memory in use now, 0 to 1: bits that are set, or cells that are not 0.
 
         In a memory above about 1 MiB, only evenly spaced parts are counted, with a standard error
         below 0.0015.
@@ -615,7 +615,7 @@ class Filter(locks.Base, ABC):
         return float(np.mean(self.memory != 0))
 
     def fill_ratios(self, *now: Any, **window: Any) -> NDArray[np.float64]:
-        """Used share of each part of the memory, shape (parts,); by default one part."""
+        """Used fraction of each part of the memory, shape (parts,)."""
         return np.array([self.fill])
 
     def estimated_false_positive_rate(self, *now: Any, **window: Any) -> float:
@@ -626,7 +626,7 @@ class Filter(locks.Base, ABC):
         """Return the number of bits or cells in which the hardware's `memory` differs."""
         return int((memory != self.memory).sum())
 
-    # As an object of Python
+    # Behaviour as a Python object
 
     def __repr__(self) -> str:
         rate = self.fpr
@@ -641,7 +641,7 @@ class Filter(locks.Base, ABC):
         """Describe the window in words, with its unit."""
 
     def __contains__(self, key: Key) -> bool:
-        """Whether a single key is reported, at the time of the last insertion if timed."""
+        """Whether a single key is reported; if timed, at the time of the last insertion."""
         return bool(self._ask_now(self._only_one("in", key)))
 
     @abstractmethod
@@ -666,7 +666,7 @@ class Filter(locks.Base, ABC):
         return copy.deepcopy(self)
 
     def __eq__(self, other: object) -> bool:
-        """Whether kind, parameters and state are equal, without counters that no answer needs."""
+        """Whether class, parameters and state are equal; counters without effect are ignored."""
         if not isinstance(other, Filter):
             return NotImplemented
         if type(self) is not type(other) or self.parameters != other.parameters:
@@ -684,7 +684,7 @@ class Filter(locks.Base, ABC):
             return (self._identity(), self._digest_secret), arrays
 
     def _identity(self) -> Any:
-        """Return the numbers of the state on which answers depend."""
+        """Return the numbers of the state that affect answers."""
         return {
             name: value for name, value in self._state()[0].items() if name not in self._uncompared
         }
@@ -694,28 +694,28 @@ class Filter(locks.Base, ABC):
     # State
 
     def _arrays(self) -> Bounded:
-        """Return the arrays of the memory, with their largest values."""
+        """Return the arrays of the memory, with their maximum values."""
         return {}
 
     def _hold(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Let checked arrays, of the kinds of `_arrays`, be the memory."""
+        """Use checked arrays, of the same types as `_arrays`, as the memory."""
         for name, (array, _) in self._arrays().items():
             array[:] = arrays[name]
 
     def _state(self) -> State:
-        """Return the part of the filter that changes, counters excluded."""
+        """Return the mutable state of the filter, without counters."""
         numbers = {name: getattr(self, name) for name in self._counts}
         return numbers, {name: array for name, (array, _) in self._arrays().items()}
 
     def _saved(self) -> State:
-        """Return the part of the filter that changes, with its counters."""
+        """Return the mutable state of the filter, with counters."""
         numbers, arrays = self._state()
         if self._digest_secret:
             numbers["digest_secret"] = self._digest_secret
         return {**numbers, "events": self.counters}, arrays
 
     def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Take the result of `_saved`; errors as `_restore`. Older files have no counters."""
+        """Restore a result of `_saved`; raises the errors of `_restore`. Old files lack events."""
         self._restore(numbers, arrays)
         self._digest_under(numbers.get("digest_secret", 0))
         events = numbers.get("events", {})
@@ -728,7 +728,7 @@ class Filter(locks.Base, ABC):
             self._inserted_keys = events["insertions"]
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Take the result of `_state`; KeyError, TypeError or ValueError if it does not fit."""
+        """Restore a result of `_state`; KeyError, TypeError or ValueError if it does not fit."""
         for name, limit in self._counts.items():
             value, high = numbers[name], getattr(self, limit) if isinstance(limit, str) else limit
             if type(value) is not int or value < 0 or (high is not None and value > high):
@@ -748,26 +748,27 @@ class Filter(locks.Base, ABC):
                     raise ValueError(f"{name}: must be at most {top}, not {part.max()}")
                 if part.size and part.min() < 0:
                     raise ValueError(f"{name}: must be at least 0, not {part.min()}")
-        # A map and the arrays of a file become the memory; others, which users may hold, do not.
+        # Arrays of a file, mapped or read, become the memory. Others are copied, as users may hold
+        # them.
         names = self._arrays()
         self._hold({name: np.require(arrays[name], None, ["C", "A", "W"]) for name in names})
 
     def _records(self) -> list[NDArray[np.int64]]:
-        """Return the arrays of numbers that the C core changes, in its order."""
+        """Return the arrays of numbers that the C core modifies, in the order of the C core."""
         return [self._numbers]
 
     def _other_secrets(self) -> list[int]:
-        """Return the secrets that no record holds, in the order of the C core."""
+        """Return the secrets outside the records, in the order of the C core."""
         return [self._digest_secret] if self.digest == "siphash" and self._private else []
 
     def core_state(self) -> CoreState:
-        """Return a copy of the state as the C core lays it out, with the secrets."""
+        """Return a copy of the state, secrets included, in the layout of the C core."""
         arrays = {name: array.copy() for name, array in self._saved()[1].items()}
         records = [record.copy() for record in self._records()]
         return CoreState(records, self._other_secrets(), arrays)
 
     def take_core_state(self, state: CoreState) -> None:
-        """Take the result of `core_state`; TypeError or ValueError if it does not fit."""
+        """Restore a result of `core_state`; TypeError or ValueError if it does not fit."""
         scratch = type(self).from_spec(self.spec)
         for record, numbers in zip(scratch._records(), state.numbers, strict=True):
             record[:] = numbers
@@ -775,7 +776,7 @@ class Filter(locks.Base, ABC):
         self._take_saved(scratch._saved()[0] | further, state.arrays)
 
     def _numbers_of_secrets(self, secrets: list[int]) -> dict[str, Any]:
-        """Return the numbers of a state that `_other_secrets` sets."""
+        """Return the numbers of a state that hold the secrets of `_other_secrets`."""
         keyed = self.digest == "siphash" and self._private
         return {"digest_secret": secrets[-1]} if keyed else {}
 
@@ -783,7 +784,7 @@ class Filter(locks.Base, ABC):
 
     @classmethod
     def _specified(cls, parameters: dict[str, Any]) -> Specification:
-        """Return the specification in the result of `parameters`."""
+        """Return the specification that is part of `parameters`."""
         names = {item.name for item in fields(cls.specification)}
         return cls.specification(**{n: v for n, v in dict(parameters).items() if n in names})
 
@@ -801,8 +802,9 @@ class Filter(locks.Base, ABC):
 
         A file at a path appears complete or not at all: it is written beside the path, forced to
         disk and renamed. The state of a filter with the hash "siphash" is useless without its
-        secrets, so you must allow `secrets`. The file holds them unencrypted: a reader of the file
-        can choose keys that collide. A file with secrets at a path is readable only by its owner.
+        secrets, so `secrets` must be True. The file holds them unencrypted: anyone who can read the
+        file can choose keys that collide. A file with secrets at a path is readable only by its
+        owner.
 
         ValueError if the filter has secrets and `secrets` is False; OSError if the file cannot be
         written.
@@ -813,16 +815,16 @@ class Filter(locks.Base, ABC):
         write_state(file, header, arrays, private=self._private)
 
     def to_bytes(self, *, secrets: bool = False) -> bytes:
-        """Return the content of a file that `save` writes; arguments and errors as `save`."""
+        """Return what `save` would write, as bytes; `secrets` and errors are those of `save`."""
         file = io.BytesIO()
         write_state(file, *self._content(secrets))
         return file.getvalue()
 
     def _content(self, secrets: bool) -> State:
-        """Return the header of a state file, and the arrays themselves; errors as `save`."""
+        """Return header and arrays, not copied, for a state file; raises the errors of `save`."""
         if self._private and not secrets:
             raise ValueError(
-                "secrets: the state holds the secrets of the hash siphash; secrets=True writes them"
+                "secrets: the state contains the siphash secrets; pass secrets=True to write them"
             )
         numbers, arrays = self._saved()
         values = {"parameters": self.parameters, "numbers": numbers}
@@ -832,17 +834,17 @@ class Filter(locks.Base, ABC):
     def load(
         cls, file: StateFile, *, clock: Callable[[], int] | None = None, mmap: bool = False
     ) -> Self:
-        """Read a state that `save` wrote, from a path, or from an open file to its end.
+        """Read a state that `save` wrote, from a path, or from an open file up to its end.
 
-        The class of the filter must have been imported; `lately.load` imports all, and opens a
-        filter of any class. A ring class also opens what its `for_span` returned. A `TimedFilter`
-        gets the `clock`, or a `SteadyClock` if the saved filter had one. With `mmap`, a file at a
-        path is mapped instead of read: insertions then change pages in memory, never the file,
-        which may be replaced, but not changed in place.
+        The class of the filter must have been imported; `lately.load` imports all classes, and
+        reads a filter of any class. A ring class also reads the filters that its `for_span`
+        returns. A `TimedFilter` gets the `clock`, or a `SteadyClock` if the saved filter had one.
+        With `mmap`, a file at a path is mapped instead of read: insertions then change pages in
+        memory, never the file, which may be replaced, but not changed in place.
 
-        TypeError if a filter that counts insertions is given a clock, or `mmap` an open file;
-        StateFileError if the file is not a state file, is damaged, or holds another filter; OSError
-        if it cannot be read.
+        TypeError if `clock` is given for a filter that counts insertions, or `mmap` for an open
+        file; StateFileError if the file is not a state file, is damaged, or holds another filter;
+        OSError if it cannot be read.
         """
         name, (header, arrays) = state_name(file), read_state(file, mapped=mmap)
         try:
@@ -861,28 +863,28 @@ class Filter(locks.Base, ABC):
             raise StateFileError(f"{name}: damaged filter state: {error}") from None
         if clock is not None:
             if not hasattr(model, "clock"):
-                raise TypeError(f"clock: a {type(model).__name__} counts insertions")
+                raise TypeError(f"clock: a {type(model).__name__} takes no clock")
             model.clock = clock
         return cast(Self, model)
 
     @classmethod
     def from_bytes(cls, data: bytes, *, clock: Callable[[], int] | None = None) -> Self:
-        """Read what `to_bytes` returned; `clock` and errors as for `load`."""
+        """Build a filter from a result of `to_bytes`; `clock` and errors are those of `load`."""
         return cls.load(io.BytesIO(data), clock=clock)
 
     @classmethod
     def _loads(cls, kind: "type[Filter]", parameters: dict[str, Any]) -> bool:
-        """Whether `load` accepts a state of a `kind` with these parameters."""
+        """Whether `load` accepts a state of class `kind` with these parameters."""
         return issubclass(kind, cls)
 
     @classmethod
     def _check_room(cls, parameters: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Refuse arrays that cannot fill the memories before allocating them; as `_restore`."""
+        """Check, before memory is allocated, that arrays fit; raises the errors of `_restore`."""
         spec = cls._specified(parameters)
         held = sum(array.nbytes for array in arrays.values())
         needed = -(-getattr(spec, "storage_bits", 0) // 8)
         if held < needed:
-            raise ValueError(f"{held} bytes do not fit the specification, which has {needed}")
+            raise ValueError(f"{held} bytes do not fit the specification, which needs {needed}")
 
 
 Filter._complete()
@@ -890,7 +892,7 @@ Filter._complete()
 
 def _rebuild(cls: Any, parameters: Any, numbers: Any, arrays: Any) -> Any:
     self = cls._build(parameters)
-    # The arrays of a pickle may be views of a buffer that belongs to others.
+    # The arrays of a pickle may be views of a buffer that other objects use.
     owned = {name: np.require(array, None, "O") for name, array in arrays.items()}
     self._take_saved(numbers, owned)
     return self
@@ -913,17 +915,17 @@ class CountedFilter(Filter):
         for all d < W: the key is among the last W insertions. Rings and double-buffered filters
         (APBF, GEBF, DoubleBuffering, ...) also report it for d = W.
 
-        All families are sized by one rule: the expected rate of fresh keys is at most `fpr`,
-        averaged over the insertions of a generation or block, while the window is full of distinct
-        keys. The attribute `fpr` is this average. It is below the given rate if a size is rounded
-        to a power of two or to a whole number of hash functions. TypeError or SpecificationError if
-        a parameter is not a number, or out of its range.
+        All families are sized by one rule: while the window is full of distinct keys, the expected
+        false-positive rate, averaged over the insertions of a generation or block, is at most
+        `fpr`. The attribute `fpr` is this average. It is below the given rate if a size is rounded
+        to a power of two, or the number of hash functions to an integer. TypeError or
+        SpecificationError if a parameter is not a number, or out of range.
         """
         require_count("window", window, high=1 << 40)
         return cls._for_keys(int(window), check_rate(fpr), {}, options)
 
     def checked_window(self, window: int | None) -> int:
-        """Return the `window` of a query as a number; None selects the filter's window."""
+        """Return the `window` of a query as an int; None selects the filter's window."""
         high = self.window or 0
         if window is None:
             return high
@@ -939,8 +941,8 @@ class CountedFilter(Filter):
 
         The `keys` are a single key, or n keys in an iterable or an array. Integers of shape (n,
         words) are the words of wide keys, the least significant first. A tuple is one key; see
-        `hash.keys`. With `nulls` "skip", a null is not inserted, nor a key of several columns with
-        a null, and methods that answer give False or -1 for it.
+        `hash.keys`. With `nulls` "skip", nulls are not inserted, nor keys of several columns with a
+        null in one; methods with results return False or -1 for them.
 
         TypeError or ValueError if the keys are neither integers nor text nor bytes, one is null,
         the shape is wrong, or a key does not fit into `key_bits`.
@@ -950,23 +952,24 @@ class CountedFilter(Filter):
         self._note_events(len(words), len(words))
 
     def add(self, key: Key) -> None:
-        """Insert a single key, as `set.add`; TypeError for several keys, else as `insert`."""
+        """Insert a single key, like `set.add`; TypeError for several keys, else as in `insert`."""
         self.insert(self._only_one("add", key))
 
     def update(self, *several: Iterable[Key] | ArrayLike) -> None:
-        """Insert all keys of iterables or arrays, as `set.update`; errors as `insert`.
+        """Insert all keys of iterables or arrays, like `set.update`; raises the errors of `insert`.
 
-        TypeError for a single key, text included, after the keys before it.
+        Also raises TypeError for a single key, text included; keys of earlier arguments stay
+        inserted.
         """
         for keys in several:
             self.insert(self._no_single("update", keys))
 
     @scalar_or_array
     def query(self, keys: Keys, *, nulls: Nulls = "refuse") -> Answers:
-        """Report whether each key is in the filter; changes nothing, counters included.
+        """Report whether each key is in the filter; changes nothing, not even counters.
 
-        Parameters, errors: as `insert`. The result is an ndarray of bool, shape (n,); a bool for a
-        single key.
+        Parameters and errors are those of `insert`. The result is an ndarray of bool, shape (n,); a
+        bool for a single key.
         """
         return self._query(self._words(keys))
 
@@ -974,19 +977,19 @@ class CountedFilter(Filter):
     def check_and_insert(
         self, keys: Keys, *, refresh: bool = True, nulls: Nulls = "refuse"
     ) -> Answers:
-        """Query and insert keys one after another; each answer precedes its insertion.
+        """Query and insert keys one after another; each answer is from before the key's insertion.
 
-        A key passes if it is not reported. With either policy, two passes of a key are at least a
-        window of insertions apart.
+        A key *passes* if it is not reported. With or without `refresh`, two passes of a key are at
+        least a window of insertions apart.
 
         - With `refresh`, every key is inserted. A key that keeps repeating within the window is
           always reported.
-        - Without `refresh`, a reported key is not inserted, and does not count in any window. The
+        - Without `refresh`, a reported key is not inserted, and does not count as an insertion. The
           window of a key begins when the key passes. A key that keeps repeating passes again after
-          the window, and at the latest after the window and the filter's slack. A false positive is
-          not inserted, so the next copy of its key may pass.
+          the window, and at the latest after the window plus the filter's slack. A false positive
+          is not inserted, so the next copy of its key may pass.
 
-        Parameters, errors, result: as `query`, shape (n,).
+        Parameters, errors and result, shape (n,), are those of `query`.
         """
         return self._checked_and_inserted(self._words(keys), refresh=refresh)
 
@@ -995,8 +998,8 @@ class CountedFilter(Filter):
         """Return the least possible age of each key; changes nothing.
 
         Ages are in units of `age_unit`: 0 for the last insertion or the current generation, -1 for
-        a key that is not reported. Parameters, errors: as `insert`. The result is an ndarray of
-        int64, shape (n,).
+        a key that is not reported. Parameters and errors are those of `insert`. The result is an
+        ndarray of int64, shape (n,).
         """
         return self._age(self._words(keys))
 
@@ -1016,7 +1019,7 @@ class CountedFilter(Filter):
         return array.astype(np.int64)
 
 
-# Methods of filters whose queries may each have a window of their own
+# Methods of filters in which each query may have its own window
 
 
 @scalar_or_array
@@ -1028,7 +1031,7 @@ def query_in_window(
     The `window` is one number, or one for each key with shape (n,), from 1 to the filter's window,
     which is the default. If the filter has blocks, a key is reported until its whole block has left
     the window; `PartitionedTimingFilter` first rounds the window up to a multiple of its `block`.
-    Parameters, errors: as `insert` and `checked_window`. Result: ndarray of bool, shape (n,).
+    Other parameters and errors are those of `insert`. The result is an ndarray of bool, shape (n,).
     """
     words = self._words(keys)
     return self._query(words, self._asked_windows(window, len(words)))
@@ -1043,7 +1046,7 @@ def check_and_insert_in_window(
     refresh: bool = True,
     nulls: Nulls = "refuse",
 ) -> Answers:
-    """Query and insert keys, shape (n,); `window` as `query`, the rest as `CountedFilter`."""
+    """Query keys, shape (n,), in a `window`, like `query`, and insert them."""
     words = self._words(keys)
     asked = self._asked_windows(window, len(words))
     return self._checked_and_inserted(words, asked, refresh=refresh)

@@ -1,7 +1,8 @@
-"""Locks of objects that several threads use: public operations of an object exclude each other.
+"""Locks for objects that several threads use: an object's public operations exclude each other.
 
-A thread that holds the lock may call other public methods. Objects share no lock. The thread that
-forks holds all locks meanwhile, so the child has no half of an operation.
+A thread that holds the lock of an object may call its other public methods. Objects share no lock.
+A thread that forks holds all locks during the fork, so that the child never sees an unfinished
+operation.
 """
 
 import os
@@ -29,13 +30,13 @@ else:
     Base, Lock = _extension.Base, _extension.Lock
 
 _SPECIAL = ("__contains__", "__reduce__", "__repr__")
-_FORK_WAIT = 5.0  # maximum seconds that a fork waits for calls of other threads
+_FORK_WAIT = 5.0  # maximum seconds that a fork waits for calls in other threads
 _objects: "WeakValueDictionary[int, Any]" = WeakValueDictionary()
-_forking: dict[int, list[Any]] = {}  # threads that fork, and the locks that they took
+_forking: dict[int, list[Any]] = {}  # forking threads, and the locks that they hold
 
 
 class Constructor(classmethod):  # type: ignore[type-arg]
-    """A class method that returns a new object, so a call on an object is a mistake."""
+    """Class method that builds a new object; a call on an existing object is an error."""
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
         if owner is None:
@@ -55,7 +56,7 @@ def give_lock(item: Any) -> None:
 
 
 def guard(kind: type, unlocked: tuple[str, ...] = ()) -> None:
-    """Let public methods and properties of a class hold the lock, except those in `unlocked`."""
+    """Make public methods and properties of a class hold the lock, except those in `unlocked`."""
     for name, member in list(vars(kind).items()):
         if not name.startswith("_"):
             _name_alone(name, member)
@@ -64,7 +65,7 @@ def guard(kind: type, unlocked: tuple[str, ...] = ()) -> None:
 
 
 def _name_alone(name: str, member: Any) -> None:
-    """Let Python's messages about arguments name a method without the class that defines it."""
+    """Make Python's messages about arguments show a method without its defining class."""
     while member is not None:
         if isinstance(member, FunctionType):
             member.__qualname__ = name
@@ -83,12 +84,13 @@ def _locked(member: Any) -> Any:
 
 
 def holding(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that holds the lock of its object while it runs."""
+    """Wrap a method to hold the lock of its object while it runs."""
 
     @wraps(method)
     def locked(self: Any, *arguments: Any, **options: Any) -> Any:
         if _forking and not self._lock._is_owned():
-            # Give way to a fork, but not for ever, as it may wait for another lock of this thread.
+            # Wait for a fork, but not forever: the fork may wait for another lock that this thread
+            # holds.
             for _ in range(500):
                 if _forking and get_ident() not in _forking:
                     sleep(0.001)
@@ -102,10 +104,10 @@ def holding(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Unknown:
-    """Lock of an object that another thread was changing when this process was forked."""
+    """Lock for an object that another thread was changing when this process was forked."""
 
     def __enter__(self, *_: object) -> NoReturn:
-        raise RuntimeError("filter: a fork came during a call of another thread; load it again")
+        raise RuntimeError("filter: another thread was using it during a fork; load it again")
 
     __exit__ = __enter__
 
@@ -122,7 +124,7 @@ def _before_fork() -> None:
         taken += [lock for lock in locks if lock.acquire(False)]
         if len(taken) == len(locks) or monotonic() > end:
             return
-        while taken:  # Two threads that each want the other's lock never wait for each other.
+        while taken:  # Avoids a deadlock of two threads that want each other's lock.
             taken.pop().release()
         sleep(0.001)
 

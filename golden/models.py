@@ -1,4 +1,4 @@
-"""Filters of any kind, from a specification or from a state file; this imports all filters."""
+"""Build or load a filter of any family; importing this module imports all filters."""
 
 from typing import overload
 
@@ -24,17 +24,17 @@ def from_spec(spec: Specification) -> Filter: ...
 def from_spec(spec: Specification, **options: int) -> Filter:
     """Build the golden model that a specification of any family describes.
 
-    The model of a ring with a `span` is a `TimeLimitedRing`. A ring filter takes its `secret` in
-    `options`. Errors: as for the class.
+    The model of a ring with a `span` is a `TimeLimitedRing`. For a ring filter, `options` may
+    contain the `secret`. Raises the errors of the class.
     """
     return model_of(spec).from_spec(spec, **options)
 
 
 def model_of(spec: Specification) -> type[Filter]:
-    """Return the class of the golden model of a specification."""
+    """Return the class of the golden model for a specification."""
     timed = spec.kind == "ring" and spec.timed
     return TimeLimitedRing if timed else MODELS[spec.family]
 
 
-# These open a filter of any kind.
+# These load a filter of any class.
 load, from_bytes = Filter.load, Filter.from_bytes

@@ -1,30 +1,30 @@
-"""Operations of a filter, the same in golden and hardware."""
+"""Operations of a filter, shared by golden models and hardware."""
 
 from enum import IntEnum, IntFlag
 
 
 class OperationBit(IntFlag):
-    """Bits of an operation's code.
+    """Bits of an operation code.
 
-    With ALONE, the other bits select an operation without a key: no other bit selects SHIFT, and
-    QUERY selects CLEAR. Other combinations do nothing.
+    With ALONE set, the other bits select an operation without a key: none of them means SHIFT,
+    QUERY alone means CLEAR. Other combinations do nothing.
     """
 
-    QUERY = 1  # the key is looked up, before the other bits take effect
+    QUERY = 1  # look up the key, before the other bits take effect
     INSERT = 2
-    ALONE = 4  # the operation changes the whole filter, not one key
+    ALONE = 4  # change the whole filter, not one key
     REMOVE = 8  # only in families that can remove keys
 
 
 class Operation(IntEnum):
-    """An operation, by its code; `OperationBit` defines the bits.
+    """Operation codes; `OperationBit` defines the bits.
 
     The hardware's ``operation`` field and the serial protocol use the same codes. Operations take
-    effect in order, each as if the previous operation had finished. A query answers from the state
-    before its own insertion.
+    effect in order, each as if the previous operation had finished. CHECK_AND_INSERT answers from
+    the state before its own insertion.
     """
 
-    NONE = 0  # do nothing; returns a result like any other operation
+    NONE = 0  # do nothing; still returns a result
     QUERY = OperationBit.QUERY  # report whether the key is in the filter
     INSERT = OperationBit.INSERT  # insert the key; shift first if the generation is full
     # query, then insert, whether or not the key is reported

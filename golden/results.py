@@ -1,4 +1,4 @@
-"""Results of operations: one record for models, simulated units and boards."""
+"""Results of operations, in one form for models, simulated units and boards."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Ages = NDArray[np.int64]  # of keys, shape (n,)
+Ages = NDArray[np.int64]  # ages of keys, shape (n,)
 
 
 _KINDS: tuple[tuple[str, Any], ...] = (
@@ -25,20 +25,20 @@ class Results(NamedTuple):
     # Timing filters return the age of the key's oldest cell even if the key is not reported; an
     # expired cell has one block more than the window.
     age: Ages
-    # `PoolStatus.code` of a ring whose window is a span of time. For a dictionary, 1 if the window
-    # of the query is longer than `covered`: keys of the window may then be missing.
+    # `PoolStatus.code` of a ring with a time window. For a dictionary, 1 if the window of the query
+    # is longer than `covered`, so that keys of the window may be missing.
     status: NDArray[np.uint8]
-    # number of the key's cells with the age of its oldest cell, in timing filters
+    # in timing filters, how many of the key's cells have the age of the key's oldest cell
     oldest: NDArray[np.int64]
     # time of the operation, in filters with a span. Hardware reports the ticks since its reset.
     time: NDArray[np.int64]
-    # ages covered: every key with a lower age is reported; in the unit of a ring's span, or
-    # insertions in a dictionary
+    # every key with a lower age is reported; in units of a ring's span, or in insertions for a
+    # dictionary
     covered: NDArray[np.int64]
 
     @classmethod
     def of(cls, seen: ArrayLike, age: ArrayLike, **known: ArrayLike | None) -> Self:
-        """Build results from `seen`, `age` and other `known` fields, all of shape (n,)."""
+        """Build results from `seen`, `age` and other `known` fields, each of shape (n,)."""
         reported = np.asarray(seen, np.bool_)
         fields: list[Any] = []
         for name, kind in _KINDS:
@@ -50,12 +50,12 @@ class Results(NamedTuple):
 
     @classmethod
     def joined(cls, parts: "Sequence[Results]") -> Self:
-        """Return the results of several `parts`, joined in order."""
+        """Concatenate several `parts`."""
         return cls(*map(np.concatenate, zip(cls.empty(), *parts, strict=True)))
 
     @classmethod
     def empty(cls) -> Self:
-        """Return the results of no operations."""
+        """Return results for zero operations."""
         return cls.of(np.empty(0, np.bool_), np.empty(0, np.int64))
 
     def part(self, index: Any) -> Self:

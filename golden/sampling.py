@@ -1,4 +1,4 @@
-"""Chunks of long inputs, and samples of large memories for fast estimates."""
+"""Split long inputs into chunks, and sample large memories for fast estimates."""
 
 from collections.abc import Iterator
 from typing import TypeVar
@@ -6,9 +6,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-CHUNK = 1 << 15  # keys that are hashed at a time
+CHUNK = 1 << 15  # number of keys hashed at a time
 
-MAX_BYTES = 1 << 20  # of a sample, about; less memory is taken whole
+MAX_BYTES = 1 << 20  # approximate size of a sample; a smaller memory is not sampled
 
 _PARTS = 256
 
@@ -16,7 +16,7 @@ _Element = TypeVar("_Element", bound=np.generic)
 
 
 def chunks(count: int, size: int = CHUNK) -> Iterator[slice]:
-    """Cut `count` keys into chunks of at most `size` keys."""
+    """Split `count` keys into chunks of at most `size` keys."""
     for start in range(0, count, size):
         yield slice(start, min(count, start + size))
 
@@ -24,7 +24,7 @@ def chunks(count: int, size: int = CHUNK) -> Iterator[slice]:
 def sample(memory: NDArray[_Element]) -> NDArray[_Element]:
     """Return evenly spaced parts of each row of a large `memory`, or all of a small one.
 
-    The rows are along the last axis, and all equally shorter.
+    Rows are along the last axis; all are shortened equally.
     """
     width = memory.shape[-1]
     limit = MAX_BYTES * width // memory.nbytes if memory.nbytes else width

@@ -1,4 +1,4 @@
-"""Sizes for a window and a false-positive rate: steps that all families share."""
+"""Sizing for a window and a false-positive rate: functions that all families share."""
 
 import math
 from collections.abc import Callable
@@ -7,11 +7,11 @@ import numpy as np
 
 from .errors import SpecificationError
 
-HASHES = range(1, 41)  # numbers of hash functions that are tried
+HASHES = range(1, 41)  # numbers of hash functions tried
 
 
 def check_rate(value: object, name: str = "fpr") -> float:
-    """Return a false-positive rate, the parameter `name`, as a float; refuse others."""
+    """Check a false-positive rate, the parameter `name`, and return it as a float."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise TypeError(f"{name}: must be a number, not {value!r}")
     if not 0 < value < 1:
@@ -20,9 +20,9 @@ def check_rate(value: object, name: str = "fpr") -> float:
 
 
 def expected_keys(span: float, rate: object) -> int:
-    """Return the keys in a `span` of time at a `rate` per unit of time.
+    """Return the number of keys in a `span` of time at a `rate` per unit of time.
 
-    A span that begins and ends with a key holds one key more than rate times span.
+    A span that begins and ends with a key contains one more key than rate times span.
     """
     if isinstance(rate, bool) or not isinstance(rate, int | float | np.number):
         raise TypeError(f"rate: must be a number, not {rate!r}")
@@ -34,7 +34,7 @@ def expected_keys(span: float, rate: object) -> int:
 
 
 def smallest(meets: Callable[[int], bool], guess: int) -> int:
-    """Return the smallest size from 1 that `meets` a requirement, as every larger one does."""
+    """Return the smallest size, at least 1, for which `meets` is true; it must be monotonic."""
     low, high = 0, max(1, guess)
     step = max(1, guess // 64)
     while not meets(high):
@@ -51,31 +51,31 @@ def smallest(meets: Callable[[int], bool], guess: int) -> int:
 
 
 def shared_cells(load: int, fpr: float, hashes: int) -> int:
-    """Return the cells of a Bloom filter whose hash functions share all cells.
+    """Return the number of cells for a Bloom filter whose hash functions share all cells.
 
-    With `load` distinct keys, the share of touched cells to the power of `hashes` is the rate.
+    With `load` distinct keys, the rate is the fraction of occupied cells to the power of `hashes`.
     """
     touched = fpr ** (1 / hashes)
     return max(2, math.ceil(-1 / math.expm1(math.log1p(-touched) / (hashes * load))))
 
 
 def bloom_rate(load: float, cells: int, hashes: int) -> float:
-    """Return the rate of a filter with this number of shared cells."""
+    """Return the false-positive rate of a filter whose hash functions share all `cells`."""
     return float((-math.expm1(hashes * load * math.log1p(-1 / cells))) ** hashes)
 
 
 def parts_rate(load: float, cells: int, hashes: int) -> float:
-    """Return the rate of a filter in which each hash function has its own `cells`."""
+    """Return the false-positive rate if each hash function has its own `cells`."""
     return bloom_rate(load, cells, 1) ** hashes
 
 
 def parts_cells(load: int, fpr: float, hashes: int) -> int:
-    """Return the fewest cells per hash function that meet the rate."""
+    """Return the minimum number of cells per hash function that meets the rate."""
     return shared_cells(load, fpr ** (1 / hashes), 1)
 
 
 def best_hashes(cells: int, keys: float) -> int:
-    """Return the number of hash functions with the lowest rate: ln 2 times the `cells` per key."""
+    """Return the number of hash functions with the lowest rate: ln 2 times cells per key."""
     return max(1, round(cells / keys * math.log(2)))
 
 

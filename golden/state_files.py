@@ -1,4 +1,4 @@
-"""State files: a header in JSON and arrays, with a digest over both."""
+"""State files: a JSON header and arrays, with a digest over both."""
 
 import hashlib
 import io
@@ -22,14 +22,14 @@ StateFile = str | os.PathLike[str] | BinaryIO
 
 FORMAT = "lately-filter-3"
 
-_FORMATS = ("lately-filter-2", FORMAT)  # that are read; the first is compressed
+_FORMATS = ("lately-filter-2", FORMAT)  # formats that can be read; the first is compressed
 
-_ALIGNMENT = 64  # values begin at a multiple of a cache line, so that they can be mapped
+_ALIGNMENT = 64  # bytes; data is aligned to cache lines, so that it can be mapped
 
 _ZIP = b"PK"
 
 _HEADERS = Lock()
-"""Held while numpy reads headers: in CPython 3.11 two threads in `ast.literal_eval` may disturb
+"""Held while numpy reads headers: in CPython 3.11 concurrent calls of `ast.literal_eval` can break
 each other ("AST constructor recursion depth mismatch")."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -46,7 +46,7 @@ def write_state(
     *,
     private: bool = False,
 ) -> None:
-    """Write a state in npz format to a path, or to a binary file that may be a pipe.
+    """Write a state in npz format to a path, or to a binary file, which may be a pipe.
 
     The file is not compressed, because the bits of a full filter look random. Only the owner may
     read a `private` file at a path.
@@ -57,13 +57,14 @@ def write_state(
         output: Any = file
         if isinstance(file, str | os.PathLike):
             output = stack.enter_context(replace_file(file, private=private))
-        elif isinstance(file, io.RawIOBase):  # It may write only a part.
+        elif isinstance(file, io.RawIOBase):  # A raw file may write only part of the data.
             output = io.BufferedWriter(file)
             stack.callback(output.detach)
         archive = stack.enter_context(ZipFile(output, "w"))
         for name, values in content.items():
             array, info = np.asarray(values, order="C"), ZipInfo(f"{name}.npy")
-            # A header of 30 bytes, the name, this field, and another of 20; npy aligns the rest.
+            # Before the data: a header of 30 bytes, the name, this field, and a field of 20; npy
+            # aligns its own header.
             pad = -(archive.start_dir + 30 + len(info.filename) + 4 + 20) % _ALIGNMENT
             info.extra = struct.pack("<HH", 0xD935, pad) + bytes(pad)
             with archive.open(info, "w", force_zip64=True) as member:
@@ -72,7 +73,7 @@ def write_state(
 
 
 def state_name(file: StateFile) -> str:
-    """Return the name of a state file for messages."""
+    """Return a name for a state file to use in messages."""
     if isinstance(file, str | os.PathLike):
         return os.fspath(file)
     return str(getattr(file, "name", "state"))
@@ -81,20 +82,20 @@ def state_name(file: StateFile) -> str:
 def read_state(
     file: StateFile, *, mapped: bool = False
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read header and arrays of a state file, checked against their digest.
+    """Read the header and arrays of a state file, and verify their digest.
 
-    If `mapped`, the file must be at a path, and the arrays are private maps of it.
+    If `mapped`, `file` must be a path, and the arrays are private memory maps of the file.
     """
     name, is_path = state_name(file), isinstance(file, str | os.PathLike)
     if mapped and not is_path:
         raise TypeError("mmap: only a file at a path can be mapped")
     opened: Any
     with open(name, "rb") if is_path else nullcontext(file) as opened:
-        # A pipe, or the rest of a file.
+        # A pipe, or a file that was partly read.
         source = opened if is_path and opened.seekable() else io.BytesIO(opened.read())
         try:
             if source.read(2) != _ZIP:
-                raise ValueError(f"{source.seek(0, 2)} bytes that are no zip archive")
+                raise ValueError(f"{source.seek(0, 2)} bytes that are not a zip archive")
             source.seek(0)
             with _HEADERS, np.load(source, allow_pickle=False) as archive:
                 map_it = mapped and source is opened
@@ -106,7 +107,7 @@ def read_state(
         except Exception as error:
             # zipfile, zlib and numpy raise a dozen exception types for damage, OSError among them.
             reason = " ".join(str(error).split())
-            if "allow_pickle" in reason:  # Numpy's advice would run code from the file.
+            if "allow_pickle" in reason:  # Numpy's advice would run code.
                 reason = "an array of Python objects"
             raise StateFileError(
                 f"{name}: expected a filter state written by save(), found something else "
@@ -117,7 +118,7 @@ def read_state(
             f"{name}: expected a filter state of format {FORMAT}, found {header['format']}"
         )
     if not intact:
-        raise StateFileError(f"{name}: expected the filter state that was written, found another")
+        raise StateFileError(f"{name}: the digest does not match the content")
     return header, arrays
 
 
@@ -143,21 +144,21 @@ def _digest(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def _octets(array: NDArray[Any]) -> memoryview:
-    """Return the bytes of an array in C order, without a copy if it is in this order."""
+    """Return the bytes of an array in C order, without a copy if the array is C-contiguous."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-# Parts of the states of several families
+# Helpers for the states of several families
 
 
 def unpacked(packed: NDArray[Any], count: int) -> NDArray[np.bool_]:
-    """Return the `count` bits of a state file, shape (count,), packed 8 to a byte."""
+    """Unpack `count` bits that a state file holds 8 to a byte; shape (count,)."""
     if packed.dtype != np.uint8 or packed.shape != (-(-count // 8),):
         raise ValueError(f"bits: {packed.dtype} {packed.shape} do not fit the filter")
     return np.unpackbits(packed, count=count).view(np.bool_)
 
 
 def check_whole(name: str, value: object, low: int, high: int | None = None) -> None:
-    """Refuse a `value` of a state file that is not an integer from `least` to `most`."""
+    """Require a `value` of a state file to be an integer from `low` to `high`."""
     if type(value) is not int or value < low or (high is not None and value > high):
         raise ValueError(f"{name}: {value!r} does not fit the filter")

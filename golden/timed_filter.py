@@ -1,4 +1,4 @@
-"""The contract of filters whose window is a span of time."""
+"""The interface of filters whose window is a span of time."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
@@ -26,7 +26,7 @@ from .times import (
     nanoseconds,
 )
 
-DAY = 86_400 * NANOSECONDS  # default of `max_ahead`
+DAY = 86_400 * NANOSECONDS  # default for `max_ahead`
 
 MaxAhead = str | timedelta | np.timedelta64 | None
 
@@ -35,16 +35,16 @@ MaxAhead = str | timedelta | np.timedelta64 | None
 class TimedFilter(Filter):
     """A filter whose window is a span of time.
 
-    A filter of `for_span` has a clock, which gives the time of an operation if `now` is omitted.
-    Its times are in nanoseconds. While its clock returns `10**17` or more, numbers that mean a time
-    before 1973 or after 2116 are refused: they have another unit or another zero. While the clock
-    returns less, numbers have the zero of the clock. Other filters have no clock: you give each
-    time, as an integer in a unit of your choice.
+    A filter built with `for_span` has a clock, which supplies the time of an operation if `now` is
+    omitted. Its times are in nanoseconds. While its clock returns `10**17` or more, numbers that
+    would be a time before 1973 or after 2116 are refused, because they have another unit or another
+    epoch. While the clock returns less, numbers count from the zero of the clock. Other filters
+    have no clock: you pass each time, as an integer in a unit of your choice.
 
-    The time of an insertion is its timestamp, or the latest earlier timestamp if the latter is
-    greater. Such an insertion is *late*. A key is reported if it was inserted at most `span` before
-    the time of the query. The time of a query is the greater of `now` and `latest`. (A ring may
-    shorten its window: its `status` reports this, see `TimeLimitedRing`.)
+    The time of an insertion is its timestamp, unless an earlier insertion had a greater timestamp,
+    which is then used instead; such an insertion is *late*. A key is reported if it was inserted at
+    most `span` before the time of the query. The time of a query is the greater of `now` and
+    `latest`. (A ring may shorten its window: its `status` reports this, see `TimeLimitedRing`.)
     """
 
     age_unit = "generations"
@@ -53,21 +53,21 @@ class TimedFilter(Filter):
     _chooser = "for_window(span, fpr, rate=rate)"
     _clock: Callable[[], int] | None = None
     _max_ahead: int | None = DAY
-    _event_times = False  # whether the caller gave the time of an insertion
+    _event_times = False  # whether the caller has passed the time of an insertion
     span: int
 
     @classmethod
     def for_window(
         cls,
-        span: int,  # for which every key is reported, in units of the timestamps
-        fpr: float = 0.01,  # share of fresh keys that may be reported by chance, at the rate
+        span: int,  # how long every key is reported, in units of the timestamps
+        fpr: float = 0.01,  # maximum expected false-positive rate at `rate`
         *,
-        rate: float,  # highest rate of insertions that is expected, per unit of time
+        rate: float,  # highest expected number of insertions per unit of time
         **options: Unpack[Options],
     ) -> Self:
         """Build a filter for a span of time and a false-positive rate.
 
-        TypeError or SpecificationError if a parameter is not a number, or out of its range.
+        TypeError or SpecificationError if a parameter is not a number, or out of range.
         """
         require_count("span", span, high=TIME_LIMIT - 1)
         keys = expected_keys(int(span), rate)
@@ -79,14 +79,14 @@ class TimedFilter(Filter):
         span: str | timedelta | np.timedelta64,  # such as "10min"
         fpr: float = 0.01,
         *,
-        rate: float,  # per second
-        clock: Callable[[], int] | None = None,  # by default a `SteadyClock`
-        max_ahead: MaxAhead = "1d",  # as the attribute; None for no limit
+        rate: float,  # insertions per second
+        clock: Callable[[], int] | None = None,  # default: a `SteadyClock`
+        max_ahead: MaxAhead = "1d",  # see the attribute; None: no limit
         **options: Unpack[Options],
     ) -> Self:
         """Build a filter with a clock, for a span of time and a false-positive rate.
 
-        TypeError or SpecificationError if a parameter is of the wrong kind, or out of its range.
+        TypeError or SpecificationError if a parameter is of the wrong type, or out of range.
         """
         length, given = cls._spanned(span_nanoseconds(span), {**options})
         keys = expected_keys(length / NANOSECONDS, rate)
@@ -96,15 +96,15 @@ class TimedFilter(Filter):
 
     @classmethod
     def _spanned(cls, span: int, options: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Return a span in nanoseconds that the class supports, and its options."""
+        """Return the span in nanoseconds, rounded if the class requires it, and the options."""
         return span, options
 
     @property
     def clock(self) -> Callable[[], int] | None:
         """Function that returns the time in nanoseconds; None if the filter has no clock.
 
-        State files and pickles do not contain it: a filter that is read from them continues with a
-        `SteadyClock`, or with the `clock` that `load` is given.
+        State files and pickles do not contain the clock: a filter read from them continues with a
+        `SteadyClock`, or with the `clock` passed to `load`.
         """
         return self._clock
 
@@ -114,11 +114,11 @@ class TimedFilter(Filter):
 
     @property
     def max_ahead(self) -> int | None:
-        """Greatest time in nanoseconds by which an insertion may be ahead of the clock, or None.
+        """Maximum time in nanoseconds by which an insertion may be ahead of the clock, or None.
 
-        An insertion that is further ahead is refused, with its whole call: all later keys would
-        take effect at its time, and no key would expire before it. It can be set to what `for_span`
-        takes.
+        A call with an insertion that is further ahead is refused: all later keys would take effect
+        at that time, and no key would expire before it. The attribute can be set to any value that
+        `for_span` accepts.
         """
         return self._max_ahead
 
@@ -132,13 +132,14 @@ class TimedFilter(Filter):
         return self.span
 
     def add(self, key: Key, now: Now = None) -> None:
-        """Insert a single key, as `set.add`; TypeError for several keys, else as `insert`."""
+        """Insert a single key, like `set.add`; TypeError for several keys, else as in `insert`."""
         self.insert(self._only_one("add", key), now)
 
     def update(self, *several: Iterable[Key] | ArrayLike, now: Now = None) -> None:
-        """Insert all keys of iterables or arrays, as `set.update`; `now`, errors as `insert`.
+        """Insert all keys of iterables or arrays, like `set.update`; `now` as in `insert`.
 
-        TypeError for a single key, text included, after the keys before it.
+        Raises the errors of `insert`, and TypeError for a single key, text included; keys of
+        earlier arguments stay inserted.
         """
         for keys in several:
             self.insert(self._no_single("update", keys), now)
@@ -163,15 +164,17 @@ class TimedFilter(Filter):
 
     @skipping_nulls
     def insert(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> None:
-        """Insert keys, as for `CountedFilter.insert`, one after another at the times `now`.
+        """Insert keys, like `CountedFilter.insert`, one after another at the times `now`.
 
-        They have shape (n,) or (); the default is the time of the clock. Filters without a clock
-        take only integers. Others take integers in nanoseconds since 1970, floats in seconds since
-        1970, datetime64 and datetime, at most `max_ahead` after the clock. A time before the latest
-        becomes the latest, and counts in `late`. The times of skipped nulls have no effect.
+        Times have shape (n,) or (); the default is the time of the clock. Filters without a clock
+        accept only integers. Others accept integers in nanoseconds since 1970, floats in seconds
+        since 1970, datetime64 and datetime, at most `max_ahead` after the clock. A time before
+        `latest` is replaced by `latest` and counted in `late`. The times of skipped nulls have no
+        effect.
 
-        TypeError if the times are of the wrong kind, or there is neither a time nor a clock;
-        ValueError if one is out of range, or a shape is wrong. Nothing is inserted then.
+        TypeError if the times are of the wrong type, or there is neither a time nor a clock;
+        ValueError if a time is out of range, or a shape is wrong. Nothing is inserted in either
+        case.
         """
         words = self._words(keys)
         times, late = self._arrivals(words, now)
@@ -183,8 +186,8 @@ class TimedFilter(Filter):
     def query(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> Answers:
         """Report whether each key is in the filter at the times `now`; changes nothing.
 
-        Parameters, errors: as `insert`; a late time does not count in `late`. The result is an
-        ndarray of bool, shape (n,); a bool for a single key.
+        Parameters and errors are those of `insert`; a late time is not counted in `late`. The
+        result is an ndarray of bool, shape (n,); a bool for a single key.
         """
         words = self._words(keys)
         return self._query(words, self._moments(now, len(words)))
@@ -193,13 +196,14 @@ class TimedFilter(Filter):
     def check_and_insert(
         self, keys: Keys, now: Now = None, *, refresh: bool = True, nulls: Nulls = "refuse"
     ) -> Answers:
-        """Query and insert keys one after another; each answer precedes its insertion.
+        """Query and insert keys one after another; each answer is from before the insertion.
 
         With `refresh`, a key is reported for the span after its last copy. Without it, a reported
         key is not inserted, so it is reported for the span after it last passed. A key that keeps
-        repeating then passes once per span and slack. See `CountedFilter.check_and_insert`.
+        repeating then passes again after the span, and at the latest after the span plus the slack.
+        See `CountedFilter.check_and_insert`.
 
-        Parameters, errors: as `insert`; result of shape (n,) as `query`.
+        Parameters and errors are those of `insert`; the result, shape (n,), is that of `query`.
         """
         return self._check_each(self._words(keys), now, refresh)
 
@@ -213,7 +217,7 @@ class TimedFilter(Filter):
         return seen
 
     def _check_and_insert_new(self, keys: Words, given: Times, windows: Any = None) -> Answers:
-        """As in `Filter`; a key that is not inserted does not change `latest`."""
+        """Override: a key that is not inserted does not change `latest`."""
         seen = np.empty(len(keys), np.bool_)
         if self._engine is not None and windows is None:
             operands = np.ascontiguousarray(keys), seen, np.ascontiguousarray(given)
@@ -233,30 +237,30 @@ class TimedFilter(Filter):
     def age(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> Ages:
         """Return the least possible age of each key, in generations; changes nothing.
 
-        It is 0 for the current generation, and -1 for a key that is not reported. Parameters,
-        errors: as `query`. The result is an ndarray of int64, shape (n,).
+        It is 0 for the current generation, and -1 for a key that is not reported. Parameters and
+        errors are those of `query`. The result is an ndarray of int64, shape (n,).
         """
         words = self._words(keys)
         return self._age(words, self._moments(now, len(words)))
 
     def _arrivals(self, keys: Words, now: Now) -> tuple[Times, Answers]:
-        """Return times of insertions, which never decrease, and whether each is late."""
+        """Return the times of insertions, made non-decreasing, and whether each is late."""
         given = self._given(now, len(keys), inserts=True)
         times = np.maximum.accumulate(np.maximum(given, self._last))
         return times, times != given
 
     def _moments(self, now: Now, count: int) -> Times:
-        """Return times of queries, none before the last insertion."""
+        """Return the times of queries, each at least `latest`."""
         return np.maximum(self._given(now, count), self._last)
 
     def _moment(self, now: Now) -> int:
-        """Return the time of a report: by default the latest that was given, or the clock's."""
+        """Return the time for a report: `now`, or by default `latest` or the clock's time."""
         if now is None and (self._clock is None or self._event_times):
             return max(self._last, 0)
         return int(self._moments(now, 1)[0])
 
     def _given(self, now: Now, count: int, *, inserts: bool = False) -> Times:
-        """Return the times of operations, which may decrease; None stands for the clock's time."""
+        """Return the times of operations, which may decrease; None means the clock's time."""
         if now is None and self._clock is None:
             raise TypeError(f"now: must be given for a {type(self).__name__} without a clock")
         if now is None:
@@ -264,7 +268,7 @@ class TimedFilter(Filter):
         return self._on_clock("now", now, lambda times: check_each("now", times, count), inserts)
 
     def _checked_times(self, times: ArrayLike | None, count: int) -> Times:
-        # As in hardware, whose time cannot decrease.
+        # As in hardware, where time cannot decrease.
         if times is None:
             raise TypeError(f"times: must be given for {type(self).__name__}")
         return self._on_clock("times", times, lambda t: check_timestamps(t, count, self._last))

@@ -9,16 +9,16 @@ from numpy.typing import ArrayLike, NDArray
 
 Times = NDArray[np.int64]  # checked timestamps, shape (n,)
 
-# times from the caller, as for `nanoseconds`, or None for the time of the filter's clock
+# times from the caller, see `nanoseconds`; None for the time of the filter's clock
 Now = ArrayLike | datetime | None
 
-# timestamps and spans are below it, so that their sums fit into signed 64 bits
+# timestamps and spans are below this limit, so that their sums fit into signed 64 bits
 TIME_LIMIT = 1 << 62
 
-# a clock that has reached this time, early in 1973, counts nanoseconds since 1970
+# a clock that returns at least this (early 1973) is taken to count nanoseconds since 1970
 SINCE_1970 = 10**17
 
-NEVER = -1  # time of an event that has not happened
+NEVER = -1  # stands for the time of an event that has not happened
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -27,7 +27,7 @@ _UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanosecon
 
 
 class SteadyClock:
-    """Nanoseconds since 1970 that never step, set from the system clock at construction.
+    """Clock in nanoseconds since 1970, set from the system clock once, that never steps.
 
     After construction the time follows `time.monotonic_ns`, so later changes of the system clock
     have no effect.
@@ -37,17 +37,17 @@ class SteadyClock:
         self.offset = time.time_ns() - time.monotonic_ns()
 
     def __call__(self) -> int:
-        """Return the time now."""
+        """Return the current time."""
         return time.monotonic_ns() + self.offset
 
 
 def nanoseconds(
     now: Any, *, since_1970: bool = False, name: str = "now"
 ) -> NDArray[np.int64] | Any:
-    """Return times as integers: integers are nanoseconds, floats seconds, dates since 1970.
+    """Convert times to integers in nanoseconds: integers, floats in seconds, or datetimes.
 
-    A datetime must have a time zone, and a datetime64 is in UTC. With `since_1970`, a number that
-    means a time before 1973 or after 2116 has another unit and is refused.
+    A datetime must have a time zone; a datetime64 is in UTC. With `since_1970`, a number that would
+    be a time before 1973 or after 2116 is refused, as it must have another unit.
     """
     array = np.asarray(now)
     kinds = "integers (nanoseconds), floats of 64 bits (seconds), datetime64 or datetime"
@@ -65,7 +65,7 @@ def nanoseconds(
     if array.dtype.kind == "M":
         exact = array.astype("datetime64[ns]")
         if np.isnat(array).any() or (exact.astype(array.dtype) != array).any():
-            raise ValueError(f"{name}: must be between 1970 and 2116, not NaT or another time")
+            raise ValueError(f"{name}: must be between 1970 and 2116, and not NaT")
         return exact.astype(np.int64)
     if array.dtype.kind == "O":
         values = [_instant(name, value) for value in array.reshape(-1).tolist()]
@@ -78,7 +78,7 @@ def nanoseconds(
 
 
 def _check_unit(name: str, array: NDArray[Any], unit: int, meaning: str, other: str) -> None:
-    """Refuse numbers that are no times from 1973 to 2116 in a `unit` of a second."""
+    """Refuse numbers outside 1973 to 2116 as times in a unit of 1/`unit` second."""
     first, last = SINCE_1970 // 10**9, TIME_LIMIT // 10**9
     for value in (array.min().item(), array.max().item()) if array.size else ():
         for seems, each in _UNITS.items():
@@ -104,12 +104,12 @@ def _instant(name: str, value: Any) -> int:
 
 
 def instant(moment: datetime) -> int:
-    """Return the nanoseconds from 1970 to a `moment` that has a time zone."""
+    """Convert a datetime with a time zone to nanoseconds since 1970."""
     return (moment - EPOCH) // MICROSECOND * 1000
 
 
 def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
-    """Return timestamps, shape (count,), none before its predecessor or the `last` insertion."""
+    """Require timestamps, shape (count,), that never decrease and start at `last` or later."""
     times = _integers("times", timestamps)
     if count == 1 and times.shape == ():
         times = times.reshape(1)
@@ -119,12 +119,12 @@ def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
     backwards = np.flatnonzero(times < before)
     if len(backwards):
         at = backwards[0]
-        raise ValueError(f"times: must never decrease, not {times[at]} after {before[at]}")
+        raise ValueError(f"times: must not decrease, but {times[at]} follows {before[at]}")
     return times
 
 
 def check_each(name: str, values: ArrayLike, count: int) -> Times:
-    """Return the `values` of a parameter that holds times, given with shape (count,) or ()."""
+    """Check `values`, parameter `name`, of shape (count,) or (), and return shape (count,)."""
     times = _integers(name, values)
     if times.shape not in ((), (count,)):
         raise ValueError(f"{name}: must have shape () or ({count},), not {times.shape}")

@@ -1,12 +1,12 @@
-"""Deduplicators of frames behind the ports of public NIC shells and MACs, in Verilog.
+"""Verilog wrappers that connect a frame deduplicator to public NIC shells and MACs.
 
     lately export --spec dedup.toml --name dedup OPTIONS --out-dir ip
     python shells.py corundum --spec dedup.toml > ip/dedup_corundum.v
 
-`python shells.py corundum --options` prints OPTIONS. The tick of the plan, or `--tick`, becomes
-PERIOD, in cycles of the clock that the target has by default, or of `--mhz`. Each wrapper has ports
-of its target: `ports.toml` lists them, with the file that they were read from. Load a secret
-through the ports of `dedup` where an attacker sends frames.
+`python shells.py corundum --options` prints OPTIONS. The tick of the plan, or `--tick`, becomes the
+parameter PERIOD, in cycles of the target's default clock, or of `--mhz`. Each wrapper has the ports
+that its target requires: `ports.toml` lists them, with the file that they were read from. If an
+attacker can send frames, load a secret through the ports of `dedup`.
 """
 
 import argparse
@@ -27,26 +27,26 @@ PORTS = tomllib.loads((Path(__file__).parent / "ports.toml").read_text("utf-8"))
 class Shell:
     """A target: its ports, how they carry frames, and the logic between them and `dedup`."""
 
-    options: str  # of the export
+    options: str  # options for `lately export`
     clock: str
     reset: str  # active low with the suffix "n"
-    ports: tuple[str, ...]  # without both streams
-    came: str  # prefix of the ports of frames that come
-    left: str  # and of frames that leave
-    width: int = 512  # bits of a transfer
-    # Ports that TUSER consists of, after the prefix, with their bits; the first one lowest.
+    ports: tuple[str, ...]  # ports other than the two frame streams
+    came: str  # prefix of the ports for incoming frames
+    left: str  # prefix of the ports for outgoing frames
+    width: int = 512  # width of a stream in bits
+    # Ports that make up TUSER, named without the prefix, with their widths; the lowest bits first.
     user: dict[str, int] = field(default_factory=lambda: {"tuser": 1})
-    # Further ports that leave as they came, by the names of the export.
+    # Further signals forwarded with a frame, named as in the export, with their widths.
     beside: dict[str, int] = field(default_factory=dict)
-    ready: tuple[bool, bool] = (True, True)  # whether the input and the output have TREADY
-    padded: bool = False  # whether TUSER has a bad bit below `user`, which the target has not
+    ready: tuple[bool, bool] = (True, True)  # whether input and output have TREADY
+    padded: bool = False  # whether TUSER of `dedup` has a bad-frame bit that the target lacks
     last_be: bool = False  # whether the last byte is one-hot in `last_be`, instead of a TKEEP
-    kept: str = ""  # prefix of the wires of frames that leave `dedup`, if `more` moves them on
-    more: str = ""  # further statements of the wrapper
+    kept: str = ""  # prefix of the output wires of `dedup`, if `more` forwards them
+    more: str = ""  # additional statements in the wrapper
 
     @property
     def user_bits(self) -> int:
-        """Bits of TUSER of the export."""
+        """Width of TUSER in the export."""
         return sum(self.user.values()) + self.padded
 
 
@@ -132,9 +132,9 @@ SETTINGS = {
 
 
 def cycles(name: str, tick: Fraction, mhz: float | None) -> int:
-    """Return the cycles of a tick in seconds, at `mhz` or at the usual clock of a target."""
+    """Convert a tick in seconds to cycles at `mhz`, or at the target's default clock."""
     mhz = mhz or PORTS[name]["mhz"]
-    # A shorter tick would shorten the span.
+    # Rounded up, because a shorter tick would shorten the span.
     period = ceil(tick * round(mhz * 10**6))
     if not 0 < period < 1 << 24:
         raise ValueError(
@@ -144,7 +144,7 @@ def cycles(name: str, tick: Fraction, mhz: float | None) -> int:
 
 
 def wrapper(name: str, period: int) -> str:
-    """Return the Verilog of the wrapper for a target, with a tick of `period` cycles."""
+    """Return the Verilog wrapper for a target, with a tick of `period` cycles."""
     shell = SHELLS[name]
     t = "" if shell.last_be else "t"
     octets = shell.width // 8
@@ -177,11 +177,11 @@ def wrapper(name: str, period: int) -> str:
 
 
 def _connections(shell: Shell, t: str) -> dict[str, str]:
-    """Return what is connected to the ports of the exported module."""
+    """Return the connections of the ports of the exported module."""
     came, left = shell.came, shell.kept or shell.left
     bad = [f"|{came}error"] if shell.last_be else [f"{came}{part}" for part in shell.user]
     user = [*reversed(bad), *(["1'b0"] if shell.padded else [])]
-    # One more than twice a one-hot byte is all bytes below, and nothing marked is all bytes.
+    # `(last_be << 1) - 1` has a bit for each byte up to the last; all bits if none is marked.
     keep = (
         f"{came}last ? ({came}last_be << 1) - 1'b1 : {{{shell.width // 8}{{1'b1}}}}"
         if shell.last_be
@@ -209,7 +209,7 @@ def _connections(shell: Shell, t: str) -> dict[str, str]:
 
 
 def _leaving(shell: Shell) -> list[str]:
-    """Return the assignments of the signals beside frames that leave."""
+    """Return assignments for the signals that accompany outgoing frames."""
     left = shell.left
     if shell.kept:
         return []

@@ -1,7 +1,7 @@
 """A cache that admits a key at its second request within a window.
 
-Most keys of a long tail are requested once. They never enter the cache, so they push nothing
-out. The filter takes two bytes a key, where the cache takes the whole value.
+Most keys of a long tail are requested once. They never enter the cache, so they push nothing out.
+The filter needs two bytes per key, the cache a whole value.
 """
 
 from collections import OrderedDict
@@ -10,7 +10,7 @@ from lately import GEBF
 
 
 class AdmittingCache:
-    """The `size` values used last, of keys that were requested twice within `window` misses."""
+    """LRU cache of `size` values whose keys were requested twice within `window` misses."""
 
     def __init__(self, load, size, *, window=None, fpr=0.01):
         self._load, self._size = load, size
@@ -19,7 +19,7 @@ class AdmittingCache:
         self.hits = self.misses = 0
 
     def get(self, key):
-        """Return the value of a key, from the cache or by a call of `load`."""
+        """Return the value of a key, from the cache or by calling `load`."""
         if key in self._values:
             self.hits += 1
             self._values.move_to_end(key)

@@ -1,8 +1,8 @@
 """A consumer that drops messages seen lately, with a state file at each committed offset.
 
-The state file is written before the offset is committed, under the name of the offset. After a
-crash the consumer loads the state of the committed offset and reads the same messages again, so
-it gives the same answers again: each message is forwarded at least once, and never lost.
+The state file is written before the offset is committed, and is named after the offset. After a
+crash the consumer loads the state of the committed offset and reads the same messages again, with
+the same answers: each message is forwarded at least once, and never lost.
 """
 
 from pathlib import Path
@@ -13,8 +13,8 @@ from lately import GEBF
 class Deduplicator:
     """Forwards the messages of a partition whose key was not seen lately.
 
-    The `broker` has the methods `committed()`, `read(offset, count)` and `commit(offset)`, as
-    clients of Kafka have them under other names; messages are pairs of a key and a value.
+    The `broker` has the methods `committed()`, `read(offset, count)` and `commit(offset)`, which
+    Kafka clients have under other names. Messages are pairs of a key and a value.
     """
 
     def __init__(self, broker, folder, *, window=100_000, fpr=1e-6):

@@ -1,7 +1,7 @@
-"""A frontier of a web crawler: an address that was taken this week is not taken again.
+"""Frontier of a web crawler: a URL that was queued this week is not queued again.
 
-A saved filter goes on after a restart, by the clock of the machine. `refresh=False` counts the
-week from the fetch: later links to the same address do not make the week longer.
+A saved filter continues after a restart, by the clock of the machine. With `refresh=False`, the
+week starts when a URL is queued: later links to the same URL do not extend it.
 """
 
 from collections import deque
@@ -10,9 +10,9 @@ from lately import GEBF
 
 
 class Frontier:
-    """Addresses that wait for a fetch, each at most once a week.
+    """Queue of URLs to fetch, each at most once a week.
 
-    One address in `1 / fpr` is skipped for a week although it is new.
+    One URL in `1 / fpr` is skipped although it is new.
     """
 
     def __init__(self, *, fetches_per_second, fpr=1e-4):
@@ -20,7 +20,7 @@ class Frontier:
         self._waiting = deque()
 
     def offer(self, links, now=None):
-        """Take over the links of a page that were not taken this week; return how many."""
+        """Queue the links that have not been queued this week; return how many."""
         links = list(links)
         seen = self._seen.check_and_insert(links, now, refresh=False)
         new = [link for link, known in zip(links, seen, strict=True) if not known]
@@ -28,5 +28,5 @@ class Frontier:
         return len(new)
 
     def next(self):
-        """Return the next address; None if there is none."""
+        """Return the next URL; None if there is none."""
         return self._waiting.popleft() if self._waiting else None

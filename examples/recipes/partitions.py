@@ -1,9 +1,9 @@
-"""Scaling out: one filter for each partition of the keys, on the workers of Dask.
+"""Scaling out: one filter for each partition of the keys, on Dask workers.
 
-A step takes the state file of a partition, and writes the next one. The same file and the same
-batch give the same answers. So if a worker is lost, Dask repeats its steps on another worker,
-from the last state file. Kafka Streams, Flink or bytewax do the same with stores of their own.
-All workers see the folder of the files.
+A step reads the state file of a partition, and writes the next one. The same file and the same
+batch give the same answers. So if a worker is lost, Dask repeats its steps on another worker, from
+the last state file. Kafka Streams, Flink and bytewax do the same with their own state stores. All
+workers must have access to the folder of state files.
 """
 
 from pathlib import Path
@@ -13,12 +13,12 @@ from lately import GEBF
 
 
 def partition_of(key, partitions):
-    """Return the partition of a text: always the same, which `hash` is not between processes."""
+    """Return the partition of a text; unlike with `hash`, it is the same in all processes."""
     return crc32(key.encode()) % partitions
 
 
 def step(_previous, before, keys, after):
-    """Answer for a batch from one state file, and write the next."""
+    """Deduplicate a batch with the state file `before`, and write the state file `after`."""
     model = GEBF.load(before)
     seen = model.check_and_insert(keys).tolist()
     model.save(after)

@@ -1,7 +1,7 @@
-"""Asynchronous streams without the items seen lately.
+"""Remove items seen lately from asynchronous streams.
 
-One key takes less than a microsecond, so the filter runs in the event loop. A large batch runs
-in a thread: it releases the interpreter's lock, and the loop goes on.
+One key takes less than a microsecond, so the filter runs in the event loop. A large batch runs in a
+thread: it releases the interpreter's lock, and the event loop continues.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ async def unique(items, filter, key=lambda item: item):
 
 
 async def unique_batches(batches, filter):
-    """Yield batches, arrays of keys, without the keys that were seen lately."""
+    """Yield batches (arrays of keys) without the keys that were seen lately."""
     async for batch in batches:
         if len(batch) < LARGE:
             seen = filter.check_and_insert(batch)

@@ -1,10 +1,10 @@
-// A filter behind AXI4-Stream and AXI4-Lite, in a test bench to be copied:
+// Test bench for a filter with AXI4-Stream and AXI4-Lite, meant to be copied and adapted:
 //
 //   lately export --preset tiny --name seen_lately --bus axi4-lite --out-dir ip
 //   iverilog -g2005 -o bench ip/seen_lately.v seen_lately_bench.v && vvp bench
 //
-// It asks for twenty keys whether each was seen lately, and inserts it; clears the filter through a
-// register; asks for one of them again; and reads the counters.
+// It checks and inserts twenty keys, clears the filter through a register, checks one of the keys
+// again, and reads the counters.
 `timescale 1ns / 1ps
 
 module seen_lately_bench;

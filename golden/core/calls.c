@@ -1,16 +1,16 @@
 /* Calls for single keys: the lock of a filter, the base of filters, and their methods.
 
-   A method looks whether the filter is compiled, nobody holds its lock, and its arguments are one
-   key and perhaps its time, of usual types. Then it performs the operation here. Otherwise it calls
-   the method of Python, which takes the lock. An operation on one key is atomic: from its last look
-   at the lock, this file holds the interpreter's lock. */
+   If the filter is compiled, nobody holds its lock, and the arguments are one key and perhaps a
+   time, of common types, a method performs the operation here. Otherwise it calls the Python
+   method, which acquires the lock. An operation on one key is atomic: between the last check of the
+   lock and the end of the operation, the interpreter's lock is held. */
 #include <math.h>
 
 #include "calls.h"
 
 #include <structmember.h>
 
-#define PYTHON "_python_" /* before the name of a method of Python */
+#define PYTHON "_python_" /* prefix of the name of a Python method */
 
 /* Lock: like threading.RLock, but C sees whether it is held. */
 
@@ -74,7 +74,7 @@ static PyObject *lock_exit(PyObject *object, PyObject *args) {
     Lock *self = (Lock *)object;
     (void)args;
     if (!is_owned(self)) {
-        PyErr_SetString(PyExc_RuntimeError, "lock: must be held by the thread that leaves it");
+        PyErr_SetString(PyExc_RuntimeError, "lock: must be held by the thread that releases it");
         return NULL;
     }
     if (!--self->held) {
@@ -85,9 +85,9 @@ static PyObject *lock_exit(PyObject *object, PyObject *args) {
 
 static PyMethodDef lock_methods[] = {
     {"__enter__", lock_enter, METH_NOARGS, "Wait for the lock, unless this thread holds it."},
-    {"__exit__", lock_exit, METH_VARARGS, "Leave the lock."},
-    {"acquire", lock_enter, METH_O, "Take the lock, if it is free or `blocking` is not False."},
-    {"release", lock_exit, METH_NOARGS, "Leave the lock."},
+    {"__exit__", lock_exit, METH_VARARGS, "Release the lock."},
+    {"acquire", lock_enter, METH_O, "Acquire the lock; if `blocking` is False, only if free."},
+    {"release", lock_exit, METH_NOARGS, "Release the lock."},
     {"_is_owned", lock_is_owned, METH_NOARGS, "Whether this thread holds the lock."},
     {NULL, NULL, 0, NULL},
 };
@@ -172,7 +172,7 @@ void engine_release(Engine *engine) {
     }
 }
 
-/* Performs CHECK of a key, or only QUERY if the key is reported; returns its age. */
+/* Queries a key, and inserts it unless it is reported; returns its age. */
 static int64_t check_new(Engine *engine, const uint64_t *key) {
     int64_t age = engine->one(engine, QUERY, key);
     if (age < 0) {
@@ -211,7 +211,7 @@ static PyObject *engine_check_new(PyObject *self, PyObject *args) {
 }
 
 static PyMethodDef engine_methods[] = {
-    {"digest_by", digest_by, METH_O, "Let these keys be those of the digest of text."},
+    {"digest_by", digest_by, METH_O, "Set the SipHash keys of the digest of text."},
     {"check_and_insert_new", engine_check_new, METH_VARARGS, "Insert keys that are not reported."},
     {NULL, NULL, 0, NULL},
 };
@@ -233,13 +233,13 @@ static int prepare(Base *self, const Engine *engine, const char *method) {
         return -1;
     }
     Py_DECREF(done);
-    return free_engine(self) == engine; /* Another thread may have come between. */
+    return free_engine(self) == engine; /* Another thread may have run in between. */
 }
 
 /* From Python: functions for further types of single keys, which return an int, str or bytes;
    the type datetime, the start of 1970, a microsecond, and the least time of a clock since 1970. */
 static PyObject *forms, *datetime_type, *epoch, *microsecond;
-static PyObject *clock_name, *ahead_name, *given_name; /* of attributes */
+static PyObject *clock_name, *ahead_name, *given_name; /* names of attributes */
 static long long since_1970;
 
 static PyObject *take_forms(PyObject *module, PyObject *args) {
@@ -275,12 +275,12 @@ PyObject *plain_key(PyObject *object) {
     } else if ((form = form_of(object))) {
         plain = PyObject_CallFunctionObjArgs(form, object, NULL);
     }
-    PyErr_Clear(); /* the method of Python tells what is wrong */
+    PyErr_Clear(); /* the Python method reports the error */
     return plain;
 }
 
-/* Takes an integer, of which a negative one stands for its two's complement; returns 0 if it is out
-   of range. */
+/* Converts an integer to a key; a negative integer becomes its two's complement. Returns 0 if it is
+   out of range. */
 static int integer_key(PyObject *object, Py_ssize_t key_bits, uint64_t *key) {
     uint64_t mask = key_bits < 64 ? ((uint64_t)1 << key_bits) - 1 : ~(uint64_t)0;
     *key = PyLong_AsUnsignedLongLong(object);
@@ -297,7 +297,7 @@ static int integer_key(PyObject *object, Py_ssize_t key_bits, uint64_t *key) {
     return 1;
 }
 
-/* Takes the key of one word of an int, str, bytes or tuple; returns 0 if the method of Python is
+/* Converts an int, str, bytes or tuple to a key of one word; returns 0 if the Python method is
    needed, -1 on error. */
 static int take_key(Base *self, const Engine *engine, PyObject *plain, const Text *text,
                     uint64_t *key) {
@@ -317,12 +317,12 @@ static int take_key(Base *self, const Engine *engine, PyObject *plain, const Tex
     return taken;
 }
 
-/* Time of an operation: from the caller, from the clock of the filter, or from neither. */
+/* Time of an operation: from the caller, from the clock of the filter, or unspecified. */
 typedef struct {
     PyObject *given; /* NULL: none */
     int latest;      /* whether the latest time is that of a filter without a clock */
     int64_t now;
-    int counts;      /* whether it is a number, whose zero is that of the clock */
+    int counts;      /* whether it is a number, counted from the zero of the clock */
 } Time;
 
 static int is_time(int64_t time) { return time >= 0 && !(time >> 62); }
@@ -333,8 +333,8 @@ static int integer_time(PyObject *time, int64_t *now) {
     return is_time(*now);
 }
 
-/* Takes an integer, or nanoseconds of seconds and dates, as `nanoseconds` of Python; returns 0 if
-   the method of Python is needed. */
+/* Converts an integer, seconds or a date to nanoseconds, like `nanoseconds` in Python; returns 0 if
+   the Python method is needed. */
 static int take_time(Time *time, int clocked) {
     PyObject *given = time->given, *passed = NULL, *whole = NULL;
     time->counts = 1;
@@ -357,7 +357,7 @@ static int take_time(Time *time, int clocked) {
         time->now = taken ? time->now * 1000 : 0;
         return taken;
     }
-    /* Dates are keys that stand for integers, but no times. */
+    /* Dates without time can be keys, but not times. */
     int integer = PyLong_Check(given) || form_of(given) == (PyObject *)&PyLong_Type;
     whole = integer ? plain_key(given) : NULL;
     int taken = integer_time(whole, &time->now);
@@ -365,7 +365,7 @@ static int take_time(Time *time, int clocked) {
     return taken;
 }
 
-/* Returns an attribute that is an integer or None, which is -1; 0 if it is neither. */
+/* Reads an attribute that is an integer or None (-1); returns 0 if it is neither. */
 static int read_attribute(Base *self, PyObject *name, int64_t *number) {
     PyObject *value = PyObject_GetAttr((PyObject *)self, name);
     int found = value == Py_None || integer_time(value, number);
@@ -375,7 +375,7 @@ static int read_attribute(Base *self, PyObject *name, int64_t *number) {
     return found;
 }
 
-/* Finds the time of an operation; returns 0 if the method of Python is needed. */
+/* Determines the time of an operation; returns 0 if the Python method is needed. */
 static int find_time(Base *self, Time *time, int inserts) {
     int64_t now = 0, limit;
     PyObject *clock = PyObject_GetAttr((PyObject *)self, clock_name);
@@ -405,7 +405,7 @@ static int find_time(Base *self, Time *time, int inserts) {
                      (limit >= 0 && time->now - now > limit)))) {
         return 0;
     }
-    /* From now on, reports are of the times that were given. */
+    /* From now on, reports use times from the caller. */
     if (inserts && PyObject_SetAttr((PyObject *)self, given_name, Py_True) < 0) {
         PyErr_Clear();
         return 0;
@@ -413,14 +413,14 @@ static int find_time(Base *self, Time *time, int inserts) {
     return 1;
 }
 
-/* Performs an operation on one key with what `plain_key` returned. */
+/* Performs an operation on a key that `plain_key` returned. */
 static int perform_plain(Base *self, int code, PyObject *plain, Time *time, int64_t *age) {
     Text text;
     Engine *engine = free_engine(self);
     int timed = engine && engine->timed;
     uint64_t key;
     text.bytes = NULL;
-    /* What may run Python comes first. */
+    /* Everything that may run Python code comes first. */
     int ready = engine && timed >= (time->given != NULL) && engine->hash->words == 1 &&
                 !(engine->reads && code != QUERY);
     ready = ready && (!PyTuple_Check(plain) || encode_tuple(plain, &text)) &&
@@ -442,7 +442,7 @@ static int perform_plain(Base *self, int code, PyObject *plain, Time *time, int6
     return 1;
 }
 
-/* Performs an operation on one key; returns 0 if the method of Python is needed, -1 on error. */
+/* Performs an operation on one key; returns 0 if the Python method is needed, -1 on error. */
 static int perform_one(Base *self, int code, PyObject *object, Time *time, int64_t *age) {
     PyObject *plain = plain_key(object);
     int done = plain ? perform_plain(self, code, plain, time, age) : 0;
@@ -474,7 +474,7 @@ end:
     return result;
 }
 
-/* Takes the options `now`, and `refresh` of a check; returns the code of the operation, or -1 with
+/* Parses the options `now`, and `refresh` of a check; returns the code of the operation, or -1 for
    other arguments. */
 static int take_options(int code, PyObject *const *args, Py_ssize_t count, PyObject *names,
                         Time *time) {
@@ -497,7 +497,7 @@ static int take_options(int code, PyObject *const *args, Py_ssize_t count, PyObj
     return code;
 }
 
-/* The methods: the code of the operation, and the result for an age. */
+/* The methods: operation code, and conversion of the age to a result. */
 
 #define METHOD(function, operation, python, result)                                              \
     static PyObject *function(PyObject *self, PyObject *const *args, Py_ssize_t count,           \
@@ -548,7 +548,7 @@ static PyObject *method_of(PyObject *module, PyObject *args) {
     }
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         if (strcmp(calls[i].name, name) == 0) {
-            /* A definition lives as long as the process, as its class may. */
+            /* Never freed, because the class may live as long as the process. */
             PyMethodDef *definition = PyMem_Malloc(sizeof *definition);
             if (!definition || !(definition->ml_doc = copied(doc))) {
                 PyMem_Free(definition);
@@ -566,7 +566,7 @@ static PyObject *method_of(PyObject *module, PyObject *args) {
 
 static PyMethodDef functions[] = {
     {"method", method_of, METH_VARARGS, "Make a method for single keys."},
-    {"take_forms", take_forms, METH_VARARGS, "Take functions for the types of single keys."},
+    {"take_forms", take_forms, METH_VARARGS, "Set the conversions for types of single keys."},
     {NULL, NULL, 0, NULL},
 };
 

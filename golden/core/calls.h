@@ -13,48 +13,48 @@ enum { BLAKE2B = 1, SIPHASH = 2 };
    keys need nothing of Python. */
 typedef struct Engine {
     PyObject_HEAD
-    Py_buffer numbers;     /* of the filter */
-    int64_t *counts;       /* the first: operations, insertions, hits; late ones if it is timed */
+    Py_buffer numbers;     /* numbers of the filter */
+    int64_t *counts;       /* first operations, insertions, hits, and late insertions if timed */
     int reads;             /* whether another process writes the memory */
     PyObject *hash_object; /* owned: the Hash with `hash` */
     const Hash *hash;
-    int digest;                           /* of text: BLAKE2B, SIPHASH, or 0 while unknown */
-    Secret digest_key;                    /* of SIPHASH */
+    int digest;                           /* digest of text: BLAKE2B, SIPHASH, or 0 while unknown */
+    Secret digest_key;                    /* key for SIPHASH */
     /* Performs QUERY, INSERT or CHECK of one key, and returns its age; -1 if it is not reported. */
     int64_t (*one)(struct Engine *engine, int code, const uint64_t *key);
-    int timed;   /* whether a single key has the time that the filter's `_clock` gives */
-    int64_t now; /* that time; an insertion before the latest time counts as late */
+    int timed;   /* whether operations have a time, by default from the filter's `_clock` */
+    int64_t now; /* the time; an insertion before the latest time is late */
 } Engine;
 
-/* Type on which compiled states build. */
+/* Base type of compiled states. */
 extern PyTypeObject *engine_type;
 
-/* Bytes of a str or bytes object; returns 0 if it is another, or has no UTF-8. */
+/* Bytes of a str or bytes object; returns 0 for other objects, or if UTF-8 cannot encode it. */
 int text_bytes(PyObject *object, const uint8_t **bytes, Py_ssize_t *count);
 
-/* Returns the int, str, bytes or tuple for which a single key stands, a new reference; NULL without
-   an error if the method of Python is needed. */
+/* Converts a single key to an int, str, bytes or tuple, a new reference; returns NULL without an
+   error if the Python method is needed. */
 PyObject *plain_key(PyObject *object);
 
-/* Bytes that encode a tuple; none if `bytes` is NULL. */
+/* Encoding of a tuple; none if `bytes` is NULL. */
 typedef struct {
     uint8_t *bytes;
     Py_ssize_t count, room;
-    uint8_t first[240]; /* where short ones are */
+    uint8_t first[240]; /* buffer for short encodings */
 } Text;
 
-/* Encodes a tuple as `key_forms` does; returns 0 if the method of Python is needed. */
+/* Encodes a tuple like `lately.golden.hash.keys`; returns 0 if the Python method is needed. */
 int encode_tuple(PyObject *tuple, Text *text);
 void free_text(Text *text);
 
-/* Key of one word of a text, by the digest of a filter. */
+/* Converts a text to a key of one word, with the digest of a filter. */
 uint64_t text_key(const uint8_t *bytes, Py_ssize_t count, const Engine *engine);
 
-/* Lets numbers of the filter, `count` of them or more, be those of an engine; returns 0, or -1 with
-   an error set. */
+/* Sets the numbers of an engine: at least `count` numbers of the filter. Returns 0, or -1 with an
+   error set. */
 int engine_count_in(Engine *engine, PyObject *numbers, Py_ssize_t count);
 
-/* Takes the object as the hash functions of an engine; returns 0, or -1 with an error set. */
+/* Sets the hash functions of an engine; returns 0, or -1 with an error set. */
 int engine_hash(Engine *engine, PyObject *object);
 
 /* Releases what an engine owns. */

@@ -1,5 +1,5 @@
-/* Records of captures, the time that passes with packets, and copies of packets:
-   `lately.captures.capture_loops`, `lately.dedup.deduplicate` and `lately.golden.packets.copies`. */
+/* Records of captures, elapsed times and copies of packets: `lately.captures.capture_loops`,
+   `lately.dedup.deduplicate` and `lately.golden.packets.copies`. */
 #include "core.h"
 
 enum { START, STOP, AT, CAPTURED, LENGTH, LINK, TIME, FROM, ROWS }; /* rows of a table of packets */
@@ -16,7 +16,7 @@ enum { REACHED, ELAPSED, LATE, MAX_LATE, STEPS, UNTIMED, CLOCK }; /* state of a 
 #define NO_TIME (-1)
 #define SECOND 1000000000
 #define LATEST ((int64_t)1 << 62)
-#define AHEAD 12 /* packets whose rows are fetched before they are looked up */
+#define AHEAD 12 /* how many packets ahead rows are prefetched */
 
 static int64_t word(const uint8_t *at, int big) {
     uint32_t little = at[0] | at[1] << 8 | at[2] << 16 | (uint32_t)at[3] << 24;
@@ -24,7 +24,7 @@ static int64_t word(const uint8_t *at, int big) {
     return big ? swapped : little;
 }
 
-/* A part of a buffer, and the table that gets the packets in it. */
+/* A part of a buffer, and the table to which its packets are written. */
 typedef struct {
     const uint8_t *bytes;
     int64_t *table;
@@ -108,7 +108,7 @@ static PyObject *scan_records(PyObject *self, PyObject *args) {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Time of a number of units of an interface, in nanoseconds, rounded down. */
+/* Converts a time in units of an interface to nanoseconds, rounded down. */
 static int64_t nanoseconds(uint64_t units, const int64_t *interface) {
     int64_t exponent = interface[EXPONENT], offset = interface[OFFSET];
     uint64_t base = interface[BASE] == 10 ? 10 : 2, one = 1;
@@ -119,7 +119,7 @@ static int64_t nanoseconds(uint64_t units, const int64_t *interface) {
         one *= base;
     }
     uint64_t seconds = units / one, rest = units % one;
-    /* Divisions of 64 bits are faster. */
+    /* 64-bit divisions are faster. */
     rest = one >> 34 ? (uint64_t)((unsigned __int128)rest * SECOND / one) : rest * SECOND / one;
     if (seconds >> 33 || offset >> 33 > 0 || offset < -((int64_t)1 << 33)) {
         return NO_TIME;
@@ -132,7 +132,7 @@ static int64_t nanoseconds(uint64_t units, const int64_t *interface) {
     return time < LATEST ? time : NO_TIME;
 }
 
-/* Adds the packet of a block; returns 0 if the block cannot hold it. */
+/* Adds the packet of a block to the table; returns 0 if the block is too short for it. */
 static int add_block(Scan *scan, int64_t kind, int64_t total, const int64_t *interfaces,
                      Py_ssize_t known) {
     const uint8_t *block = scan->bytes + scan->at;
@@ -215,7 +215,7 @@ static PyObject *scan_blocks(PyObject *self, PyObject *args) {
     return core_finish(&all, Py_BuildValue("nni", scan.at, scan.count, reason));
 }
 
-/* follow_clock(times, span, silence, state, elapsed): as `PacketClock.follow`. */
+/* follow_clock(times, span, silence, state, elapsed): like `PacketClock.follow`. */
 static PyObject *follow_clock(PyObject *self, PyObject *args) {
     PyObject *a, *b, *c;
     long long span, silence;
@@ -268,7 +268,7 @@ static Row *find_row(Row *table, uint64_t digest, size_t mask) {
 }
 
 /* judge_copies(digests, seen, elapsed, found, last, (first, window, span, exact, differs, refresh),
-   rows, state): as `CopyTable.judge`; state is the table in use and the number of its digests. */
+   rows, state): like `CopyTable.judge`; state is the table in use, and its number of digests. */
 static PyObject *judge_copies(PyObject *self, PyObject *args) {
     PyObject *given[7];
     long long first, window, span;
@@ -332,7 +332,7 @@ static PyObject *judge_copies(PyObject *self, PyObject *args) {
     return core_finish(&all, Py_NewRef(Py_None));
 }
 
-/* copy_parts(source, target, begins, sizes, places): as `capture_loops.copy_parts`. */
+/* copy_parts(source, target, begins, sizes, places): like `capture_loops.copy_parts`. */
 static PyObject *copy_parts(PyObject *self, PyObject *args) {
     PyObject *a, *b, *c, *d, *e;
     int inside = 1;
@@ -367,10 +367,10 @@ static PyObject *copy_parts(PyObject *self, PyObject *args) {
 }
 
 PyMethodDef core_captures_methods[] = {
-    {"scan_records", scan_records, METH_VARARGS, "Find the records of a pcap file."},
-    {"scan_blocks", scan_blocks, METH_VARARGS, "Find the packets of a section of a pcapng file."},
-    {"follow_clock", follow_clock, METH_VARARGS, "Measure the time that passes with packets."},
-    {"copy_parts", copy_parts, METH_VARARGS, "Copy parts of a buffer to places in another one."},
-    {"judge_copies", judge_copies, METH_VARARGS, "Tell copies of packets from repeats."},
+    {"scan_records", scan_records, METH_VARARGS, "Find the records in a pcap file."},
+    {"scan_blocks", scan_blocks, METH_VARARGS, "Find the packets in a section of a pcapng file."},
+    {"follow_clock", follow_clock, METH_VARARGS, "Measure the elapsed time of packets."},
+    {"copy_parts", copy_parts, METH_VARARGS, "Copy parts of a buffer to another buffer."},
+    {"judge_copies", judge_copies, METH_VARARGS, "Decide which repeated packets are copies."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,4 +1,4 @@
-/* What the files of the extension share: buffers, types, the tables of functions. */
+/* Shared by the files of the extension: buffers, types and tables of functions. */
 #ifndef LATELY_CORE_H
 #define LATELY_CORE_H
 
@@ -8,20 +8,21 @@
 #include "pure/base.h"
 
 #define NEVER_INLINE static __attribute__((noinline))
-#define FREE_KEYS 2048 /* keys of a call from which on other threads may run */
+#define FREE_KEYS 2048 /* number of keys from which a call lets other threads run */
 
-/* Takes the buffer of an array: C-contiguous, of items of `size` bytes, at least `count` of them
-   (any number if negative). Returns 0, or -1 with an error set. The caller releases the view. */
+/* Gets the buffer of an array, which must be C-contiguous, with items of `size` bytes, and at least
+   `count` items (any number if negative). Returns 0, or -1 with an error set. The caller releases
+   the view. */
 int core_take(PyObject *object, Py_buffer *view, Py_ssize_t size, Py_ssize_t count, int writable,
               const char *name);
 
-/* Buffers that a function takes; `core_finish` releases them. */
+/* Buffers that a function has acquired; `core_finish` releases them. */
 typedef struct {
     Py_buffer views[12];
     int count;
 } Buffers;
 
-/* Takes one more buffer, as `core_take` does; returns its bytes, or NULL with an error set. */
+/* Gets one more buffer, like `core_take`; returns its bytes, or NULL with an error set. */
 void *core_buffer(Buffers *all, PyObject *object, Py_ssize_t size, Py_ssize_t count, int writable,
                   const char *name);
 
@@ -32,10 +33,10 @@ static inline Py_ssize_t core_items(const Buffers *all, int index) {
     return all->views[index].len / all->views[index].itemsize;
 }
 
-/* Whether spans are in a buffer, and none ends before it begins; else an error is set. */
+/* Whether all spans are valid and inside a buffer; sets an error if not. */
 int core_within(const int64_t *starts, const int64_t *stops, Py_ssize_t count, Py_ssize_t size);
 
-/* Makes a type of the module, with its name after the last dot as the attribute. */
+/* Adds a type to the module, under its name after the last dot. */
 int core_add_type(PyObject *module, PyTypeObject **type, const char *name, size_t size,
                   PyType_Slot *slots);
 

@@ -21,7 +21,7 @@ static int64_t perform_one(Engine *engine, int code, const uint64_t *key) {
     return age;
 }
 
-/* Takes offsets, numbers, cells, times and digests of the stash. Returns whether every row is in
+/* Gets offsets, numbers, cells, and times and digests of the stash. Returns whether every row is in
    its column, and every column in the arrays; sets an error if not. */
 static int take_arrays(Dictionary *d, PyObject *arrays[5]) {
     const char *names[] = {"offsets", "numbers", "cells", "stash_times", "stash"};
@@ -59,7 +59,7 @@ static int take_arrays(Dictionary *d, PyObject *arrays[5]) {
 }
 
 /* Dictionary(hash, columns, window, moves, offsets, numbers, cells, stash_times, stash): a cell is
-   two words, its time and what it holds. */
+   two words, its time and its remainder. */
 static PyObject *dictionary_new(PyTypeObject *type, PyObject *args, PyObject *named) {
     PyObject *a, *arrays[5];
     long long columns, window, moves;
@@ -103,9 +103,9 @@ static void dictionary_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-/* perform(operations, keys, windows, ages, covered, seen): performs operations; returns the hits.
-
-   The operations are an array of codes, or the code of all. Windows and answers may be None. */
+/* perform(operations, keys, windows, ages, covered, seen): performs operations; returns the number
+   of hits. `operations` is an array of codes, or one code for all. Windows and answers may be None.
+   */
 static PyObject *perform(PyObject *self, PyObject *args) {
     Dictionary *d = (Dictionary *)self;
     PyObject *c, *k, *w, *a, *g, *s;
@@ -137,7 +137,7 @@ static PyObject *perform(PyObject *self, PyObject *args) {
 }
 
 static PyMethodDef methods[] = {
-    {"perform", perform, METH_VARARGS, "Perform operations; return the hits."},
+    {"perform", perform, METH_VARARGS, "Perform operations; return the number of hits."},
     {NULL, NULL, 0, NULL},
 };
 

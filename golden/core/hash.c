@@ -22,7 +22,8 @@ const Hash *hash_within(PyObject *object) {
     return &((HashObject *)object)->hash;
 }
 
-/* Takes the matrices of the tables, if the tables are linear and the processor has products. */
+/* Derives the bit matrices from the tables, if the tables are linear and the processor has
+   products. */
 static void take_matrices(HashObject *self) {
 #ifdef CLONES
     Hash *hash = &self->hash;
@@ -34,7 +35,7 @@ static void take_matrices(HashObject *self) {
             int low = value & -value;
             affine &= table[value] == (table[low] ^ table[value ^ low]) && table[0] == 0;
         }
-        for (int bit = 0; bit < 64 * 8; bit++) { /* of the result, and of the byte */
+        for (int bit = 0; bit < 64 * 8; bit++) { /* bits of the result, and of the byte */
             int out = bit / 64, row = (byte - out + 8) % 8, shift = (7 - bit % 8) * 8;
             int from = bit / 8 % 8;
             uint64_t one = table[1 << from] >> (8 * out + bit % 8) & 1;

@@ -1,5 +1,5 @@
-/* Layer 3 of a packet: `lately.golden.packets.packet_layers` and `encapsulations`. A function for
-   each protocol moves a place behind its header; no byte past the end of the place is read. */
+/* Layer 3 of a packet: `lately.golden.packets.packet_layers` and `encapsulations`. The function of
+   a protocol moves a place past the header; no byte after the end of the place is read. */
 #include "packets.h"
 
 #define MAX_TAGS 3
@@ -16,7 +16,7 @@ enum { IP_PROTOCOL = 0x10000, UDP_PORT = 0x20000, PPP_PROTOCOL = 0x30000 };
 enum { LLC = 0x40000, STP, IS_IS, UNTYPED, PPP, ERSPAN2, NOTHING };
 enum { MISSING = 1, WRONG }; /* IndexError and ValueError of the golden model */
 
-/* A place, the first error of its protocols, and the function that gets further tags. */
+/* A place, the first error so far, and the function to call with further tags. */
 typedef struct {
     const uint8_t *bytes;
     int64_t captured, at, end;
@@ -272,7 +272,7 @@ static void (*step_of(int kind))(Walk *) {
     }
 }
 
-/* Moves to the content of a tunnel of the search; returns 0 if the place is in none. */
+/* Moves to the content of one of the search's tunnels; returns 0 if there is no such tunnel. */
 static int enter_tunnel(Walk *w, const Search *search) {
     for (Py_ssize_t i = 0; i < search->tunnel_count; i++) {
         const int64_t *tunnel = search->tunnels[i];
@@ -306,7 +306,7 @@ static void walk(Walk *w, const Search *search) {
 static Walk start(const Packet *packet) {
     Walk w = {.bytes = packet->bytes, .captured = packet->captured, .end = packet->length,
               .kind = NOTHING};
-    int64_t begin, place; /* bytes before layer 3, and the place of the EtherType or -1 */
+    int64_t begin, place; /* bytes before layer 3, and the offset of the EtherType or -1 */
     switch (packet->link) {
     case 1: begin = 14, place = 12; break;
     case 113: begin = 16, place = 14; break;
@@ -328,7 +328,7 @@ static Walk start(const Packet *packet) {
     return w;
 }
 
-/* Bytes of layer 3 by its header, 0 for all up to the end. */
+/* Length of layer 3 from its header; 0 for up to the end. */
 static int64_t size_of(Walk *w) {
     int64_t at = w->at, size = 0;
     int head, header, count = 0;
@@ -373,7 +373,7 @@ static void take_network(Walk *w, int cut, Layers *found) {
     found->end = found->line_end < w->captured ? found->line_end : w->captured;
 }
 
-/* Moves to the content of a packet of IP. */
+/* Moves to the content of an IP packet. */
 static void enter(Walk *w, const Layers *found) {
     int protocol, part;
     const uint8_t *layer3 = w->bytes + found->begin;

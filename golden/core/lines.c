@@ -13,8 +13,8 @@ int core_within(const int64_t *starts, const int64_t *stops, Py_ssize_t count, P
     return 1;
 }
 
-/* line_bounds(buffer, stop, bounds): writes where lines begin; returns their number. A line ends
-   behind its newline; the last entry is where the first line begins that is not whole. */
+/* line_bounds(buffer, stop, bounds): writes where lines begin; returns their number. A line
+   includes its newline; the last entry is the start of the first incomplete line. */
 static PyObject *line_bounds(PyObject *self, PyObject *args) {
     PyObject *a, *b;
     Py_ssize_t stop, lines = 0;
@@ -40,7 +40,7 @@ static PyObject *line_bounds(PyObject *self, PyObject *args) {
     return core_finish(&all, PyLong_FromSsize_t(lines));
 }
 
-/* field_spans(buffer, field, delimiter, starts, stops): narrows spans to a field, from 1 on. A
+/* field_spans(buffer, field, delimiter, starts, stops): narrows spans to a field, counted from 1. A
    span without that field gets the start -1. */
 static PyObject *field_spans(PyObject *self, PyObject *args) {
     PyObject *a, *b, *c;
@@ -96,7 +96,7 @@ static PyObject *keep_lines(PyObject *self, PyObject *args) {
     }
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < count;) {
-        /* Neighbours go in one copy. */
+        /* Consecutive lines are copied at once. */
         Py_ssize_t first = i;
         while (i < count && keep[i]) {
             i++;
@@ -113,8 +113,8 @@ static PyObject *keep_lines(PyObject *self, PyObject *args) {
 }
 
 PyMethodDef core_lines_methods[] = {
-    {"line_bounds", line_bounds, METH_VARARGS, "Where the lines of a buffer begin."},
+    {"line_bounds", line_bounds, METH_VARARGS, "Find the starts of the lines in a buffer."},
     {"field_spans", field_spans, METH_VARARGS, "Narrow spans to one of their fields."},
-    {"keep_lines", keep_lines, METH_VARARGS, "Copy the lines that are kept."},
+    {"keep_lines", keep_lines, METH_VARARGS, "Copy selected lines."},
     {NULL, NULL, 0, NULL},
 };

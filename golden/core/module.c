@@ -1,4 +1,4 @@
-/* The module lately.golden._core: the golden models compiled, equal to their readable form. */
+/* The module lately.golden._core: compiled golden models, equal to the Python form. */
 #include "core.h"
 
 int core_take(PyObject *object, Py_buffer *view, Py_ssize_t size, Py_ssize_t count, int writable,

@@ -12,7 +12,7 @@ enum { NO_CHECKSUM = 32, NO_SEQUENCE = 64, NO_ID = 128, NO_RADIOTAP = 256 };
 #define FURTHER ((uint64_t)1 << 63)
 #define FURTHER_TAG ((uint64_t)1 << 62)
 #define LINK_RADIOTAP 127
-#define HEAD 48 /* bytes, whole pairs of words, in which the fields of most packets are hidden */
+#define HEAD 48 /* bytes, whole pairs of words, with the fields to hide in most packets */
 
 typedef struct {
     const uint8_t *bytes;
@@ -20,7 +20,7 @@ typedef struct {
     Py_ssize_t size, count;
 } Packets;
 
-/* Takes a buffer, and the places, captured bytes, bytes on the line and links of its packets. */
+/* Gets a buffer, and offset, captured length, length on the line and link type of its packets. */
 static int take_packets(Buffers *all, PyObject *buffer, PyObject *rows, Packets *packets) {
     packets->bytes = core_buffer(all, buffer, 1, -1, 0, "buffer");
     packets->rows = packets->bytes ? core_buffer(all, rows, 8, -1, 0, "packets") : NULL;
@@ -43,7 +43,7 @@ static int read_packet(const Packets *all, Py_ssize_t i, Packet *packet) {
     return 1;
 }
 
-/* Takes types of tags and tunnels, as `search_tables` returns them. */
+/* Gets the types of tags and the tunnels that `search_tables` returned. */
 static int take_search(Buffers *all, PyObject *types, PyObject *tunnels, Search *search) {
     search->types = core_buffer(all, types, 8, -1, 0, "types");
     search->tunnels = search->types ? core_buffer(all, tunnels, 8, -1, 0, "tunnels") : NULL;
@@ -71,13 +71,13 @@ typedef struct {
     uint64_t low, high;
 } Rule;
 
-/* Bytes for a message that is changed beyond its head. */
+/* Buffer for a message that is changed beyond its head. */
 typedef struct {
     uint8_t *bytes;
     int64_t size;
 } Scratch;
 
-/* The digested part: `Message`. `head` has the first bytes, up to HEAD. */
+/* The digested part: `Message`. `head` holds the first bytes, at most HEAD. */
 typedef struct {
     const uint8_t *head, *bytes;
     int64_t size, length;
@@ -98,7 +98,7 @@ static void add_tag(void *words, int tag) {
     add_word(words, FURTHER | FURTHER_TAG | (uint64_t)tag);
 }
 
-/* Zeros some bytes of layer 4, as far as they are there. */
+/* Zeros some bytes of layer 4, if present. */
 static void hide_layer4(uint8_t *layer3, int64_t size, int version, int fields) {
     int protocol, part;
     int64_t at = find_layer4(layer3, size, version, &protocol, &part);
@@ -167,7 +167,7 @@ static uint64_t end_words(Words *words, uint64_t closing) {
     return sip_end(&words->lanes[0]) ^ sip_end(&words->lanes[1]);
 }
 
-/* Bytes of a radiotap header that does not count. */
+/* Length of a radiotap header to ignore. */
 static int64_t radiotap(const Packet *packet, int fields) {
     if (packet->link != LINK_RADIOTAP || !(fields & NO_RADIOTAP) || packet->captured < 4) {
         return 0;
@@ -176,7 +176,7 @@ static int64_t radiotap(const Packet *packet, int fields) {
     return size <= packet->captured ? size : 0;
 }
 
-/* Copies a message to the scratch bytes; returns NULL without memory. */
+/* Copies a message to the scratch buffer; returns NULL if out of memory. */
 static uint8_t *copy_message(Scratch *scratch, const Message *m) {
     if (scratch->size < m->size) {
         free(scratch->bytes);
@@ -191,7 +191,7 @@ static uint8_t *copy_message(Scratch *scratch, const Message *m) {
     return scratch->bytes;
 }
 
-/* Leaves the part of a message that counts. */
+/* Cuts a message to the part that is compared. */
 static void cut_message(Message *m, const Rule *rule) {
     if (m->length > rule->skip) {
         int64_t skipped = rule->skip < m->size ? rule->skip : m->size;
@@ -206,7 +206,7 @@ static void cut_message(Message *m, const Rule *rule) {
     m->head = m->bytes;
 }
 
-/* Returns 0 without memory. */
+/* Returns 0 if out of memory. */
 static int digest_packet(const Packet *packet, const Layers *at, const Rule *rule, Scratch *scratch,
                          uint64_t *digest) {
     int fields = rule->fields, whole = fields & FRAME || at->version == OTHER;
@@ -250,7 +250,7 @@ static int digest_packet(const Packet *packet, const Layers *at, const Rule *rul
 }
 
 /* packet_digests(buffer, packets, rule, low, high, versions, faults, digests); the rule is fields,
-   reach, skipped bytes, counted bytes or -1, types of tags, tunnels, and the mask. */
+   reach, bytes to skip, maximum bytes or -1, types of tags, tunnels, and the mask. */
 static PyObject *packet_digests(PyObject *self, PyObject *args) {
     PyObject *a, *b, *c, *d, *e, *f, *g, *h;
     int inside = 1, enough = 1;
@@ -326,7 +326,7 @@ static PyObject *packet_headers(PyObject *self, PyObject *args) {
 }
 
 PyMethodDef core_packets_methods[] = {
-    {"packet_digests", packet_digests, METH_VARARGS, "Versions, faults and digests of packets."},
-    {"packet_headers", packet_headers, METH_VARARGS, "Where the headers of packets are."},
+    {"packet_digests", packet_digests, METH_VARARGS, "Compute the digests of packets."},
+    {"packet_headers", packet_headers, METH_VARARGS, "Find the headers of packets."},
     {NULL, NULL, 0, NULL},
 };

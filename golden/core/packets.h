@@ -15,8 +15,8 @@ typedef struct {
     int64_t captured, length, link;
 } Packet;
 
-/* Where layer 3 is looked for: the reach, further types of tags, and further tunnels, each as port,
-   bytes to skip, and whether it carries IP. */
+/* Where layer 3 is looked for: the reach, additional types of tags, and additional tunnels, each as
+   port, bytes to skip, and whether it carries IP. */
 typedef struct {
     int reach;
     const int64_t *types, (*tunnels)[3];
@@ -33,11 +33,11 @@ static inline int number(const uint8_t *at) { return at[0] << 8 | at[1]; }
 
 Layers find_layers(const Packet *packet, const Search *search);
 
-/* Calls a function with each VLAN identifier before layer 3 that `tags` has no room for. */
+/* Calls a function with each VLAN identifier before layer 3 that does not fit into `tags`. */
 void further_tags(const Packet *packet, const Search *search, const Layers *found,
                   void (*add)(void *state, int tag), void *state);
 
-/* Place of layer 4 in layer 3 of `size` bytes, or -1; its protocol, or -1. */
+/* Offset of layer 4 in layer 3 of `size` bytes, or -1; `protocol` becomes its protocol, or -1. */
 int64_t find_layer4(const uint8_t *layer3, int64_t size, int version, int *protocol, int *part);
 
 #endif

@@ -6,20 +6,20 @@
 #include "pure/turns.h"
 
 #define MAX_SLICES 63
-#define BLOCK 4096 /* operations at a time, whose slices that count are on the stack */
+#define BLOCK 4096 /* operations per block; their numbers of alive slices are on the stack */
 
 typedef struct {
     Engine engine; /* whose numbers are the state */
     Ring ring;
     RingState *state;
-    Py_buffer memory, live; /* the latter of a ring that several processes map */
+    Py_buffer memory, live; /* `live` only if several processes map the ring */
     RingPlaces *places;
     RingRow *masks;
 } RingObject;
 
 static PyTypeObject *ring_type, *timed_type;
 
-/* Takes the position that was published last; returns 0 if it fits no ring. */
+/* Reads the last published position; returns 0 if it is invalid. */
 static int ring_follow(const Ring *ring, RingState *state) {
     const RingLive *live = ring->live;
     RingState found = *state;
@@ -44,8 +44,8 @@ static int64_t perform_one(Engine *engine, int code, const uint64_t *key) {
     return lowest(ring_perform_key(&self->ring, self->state, self->memory.buf, code, key));
 }
 
-/* Takes the memory, and the position that several processes share, if there is one. A ring with
-   read-only memory reads the ring of another process. */
+/* Gets the memory, and the shared position, if there is one. Read-only memory means that another
+   process writes the ring. */
 static int take_memory(RingObject *self, PyObject *memory, PyObject *live) {
     if (live && core_take(live, &self->live, 8, sizeof(RingLive) / 8, 0, "live") < 0) {
         return -1;
@@ -62,9 +62,9 @@ static int take_memory(RingObject *self, PyObject *memory, PyObject *live) {
     return PyObject_GetBuffer(memory, &self->memory, PyBUF_C_CONTIGUOUS);
 }
 
-/* The shape has segments, run, the form (1: all bits of a key are in one word, 2: lines), whether a
-   new secret takes effect at a turn, whether there are blocks, the strides of blocks, parts and
-   shards, the number of shards, and the rotations that select one. */
+/* The shape is the number of segments, run, the form (1: all bits of a key are in one word, 2:
+   lines), whether a new secret takes effect at a turn, whether there are blocks, the strides of
+   blocks, parts and shards, the number of shards, and the rotations that select one. */
 #define SHAPE 12
 
 static int take_shape(RingObject *self, const uint64_t *shape) {
@@ -149,8 +149,8 @@ static void ring_dealloc(PyObject *object) {
     Py_DECREF(type);
 }
 
-/* Whether the state is that of a ring, and only queries come if another process writes; else sets
-   an error. */
+/* Whether the state is valid, and all operations are queries if another process writes; sets an
+   error if not. */
 static int may_perform(const RingObject *self, const uint8_t *codes, int code, Py_ssize_t count) {
     int others = codes ? 0 : code & ~QUERY;
     for (Py_ssize_t i = 0; self->ring.reads && codes && i < count; i++) {
@@ -167,9 +167,8 @@ static int may_perform(const RingObject *self, const uint8_t *codes, int code, P
     return 1;
 }
 
-/* perform(operations, keys, ages, seen): performs operations; returns the hits.
-
-   The operations are an array of codes, or the code of all. Ages and seen may be None. */
+/* perform(operations, keys, ages, seen): performs operations; returns the number of hits.
+   `operations` is an array of codes, or one code for all. Ages and seen may be None. */
 static PyObject *ring_perform_all(PyObject *object, PyObject *args) {
     RingObject *self = (RingObject *)object;
     const Ring *ring = &self->ring;
@@ -205,7 +204,7 @@ static PyObject *ring_perform_all(PyObject *object, PyObject *args) {
     return core_finish(&all, PyLong_FromLongLong(hits));
 }
 
-/* settle(): clears the rest of the segment that left the ring last. */
+/* settle(): clears the rest of the last retired segment. */
 static PyObject *settle(PyObject *object, PyObject *nothing) {
     RingObject *self = (RingObject *)object;
     (void)nothing;
@@ -216,7 +215,7 @@ static PyObject *settle(PyObject *object, PyObject *nothing) {
     return NULL;
 }
 
-/* follow(): takes the position of the process that writes. */
+/* follow(): reads the position from the process that writes. */
 static PyObject *follow(PyObject *object, PyObject *nothing) {
     RingObject *self = (RingObject *)object;
     (void)nothing;
@@ -228,8 +227,8 @@ static PyObject *follow(PyObject *object, PyObject *nothing) {
 }
 
 #ifdef LINES
-/* columns(array, back): copies the bits of lines from an array of columns, or to one that is clear.
-   */
+/* columns(array, back): copies the bits of lines from an array of columns, or back to a zeroed
+   array. */
 static PyObject *columns(PyObject *object, PyObject *args) {
     const RingObject *self = (RingObject *)object;
     const Ring *ring = &self->ring;
@@ -248,7 +247,7 @@ static PyObject *columns(PyObject *object, PyObject *args) {
     lines_copy(self->memory.buf, ring->segments, ring->whole / LINE, from, size, back);
     return core_finish(&all, Py_NewRef(Py_None));
 }
-#define COLUMNS {"columns", columns, METH_VARARGS, "Copy bits from an array of columns, or to one."},
+#define COLUMNS {"columns", columns, METH_VARARGS, "Copy bits from or to an array of columns."},
 #else
 #define COLUMNS
 #define HAVE_LINES 0
@@ -256,15 +255,15 @@ static PyObject *columns(PyObject *object, PyObject *args) {
 
 static PyMethodDef methods[] = {
     COLUMNS
-    {"perform", ring_perform_all, METH_VARARGS, "Perform operations; return the hits."},
-    {"settle", settle, METH_NOARGS, "Clear the rest of the segment that left the ring last."},
-    {"follow", follow, METH_NOARGS, "Take the position of the process that writes."},
+    {"perform", ring_perform_all, METH_VARARGS, "Perform operations; return the number of hits."},
+    {"settle", settle, METH_NOARGS, "Clear the rest of the last retired segment."},
+    {"follow", follow, METH_NOARGS, "Read the position from the process that writes."},
     {NULL, NULL, 0, NULL},
 };
 
-/* Turns of rings whose window is a span of time */
+/* Turns of rings with a time window */
 
-/* Takes the state of turns and their policy; the buffer of the state must outlive them. */
+/* Sets up turns from a state and a policy; the buffer of the state must outlive them. */
 static int take_turns(Turns *t, int64_t *numbers, Py_ssize_t count, const int64_t *policy,
                       int64_t most) {
     *t = (Turns){.writes = policy[0], .slices = count - TURN_NUMBERS, .span = policy[1],
@@ -314,8 +313,8 @@ static PyObject *follow_turns(PyObject *module, PyObject *args) {
 
 typedef struct {
     Engine engine;
-    RingObject *ring; /* owned; it does not turn by itself */
-    Py_buffer state;  /* of the turns */
+    RingObject *ring; /* owned; turned only by `turns` */
+    Py_buffer state;  /* state of the turns */
     Turns t;
 } TimedRing;
 
@@ -326,7 +325,7 @@ static void turn_by_clock(TimedRing *self, int64_t now, int64_t turns) {
     }
 }
 
-/* Performs an operation on one key, whose turns by the clock are done. */
+/* Performs an operation on one key after the turns by the clock. */
 static int64_t timed_perform_key(TimedRing *self, int code, const uint64_t *key, int64_t now) {
     RingObject *ring = self->ring;
     return turns_perform_key(&self->t, &ring->ring, ring->state, ring->memory.buf, code, key, now);
@@ -351,7 +350,7 @@ typedef struct {
     uint8_t *statuses;
 } Batch;
 
-/* Performs operations of which no insertion turns the ring. */
+/* Performs operations, none of which turns the ring. */
 static void perform_stretch(TimedRing *self, const Batch *b, Py_ssize_t at, Py_ssize_t end) {
     if (at < end) {
         RingObject *ring = self->ring;
@@ -484,6 +483,6 @@ int core_add_ring(PyObject *module) {
 }
 
 PyMethodDef core_ring_methods[] = {
-    {"follow", follow_turns, METH_VARARGS, "Follow the turns of a ring whose window is a span."},
+    {"follow", follow_turns, METH_VARARGS, "Compute the turns of a ring with a time window."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,4 +1,4 @@
-/* Keys that are text: their digests, as `lately.golden.hash.digests` makes them. */
+/* Digests of keys that are text, as in `lately.golden.hash.keys`. */
 #include "pure/blake2b.h"
 #include "calls.h"
 
@@ -6,7 +6,7 @@ int text_bytes(PyObject *object, const uint8_t **bytes, Py_ssize_t *count) {
     if (PyUnicode_CheckExact(object)) {
         *bytes = (const uint8_t *)PyUnicode_AsUTF8AndSize(object, count);
         if (!*bytes) {
-            PyErr_Clear(); /* surrogates, of which Python makes bytes or an error */
+            PyErr_Clear(); /* surrogates: Python converts them to bytes, or raises an error */
             return 0;
         }
         return 1;
@@ -19,13 +19,13 @@ int text_bytes(PyObject *object, const uint8_t **bytes, Py_ssize_t *count) {
     return 0;
 }
 
-/* Digest to some words: SipHash under a key for each, or BLAKE2b if there are no keys. */
+/* Digest of several words: SipHash with a key for each word, or BLAKE2b if there are no keys. */
 typedef struct {
     const Secret *keys;
     Py_ssize_t words;
 } Digest;
 
-/* Once in the library, as it is long. */
+/* Not inlined, as it is long. */
 NEVER_INLINE void digest(const Digest *digest, const uint8_t *bytes, Py_ssize_t count,
                          uint64_t *out) {
     if (!digest->keys) {
@@ -45,7 +45,8 @@ uint64_t text_key(const uint8_t *bytes, Py_ssize_t count, const Engine *engine) 
     return key_bits < 64 ? key & (((uint64_t)1 << key_bits) - 1) : key;
 }
 
-/* Takes keys and the room for digests of a number of texts; returns it, or NULL with an error. */
+/* Gets the keys and the output for the digests of `count` texts; returns the output, or NULL with
+   an error. */
 static uint64_t *take_digest(Buffers *all, Digest *digest, PyObject *keys, PyObject *out,
                              Py_ssize_t count) {
     const Secret *found = core_buffer(all, keys, 8, -1, 0, "keys");
@@ -63,8 +64,8 @@ static uint64_t *take_digest(Buffers *all, Digest *digest, PyObject *keys, PyObj
     return digests;
 }
 
-/* digest_texts(texts, keys, digests): writes the digests of a list of str and bytes. Returns
-   False if another kind of object, or text that UTF-8 does not have, is among them. */
+/* digest_texts(texts, keys, digests): writes the digests of a list of str and bytes. Returns False
+   if the list contains another kind of object, or text that UTF-8 cannot encode. */
 static PyObject *digest_texts(PyObject *module, PyObject *args) {
     PyObject *texts, *keys, *out;
     Buffers all = {.count = 0};
@@ -93,7 +94,7 @@ static uint8_t *head(uint8_t *at, uint8_t tag, int64_t count) {
     return at;
 }
 
-#define MAX_DEPTH 20 /* of tuples in tuples */
+#define MAX_DEPTH 20 /* maximum nesting of tuples */
 
 void free_text(Text *text) {
     if (text->bytes != text->first) {
@@ -101,7 +102,7 @@ void free_text(Text *text) {
     }
 }
 
-/* Makes room behind a text; returns where, or NULL. */
+/* Extends a text; returns the start of the new bytes, or NULL. */
 static uint8_t *extend(Text *text, Py_ssize_t count) {
     if (!text->bytes) {
         text->bytes = text->first;
@@ -176,12 +177,12 @@ static int add_tuple(Text *text, PyObject *tuple, int depth) {
 
 int encode_tuple(PyObject *tuple, Text *text) {
     int added = add_tuple(text, tuple, 0);
-    PyErr_Clear(); /* the method of Python tells what is wrong */
+    PyErr_Clear(); /* the Python method reports the error */
     return added;
 }
 
-/* Encodes a tuple of spans as `key_forms` does, each span with a tag, or already encoded if its tag
-   is 0. Returns the number of bytes, also if there is no `row` to write to. */
+/* Encodes a tuple of spans like `lately.golden.hash.keys`, each span with a tag, or already encoded
+   if its tag is 0. Returns the number of bytes, even if `row` is NULL. */
 static Py_ssize_t encode(uint8_t *row, const uint8_t *bytes, const int64_t *starts,
                          const int64_t *stops, const uint8_t *tags, Py_ssize_t width) {
     Py_ssize_t size = 9;
@@ -200,7 +201,7 @@ static Py_ssize_t encode(uint8_t *row, const uint8_t *bytes, const int64_t *star
 }
 
 /* digest_spans(buffer, starts, stops, tags, keys, digests): writes the digests of spans of a
-   buffer; with tags, those of tuples, each of as many spans as there are tags. */
+   buffer; with tags, of tuples, each consisting of as many spans as there are tags. */
 static PyObject *digest_spans(PyObject *module, PyObject *args) {
     PyObject *a, *b, *c, *d, *e, *f;
     Buffers all = {.count = 0};
@@ -243,6 +244,6 @@ static PyObject *digest_spans(PyObject *module, PyObject *args) {
 
 PyMethodDef core_texts_methods[] = {
     {"digest_texts", digest_texts, METH_VARARGS, "Write the digests of a list of texts."},
-    {"digest_spans", digest_spans, METH_VARARGS, "Write the digests of spans of a buffer."},
+    {"digest_spans", digest_spans, METH_VARARGS, "Write the digests of spans in a buffer."},
     {NULL, NULL, 0, NULL},
 };

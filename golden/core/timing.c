@@ -17,7 +17,7 @@ static PyTypeObject *stamps_type, *timing_type;
 
 static void *held(const Cells *cells, int index) { return cells->buffers.views[index].buf; }
 
-/* Numbers of a partitioned filter, which follow its counts. */
+/* Numbers of a partitioned filter; they follow the counters. */
 static PartsNumbers *parts_numbers(const Cells *c) {
     return (PartsNumbers *)(c->engine.counts + 4);
 }
@@ -37,8 +37,8 @@ static int64_t timing_single(Engine *engine, int code, const uint64_t *key) {
     return timing_one(&c->shape.timing, engine->counts + 3, held(c, 0), code, key);
 }
 
-/* Returns a new object that holds the hash, the memory, in items of `size` bytes, and the first
-   numbers of a filter; NULL with an error set. */
+/* Returns a new object with the hash, the memory in items of `size` bytes, and the numbers of a
+   filter; NULL with an error set. */
 static Cells *new_cells(PyTypeObject *type, PyObject *hash, PyObject *memory, int size,
                         PyObject *numbers, int count) {
     Cells *c = hash_within(hash) ? (Cells *)PyType_GenericAlloc(type, 0) : NULL;
@@ -54,8 +54,8 @@ static Cells *new_cells(PyTypeObject *type, PyObject *hash, PyObject *memory, in
     return c;
 }
 
-/* Returns an object whose shape fits its memory, in which `cells` are those of each index; else
-   NULL with an error set. */
+/* Returns the object if its shape fits the memory, with `cells` cells per index; else NULL with an
+   error set. */
 static PyObject *fitting(Cells *c, int64_t cells, int fits) {
     const Hash *hash = c->engine.hash;
     fits &= hash->fields >= 1 && hash->fields <= MAX_HASHES;
@@ -80,8 +80,8 @@ static void cells_dealloc(PyObject *self) {
 
 /* Partitioned filters */
 
-/* Stamps(hash, stamps, numbers, thresholds, expired, block, timed, phase_bits); without thresholds
-   a window decides. */
+/* Stamps(hash, stamps, numbers, thresholds, expired, block, timed, phase_bits); without thresholds,
+   windows determine answers. */
 static PyObject *stamps_new(PyTypeObject *type, PyObject *args, PyObject *named) {
     PyObject *a, *b, *c, *d;
     long long expired, block;
@@ -116,9 +116,10 @@ static int classes_fit(const Parts *shape, const int64_t *classes, Py_ssize_t co
     return fits;
 }
 
-/* perform(codes, keys, times, windows, seen, oldest, cells): performs operations, or one for all.
-   The times are None in a filter that counts; windows in blocks, classes, or None; the age of each
-   key's oldest cells and their number are written unless these are None. */
+/* perform(codes, keys, times, windows, seen, oldest, cells): performs operations; `codes` may be
+   one code for all. Times are None if the filter counts insertions. Windows are in blocks, or
+   classes, or None. The age of each key's oldest cells and their number are written, unless
+   `oldest` or `cells` is None. */
 static PyObject *stamps_perform(PyObject *self, PyObject *args) {
     Cells *s = (Cells *)self;
     PyObject *a, *b, *c, *d, *e, *f, *g;
@@ -157,7 +158,7 @@ static PyMethodDef stamps_methods[] = {
 
 /* Filters whose timestamps wrap */
 
-/* Timing(hash, cells, numbers, window, block, last, swept); insertions follow the counts. */
+/* Timing(hash, cells, numbers, window, block, last, swept); insertions follow the counters. */
 static PyObject *timing_new(PyTypeObject *type, PyObject *args, PyObject *named) {
     PyObject *a, *b, *c;
     long long window, block, last, swept;
@@ -177,7 +178,7 @@ static PyObject *timing_new(PyTypeObject *type, PyObject *args, PyObject *named)
                                  last >= 1 && last < 2 * most && swept >= 0 && swept <= cells);
 }
 
-/* look(inserts, keys, windows, ages, counts): as timing_look; windows and counts may be None. */
+/* look(inserts, keys, windows, ages, counts): like timing_look; windows and counts may be None. */
 static PyObject *timing_look_up(PyObject *self, PyObject *args) {
     Cells *t = (Cells *)self;
     PyObject *a, *b, *c, *d;
@@ -202,7 +203,7 @@ static PyObject *timing_look_up(PyObject *self, PyObject *args) {
 }
 
 static PyMethodDef timing_methods[] = {
-    {"look", timing_look_up, METH_VARARGS, "Look up keys, and insert each after its look."},
+    {"look", timing_look_up, METH_VARARGS, "Look up keys, and optionally insert each one."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,1 +1,1 @@
-"""Time-decaying cuckoo dictionary."""
+"""Window dictionary: a variant of the time-decaying cuckoo dictionary."""

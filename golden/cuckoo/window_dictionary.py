@@ -1,18 +1,18 @@
-"""Dictionary of digests with an exact window; moves of entries are optional.
+"""Dictionary of digests with an exact window, and optional moves of entries.
 
 It is a variant of the time-decaying cuckoo dictionary (Near-optimal Approximate Membership Query
 over Time-decaying Windows, section IV.B), whose notation the comments use: i, tau, n, d, T, S, L.
 
-- A key becomes a digest of D bits. In each column some of these bits select a cell, which holds a
-  timestamp, the paper's T, and the other bits, the remainder, as its S. Row and remainder together
-  determine the digest, as P and S do in the paper. (The split is quotienting: Knuth, The Art of
-  Computer Programming, volume 3, section 6.4, exercise 13.)
-- There are any number of columns in place of two tables, and a new entry takes the first that has
-  a free cell. Moves start in the middle column, and go on from each column to the next.
-- The list L has a fixed number of places, the stash, and holds whole digests. If it is full, its
-  oldest entry is evicted, and the dictionary reports the windows for which its answers are still
-  exact. So the answers equal a list of digests with the last insertion of each.
-- Timestamps never repeat, so nothing is deleted by a sweep.
+- A key is hashed to a digest of D bits. In each column some of these bits select a cell, which
+  holds a timestamp, the paper's T, and the other bits, the remainder, the paper's S. Row and
+  remainder together determine the digest, as P and S do in the paper. (The split is quotienting:
+  Knuth, The Art of Computer Programming, volume 3, section 6.4, exercise 13.)
+- There can be any number of columns instead of two tables, and a new entry goes to the first column
+  with a free cell. Moves start in the middle column, and continue from each column to the next.
+- The list L, here called stash, has a fixed size and holds whole digests. If the stash is full, its
+  oldest entry is evicted, and `guaranteed_window` tells up to which window answers are still exact.
+  For such windows, the answers equal those of a list of digests with the last insertion of each.
+- Timestamps never repeat, so no sweep is needed.
 """
 
 import inspect
@@ -43,23 +43,23 @@ from ..results import Ages, Results
 from ..sampling import sample
 from ..spec.dictionary_sizes import WindowDictionarySpec, min_columns, min_digest_bits
 
-_MAX_COLUMNS = 64  # of the extension
+_MAX_COLUMNS = 64  # limit of the extension
 _QUERY, _INSERT, _REMOVE = (
     int(bit) for bit in (OperationBit.QUERY, OperationBit.INSERT, OperationBit.REMOVE)
 )
 
 _INSERTIONS, _LOST, _YOUNGEST_LOST, _STASH_PEAK, _ALL_LOST, _SECRET = range(3, 9)
-"""Places in `_numbers`; the secret is the last two, low half first."""
+"""Indices in `_numbers`; the secret is in the last two numbers, low half first."""
 
 
 def digest_hash(spec: WindowDictionarySpec) -> KeyHash:
-    """Return the hash function whose two indices are the low bits and the rest of a digest."""
+    """Return the hash function; its indices are the row bits and other bits of a digest."""
     sizes = [spec.rows, 1 << spec.rest_bits]
     return KeyHash(key_bits=spec.key_bits, sizes=sizes, functions=1, seed=spec.seed, hash=spec.hash)
 
 
 def row_offsets(spec: WindowDictionarySpec) -> Ages:
-    """Return what each column adds to a row, shape (columns, bytes of a remainder, 256)."""
+    """Return the values that each column XORs with a row, shape (columns, remainder bytes, 256)."""
     terms = offset_terms(
         columns=spec.columns, row_bits=spec.row_bits, rest_bits=spec.rest_bits, seed=spec.seed
     )
@@ -68,7 +68,7 @@ def row_offsets(spec: WindowDictionarySpec) -> Ages:
 
 @taking_single_keys
 class WindowDictionary(CountedFilter):
-    """Dictionary of digests: reports recent keys and the insertions since each (section IV.B).
+    """Dictionary of digests: reports recent keys and their ages in insertions (section IV.B).
 
     A query accepts any window from 1 to `window` insertions. A key of the window is always
     reported, with its exact age, while `guaranteed_window` is at least this window. Any other key
@@ -76,14 +76,14 @@ class WindowDictionary(CountedFilter):
     reported for all d < W = `window`, and no longer, where d is the number of insertions after its
     own.
 
-    Keys with equal digests are one key: inserting either renews both, and removing one removes the
-    other, which no counter shows. A removal from a full window erases another key with the
-    probability `fpr`, about n / 2**D. So choose D by the removals that you expect, and remove only
-    keys that were inserted.
+    Keys with equal digests are one key: inserting either renews both, and removing one also removes
+    the other, without any indication. A removal from a full window erases another key with the
+    probability `fpr`, about n / 2**D. So choose D for the number of removals that you expect, and
+    remove only keys that were inserted.
 
     Its parameters are those of `WindowDictionarySpec`, and the `secret` of the hash "siphash", at
-    most 128 bits. ValueError if the secret is out of range; SpecificationError if the hash takes
-    none.
+    most 128 bits. ValueError if the secret is out of range; SpecificationError if the hash uses no
+    secret.
     """
 
     specification = WindowDictionarySpec
@@ -107,8 +107,8 @@ class WindowDictionary(CountedFilter):
 
     query, check_and_insert = query_in_window, check_and_insert_in_window
     _NUMBERS = _SECRET + 2
-    # Insertions since construction or `clear`; entries evicted so far, each before it expired; the
-    # maximum number of live entries in the stash so far.
+    # Insertions since construction or `clear`; entries evicted before they expired; maximum number
+    # of live entries in the stash.
     insertions, lost, youngest_lost = Number(_INSERTIONS), Number(_LOST), Number(_YOUNGEST_LOST)
     stash_peak, _all_lost = Number(_STASH_PEAK), Number(_ALL_LOST)
 
@@ -140,7 +140,7 @@ class WindowDictionary(CountedFilter):
     def _prepare(self) -> None:
         self._row_bits = self.spec.row_bits
         self._hash, self._offsets = digest_hash(self.spec), row_offsets(self.spec)
-        # Whether operations run in a compiled loop; results are the same either way.
+        # Whether operations run in the extension; results are the same either way.
         self.compiled = compilation.wanted() and self.columns <= _MAX_COLUMNS
         cells = np.zeros((self.columns * self.rows, 2), np.int64)
         stash = np.zeros((2, self.stash), np.int64)
@@ -149,7 +149,7 @@ class WindowDictionary(CountedFilter):
     def _hold(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._cells, self._stash_times = arrays["cells"], arrays["stash_times"]
         self._stash = arrays["stash"]
-        # Both numbers of a cell are in the same cache line.
+        # Both arrays are interleaved, so that a cell is in one cache line.
         self._times, self._held = self._cells.T.reshape(2, self.columns, self.rows)
         if self.compiled:
             core, key_hash = self._hash.compiled()
@@ -161,7 +161,7 @@ class WindowDictionary(CountedFilter):
     # Operations
 
     def remove(self, keys: Keys) -> None:
-        """Remove keys; one whose digest is absent has no effect. Keys, errors: as `insert`."""
+        """Remove keys; absent digests are ignored. Keys, shape and errors: see `insert`."""
         words = self._words(keys)
         self._performed(Operation.REMOVE, words)
         self._note_events(len(words))
@@ -169,7 +169,7 @@ class WindowDictionary(CountedFilter):
     def rekey(self, secret: int) -> None:
         """Load a new secret of at most 128 bits, which takes effect at the next clear.
 
-        TypeError, ValueError or SpecificationError if it is wrong; as for `WindowDictionary`.
+        If the secret is invalid, raises the same errors as `WindowDictionary`.
         """
         if not self._private:
             raise SpecificationError(
@@ -178,7 +178,7 @@ class WindowDictionary(CountedFilter):
         self._waiting = check_secret(secret)
 
     def _empty(self) -> None:
-        # New memory is zero, and takes no pages until it is written.
+        # New memory is zero, and occupies no pages until it is written.
         for array in (self._cells, self._stash_times, self._stash) if self.insertions else ():
             array[:] = 0
         self._numbers[_INSERTIONS:_ALL_LOST] = 0
@@ -229,11 +229,11 @@ class WindowDictionary(CountedFilter):
     def _checked_windows(self, windows: Windows, count: int) -> Ages:
         return self._each_window(windows, count)
 
-    # One operation after another, as in section IV.B. The present timestamp tau is i, the number
-    # of insertions; T and S are `_times` and `_held`, by column and row; L is the stash.
+    # One operation after another, as in section IV.B. The current timestamp tau is i, the number of
+    # insertions; T and S are `_times` and `_held`, indexed by column and row; L is the stash.
 
     def _operate(self, code: int, digest: int, rows: list[int], w: int) -> int:
-        """Perform an operation on the digest with these rows; return its age, -1 if unreported."""
+        """Perform an operation on a digest with its rows; return its age, or -1 if not reported."""
         tau, rest = int(self._numbers[_INSERTIONS]), digest >> self._row_bits
         key_cell = free = None
         for cell in enumerate(rows):
@@ -252,7 +252,7 @@ class WindowDictionary(CountedFilter):
         if code & _REMOVE and key_cell:
             self._times[key_cell] = 0
         if code & _INSERT:
-            # 2) Insertion: in the cell of the key, or else in the first that is free.
+            # 2) Insertion: into the cell of the key, or else into the first free cell.
             self._numbers[_INSERTIONS] = tau + 1
             if chosen := key_cell or free:
                 self._times[chosen], self._held[chosen] = tau + 1, rest  # (5)
@@ -261,7 +261,7 @@ class WindowDictionary(CountedFilter):
         return tau - t if code & _QUERY and t and tau - t < w else -1
 
     def _move(self, digest: int, tau: int) -> None:
-        """Insert a digest in place of an entry, which moves to the next column, and so on."""
+        """Insert a digest in the cell of an entry, which moves to the next column, and so on."""
         time, column = tau, self.columns // 2
         for _ in range(self.moves or 0):
             cell = column, self._row(column, digest)
@@ -271,7 +271,7 @@ class WindowDictionary(CountedFilter):
                 return
             time, digest = before, self._digest(*cell, rest)
             column = (column + 1) % self.columns
-        # Into L (7), in place of the oldest entry, which may be lost.
+        # Into L (7), replacing the oldest entry, which is lost if still live.
         oldest = self._stash_times.argmin()
         if self._is_live(before := self._stash_times[oldest], tau):
             self._numbers[[_LOST, _ALL_LOST]] += 1
@@ -280,27 +280,27 @@ class WindowDictionary(CountedFilter):
         self._numbers[_STASH_PEAK] = max(self._numbers[_STASH_PEAK], self.stashed)
 
     def _is_live(self, time: int, tau: int) -> bool:
-        """Whether a timestamp is that of an entry, and d(T, tau) <= n (4)."""
+        """Whether a cell's timestamp belongs to an entry, and d(T, tau) <= n (4)."""
         return time > 0 and tau - time + 1 <= self.window
 
     # Digests
 
     def _digests(self, keys: Words) -> tuple[Ages, Ages]:
-        """Return the digests of keys, and the row of each in each column, shape (n, columns)."""
+        """Return the digests of keys, and their rows in each column, shape (n, columns)."""
         low, rest = self._hash.indices(self._hash.state(keys, self._secret), 0)
         digests = rest.astype(np.int64) << self._row_bits | low
         return digests, self._row(np.arange(self.columns), digests[:, np.newaxis])
 
     def _row(self, column: Any, digest: Any) -> Any:
-        """Return the row of a digest in a column: its low part plus bits of the remainder."""
+        """Return the row of a digest in a column: its low part XOR bits of the remainder."""
         return digest & self.rows - 1 ^ self._offset(column, digest >> self._row_bits)
 
     def _digest(self, column: Any, row: Any, rest: Any) -> Any:
-        """Return the digest to which the entry of a cell belongs."""
+        """Return the digest of the entry in a cell."""
         return rest << self._row_bits | row ^ self._offset(column, rest)
 
     def _offset(self, column: Any, rest: Any) -> Any:
-        """Return what a column adds to a row, over GF(2)."""
+        """Return the value that a column XORs with a row."""
         offset = 0
         for byte in range(self._offsets.shape[1]):
             offset = offset ^ self._offsets[column, byte, rest >> 8 * byte & 0xFF]
@@ -309,7 +309,7 @@ class WindowDictionary(CountedFilter):
     # The extension
 
     def _run(self, codes: Any, keys: Words, windows: Any, *answers: Any) -> None:
-        """Perform operations in the extension: `codes`, or one code for all."""
+        """Perform operations in the extension; `codes` is one for each key, or one for all."""
         if not isinstance(codes, Operation):
             codes = np.ascontiguousarray(codes)
         self._engine.perform(codes, np.ascontiguousarray(keys), windows, *answers)
@@ -323,7 +323,7 @@ class WindowDictionary(CountedFilter):
     def _secret(self, secret: int) -> None:
         self._numbers[_SECRET:].view(np.uint64)[:] = compilation.halves([secret])[0]
 
-    # Figures
+    # Figures and contents
 
     @property
     def spec(self) -> WindowDictionarySpec:
@@ -334,8 +334,8 @@ class WindowDictionary(CountedFilter):
     def guaranteed_window(self) -> int:
         """Largest window for which the answers are exact.
 
-        It is `window` unless an entry was evicted within the window. It is then the number of
-        insertions after the youngest evicted entry, until this entry would have expired.
+        It is `window`, unless an entry was evicted within the window. Then it is the number of
+        insertions after the youngest evicted entry, until that entry would have expired.
         """
         since = self._numbers[_INSERTIONS] - self._numbers[_YOUNGEST_LOST]
         return min(self.window, int(since)) if self._numbers[_LOST] else self.window
@@ -355,16 +355,16 @@ class WindowDictionary(CountedFilter):
         return live / 2.0**self.digest_bits
 
     def estimated_false_positive_rate(self, window: int | None = None) -> float:
-        """As `expected_false_positive_rate`, under the name that rings use."""
+        """Same as `expected_false_positive_rate`, under the name used in rings."""
         return self.expected_false_positive_rate(window)
 
     def fill_ratios(self) -> NDArray[np.float64]:
-        """Share of cells with a live entry in each column, shape (columns,)."""
+        """Fraction of cells with a live entry in each column, shape (columns,)."""
         fills: NDArray[np.float64] = np.mean(self.memory[0] != 0, axis=1)
         return fills
 
     def differing_cells(self, memory: Ages) -> int:
-        """As in `Filter`, with a `memory` of the shape of this one.
+        """Return the number of cells in which the hardware's `memory`, of the same shape, differs.
 
         With moves, cells may differ: the result counts hardware entries that the model lacks, and
         missing entries beyond the capacity of the stash.
@@ -377,33 +377,33 @@ class WindowDictionary(CountedFilter):
 
     @property
     def stashed(self) -> int:
-        """Live entries in the stash."""
+        """Number of live entries in the stash."""
         return int((self._distances(self._stash_times) <= self.window).sum())
 
     @property
     def memory(self) -> Ages:
-        """Age plus 1 and remainder of each cell's live entry, or 0; shape (2, columns, rows)."""
+        """Age plus 1, and remainder, of each cell's live entry, or 0; shape (2, columns, rows)."""
         distances = self._distances(self._times)
         live = distances <= self.window
         return np.stack([distances * live, self._held * live])
 
     @property
     def entries(self) -> Ages:
-        """Digest and age plus 1 of each live entry, sorted by digest; shape (live, 2)."""
+        """Return digest and age plus 1 of each live entry, sorted by digest; shape (live, 2)."""
         distances = self._distances(self._stash_times)
         stashed = np.stack([self._stash, distances], axis=1)[distances <= self.window]
         present = np.concatenate([self.entries_of(self.memory), stashed])
         return present[np.argsort(present[:, 0])]
 
     def entries_of(self, memory: Ages) -> Ages:
-        """Digest and age plus 1 of each entry in a `memory` of this form, shape (live, 2)."""
+        """Return digest and age plus 1 of each entry in such a `memory`, shape (live, 2)."""
         distances, rests = memory
         column, row = used = np.nonzero(distances)
         return np.stack([self._digest(column, row, rests[used]), distances[used]], axis=1)
 
     @property
     def fill(self) -> float:
-        """Share of cells that hold a live entry."""
+        """Fraction of cells that hold a live entry."""
         return float(np.mean(self._distances(sample(self._times)) <= self.window))
 
     def _distances(self, times: Ages) -> Ages:

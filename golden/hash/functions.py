@@ -8,11 +8,11 @@ tables computes one pipeline stage:
    columns are chosen linearly independent.
 2. *Mix*: a few rounds of the quadratic Feistel step of the Simon cipher. The fold alone is linear,
    so regular keys (counters, strides, addresses) would land on linear subspaces and miss the
-   theory's rate in either direction. The mixing removes that structure.
+   theory's rate in either direction. Mixing removes that structure.
 3. *Expand*: each segment takes its cell indices from separate words, each the XOR of three
    rotations of the mixed state. Any consecutive segments whose indices together have 64 bits or
    fewer get linearly independent index bits: for a uniform state they are exactly uniform and
-   independent. (Where a longer ring closes, the number of such segments may be smaller.)
+   independent. (Where a longer ring wraps around, fewer consecutive segments may be independent.)
 
 This is the hash "h3". In the hash "siphash", the keyed function of `siphash` replaces fold and mix:
 the state is SipHash-1-3 of the key under a secret that no constant reveals. With several shards,
@@ -34,23 +34,23 @@ from numpy.typing import NDArray
 from .. import compilation
 from .siphash import siphash
 
-STATE_BITS = 64  # of the mixed state
+STATE_BITS = 64  # width of the mixed state
 
 MIX_ROUNDS = 4  # a bias is visible after two (`tests/golden/test_hashing.py`); two more are margin
 
-WORD_BITS = 64  # of an expanded word
+WORD_BITS = 64  # width of an expanded word
 
-RANGE_BITS = 32  # of a word for a size that is not a power of two
+RANGE_BITS = 32  # bits of a word used for a size that is not a power of two
 
-SHARD_BITS = 12  # of the state that select a shard, scaled down to the number of shards
+SHARD_BITS = 12  # bits of the state that select a shard; scaled down to the number of shards
 
-OFFSET_TERMS = 3  # most bits of a digest's remainder that are XORed with a bit of its row
+OFFSET_TERMS = 3  # maximum bits of a digest's remainder that are XORed with a bit of its row
 
 _DRAWS = 1000  # candidates for one function before its condition is relaxed
 
 
 class ConstantStream:
-    """Endless deterministic stream of random constants; each label and seed has its own."""
+    """Endless deterministic stream of pseudorandom constants, one stream per label and seed."""
 
     def __init__(self, *, label: str, seed: int) -> None:
         self._prefix = f"lately/{label}/{seed}/".encode()
@@ -77,19 +77,19 @@ class IndexField:
 
     size: int  # the index is in ``range(size)``
     word: int  # number of the expanded word, counted within the segment
-    offset: int  # bits of the word above the field
-    # that the field takes: ``log2(size)`` for a power of two, else `RANGE_BITS`, which are scaled
-    # down as ``(field * size) >> bits``
+    offset: int  # number of bits of the word above the field
+    # width of the field: ``log2(size)`` for a power of two, else `RANGE_BITS`; the index is then
+    # ``(field * size) >> bits``
     bits: int
 
     @property
     def power_of_two(self) -> bool:
-        """Whether the field is the index itself, with nothing to scale."""
+        """Whether the field is the index itself, without scaling."""
         return 1 << self.bits == self.size
 
 
 def index_fields(sizes: Sequence[int]) -> tuple[IndexField, ...]:
-    """Pack one index per size into as few words as possible, from the top bit down."""
+    """Pack one index field per size into as few words as possible, from the top bit down."""
     fields = []
     word = offset = 0
     for size in sizes:
@@ -129,7 +129,7 @@ def fold_columns(key_bits: int, seed: int) -> tuple[int, ...]:
     columns = []
     for position in range(key_bits):
         column = stream.word()
-        # Past 64 columns independence is impossible, and a random column is as good as any.
+        # More than 64 columns cannot be independent, so further columns are random.
         while position < STATE_BITS and not _insert_independent(basis, column):
             column = stream.word()
         columns.append(column)
@@ -143,12 +143,12 @@ def mix_constants(seed: int) -> tuple[int, ...]:
     return (stream.word(), *(stream.word() >> 32 for _ in range(MIX_ROUNDS)))
 
 
-# bits of the three rotations of the mixed state whose XOR is a word
+# three rotation amounts; a word is the XOR of the mixed state rotated by each
 Rotations = tuple[int, int, int]
 
 
 def _field_rows(fields: Sequence[IndexField], words: Sequence[Rotations]) -> list[int]:
-    """Masks of the state bits that are added to give each bit of each field."""
+    """For each bit of each field, the mask of the state bits whose XOR it is."""
     rows = []
     for field in fields:
         for bit in range(field.bits):
@@ -163,14 +163,14 @@ def expand_rotations(
 ) -> tuple[tuple[Rotations, ...], ...]:
     """Rotation amounts, indexed by function, word and term.
 
-    Each function is drawn until its index bits are linearly independent of the bits of its
-    neighbours in the ring of functions: as many as fit into the 64 bits of state. If no candidate
-    satisfies this, fewer neighbours count.
+    Each function is redrawn until its index bits are linearly independent of those of its
+    neighbours in the ring of functions, as many neighbours as fit into the 64 bits of state. If no
+    candidate satisfies this, fewer neighbours are required.
     """
     stream = ConstantStream(label=f"expand/{functions}", seed=seed)
     words = fields[-1].word + 1
     bits = sum(field.bits for field in fields)
-    # One function can be wider than the state; its first words are then made independent.
+    # If one function is wider than the state, only its first words are independent.
     checked = fields
     while sum(field.bits for field in checked) > STATE_BITS:
         checked = checked[:-1]
@@ -193,10 +193,10 @@ def expand_rotations(
 
 
 def _neighbour_bases(rows: list[list[int]], functions: int, reach: int) -> list[Basis]:
-    """Spans that the next function must be independent of; none at all if it cannot be."""
+    """Bases of the spans that the next function must avoid; empty if that is impossible."""
     neighbourhoods = [rows[max(0, len(rows) - reach + 1) :]]
     if len(rows) == functions - 1:
-        # The last function meets the first ones round the ring.
+        # The ring wraps around: the last functions are neighbours of the first.
         neighbourhoods += [
             rows[ahead - reach + 1 :] + rows[:ahead] for ahead in range(1, reach - 1)
         ]
@@ -214,8 +214,8 @@ def _neighbour_bases(rows: list[list[int]], functions: int, reach: int) -> list[
 def shard_rotations(fields: tuple[IndexField, ...], functions: int, seed: int) -> Rotations:
     """Rotation amounts of the word whose highest bits select the shard.
 
-    These bits are linearly independent of the index bits of consecutive functions, as many
-    functions as fit into the 64 bits of state; fewer if no candidate succeeds.
+    These bits are linearly independent of the index bits of as many consecutive functions as fit
+    into the 64 bits of state, or of fewer functions if no candidate succeeds.
     """
     stream = ConstantStream(label="shard", seed=seed)
     words = expand_rotations(fields, functions, seed)
@@ -233,7 +233,7 @@ def shard_rotations(fields: tuple[IndexField, ...], functions: int, seed: int) -
 
 
 def _draw_rotations(stream: ConstantStream) -> Rotations:
-    # Three terms: a sum of an odd number of rotations of 64 bits is invertible.
+    # Three terms: the XOR of an odd number of 64-bit rotations is invertible.
     first, second, third = (stream.below(STATE_BITS) for _ in range(3))
     distinct = len({first, second, third}) == 3
     return (first, second, third) if distinct else _draw_rotations(stream)
@@ -243,13 +243,13 @@ def _draw_rotations(stream: ConstantStream) -> Rotations:
 def offset_terms(
     *, columns: int, row_bits: int, rest_bits: int, seed: int
 ) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """For each column and bit of a row, the bits of the digest's rest that are XORed with it.
+    """For each column and row bit, the bits of the digest's remainder that are XORed with it.
 
-    The row of a digest in a column is its low part. At most `OFFSET_TERMS` bits of the rest are
-    XORed with each bit of the row; in the first column, none. Row and remainder together determine
-    the digest in every column. Columns are drawn until any two differ by a map of full rank, so
-    that digests with a common cell in one column seldom share a cell in another. If no candidate
-    succeeds, the condition is relaxed.
+    The row of a digest in a column is the low part of the digest, with at most `OFFSET_TERMS` bits
+    of the remainder XORed into each bit; in the first column, none. Row and remainder together
+    determine the digest in every column. Columns are drawn until any two differ by a map of full
+    rank, so that digests with a common cell in one column seldom share a cell in another. If no
+    candidate succeeds, the condition is relaxed.
     """
     stream = ConstantStream(label=f"columns/{row_bits}/{rest_bits}", seed=seed)
     chosen: list[tuple[tuple[int, ...], ...]] = [((),) * row_bits]
@@ -266,7 +266,7 @@ def offset_terms(
 
 
 def _draw_terms(stream: ConstantStream, rest_bits: int) -> tuple[int, ...]:
-    # Numbers even and odd: of odd ones alone, the sum of two maps would never have full rank.
+    # Even and odd numbers of terms: with only odd numbers, the XOR of two maps never has full rank.
     count = stream.below(min(OFFSET_TERMS, rest_bits) + 1)
     terms: set[int] = set()
     while len(terms) < count:
@@ -285,7 +285,7 @@ def _rank_of_difference(first: Sequence[Sequence[int]], other: Sequence[Sequence
 
 
 def offset_tables(terms: Sequence[Sequence[int]], rest_bits: int) -> list[NDArray[np.uint64]]:
-    """Values that a column adds to a row: a table of shape (256,) for each byte of the rest."""
+    """Values XORed with the row in a column: a (256,) table for each byte of the remainder."""
     masks = [
         sum((bit in terms_of_bit) << row for row, terms_of_bit in enumerate(terms))
         for bit in range(rest_bits)
@@ -294,10 +294,11 @@ def offset_tables(terms: Sequence[Sequence[int]], rest_bits: int) -> list[NDArra
 
 
 class KeyHash:
-    """Hash of keys to cell indices, for every segment of a filter.
+    """Hash functions that map keys to cell indices in every segment of a filter.
 
-    Each of the `functions`, one for each physical segment, has an index in ``range(size)`` for each
-    of the `sizes`, at most 2**32. With `shards`, an index is a position within a shard.
+    Each of the `functions`, one for each physical segment, gives an index in ``range(size)`` for
+    each of the `sizes`; a size is at most 2**32. With `shards`, an index is a position within a
+    shard.
     """
 
     def __init__(
@@ -319,7 +320,7 @@ class KeyHash:
         self.tables = _byte_tables(self.columns)
 
     def state(self, keys: NDArray[np.uint64], secret: int = 0) -> NDArray[np.uint64]:
-        """Return the states of `keys` of shape (n, words); "siphash" takes the `secret`."""
+        """Return the states of `keys` of shape (n, words); only "siphash" uses the `secret`."""
         if self.hash == "siphash":
             return siphash(keys, secret, key_bits=self.key_bits)
         return self._fold_and_mix(keys)
@@ -341,7 +342,7 @@ class KeyHash:
         return left.astype(np.uint64) << np.uint64(32) | right
 
     def indices(self, state: NDArray[np.uint64], function: int) -> list[NDArray[np.intp]]:
-        """Expand states of shape (n,) to an index array of shape (n,) per size, for `function`."""
+        """Expand states of shape (n,) to one index array of shape (n,) per size, for `function`."""
         words = [_sum_of_rotations(state, rotations) for rotations in self.rotations[function]]
         indices = []
         for field in self.fields:
@@ -359,9 +360,9 @@ class KeyHash:
         return (value * np.uint64(self.shards) >> np.uint64(SHARD_BITS)).astype(np.intp)
 
     def compiled(self) -> tuple[Any, Any]:
-        """Return the extension module, and these hash functions in its format."""
+        """Return the extension module, and these hash functions in the module's format."""
         fields = [
-            # A field of no bits must not shift by the whole word.
+            # A field of zero width must not shift by the whole word.
             [f.word, (64 - f.offset - f.bits) % 64, (1 << f.bits) - 1, f.size, f.bits]
             for f in self.fields
         ]
@@ -374,7 +375,7 @@ class KeyHash:
 
 
 def _byte_tables(columns: Sequence[int]) -> NDArray[np.uint64]:
-    """Sums of the columns of the set bits, shape (bytes, 256), for each value of each byte."""
+    """XOR of the columns of the set bits, for each value of each byte; shape (bytes, 256)."""
     bits = np.array([*columns, *[0] * (-len(columns) % 8)], np.uint64).reshape(-1, 8, 1)
     tables = np.zeros((len(bits), 256), np.uint64)
     for bit in range(8):

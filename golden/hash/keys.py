@@ -1,23 +1,24 @@
-"""Conversion of keys of any form to the 64-bit words that filters hash.
+"""Conversion of keys of any supported type to the 64-bit words that filters hash.
 
-A key is an integer, which stands for itself, or bytes, which stand for their digest. Every
-other form stands for an integer or for bytes; docs/python.md has a table of them.
+A key is an integer, used as it is, or bytes, replaced by their digest. Every other type is first
+converted to an integer or to bytes; docs/python.md has a table of types.
 
-A tuple is one key: the digest of its encoding. A tuple is encoded like an element. An element
-is encoded as a tag of one byte, the length of its content in 8 bytes, little-endian, and the
-content:
+A tuple is one key: the digest of its encoding. The tuple is encoded like one of its elements. An
+element is encoded as a tag of one byte, the length of its content in 8 bytes, little-endian, and
+the content:
 
-- tag ``b``: the bytes of text, or of a form that stands for bytes;
-- tag ``i``: an integer, or a form that stands for one, in decimal digits, with a minus sign if it
-  is negative;
+- tag ``b``: bytes, or a type that is converted to bytes, such as text;
+- tag ``i``: an integer, or a type that is converted to one, in decimal digits, with a minus sign if
+  it is negative;
 - tag ``t``: the encoded elements of a tuple.
 
 BLAKE2b computes the 64-bit words of a digest; for keys of more than 512 bits, SHAKE256 does.
-Neither has a secret. SipHash-1-3 gives one word under each of several keys of 16 bytes. They are
-the first bytes, 16 for each word of a key, of SHAKE256 over the text ``lately/digest/SEED/SECRET``,
-both numbers in decimal. The secret is the first of the filter, or 0 if its hash takes none. Without
-a secret, SipHash is fast, but anyone can choose texts with equal digests. The least significant
-word is first, bytes are little-endian, and the last word is cut to the width of the key.
+Neither uses a secret. With SipHash-1-3, each word of a digest is computed under its own SipHash key
+of 16 bytes. These keys are the first bytes, 16 for each word, of SHAKE256 over the text
+``lately/digest/SEED/SECRET``, both numbers in decimal. SECRET is the filter's first secret, or 0 if
+its hash uses none. Without a secret, SipHash is fast, but anyone can choose texts with equal
+digests. The least significant word is first, bytes are little-endian, and the last word is
+truncated to the width of the key.
 """
 
 import hashlib
@@ -41,17 +42,17 @@ from ..compilation import core, extension
 from ..times import EPOCH, MICROSECOND, SINCE_1970, instant
 from .siphash import siphash_spans
 
-# Forms of keys
+# Types of keys
 
 
 TEXTS = (str, bytes, bytearray, memoryview)
 INTEGERS = (int, np.integer)
 Address = IPv4Address | IPv6Address
 
-# a buffer of bytes, and where texts in it start and stop
+# texts in a buffer of bytes: the buffer, starts and stops
 Spans = tuple[Any, NDArray[np.int64], NDArray[np.int64]]
 
-# methods, of which a column or a table for Arrow has one
+# a column or table that Arrow can read has one of these methods
 ARROW = ("__arrow_c_array__", "__arrow_c_stream__", "__arrow_array__")
 
 _EXPECTED = "must be integers, text or bytes"
@@ -59,7 +60,7 @@ _NULLS = ("NoneType", "NAType", "NaTType")
 
 
 def null(kind: object, position: int) -> TypeError:
-    """Return the error for a null of this kind among keys."""
+    """Return the error for a null of this `kind` among keys."""
     remedy = 'insert, query, check_and_insert and age skip it with nulls="skip"'
     return TypeError(f"keys: {_EXPECTED}, not a null ({kind} at position {position}); {remedy}")
 
@@ -73,7 +74,7 @@ def _is_null(item: Any) -> bool:
 
 
 def nullable(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
-    """Return a list or column in a form that takes a mask, and whether each key is not null."""
+    """Return keys in a type that a mask can index, and whether each key is not null."""
     if chunks := arrow_chunks(keys):
         whole = sys.modules["pyarrow"].chunked_array(chunks)
         return whole, np.asarray(whole.is_valid())
@@ -88,18 +89,18 @@ def nullable(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
 
 
 def unexpected(kind: object) -> TypeError:
-    """Return the error for values that cannot be keys."""
+    """Return the error for values of a `kind` that cannot be keys."""
     return TypeError(f"keys: {_EXPECTED}, not {kind}")
 
 
 def plain(item: Any, position: int = 0) -> Any:
-    """Return the integer, text or bytes that a key of any form, at a `position`, represents."""
+    """Convert a key of any type to an integer, text or bytes; `position` is for error messages."""
     kind = type(item)
     if kind in (int, str, bytes):
         return item
     if isinstance(item, tuple):
         return encoded(item)
-    if hasattr(item, "as_py"):  # a scalar of Arrow
+    if hasattr(item, "as_py"):  # an Arrow scalar
         return plain(item.as_py(), position)
     if isinstance(item, np.ndarray):
         if item.ndim:
@@ -109,7 +110,7 @@ def plain(item: Any, position: int = 0) -> Any:
         raise null(kind.__name__, position)
     if isinstance(item, np.datetime64):
         return int(nanoseconds(np.array([item]))[0])
-    if hasattr(item, "to_datetime64"):  # a timestamp of pandas, in UTC
+    if hasattr(item, "to_datetime64"):  # a pandas timestamp, in UTC
         return plain(item.to_datetime64(), position)
     if isinstance(item, date):
         return _instant(item)
@@ -130,7 +131,7 @@ def _network_bytes(item: Any) -> bytes:
 
 
 def _instant(item: date) -> int:
-    """Return the nanoseconds from 1970 to an instant, in UTC unless it has a zone."""
+    """Convert a date or datetime to nanoseconds since 1970, in UTC unless it has a time zone."""
     if not isinstance(item, datetime):
         item = datetime(item.year, item.month, item.day)
     if item.tzinfo is None:
@@ -138,7 +139,7 @@ def _instant(item: date) -> int:
     return instant(item)
 
 
-# what `plain` does for further types of single keys than integers, text and tuples of Python
+# how `plain` converts single keys that are not Python integers, text or tuples, by type
 FORMS: dict[type, Callable[[Any], Any]] = {
     **{np.dtype(code).type: int for code in "bBhHiIlLqQ"},
     **dict.fromkeys((bytearray, memoryview, np.bytes_), bytes),
@@ -152,28 +153,28 @@ if (_native := extension()) is not None:
 
 
 def nanoseconds(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:
-    """Return the nanoseconds from 1970 to each instant, shape (n,)."""
+    """Convert instants to nanoseconds since 1970, shape (n,)."""
     if (nulls := np.isnat(instants)).any():
         raise null("NaT", int(np.argmax(nulls)))
     times = instants.astype("datetime64[ns]")
     if (wrong := times.astype(instants.dtype) != instants).any():
         raise ValueError(
-            f"keys: must be instants in nanoseconds that 64 bits hold, not {instants[wrong][0]}"
+            f"keys: must be times that 64-bit nanoseconds can represent, not {instants[wrong][0]}"
         )
     numbers: NDArray[np.int64] = times.view(np.int64)
     return numbers
 
 
 def octets(text: Any) -> bytes:
-    """Return the bytes of text; ValueError if UTF-8 cannot encode it."""
+    """Encode text in UTF-8; ValueError if that is not possible."""
     try:
         return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
     except UnicodeEncodeError as error:
-        raise ValueError(f"keys: must be text that UTF-8 has, not {error.object!r}") from None
+        raise ValueError(f"keys: must be encodable in UTF-8, not {error.object!r}") from None
 
 
 def encoded(item: Any, position: int = 0) -> bytes:
-    """Return the encoding of a tuple, or of an element of one; errors as `plain`."""
+    """Encode a tuple or an element of a tuple; raises the errors of `plain`."""
     if isinstance(item, tuple):
         return tagged(b"t", b"".join(map(encoded, item)))
     item = plain(item, position)
@@ -181,19 +182,19 @@ def encoded(item: Any, position: int = 0) -> bytes:
 
 
 def tagged(tag: bytes, content: bytes) -> bytes:
-    """Return the encoding of an element; the tag 0 is that of an element that has a tag."""
+    """Encode an element of a tuple: a tag, the length, and the content."""
     return content if tag == b"\0" else tag + len(content).to_bytes(8, "little") + content
 
 
 def spans_of(texts: list[bytes]) -> Spans:
-    """Return the spans of bytes that follow one another in a buffer."""
+    """Join texts in one buffer, and return them as spans."""
     stops = np.cumsum([*map(len, texts)], dtype=np.int64)
     starts = np.concatenate([np.zeros(1, np.int64), stops])[:-1]
     return np.frombuffer(b"".join(texts), np.uint8), starts, stops
 
 
 def joined(parts: Sequence[Spans], join: Callable[..., Any]) -> Spans:
-    """Return spans of several buffers as spans of one, the arrays joined by a function of numpy."""
+    """Merge the spans of several buffers; `join` is the numpy function that combines them."""
     if len(parts) == 1 and join is np.concatenate:
         return parts[0]
     buffers, starts, stops = zip(*parts, strict=True)
@@ -203,15 +204,15 @@ def joined(parts: Sequence[Spans], join: Callable[..., Any]) -> Spans:
 
 
 def frame_columns(keys: Any) -> list[tuple[Any, Any]] | None:
-    """Return names and columns of keys of several columns; None for other keys."""
+    """Return names and columns if keys consist of several columns; else None."""
     result: list[tuple[Any, Any]] | None = None
     if isinstance(keys, tuple):
         result = [*enumerate(keys)] if keys and all(map(_is_column, keys)) else None
-    elif hasattr(keys, "iloc") and keys.ndim == 2:  # a frame of pandas
+    elif hasattr(keys, "iloc") and keys.ndim == 2:  # a pandas data frame
         result = [*keys.items()]
-    elif hasattr(keys, "get_columns"):  # a frame of polars
+    elif hasattr(keys, "get_columns"):  # a polars data frame
         result = [(column.name, column) for column in keys.get_columns()]
-    elif hasattr(keys, "itercolumns"):  # a table of pyarrow
+    elif hasattr(keys, "itercolumns"):  # a pyarrow table
         result = [*zip(keys.schema.names, keys.columns, strict=True)]
     elif any(hasattr(keys, name) for name in ARROW):
         chunks = arrow_chunks(keys)
@@ -221,18 +222,18 @@ def frame_columns(keys: Any) -> list[tuple[Any, Any]] | None:
             result = [*zip([field.name for field in whole.type], whole.flatten(), strict=True)]
     lengths = {len(column) for _, column in result or ()}
     if result is not None and len(lengths) != 1:
-        raise ValueError(f"keys: must have columns of one length, not of lengths {sorted(lengths)}")
+        raise ValueError(f"keys: columns must have the same length, not lengths {sorted(lengths)}")
     return result
 
 
 def _is_column(value: Any) -> bool:
-    """Whether an element of a tuple is an array, and not a key."""
+    """Whether an element of a tuple is an array of keys rather than a part of a key."""
     array = getattr(value, "ndim", None) == 1 and not isinstance(value, TEXTS)
     return array or any(hasattr(value, name) for name in ARROW)
 
 
 def check_padding(array: NDArray[Any]) -> None:
-    """Refuse an array of numpy's type S or U in which a zero may be padding or part of a key."""
+    """Refuse a numpy array of type S or U if zeros at the end may be padding or part of a key."""
     unit = np.uint8 if array.dtype.kind == "S" else np.uint32
     if not array.size:
         return
@@ -240,21 +241,21 @@ def check_padding(array: NDArray[Any]) -> None:
     if (short := units[:, -1] == 0).any():
         bytewise = f", or array.view('V{array.itemsize}') if they belong to the keys"
         raise TypeError(
-            f"keys: must fill the width of an array of {array.dtype.str[1:]}, which drops zeros at "
-            f"the end, not end in zeros at position {int(np.argmax(short))}: give array.tolist() "
-            f"if zeros are padding{bytewise if unit is np.uint8 else ''}"
+            f"keys: the key at position {int(np.argmax(short))} ends in zeros, which an array of "
+            f"{array.dtype.str[1:]} cannot tell from padding: pass array.tolist() if they are "
+            f"padding{bytewise if unit is np.uint8 else ''}"
         )
 
 
 def arrow_chunks(keys: Any) -> list[Any] | None:
-    """Return the pyarrow arrays of a column without a copy; None for others.
+    """Return the pyarrow arrays of a column without a copy; None for other keys.
 
-    A column of another library needs pyarrow for that.
+    Columns of other libraries than pyarrow also need pyarrow.
     """
-    # An array of Python has no such attribute, and an index of tuples raises ValueError.
+    # A Python array has no such attribute, and a pandas index of tuples raises ValueError.
     with suppress(AttributeError, ValueError):
         if hasattr(keys.array, "__arrow_array__"):
-            keys = keys.array  # of a series of pandas
+            keys = keys.array  # of a pandas series
     is_arrow = type(keys).__module__.partition(".")[0] == "pyarrow"
     if not is_arrow and not any(hasattr(keys, name) for name in ARROW):
         return None
@@ -274,7 +275,7 @@ def arrow_chunks(keys: Any) -> list[Any] | None:
 
 
 def arrow_spans(chunk: Any) -> Spans | None:
-    """Return buffer, starts and stops of the texts of a pyarrow array; None for other types."""
+    """Return the texts of a pyarrow array as spans; None for other types."""
     arrow: Any = import_module("pyarrow")
     types = arrow.types
     kind, count, first = chunk.type, len(chunk), chunk.offset
@@ -290,7 +291,7 @@ def arrow_spans(chunk: Any) -> Spans | None:
         raise unexpected(kind)
     else:
         return None
-    # A slice holds the buffer of its whole column.
+    # A slice still refers to the buffer of the whole column.
     return data[bounds[0] : bounds[-1]], bounds[:-1] - bounds[0], bounds[1:] - bounds[0]
 
 
@@ -308,11 +309,11 @@ def _bounds(buffer: Any, kind: type, first: int, count: int) -> NDArray[np.int64
 
 @dataclass(frozen=True)
 class KeyDigest:
-    """Digest from bytes to the words of a key."""
+    """Digest function from bytes to the words of a key."""
 
     key_bits: int
     name: str = "blake2b"
-    seed: int = 0  # of the filter; as the secret, only "siphash" depends on it
+    seed: int = 0  # seed of the filter; like the secret, only for "siphash"
     secret: int = field(default=0, repr=False)
 
     @classmethod
@@ -327,14 +328,14 @@ class KeyDigest:
 
     @Cached
     def keys(self) -> NDArray[np.uint64]:
-        """Keys of SipHash, one for each word, low half first, shape (count, 2); none of BLAKE2b."""
+        """SipHash keys, one per word, low half first, shape (count, 2); empty for BLAKE2b."""
         label = f"lately/digest/{self.seed}/{self.secret}".encode()
         size = 16 * self.count if self.name == "siphash" else 0
         octets = hashlib.shake_256(label).digest(size)
         return np.frombuffer(octets, "<u8").astype(np.uint64).reshape(-1, 2)
 
     def of_list(self, texts: list[object]) -> NDArray[np.uint64] | None:
-        """Digest a list in the extension; None without it, or if not all are str and bytes."""
+        """Digest a list in the extension; None without it, or if not all are str or bytes."""
         native = core()
         if native is None or self._shake:
             return None
@@ -346,7 +347,7 @@ class KeyDigest:
         return self.of_spans(*spans_of(texts))
 
     def of_rows(self, columns: list[tuple[bytes, Spans]]) -> NDArray[np.uint64]:
-        """Digest tuples that have an element of each column, with the tag of the column."""
+        """Digest tuples given as columns of elements, each with its tag."""
         native = core()
         if native is None or self._shake:
             texts = [
@@ -401,22 +402,23 @@ class KeyDigest:
 # Words of keys
 
 
-Text = str | bytes | bytearray | memoryview  # keys that are digested
+Text = str | bytes | bytearray | memoryview  # keys that are replaced by their digest
 
 # a single key
 Key = int | np.integer[Any] | Text | UUID | Address | date | np.datetime64 | tuple["Key", ...]
 
-# a single key, an iterable or an array of keys; an array of shape (n, words) gives words of wide
-# keys, the least significant first. A tuple is a single key, and a tuple of arrays several.
+# a single key, or an iterable or array of keys; an array of shape (n, words) holds the words of
+# wide keys, the least significant first. A tuple is a single key; a tuple of arrays is several
+# keys.
 Keys = ArrayLike | Key | Iterable[Key]
 
-Nulls = Literal["refuse", "skip"]  # what happens to nulls among keys
+Nulls = Literal["refuse", "skip"]  # what to do with nulls among keys
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-Model = TypeVar("Model")  # class that has a method whose first parameter is `keys`
+Model = TypeVar("Model")  # class of a method whose first parameter is `keys`
 
-Others = ParamSpec("Others")  # parameters of the method after `keys`
+Others = ParamSpec("Others")  # other parameters of the method
 
 Scalar = TypeVar("Scalar", covariant=True)  # answer for a single key
 
@@ -424,7 +426,7 @@ Array = TypeVar("Array", covariant=True)  # answers for several keys
 
 
 class Bound(Protocol[Others, Scalar, Array]):
-    """Method of an object that gives one answer for a single key, and an array for several."""
+    """Type of a bound method that returns a scalar for one key, and an array for several."""
 
     @overload
     def __call__(self, keys: Key, *others: Others.args, **options: Others.kwargs) -> Scalar: ...
@@ -434,7 +436,7 @@ class Bound(Protocol[Others, Scalar, Array]):
 
 
 class ScalarOrArray(Protocol[Others, Scalar, Array]):
-    """Descriptor of a method that takes one key or several."""
+    """Type of a method that accepts one key or several."""
 
     def __get__(self, model: object, kind: Any = ..., /) -> Bound[Others, Scalar, Array]: ...
 
@@ -443,9 +445,9 @@ _SINGLE = (*TEXTS, *INTEGERS, tuple)
 
 
 def is_single(keys: Any) -> bool:
-    """Whether `keys` is one value, and not an array, a collection with a length, or an iterator.
+    """Whether `keys` is a single key: not an array, a sized collection, or an iterator.
 
-    Other objects are one value even if they can be iterated: a network of addresses, a file.
+    Other objects, such as an IP network or a file, are a single key even if iterable.
     """
     if isinstance(keys, tuple):
         return frame_columns(keys) is None
@@ -489,10 +491,10 @@ def scalar_or_array(method: Callable[..., Any]) -> Any:
 
 
 def skipping_nulls(method: Method) -> Method:
-    """Leave nulls among the keys out if the parameter `nulls` is "skip".
+    """Make a method skip nulls among the keys if the argument `nulls` is "skip".
 
-    The answer for a null is False or -1. Other arguments with a value for each key have one for
-    each null.
+    The answer for a null is False or -1. Other arguments with a value per key include values for
+    the nulls.
     """
 
     @wraps(method)
@@ -531,11 +533,11 @@ def _without_nulls(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
 
 
 def check_keys(keys: Keys, digest: KeyDigest | int) -> NDArray[np.uint64]:
-    """Convert keys of any form to the words of a `digest`, or of integers of a width in bits.
+    """Convert keys of any type to words; `digest` may be the key width if all are integers.
 
-    The result has shape (n, words). Surrogates of ``surrogateescape`` stand for the bytes that
-    could not be decoded. In a tuple, -1 and 2**key_bits - 1 are two integers. Lists in a list are
-    rows of words. TypeError for keys of another kind, of both kinds, or null; ValueError for a
+    The result has shape (n, words). Surrogates of ``surrogateescape`` are encoded as the bytes that
+    could not be decoded. In a tuple, -1 and 2**key_bits - 1 are different. Lists in a list are rows
+    of words. TypeError for nulls, unsupported types, or integers mixed with text; ValueError for a
     wrong shape, or a key that does not fit.
     """
     digest = KeyDigest(digest) if isinstance(digest, int) else digest
@@ -553,13 +555,13 @@ def check_keys(keys: Keys, digest: KeyDigest | int) -> NDArray[np.uint64]:
 
 
 def _read(keys: Any) -> NDArray[Any] | list[Any] | Spans:
-    """Return keys as an array of integers, as spans of text in a buffer, or as a list."""
+    """Convert keys to an array of integers, to spans of text, or to a list."""
     if (texts := _arrow_texts(keys)) is not None:
         return texts
     if not hasattr(keys, "__array__"):
         return _as_list(keys)
     array = np.asarray(keys)
-    # numpy imports masked arrays when they are first used, which takes longer than a few keys.
+    # numpy imports masked arrays on first use, which takes longer than inserting a few keys.
     if "numpy.ma" in sys.modules and np.ma.is_masked(keys):
         raise null("masked", int(np.argmax(np.ma.getmaskarray(keys))))
     if array.ndim == 0:
@@ -580,7 +582,7 @@ def _read(keys: Any) -> NDArray[Any] | list[Any] | Spans:
 
 
 def _as_list(keys: Any) -> list[Any]:
-    """Return one key, or the keys of an iterable other than an array, as a list."""
+    """Return a single key, or an iterable that is not an array, as a list."""
     if isinstance(keys, Mapping):
         raise TypeError(f"keys: must not be a {type(keys).__name__}: give its keys() or values()")
     if not is_single(keys):
@@ -591,7 +593,7 @@ def _as_list(keys: Any) -> list[Any]:
 
 
 def _arrow_texts(keys: Any) -> Spans | None:
-    """Return a column of text as spans of its buffers; None for other columns."""
+    """Return a column of text as spans; None for other columns."""
     parts: list[Spans] = []
     start, chunks = 0, arrow_chunks(keys)
     for chunk in chunks or ():
@@ -624,7 +626,7 @@ def _column(name: object, column: Any) -> tuple[bytes, Spans]:
 
 
 def random_keys(random: "np.random.Generator", count: int, key_bits: int) -> NDArray[np.uint64]:
-    """Draw `count` uniform keys from a `random` generator; shape as `key_words`."""
+    """Draw `count` uniform keys from `random`, in the shape that `key_words` returns."""
     words = -(-key_bits // 64)
     keys = random.integers(0, 1 << 64, (count, words), np.uint64)
     if key_bits % 64:
@@ -633,7 +635,7 @@ def random_keys(random: "np.random.Generator", count: int, key_bits: int) -> NDA
 
 
 def sortable(keys: NDArray[np.uint64]) -> NDArray[Any]:
-    """View keys of shape (n,) or (n, words) as one element each, shape (n,)."""
+    """View keys of shape (n,) or (n, words) as an array of shape (n,) that can be sorted."""
     if keys.ndim == 1 or keys.shape[1] == 1:
         return keys.reshape(-1)
     fields = [(f"word{index}", np.uint64) for index in range(keys.shape[1])]
@@ -651,13 +653,13 @@ def _listed(items: Sequence[Any], digest: KeyDigest) -> NDArray[np.uint64]:
         return _integer_words([*map(int, items)] if kinds - {int} else items, digest.key_bits)
     if all(issubclass(kind, TEXTS) for kind in kinds):
         return digest.of_bytes([*map(octets, items)])
-    raise TypeError("keys: must be all integers or all text and bytes, not some of both")
+    raise TypeError("keys: must be all integers, or all text and bytes, not a mixture")
 
 
 def _rows(rows: Sequence[Any]) -> NDArray[Any]:
-    """Return an array of rows of words, of which numpy would make floats."""
+    """Return rows of words as an integer array; numpy would convert them to floats."""
     if len({*map(len, rows)}) > 1:
-        raise ValueError("keys: must have rows of one length, not of several")
+        raise ValueError("keys: rows must all have the same length")
     for kind in {type(word) for row in rows for word in row}:
         if issubclass(kind, list | np.ndarray):
             return np.array(rows)
@@ -668,9 +670,9 @@ def _rows(rows: Sequence[Any]) -> NDArray[Any]:
             )
     words = [int(word) for row in rows for word in row]
     if min(words, default=0) < 0:
-        raise ValueError(f"keys: must have words that are not negative, not {min(words)}")
+        raise ValueError(f"keys: words must be at least 0, not {min(words)}")
     if max(words, default=0) >= 1 << 64:
-        raise ValueError(f"keys: must have words below 2**64, not {max(words):#x}")
+        raise ValueError(f"keys: words must be below 2**64, not {max(words):#x}")
     return np.array(words, np.uint64).reshape(len(rows), len(rows[0]))
 
 
@@ -692,7 +694,7 @@ def _check_range(low: int, high: int, key_bits: int) -> None:
     if low < -(1 << key_bits - 1):
         raise ValueError(f"keys: must be at least -2**{key_bits - 1}, not {low}")
     if high >> key_bits > 0:
-        raise ValueError(f"keys: must be below 2**{key_bits}, not {high:#x} or more")
+        raise ValueError(f"keys: must be below 2**{key_bits}, not {high:#x}")
 
 
 def _array_words(array: NDArray[Any], key_bits: int) -> NDArray[np.uint64]:
@@ -702,13 +704,13 @@ def _array_words(array: NDArray[Any], key_bits: int) -> NDArray[np.uint64]:
             _check_range(int(array.min()), int(array.max()), key_bits)
         array = array.reshape(-1, 1)
         if words > 1:
-            # The sign extends into the higher words.
+            # Extend the sign into the higher words.
             array = np.hstack([array, np.repeat(-(array < 0).astype(array.dtype), words - 1, 1)])
     elif array.ndim != 2 or shape[1] != words:
         form = "(n,)" if words == 1 else f"(n,) or (n, {words})"
         raise ValueError(f"keys: must have shape {form} for {key_bits}-bit keys, not {shape}")
     elif array.size and array.min() < 0:
-        raise ValueError(f"keys: must have words that are not negative, not {array.min()}")
+        raise ValueError(f"keys: words must be at least 0, not {array.min()}")
     signed = array.dtype.kind == "i"
     array = array.astype(np.uint64, copy=False)
     if not key_bits % 64 or not array.size:
@@ -719,5 +721,5 @@ def _array_words(array: NDArray[Any], key_bits: int) -> NDArray[np.uint64]:
     largest = int(array[:, -1].max())
     if largest > mask:
         shown = largest << (64 * (words - 1))
-        raise ValueError(f"keys: must be below 2**{key_bits}, not {shown:#x} or more")
+        raise ValueError(f"keys: must be below 2**{key_bits}, not {shown:#x}")
     return array

@@ -1,9 +1,9 @@
 """SipHash, the keyed function of Aumasson and Bernstein, over arrays of keys.
 
-*SipHash: a fast short-input PRF* (Indocrypt 2012), sections 2.1 to 2.4. Without the secret, nobody
-can choose messages that collide more often than by chance, which no hash with public constants can
-ensure. The default is SipHash-1-3: one round for each word of the message, and three at the end. It
-takes half the hardware of the paper's SipHash-2-4.
+*SipHash: a fast short-input PRF* (Indocrypt 2012), sections 2.1 to 2.4. Without knowing the secret,
+nobody can choose messages that collide more often than by chance; no hash with public constants can
+ensure this. The default is SipHash-1-3: one round for each word of the message, and three at the
+end. It needs half the hardware of the paper's SipHash-2-4.
 """
 
 import os
@@ -14,27 +14,27 @@ from numpy.typing import NDArray
 
 SECRET_BITS = 128
 
-WORD_BITS = 64  # of the message, the state and the result
+WORD_BITS = 64  # width of message words, state words and the result
 
-COMPRESSION_ROUNDS = 1  # c, for each word of the message
+COMPRESSION_ROUNDS = 1  # c: rounds for each word of the message
 
-FINALIZATION_ROUNDS = 3  # d, after the last word
+FINALIZATION_ROUNDS = 3  # d: rounds after the last word
 
-# XORed with the halves of the secret: "somepseudorandomlygeneratedbytes"
+# XORed with the halves of the secret: the text "somepseudorandomlygeneratedbytes"
 INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
 
 FINAL = 0xFF  # XORed with the third word before the last rounds
 
-Words = list[NDArray[np.uint64]]  # an array of shape (n,) for each word
+Words = list[NDArray[np.uint64]]  # one array of shape (n,) for each word
 
 
 def random_secret() -> int:
-    """Return a secret that nobody can guess. The module `secrets` loads slowly."""
+    """Return a random secret, without the module `secrets`, which loads slowly."""
     return int.from_bytes(os.urandom(SECRET_BITS // 8))
 
 
 def check_secret(secret: object) -> int:
-    """Return a `secret` of at most 128 bits as an int. Messages do not reveal it."""
+    """Check a `secret` of at most 128 bits, and return it as an int; messages do not reveal it."""
     if isinstance(secret, bool) or not isinstance(secret, int | np.integer):
         raise TypeError(f"secret: must be an integer, not {type(secret).__name__}")
     secret = int(secret)
@@ -48,17 +48,17 @@ def check_secret(secret: object) -> int:
 
 
 def message_bytes(key_bits: int) -> int:
-    """Return the bytes of a message."""
+    """Return the number of bytes in a message."""
     return -(-key_bits // 8)
 
 
 def message_words(key_bits: int) -> int:
-    """Return the words of a message; the last one includes its length."""
+    """Return the number of words in a message; the last word includes the length byte."""
     return message_bytes(key_bits) // 8 + 1
 
 
 def length_word(key_bits: int) -> int:
-    """Return the top byte of the last word: the length in bytes, modulo 256."""
+    """Return the last word without message bytes: the length modulo 256 in the top byte."""
     return message_bytes(key_bits) % 256 << 56
 
 
@@ -72,7 +72,7 @@ def siphash(
 ) -> NDArray[np.uint64]:
     """Hash keys of shape (n, words); the ``ceil(key_bits / 8)`` bytes of a key are the message.
 
-    The `secret` of 128 bits is one for all keys, or an array of shape (n, 2), low word first.
+    The 128-bit `secret` is one for all keys, or an array of shape (n, 2), low word first.
     """
     halves: Sequence[NDArray[np.uint64] | np.uint64]
     if isinstance(secret, np.ndarray):

@@ -1,1 +1,1 @@
-"""Packets: positions of their layers, and digests without fields that change on the way."""
+"""Packets: offsets of layers, and digests that ignore fields that change on the way."""

@@ -1,4 +1,4 @@
-"""Comparison of packets: layer 3, the fields that count, and the bytes that are ignored."""
+"""Rules for comparing packets: layer 3, additional fields, and ignored bytes."""
 
 import re
 from dataclasses import dataclass
@@ -17,31 +17,31 @@ class Field(IntFlag):
     """Fields compared in addition to layer 3, and fields excluded from the comparison."""
 
     NONE = 0
-    TOS = 1  # type of service of IPv4, traffic class of IPv6
-    TTL = 2  # TTL of IPv4, hop limit of IPv6
+    TOS = 1  # type of service (IPv4), traffic class (IPv6)
+    TTL = 2  # TTL (IPv4), hop limit (IPv6)
     VLAN = 4  # VLAN identifiers of all tags
     LAYER2 = 8  # all bytes before layer 3
     FRAME = 16  # all captured bytes, and nothing else
-    NO_CHECKSUM = 32  # not the checksum of TCP, UDP or SCTP, which an adapter may compute later
-    NO_SEQUENCE = 64  # not the sequence number of TCP
-    NO_ID = 128  # not the identification of IPv4
-    NO_RADIOTAP = 256  # not the radiotap header before an 802.11 frame
+    NO_CHECKSUM = 32  # ignore TCP, UDP and SCTP checksums, which an adapter may fill in later
+    NO_SEQUENCE = 64  # ignore the TCP sequence number
+    NO_ID = 128  # ignore the IPv4 identification
+    NO_RADIOTAP = 256  # ignore the radiotap header before an 802.11 frame
 
 
 # fields that hardware supports
 HARDWARE_FIELDS = Field.TOS | Field.TTL | Field.VLAN | Field.LAYER2 | Field.FRAME
-DEFAULT_FIELDS = Field.TOS  # fields of a digest by default
-IP4_TOS, IP4_ID, IP4_TTL, IP4_CHECKSUM = 1, 4, 8, 10  # places in a header of IPv4
-# Places in a header of IPv6. The traffic class begins in the second half of its byte.
+DEFAULT_FIELDS = Field.TOS  # default fields of a digest
+IP4_TOS, IP4_ID, IP4_TTL, IP4_CHECKSUM = 1, 4, 8, 10  # offsets in an IPv4 header
+# Offsets in an IPv6 header. The traffic class begins in the low half of its byte.
 IP6_CLASS, IP6_HOP_LIMIT = 0, 7
 
 
 class FieldError(LatelyError, ValueError):
-    """A field does not exist."""
+    """A field name, mask, tunnel or rule for comparing packets is invalid."""
 
 
 def parse_fields(text: str, allowed: Field = ~Field.NONE) -> Field:
-    """Return the fields of a text such as "tos,no-id"; "none" stands for none."""
+    """Parse fields from a text such as "tos,no-id"; "none" means no fields."""
     known = {
         field.name.lower().replace("_", "-"): field
         for field in Field
@@ -55,53 +55,54 @@ def parse_fields(text: str, allowed: Field = ~Field.NONE) -> Field:
     more = result & ~(Field.FRAME | Field.NO_RADIOTAP)
     if Field.FRAME in result and more:
         names = ", ".join(name for name, field in known.items() if field in more)
-        raise FieldError(f"fields: frame compares every byte, so it cannot have {names} beside it")
+        raise FieldError(f"fields: frame compares every byte; it cannot be combined with {names}")
     return result
 
 
 def parse_mask(text: str) -> tuple[int, bytes]:
-    """Return offset and bytes of a mask such as "6:0000ff"."""
+    """Parse a mask such as "6:0000ff" into its offset and bytes."""
     offset, _, octets = text.partition(":")
     try:
         return int(offset), bytes.fromhex(octets)
     except ValueError:
-        raise FieldError(f"mask: must be OFFSET:HEX, as 6:0000ff, not {text!r}") from None
+        raise FieldError(f"mask: must be OFFSET:HEX, such as 6:0000ff, not {text!r}") from None
 
 
 def parse_tunnel(text: str) -> Tunnel:
-    """Return the tunnel of a text such as "udp:37008:5:ethernet"."""
+    """Parse a tunnel from a text such as "udp:37008:5:ethernet"."""
     result = re.fullmatch(rf"udp:([0-9]+):([0-9]+):({'|'.join(CONTENTS)})", text)
     if result is None:
         raise FieldError(
-            "tunnel: must be udp:PORT:SKIP:ethernet or udp:PORT:SKIP:ip, as udp:37008:5:ethernet, "
-            f"not {text!r}"
+            "tunnel: must be udp:PORT:SKIP:ethernet or udp:PORT:SKIP:ip, "
+            f"such as udp:37008:5:ethernet, not {text!r}"
         )
     return Tunnel(int(result[1]), int(result[2]), result[3])
 
 
-# place in layer 4, and bytes, of the checksum of TCP (RFC 9293, 3.1), UDP (RFC 768) and SCTP (RFC
+# offset in layer 4 and length of the checksum in TCP (RFC 9293, 3.1), UDP (RFC 768) and SCTP (RFC
 # 9260, 3.1)
 CHECKSUMS = {6: (16, 2), 17: (6, 2), 132: (8, 4)}
-TCP, SEQUENCE = 6, (4, 4)  # protocol of TCP; place and bytes of its sequence number (RFC 9293, 3.1)
-# link type of 802.11 with a radiotap header, whose length is its third and fourth byte
+TCP, SEQUENCE = 6, (4, 4)  # TCP: protocol number; offset and length of the sequence number
+# link type of 802.11 with radiotap, whose length is in the third and fourth byte of its header
 RADIOTAP = 127
-MAX_OFFSET = 1 << 16  # offsets of masks end before it
+MAX_OFFSET = 1 << 16  # masks can only cover bytes below this offset
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Rules by which two packets are the same.
+    """Rules that decide whether two packets are equal.
 
-    The message of `packet_digest` is masked, its first bytes are skipped, and the rest is cut.
+    The message of `packet_digest` is masked, then `skip` bytes are removed from its start, and at
+    most `first` bytes of the rest are used.
     """
 
     fields: Field = DEFAULT_FIELDS
     reach: Reach = Reach.LAYER2
-    tag_types: tuple[int, ...] = ()  # further EtherTypes of VLAN tags
-    tunnels: tuple[Tunnel, ...] = ()  # further tunnels that are entered with `Reach.INNER`
-    masks: tuple[tuple[int, bytes], ...] = ()  # offset in the message, and bytes from there on
-    skip: int = 0  # bytes of the message; one of at most this length counts completely
-    first: int | None = None  # maximum number of bytes of the message that count
+    tag_types: tuple[int, ...] = ()  # additional EtherTypes of VLAN tags
+    tunnels: tuple[Tunnel, ...] = ()  # additional tunnels for `Reach.INNER`
+    masks: tuple[tuple[int, bytes], ...] = ()  # offsets in the message, and mask bytes
+    skip: int = 0  # bytes; a message that is not longer is used whole
+    first: int | None = None  # maximum number of bytes of the message to compare
 
     def __post_init__(self) -> None:
         for offset, octets in self.masks:
@@ -126,11 +127,11 @@ class Comparison:
 
     @property
     def search(self) -> tuple[Reach, tuple[int, ...], tuple[Tunnel, ...]]:
-        """Arguments of `packet_layers.find_headers` after the packets."""
+        """Last three arguments for `packet_layers.find_headers`."""
         return self.reach, self.tag_types, self.tunnels
 
     def describe(self) -> dict[str, Any]:
-        """Return the rules as values for JSON."""
+        """Return the rules as JSON values."""
         fields = [f.name.lower().replace("_", "-") for f in self.fields if f.name]
         return {
             "fields": ",".join(fields) or "none",
@@ -144,7 +145,7 @@ class Comparison:
 
     @property
     def mask(self) -> NDArray[np.uint8]:
-        """All masks combined, shape (n,), from the first byte of the message."""
+        """All masks combined, shape (n,), starting at the first byte of the message."""
         size = max((offset + len(octets) for offset, octets in self.masks), default=0)
         mask = np.full(size, 0xFF, np.uint8)
         for offset, octets in self.masks:
@@ -152,7 +153,7 @@ class Comparison:
         return mask
 
     def cut(self, octets: bytes, length: int) -> tuple[bytes, int]:
-        """Return the part of a message that counts, and its bytes on the line."""
+        """Return the part of a message to compare, and that part's length on the line."""
         mask = self.mask
         head = np.frombuffer(octets[: len(mask)], np.uint8)
         octets = (head & mask[: len(head)]).tobytes() + octets[len(mask) :]
@@ -164,7 +165,7 @@ class Comparison:
 
 
 def hide(layer3: bytearray, version: Version, fields: Field) -> None:
-    """Zero the bytes of an IP packet that are excluded from the comparison."""
+    """Zero the bytes of an IP packet that are not compared."""
     if version == Version.IP4:
         layer3[IP4_CHECKSUM : IP4_CHECKSUM + 2] = bytes(2)
     if not fields & Field.TTL:

@@ -1,19 +1,20 @@
-"""Rules for repeats of packets: copies are dropped, and packets that were sent again pass.
+"""Rules for repeated packets: copies are dropped, and retransmitted packets pass.
 
-`CopyRule` names the rule, and `CopyTable` applies it to digests. Without a property that differs
-and with "last-seen", the filter decides and the table holds the bound in packets: a packet whose
-digest the table does not find keeps the filter's answer. Otherwise the table is exact for digests:
+`CopyRule` defines the rule, and `CopyTable` applies it to digests. With "last-seen" and no property
+that must differ, the filter decides, and the table only enforces the window in packets: if the
+table does not find a digest, the filter's answer stands. Otherwise the table decides, exactly for
+digests:
 
 - A repeat is a copy only if a packet with the same digest is remembered. With "last-seen" every
-  packet is remembered, with "first-seen" every packet that is not a copy. A packet that repeats
+  packet is remembered; with "first-seen", every packet that is not a copy. A packet that repeats
   forever passes once with "last-seen", and once in each span with "first-seen".
-- A packet is remembered for `span` nanoseconds and `window` packets, both ends included.
-- With a property that must differ, a repeat is a copy only if the property differs from the last
-  packet with the same digest that was no copy. All other repeats were sent again, and pass.
-- A new packet is taken for a copy only if its digest of 64 bits equals another one: probability
+- A packet is remembered for `span` nanoseconds and `window` packets, both inclusive.
+- If a property must differ, a repeat is a copy only if the property differs from that of the last
+  packet with the same digest that was not a copy. All other repeats are retransmissions, and pass.
+- A new packet is mistaken for a copy only if its 64-bit digest equals another packet's: probability
   2**-64 for each remembered packet.
-- A copy passes as sent again only if its tags or its head of layer 2 have the same digest of 64
-  bits as others: probability 2**-64 as well. An interface and a TTL have no such exception.
+- A copy passes as a retransmission only if different tags or layer 2 headers have the same 64-bit
+  digest, again with probability 2**-64. This cannot happen with interfaces and TTLs.
 """
 
 from dataclasses import dataclass
@@ -27,12 +28,12 @@ from .comparison import IP4_TTL, IP6_HOP_LIMIT, Comparison, Field, FieldError
 from .packet_digest import packet_digests
 from .packet_layers import Version, find_headers
 
-POLICIES = ("last-seen", "first-seen")  # packets that are remembered: all, or all except copies
-SCOPES = ("any", "same", "other")  # origins of the earlier packet: any, the same, or another one
-# origins of a packet; the file is the number of the capture that the packet is from
+POLICIES = ("last-seen", "first-seen")  # which packets are remembered: all, or all except copies
+SCOPES = ("any", "same", "other")  # origin of the earlier packet: any, the same, or another
+# origins of a packet; "file" is the number of the capture file
 ORIGINS = ("interface", "vlan", "file")
-PROPERTIES = (*ORIGINS, "ttl", "layer2")  # properties of a packet that can differ
-FOR_EVER = 1 << 62  # more nanoseconds than any stream has
+PROPERTIES = (*ORIGINS, "ttl", "layer2")  # properties that a rule can require to differ
+FOR_EVER = 1 << 62  # longer than any stream, in nanoseconds
 _SPREAD = 0x9E3779B97F4A7C15
 
 
@@ -40,7 +41,7 @@ _SPREAD = 0x9E3779B97F4A7C15
 class CopyRule:
     """Rule that decides which repeats of a packet are copies.
 
-    A `FieldError` is raised if a name is not known, or two properties must differ.
+    FieldError if a name is unknown, or two properties would have to differ.
     """
 
     policy: str = POLICIES[0]
@@ -57,7 +58,7 @@ class CopyRule:
                 names = ", ".join(str(item) for item in known)
                 raise FieldError(f"{name}: must be one of {names}, not {getattr(self, name)!r}")
         if self.differs and self.scope == "other":
-            raise FieldError("scope: must be any or same with a property that differs, not other")
+            raise FieldError("scope: must be any or same if differs is given, not other")
 
     @property
     def differing(self) -> str | None:
@@ -66,16 +67,16 @@ class CopyRule:
 
     @property
     def exact(self) -> bool:
-        """Whether a `CopyTable` decides; otherwise the filter and its bound in packets decide."""
+        """Whether a `CopyTable` decides; otherwise the filter and the window in packets decide."""
         return self.differing is not None or self.policy == "first-seen"
 
     def check(self, comparison: Comparison) -> None:
-        """Raise a `FieldError` if the property that must differ counts in the comparison."""
+        """Raise a `FieldError` if the property that must differ is among the compared fields."""
         name = self.differing
         if name in (None, "interface", "file"):
             return
         if comparison.fields & (Field.FRAME | Field[str(name).upper()]):
-            raise FieldError(f"differs: must be no field that is compared, not {name}")
+            raise FieldError(f"differs: must not be a compared field, such as {name}")
 
 
 def properties(
@@ -86,9 +87,9 @@ def properties(
     comparison: Comparison,
     secret: int = 0,
 ) -> NDArray[np.uint64]:
-    """Return a number for a property of each packet, shape (n,); equal properties, equal numbers.
+    """Return property `name` of each packet as a number, equal for equal values; shape (n,).
 
-    `numbers` are the interfaces or files.
+    `numbers` are the packets' interface or file numbers, shape (n,).
     """
     if name in ("interface", "file"):
         return numbers.astype(np.uint64)
@@ -103,7 +104,7 @@ def properties(
         values = np.zeros(len(version), np.uint64)
         values[known] = buffer[at[known]]
         return values
-    # The identifiers end the digest of any message.
+    # The VLAN identifiers are part of the digest of any message.
     rest = Comparison(Field.VLAN, *comparison.search, first=1)
     digests = packet_digests(buffer, packets, rest, secret=secret)
     # Packets that are compared as whole frames have no such property.
@@ -111,16 +112,16 @@ def properties(
 
 
 def scoped(digests: NDArray[np.uint64], origins: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return digests that are equal only for equal origins; all arrays have shape (n,)."""
+    """Combine digests with origins: equal only if both are equal; arrays have shape (n,)."""
     return digests ^ origins * np.uint64(_SPREAD)
 
 
 class CopyTable:
-    """Decides which packets are copies, by a rule.
+    """Table of remembered digests that decides, by a rule, which packets are copies.
 
-    Two tables find at least the last `most` digests. When the newer one is half full, it becomes
-    the older one, and the previous older one is cleared for new digests. A packet is remembered for
-    `window` packets, at most `most`, and `span` nanoseconds.
+    Two tables together hold at least the last `capacity` digests. When the newer table is half full
+    it becomes the older table, and the previous older table is cleared for new digests. A packet is
+    remembered for `window` packets, at most `capacity`, and `span` nanoseconds.
     """
 
     def __init__(self, window: int, span: int, capacity: int, rule: CopyRule) -> None:
@@ -130,7 +131,7 @@ class CopyTable:
         self._packets = 0
         rows = 1 << (2 * capacity - 1).bit_length()
         self._half = rows // 2
-        # Numbers, times and properties of the digests.
+        # For each digest: packet number, time and property.
         self._new: dict[int, tuple[int, int, int]] = {}
         self._old: dict[int, tuple[int, int, int]] = {}
         self._core = core()
@@ -146,9 +147,10 @@ class CopyTable:
     ) -> NDArray[np.int64]:
         """Clear `seen` for packets that are not copies; all arrays have shape (n,).
 
-        `seen` are the reports of a filter that reports every copy, `elapsed` nanoseconds since the
-        beginning, which never decrease, and `found` the `properties` of the packets. The result is
-        the number of the remembered packet with the digest, from 1, or 0 if there is none.
+        `seen` holds the answers of a filter that reports every copy, `elapsed` the nanoseconds
+        since the beginning, which never decrease, and `values` the result of `properties`. Returns
+        for each packet the number, counted from 1, of the remembered packet with the same digest,
+        or 0 if there is none.
         """
         first = self._packets + 1
         self._packets += len(digests)

@@ -1,54 +1,54 @@
-"""Protocols around layer 3, as a table of functions that return the place after a header.
+"""Protocols around layer 3: a table of functions that return the offset after a header.
 
-A kind is one number for the content of a place. An EtherType is its own kind. IP protocols, UDP
-ports and PPP protocols become kinds by adding `IP_PROTOCOL`, `UDP_PORT` or `PPP_PROTOCOL`. `STEPS`
-gives the function of a kind. A function takes the bytes of its place and raises `IndexError` if a
-byte is missing, `ValueError` if the header contradicts its protocol.
+A *kind* is a number that identifies the protocol at an offset. An EtherType is its own kind. IP
+protocols, UDP ports and PPP protocols become kinds by adding `IP_PROTOCOL`, `UDP_PORT` or
+`PPP_PROTOCOL`. `STEPS` maps a kind to its function. A function raises `IndexError` if a byte is
+missing, and `ValueError` if the header violates its protocol.
 """
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-IP4, IP6, ARP, LLDP = 0x0800, 0x86DD, 0x0806, 0x88CC  # EtherTypes at which the search ends
+IP4, IP6, ARP, LLDP = 0x0800, 0x86DD, 0x0806, 0x88CC  # EtherTypes that end the search
 TAG_TYPES = (0x8100, 0x88A8, 0x9100)  # EtherTypes of VLAN tags in hardware and software
-MORE_TAG_TYPES = (0x9200, 0x9300)  # further EtherTypes of VLAN tags in software
+MORE_TAG_TYPES = (0x9200, 0x9300)  # additional EtherTypes of VLAN tags in software
 BRIDGED = 0x6558  # EtherType of an Ethernet frame inside another protocol
 IP_PROTOCOL, UDP_PORT, PPP_PROTOCOL = 0x10000, 0x20000, 0x30000
-# kinds that have no number: LLC, spanning tree, IS-IS, content by its first bytes, PPP, ERSPAN II,
-# content that is not understood, content after a word that may be a control word, and the last four
-# bytes before an extension header of GTP-U
+# kinds without an assigned number: LLC, spanning tree, IS-IS, content identified by its first
+# bytes, PPP, ERSPAN II, unknown content, content after a possible control word, and the last four
+# bytes before a GTP-U extension header
 LLC, STP, IS_IS, UNTYPED, PPP, ERSPAN2, NOTHING, CONTROL_WORD, GTP_EXTENSION = range(
     0x40000, 0x40009
 )
 
-MPLS = 0x8847  # EtherType of a label of MPLS
-# values from here to there in place of an EtherType are lengths (IEEE 802.3, 3.2.6) of LLC
+MPLS = 0x8847  # EtherType of an MPLS label
+# values in this range in place of an EtherType are LLC lengths (IEEE 802.3, 3.2.6)
 MIN_LENGTH, MAX_LENGTH = 3, 1500
 
 
 class HeaderStart(NamedTuple):
-    """Start of a header, and end of its frame or packet."""
+    """Kind and offset of a header, and end of the frame or packet around it."""
 
     kind: int
     at: int
-    end: int  # first byte past the content on the line
-    tags: tuple[int, ...] = ()  # VLAN identifiers before it, outermost first
+    end: int  # first byte after the content on the line
+    tags: tuple[int, ...] = ()  # VLAN identifiers before the header, outermost first
 
 
 def number(octets: bytes, at: int) -> int:
-    """Return the 16-bit number at a place."""
+    """Return the 16-bit number at offset `at`."""
     return octets[at] << 8 | octets[at + 1]
 
 
 def by_version(octets: bytes, at: int) -> int:
-    """Return the EtherType of the IP packet at a place, by its first half byte."""
+    """Return the EtherType for the IP packet at offset `at`, from its version field."""
     return {4: IP4, 6: IP6}.get(octets[at] >> 4, NOTHING)
 
 
 def typed(octets: bytes, type_at: int, start: HeaderStart) -> HeaderStart:
-    """Return the place after an EtherType or a length (IEEE 802.3, 3.2.6).
+    """Return the header after an EtherType or length at `type_at` (IEEE 802.3, 3.2.6).
 
-    A length that exceeds the frame, or is too short for LLC, leads to an unknown kind.
+    A length that exceeds the frame, or is too short for LLC, gives the kind `NOTHING`.
     """
     kind, at, end = number(octets, type_at), type_at + 2, start.end
     if MIN_LENGTH <= kind <= MAX_LENGTH and at + kind <= end:
@@ -62,13 +62,13 @@ def _ethernet(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def tag(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """Return the place after a VLAN tag: priority and identifier, EtherType (IEEE 802.1Q, 9.6)."""
+    """Return the header after a VLAN tag of priority, identifier, EtherType (IEEE 802.1Q, 9.6)."""
     identifier = number(octets, start.at) & 0xFFF
     return typed(octets, start.at + 2, start._replace(tags=(*start.tags, identifier)))
 
 
 def _llc(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """IEEE 802.2 and SNAP (RFC 1042); 802.1H; spanning tree, also of Cisco; IS-IS (RFC 1195)."""
+    """IEEE 802.2 and SNAP (RFC 1042); 802.1H; spanning tree, also Cisco's; IS-IS (RFC 1195)."""
     at = start.at
     head = octets[at], octets[at + 1], octets[at + 2]
     if head == (0x42, 0x42, 3):
@@ -90,13 +90,13 @@ def _osi(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _mpls(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """RFC 3032, 2.1: a label, which may be the bottom of the stack."""
+    """RFC 3032, 2.1: an MPLS label, possibly the bottom of the stack."""
     bottom = octets[start.at + 2] & 1
     return start._replace(kind=UNTYPED if bottom else MPLS, at=start.at + 4)
 
 
 def _untyped(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """RFC 4928, 3: IP by its first half byte; else Ethernet, if a known EtherType says so."""
+    """RFC 4928, 3: IP if the version field fits; else Ethernet if the EtherType is known."""
     kind = by_version(octets, start.at)
     if kind != NOTHING and _fits(octets, start, kind):
         return start._replace(kind=kind)
@@ -106,7 +106,7 @@ def _untyped(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _control_word(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """RFC 4448, 4.6: Ethernet after a control word, which begins with two zeros, or with it."""
+    """RFC 4448, 4.6: Ethernet after a control word (two zero bytes first), or without one."""
     for candidate in (start, start._replace(at=start.at - 4)):
         if _like_ethernet(octets, candidate):
             return candidate._replace(kind=BRIDGED)
@@ -114,7 +114,7 @@ def _control_word(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _fits(octets: bytes, start: HeaderStart, kind: int) -> bool:
-    """Return whether the lengths of an IP header fit its place."""
+    """Whether the lengths in an IP header are possible at this offset."""
     at, room = start.at, start.end - start.at
     if at + 6 > len(octets):
         return False
@@ -125,7 +125,7 @@ def _fits(octets: bytes, start: HeaderStart, kind: int) -> bool:
 
 
 def _like_ethernet(octets: bytes, start: HeaderStart) -> bool:
-    """Return whether an EtherType that is known, or a length that fits, follows two addresses."""
+    """Whether two addresses are followed by a known EtherType or a possible length."""
     at = start.at + 12
     if at + 2 > len(octets):
         return False
@@ -134,7 +134,7 @@ def _like_ethernet(octets: bytes, start: HeaderStart) -> bool:
 
 
 def _pppoe(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """RFC 2516, 4: version and type 1, code 0 of a session, and the length of the PPP packet."""
+    """RFC 2516, 4: version 1, type 1, code 0 (session), and the length of the PPP packet."""
     at = start.at
     if (octets[at], octets[at + 1]) != (0x11, 0):
         raise ValueError(octets[at])
@@ -142,7 +142,7 @@ def _pppoe(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _ppp(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """RFC 1661, 2, and RFC 1662, 3.1: address and control may be left out, as may a first zero."""
+    """RFC 1661, 2; RFC 1662, 3.1: address, control and a leading zero may be omitted."""
     at = start.at
     if octets[at] == 0xFF and octets[at + 1] == 3:
         at += 2
@@ -152,21 +152,21 @@ def _ppp(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _udp(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """RFC 768: the target port; a length below 8 says nothing."""
+    """RFC 768: the destination port; a length below 8 is ignored."""
     at, size = start.at, number(octets, start.at + 4)
     end = min(start.end, at + size) if size >= 8 else start.end
     return start._replace(kind=UDP_PORT + number(octets, at + 2), at=at + 8, end=end)
 
 
 def _vxlan(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """RFC 7348, 5: a valid identifier, then Ethernet."""
+    """RFC 7348, 5: a VXLAN header with a valid identifier, then Ethernet."""
     if not octets[start.at] & 8:
         raise ValueError(octets[start.at])
     return start._replace(kind=BRIDGED, at=start.at + 8)
 
 
 def _geneve(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """RFC 8926, 3.4: version 0, no control packet, options of up to 252 bytes, an EtherType."""
+    """RFC 8926, 3.4: version 0, not a control packet, up to 252 bytes of options, an EtherType."""
     first, second = octets[start.at], octets[start.at + 1]
     if first >> 6 or second & 0x80:
         raise ValueError(first)
@@ -197,14 +197,14 @@ def _gre(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _erspan2(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """draft-foschiano-erspan-03, 4.2: version 1, eight bytes. Type I (4.1) has no header."""
+    """draft-foschiano-erspan-03, 4.2: ERSPAN version 1, eight bytes. Type I (4.1) has no header."""
     if octets[start.at] >> 4 != 1:
         raise ValueError(octets[start.at])
     return start._replace(kind=BRIDGED, at=start.at + 8)
 
 
 def _erspan3(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """draft-foschiano-erspan-03, 4.3: version 2, 12 bytes, and 8 more by the last bit."""
+    """draft-foschiano-erspan-03, 4.3: ERSPAN version 2, 12 bytes, 8 more if the last bit is set."""
     last = number(octets, start.at + 10)
     if octets[start.at] >> 4 != 2:
         raise ValueError(octets[start.at])
@@ -225,7 +225,7 @@ def _gtp(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _gtp_extension(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """3GPP TS 29.281, 5.2.1: the last byte of a header has the type of the next header, or 0."""
+    """3GPP TS 29.281, 5.2.1: the last byte of a header is the type of the next header, or 0."""
     at = start.at
     if not octets[at + 3]:
         return start._replace(kind=UNTYPED, at=at + 4)
@@ -242,27 +242,28 @@ Step = Callable[[bytes, HeaderStart], HeaderStart]
 
 
 class Tunnel(NamedTuple):
-    """UDP datagrams to a port, with a frame of Ethernet or a packet of IP behind some bytes."""
+    """Tunnel in UDP datagrams to a port: an Ethernet frame or IP packet after `skip` bytes."""
 
     port: int
     skip: int
     content: str  # one of `CONTENTS`
 
     def step(self, octets: bytes, start: HeaderStart) -> HeaderStart:
-        """Return the place of the frame or packet."""
+        """Return the header of the frame or packet inside."""
         at = start.at + self.skip
         kind = BRIDGED if self.content == "ethernet" else by_version(octets, at)
         return start._replace(kind=kind, at=at)
 
 
 CONTENTS = ("ethernet", "ip")  # contents of a `Tunnel`
-# functions by EtherType, tags apart
+# functions by EtherType, without VLAN tags
 ETHER_STEPS: dict[int, Step] = {
     BRIDGED: _ethernet, MPLS: _mpls, 0x8848: _mpls, 0x8864: _pppoe, 0x880B: _ppp,
     0x22EB: _erspan3, 0x00FE: _osi, 0x8870: _llc,
 }  # fmt: skip
 
-# functions by kind, tags apart: IPIP is RFC 2003, 6in4 RFC 4213, 4in6 RFC 2473, MPLS RFC 4023
+# functions by kind, without VLAN tags: IPIP is RFC 2003, 6in4 RFC 4213, 4in6 RFC 2473, MPLS RFC
+# 4023
 STEPS: dict[int, Step] = {
     **ETHER_STEPS, LLC: _llc, UNTYPED: _untyped, PPP: _ppp, ERSPAN2: _erspan2,
     CONTROL_WORD: _control_word, GTP_EXTENSION: _gtp_extension,
@@ -274,7 +275,7 @@ STEPS: dict[int, Step] = {
     UDP_PORT + 6081: _geneve, UDP_PORT + 2152: _gtp,
 }  # fmt: skip
 
-# EtherTypes that are known
+# known EtherTypes
 ETHER_TYPES: Iterable[int] = frozenset(
     {IP4, IP6, ARP, LLDP, *ETHER_STEPS, *TAG_TYPES, *MORE_TAG_TYPES}
 )

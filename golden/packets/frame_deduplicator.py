@@ -34,22 +34,22 @@ class FrameCounts:
     frames_out: int = 0  # forwarded frames
     bytes_out: int = 0
     hits: int = 0  # duplicate frames
-    frames_ip4: int = 0  # digested frames by version
+    frames_ip4: int = 0  # digested frames, by version
     frames_ip6: int = 0
     frames_other: int = 0
     frames_malformed: int = 0  # digested frames with contradictory headers
     frames_errored: int = 0  # damaged frames, discarded
     frames_oversize: int = 0  # undamaged frames above the maximum, discarded or without a record
-    frames_no_room: int = 0  # undamaged frames for which there was no room, discarded
+    frames_no_room: int = 0  # undamaged frames discarded because the store was full
 
     def add(self, name: str, amount: int = 1) -> None:
         """Add an `amount` to the counter `name`."""
         setattr(self, name, getattr(self, name) + amount)
 
     def discarded(self, oversize: str) -> int:
-        """Return the number of frames that were discarded under a rule of `OVERSIZE`.
+        """Return the number of discarded frames, for an `oversize` rule.
 
-        ``frames_in`` is ``frames_out`` plus these, plus ``hits`` if duplicates are dropped.
+        ``frames_in`` is ``frames_out`` plus this number, plus ``hits`` if duplicates are dropped.
         """
         dropped = self.frames_oversize if oversize == "drop" else 0
         return self.frames_errored + self.frames_no_room + dropped
@@ -64,21 +64,21 @@ _OF_VERSION = {
 class FrameDeduplicator:
     """Golden model of `lately.hdl.packets.deduplicator.Deduplicator`.
 
-    A frame that is damaged, or for which there is no room, is discarded and not recorded. A frame
-    above the maximum is discarded too, or forwarded without a record. The digests of all other
-    frames are queried and inserted in order. Frames are Ethernet frames without their check
-    sequence.
+    A frame that is damaged, or arrives while the store is full, is discarded and not recorded. A
+    frame above the maximum length is also discarded, or forwarded without being recorded. The
+    digests of all other frames are queried and inserted in order. Frames are Ethernet frames
+    without their check sequence.
     """
 
-    spec: Specification  # with a span, and keys of 64 bits
+    spec: Specification  # must have a span, and keys of 64 bits
     fields: Field = DEFAULT_FIELDS
     secret: int = field(default=0, repr=False)  # 128 bits
     action: Action = Action.DROP
-    longest: int = LONGEST_FRAME  # maximum bytes of a recorded frame
-    width: int = 64  # bits of a transfer; from 128 on the digest is a `polynomial_digest`
-    store: int | None = None  # bytes in which frames wait; by default `default_store`
-    oversize: str = "drop"  # with "pass", there is no room for a frame beyond `longest_stored`
-    inner: bool = False  # whether layer 3 is the one that `inner_layers` finds
+    longest: int = LONGEST_FRAME  # maximum length of a recorded frame, in bytes
+    width: int = 64  # bits of the stream; from 128 on, uses `polynomial_digest`
+    store: int | None = None  # bytes of the frame store; see `default_store`
+    oversize: str = "drop"  # "pass": frames beyond `longest_stored` do not fit
+    inner: bool = False  # whether to compare what `inner_layers` finds
     counts: FrameCounts = field(default_factory=FrameCounts)
 
     def __post_init__(self) -> None:
@@ -86,7 +86,7 @@ class FrameDeduplicator:
             names = ", ".join(field.name.lower() for field in HARDWARE_FIELDS if field.name)
             raise FieldError(f"fields: must be among {names} in hardware, not {self.fields!r}")
         if self.inner and Field.LAYER2 in self.fields:
-            raise FieldError("fields: must be without layer2 if inner packets are compared")
+            raise FieldError("fields: must not include layer2 if inner packets are compared")
         for name, known in (("width", WIDTHS), ("oversize", OVERSIZE)):
             if (result := getattr(self, name)) not in known:
                 raise SpecificationError(
@@ -111,9 +111,10 @@ class FrameDeduplicator:
         errored: ArrayLike | None = None,
         lost: ArrayLike | None = None,
     ) -> list[Sent]:
-        """Process frames in order, each at the tick of its query; return the forwarded frames.
+        """Process frames in order, each queried at its tick in `times`; return forwarded frames.
 
-        `errored` and `lost` tell whether each frame is damaged, and whether there is no room.
+        `errored` marks damaged frames, `lost` frames that arrive while the store is full; both have
+        shape (n,).
         """
         none = np.zeros(len(frames), bool)
         damaged = none if errored is None else np.asarray(errored, bool)
@@ -134,7 +135,7 @@ class FrameDeduplicator:
         return [item for item in sent if item is not None]
 
     def _takes(self, frame: bytes, damaged: bool, missed: bool) -> bool:
-        """Count a received frame; return whether it is accepted."""
+        """Count a received frame; return whether it is accepted into the store."""
         self.counts.add("frames_in")
         self.counts.add("bytes_in", len(frame))
         passes = self.oversize == "pass"

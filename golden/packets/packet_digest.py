@@ -1,21 +1,21 @@
-"""Keyed digest of a packet, without the fields that routers and taps change.
+"""Keyed digest of a packet that ignores the fields that routers and taps change.
 
 The message consists of the bytes of layer 3, up to the end that its header states. TTL or hop
-limit, and the checksum of an IPv4 header, are replaced by zeros. For a packet without IP, the
-message is the whole frame. The message is padded with zeros to words of 8 bytes, at least two,
-which go to two lanes in turn. If the capture is incomplete, one more word follows: the length of
-the message on the line. Both lanes end with 7 bytes: the captured length of the message, the
-version, and the VLAN identifiers with their number. Each lane is SipHash-1-3
-(`lately.golden.hash.siphash`) under its own secret; the digest is the exclusive or of both lanes.
+limit, and the checksum of an IPv4 header, are replaced by zeros. For a packet that is not IP, the
+message is the whole frame. The message is padded with zeros to at least two words of 8 bytes, which
+alternate between two lanes. If the capture is incomplete, another word follows: the length of the
+message on the line. Both lanes end with 7 bytes: the captured length of the message, the version,
+and the VLAN identifiers with their number. Each lane is SipHash-1-3 (`lately.golden.hash.siphash`)
+under its own secret; the digest is the XOR of both lanes.
 
 For each word, SipHash does two additions in sequence. With two lanes, hardware that accepts one
-word per cycle has two cycles for the additions. Two lanes separate packets as well as one SipHash.
-No two messages have the same words in both lanes. If one lane differs, its change cannot be
-predicted without the secret. If both lanes differ, the changes of two keyed functions are equal
-only by chance. Digests are never output.
+word per cycle has two cycles for them. Two lanes distinguish packets as well as one SipHash: no two
+messages have the same words in both lanes. If one lane differs, its change cannot be predicted
+without the secret. If both lanes differ, the changes of two keyed functions cancel only by chance.
+Digests are never output.
 
-`packet_digest` takes one packet; `packet_digests` takes many, in a compiled loop. Hardware that
-accepts more than one word per cycle uses another digest of the same message (`polynomial_digest`).
+`packet_digest` digests one packet, `packet_digests` many in a compiled loop. Hardware that accepts
+more than one word per cycle uses another digest of the same message (`polynomial_digest`).
 """
 
 from typing import NamedTuple
@@ -29,20 +29,20 @@ from .comparison import Comparison, Field, hide, radiotap
 from .packet_layers import Layers, Version, frames, layers, search_tables
 from .polynomial_digest import polynomial_digest
 
-# bits of a beat of the hardware from which on the digest is a `polynomial_digest`
+# beat width of the hardware, in bits, from which the digest is a `polynomial_digest`
 POLYNOMIAL_WIDTH = 128
-# added without carry to the secret for the second lane: the first 128 bits of pi - 3
+# XORed with the secret for the second lane: the first 128 bits of pi - 3
 OTHER_LANE = 0x243F6A8885A308D313198A2E03707344
-# bits of the closing bytes, lowest first: length, half the version, number of tags, each tag
+# widths in the closing bytes, lowest first: length, half the version, number of tags, each tag
 LENGTH_BITS, VERSION_BITS, COUNT_BITS, TAG_BITS = 16, 2, 2, 12
-CLOSING_BYTES = 7  # bytes that end both lanes; the eighth of their word is SipHash's own
-MIN_WORDS = 2  # fewest words of a message: one per lane
+CLOSING_BYTES = 7  # bytes that end both lanes; SipHash itself adds the eighth of the word
+MIN_WORDS = 2  # minimum number of words of a message: one per lane
 
 
-FURTHER = 1 << 63  # bit of a word that is no length
-FURTHER_TAG = 1 << 62  # bit of a word with a VLAN identifier after the closing bytes' own
-CLOSING_TAGS = 3  # VLAN identifiers that the closing bytes have room for
-MAX_BYTES = (1 << 63) - 1  # more bytes than any message has
+FURTHER = 1 << 63  # marks a word that is not a length
+FURTHER_TAG = 1 << 62  # marks a word with a VLAN identifier that the closing bytes lack
+CLOSING_TAGS = 3  # number of VLAN identifiers that fit into the closing bytes
+MAX_BYTES = (1 << 63) - 1  # longer than any message
 DEFAULT = Comparison()  # default comparison
 
 
@@ -52,12 +52,12 @@ class Message(NamedTuple):
     octets: bytes
     version: Version
     tags: tuple[int, ...]  # VLAN identifiers, outermost first
-    length: int  # bytes on the line; more than `octets` if the capture is incomplete
-    kind: int = 0  # protocol of `Version.CONTROL`
+    length: int  # bytes on the line; above len(octets) if the capture is incomplete
+    kind: int = 0  # protocol, for `Version.CONTROL`
 
     @property
     def words(self) -> list[bytes]:
-        """Words of 8 bytes, which go to the lanes in turn."""
+        """Words of 8 bytes, which alternate between the lanes."""
         count = max(MIN_WORDS, -(-len(self.octets) // 8))
         padded = self.octets.ljust(8 * count, b"\0")
         more = [self.length] if self.length > len(self.octets) else []
@@ -68,7 +68,7 @@ class Message(NamedTuple):
 
     @property
     def closing(self) -> int:
-        """The last `CLOSING_BYTES` bytes of both lanes, as a number, lowest byte first."""
+        """The last `CLOSING_BYTES` bytes of both lanes, as a little-endian number."""
         tags = self.tags[:CLOSING_TAGS]
         parts = [
             (len(self.octets) % (1 << LENGTH_BITS), LENGTH_BITS),
@@ -86,7 +86,7 @@ class Message(NamedTuple):
 def message(
     frame: bytes, length: int, position: Layers, comparison: Comparison = DEFAULT, link: int = -1
 ) -> Message:
-    """Return the digested part of a packet; the only link that changes it is radiotap."""
+    """Return the part of a packet to digest; `link` matters only if it is radiotap."""
     fields = comparison.fields
     version = Version.OTHER if fields & Field.FRAME else position.version
     if version == Version.OTHER:
@@ -113,9 +113,9 @@ def packet_digest(
     secret: int = 0,
     width: int = 64,
 ) -> int:
-    """Return the digest of a packet, of 64 bits, under a secret of 128 bits; as `layers`.
+    """Return the 64-bit digest of a packet under a 128-bit `secret`; arguments as in `layers`.
 
-    `width` is that of a beat of the hardware. From `POLYNOMIAL_WIDTH` on, the capture must be
+    `width` is the beat width of the hardware. From `POLYNOMIAL_WIDTH` on, the capture must be
     complete and the reach `Reach.HARDWARE`.
     """
     position = layers(frame, length, link, *comparison.search)
@@ -123,7 +123,7 @@ def packet_digest(
 
 
 def message_digest(result: Message, secret: int, width: int = 64) -> int:
-    """Return the digest of a message; the secret and the width are as for `packet_digest`."""
+    """Return the digest of a message; `secret` and `width` are those of `packet_digest`."""
     if width >= POLYNOMIAL_WIDTH:
         return polynomial_digest(result.octets, result.closing, secret, width // 8)
     digest = 0
@@ -135,11 +135,11 @@ def message_digest(result: Message, secret: int, width: int = 64) -> int:
 
 
 class Digests(NamedTuple):
-    """Digests of some packets; all arrays have shape (n,)."""
+    """Digests of n packets; all arrays have shape (n,)."""
 
-    values: NDArray[np.uint64]  # as `packet_digest`
-    versions: NDArray[np.uint8]  # `Version` of each
-    faults: NDArray[np.uint8]  # `Fault` of each
+    values: NDArray[np.uint64]  # see `packet_digest`
+    versions: NDArray[np.uint8]  # `Version` of each packet
+    faults: NDArray[np.uint8]  # `Fault` of each packet
 
 
 def packet_digests(
@@ -149,7 +149,7 @@ def packet_digests(
     *,
     secret: int = 0,
 ) -> Digests:
-    """Digest packets; parameters as for `find_headers` and `packet_digest`."""
+    """Digest packets; parameters are those of `find_headers` and `packet_digest`."""
     count = packets.shape[1]
     result = Digests(
         np.empty(count, np.uint64), np.empty(count, np.uint8), np.empty(count, np.uint8)

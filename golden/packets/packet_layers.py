@@ -1,4 +1,4 @@
-"""Places of the headers of packets: one packet in plain Python, or many in a compiled loop."""
+"""Find the headers of packets: of one packet in plain Python, or of many in a compiled loop."""
 
 from collections.abc import Iterator
 from enum import IntEnum, IntFlag
@@ -38,30 +38,30 @@ from .encapsulations import (
     typed,
 )
 
-# Link types whose packets have a layer 3: bytes before it, and where the EtherType is, or -1.
-# Ethernet; Linux cooked capture, versions 1 and 2; loopback of BSD; and raw IP. Numbers are those
-# of capture files (https://www.tcpdump.org/linktypes.html).
+# Supported link types: bytes before layer 3, and the offset of the EtherType, or -1. Ethernet;
+# Linux cooked capture, versions 1 and 2; BSD loopback; and raw IP. Numbers are those in capture
+# files (https://www.tcpdump.org/linktypes.html).
 LINK_HEADERS = {
     1: (14, 12), 113: (16, 14), 276: (20, 0), 0: (4, -1), 108: (4, -1), 12: (0, -1), 14: (0, -1),
     101: (0, -1), 228: (0, -1), 229: (0, -1),
 }  # fmt: skip
 
 ETHERNET = 1  # link type of Ethernet
-MAX_TAGS = 3  # VLAN tags that hardware understands
-MAX_PACKETS = 8  # IP packets inside each other of which the innermost is found
+MAX_TAGS = 3  # maximum VLAN tags in hardware
+MAX_PACKETS = 8  # maximum depth of nested IP packets
 
 
 class Fault(IntFlag):
-    """Fault of a packet."""
+    """What is wrong with a packet."""
 
-    MALFORMED = 1  # the headers contradict each other, or are longer than the packet
+    MALFORMED = 1  # headers contradict each other, or exceed the packet
     CUT = 2  # the capture of the packet is incomplete
 
 
 class Version(IntEnum):
     """Kind of a packet."""
 
-    # none of the other versions, or an unreadable header: the digest takes the whole frame
+    # none of the other versions, or an unreadable header: the whole frame is digested
     OTHER = 0
     CONTROL = 2  # ARP, LLDP, spanning tree, IS-IS or ES-IS
     IP4 = 4
@@ -69,31 +69,31 @@ class Version(IntEnum):
 
 
 class Reach(IntEnum):
-    """Headers that the search for layer 3 skips."""
+    """Which headers the search for layer 3 skips."""
 
-    HARDWARE = 0  # up to `MAX_TAGS` VLAN tags of `TAG_TYPES` before IP, as the hardware
+    HARDWARE = 0  # up to `MAX_TAGS` VLAN tags of `TAG_TYPES` before IP, like hardware
     LAYER2 = 1  # all tags, LLC and SNAP, MPLS with pseudo-wires, and PPPoE
-    INNER = 2  # tunnels as well: layer 3 is the innermost, up to `MAX_PACKETS` deep
+    INNER = 2  # also tunnels: finds the innermost layer 3, at most `MAX_PACKETS` deep
 
 
 # kinds of packets in hardware, by EtherType; all others are `Version.OTHER`
 ETHER_TYPES = {IP4: Version.IP4, IP6: Version.IP6}
-NO_NEXT_HEADER = 59  # next header of IPv6 after which nothing follows
-HEADERS = {Version.IP4: 20, Version.IP6: 40}  # bytes of the shortest header of each version
+NO_NEXT_HEADER = 59  # IPv6 next header: nothing follows
+HEADERS = {Version.IP4: 20, Version.IP6: 40}  # minimum header lengths in bytes
 _COOKED_LLC = 4
 
 
 class Layers(NamedTuple):
-    """Place of layer 3 in a packet."""
+    """Position of layer 3 in a packet."""
 
     version: Version
     begin: int  # first byte of layer 3; 0 for the whole frame
-    end: int  # first byte past it: what follows, such as padding, belongs to the frame
+    end: int  # first byte after layer 3; the rest, such as padding, belongs to the frame
     tags: tuple[int, ...]  # VLAN identifiers, outermost first; none for the whole frame
     faults: Fault
-    # first byte past it on the line; after `end` if the capture does not have all of it
+    # first byte after layer 3 on the line; above `end` if the capture is incomplete
     line_end: int
-    kind: int = 0  # protocol of `Version.CONTROL`, as `encapsulations` has it; 0 for other versions
+    kind: int = 0  # for `Version.CONTROL`, kind in `encapsulations`; otherwise 0
 
 
 def layers(
@@ -104,11 +104,11 @@ def layers(
     tag_types: tuple[int, ...] = (),
     tunnels: tuple[Tunnel, ...] = (),
 ) -> Layers:
-    """Find layer 3 of a packet of which `frame` was captured and `length` bytes were on the line.
+    """Find layer 3 of a packet; `frame` was captured of the `length` bytes on the line.
 
-    A tunnel that cannot be read ends the search: then layer 3 is the packet around it. `tag_types`
-    are further EtherTypes of VLAN tags, except with `Reach.HARDWARE`. `tunnels` replace known ones
-    of the same port, with `Reach.INNER`.
+    A tunnel that cannot be parsed ends the search: layer 3 is then the packet around the tunnel.
+    `tag_types` are additional EtherTypes of VLAN tags, ignored with `Reach.HARDWARE`. `tunnels`,
+    used with `Reach.INNER`, replace known tunnels on the same port.
     """
     cut = Fault.CUT if len(frame) < length else Fault(0)
     other = innermost = Layers(Version.OTHER, 0, len(frame), (), cut, length)
@@ -124,7 +124,7 @@ def layers(
                 break
             start = _inside(frame[start.at : innermost.end], start.at, innermost)
     except (IndexError, ValueError) as error:
-        # Missing bytes were not captured, or never existed.
+        # Missing bytes were either not captured, or never existed.
         missing = isinstance(error, IndexError) and cut
         if innermost is other and not missing:
             return other._replace(faults=cut | Fault.MALFORMED)
@@ -149,7 +149,7 @@ def _start(frame: bytes, length: int, link: int) -> HeaderStart:
 def _steps(
     reach: Reach, tag_types: tuple[int, ...], tunnels: tuple[Tunnel, ...]
 ) -> dict[int, Step]:
-    """Return the functions of the headers that the search passes, by kind."""
+    """Return the functions of the headers that the search skips, by kind."""
     if reach == Reach.HARDWARE:
         return dict.fromkeys(TAG_TYPES, tag)
     tags = dict.fromkeys((*TAG_TYPES, *MORE_TAG_TYPES, *tag_types), tag)
@@ -157,7 +157,7 @@ def _steps(
 
 
 def _walk(frame: bytes, start: HeaderStart, reach: Reach, steps: dict[int, Step]) -> HeaderStart:
-    """Follow headers until a layer 3, or a kind that is not understood."""
+    """Skip headers up to a layer 3, or to an unknown kind."""
     limit = MAX_TAGS if reach == Reach.HARDWARE else len(frame)
     while start.kind not in SIZES and start.kind in steps and len(start.tags) < limit:
         start = steps[start.kind](frame[: start.end], start)
@@ -167,7 +167,7 @@ def _walk(frame: bytes, start: HeaderStart, reach: Reach, steps: dict[int, Step]
 
 
 def _network(frame: bytes, start: HeaderStart, cut: Fault) -> Layers:
-    """Return layer 3 at a place, of a kind of `SIZES`."""
+    """Return the layer 3 at `start`, whose kind is in `SIZES`."""
     at, end = start.at, start.end
     version, find_size = SIZES[start.kind]
     size = find_size(frame[at:end])
@@ -178,7 +178,7 @@ def _network(frame: bytes, start: HeaderStart, cut: Fault) -> Layers:
 
 
 def _inside(layer3: bytes, begin: int, innermost: Layers) -> HeaderStart:
-    """Return the content of a packet of IP; a fragment has none (RFC 791, 2.3; RFC 8200, 4.5)."""
+    """Return the content of an IP packet; a fragment has none (RFC 791, 2.3; RFC 8200, 4.5)."""
     if innermost.version == Version.IP4:
         protocol, at, part = layer3[9], 4 * (layer3[0] & 15), number(layer3, 6) & 0x3FFF > 0
     else:
@@ -198,7 +198,7 @@ def _ip4_size(layer3: bytes) -> int:
 
 
 def _ip6_size(layer3: bytes) -> int:
-    """Return the bytes of a packet (RFC 8200, 3); 0 of a jumbogram, or if nothing follows."""
+    """Return the packet length (RFC 8200, 3); 0 for a jumbogram, or if nothing follows."""
     layer3[39]
     payload = number(layer3, 4)
     if layer3[0] >> 4 != Version.IP6:
@@ -207,12 +207,12 @@ def _ip6_size(layer3: bytes) -> int:
 
 
 def _arp_size(layer3: bytes) -> int:
-    """Return the bytes of a packet with two pairs of addresses (RFC 826)."""
+    """Return the length of a packet with two pairs of addresses (RFC 826)."""
     return 8 + 2 * (layer3[4] + layer3[5])
 
 
 def _lldp_size(layer3: bytes) -> int:
-    """Return the bytes to the end of the last TLV (IEEE 802.1AB, 8.2, 8.4 and 8.5.1)."""
+    """Return the length up to the end of the last TLV (IEEE 802.1AB, 8.2, 8.4 and 8.5.1)."""
     at = count = 0
     while (head := number(layer3, at)) or count < 3:
         count += 1
@@ -223,11 +223,11 @@ def _lldp_size(layer3: bytes) -> int:
 
 
 def _rest(layer3: bytes) -> int:
-    """Return 0: the length of LLC is the length of spanning tree and IS-IS."""
+    """Return 0 (up to the end): LLC gives the length of spanning tree and IS-IS packets."""
     return 0
 
 
-# version of a kind of layer 3, and the function of its bytes, 0 for all up to the end
+# by kind of layer 3: the version, and a function that returns the length, 0 for up to the end
 SIZES = {
     IP4: (Version.IP4, _ip4_size), IP6: (Version.IP6, _ip6_size),
     ARP: (Version.CONTROL, _arp_size), LLDP: (Version.CONTROL, _lldp_size),
@@ -235,21 +235,21 @@ SIZES = {
 }  # fmt: skip
 
 
-FRAGMENT = 44  # extension header of IPv6 for a fragment
-# extension headers of IPv6; the unit of their length in bytes, which counts from byte 8 on
+FRAGMENT = 44  # IPv6 fragment header
+# IPv6 extension headers: the unit of their length field in bytes; it counts bytes after the first 8
 EXTENSIONS = {0: 8, 43: 8, 60: 8, 135: 8, 51: 4, FRAGMENT: 0}
-MAX_EXTENSIONS = 16  # extension headers that are followed
+MAX_EXTENSIONS = 16  # maximum extension headers that are skipped
 
 
 class Headers(NamedTuple):
-    """Places of the headers of a packet: rows of the table of `find_headers`."""
+    """Positions of the headers of a packet: the rows in a result of `find_headers`."""
 
     version: int
     begin: int  # first byte of layer 3
     end: int
     faults: int
-    protocol: int  # protocol of layer 4, -1 if it is unknown
-    layer4: int  # first byte of layer 4, -1 where there is none, such as in a later fragment
+    protocol: int  # protocol of layer 4; -1 if unknown
+    layer4: int  # first byte of layer 4; -1 if there is none, as in a later fragment
 
 
 def headers(
@@ -260,7 +260,7 @@ def headers(
     tag_types: tuple[int, ...] = (),
     tunnels: tuple[Tunnel, ...] = (),
 ) -> Headers:
-    """Find the headers of a packet, as `layers`."""
+    """Find the headers of a packet; parameters are those of `layers`."""
     version, begin, end, _, faults, *_ = layers(frame, length, link, reach, tag_types, tunnels)
     protocol, layer4 = find_layer4(frame[begin:end], version)
     at = begin + layer4 if layer4 >= 0 else -1
@@ -268,7 +268,7 @@ def headers(
 
 
 def find_layer4(layer3: bytes, version: Version) -> tuple[int, int]:
-    """Return the protocol of layer 4 and its place in layer 3; -1 for each that is missing."""
+    """Return the layer 4 protocol and the offset of layer 4 in layer 3; -1 for a missing value."""
     if version == Version.IP4:
         first = number(layer3, 6) & 0x1FFF == 0
         return layer3[9], 4 * (layer3[0] & 15) if first else -1
@@ -278,7 +278,7 @@ def find_layer4(layer3: bytes, version: Version) -> tuple[int, int]:
 
 
 def _behind_extensions(layer3: bytes) -> tuple[int, int, bool]:
-    """Return protocol, place of layer 4, -1 if it is not there, and whether it is a fragment."""
+    """Return protocol, offset of layer 4 (-1 if absent), and whether this is a fragment."""
     kind, at, part = layer3[6], HEADERS[Version.IP6], False
     for _ in range(MAX_EXTENSIONS):
         if kind not in EXTENSIONS:
@@ -297,7 +297,7 @@ def _behind_extensions(layer3: bytes) -> tuple[int, int, bool]:
 def frames(
     buffer: NDArray[np.uint8], packets: NDArray[np.int64]
 ) -> Iterator[tuple[bytes, int, int]]:
-    """Yield the captured bytes, the bytes on the line, and the link of packets of a buffer."""
+    """Yield the captured bytes, length on the line and link type of each packet in a buffer."""
     for at, captured, length, link in packets.T.tolist():
         if not (at >= 0 and 0 <= captured <= min(len(buffer) - at, length)):
             raise ValueError("packets: must be inside the buffer")
@@ -313,7 +313,7 @@ def find_headers(
 ) -> NDArray[np.int64]:
     """Return the headers of packets, shape (6, n): a row for each field of `Headers`.
 
-    The rows of `packets`, shape (4, n), are offset in the buffer, captured bytes, bytes on the
+    The rows of `packets`, shape (4, n), are offset in the buffer, captured length, length on the
     line, and link type.
     """
     table = np.empty((len(Headers._fields), packets.shape[1]), np.int64)
@@ -330,18 +330,18 @@ def find_headers(
 def search_tables(
     tag_types: tuple[int, ...], tunnels: tuple[Tunnel, ...]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return both for the compiled loops; a row of tunnels is port, bytes, and whether it is IP."""
+    """Convert both to arrays for the compiled loops; tunnel rows are port, skip, whether IP."""
     rows = [(tunnel.port, tunnel.skip, CONTENTS.index(tunnel.content)) for tunnel in tunnels]
     return np.array(tag_types, np.int64), np.array(rows, np.int64)
 
 
-# Innermost layer 3 as hardware finds it: see `inner_layers`.
+# Search for the innermost layer 3 in hardware: see `inner_layers`.
 
-MAX_READ = 192  # bytes of a frame that hardware reads in search of the innermost layer 3
-MAX_HEADERS = 8  # headers that hardware passes
-# end of a frame of `MAX_READ` bytes or more, while its headers are read
+MAX_READ = 192  # bytes of a frame that hardware searches for the innermost layer 3
+MAX_HEADERS = 8  # maximum headers that hardware skips
+# assumed end of a frame of `MAX_READ` bytes or more
 UNKNOWN_END = (1 << 17) - 1
-IP6_NEXT = 0x50000  # added to the number of an extension header of IPv6, it is a kind
+IP6_NEXT = 0x50000  # added to the number of an IPv6 extension header to make a kind
 
 
 def _inner_gre(octets: bytes, start: HeaderStart) -> HeaderStart:
@@ -364,7 +364,7 @@ def _behind_ip6(protocol: int) -> int:
     return (IP6_NEXT if protocol in EXTENSIONS else IP_PROTOCOL) + protocol
 
 
-# functions of the headers that hardware passes, by kind, IP and tags apart
+# functions of the headers that hardware skips, by kind, without IP and tags
 PASSED: dict[int, Step] = {
     **{kind: STEPS[kind] for kind in (
         MPLS, MPLS + 1, UNTYPED, CONTROL_WORD, GTP_EXTENSION, IP_PROTOCOL + 17, IP_PROTOCOL + 137,
@@ -380,17 +380,18 @@ def inner_layers(frame: bytes) -> Layers:
 
     The result is that of `layers` with `Reach.INNER`, except:
 
-    - Hardware parses at most `MAX_HEADERS` headers, and reads the first `MAX_READ` bytes of a
-      frame. Layer 3 is the last IP packet that it reached.
+    - Hardware parses at most `MAX_HEADERS` headers in the first `MAX_READ` bytes of a frame.
+      Layer 3 is the last IP packet reached.
     - Hardware parses VLAN tags, MPLS labels, IP with extension headers, UDP, VXLAN, GRE without
       routing, and GTP-U. Other protocols end the search. Only IP is a layer 3.
-    - A frame of `MAX_READ` bytes or more has an unknown length while its headers are read. So any
-      length that a packet without a type has in its header fits the frame.
+    - While hardware parses the headers of a frame of `MAX_READ` bytes or more, it does not know
+      the length of the frame. So in content without a type field, any length in an IP header is
+      accepted.
 
-    Each of these counts as one header: a tag, a label, an IP header, an extension header of IPv6 or
-    GTP-U, the end of the extension headers of GTP-U, and a header of UDP, VXLAN, GRE or GTP-U. The
-    first half byte of content without a type counts as one, and so does a control word. Addresses
-    and EtherType of Ethernet do not count.
+    Each of these counts as one header: a tag, a label, an IP header, an IPv6 or GTP-U extension
+    header, the end of the GTP-U extension headers, and a UDP, VXLAN, GRE or GTP-U header. The first
+    half byte of content without a type field also counts as one, and so does a control word.
+    Ethernet addresses and the EtherType do not count.
     """
     *_, (_, innermost) = inner_headers(frame)
     return innermost
@@ -399,7 +400,7 @@ def inner_layers(frame: bytes) -> Layers:
 def inner_headers(frame: bytes) -> Iterator[tuple[int, Layers]]:
     """Yield the kind of each header of a frame, and the innermost layer 3 after it.
 
-    The first kind is `BRIDGED`. A header that contradicts its protocol has the kind `NOTHING`.
+    The first kind is `BRIDGED`. A header that violates its protocol has the kind `NOTHING`.
     """
     head, whole = frame[:MAX_READ], len(frame) < MAX_READ
     other = innermost = Layers(Version.OTHER, 0, len(frame), (), Fault(0), len(frame))
@@ -428,7 +429,7 @@ def inner_headers(frame: bytes) -> Iterator[tuple[int, Layers]]:
 
 
 def _inner_network(frame: bytes, octets: bytes, start: HeaderStart) -> tuple[Layers, HeaderStart]:
-    """Return layer 3 at a place, and the place with the end of layer 3."""
+    """Return the layer 3 at `start`, and `start` with the end of layer 3."""
     version, find_size = SIZES[start.kind]
     at, size = start.at, find_size(octets[start.at :])
     end = min(at + size, start.end) if size else start.end
@@ -438,7 +439,7 @@ def _inner_network(frame: bytes, octets: bytes, start: HeaderStart) -> tuple[Lay
 
 
 def _inner_content(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """Return the content of a packet of IP; a fragment has none (RFC 791, 2.3)."""
+    """Return the content of an IP packet; a fragment has none (RFC 791, 2.3)."""
     at = start.at
     if start.kind == IP6:
         kind, size = _behind_ip6(octets[at + 6]), HEADERS[Version.IP6]
@@ -450,7 +451,7 @@ def _inner_content(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _typeless(head: bytes, start: HeaderStart) -> HeaderStart:
-    """Return the place behind Ethernet, and IP for its protocol number, which count nothing."""
+    """Skip headers that do not count: Ethernet, and IP recognised by its protocol number."""
     if start.kind == BRIDGED:
         return typed(head[: start.end], start.at + LINK_HEADERS[ETHERNET][1], start)
     inside = {IP_PROTOCOL + 4: IP4, IP_PROTOCOL + 41: IP6}

@@ -1,9 +1,9 @@
-"""Keyed digest of frames at 128 bits per cycle or more: two polynomials over GF(2^64).
+"""Keyed digest for frames at 128 or more bits per cycle: two polynomials over GF(2^64).
 
-The message and its closing are as in `packet_digest.Message`. Zeros pad the message to whole
-beats of the hardware. The 64-bit words of the message are the coefficients of a polynomial, and the
-first word has the highest power. Two keys give two values of the polynomial, and a keyed function F
-makes a digest of both values and of the closing:
+The message and its closing are those of `packet_digest.Message`. The message is padded with zeros
+to whole beats of the hardware. Its 64-bit words are the coefficients of a polynomial, highest power
+first. The polynomial is evaluated at two keys, and a keyed function F computes the digest from both
+values and the closing:
 
 - F(x0, x1, c) is SipHash-1-3 under the secret, of the 8 bytes of x0, the 8 of x1 and the 7 of c.
 - The field is GF(2)[x] / (x^64 + x^4 + x^3 + x + 1). Bit i of a word is the coefficient of x^i.
@@ -15,11 +15,11 @@ most ((n - 1) / 2^64)^2. The bound is 2^-122 for a beat of 64 bytes, 2^-112 for 
 2^-107 for 9,600 bytes. The closing has the length modulo 2^16, so the bound holds for messages
 below 65,536 bytes.
 
-**Attacker.** An attacker chooses all frames and sees which frames are dropped. F is a
-pseudo-random function. As long as no two messages agree in both values, drops reveal nothing about
-the keys. So P(a wrong match of digests) <= pairs * (bound + 2^-64) + Adv(F), where `pairs` counts
-each frame with each remembered frame. The 2^-64 is chance. Chance gives an attacker one pair, not a
-key.
+**Attacker.** An attacker chooses all frames and sees which frames are dropped. F is a pseudo-random
+function. As long as no two messages agree in both values, drops reveal nothing about the keys. So
+P(two different messages have the same digest) <= pairs * (bound + 2^-64) + Adv(F), where `pairs` is
+the number of pairs of a frame and a remembered frame. The 2^-64 is the probability that F collides
+by chance. Such a collision gives an attacker one pair of frames, not a key.
 """
 
 from functools import lru_cache
@@ -29,20 +29,20 @@ import numpy as np
 from ..hash.siphash import WORD_BITS, siphash
 
 MODULUS = 0b11011  # terms of the modulus below x^64
-EMPTY = 0x10000  # closing of the keys: an empty message of `Version.CONTROL`
-KEYS = 2  # polynomials, each with a key
-FINISH_BITS = 184  # bits of the three values that F takes
+EMPTY = 0x10000  # closing for the keys: an empty message of `Version.CONTROL`
+KEYS = 2  # number of keys: the polynomial is evaluated at each
+FINISH_BITS = 184  # total bits of the three arguments of F
 
-Key = list[list[int]]  # products of a key with each value of each byte of a word, by byte and value
+Key = list[list[int]]  # products of a key with each byte value, by byte and value
 
 
 def times_x(word: int) -> int:
-    """Return a word times x."""
+    """Multiply a word by x."""
     return (word << 1) % (1 << WORD_BITS) ^ MODULUS * (word >> WORD_BITS - 1)
 
 
 def multiply(first: int, second: int) -> int:
-    """Return the product of two words in GF(2^64)."""
+    """Multiply two words in GF(2^64)."""
     product = 0
     for bit_index in reversed(range(WORD_BITS)):
         product = times_x(product) ^ first * (second >> bit_index & 1)
@@ -74,7 +74,7 @@ def _products(key: int) -> Key:
 
 
 def values(octets: bytes, secret: int, beat_bytes: int) -> tuple[int, ...]:
-    """Return the values of both polynomials for a message, in beats of 8 bytes times 2**i."""
+    """Evaluate a message at both keys; `beat_bytes` is 8 times a power of two."""
     beats = max(1, -(-len(octets) // beat_bytes))
     words = np.frombuffer(octets.ljust(beats * beat_bytes, b"\0"), "<u8").tolist()
     results = []
@@ -91,7 +91,7 @@ def values(octets: bytes, secret: int, beat_bytes: int) -> tuple[int, ...]:
 
 
 def polynomial_digest(octets: bytes, closing: int, secret: int, beat_bytes: int) -> int:
-    """Return the digest of a message, of 64 bits, as for `values`.
+    """Return the 64-bit digest of a message; parameters are those of `values`.
 
     `closing` is that of `packet_digest.Message`. The bound holds for fewer than 65,536 `octets`.
     """

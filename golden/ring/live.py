@@ -1,10 +1,10 @@
-"""Rings in a file that several processes map: one process writes, the others read.
+"""Rings in a file that several processes map into memory: one process writes, the others read.
 
 A file consists of a header, a page with the position of the ring, and the memory of
-`CompiledSegments`. The position has two slots and a number that selects one of them. Before the
-extension clears a segment, it fills the other slot and then changes the number. Bits of a segment
-in the ring are only ever set. So a reader with any position finds every key that was inserted
-before the query began and is within the window when the query ends.
+`CompiledSegments`. There are two slots for the position, and a number that selects the valid slot.
+Before the extension clears a segment, it fills the other slot and then changes the number. Bits of
+a segment in the ring are only set, never cleared. So a reader that uses either position finds every
+key that was inserted before the query began and is still in the window when the query ends.
 """
 
 import hashlib
@@ -26,25 +26,25 @@ from .segments import BASE, CompiledSegments, PackedSegments
 
 _MAGIC = b"lately live 1\n\0\0"
 _PAGE = 4096
-_WORDS = 1 + 2 * 12  # of the number that selects a slot, and of two slots, whose first four count
+_WORDS = 1 + 2 * 12  # the number that selects a slot, and two slots, each with four counters first
 _START = len(_MAGIC) + 8 + 32
 
 
 def share(model: SlidingFilter, path: str | os.PathLike[str], *, replace: bool = False) -> None:
-    """Write a ring that counts insertions to a file for `attach`, complete or not at all.
+    """Write a ring that counts insertions to a file for `attach`, atomically.
 
-    The `model` uses the extension and the hash "h3". The `path` is preferably in memory, such as in
-    ``/dev/shm``. After a restart of the machine `attach` refuses the file, as pages on disk may
-    have different ages; use `save` for data that must survive one. Processes with an earlier file
-    at the path keep it, so a file that a process has open for writing is replaced only with
-    `replace`.
+    The `model` must use the extension and the hash "h3". The `path` should be in memory, for
+    example in ``/dev/shm``. After a restart of the machine `attach` refuses the file, as pages on
+    disk may have different ages; use `save` for data that must survive a restart. Processes that
+    have an earlier file at the path open keep using it, so a file that a process has open for
+    writing is replaced only with `replace`.
 
-    TypeError or SpecificationError if the filter is of another kind; LatelyError if a process
-    writes the file that is there; OSError if the file cannot be written.
+    TypeError or SpecificationError if the filter is of another kind; LatelyError if a process has
+    the existing file open for writing; OSError if the file cannot be written.
     """
     if not isinstance(model, SlidingFilter) or not model.compiled:
         raise TypeError(
-            "share: takes an APBF, APBBF, GEBF or BlockedGEBF of the extension, whose bits "
+            "share: needs an APBF, APBBF, GEBF or BlockedGEBF in the extension, whose bits "
             f"processes can read while one writes, not {type(model).__name__}"
         )
     require(model.spec.hash == "h3", "hash", "must be h3 for a shared file", model.spec.hash)
@@ -56,7 +56,8 @@ def share(model: SlidingFilter, path: str | os.PathLike[str], *, replace: bool =
     words[1 : 1 + len(position)] = position
     with ExitStack() as stack:
         if not replace and os.path.isfile(path):
-            # The lock lasts until the new file is there, so nobody becomes a writer meanwhile.
+            # The lock is held until the new file is in place, so that nobody becomes a writer
+            # before.
             held = stack.enter_context(open(path, "rb"))
             _lock(
                 held.fileno(), os.fspath(path), shared=True, hint="; replace=True replaces the file"
@@ -69,24 +70,25 @@ def share(model: SlidingFilter, path: str | os.PathLike[str], *, replace: bool =
 
 
 def attach(path: str | os.PathLike[str], *, write: bool = False) -> SlidingFilter:
-    """Open a filter that `share` wrote; all processes that open it share one state.
+    """Open a filter that `share` wrote; all processes that open the file share one state.
 
-    One process at a time may `write`. The operating system releases this right when the process or
-    the filter ends, at the latest at its `close`, which ``with attach(...) as ring:`` calls. After
-    a killed writer, the next writer can open the file: every completed insertion is in it, and the
-    generation may be longer by the keys of the last call. Do not fork while a filter is attached
-    with `write`. Counters begin at 0 in each process. Without `write`, calls that would change the
-    filter raise ValueError.
+    Only one process at a time can `write`. The operating system releases the write lock when the
+    process ends, or when the filter is closed or deleted; ``with attach(...) as ring:`` closes it.
+    If a writer is killed, the next writer can open the file: it contains every completed insertion,
+    and the generation may be longer by the keys of the last call. Do not fork while a filter is
+    attached with `write`. Counters start at 0 in each process. Without `write`, calls that would
+    change the filter raise ValueError.
 
-    LatelyError if another process writes; StateFileError if `share` did not write the file, or it
-    is damaged or older than the machine's start; OSError if it cannot be opened.
+    LatelyError if another process has the file open for writing; StateFileError if `share` did not
+    write the file, or it is damaged or older than the machine's start; OSError if it cannot be
+    opened.
     """
     name = os.fspath(path)
     with open(name, "r+b" if write else "rb") as file:
         if write:
             _lock(file.fileno(), name)
             if not os.path.samestat(os.fstat(file.fileno()), os.stat(name)):
-                return attach(path, write=True)  # `share` has replaced it.
+                return attach(path, write=True)  # `share` has replaced the file.
         if os.fstat(file.fileno()).st_size < _START:
             raise StateFileError(f"{name}: expected a file that share() wrote, found another")
         mapped = mmap.mmap(
@@ -104,11 +106,11 @@ def _attached(mapped: mmap.mmap, write: bool) -> SlidingFilter:
     header, start = _header(mapped)
     boot = header.pop("boot")
     if boot != _boot():
-        raise ValueError("it was written before the machine started; save() outlives that")
+        raise ValueError("it was written before the last restart; save() survives restarts")
     spec = FilterSpec.from_dict(header["spec"])
     model = cast(type[SlidingFilter], MODELS[spec.family])(spec, partitioned=header["partitioned"])
     if not model.compiled:
-        raise LatelyError("attach: needs the extension, which is not built or is refused")
+        raise LatelyError("attach: needs the extension, which is not built or is disabled")
     like = cast(CompiledSegments, model._segments).packed().memory
     if len(mapped) != start + _PAGE + like.nbytes:
         raise ValueError(f"{len(mapped)} bytes do not fit the specification")
@@ -125,10 +127,10 @@ def _attached(mapped: mmap.mmap, write: bool) -> SlidingFilter:
 
 
 class _Reader(CompiledSegments):
-    """Segments that another process writes; the spare may not be completely clear yet."""
+    """Segments that another process writes; the spare may be only partly cleared."""
 
     def packed(self) -> PackedSegments:
-        """Follow the position; return the bits of its ring, and a spare that is clear."""
+        """Read the current position; return the bits of the ring, with an empty spare."""
         self.engine.follow()
         copy = PackedSegments(self._layout, self._memory.copy())
         copy.erase((int(self._numbers[BASE]) - 1) % self._layout.spec.segments)
@@ -136,7 +138,7 @@ class _Reader(CompiledSegments):
 
 
 def _header(mapped: mmap.mmap) -> tuple[dict[str, Any], int]:
-    """Return the values of the header and the offset of the position."""
+    """Return the header as a dict, and the offset of the position."""
     size = int.from_bytes(mapped[len(_MAGIC) : len(_MAGIC) + 8], "little")
     text = mapped[_START : _START + size]
     digest = mapped[_START - 32 : _START]
@@ -146,7 +148,7 @@ def _header(mapped: mmap.mmap) -> tuple[dict[str, Any], int]:
 
 
 def _lock(file: int, name: str, *, shared: bool = False, hint: str = "") -> None:
-    """Take the right to write while the file is mapped; if `shared`, keep others from taking it."""
+    """Acquire the write lock of a mapped file; if `shared`, only keep others from writing."""
     try:
         import fcntl
     except ImportError:
@@ -154,10 +156,10 @@ def _lock(file: int, name: str, *, shared: bool = False, hint: str = "") -> None
     try:
         fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise LatelyError(f"{name}: another process writes it{hint}") from None
+        raise LatelyError(f"{name}: another process has it open for writing{hint}") from None
 
 
 def _boot() -> str:
-    """Return a text that changes at each start of the machine; empty if the system has none."""
+    """Return an identifier of the current boot; empty if the system has none."""
     path = Path("/proc/sys/kernel/random/boot_id")
     return path.read_text().strip() if path.exists() else ""

@@ -1,6 +1,6 @@
-"""Sizes of rings of segments for a window and a mean false-positive rate.
+"""Sizing of rings of segments for a window and a mean false-positive rate.
 
-Each function tries shapes and returns parameters of the family's constructor: the shape that needs
+Each function tries shapes and returns constructor parameters of the family: the shape that needs
 the least memory with full segments, in the smallest size whose mean rate is at most the given rate.
 """
 
@@ -15,30 +15,30 @@ from .. import analysis
 from ..sizing import HASHES, smallest
 from ..spec.ring import FilterSpec
 
-GENERATIONS = range(1, 33)  # numbers that are tried: more need more segments and leave less slack
+GENERATIONS = range(1, 33)  # numbers tried: more generations, more segments, less slack
 
 APBBF_BLOCK_BITS = 256
 
-GEBF_BLOCK_BITS = 512  # of a block of a blocked GEBF: a cache line
+GEBF_BLOCK_BITS = 512  # bits of a block of a blocked GEBF: a cache line
 
-TOLERATED = 1.03  # memory that a GEBF may take, as a multiple of the least possible bits
+TOLERATED = 1.03  # maximum memory of a GEBF, as a multiple of the minimum
 
 # bits, epochs, hash functions and a size of a GEBF, before the size is minimised
 Shape = tuple[int, int, int, int]
 
 
 def _fitting(shapes: list[Shape], sizes: Callable[[Shape], dict[str, int]]) -> dict[str, int]:
-    """Return the sizes of the GEBF with the lowest cost on a computer.
+    """Return the sizes of the GEBF with the lowest cost in software.
 
     A column holds one bit of each segment in 8, 16, 32 or 64 bits, and an operation reads one
     column per hash function. The cost is the memory of all columns times the number of hash
-    functions. The result is the shape with the fewest bits, unless a shape within `TOLERATED` costs
-    a tenth less.
+    functions. The result is the shape with the fewest bits, unless a shape with at most `TOLERATED`
+    times as many bits costs a tenth less.
     """
 
     def cost(shape: Shape) -> float:
         bits, epochs, hashes, _ = shape
-        # The segments are the epochs, the guard and the spare.
+        # Number of segments: the epochs, the guard and the spare.
         word = max(8, 1 << (epochs + 1).bit_length())
         return bits / (epochs + 1) * word * hashes
 
@@ -55,9 +55,10 @@ def _keeps(family: str, fpr: float, values: dict[str, Any]) -> bool:
 
 
 def apbf_mean_rate(k: int, l: int) -> float:
-    """Return the mean rate over a generation, for slices that `k` generations fill to one half.
+    """Return the mean rate over a generation, for slices that `k` generations half-fill.
 
-    Generations are assumed long: after i + p of them a slice has a fill of 1 - 2**(-(i + p) / k).
+    Generations are assumed to be long: after i + p of them, the fill of a slice is 1 - 2**(-(i + p)
+    / k).
     """
 
     def rate(phase: float) -> float:
@@ -69,12 +70,12 @@ def apbf_mean_rate(k: int, l: int) -> float:
 
 @lru_cache
 def apbf_shape(window: int, fpr: float, *, mean: bool = False) -> tuple[int, int]:
-    """Return k and l of the smallest APBF that meets the rate, on `mean` or even at a shift."""
+    """Return k and l of the smallest APBF that meets the rate at a shift, or as a `mean`."""
     kept = apbf_mean_rate if mean else analysis.apbf_false_positive_rate
     shapes = []
     k = 1
     for l in GENERATIONS[:window]:
-        # More generations need as many slices or more.
+        # More generations never need fewer slices.
         while kept(k, l) > fpr:
             k += 1
         shapes.append(((k + l) * k * -(-window // l), k, l))

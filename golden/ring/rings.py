@@ -1,14 +1,14 @@
-"""Rings of segments that turn: by insertions, or by time; and their four families.
+"""Filters that are rings of segments, advanced by insertions or by time: four families.
 
 A segment is a Bloom filter that is first written for some generations, then only read, then
-cleared. An insertion writes the `run` youngest segments. A key is reported when `run` consecutive
+cleared. An insertion writes the `run` youngest segments. A key is reported if `run` consecutive
 segments match. The age-partitioned filters have a hash function for each segment (APBF, sections
 5.1 and 6); the guarded-epoch filters have a run of 1 and one hash function for all segments (GEBF,
 methodology).
 
-The rings of the papers have no spare. Here one more segment, always empty, replaces the segment
-that a shift retires. Physical segments keep their hash functions in hardware, so the spare has one
-too, and the golden model uses the same positions.
+The rings of the papers have no spare. Here an additional, empty segment replaces the segment that a
+shift retires. In hardware, each physical segment keeps its hash function, so the spare has one too,
+and the golden model uses the same positions.
 """
 
 import inspect
@@ -67,16 +67,16 @@ from .segments import (
 
 
 class SlidingFilter(CountedFilter):
-    """Base of the filters that are a ring and count insertions.
+    """Base class of ring filters whose window is counted in insertions.
 
-    Its parameters are the fields of its specification, without those of lanes, `clear` and times,
-    and two more. If `partitioned` is False, all hash functions share the bits of a segment or
-    block. The `secret` of the hash "siphash", at most 128 bits, is random and unknown to any
-    attacker. A `spec` may be given in place of its fields.
+    The parameters are the fields of the specification, except those for lanes, `clear` and times,
+    and also `partitioned` and `secret`. If `partitioned` is False, all hash functions share the
+    bits of a segment or block. The `secret` of the hash "siphash", at most 128 bits, must be random
+    and unknown to any attacker. A `spec` may be given instead of its fields.
 
     Raises TypeError if `partitioned` is not a bool or the secret not an integer, ValueError if the
-    secret is out of range, and SpecificationError if another parameter breaks a rule or the hash
-    takes no secret.
+    secret is out of range, and SpecificationError if another parameter violates a rule or the hash
+    uses no secret.
     """
 
     specification: ClassVar[type[FilterSpec]] = FilterSpec  # type: ignore[type-abstract]
@@ -86,7 +86,7 @@ class SlidingFilter(CountedFilter):
     _layout_class: type[Layout] = Layout
     _NUMBERS = NUMBERS
     _follows = False  # whether another process writes the ring; see `live`
-    # Fields of the specification that are not arguments of the constructor.
+    # Fields of the specification that are not constructor arguments.
     _other_fields: ClassVar[tuple[str, ...]] = ("window", "lanes", "clear")
 
     def __init__(self, spec: FilterSpec | None = None, **parameters: Any) -> None:
@@ -127,7 +127,7 @@ class SlidingFilter(CountedFilter):
 
     @classmethod
     def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
-        """Build the filter that a specification of the class's family describes."""
+        """Build a filter from a specification of the same family."""
         return cls(spec, secret=secret)
 
     @property
@@ -153,13 +153,13 @@ class SlidingFilter(CountedFilter):
         max_ahead: MaxAhead = "1d",
         **options: Unpack[Options],
     ) -> "TimeLimitedRing":
-        """Build a ring of this family with a clock, for a span of time and a rate.
+        """Build a ring of this family with a clock, for a span of time and a rate of keys.
 
-        As `TimedFilter.for_span`. The `fpr` holds while keys arrive at most at the `rate`. If they
-        arrive faster, `fpr` no longer holds with "overfill", and every key is reported for the
-        span; with "shorten", some keys are reported for a shorter time. `TimeLimitedRing.union` can
-        join rings that are `joinable`: the clock alone turns them, so keys that arrive in bursts
-        raise the false-positive rate.
+        See `TimedFilter.for_span` for the parameters. The `fpr` holds while keys arrive at most at
+        the `rate`. If they arrive faster, with "overfill" every key is still reported for the span
+        but the `fpr` is exceeded; with "shorten", some keys are reported for a shorter time.
+        `TimeLimitedRing.union` can merge rings that are `joinable`: only the clock turns them, so
+        keys that arrive in bursts raise the false-positive rate.
         """
         shared = options.get("partitioned", True)
         require(shared is True, "partitioned", "must be True with a span", shared)
@@ -186,13 +186,13 @@ class SlidingFilter(CountedFilter):
 
     @property
     def _ring(self) -> RingPosition:
-        """Position now: the latest that another process published, if one writes the ring."""
+        """Current position; if another process writes the ring, the latest that it published."""
         if self._follows:
             self._engine.follow()
         return self._position
 
     def shift(self) -> None:
-        """Start a new generation now, as the operation SHIFT does."""
+        """Start a new generation now, like the operation SHIFT."""
         self._performed(Operation.SHIFT, self._no_key)
         self._note_events(1)
 
@@ -204,10 +204,10 @@ class SlidingFilter(CountedFilter):
 
     @property
     def generation(self) -> int:
-        """Insertions in a generation, 1 to 2**62; a new value takes effect at a shift or clear.
+        """Number of insertions per generation, 1 to 2**62; set values apply at a shift or clear.
 
-        Hardware also accepts 0. The value 0 acts as 1, with one more shift before the first
-        insertion after each SHIFT or CLEAR.
+        Hardware also accepts 0, which acts as 1 with an extra shift before the first insertion
+        after each SHIFT or CLEAR.
         """
         return self._ring.generation
 
@@ -219,7 +219,7 @@ class SlidingFilter(CountedFilter):
         self._ring.generation = int(value)
 
     def close(self) -> None:
-        """Release the memory, and a file that `attach` opened; later calls raise ValueError."""
+        """Release the memory, and the file if `attach` opened one; later calls raise ValueError."""
         self._adopt(cast(CompiledSegments, _Closed()))
 
     def __enter__(self) -> Self:
@@ -232,17 +232,17 @@ class SlidingFilter(CountedFilter):
 
     @property
     def insertions(self) -> int:
-        """Insertions since construction."""
+        """Number of insertions since construction."""
         return self._ring.insertions
 
     @property
     def shifts(self) -> int:
-        """Shifts since construction, including SHIFT operations."""
+        """Number of shifts since construction, SHIFT operations included."""
         return self._ring.shifts
 
     @property
     def compiled(self) -> bool:
-        """Whether operations run in compiled loops; results are the same either way."""
+        """Whether operations run in the extension; results are the same either way."""
         return not isinstance(self._segments, Segments)
 
     @property
@@ -254,30 +254,30 @@ class SlidingFilter(CountedFilter):
     def memory(self) -> NDArray[np.bool_]:
         """Bits of all physical segments and the empty spare, shape (segments, parts, part_bits).
 
-        ``part_bits`` counts blocks first, then the cells of a block. The middle axis has length 1
-        if the filter is not partitioned.
+        A part is ordered by block, then by cell within the block. The middle axis has length 1 if
+        the filter is not partitioned.
         """
         return np.array(self._segments.bits.reshape(self.spec.segments, self._layout.parts, -1))
 
     @property
     def fill(self) -> float:
-        """Share of set bits in all segments, including the spare."""
+        """Fraction of bits set in all segments, including the spare."""
         return self._segments.fill()
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the segments occupy in this process."""
+        """Size of the segments in this process, in bytes."""
         return self._segments.nbytes
 
     def segment(self, index: int) -> NDArray[np.bool_]:
-        """Bits of the segment `index` of the ring, 0 being the youngest; as in `memory`."""
+        """Bits of segment `index` of the ring, 0 being the youngest, shaped as in `memory`."""
         memory: NDArray[np.bool_] = self.memory[self._position.ring()[index]]
         return memory
 
     def matches(self, keys: ArrayLike) -> NDArray[np.bool_]:
         """Return whether each segment of the ring, youngest first, has all bits of each key.
 
-        The result has shape (ring_segments, n); `keys` are as for `query`.
+        The result has shape (ring_segments, n); `keys` has any form that `query` accepts.
         """
         words = self._words(keys)
         bits, ring = self._segments.bits, self._position
@@ -288,7 +288,7 @@ class SlidingFilter(CountedFilter):
         return matched
 
     def fill_ratios(self) -> NDArray[np.float64]:
-        """Share of set bits in each segment of the ring, youngest first, shape (ring_segments,)."""
+        """Fraction of bits set in each segment of the ring, youngest first: (ring_segments,)."""
         ring = self._ring.ring()
         ratios: NDArray[np.float64] = self._segments.counts()[ring] / self._layout.bits
         return ratios
@@ -302,7 +302,7 @@ class SlidingFilter(CountedFilter):
         return self._estimated_rate(self.spec.ring_segments)
 
     def _estimated_rate(self, alive: int) -> float:
-        """Return the rate if only the `alive` youngest segments count."""
+        """Return the false-positive rate if only the `alive` youngest segments can match."""
         layout = self._layout
         shape = (layout.parts, self.spec.segment_blocks, layout.cells)
         fills = [0.0] * self.spec.ring_segments
@@ -318,19 +318,20 @@ class SlidingFilter(CountedFilter):
     # Secrets
 
     def rekey(self, secret: int) -> None:
-        """Load a new secret: at most 128 bits, random, and unknown to any attacker.
+        """Load a new secret of at most 128 bits; it must be random and unknown to any attacker.
 
-        With ``spec.rekey``, the segment that enters the ring at the next shift gets the secret.
-        Older segments keep theirs, and no key is forgotten. Without it, the secret takes effect in
-        all segments at the next clear; a later secret replaces it. A clear always gives all
-        segments the newest secret.
+        With ``spec.rekey``, the segment that enters the ring at the next shift gets the new secret.
+        Older segments keep their secret, and no key is forgotten. Without ``spec.rekey``, the new
+        secret takes effect in all segments at the next clear, unless another `rekey` replaces it
+        before. A clear always gives all segments the newest secret.
 
-        RekeyError if `rekey_ready` is False; TypeError, ValueError or SpecificationError as for
-        `SlidingFilter` if the secret is wrong. Nothing changes then.
+        RekeyError if `rekey_ready` is False; if the secret is invalid, the same TypeError,
+        ValueError or SpecificationError as in `SlidingFilter`. After an error nothing has changed.
         """
         secret = self._checked_secret(secret)
         if not self.rekey_ready:
-            # A waiting secret enters at one shift; then all segments except one are older.
+            # A waiting secret takes effect at the next shift; all segments except one are then
+            # older.
             ring = self._ring
             left = ring.older if ring.waiting is None else self.spec.ring_segments
             raise RekeyError(
@@ -341,16 +342,16 @@ class SlidingFilter(CountedFilter):
 
     @property
     def rekey_ready(self) -> bool:
-        """Whether `rekey` takes a secret now.
+        """Whether `rekey` accepts a secret now.
 
-        With ``spec.rekey``, True when no secret waits for its shift and all segments of the ring
-        have the same one: at most two are in use. Without it, always True.
+        With ``spec.rekey``, True if no secret waits for a shift and all segments of the ring have
+        the same secret, so at most two secrets are ever in use. Without it, always True.
         """
         return not self.spec.rekey or (self._ring.waiting is None and self._ring.older == 0)
 
     @property
     def secrets(self) -> list[int]:
-        """Secrets of the ring's segments, youngest to oldest; zeros if the hash takes none."""
+        """Secrets of the ring's segments, youngest to oldest; zeros if the hash uses none."""
         return [self._ring.secret_of(index) for index in range(self.spec.ring_segments)]
 
     def _checked_secret(self, secret: int) -> int:
@@ -377,7 +378,7 @@ class SlidingFilter(CountedFilter):
 
     @classmethod
     def _loads(cls, kind: type[Filter], parameters: dict[str, Any]) -> bool:
-        """Whether `load` accepts a state: also that of a ring that `for_span` returned."""
+        """Whether `load` accepts a state; rings that `for_span` returned are also accepted."""
         if kind is not TimeLimitedRing:
             return super()._loads(kind, parameters)
         return cls._specified(parameters).family == cls.specification.family
@@ -393,7 +394,7 @@ class SlidingFilter(CountedFilter):
             "counters": [self.operations, ring.insertions, self.hits, ring.shifts],
         }
         if self._private:
-            # Without the secrets the bits are useless.
+            # The bits are useless without the secrets.
             numbers["secrets"] = [ring.secret, ring.older_secret, ring.older, ring.waiting]
         return numbers, arrays
 
@@ -406,11 +407,11 @@ class SlidingFilter(CountedFilter):
         self._engine = self._segments.engine
 
     def core_state(self) -> CoreState:
-        """As in `Filter`."""
+        """See `Filter.core_state`."""
         return _cleared(super().core_state())
 
     def take_core_state(self, state: CoreState) -> None:
-        """As in `Filter`; what is clear of the retired segment is in the form of this memory."""
+        """See `Filter.take_core_state`; converts the cleared part of the retired segment."""
         state.numbers[-1][CLEARED:] = self._records()[-1][CLEARED:]
         super().take_core_state(state)
 
@@ -431,7 +432,7 @@ class SlidingFilter(CountedFilter):
     def _identity(self) -> Any:
         return self._position.identity()
 
-    # Inside
+    # Internals
 
     def _adopt(self, segments: CompiledSegments, *, follows: bool = False) -> None:
         self._segments, self._engine, self._follows = segments, segments.engine, follows
@@ -442,7 +443,7 @@ class SlidingFilter(CountedFilter):
 
 
 def _cleared(state: CoreState) -> CoreState:
-    """Say that the retired segment is clear, which the extension may not have done yet."""
+    """Mark the retired segment as clear, even if the extension has not cleared it yet."""
     memory = state.arrays["memory"]
     state.numbers[-1][CLEARED] = memory.nbytes if memory.ndim == 1 else memory[0].nbytes
     return state
@@ -456,7 +457,7 @@ class _Closed:
 
 
 def _segments(layout: Layout, numbers: NDArray[np.int64]) -> Segments | CompiledSegments:
-    """Build the memory: compiled if wanted, and if the loops support the layout."""
+    """Build the memory: compiled if enabled, and if the loops support the layout."""
     few = layout.spec.segments <= compilation.MAX_SEGMENTS
     few &= layout.spec.parts <= compilation.MAX_PARTS
     if type(layout) is not Layout or not few or not compilation.wanted():
@@ -465,37 +466,37 @@ def _segments(layout: Layout, numbers: NDArray[np.int64]) -> Segments | Compiled
     return Segments(layout) if large else CompiledSegments(layout, numbers)
 
 
-# Windows of time
+# Time windows
 
 
 class TimeLimitedRing(TimedFilter):
     """Ring filter of any family whose window is a span of time.
 
-    With `when_full` "overfill" every key is reported for `span`, at any rate of insertions. With
+    With `when_full` "overfill", every key is reported for `span`, at any rate of insertions. With
     "shorten", a key is reported for `guaranteed_span`. No key is reported later than `span` after
-    the last insertion. Slices are retired and queried by their times, as in sections 6.1 and 6.4 of
-    the paper of the time-limited filter.
+    the last insertion. Times of slices decide which are retired and queried, as in sections 6.1 and
+    6.4 of the paper on the time-limited filter.
 
-    Memory, hash functions and answers equal the family's filter that counts insertions, with two
-    differences. `RotationState` decides when the ring turns. A key is reported only if the youngest
-    run of slices that it matches still counts. Slices never get younger from one position to the
-    next, so no other run would count.
+    Memory, hash functions and answers are those of the family's filter that counts insertions, with
+    two differences. `RotationState` decides when the ring turns. A key is reported only if the
+    youngest run of slices that it matches is still within the span. (Older runs cannot be within
+    the span if the youngest is not.)
 
     A `joinable` ring turns at multiples of the specification's `generation_span`, counted from time
-    0. Before an insertion it performs all turns that are due since the previous insertion. So a
-    segment covers the same period in all rings, and `union` can join them.
+    0. Before an insertion, it makes all turns that have become due since the previous insertion. So
+    a segment covers the same period in all rings, and `union` can merge them.
 
-    The `spec` has a `span`; the `secret` is as for `SlidingFilter`. SpecificationError if there is
-    no span, or a joinable ring shortens.
+    The `spec` must have a `span`; the `secret` is that of `SlidingFilter`. SpecificationError if
+    there is no span, or a joinable ring has "shorten".
     """
 
-    # Two unions of two rings in two threads would wait for each other.
+    # With locks held, two threads that each unite the same two rings could deadlock.
     _unlocked = (*TimedFilter._unlocked, "union")
     supported = SlidingFilter.supported
     specification = FilterSpec
     _fixed = ("seed", "key_bits", "digest", "span")
 
-    # As those of the ring, and of the state that turns it.
+    # Numbers shared with the ring and with its `RotationState`.
     fill: float = delegated("_ring", SlidingFilter.fill)
     nbytes: int = delegated("_ring", SlidingFilter.nbytes)
     memory: NDArray[np.bool_] = delegated("_ring", SlidingFilter.memory)
@@ -513,7 +514,7 @@ class TimeLimitedRing(TimedFilter):
         self._ring = cast("type[SlidingFilter]", MODELS[spec.family]).from_spec(
             spec.untimed, secret=secret
         )
-        # The inner ring turns only by SHIFT; this takes effect at the clear.
+        # The inner ring turns only by SHIFT; the new length takes effect at the clear.
         self._ring.generation = TIME_LIMIT
         self._ring._empty()
         self._joinable = joinable
@@ -527,14 +528,14 @@ class TimeLimitedRing(TimedFilter):
         self._digest_under(secret)
 
     def _wrap(self) -> None:
-        """Let the extension know the ring, which is a new one when its memory is."""
+        """Pass the ring to the extension; needed again when the memory is replaced."""
         if self._ring._engine is not None:
             self._engine = compilation.extension().TimedRing(
                 self._ring._engine, self._numbers, *self._turns.shared()
             )
 
     def _prepare(self) -> None:
-        """Do nothing: the constructor takes a specification."""
+        """Do nothing: the specification has already checked the parameters."""
 
     @classmethod
     def _signature(cls) -> list[inspect.Parameter]:
@@ -547,7 +548,7 @@ class TimeLimitedRing(TimedFilter):
 
     @classmethod
     def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
-        """Build the filter that `spec` describes, with its `secret`."""
+        """Build a filter from `spec` and `secret`."""
         return cls(spec, secret=secret)
 
     @property
@@ -566,34 +567,36 @@ class TimeLimitedRing(TimedFilter):
     def status(self, now: Now = None) -> PoolStatus:
         """Report whether the span and the false-positive bound hold at the time `now`.
 
-        The default is `latest` if you gave the time of an insertion, or if there is no clock;
-        otherwise the time of the clock.
+        The default is `latest` if you have passed the time of an insertion, or if there is no
+        clock; otherwise the time of the clock.
         """
         return self._turns.status(self._moment(now))
 
     def guaranteed_span(self, now: Now = None) -> int:
-        """Greatest age at which every key is reported at the time `now`, which is as for `status`.
+        """Greatest age at which every key is reported at the time `now`; default as in `status`.
 
-        It is `span` unless the window is shortened, and -1 if even a key of `now` may be missed.
+        It is `span` unless the window is shortened, and -1 if even a key inserted at `now` may be
+        missed.
         """
         return self._turns.guaranteed_span(self._moment(now))
 
     def estimated_false_positive_rate(self, now: Now = None) -> float:
         """Probability that a fresh key is reported at the time `now`, computed from the set bits.
 
-        As in `SlidingFilter`; slices past the span match nothing. `now` is as for `status`.
+        Computed as in `SlidingFilter`, except that slices past the span never match. The default
+        for `now` is that of `status`.
         """
         return self._ring._estimated_rate(self._turns.alive(self._moment(now)))
 
     def fill_ratios(self) -> NDArray[np.float64]:
-        """Share of set bits in each slice, youngest first, shape (slices,), past the span too."""
+        """Fraction of bits set in each slice, even past the span; youngest first: (slices,)."""
         return self._ring.fill_ratios()
 
     # Operations
 
     def _perform(self, codes: NDArray[np.uint8], keys: Words, times: Any, *_: Any) -> Results:
         if self._joinable and (codes == Operation.SHIFT).any():
-            raise ValueError("operations: a joinable ring has no SHIFT, as the clock turns it")
+            raise ValueError("operations: a joinable ring has no SHIFT, as only the clock turns it")
         status, span = np.empty(len(codes), np.uint8), np.empty(len(codes), np.int64)
         age = self._ages(codes, keys, times, status, span)
         return Results.of(age >= 0, age, status=status, time=times, covered=span + 1)
@@ -605,9 +608,9 @@ class TimeLimitedRing(TimedFilter):
         return self._ages(np.full(len(keys), operation, np.uint8), keys, times)
 
     def _ages(self, codes: NDArray[np.uint8], keys: Words, times: Times, *reports: Any) -> Ages:
-        """Perform operations; return ages, and fill arrays of statuses and guaranteed spans.
+        """Perform operations and return ages; write statuses and guaranteed spans to `reports`.
 
-        This holds the rules of sections 6.1 and 6.4 for all families, one operation after another.
+        This implements the rules of sections 6.1 and 6.4 for all families, one operation at a time.
         """
         ages = np.full(len(codes), -1, np.int64)
         if self._engine is not None:
@@ -628,7 +631,7 @@ class TimeLimitedRing(TimedFilter):
                     span[part.start + at] = turns.guaranteed_span(now)
                 if code in (Operation.QUERY, Operation.CHECK_AND_INSERT):
                     age = batch.age(at)
-                    # Only slices within the span count.
+                    # Only slices within the span can match.
                     if age >= 0 and age + self._spec.run <= turns.alive(now):
                         ages[part.start + at] = age
                 if turns.perform(code, now) or code == Operation.SHIFT:
@@ -640,16 +643,17 @@ class TimeLimitedRing(TimedFilter):
         return ages
 
     def shift(self, now: Now = None) -> None:
-        """Start a new generation at the time `now`, as the operation SHIFT does.
+        """Start a new generation at the time `now`, like the operation SHIFT.
 
-        If the oldest slice still counts, the window is shortened. `now` becomes the `latest` time.
+        If the oldest slice is still within the span, the window is shortened. `now` becomes the
+        `latest` time.
         """
         times = np.maximum(self._given(now, 1, inserts=True), self._last)
         self._performed(Operation.SHIFT, self._ring._no_key, times)
         self._note_events(1)
 
     def _empty(self) -> None:
-        # Times may begin at 0 again.
+        # Times may restart at 0.
         self._ring._empty()
         self._turns.clear()
 
@@ -660,29 +664,28 @@ class TimeLimitedRing(TimedFilter):
 
     @property
     def joinable(self) -> bool:
-        """Whether the clock alone turns the ring, and `union` can join it with others."""
+        """Whether only the clock turns the ring, so that `union` can merge it with others."""
         return self._joinable
 
     def union(self, *others: Self) -> Self:
         """Return a new ring with the keys of this ring and of `others`.
 
-        The rings are joinable, with the same specification and secrets, and times from the same
-        clock; otherwise TypeError or ValueError. The result equals, bit for bit, a ring that
-        performed all insertions in order of time; its counters are the sums. So it reports every
-        key that any of the rings reports.
+        The rings must be joinable, with the same specification and secrets; otherwise TypeError or
+        ValueError. Their times must come from the same clock. The result equals, bit for bit, a
+        ring that performed all insertions in order of time; its counters are the sums. So it
+        reports every key that any of the rings reports.
 
-        Let n be the insertions of all rings in a generation, m the bits of a part and k the parts
-        of a segment. Such a segment matches a fresh key with probability (1 - (1 - 1/m)^n)^k. The
-        false-positive rate of a GEBF is 1 minus the product of the miss probabilities of its
-        segments. So the `rate` of `for_span` must cover all rings together. `status` only reports
-        whether a ring was overfull by itself, or is overfull now; `estimated_false_positive_rate`
-        counts the bits.
+        Let n be the number of insertions of all rings in a generation, m the bits of a part and k
+        the parts of a segment. Such a segment matches a fresh key with probability (1 - (1 -
+        1/m)^n)^k. The false-positive rate of a GEBF is 1 minus the product of the miss
+        probabilities of its segments. So the `rate` passed to `for_span` must be that of all rings
+        together. `status` only reports whether a ring was overfull by itself, or is overfull now;
+        `estimated_false_positive_rate` is computed from the set bits.
         """
         for ring in (self, *others):
             if not isinstance(ring, TimeLimitedRing) or not ring._joinable:
                 raise TypeError(
-                    "union: joins rings of for_span(joinable=True), which turn by the clock, "
-                    f"not {ring!r}"
+                    f"union: needs rings built with for_span(joinable=True), not {ring!r}"
                 )
             if ring._spec != self._spec:
                 raise ValueError(f"union: the specifications differ: {self._spec} and {ring._spec}")
@@ -706,7 +709,7 @@ class TimeLimitedRing(TimedFilter):
 
     @property
     def generation(self) -> int:
-        """Insertions that fill a generation, as for `SlidingFilter`."""
+        """Number of insertions that fill a generation; see `SlidingFilter`."""
         return self._turns.generation
 
     @generation.setter
@@ -723,11 +726,11 @@ class TimeLimitedRing(TimedFilter):
         return {name: getattr(self._turns, name) for name in names}
 
     def rekey(self, secret: int) -> None:
-        """Load a new `secret`; as `SlidingFilter.rekey`, with its errors."""
+        """Load a new `secret`, with the rules and errors of `SlidingFilter.rekey`."""
         self._ring.rekey(secret)
 
     def segment(self, index: int) -> NDArray[np.bool_]:
-        """Bits of the segment `index` of the ring, 0 being the youngest; as in `memory`."""
+        """Bits of segment `index` of the ring, 0 being the youngest, shaped as in `memory`."""
         return self._ring.segment(index)
 
     @property
@@ -745,22 +748,22 @@ class TimeLimitedRing(TimedFilter):
 
     @property
     def shortened(self) -> int:
-        """Shifts that retired a slice within the span."""
+        """Number of shifts that retired a slice within the span."""
         return self._turns.shortened
 
     @property
     def overfilled(self) -> int:
-        """Insertions beyond the capacity of their generation."""
+        """Number of insertions beyond the capacity of their generation."""
         return self._turns.overfilled
 
     @property
     def settled_times(self) -> list[int | None]:
-        """Time of the last insertion into each slice that is no longer written, or None."""
+        """For each slice that is no longer written, the time of its last insertion, or None."""
         return [None if time == NEVER else time for time in self._turns.settled.tolist()]
 
     @property
     def last_insertion(self) -> int | None:
-        """Time of the last insertion, None before the first."""
+        """Time of the last insertion; None before the first."""
         return None if self._turns.last == NEVER else self._turns.last
 
     def _state(self) -> State:
@@ -772,11 +775,11 @@ class TimeLimitedRing(TimedFilter):
         return [self._numbers, self._turns.numbers, *self._ring._records()]
 
     def core_state(self) -> CoreState:
-        """As in `Filter`."""
+        """See `Filter.core_state`."""
         return _cleared(super().core_state())
 
     def take_core_state(self, state: CoreState) -> None:
-        """As in `Filter`; what is clear of the retired segment is in the form of this memory."""
+        """See `Filter.take_core_state`; converts the cleared part of the retired segment."""
         state.numbers[-1][CLEARED:] = self._records()[-1][CLEARED:]
         super().take_core_state(state)
 
@@ -802,10 +805,10 @@ class GEBF(SlidingFilter):
     """Guarded Epoch Bloom Filter; its parameters are those of `GEBFSpec` and `SlidingFilter`.
 
     A key is reported for all d <= W = `window`, where d is the number of insertions after its own
-    (lemma 1). It is forgotten after ``epochs + 1`` epochs of ``ceil(window / epochs)`` insertions.
-    If `epochs` divides `window`, this is the window and one epoch (proposition 1); otherwise it is
-    up to ``epochs`` insertions more. The form of the paper, in which all hash functions share the
-    segment, is not `partitioned`; hardware has the form in which each has its own part.
+    (lemma 1). The key is forgotten after ``epochs + 1`` epochs of ``ceil(window / epochs)``
+    insertions. If `epochs` divides `window`, this is the window plus one epoch (proposition 1);
+    otherwise it is up to ``epochs`` insertions more. In the paper all hash functions share the
+    segment (`partitioned` is False); in hardware each hash function has its own part.
     """
 
     specification = GEBFSpec
@@ -814,7 +817,7 @@ class GEBF(SlidingFilter):
 
 
 class BlockedGEBF(SlidingFilter):
-    """Blocked Guarded Epoch Bloom Filter: one hash selects a block for all other hashes.
+    """Blocked Guarded Epoch Bloom Filter: one hash selects the block that all others use.
 
     A key is reported for all d <= W = `window`, where d is the number of insertions after its own.
     Window and staleness are as in a `GEBF` (lemma 1, proposition 1). Its parameters are those of
@@ -833,8 +836,8 @@ class APBF(SlidingFilter):
     """Age-Partitioned Bloom Filter (section 5); its parameters are those of `APBFSpec`.
 
     A key is reported for all d <= W = ``l * generation``, where d is the number of insertions after
-    its own. A key is forgotten for d >= ``(k + l) * generation``. The default `generation` fills a
-    slice to one half: ``floor(m ln 2 / k)`` (section 5.2).
+    its own. A key is forgotten for d >= ``(k + l) * generation``. The default `generation`
+    half-fills a slice: ``floor(m ln 2 / k)`` (section 5.2).
     """
 
     specification = APBFSpec
@@ -846,9 +849,9 @@ class APBBF(SlidingFilter):
 
     A key is reported for all d <= W = ``l * generation``, where d is the number of insertions after
     its own. Window and slack are as in an `APBF`. With one block, each segment is a partitioned
-    Bloom filter of b slices: the other design of section 6 (Figure 9). Its parameters are those of
-    `APBBFSpec`. The default `generation` is ``floor(blocks * n / k)`` with ``n = ln(1/2) / ln(1 -
-    b/B)``, the load of a full block (Table 3).
+    Bloom filter with b slices: the alternative design in section 6 (Figure 9). Its parameters are
+    those of `APBBFSpec`. The default `generation` is ``floor(blocks * n / k)`` with ``n = ln(1/2) /
+    ln(1 - b/B)``, the load of a full block (Table 3).
     """
 
     specification = APBBFSpec

@@ -1,7 +1,7 @@
-"""Turns of a ring: after a number of insertions, after a time, or both.
+"""When a ring turns: after a number of insertions, after a time, or both.
 
-Turns depend only on operations and timestamps, never on keys. So `RotationState` runs before the
-memory of a ring of any family, and determines its shifts.
+Turns depend only on operations and timestamps, never on keys. So `RotationState` can run ahead of
+the memory of a ring, whatever its family, and determines the shifts.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from ..times import NEVER, TIME_LIMIT, Times
 
 
 class PoolStatus(StrEnum):
-    """Guarantees of a ring whose window is a span of time, at a given time."""
+    """Which guarantees of a ring with a time window hold at a given time."""
 
     OK = "ok"
     """The whole span is covered, and the false-positive rate is within its bound."""
@@ -35,27 +35,28 @@ class PoolStatus(StrEnum):
         return STATUSES.index(self)
 
 
-STATUSES: tuple[PoolStatus, ...] = tuple(PoolStatus)  # by their codes
-BY_CLOCK = "by clock"  # policy of joinable rings: they turn at multiples of a generation's time
+STATUSES: tuple[PoolStatus, ...] = tuple(PoolStatus)  # indexed by code
+BY_CLOCK = "by clock"  # policy of joinable rings: turn at multiples of `generation_span`
 
 _RULES = ("overfill", "shorten", BY_CLOCK)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RotationPolicy:
-    """Rule that ends a generation of a ring."""
+    """Rule that decides when a generation of a ring ends."""
 
-    writes: int  # youngest slices that every insertion writes: k of an APBF, 1 of a GEBF
-    settled: int  # other slices of the ring: l of an APBF, r of a GEBF
+    writes: int  # number of slices that an insertion writes: k of an APBF, 1 of a GEBF
+    settled: int  # number of other slices: l of an APBF, r of a GEBF
     generation: int  # initial number of insertions that fill a generation
-    span: int | None = None  # time for which keys are kept; if None, slices count at any time
-    generation_span: int | None = None  # time after its first insertion at which one is old
-    # One of `WHEN_FULL`; "shorten" without `span`. With `BY_CLOCK`, only `shift` turns the ring.
+    span: int | None = None  # time for which keys are kept; None: slices never expire
+    generation_span: int | None = None  # time after its first insertion at which a generation ends
+    # One of `WHEN_FULL`; "shorten" if there is no `span`. With `BY_CLOCK`, only `shift` turns the
+    # ring.
     when_full: str = "shorten"
 
     @classmethod
     def of(cls, spec: FilterSpec) -> Self:
-        """Return the policy of a specification."""
+        """Return the policy for a specification."""
         return cls(
             writes=spec.run,
             settled=spec.window_generations,
@@ -69,8 +70,8 @@ class RotationPolicy:
 class Followed(NamedTuple):
     """Effects of `RotationState` on n operations; all arrays have shape (n,)."""
 
-    turned: NDArray[np.bool_]  # the ring turns between an operation's query and its insertion
-    alive: NDArray[np.int64]  # youngest slices that count in the operation's query
+    turned: NDArray[np.bool_]  # the ring turns between the query and the insertion of the operation
+    alive: NDArray[np.int64]  # how many of the youngest slices the query can match
     status: NDArray[
         np.uint8
     ]  # code of the `PoolStatus` at the operation's time, before its effects
@@ -79,7 +80,7 @@ class Followed(NamedTuple):
 
 _KINDS: list[Any] = [np.bool_, np.int64, np.uint8, np.int64]
 
-# numbers of a `RotationState`, in the order of its array, which the extension shares
+# numbers of a `RotationState`, in the order of the array that it shares with the extension
 _NUMBERS = (
     "filled", "length", "generation", "first", "last", "lost", "latest", "overfull",
     "insertions", "shifts", "shortened", "overfilled",
@@ -98,23 +99,23 @@ class _Number:
 
 
 class RotationState:
-    """State that decides when a ring turns: everything about its slices except their bits.
+    """State that decides when a ring turns: all data about its slices except their bits.
 
     A slice *counts* at a time if its last insertion is at most the span ago. The youngest slices,
     which are still written, have the time of the ring's last insertion. A generation is *full* when
     it has `length` insertions, and *old* when its first insertion is at least `generation_span`
-    ago. The ring is *out* of slices while the oldest slice counts. An insertion first turns the
+    ago. The ring is *out of slices* while the oldest slice counts. An insertion first turns the
     ring if the generation is full or old and the ring is not out of slices. It also turns the ring
     if the generation is full, the ring is out of slices, and `when_full` is "shorten".
     """
 
-    generation = _Number()  # insertions of the following generations
+    generation = _Number()  # length of the following generations, in insertions
     length = _Number()  # insertions that fill the current generation
-    filled = _Number()  # insertions in it so far; more than `length` if it is overfull
+    filled = _Number()  # insertions in the current generation; above `length` if overfull
     # Times of the generation's first insertion, the ring's last insertion, the last slice that was
     # retired while it counted, and the last insertion or shift; each may be `NEVER`.
     first, last, lost, latest = _Number(), _Number(), _Number(), _Number()
-    overfull = _Number()  # position of the youngest slice that is overfull, -1 if none is
+    overfull = _Number()  # position of the youngest overfull slice; -1 if there is none
     # Counts since construction: insertions; turns; turns that retired a slice while it counted;
     # insertions beyond the length of their generation.
     insertions, shifts, shortened, overfilled = _Number(), _Number(), _Number(), _Number()
@@ -131,7 +132,7 @@ class RotationState:
 
     @property
     def settled(self) -> Times:
-        """Time of each slice that is no longer written, youngest first; else `NEVER`."""
+        """Last insertion into each slice no longer written, youngest first; `NEVER` if none."""
         return self.numbers[len(_NUMBERS) :]
 
     def clear(self) -> None:
@@ -159,7 +160,7 @@ class RotationState:
         self.shifts += 1
 
     def insert(self, now: int) -> None:
-        """Count an insertion at the time `now`, which does not turn the ring."""
+        """Count an insertion at the time `now`, without turning the ring."""
         if self.filled == 0:
             self.first = now
         self.filled += 1
@@ -189,9 +190,10 @@ class RotationState:
         return full or (self.filled > 0 and now >= self.first + self._old)
 
     def due_by_clock(self, now: int) -> int:
-        """Turns of a joinable ring before an insertion at the time `now`; 0 of other rings.
+        """Return the turns due before an insertion at `now` in a joinable ring; 0 for other rings.
 
-        Turns that clear every segment are cut to fewer with the same effect.
+        If all segments would be cleared, the number is reduced to the smallest with the same
+        effect.
         """
         if self.policy.when_full != BY_CLOCK:
             return 0
@@ -199,7 +201,7 @@ class RotationState:
         return turns if turns < 2 * segments else segments + turns % segments
 
     def join(self, others: "list[RotationState]") -> None:
-        """Add the insertions of `others`, which turned at the same times."""
+        """Merge the insertions of `others`, which turned at the same times, into this state."""
         states = [self, *others]
         self.first = min((state.first for state in states if state.filled), default=self.first)
         for name in ("last", "lost", "latest"):
@@ -214,14 +216,14 @@ class RotationState:
     # At given times
 
     def alive(self, now: int) -> int:
-        """Number of youngest slices that count at the time `now`."""
+        """Return how many of the youngest slices count at the time `now`."""
         if not self._counts(self.last, now):
             return 0
         settled = self.settled[self.policy.writes :].tolist()
         return self.policy.writes + sum(self._counts(time, now) for time in settled)
 
     def status(self, now: int) -> PoolStatus:
-        """Guarantees at the time `now`."""
+        """Return the guarantees that hold at the time `now`."""
         if self._counts(self.lost, now):
             return PoolStatus.WINDOW_SHORTENED
         written = self.overfull < self.policy.writes
@@ -230,19 +232,19 @@ class RotationState:
         return PoolStatus.RATE_EXCEEDED if exceeded else PoolStatus.OK
 
     def guaranteed_span(self, now: int) -> int:
-        """Greatest age at which every key is reported at the time `now`; -1 if there is none."""
+        """Return the greatest age at which every key is reported at `now`; -1 if there is none."""
         if self.policy.span is None:
             return -1
         return self._span if self.lost == NEVER else min(self._span, now - self.lost - 1)
 
     def _counts(self, time: int, now: int) -> bool:
-        """Whether a slice with the `time` of its last insertion counts."""
+        """Whether a slice whose last insertion was at `time` counts at `now`."""
         return bool(time != NEVER and now - time <= self._span)
 
     # Many operations
 
     def follow(self, codes: NDArray[np.uint8], times: Times) -> Followed:
-        """Follow operations, `codes` at `times` of shape (n,), which never decrease."""
+        """Simulate operations `codes` at non-decreasing `times`, both of shape (n,)."""
         passage = Followed._make(np.zeros(len(codes), kind) for kind in _KINDS)
         if (core := compilation.core()) is not None:
             operands = np.ascontiguousarray(codes), np.ascontiguousarray(times)
@@ -256,7 +258,7 @@ class RotationState:
         return passage
 
     def shared(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the state, which the extension changes in place, and the policy for it."""
+        """Return the state, which the extension changes in place, and the encoded policy."""
         policy = self.policy
         limits = policy.writes, self._span, self._old, policy.span is not None
         return self.numbers, np.array([*limits, _RULES.index(policy.when_full)], np.int64)
@@ -264,7 +266,7 @@ class RotationState:
     # Files
 
     def saved(self) -> dict[str, Any]:
-        """Return the state and the counters as numbers for JSON."""
+        """Return the state and the counters as JSON values."""
         return {
             "generation": [self.filled, self.length, self.generation],
             "times": [self.first, self.last, self.lost, self.latest],
@@ -274,7 +276,7 @@ class RotationState:
         }
 
     def restore(self, numbers: dict[str, Any]) -> None:
-        """Take the result of `saved`; KeyError, TypeError or ValueError if it does not fit."""
+        """Restore a result of `saved`; KeyError, TypeError or ValueError if it does not fit."""
         insertions, shifts, shortened, overfilled = numbers["counters"]
         filled, length, generation = numbers["generation"]
         first, last, lost, latest = numbers["times"]

@@ -1,14 +1,13 @@
-"""Segments of a ring: where the bits of a key are, in two forms, and which segment is the youngest.
+"""Memory of a ring, in Python and in the extension: bit positions of keys, order of segments.
 
-`Segments` is the readable form in numpy, with one byte per bit; the operations of
-`CompiledSegments` run in the extension and equal it bit for bit. An APBF is a sequence of k + l
-slices (APBF, section 5.1), an APBBF one of k + l segments (section 6), and a GEBF one of r + 1
-segments (GEBF, methodology), which is the case k = 1. Here k is `run`, and segment 0 is the
-youngest.
+`Segments` is the readable form in numpy, with one byte per bit; `CompiledSegments` runs in the
+extension, with equal bits and results. An APBF has k + l slices (APBF, section 5.1), an APBBF k + l
+segments (section 6), and a GEBF r + 1 segments (GEBF, methodology), which is the case k = 1. Here k
+is `run`, and segment 0 is the youngest.
 
 With a keyed hash, each segment keeps one secret from the shift at which it enters the ring until it
-leaves the ring. Insertions and queries use the secret of each segment. Hence no key is forgotten
-when a new secret arrives. The spare is empty, so its secret is irrelevant.
+leaves the ring. Insertions and queries use the secret of each segment. So a new secret makes no key
+forgotten. The spare is empty, so its secret is irrelevant.
 """
 
 import math
@@ -34,17 +33,17 @@ from ..spec.ring import FilterSpec
 
 @dataclass(frozen=True)
 class Layout:
-    """Bits of a segment: parts first, then shards, blocks and cells."""
+    """Arrangement of the bits of a segment: by part, then shard, block and cell."""
 
     spec: FilterSpec
     partitioned: bool  # whether each hash function has its own part
     hash: KeyHash  # selects the block, if there are blocks, and a cell in each part
-    cells: int  # bits from which one index selects: of a part in a block
-    parts: int  # of a segment: 1 if all hash functions share the segment
+    cells: int  # range of a cell index: bits of a part in a block
+    parts: int  # parts of a segment: 1 if all hash functions share the segment
 
     @classmethod
     def of(cls, spec: FilterSpec, partitioned: bool) -> "Layout":
-        """Return the layout of a specification."""
+        """Return the layout for a specification."""
         if not isinstance(partitioned, bool):
             raise TypeError(f"partitioned: must be True or False, not {partitioned!r}")
         sizes, cells = spec.index_sizes, spec.cells
@@ -67,7 +66,7 @@ class Layout:
 
     @property
     def bits(self) -> int:
-        """Bits of a segment."""
+        """Number of bits in a segment."""
         return self.parts * self.spec.segment_blocks * self.cells
 
     @property
@@ -76,7 +75,7 @@ class Layout:
         return len(self.hash.fields) > self.spec.parts
 
     def positions(self, state: NDArray[np.uint64], segment: int) -> NDArray[np.intp]:
-        """Return the bits of each of n states in a physical `segment`, shape (spec.parts, n)."""
+        """Return the bit positions of n states in a physical `segment`, shape (spec.parts, n)."""
         indices = self.hash.indices(state, segment % self.hash.functions)
         parts = self.spec.parts
         block = indices[0] * self.cells if self.blocked else np.intp(0)
@@ -89,13 +88,13 @@ class Layout:
 # Position of the ring
 
 
-# of a ring: four counters of its filter, the position, three secrets of two words each, and how far
-# the extension has cleared the segment that left the ring last
+# numbers of a ring: four counters of the filter, the position, three secrets of two words each, and
+# how far the extension has cleared the segment that last left the ring
 NUMBERS = 21
 
 BASE = 4  # index of the first number of the position
 
-CLEARED = 19  # index of the cleared bytes of the segment that left the ring last
+CLEARED = 19  # index of the count of cleared bytes of the segment that last left the ring
 
 MAX_LENGTH = 1 << 62  # largest length of a generation
 
@@ -103,7 +102,7 @@ _WORD = (1 << 64) - 1
 
 
 class _Entry:
-    """A number of a position, at an index."""
+    """Descriptor of one number of a position."""
 
     def __init__(self, index: int) -> None:
         self._index = index
@@ -116,7 +115,7 @@ class _Entry:
 
 
 class _Secret(_Entry):
-    """A secret of two words, low word first."""
+    """Descriptor of a secret of two words, low word first."""
 
     def __get__(self, owner: "RingPosition", kind: type) -> int:
         low, high = owner._words[self._index : self._index + 2].tolist()
@@ -127,12 +126,13 @@ class _Secret(_Entry):
 
 
 class RingPosition:
-    """State of a filter apart from its bits, in numbers that the extension changes too.
+    """State of a filter apart from its bits, in an array shared with the extension.
 
-    The current generation has `length` insertions, and `filled` of them have occurred; later ones
-    have `generation`. `base` is the physical index of the youngest segment. `insertions` and
-    `shifts` count from construction. The `older` oldest segments of the ring have the secret
-    `older_secret`; the others have `secret`. If one `waits`, `_waiting` is not in use yet.
+    The current generation has `length` insertions, of which `filled` have occurred; later
+    generations have `generation` insertions. `base` is the physical index of the youngest segment.
+    `insertions` and `shifts` count from construction. The `older` oldest segments of the ring have
+    the secret `older_secret`; the others have `secret`. If `waits` is set, `_waiting` is a secret
+    that is not in use yet.
     """
 
     base, filled, length, generation = map(_Entry, range(BASE, 8))
@@ -182,7 +182,7 @@ class RingPosition:
             self.older_secret = 0
 
     def restart(self) -> None:
-        """Return to the first position, all segments with the newest secret."""
+        """Return to the first position, and give all segments the newest secret."""
         self.base = self.filled = 0
         self.length = self.generation
         if self.waiting is not None:
@@ -190,7 +190,7 @@ class RingPosition:
         self.older = self.older_secret = 0
 
     def identity(self) -> tuple[Any, ...]:
-        """Return the part of the state on which equality depends: all except the counters."""
+        """Return the part of the state that `==` compares: all except the counters."""
         secrets = [self.secret_of(index) for index in range(self.spec.ring_segments)]
         return self.spec, *self.numbers(), secrets, self.waiting
 
@@ -201,7 +201,7 @@ class RingPosition:
         return [self.base, self.filled, self.length, self.generation]
 
     def set_numbers(self, numbers: list[Any], insertions: Any, shifts: Any) -> None:
-        """Take what `numbers` returned, and counters; ValueError if they do not fit."""
+        """Restore a result of `numbers`, and the counters; ValueError if they do not fit."""
         base, filled, length, generation = numbers
         whole = all(type(number) is int for number in [*numbers, insertions, shifts])
         if not (
@@ -216,14 +216,14 @@ class RingPosition:
         self._numbers[BASE:10] = *numbers, insertions, shifts
 
     def set_secrets(self, secret: Any, older_secret: Any, older: Any, waiting: Any) -> None:
-        """Take the secrets of a state file; TypeError or ValueError if they do not fit."""
+        """Restore the secrets of a state file; TypeError or ValueError if they do not fit."""
         self.secret, self.older_secret = check_secret(secret), check_secret(older_secret)
         self.waiting = None if waiting is None else check_secret(waiting)
         high = self.spec.ring_segments - 1 if self.spec.rekey else 0
         if type(older) is not int or not 0 <= older <= high:
             raise ValueError(f"{older} segments of an older secret do not fit the specification")
         if older and self.spec.rekey and waiting is not None:
-            raise ValueError("three secrets, where two are possible")
+            raise ValueError("three secrets, but at most two are possible")
         self.older = older
 
 
@@ -234,16 +234,16 @@ _CHUNK = 1 << 15
 
 
 def pitch(layout: Layout) -> int:
-    """Return the bits from one block of a segment to the next; a small block stays in one word."""
+    """Return the distance in bits between blocks, such that a small block stays in one word."""
     width = layout.parts * layout.cells
     return 1 << (width - 1).bit_length() if width <= 64 else width
 
 
 class PackedSegments:
-    """Bits of all physical segments in a `layout`, as the extension and state files hold them.
+    """Bits of all physical segments, packed as in the extension and in state files.
 
-    With one hash function for all segments, a number of `memory` holds one bit of each segment;
-    otherwise a row of it holds the bits of one segment.
+    With one hash function for all segments, an element of `memory` holds one bit of each segment;
+    otherwise a row of `memory` holds the bits of one segment.
     """
 
     engine: Any = None
@@ -257,11 +257,11 @@ class PackedSegments:
 
     @property
     def largest(self) -> int:
-        """Largest number in `memory`."""
+        """Maximum value of an element of `memory`."""
         return (1 << (self._layout.spec.segments if self._columns else 64)) - 1
 
     def packed(self) -> "PackedSegments":
-        """Return the bits in the form of state files, without a copy if possible."""
+        """Return the bits in the format of state files, without a copy if possible."""
         return self
 
     def _empty(self) -> NDArray[np.unsignedinteger]:
@@ -273,7 +273,7 @@ class PackedSegments:
 
     @property
     def bits(self) -> NDArray[np.bool_]:
-        """Bits as in `Segments`, shape (segments, bits); a new array each time."""
+        """Bits in the format of `Segments`, shape (segments, bits); a new array each time."""
         memory, segments = self.packed().memory, self._layout.spec.segments
         used = self._blocks * self._pitch
         if self._columns:
@@ -323,12 +323,12 @@ class PackedSegments:
 
     @property
     def _form(self) -> int:
-        """1 if one word has all bits of a key in a segment, otherwise 0."""
+        """1 if all bits of a key in a segment are in one word, otherwise 0."""
         layout = self._layout
         return not self._columns and layout.blocked and layout.parts * layout.cells <= 64
 
     def shape(self) -> NDArray[np.uint64]:
-        """Return the numbers that the extension calls the shape of a ring."""
+        """Return the numbers that describe the shape of a ring to the extension."""
         layout, spec = self._layout, self._layout.spec
         stride, rotations = 0, (0, 0, 0)
         if spec.shards > 1:
@@ -347,7 +347,7 @@ def _has_lines(layout: Layout) -> bool:
 
 
 def _is_mapped(array: Any) -> bool:
-    """Whether an array is a file that is mapped."""
+    """Whether an array is a memory-mapped file."""
     while isinstance(array, np.ndarray):
         array = array.base
     return isinstance(array, mmap.mmap)
@@ -356,10 +356,10 @@ def _is_mapped(array: Any) -> bool:
 class CompiledSegments(PackedSegments):
     """Segments whose operations run in the extension; equal to `Segments` bit for bit.
 
-    `numbers` are those of the `RingPosition`. `memory` and `live` are arrays that several processes
-    share: the bits and the position. Without them, blocks of 256 bits with eight bits of a key are
-    lines: one block of each segment beside the other, in which a processor with AVX2 finds a key
-    faster.
+    `numbers` is the array of the `RingPosition`. `memory` (the bits) and `live` (the position) are
+    arrays that several processes share. Without them, blocks of 256 bits in which a key sets eight
+    bits are stored as lines: the same block of all segments side by side, in which AVX2 code finds
+    a key faster.
     """
 
     def __init__(
@@ -377,7 +377,7 @@ class CompiledSegments(PackedSegments):
         self.engine = core.Ring(key_hash, self._memory, numbers, self.shape(), *shared)
 
     def holding(self, memory: NDArray[np.unsignedinteger]) -> "CompiledSegments":
-        """Return segments with another `memory`; the array itself, unless it becomes lines."""
+        """Return segments with another `memory`, not copied unless it is rearranged as lines."""
         if not self._lines or _is_mapped(memory):
             return CompiledSegments(self._layout, self._numbers, memory)
         segments = CompiledSegments(self._layout, self._numbers)
@@ -388,7 +388,7 @@ class CompiledSegments(PackedSegments):
 
     def _empty(self) -> NDArray[np.unsignedinteger]:
         if self._lines:
-            # A line of the cache begins at the first block.
+            # The first block is aligned to a cache line.
             shape = self._blocks, self._layout.spec.segments, 4
             room = np.zeros(math.prod(shape) + 7, np.uint64)
             start = -(room.ctypes.data // 8) % 8
@@ -400,7 +400,7 @@ class CompiledSegments(PackedSegments):
         return 2 if self._lines else super()._form
 
     def packed(self) -> PackedSegments:
-        """Return the bits in the form of state files, without a copy unless they are lines."""
+        """Return the bits in the format of state files, without a copy unless stored as lines."""
         if not self._lines:
             return self
         packed = PackedSegments(self._layout)
@@ -410,7 +410,7 @@ class CompiledSegments(PackedSegments):
 
     @property
     def bits(self) -> NDArray[np.bool_]:
-        """Bits as in `PackedSegments`."""
+        """Bits in the format of `PackedSegments.bits`."""
         return super().bits
 
     @bits.setter
@@ -425,11 +425,11 @@ class CompiledSegments(PackedSegments):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the array."""
+        """Size of the array in bytes."""
         return self._memory.nbytes
 
     def fill(self) -> float:
-        """Return the share of set bits of all physical segments, as `Filter.fill`."""
+        """Return the fraction of bits set in all physical segments; see `Filter.fill`."""
         self.engine.settle()
         part = sample(self._memory)
         octets = np.ascontiguousarray(part).view(np.uint8).reshape(-1)
@@ -459,10 +459,10 @@ class CompiledSegments(PackedSegments):
         keys: NDArray[np.uint64],
         ring: RingPosition,
     ) -> Ages:
-        """Perform operations and return ages of shape (n,), as `Segments` does.
+        """Perform operations and return ages of shape (n,), like `Segments.perform`.
 
-        The `codes` have shape (n,), or one code applies to all; the `keys` have shape (n, words).
-        Changes the `ring`.
+        `codes` has shape (n,), or is one code for all operations; `keys` has shape (n, words).
+        Updates `ring`.
         """
         ages = np.empty(len(keys), np.int64)
         many = codes if isinstance(codes, Operation) else np.ascontiguousarray(codes)
@@ -478,17 +478,17 @@ class CompiledSegments(PackedSegments):
         return seen
 
 
-# Segments of the readable form
+# Segments in numpy
 
 
 _BATCH = 1 << 12
 
 
 class Segments:
-    """Bits of all physical segments in a `layout`."""
+    """Bits of all physical segments, one byte per bit."""
 
     engine = None
-    """Compiled state, which only `CompiledSegments` has."""
+    """Compiled state; only `CompiledSegments` has one."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -496,7 +496,7 @@ class Segments:
 
     @property
     def bits(self) -> NDArray[np.bool_]:
-        """Bits, shape (segments, bits); do not write to them."""
+        """Bits, shape (segments, bits); do not modify the array."""
         return self._memory
 
     @bits.setter
@@ -504,23 +504,23 @@ class Segments:
         self._memory[:] = values
 
     def packed(self) -> PackedSegments:
-        """Return the bits in the form of state files."""
+        """Return the bits in the format of state files."""
         packed = PackedSegments(self._layout)
         packed.bits = self._memory
         return packed
 
     def holding(self, memory: NDArray[np.unsignedinteger]) -> "Segments":
-        """Take the bits of a state file; return these segments."""
+        """Replace the bits with those of a state file, and return `self`."""
         self.bits = PackedSegments(self._layout, memory).bits
         return self
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the array."""
+        """Size of the array in bytes."""
         return self._memory.nbytes
 
     def fill(self) -> float:
-        """Return the share of set bits of all physical segments, as `Filter.fill`."""
+        """Return the fraction of bits set in all physical segments; see `Filter.fill`."""
         part = sample(self._memory)
         return np.count_nonzero(part) / part.size
 
@@ -535,9 +535,9 @@ class Segments:
     ) -> Ages:
         """Perform operations one after another, and turn the `ring`.
 
-        The `codes`, shape (n,), are values of `Operation`. The `keys`, shape (n, words), have a row
-        for each operation, also for operations that ignore the key. Returns the ages that queries
-        found, shape (n,); -1 for operations that do not query.
+        `codes`, shape (n,), are values of `Operation`. `keys`, shape (n, words), has a row for each
+        operation, even if the operation ignores the key. Returns the ages of queried keys, shape
+        (n,); -1 for unreported keys and for operations that do not query.
         """
         ages = np.full(len(codes), -1, np.int64)
         for part, batch in self.batches(keys, ring):
@@ -557,7 +557,7 @@ class Segments:
     def batches(
         self, keys: NDArray[np.uint64], ring: RingPosition
     ) -> Iterator[tuple[slice, "Batch"]]:
-        """Cut `keys`, shape (n, words), into parts, and hash each for operations on its keys."""
+        """Split `keys`, shape (n, words), into chunks, and hash each chunk for operations."""
         for part in chunks(len(keys), _BATCH):
             yield part, Batch(self._layout, self._memory, keys[part], ring)
 
@@ -569,7 +569,7 @@ class Segments:
 
 
 class Batch:
-    """Steps of operations on the `keys` of a batch, each by its number; hashed up front."""
+    """Operations on single keys of a batch, by index; all keys are hashed in advance."""
 
     def __init__(
         self,
@@ -579,16 +579,16 @@ class Batch:
         ring: RingPosition,
     ) -> None:
         self._layout, self._memory, self._keys, self._ring = layout, memory, keys, ring
-        self._states = cache(partial(layout.hash.state, keys))  # under a secret
+        self._states = cache(partial(layout.hash.state, keys))  # states under a secret
         self._secrets: dict[int, int] = {}
         spec = layout.spec
         self._positions = np.zeros((len(keys), spec.segments, spec.parts), np.intp)
         self._arrange()
 
     def _arrange(self) -> None:
-        """Find the bits of the keys in each segment of the ring, under the secret of the segment.
+        """Compute the bit positions of the keys in each segment, with the segment's secret.
 
-        Each physical segment has its hash function (APBF, section 5.1).
+        Each physical segment has its own hash function (APBF, section 5.1).
         """
         self._segments = np.array(self._ring.ring())
         for index, segment in enumerate(self._segments.tolist()):
@@ -600,10 +600,10 @@ class Batch:
                 ).T
 
     def age(self, at: int) -> int:
-        """Youngest of `run` consecutive segments that have all bits of a key; -1 if none are.
+        """Return the youngest of `run` consecutive segments with all bits of a key; else -1.
 
-        This is query(e) of the APBF, section 5.1: the first j such that s_j to s_(j+k-1) match. A
-        GEBF has the key in one segment for r epochs after its own (GEBF, lemma 1).
+        This is query(e) of the APBF, section 5.1: the first j such that s_j to s_(j+k-1) match. In
+        a GEBF, a key stays in its one segment for r epochs after its own (GEBF, lemma 1).
         """
         positions = self._positions[at, self._segments]
         matches = self._memory[self._segments[:, np.newaxis], positions].all(axis=1)
@@ -615,7 +615,7 @@ class Batch:
         return -1
 
     def insert(self, at: int) -> None:
-        """Set the bits of a key in s_0 to s_(k-1): add(e) of the APBF, section 5.1."""
+        """Set the bits of a key in s_0 to s_(k-1); add(e) in the APBF paper, section 5.1."""
         youngest = self._segments[: self._layout.spec.run]
         self._memory[youngest[:, np.newaxis], self._positions[at, youngest]] = True
         self._ring.filled += 1
@@ -624,15 +624,15 @@ class Batch:
     def turn(self) -> None:
         """Shift by one segment: the base moves back to the spare (APBF, section 5.1).
 
-        The oldest segment is the next spare. It is cleared now, and not, as in the paper, when it
-        is needed.
+        The oldest segment becomes the spare. It is cleared now, not, as in the paper, when it is
+        needed.
         """
         self._ring.turn()
         self._memory[self._ring.spare] = False
         self._arrange()
 
     def clear(self) -> None:
-        """Forget all keys; the ring is at its first position, with the newest secret."""
+        """Forget all keys, and return to the first position, with the newest secret."""
         self._ring.restart()
         self._memory[:] = False
         self._arrange()

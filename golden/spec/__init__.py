@@ -1,6 +1,6 @@
-"""Specifications of filters: a class for each family, chosen by ``family``.
+"""Specifications of filters: one class per family, selected by the field ``family``.
 
-This package does not import the families without hardware; `families` imports all.
+This package does not import families without hardware; `families` imports all families.
 """
 
 from .base import UNSET as UNSET

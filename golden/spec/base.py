@@ -1,4 +1,4 @@
-"""Specifications: the base of all families, and the registry of families."""
+"""Base class of specifications, and the registry of families."""
 
 import hashlib
 import json
@@ -18,15 +18,15 @@ from ..errors import require as require
 from ..files import replace_file
 from ..times import check_each
 
-DIGESTS = ("blake2b", "siphash")  # of text; the first is the default of files that name none
+DIGESTS = ("blake2b", "siphash")  # digests of text; the first is the default for files without one
 
-HASHES = ("h3", "siphash")  # functions from a key to the state
+HASHES = ("h3", "siphash")  # functions that hash a key to the mixed state
 
 UNSET = cast(int, None)  # default value of a required field
 
-MAX_VALUE = 1 << 48  # largest value of a field that has no limit of its own
+MAX_VALUE = 1 << 48  # default maximum of a field
 
-# environment variable with a comma-separated list of modules that define families
+# environment variable: a comma-separated list of modules that define more families
 VARIABLE = "LATELY_FAMILIES"
 
 _FAMILIES: "dict[str, type[Specification]]" = {}
@@ -35,23 +35,23 @@ _LAST = ("generation", "key_bits", "seed", "lanes", "clear", "hash", "rekey", "d
 
 
 def import_families() -> None:
-    """Import the modules that the environment names, for unknown families and the planner."""
+    """Import the modules listed in `VARIABLE`; called for unknown families and the planner."""
     for module in filter(None, os.environ.get(VARIABLE, "").split(",")):
         import_module(module)
 
 
 def required(*, low: int = 1, high: int = MAX_VALUE) -> Any:
-    """Declare a required integer field from `least` to `most`."""
+    """Declare a required integer field with values from `low` to `high`."""
     return field(default=UNSET, metadata={"required": True, "range": (low, high)})
 
 
 def optional(default: int = UNSET, *, low: int = 1, high: int | None = MAX_VALUE) -> Any:
-    """Declare an optional integer field from `least` to `most`, with a `default`."""
+    """Declare an optional integer field with values from `low` to `high`, and a `default`."""
     return field(default=default, metadata={"range": (low, high)})
 
 
 class _Dispatcher(ABCMeta):
-    """Lets the constructor of an abstract specification build a given family."""
+    """Metaclass that lets the constructor of an abstract specification build any `family`."""
 
     def __call__(cls, *arguments: Any, **values: Any) -> Any:
         if arguments or "family" not in values:
@@ -64,23 +64,22 @@ class _Dispatcher(ABCMeta):
 
 @dataclass(frozen=True, kw_only=True)
 class Specification(ABC, metaclass=_Dispatcher):
-    """Parameters of a filter, in the terms of its paper.
+    """Parameters of a filter, under the names of its paper.
 
-    The constructor of an abstract class takes ``family`` and returns a specification of this
-    family's class. Omitted fields get the default of the paper, if the paper has one.
-    SpecificationError if a field breaks a rule; the message names the field, the rule and the
-    value.
+    The constructor of an abstract class has the argument ``family``, and returns an instance of
+    that family's class. Omitted fields get the paper's default, if there is one. SpecificationError
+    if a field violates a rule; the message contains the field, the rule and the value.
     """
 
-    family: ClassVar[str] = ""  # that the class describes; empty in abstract classes
+    family: ClassVar[str] = ""  # name of the family; empty in abstract classes
 
     key_bits: int = optional(64, high=4096)
-    """Width of a key."""
+    """Width of a key in bits."""
     seed: int = optional(0, low=0, high=None)
     """Selects the hash functions."""
     digest: str = DIGESTS[0]
-    """Digest that turns text into keys, in software: "blake2b", or "siphash" with keys from the
-    seed and the secret. See `lately.golden.hash.keys`."""
+    """Digest that converts text to keys, in software: "blake2b", or "siphash" with keys derived
+    from the seed and the secret. See `lately.golden.hash.keys`."""
 
     def __init_subclass__(cls, *, family: str = "") -> None:
         super().__init_subclass__()
@@ -103,41 +102,41 @@ class Specification(ABC, metaclass=_Dispatcher):
         require(known, "hash", f"must be one of {', '.join(HASHES)}", chosen)
 
     def _hold(self, name: str, condition: bool, rule: str) -> None:
-        """Refuse the value of a field unless a condition holds."""
+        """Raise SpecificationError for a field unless a condition holds."""
         require(condition, name, rule, getattr(self, name))
 
-    # Properties that upper layers read instead of the family
+    # Properties that other packages use instead of the family name
 
-    kind: ClassVar[str] = ""  # of hardware: "ring", "dictionary" or "timing"; empty for all others
+    kind: ClassVar[str] = ""  # kind of hardware: "ring", "dictionary" or "timing"; empty for none
 
-    # of one of the equal parts of the memory: "segment", "column" or "part"
+    # what a part of the memory is called: "segment", "column" or "part"
     part_name: ClassVar[str] = "part"
 
-    cell_name: ClassVar[str] = "cell"  # of the unit of the memory: "bit" or "cell"
+    cell_name: ClassVar[str] = "cell"  # what a unit of the memory is called: "bit" or "cell"
 
     @property
     def timed(self) -> bool:
-        """Whether the window is a span of time; otherwise it counts insertions."""
+        """Whether the window is a span of time; otherwise it is a number of insertions."""
         return False
 
     @property
     def keyed(self) -> bool:
-        """Whether the hash takes a secret."""
+        """Whether the hash requires a secret."""
         return getattr(self, "hash", "h3") == "siphash"
 
     @property
     def lanes(self) -> int:
-        """Keys that the hardware accepts per cycle."""
+        """Number of keys that the hardware accepts per cycle."""
         return 1
 
     @property
     def classes(self) -> int | None:
-        """Number of query classes, if a table of thresholds determines answers; otherwise None."""
+        """Number of query classes if a table of thresholds determines answers; otherwise None."""
         return None
 
     @property
     def query_field(self) -> str:
-        """Field of a query: "window" or "query_class"; empty if a query has none."""
+        """Extra operand of a query: "window" or "query_class"; empty if there is none."""
         if not self._asks:
             return ""
         return "window" if self.classes is None else "query_class"
@@ -176,17 +175,17 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @property
     def cell_shape(self) -> tuple[int, int, int]:
-        """Parts of the memory, cells per part, and bits per cell in hardware."""
+        """Number of parts of the memory, cells per part, and bits per cell, in hardware."""
         raise NotImplementedError(f"family {self.family} has no hardware")
 
     def query_numbers(
         self, windows: ArrayLike | None, count: int, name: str = "windows"
     ) -> NDArray[np.int64]:
-        """Return the numbers in hardware queries, shape (count,): blocks, or the given classes.
+        """Convert windows to blocks for hardware queries; classes stay the same. Shape (count,).
 
-        The `windows` have shape (count,) or (). By default they are the filter's window or class 0.
-        A window is rounded up to whole blocks, so that no key of it is missed. TypeError or
-        ValueError if a value does not fit, or queries have no window.
+        `windows` has shape (count,) or (); the default is the filter's window, or class 0. A window
+        is rounded up to whole blocks, so that none of its keys is missed. TypeError or ValueError
+        if a value is out of range, or queries of the family have no window.
         """
         if not self.query_field:
             if windows is not None:
@@ -205,19 +204,19 @@ class Specification(ABC, metaclass=_Dispatcher):
         blocks: NDArray[np.int64] = -(-checked // self.block_units)
         return blocks
 
-    _block_field: ClassVar[str] = ""  # field that holds `block_units`, if it is not 1
+    _block_field: ClassVar[str] = ""  # field with the value of `block_units`; empty if that is 1
 
     _window_field: ClassVar[str] = "window"
 
-    _asks: ClassVar[bool] = False  # whether a query has a `query_field`
+    _asks: ClassVar[bool] = False  # whether queries have a `query_field`
 
     # Families
 
     @classmethod
     def families(cls) -> "dict[str, type[Self]]":
-        """Families that the constructor accepts, with their classes, of imported modules.
+        """Families that the constructor accepts, by name, from modules imported so far.
 
-        `lately.golden.Specification` imports all.
+        Importing `lately.golden.Specification` imports all families.
         """
         if cls.family:
             return {cls.family: cls}
@@ -225,7 +224,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def of_family(cls, family: object) -> "type[Self]":
-        """Return the class of a `family` from `families`."""
+        """Return the class of a `family`; SpecificationError if the family is unknown."""
         if isinstance(family, str) and family not in _FAMILIES:
             import_families()
         kinds = cls.families()
@@ -237,7 +236,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def fields_of(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of this family from `values`, by name; others must be None."""
+        """Return the fields of this family in `values`; all other values must be None."""
         names = cls.field_names()
         rule = f"must not be given for family {cls.family}"
         for name, value in values.items():
@@ -246,7 +245,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def field_names(cls) -> list[str]:
-        """Names of the fields of all `families`, in the order of a file."""
+        """Names of the fields of all `families`, in the order of a specification file."""
         kinds: Iterable[type[Specification]] = cls.families().values()
         names = [item.name for kind in kinds for item in fields(kind)]
         inner = [name for name in dict.fromkeys(names) if name not in _FIRST + _LAST]
@@ -255,7 +254,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def required_fields(cls) -> tuple[str, ...]:
-        """Names of the required fields, in the order of a file."""
+        """Names of the required fields, in the order of a specification file."""
         needed = {item.name for item in fields(cls) if "required" in item.metadata}
         return tuple(name for name in cls.field_names() if name in needed)
 
@@ -263,7 +262,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Build a specification from field names and `values`; refuse unknown names."""
+        """Build a specification from a mapping of field names to values; refuse unknown names."""
         if not isinstance(values, Mapping):
             kind = type(values).__name__
             raise SpecificationError(f"specification: must be a table of fields, not {kind}")
@@ -282,7 +281,7 @@ class Specification(ABC, metaclass=_Dispatcher):
         return kind(**kind.fields_of(values))
 
     def to_dict(self) -> dict[str, Any]:
-        """Fields that are set, in order; the digest only if it is not BLAKE2b."""
+        """Fields that are set, in order; `digest` only if it is not BLAKE2b."""
         values = {name: getattr(self, name) for name in self.field_names()}
         if self.digest == DIGESTS[0]:
             del values["digest"]
@@ -290,9 +289,9 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a TOML file with the fields at `path`; its table ``plan`` is for commands.
+        """Read a TOML file of fields at `path`; the table ``plan`` in it is ignored here.
 
-        SpecificationError if the file is not TOML, or no specification; OSError if it cannot be
+        SpecificationError if the file is not TOML, or not a specification; OSError if it cannot be
         read.
         """
         import tomllib
@@ -312,7 +311,7 @@ class Specification(ABC, metaclass=_Dispatcher):
     def to_toml(
         self, path: str | os.PathLike[str], *, plan: Mapping[str, Any] | None = None
     ) -> None:
-        """Write a TOML file at `path` with the fields that are set, and the table `plan`."""
+        """Write the fields that are set, and the table `plan`, to a TOML file at `path`."""
         with replace_file(path) as file:
             file.write((self.toml() + f"plan = {_toml_value(plan)}\n" * bool(plan)).encode())
 
@@ -339,13 +338,13 @@ def _toml_value(value: Any) -> str:
 
 
 def require_digest(value: object) -> None:
-    """Refuse a value that does not name a digest; errors as `require`."""
+    """Require a value to be the name of a digest."""
     known = isinstance(value, str) and value in DIGESTS
     require(known, "digest", f"must be one of {', '.join(DIGESTS)}", value)
 
 
 def require_integer(name: str, value: object, low: int = 1, high: int | None = None) -> None:
-    """Refuse the value of a field unless it is an integer from `least` to `most`."""
+    """Require the value of a field to be an integer from `low` to `high`."""
     require(type(value) is int, name, "must be an integer", value)
     number = cast(int, value)
     require(number >= low, name, f"must be at least {low}", value)

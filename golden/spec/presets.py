@@ -17,7 +17,7 @@ MODULES = (ring, timestamp, dictionary_sizes)
 
 
 def preset(name: str) -> FilterSpec:
-    """Return the preset with this `name`; errors as `require` if there is none."""
+    """Return the ring preset called `name`; SpecificationError if there is none."""
     require(name in PRESETS, "preset", f"must be one of {', '.join(PRESETS)}", name)
     return PRESETS[name]
 
@@ -35,7 +35,7 @@ PRESETS: Mapping[str, FilterSpec] = _load()
 
 
 def any_preset(name: str) -> Specification:
-    """Return the preset with this `name`; raise a SpecificationError if there is none."""
+    """Return the preset of any family called `name`; SpecificationError if there is none."""
     if name not in ALL_PRESETS:
         raise SpecificationError(unknown_name("preset", name, ALL_PRESETS))
     return ALL_PRESETS[name]
@@ -46,4 +46,4 @@ ALL_PRESETS: Mapping[str, Specification] = {
     **{f"dictionary-{name}": spec for name, spec in DICTIONARIES.items()},
     **{f"timing-{name}": spec for name, spec in TIMINGS.items()},
 }
-"""`PRESETS` and the presets of the other families; each of these has its family before its name."""
+"""`PRESETS`, and the presets of other families, whose names start with the family."""

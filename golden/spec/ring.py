@@ -1,8 +1,8 @@
 """Specifications of rings.
 
-The age-partitioned families take ``k``, ``l`` and the size of a segment; the
-guarded-epoch families take ``window``, ``epochs``, ``hashes`` and the ``bits``
-of all segments together.
+The age-partitioned families have the fields ``k``, ``l`` and the size of a segment; the
+guarded-epoch families have ``window``, ``epochs``, ``hashes`` and the total ``bits`` of all
+segments.
 """
 
 from abc import abstractmethod
@@ -15,27 +15,27 @@ from ..cached import Cached
 from ..times import TIME_LIMIT
 from .base import UNSET, Specification, optional, require, required
 
-# effects of a full generation while the oldest segment is within the span
+# what to do when a generation is full and the oldest segment is still within the span
 WHEN_FULL = ("shorten", "overfill")
 
-# of specifications whose window is a span of time
+# fields that only specifications with a time window have
 TIME_FIELDS = ("span", "generation_span", "when_full")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpanSpecification(Specification):
-    """A specification whose window is a span of time, or a number of insertions without `span`."""
+    """Specification whose window is a span of time, or without `span` a number of insertions."""
 
     span: int = optional(high=TIME_LIMIT - 1)
     """Time for which a key is guaranteed to be reported, in units of the timestamps. Without
     `span`, the window is counted in insertions, and `generation_span` and `when_full` must be
     omitted."""
     generation_span: int = optional(high=TIME_LIMIT)
-    """Time after which a generation ends even if it is not full; by default the least time with
-    which the generations of the window take longer than `span`."""
+    """Time after which a generation ends even if it is not full; by default the shortest time for
+    which the generations of the window last longer than `span`."""
     when_full: str = cast(str, None)
-    """What a full generation does while the oldest segment is within the span: "shorten", the
-    default, retires that segment, and "overfill" goes on in the same generation."""
+    """What to do when a generation is full while the oldest segment is still within the span:
+    "shorten", the default, retires that segment; "overfill" continues the same generation."""
 
     @property
     def timed(self) -> bool:
@@ -44,7 +44,7 @@ class SpanSpecification(Specification):
 
     @property
     def untimed(self) -> Self:
-        """The same filter, whose window is counted in insertions."""
+        """The same filter with a window counted in insertions."""
         none: dict[str, Any] = dict.fromkeys(TIME_FIELDS)
         return replace(self, **none)
 
@@ -66,7 +66,7 @@ class SpanSpecification(Specification):
         self._hold("when_full", self.when_full in WHEN_FULL, f"must be one of {choices}")
 
 
-SHARDS: Mapping[int, int] = {1: 1, 2: 3, 4: 6}  # for each number of lanes
+SHARDS: Mapping[int, int] = {1: 1, 2: 3, 4: 6}  # number of shards, by number of lanes
 
 # Ages are 16-bit integers; the other limits bound the number of hash functions.
 _GENERATIONS = 32767
@@ -96,26 +96,27 @@ class FilterSpec(SpanSpecification):
 
     kind, part_name, cell_name = "ring", "segment", "bit"
 
-    blocked: ClassVar[bool] = False  # whether the bits of a key are in one block of each segment
+    blocked: ClassVar[bool] = False  # whether a key's bits are in one block per segment
 
-    size_field: ClassVar[str]  # that sets the size of a segment
+    size_field: ClassVar[str]  # name of the field that sets the segment size
 
     _shape: ClassVar[str]
 
     window: int = optional()
-    """Insertions for which a key is guaranteed to be reported; by default those of `l`
+    """Number of insertions for which a key is guaranteed to be reported; by default `l`
     generations."""
     generation: int = optional()
-    """Insertions between two shifts (g; the epoch length of a GEBF); by default as many as the
-    window needs, or as fill the segments to one half if there is no `window`."""
+    """Number of insertions between two shifts (g; the epoch length of a GEBF); by default as many
+    as the window needs, or as half-fill the segments if there is no `window`."""
     lanes: int = optional(1)
-    """Keys that the hardware accepts per cycle: 1, 2 or 4; 1 with a span. With several lanes, the
-    bits of every segment are divided among `shards`, and the bits of a key are in one shard."""
+    """Number of keys that the hardware accepts per cycle: 1, 2 or 4; 1 with a span. With several
+    lanes, the bits of every segment are divided among shards, and the bits of a key are in one
+    shard."""
     clear: int = optional()
-    """Bits of each memory that the hardware reads or zeroes per cycle. A power of two; by default
-    the least width that zeroes a segment within a generation."""
+    """Number of bits of each memory that the hardware reads or clears per cycle: a power of two; by
+    default the smallest that clears a segment within a generation."""
     hash: str = "h3"
-    """"h3", whose constants are public, or "siphash", which takes a secret. The secret is loaded at
+    """"h3", whose constants are public, or "siphash", which uses a secret. The secret is loaded at
     run time and is not part of a specification."""
     rekey: bool = False
     """Whether a new secret takes effect with the next segment, so that no key is forgotten. If
@@ -168,12 +169,12 @@ class FilterSpec(SpanSpecification):
 
     @property
     def cell_shape(self) -> tuple[int, int, int]:
-        """Number of bit memories, bits of each, and 1."""
+        """Number of bit memories, bits in each, and bits per cell: 1."""
         return self.segments * self.parts, self.part_bits, 1
 
     @property
     def shared_cells(self) -> int:
-        """Bits that hash functions share if they have no separate parts; 0 if they cannot share."""
+        """Number of bits that hash functions share if not partitioned; 0 if they cannot share."""
         return 0
 
     @property
@@ -181,55 +182,55 @@ class FilterSpec(SpanSpecification):
     def _geometry(self) -> Geometry:
         """Shape of the ring and of its segments."""
 
-    # Generations in the window: l of an APBF, r of a GEBF.
+    # Number of generations in the window: l of an APBF, r of a GEBF.
     window_generations: ClassVar[int] = _of_geometry("generations")
-    # Segments that an insertion writes and a report requires: k of an APBF, 1 of a GEBF.
+    # Number of segments that an insertion writes and a report requires: k of an APBF, 1 of a GEBF.
     run: ClassVar[int] = _of_geometry("run")
-    # Blocks of a segment, the same number in every shard; 1 if the family has none.
+    # Number of blocks in a segment, the same in every shard; 1 if the family has no blocks.
     segment_blocks: ClassVar[int] = _of_geometry("blocks")
-    # Bits that one key sets in a segment, each in its own part: b of an APBBF, k of a GEBF.
+    # Number of bits that a key sets in a segment, each in its own part: b of an APBBF, k of a GEBF.
     parts: ClassVar[int] = _of_geometry("parts")
-    # Bits of one part in one block, in all shards; without blocks, bits of the whole part.
+    # Number of bits of one part in one block, in all shards; without blocks, of the whole part.
     cells: ClassVar[int] = _of_geometry("cells")
 
     @property
     def ring_segments(self) -> int:
-        """Segments in the ring: k + l (APBF, section 5.1), r + 1 (GEBF)."""
+        """Number of segments in the ring: k + l (APBF, section 5.1), r + 1 (GEBF)."""
         return self.run + self.window_generations
 
     @property
     def segments(self) -> int:
-        """Physical segments: the ring and the spare."""
+        """Number of physical segments: the ring and the spare."""
         return self.ring_segments + 1
 
     @property
     @abstractmethod
     def hash_functions(self) -> int:
-        """Hash functions: one per segment for an APBF, one for all segments of a GEBF."""
+        """Number of hash functions: one per segment (APBF), one for all segments (GEBF)."""
 
     @property
     def shards(self) -> int:
-        """Number of shards: three for every two lanes, so that no shard is overloaded."""
+        """Number of shards: three for every two lanes, so that no shard becomes a bottleneck."""
         return SHARDS[self.lanes]
 
     @property
     @abstractmethod
     def shard_sizes(self) -> dict[str, int]:
-        """Fields that set the size of one shard."""
+        """Size fields of a specification of one shard."""
 
     @property
     def part_bits(self) -> int:
-        """Bits of one part of a segment, in all shards."""
+        """Number of bits in one part of a segment, over all shards."""
         return self.segment_blocks * self.cells
 
     @property
     def shard_bits(self) -> int:
-        """Bits of one part of a segment in one shard: the depth of one memory."""
+        """Number of bits in one part of a segment in one shard: the depth of a memory."""
         return self.part_bits // self.shards
 
     @property
     def index_sizes(self) -> tuple[int, ...]:
-        """Ranges of the indices of a hash function in a shard: block, if any, then cells."""
+        """Ranges of a hash function's indices in a shard: the block, if any, then the cells."""
         if self.blocked:
             return (self.segment_blocks // self.shards,) + (self.cells,) * self.parts
         return (self.shard_bits,) * self.parts
@@ -243,17 +244,17 @@ class FilterSpec(SpanSpecification):
 
     @property
     def memory_bits(self) -> int:
-        """Bits of the segments in the ring, as the papers count memory."""
+        """Number of bits in the segments of the ring, as the papers count memory."""
         return self.ring_segments * self.parts * self.part_bits
 
     @property
     def storage_bits(self) -> int:
-        """Bits that the hardware holds: the ring and the spare."""
+        """Number of bits in hardware: the ring and the spare."""
         return self.segments * self.parts * self.part_bits
 
     @property
     def guaranteed_window(self) -> int:
-        """Insertions for which a key is reported at every phase of a generation.
+        """Number of insertions for which a key is reported, whatever the phase of the generation.
 
         l g (APBF, section 5.2); r epochs, at least the window (GEBF, lemma 1).
         """
@@ -261,7 +262,7 @@ class FilterSpec(SpanSpecification):
 
     @property
     def slack(self) -> int:
-        """Insertions past the guaranteed window after which no trace of a key remains.
+        """Number of insertions past the guaranteed window after which no trace of a key remains.
 
         k g (APBF, section 5.2); one epoch (GEBF, proposition 1).
         """
@@ -269,21 +270,22 @@ class FilterSpec(SpanSpecification):
 
     @property
     def npws(self) -> float:
-        """Normalised probability-weighted slack at its peak (APBF, section 5.2)."""
+        """Peak normalised probability-weighted slack (APBF, section 5.2)."""
         survival = self.segment_false_positive_rates(phase=1.0)[-1]
         return analysis.npws(self.run, self.window_generations, survival)
 
     def segment_false_positive_rates(self, *, phase: float) -> list[float]:
-        """Probability that a fresh key matches, for each segment from youngest to oldest.
+        """Probability that a fresh key matches each segment, from youngest to oldest.
 
-        The `phase` is the share of the current generation that has been inserted, of distinct keys.
+        `phase` is the fraction of the current generation that has been inserted. All inserted keys
+        are distinct.
         """
         shape = {"blocks": self.segment_blocks, "cells": self.cells, "parts": self.parts}
         loads = analysis.segment_loads(self.run, self.window_generations, self.generation, phase)
         return [analysis.segment_false_positive_rate(load, **shape) for load in loads]
 
     def false_positive_rate(self, *, phase: float) -> float:
-        """Return the expected false-positive rate at a phase of the generation, for distinct keys.
+        """Return the expected false-positive rate for distinct keys at a phase of the generation.
 
         This is the recursion F of the APBF paper (section 5.3) over the expected match
         probabilities of the segments. For a GEBF it is 1 minus the product of the miss
@@ -294,12 +296,12 @@ class FilterSpec(SpanSpecification):
 
     @Cached
     def worst_false_positive_rate(self) -> float:
-        """Expected false-positive rate just before a shift (APBF, section 5.3), distinct keys."""
+        """Expected false-positive rate for distinct keys before a shift (APBF, section 5.3)."""
         return self.false_positive_rate(phase=1.0)
 
     @Cached
     def mean_false_positive_rate(self) -> float:
-        """False-positive rate averaged over the insertions of a generation, for distinct keys."""
+        """False-positive rate for distinct keys, averaged over the insertions of a generation."""
         return analysis.mean_rate(lambda p: self.false_positive_rate(phase=p), self.generation)
 
 
@@ -308,24 +310,24 @@ class AgePartitionedSpec(FilterSpec):
     """Ring in which an insertion writes several segments, each with its own hash function."""
 
     k: int = required(high=_HASHES)
-    """Segments that an insertion writes."""
+    """Number of segments that an insertion writes."""
     l: int = required(high=_GENERATIONS)
-    """Generations in the window."""
+    """Number of generations in the window."""
 
     def _default_generation(self) -> int:
         return self._full() if self.window is None else super()._default_generation()
 
     @abstractmethod
     def _full(self) -> int:
-        """Return the generation that fills the segments to one half, as in the paper."""
+        """Return the generation that half-fills the segments, as in the paper."""
 
     @property
     def hash_functions(self) -> int:
-        """Hash functions: one per segment, including the spare."""
+        """Number of hash functions: one per segment, including the spare."""
         return self.segments
 
     def with_generations(self, generations: int) -> Self:
-        """Return this specification with another number of generations, at the same fill."""
+        """Return this specification with `generations` in the window, at the same fill."""
         return replace(self, l=generations, window=UNSET, generation=UNSET)
 
 
@@ -337,7 +339,7 @@ class APBFSpec(AgePartitionedSpec, family="apbf"):
     _shape = "k={0.k} l={0.l}, {0.slice_bits:,} bits"
 
     slice_bits: int = required()
-    """Bits of a segment."""
+    """Number of bits in a segment."""
 
     def _check_segment(self) -> None:
         self._check_shards()
@@ -351,7 +353,7 @@ class APBFSpec(AgePartitionedSpec, family="apbf"):
 
     @property
     def shard_sizes(self) -> dict[str, int]:
-        """Size of one shard: bits of a slice."""
+        """Size of one shard: bits per slice."""
         return {"slice_bits": self.shard_bits}
 
 
@@ -364,11 +366,12 @@ class APBBFSpec(AgePartitionedSpec, family="apbbf"):
     _shape = "k={0.k} l={0.l} b={0.hashes_per_block}, {0.blocks:,} x {0.block_bits}"
 
     block_bits: int = required()
-    """B: bits of a block. Hardware needs a power of two in each of the parts of a block."""
+    """B: number of bits in a block. For hardware, each part of a block must have a power of two of
+    bits."""
     hashes_per_block: int = required(high=_HASHES)
-    """b: bits that a key sets in a block."""
+    """b: number of bits that a key sets in a block."""
     blocks: int = required()
-    """Blocks of a segment."""
+    """Number of blocks in a segment."""
 
     def _check_segment(self) -> None:
         whole = self.block_bits % self.hashes_per_block == 0
@@ -388,7 +391,7 @@ class APBBFSpec(AgePartitionedSpec, family="apbbf"):
 
     @property
     def shard_sizes(self) -> dict[str, int]:
-        """Blocks of a segment."""
+        """Size of one shard: blocks per segment."""
         return {"blocks": self.blocks // self.shards}
 
 
@@ -399,22 +402,22 @@ class GuardedEpochSpec(FilterSpec):
     size_field = "bits"
 
     window: int = required()
-    """W: insertions for which a key is guaranteed to be reported."""
+    """W: number of insertions for which a key is guaranteed to be reported."""
     epochs: int = required(high=_GENERATIONS)
-    """r of a GEBF: epochs in the window."""
+    """r: number of epochs in the window."""
     hashes: int = required(high=_HASHES)
-    """k: hash functions."""
+    """k: number of hash functions."""
     bits: int = required()
-    """m: bits of the r + 1 segments together."""
+    """m: total number of bits in the r + 1 segments."""
 
     @property
     def hash_functions(self) -> int:
-        """Hash functions: one for all segments."""
+        """Number of hash functions: one for all segments."""
         return 1
 
     @property
     def npws(self) -> float:
-        """Slack at its peak, 1/r: all keys of the guard epoch are reported, and no older key is."""
+        """Peak slack, 1/r: every key of the guard epoch is reported, and no older key is."""
         return 1 / self.epochs
 
 
@@ -437,12 +440,12 @@ class GEBFSpec(GuardedEpochSpec, family="gebf"):
 
     @property
     def shard_sizes(self) -> dict[str, int]:
-        """Bits of all segments."""
+        """Size of one shard: bits of all segments."""
         return {"bits": self.shard_bits * self.hashes * (self.epochs + 1)}
 
     @property
     def shared_cells(self) -> int:
-        """Bits of a segment."""
+        """Number of bits in a segment."""
         return self.bits // self.ring_segments
 
 
@@ -454,7 +457,7 @@ class BlockedGEBFSpec(GuardedEpochSpec, family="blocked-gebf"):
     _shape = "r={0.epochs} k={0.hashes}, {0.segment_blocks:,} x {0.block_bits}"
 
     block_bits: int = required()
-    """Bits of a block, a power of two."""
+    """Number of bits in a block: a power of two."""
 
     def _check_segment(self) -> None:
         where = "segment" if self.shards == 1 else f"of the {self.shards} shards of a segment"
@@ -473,12 +476,12 @@ class BlockedGEBFSpec(GuardedEpochSpec, family="blocked-gebf"):
 
     @property
     def shard_sizes(self) -> dict[str, int]:
-        """Bits of all segments."""
+        """Size of one shard: bits of all segments."""
         return {"bits": self.index_sizes[0] * self.block_bits * (self.epochs + 1)}
 
     @property
     def shared_cells(self) -> int:
-        """Bits of a block."""
+        """Number of bits in a block."""
         return self.block_bits
 
 
@@ -489,5 +492,5 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 
 
 def require_power_of_two(name: str, value: int) -> None:
-    """Refuse the value of a field unless it is a power of two; as `require`."""
+    """Require the value of a field to be a power of two."""
     require(value >= 1 and value & (value - 1) == 0, name, "must be a power of two", value)

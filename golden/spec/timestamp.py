@@ -1,6 +1,6 @@
 """Specifications of filters whose cells hold timestamps, with the fields of their models.
 
-Fields that a model can derive may be omitted, and are then None.
+Fields that a model can derive may be omitted; they are then None.
 """
 
 from abc import abstractmethod
@@ -24,10 +24,11 @@ class TimingSpec(Specification, family="timing"):
     """Timing Bloom filter, with the fields of `TimingBloomFilter`."""
 
     window: int = required(high=_LONGEST)  # w: insertions for which a key is always reported
-    cells: int = required(high=_LONGEST)  # m
+    cells: int = required(high=_LONGEST)  # m: number of cells
     hashes: int = required(high=_HASHES)  # k: hash functions, which share all cells
-    # Timestamps beyond the ``ceil(window / block) + 2`` that are needed. By default the fewest with
-    # which at most `hashes` cells are swept after an insertion: about ``cells / (hashes block)``.
+    # Number of timestamps beyond the ``ceil(window / block) + 2`` that are needed. By default, the
+    # smallest number for which the sweep examines at most `hashes` cells per insertion: about
+    # ``cells / (hashes block)``.
     padding: int = optional(low=0, high=_LONGEST)
 
 
@@ -35,45 +36,45 @@ class TimingSpec(Specification, family="timing"):
 class BlockTimingSpec(TimingSpec, family="block-timing"):
     """Block timing Bloom filter, with the fields of `BlockTimingBloomFilter`."""
 
-    block: int = required(high=_LONGEST)  # B: insertions that share a timestamp
+    block: int = required(high=_LONGEST)  # B: number of insertions that share a timestamp
 
 
 @dataclass(frozen=True, kw_only=True)
 class InferentialSpec(TimingSpec, family="inferential"):
     """Inferential time-decaying filter, with the fields of `InferentialFilter`."""
 
-    block: int = optional(1, high=_LONGEST)  # B; 1 for a timing Bloom filter
-    # D(j) of the stream, see `checked_distinct`: up to `block` insertions; with `recurring`, up to
+    block: int = optional(1, high=_LONGEST)  # B: insertions per block; 1 for a timing Bloom filter
+    # D(j) of the stream, see `checked_distinct`, for j up to `block`; with `recurring`, up to
     # ``window + block - 1``.
     distinct: Mapping[str, Any] = field(default=cast(dict[str, Any], None), metadata=_REQUIRED)
     probability: float = field(default=cast(float, None), metadata=_REQUIRED)  # p_x
-    false_positive: float = 1.0  # cost of an error; at least 0, finite
+    false_positive: float = 1.0  # cost of an error; finite, at least 0
     false_negative: float = 1.0
-    recurring: bool = False  # as for `age_posterior`
+    recurring: bool = False  # see `age_posterior`
 
 
 @dataclass(frozen=True, kw_only=True)
 class StampedPartsSpec(Specification):
     """Timing Bloom filter in which each hash function has its own part of the cells.
 
-    Stamps are block numbers; a block is the part of the stream between two clock steps.
+    Timestamps are block numbers; a block is the part of the stream between two clock steps.
     """
 
     kind, _asks = "timing", True
 
     hashes: int = required(high=_HASHES)
-    """k: parts, and hash functions."""
+    """k: number of parts, each with its own hash function."""
     cells: int = required(high=_LONGEST)
-    """Cells of a part."""
+    """Number of cells in a part."""
     stamp_bits: int = optional(low=2, high=64)
-    """c: bits of a cell in hardware, where stamps wrap after 2**c blocks. By default the fewest
-    bits that leave the sweep as many blocks as the window has."""
+    """c: width of a cell in hardware, where timestamps wrap after 2**c blocks. By default the
+    smallest width that gives the sweep as many blocks as the window has."""
     classes: int = optional(high=_CLASSES)
-    """Number of query classes, if a table of thresholds answers; by default a query has a
-    window."""
+    """Number of query classes, if a table of thresholds determines answers; by default a query has
+    a window instead."""
     phase_bits: int = optional(low=0, high=_LONGEST.bit_length())
-    """q: leading bits of the number of insertions into the block that select a phase of the table;
-    0 by default."""
+    """q: how many leading bits of the number of insertions into the block select a phase of the
+    table; 0 by default."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -91,7 +92,7 @@ class StampedPartsSpec(Specification):
         if self.classes is None:
             self._hold("phase_bits", self.phase_bits is None, "must not be given without classes")
             return
-        # A threshold is at most one more, and fits in a byte.
+        # A threshold is at most `hashes` + 1, and must fit into a byte.
         self._hold("hashes", self.hashes < 255, "must be at most 254 with classes")
         if self.phase_bits is None:
             object.__setattr__(self, "phase_bits", 0)
@@ -114,12 +115,12 @@ class StampedPartsSpec(Specification):
 
     @property
     def storage_bits(self) -> int:
-        """Bits of all cells in hardware."""
+        """Total bits of all cells in hardware."""
         return self.hashes * self.cells * self.stamp_bits
 
     @property
     def table_shape(self) -> tuple[int, int, int]:
-        """Shape of the thresholds of a table: classes, ages and phases."""
+        """Shape of a table of thresholds: number of classes, ages and phases."""
         return self.classes or 0, self.window_blocks + 2, 1 << (self.phase_bits or 0)
 
     @property
@@ -129,12 +130,12 @@ class StampedPartsSpec(Specification):
 
     @property
     def sweep_blocks(self) -> int:
-        """Blocks within which the hardware's sweep must return to a cell: 2**c - 2 - W."""
+        """Number of blocks within which the sweep in hardware must revisit a cell: 2**c - 2 - W."""
         return (1 << self.stamp_bits) - 2 - self.window_blocks
 
     @property
     def index_sizes(self) -> tuple[int, ...]:
-        """Ranges of the indices of the hash function: the cells of each part."""
+        """Ranges of the hash function's indices: the number of cells in each part."""
         return (self.cells,) * self.hashes
 
 
@@ -143,15 +144,16 @@ class PartitionedTimingSpec(StampedPartsSpec, family="partitioned-timing"):
     """Partitioned timing Bloom filter, with the fields of `PartitionedTimingFilter`."""
 
     window: int = required(high=_LONGEST)
-    """W: insertions for which a key is guaranteed to be reported, a multiple of `block`."""
+    """W: number of insertions for which a key is guaranteed to be reported: a multiple of
+    `block`."""
     block: int = optional(1, high=_LONGEST)
-    """B: insertions of a block."""
+    """B: number of insertions in a block."""
 
     _block_field = "block"
 
     @property
     def mean_false_positive_rate(self) -> float:
-        """Expected false-positive rate of distinct keys, averaged over a block."""
+        """Expected false-positive rate for distinct keys, averaged over a block."""
         return analysis.window_rate(
             lambda load: parts_rate(load, self.cells, self.hashes), self.window, self.block
         )
@@ -170,7 +172,7 @@ class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
     """W: time for which a key is guaranteed to be reported, in units of the timestamps: a multiple
     of `period`."""
     period: int = optional(1, high=TIME_LIMIT - 1)
-    """Time of a block, in units of the timestamps."""
+    """Duration of a block, in units of the timestamps."""
 
     _block_field, _window_field = "period", "span"
 
@@ -186,7 +188,7 @@ class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
 
 
 def timing_preset(name: str) -> StampedPartsSpec:
-    """Return the preset of `TIMINGS` with this `name`; errors as `require`."""
+    """Return the preset of `TIMINGS` called `name`; SpecificationError if there is none."""
     require(name in TIMINGS, "preset", f"must be one of {', '.join(TIMINGS)}", name)
     return TIMINGS[name]
 
@@ -194,12 +196,12 @@ def timing_preset(name: str) -> StampedPartsSpec:
 TIMINGS: Mapping[str, StampedPartsSpec] = {
     "tiny": TimedTimingSpec(span=20, hashes=3, cells=16, stamp_bits=5, key_bits=16, seed=3),
     "small": TimedTimingSpec(span=1000, hashes=4, cells=1024, stamp_bits=11),
-    # 8 block RAMs for each part make 32.
+    # 32 block RAMs, 8 for each part.
     "default": TimedTimingSpec(span=32768, hashes=4, cells=8192, stamp_bits=16),
     "counted-tiny": PartitionedTimingSpec(
         window=20, hashes=3, cells=16, stamp_bits=7, key_bits=16, seed=3
     ),
-    # 9 block RAMs for each part make 36.
+    # 36 block RAMs, 9 for each part.
     "counted-default": PartitionedTimingSpec(window=5700, hashes=4, cells=8192, stamp_bits=18),
 }
-"""Partitioned timing filters by name: with windows of time, and of insertions."""
+"""Partitioned timing filters by name, with time windows or windows in insertions."""

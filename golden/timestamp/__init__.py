@@ -1,1 +1,1 @@
-"""Filters of cells that hold timestamps, and inference from their ages."""
+"""Filters whose cells hold timestamps, and inference from the ages of cells."""

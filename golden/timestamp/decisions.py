@@ -1,4 +1,4 @@
-"""Decisions of an inferential filter as a table of thresholds, for hardware."""
+"""Decisions of an inferential filter as a table of thresholds for hardware."""
 
 import json
 import os
@@ -15,49 +15,50 @@ from ..files import replace_file
 from .inferential import InferentialFilter, minimum_penalty
 from .timing import Evidence
 
-_MANY = 1 << 40  # insertions after which the beginning of the stream shortens no window
+_MANY = 1 << 40  # so many insertions that no window reaches back to the start of the stream
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryClass:
     """Queries with the same prior, costs and window; see `InferentialFilter.query`."""
 
-    probability: float  # p_x, that the key is the next one; between 0 and 1, both excluded
-    false_positive: float  # cost of an error, at least 0 and finite
+    probability: float  # p_x, that the key is the next in the stream; 0 < p_x < 1
+    false_positive: float  # cost of an error; finite, at least 0
     false_negative: float
     window: int | None = None  # in insertions; by default the filter's window
 
 
 @dataclass(frozen=True, eq=False)
 class DecisionTable:
-    """Thresholds that encode the decisions of least expected penalty (section 2.6).
+    """Thresholds that encode the decisions with the minimum expected penalty (section 2.6).
 
     The more cells of a key have the oldest timestamp, the more likely the key is in the window. So
-    a threshold exists for each class of queries, each age of the oldest timestamp and each phase of
-    the current block. A key is reported if at least this number of its cells have the oldest
-    timestamp. A phase covers all insertions into the block whose numbers share their `bits` highest
-    digits. With all digits of the block, the answers equal the filter's. In the first window of a
-    stream the filter counts fewer insertions, but the table does not.
+    there is a threshold for each class of queries, each age of the oldest timestamp and each phase
+    of the current block. A key is reported if at least this number of its cells have the oldest
+    timestamp. A phase consists of the insertions into the block whose numbers share the same `bits`
+    leading bits. If `bits` covers the whole number, the answers equal the filter's. The exception
+    is the first window of a stream, where the filter, but not the table, allows for the smaller
+    number of insertions.
 
     `thresholds`, shape (classes, ages, 2**bits), are at least 1, and ``hashes + 1`` where the
-    answer is never True. The last age belongs to keys with expired cells: 1 stands for True.
+    answer is never True. The last age is for keys with expired cells, where 1 means True.
     """
 
     thresholds: NDArray[np.uint8]
     hashes: int  # cells per key
     block: int  # insertions per block
-    bits: int  # digits of the phase
+    bits: int  # width of the phase
 
     @classmethod
     def of(cls, filter: InferentialFilter, classes: Sequence[QueryClass], bits: int) -> Self:
-        """Compute the table of a `filter`, whose cells are not used, for at least one class.
+        """Compute the table for one or more classes from the parameters of a `filter`.
 
-        `bits`, 0 to ``log2(filter.block)``, are digits of the phase, q. TypeError or ValueError if
-        a value is out of range, or a decision is not a threshold.
+        `bits`, 0 to ``log2(filter.block)``, is the width of the phase, q. TypeError or ValueError
+        if a value is out of range, or a decision cannot be expressed as a threshold.
         """
         require_count("bits", bits, low=0, high=filter.block.bit_length() - 1)
         if not classes:
-            raise ValueError("classes: none given")
+            raise ValueError("classes: must not be empty")
         hashes, block = filter.hashes, filter.block
         ages = np.append(np.arange(-(-filter.window // block) + 1), -1)
         shape = (len(ages), block, hashes)
@@ -67,7 +68,7 @@ class DecisionTable:
                 ages[:, None, None], np.arange(block)[:, None], np.arange(1, hashes + 1)
             )
         )  # fmt: skip
-        # A key of the current block was one of its insertions.
+        # The current block has at least one insertion if it contains the key.
         filled = np.where(age == 0, np.maximum(filled, 1), filled)
         evidence = Evidence(age, cells, cells, filled, np.full(age.size, _MANY))
         begins = -(-np.arange(1 << bits) * block >> bits)
@@ -76,7 +77,7 @@ class DecisionTable:
             window = filter.model.checked_window(query_class.window)
             inferred = filter._ages(evidence, np.asarray(query_class.probability, np.float64))
             posterior = inferred.within(window).reshape(shape)
-            # The cost of a phase is the sum over its insertions.
+            # The cost of a phase is the sum of the costs at its insertions.
             shares = np.diff(begins, append=block)[:, None]
             mean = np.add.reduceat(posterior, begins, axis=1) / shares
             costs = {
@@ -85,29 +86,29 @@ class DecisionTable:
             }
             decided = minimum_penalty(np.clip(mean, 0, 1), **costs)
             if (decided[..., :-1] & ~decided[..., 1:]).any():
-                raise ValueError("classes: a decision is no threshold of the number of cells")
+                raise ValueError("classes: a decision cannot be expressed as a threshold")
             thresholds.append(hashes + 1 - decided.sum(axis=-1))
         return cls(np.array(thresholds, np.uint8), hashes, block, bits)
 
     @property
     def entry_bits(self) -> int:
-        """Bits of an entry."""
+        """Width of an entry in bits."""
         return (self.hashes + 1).bit_length()
 
     @property
     def storage_bits(self) -> int:
-        """Bits of all entries."""
+        """Total bits of all entries."""
         return self.thresholds.size * self.entry_bits
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the table to a JSON file at `path`, which appears complete or not at all."""
+        """Write the table to a JSON file at `path`, atomically."""
         values = vars(self) | {"thresholds": self.thresholds.tolist()}
         with replace_file(path) as file:
             file.write(json.dumps(values).encode() + b"\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a file at `path` that `save` wrote; SpecificationError if it is none."""
+        """Read a file that `save` wrote; SpecificationError if it is another file."""
         with open(path, "rb") as file:
             content = file.read()
         try:
@@ -115,7 +116,7 @@ class DecisionTable:
             numbers = {name: index(values[name]) for name in ("hashes", "block", "bits")}
             wide = np.array(values["thresholds"])
             if wide.ndim != 3 or wide.dtype.kind != "i" or not 0 <= wide.min() <= wide.max() < 256:
-                raise ValueError("thresholds are no array of three dimensions, of 0 to 255")
+                raise ValueError("thresholds are not a three-dimensional array of 0 to 255")
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             reason = " ".join(str(error).split())
             raise SpecificationError(
@@ -126,7 +127,7 @@ class DecisionTable:
     def check_fits(
         self, *, hashes: int, bits: int, shape: tuple[int, int, int], block: int | None = None
     ) -> None:
-        """Check that the table fits a filter; SpecificationError if not."""
+        """Check that the table fits a filter; SpecificationError if it does not."""
         for name, needed, has in (
             ("hashes", hashes, self.hashes),
             ("digits", bits, self.bits),
@@ -139,9 +140,9 @@ class DecisionTable:
         require(highest <= hashes + 1, "table", rule, highest)
 
     def answers(self, evidence: Evidence, classes: ArrayLike = 0) -> NDArray[np.bool_]:
-        """Answer a query of a class from the evidence of each key's cells, shape (n,).
+        """Return the answer for each key from its evidence and its class, shape (n,).
 
-        The evidence is that of `inspect` of the filter's model. IndexError for an unknown class.
+        The evidence comes from `inspect` of the filter's `model`. IndexError for an unknown class.
         """
         phase = evidence.filled * (1 << self.bits) // self.block
         cells = np.where(evidence.age < 0, 1, evidence.oldest)
@@ -150,13 +151,13 @@ class DecisionTable:
 
 
 def entry_widths(shape: tuple[int, int, int], hashes: int) -> tuple[int, int, int, int]:
-    """Return the widths of an entry in hardware, low bits first: phase, age, class, threshold."""
+    """Return the field widths of an entry in hardware: phase (low), age, class, threshold."""
     phase, age, query_class = ((count - 1).bit_length() for count in reversed(shape))
     return phase, age, query_class, (hashes + 1).bit_length()
 
 
 def packed_entries(thresholds: ArrayLike) -> NDArray[np.uint64]:
-    """Return the entries of a table for hardware, with the fields of `entry_widths`."""
+    """Return the entries of a table for hardware, with fields as in `entry_widths`."""
     table = np.asarray(thresholds)
     widths = entry_widths(table.shape, 0)
     entries, low = np.zeros(table.shape, np.uint64), 0

@@ -1,4 +1,4 @@
-"""Expected number of distinct keys among insertions: D(j) of the inferential paper, section 2.5."""
+"""Expected number of distinct keys in j insertions: D(j), inferential paper, section 2.5."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -12,17 +12,17 @@ from ..errors import SpecificationError, require_count
 
 Reals = NDArray[np.float64]
 
-# takes numbers of insertions, of any shape; returns expected numbers of distinct keys
+# function from numbers of insertions, of any shape, to expected numbers of distinct keys
 Distinct = Callable[[ArrayLike], Reals]
 
 
 def all_distinct(insertions: ArrayLike) -> Reals:
-    """Return D(j) = j, for a stream of distinct keys; `insertions` j of any shape."""
+    """Return D(j) = j, for a stream of distinct keys; `insertions` has any shape."""
     return _counts(insertions).astype(np.float64)
 
 
 def expected_distinct(insertions: ArrayLike, probabilities: ArrayLike) -> Reals:
-    """Expected distinct keys of a stream whose keys have these probabilities (equation 15)."""
+    """Expected distinct keys in a stream whose keys have these probabilities (equation 15)."""
     counts = _counts(insertions)
     chances = checked_probabilities(probabilities).reshape(-1)
     with np.errstate(divide="ignore"):
@@ -35,7 +35,7 @@ def expected_distinct(insertions: ArrayLike, probabilities: ArrayLike) -> Reals:
 
 
 def uniform_distinct(insertions: ArrayLike, universe: int) -> Reals:
-    """Expected distinct keys of a stream of `universe` equally likely keys (equation 16)."""
+    """Expected distinct keys in a stream of `universe` equally likely keys (equation 16)."""
     require_count("universe", universe)
     counts = _counts(insertions)
     if universe == 1:
@@ -45,11 +45,11 @@ def uniform_distinct(insertions: ArrayLike, universe: int) -> Reals:
 
 
 def power_law_distinct(insertions: ArrayLike, universe: int) -> Reals:
-    """Expected distinct keys of a stream in which the x-th key is as likely as 1 / x (equation 17).
+    """Expected distinct keys in a stream where key x has probability ~ 1 / x (equation 17).
 
-    The equation is an approximation for numbers that are neither small nor near its peak at ``U H
-    exp(-gamma)``, with H the harmonic number of the universe U. The peak is returned for larger j.
-    It exceeds j for small j, and j is returned instead.
+    The equation is an approximation that fails for small j and near its peak at ``U H
+    exp(-gamma)``, with H the harmonic number of the universe U. For j beyond the peak, the peak is
+    returned. For small j the equation exceeds j, so j is returned.
     """
     require_count("universe", universe)
     harmonic = _harmonic(universe)
@@ -63,16 +63,17 @@ def power_law_distinct(insertions: ArrayLike, universe: int) -> Reals:
 def interpolated_distinct(insertions: ArrayLike, at: ArrayLike, distinct: ArrayLike) -> Reals:
     """Interpolate D(j) linearly in log-log scale (equation 18).
 
-    `distinct` has D at the numbers `at`, ascending; `insertions` are 0 or between the ends of `at`.
+    `distinct` is D at each of the increasing numbers `at`; `insertions` are 0 or within the range
+    of `at`.
     """
     counts, known = _counts(insertions), _counts(at)
     values = np.asarray(distinct, np.float64)
     if known.ndim != 1 or known.shape != values.shape or len(known) == 0:
         raise ValueError(
-            f"distinct: must have shape (n,) like at, not {values.shape} beside {known.shape}"
+            f"distinct: must have the shape (n,) of at, not {values.shape} and {known.shape}"
         )
     if known[0] < 1 or (np.diff(known) <= 0).any():
-        raise ValueError(f"at: must ascend from 1 or more, not {known.tolist()}")
+        raise ValueError(f"at: must be increasing and start at 1 or above, not {known.tolist()}")
     if not (values > 0).all():
         raise ValueError(f"distinct: must be positive, not {values.min()}")
     some = counts[counts > 0]
@@ -86,10 +87,11 @@ def interpolated_distinct(insertions: ArrayLike, at: ArrayLike, distinct: ArrayL
 
 
 def sampled_distinct(keys: ArrayLike, at: Sequence[int], trials: int) -> Reals:
-    """Return mean counts of distinct keys in stretches of a stream, over trials (section 5.3.2).
+    """Return the mean number of distinct keys in stretches of a stream (section 5.3.2).
 
-    The trials start at evenly spaced positions of the stream `keys`. A stretch that reaches its end
-    continues at the beginning. The result has a number for each length in `at`.
+    The `trials` stretches of each length start at evenly spaced positions of the stream `keys`. A
+    stretch that reaches the end of the stream continues at its beginning. The result has a number
+    for each length in `at`.
     """
     require_count("trials", trials)
     stream = np.unique(np.asarray(keys), return_inverse=True)[1].reshape(-1)
@@ -104,7 +106,7 @@ def sampled_distinct(keys: ArrayLike, at: Sequence[int], trials: int) -> Reals:
 
 
 def checked_probabilities(probabilities: ArrayLike) -> Reals:
-    """Return `probabilities` as an array; ValueError if one is not between 0 and 1."""
+    """Return `probabilities` as an array; ValueError if any is not between 0 and 1."""
     chances = np.asarray(probabilities, np.float64)
     wrong = ~((chances >= 0) & (chances <= 1))
     if wrong.any():
@@ -124,13 +126,13 @@ def _counts(insertions: ArrayLike) -> NDArray[np.int64]:
     if counts.dtype.kind not in "ui":
         raise TypeError(f"insertions: must be integers, not {counts.dtype}")
     if counts.size and counts.min() < 0:
-        raise ValueError(f"insertions: must not be negative, not {counts.min()}")
+        raise ValueError(f"insertions: must be at least 0, not {counts.min()}")
     return counts.astype(np.int64)
 
 
-# Descriptions by name, for parameters and state files
+# Descriptions of D(j) as mappings, for parameters and state files
 
-# function of each kind, and its parameters by their names in a description
+# by kind: the function, and the names of its parameters in a description
 _KINDS: dict[str, tuple[Callable[..., Reals], dict[str, str]]] = {
     "all-distinct": (all_distinct, {}),
     "uniform": (uniform_distinct, {"universe": "universe"}),
@@ -142,15 +144,15 @@ _LONGEST = 1 << 62
 
 
 def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, Any]:
-    """Return the description of a stream's D(j), needed up to j = `reach`, as values for JSON.
+    """Check a description of a stream's D(j) for j up to `reach`; return it as JSON values.
 
     It is ``{"kind": "all-distinct"}``, ``{"kind": "uniform", "universe": 5000}`` (equation 16),
     ``{"kind": "power-law", "universe": 5000}`` (equation 17) or ``{"kind": "sampled", "at": [1, 10,
-    100], "values": [1, 9.2, 61]}`` (equation 18): "at" ascends from 1 to `reach` or more, and each
-    value is between 1 and its "at".
+    100], "values": [1, 9.2, 61]}`` (equation 18): "at" increases from 1 to at least `reach`, and
+    each value is between 1 and its "at".
     """
     if not isinstance(distinct, Mapping):
-        raise TypeError(f"distinct: must be a mapping that has a kind, not {distinct!r}")
+        raise TypeError(f"distinct: must be a mapping with a kind, not {distinct!r}")
     kind = distinct.get("kind")
     if not isinstance(kind, str) or kind not in _KINDS:
         *others, last = _KINDS
@@ -170,7 +172,7 @@ def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, An
 
 
 def distinct_function(distinct: Mapping[str, Any]) -> Distinct:
-    """Return the function D of a result of `checked_distinct`."""
+    """Return the function D for a result of `checked_distinct`."""
     function, parameters = _KINDS[distinct["kind"]]
     return partial(function, **{name: distinct[field] for field, name in parameters.items()})
 
@@ -179,13 +181,13 @@ def _sample(at: object, values: object, reach: int) -> dict[str, list[Any]]:
     lengths, numbers = _listed("at", at), _listed("values", values)
     if len(lengths) != len(numbers) or not lengths:
         raise SpecificationError(
-            "distinct: must have as many values as at, one or more, "
-            f"not {len(numbers)} beside {len(lengths)}"
+            "distinct: values and at must have the same length, "
+            f"not {len(numbers)} and {len(lengths)}"
         )
     for length in lengths:
         require_count("distinct: at", length, high=_LONGEST)
     if lengths[0] != 1 or sorted({*lengths}) != lengths:
-        raise SpecificationError(f"distinct: at must ascend from 1, not {lengths}")
+        raise SpecificationError(f"distinct: at must increase from 1, not {lengths}")
     if lengths[-1] < reach:
         raise SpecificationError(
             f"distinct: at must reach {reach} insertions, not end at {lengths[-1]}"

@@ -1,19 +1,19 @@
-"""Inferential filters: posteriors of insertion ages, and decisions by cost (inferential paper).
+"""Inferential filters: posteriors of insertion ages, and cost-based decisions (inferential paper).
 
 The inferred quantity is I_x, the number of insertions since key x was last inserted. The prior
 assumes a stream in which x is the next key with probability p_x, independent of the past (section
-2.3.1). The evidence is in the cells of x alone.
+2.3.1). The evidence is taken only from the cells of x.
 
 For a timing Bloom filter (section 4), the probability of the evidence given I_x = i is 0 for all i
 below `start`, constant from there to `end`, and `ratio` times that constant from `end` on. Theorems
-2 to 5 are cases of one sum over these three pieces, which this module computes. If `start` is at or
-past the window, the sum is 0 (theorem 2). The case `start` 0 and `end` b is theorem 3. Theorems 4
-and 5 are the cases with `end` up to the window, and past it. Differences of nearly equal numbers
-are avoided.
+2 to 5 are special cases of one sum over these three ranges, which this module computes. If `start`
+is at or past the window, the sum is 0 (theorem 2). The case `start` = 0 and `end` = b is theorem 3.
+Theorems 4 and 5 are the cases with `end` within the window, and past it. The computation avoids
+differences of nearly equal numbers.
 
 The theorems are limits for endless streams. After n insertions they still hold for windows up to n,
-because the cells are the same for every i from `end` on as for a key that never came. A longer
-window counts as n.
+because the cells look the same for every i from `end` on as for a key that was never inserted. A
+longer window is treated as n.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ from .timing import BlockTimingBloomFilter, Evidence, Integers, TimestampFilter
 
 
 def prior(age: ArrayLike, probabilities: ArrayLike) -> Reals:
-    """Probability of exactly `age` insertions since the key's last one (equation 4)."""
+    """Probability of exactly `age` insertions since the key's own (equation 4)."""
     chances = checked_probabilities(probabilities)
     return chances * np.exp(_times(age, _log_absent(chances)))
 
@@ -48,7 +48,7 @@ def prior(age: ArrayLike, probabilities: ArrayLike) -> Reals:
 def bloom_posterior(
     bits: ArrayLike, indices: ArrayLike, probabilities: ArrayLike, *, insertions: int
 ) -> Reals:
-    """Probability that keys are in a classical Bloom filter, from its bits (theorem 1), shape (n,).
+    """Probability that keys are in a classical Bloom filter with `bits` (theorem 1), shape (n,).
 
     `indices` are the cells of each key, shape (n, hashes), and `probabilities` are p_x.
     """
@@ -62,7 +62,7 @@ def bloom_posterior(
     touched = 1 + (np.diff(rows, axis=1) != 0).sum(axis=1)
     absent = insertions * _log_absent(checked_probabilities(probabilities))
     chance = _log_touched(len(cells), rows.shape[1], np.float64(insertions))
-    # Both sides of the quotient of theorem 1, multiplied by P(I_x < n).
+    # Numerator and denominator of theorem 1, multiplied by P(I_x < n).
     inserted = -np.expm1(absent)
     otherwise = np.exp(absent + touched * chance)
     with np.errstate(invalid="ignore"):
@@ -77,11 +77,11 @@ def bloom_posterior(
 class AgePosterior:
     """Posterior of the insertion age of each key (definition 5), not normalised, shape (n,)."""
 
-    start: Integers  # least age that the evidence allows
-    end: Integers  # least age at which only other keys can explain the evidence
-    # logarithm of the probability of the evidence from `end` on, divided by that before it
+    start: Integers  # minimum age that the evidence allows
+    end: Integers  # minimum age at which only other keys can explain the evidence
+    # logarithm of the probability of the evidence from `end` on, over that before `end`
     log_ratio: Reals
-    probabilities: Reals  # p_x, 0 to 1, both excluded
+    probabilities: Reals  # p_x, 0 < p_x < 1
 
     def within(self, window: ArrayLike) -> Reals:
         """Probability of an age below `window` insertions (equation 9; theorems 2 to 5)."""
@@ -96,7 +96,7 @@ class AgePosterior:
         return result
 
     def at(self, age: ArrayLike) -> Reals:
-        """Probability of an age (equation 7), shape (n,); `age` is as `window` of `within`."""
+        """Probability of exactly `age` insertions (equation 7); both have shape (n,)."""
         age = np.asarray(age)
         near, far = self._weights()
         weight = prior(np.maximum(age - self.start, 0), self.probabilities)
@@ -104,7 +104,7 @@ class AgePosterior:
         return np.where(age < self.start, 0.0, weight / (near + far))
 
     def most_likely(self) -> Integers:
-        """Most likely age (section 2.3.3): from `start` on, prior and evidence both fall."""
+        """Most likely age, `start`: from there on, prior and evidence both fall (section 2.3.3)."""
         return self.start.copy()
 
     def expected(self) -> Reals:
@@ -112,7 +112,7 @@ class AgePosterior:
         near, far = self._weights()
         rate = -_log_absent(self.probabilities)
         length = (self.end - self.start).astype(np.float64)
-        # Means of the geometric distribution below `length`, and from it on.
+        # Means of the geometric distribution below `length`, and from `length` on.
         cut = _excess(rate) - length * _excess(length * rate)
         tail = length + 1 / np.expm1(rate)
         return self.start + (near * cut + far * tail) / (near + far)
@@ -133,13 +133,13 @@ def age_posterior(
 ) -> AgePosterior:
     """Infer insertion ages from the evidence of a timing Bloom filter (section 4).
 
-    If a cell of a key has expired, only one fact is known: the age is at least the window. Of the
-    `model` only parameters are used. `distinct` is D(j) of the stream.
+    If a cell of a key has expired, it is only known that the age is at least the window. Only the
+    parameters of `model` are used, not its cells. `distinct` is D(j) of the stream.
 
-    With `recurring`, only the keys of a block that did not recur later count: ``D(end) - D(start)``
-    instead of D(B). Equation 25 assumes two independent events: cells were touched in a block, and
-    were not touched since. If most keys of a block recur soon, as in skewed streams with long
-    windows, it predicts too many false positives. This option is not in the paper.
+    With `recurring`, only those keys of a block are counted that did not recur later: ``D(end) -
+    D(start)`` instead of D(B). Equation 25 assumes two independent events: cells were touched in a
+    block, and were not touched since. If most keys of a block recur soon, as in skewed streams with
+    long windows, it predicts too many false positives. This option is not in the paper.
     """
     age, filled = evidence.age, evidence.filled
     chances = np.broadcast_to(open_probabilities(probabilities), age.shape)
@@ -164,7 +164,7 @@ def age_posterior(
 
 
 def open_probabilities(probabilities: ArrayLike) -> Reals:
-    """Return `probabilities` as `checked_probabilities` does, but refuse 0 and 1."""
+    """Check probabilities like `checked_probabilities`, but also refuse 0 and 1."""
     chances = checked_probabilities(probabilities)
     wrong = (chances == 0) | (chances == 1)
     if wrong.any():
@@ -184,7 +184,7 @@ def _log_absent(chances: Reals) -> Reals:
 
 
 def _times(count: ArrayLike, logarithm: Reals) -> Reals:
-    """Product that is 0 for a count of 0, even with an infinite logarithm."""
+    """Multiply, with a product of 0 for a count of 0 even if the logarithm is infinite."""
     number = np.asarray(count, np.float64)
     with np.errstate(invalid="ignore"):
         return np.where(number == 0, 0.0, number * logarithm)
@@ -213,9 +213,9 @@ def _excess(rate: Reals) -> Reals:
 def minimum_penalty(
     posterior: ArrayLike, *, false_positive: ArrayLike, false_negative: ArrayLike
 ) -> NDArray[np.bool_]:
-    """Decide on the answer to each query that minimises the expected penalty (section 2.6).
+    """Return the answer to each query that minimises the expected penalty (section 2.6).
 
-    The `posterior` is the probability that the key is in the window; equal costs give True.
+    `posterior` is the probability that the key is in the window; equal costs give True.
     """
     chances = np.asarray(posterior, np.float64)
     if not ((chances >= 0) & (chances <= 1)).all():
@@ -226,7 +226,7 @@ def minimum_penalty(
 
 
 def checked_penalties(name: str, penalties: ArrayLike) -> Reals:
-    """Return `penalties` as an array; ValueError if one is negative, infinite or not a number."""
+    """Return `penalties` as an array; ValueError if any is negative, infinite or not a number."""
     costs = np.asarray(penalties, np.float64)
     wrong = ~((costs >= 0) & (costs < np.inf))
     if wrong.any():
@@ -235,7 +235,7 @@ def checked_penalties(name: str, penalties: ArrayLike) -> Reals:
 
 
 class InferentialFilter(CountedFilter):
-    """A timing Bloom filter that gives the answer of least expected cost (sections 2.6 and 4).
+    """Timing Bloom filter that gives the answer with the minimum expected cost (sections 2.6, 4).
 
     It infers the probability that a key is among the last insertions, and reports the key if a
     false positive has no greater expected cost than a false negative. Hence it may miss keys of its
@@ -243,10 +243,10 @@ class InferentialFilter(CountedFilter):
     filter reports. With a `false_positive` of 0 it reports every key; with a `false_negative` of 0,
     only keys that are certain to be in the window.
 
-    Its parameters are those of `InferentialSpec`. D(j) is no function, because a state file cannot
-    hold one: to use a function, pass it to `age_posterior` with a timing Bloom filter and what its
-    `inspect` returns. `model` is a `BlockTimingBloomFilter`: the cells, with the answers of the
-    standard filter.
+    Its parameters are those of `InferentialSpec`. D(j) is given as a description, because a state
+    file cannot hold a function: to use a function, pass it to `age_posterior`, with a timing Bloom
+    filter and a result of its `inspect`. The attribute `model` is a `BlockTimingBloomFilter` with
+    the cells; it gives the answers of the standard filter.
     """
 
     specification = InferentialSpec
@@ -281,10 +281,10 @@ class InferentialFilter(CountedFilter):
 
     @property
     def distinct(self) -> dict[str, Any]:
-        """D(j) as values for JSON."""
+        """Description of D(j), as JSON values."""
         return deepcopy(self._distinct)
 
-    # As those of the cells.
+    # Numbers shared with the filter of the cells.
     memory: NDArray[np.uint32] = delegated("model", BlockTimingBloomFilter.memory)
     storage_bits: int = delegated("model", BlockTimingBloomFilter.storage_bits)
     nbytes: int = delegated("model", BlockTimingBloomFilter.nbytes)
@@ -292,7 +292,7 @@ class InferentialFilter(CountedFilter):
 
     @property
     def insertions(self) -> int:
-        """Insertions since construction, or since `clear`."""
+        """Number of insertions since construction or `clear`."""
         return self.model.insertions
 
     def _empty(self) -> None:
@@ -332,14 +332,14 @@ class InferentialFilter(CountedFilter):
         false_positive: ArrayLike | None = None,
         false_negative: ArrayLike | None = None,
     ) -> NDArray[np.bool_]:
-        """Give the answer of least expected cost (section 2.6); changes nothing.
+        """Return the answer with the minimum expected cost (section 2.6); changes nothing.
 
-        The `window` is at most the filter's, which is the default; it is one number, or one for
-        each key. In a shorter stream all insertions count. `probabilities` are p_x, between 0 and
-        1, both excluded, and the costs at least 0, each of shape (n,) or (); by default those of
-        the filter. The answers, shape (n,), are True if both cost the same. TypeError or ValueError
-        as for `insert` and `checked_window`, or if a probability or cost is out of its range or of
-        another shape.
+        The `window` is one number, or one for each key, at most the filter's window, which is the
+        default. If the stream is shorter than the window, all insertions count. `probabilities` are
+        p_x, between 0 and 1, both excluded, and costs are at least 0; they have shape (n,) or (),
+        and default to those of the filter. The answers have shape (n,); if both answers cost the
+        same, the answer is True. TypeError or ValueError as in `insert` and `checked_window`, or if
+        a probability or cost is out of range or has another shape.
         """
         costs = false_positive, false_negative
         posterior, penalties = self._asked(keys, window, probabilities, *costs)
@@ -357,10 +357,10 @@ class InferentialFilter(CountedFilter):
         false_positive: ArrayLike | None = None,
         false_negative: ArrayLike | None = None,
     ) -> NDArray[np.bool_]:
-        """Query and insert keys one after another; each answer precedes its insertion.
+        """Query and insert keys one after another; each answer is from before the insertion.
 
-        After an error nothing is inserted. Every key is inserted: `refresh` must be True.
-        Parameters, errors, result of shape (n,): as `query`.
+        Every key is inserted, so `refresh` must be True; after an error nothing is inserted. Other
+        parameters, errors and the result, shape (n,), are those of `query`.
         """
         if not refresh:
             raise ValueError(f"refresh: must be True for {type(self).__name__}, not {refresh}")
@@ -371,7 +371,7 @@ class InferentialFilter(CountedFilter):
         return seen
 
     def ages(self, keys: Keys, *, probabilities: ArrayLike | None = None) -> AgePosterior:
-        """Infer the insertion age of each key (section 4), as `query`; changes nothing."""
+        """Infer the insertion age of each key (section 4), shape (n,); changes nothing."""
         checked = self._words(keys)
         return self._ages(self.model._inspect(checked), self._chances(checked, probabilities))
 
@@ -379,14 +379,14 @@ class InferentialFilter(CountedFilter):
     def posterior(
         self, keys: Keys, window: Windows = None, *, probabilities: ArrayLike | None = None
     ) -> Reals:
-        """Probability that each key is in the window, shape (n,), as `query`; changes nothing."""
+        """Return the probability that each key is in the window, shape (n,); changes nothing."""
         return self._asked(keys, window, probabilities)[0]
 
     @scalar_or_array
     def posterior_and_insert(
         self, keys: Keys, window: Windows = None, *, probabilities: ArrayLike | None = None
     ) -> Reals:
-        """Insert keys one after another; return the earlier `posterior` of each, shape (n,)."""
+        """Return the `posterior` of each key before its insertion, shape (n,), and insert it."""
         posterior = self._asked(keys, window, probabilities, insert=True)[0]
         self._note_events(len(posterior), len(posterior))
         return posterior
@@ -398,7 +398,7 @@ class InferentialFilter(CountedFilter):
         )
 
     def _min_ages(self, evidence: Evidence) -> Ages:
-        """Return the ages of the reported keys; for an expired key, the window."""
+        """Return the minimum ages of reported keys; the window for a key with an expired cell."""
         ages = self.model._ages_of(evidence)
         return np.where(self._decide(evidence), np.where(ages < 0, self.window, ages), -1)
 
@@ -438,7 +438,7 @@ class InferentialFilter(CountedFilter):
 
 
 def _each(name: str, values: Reals, keys: Words) -> Reals:
-    """Refuse values whose number is neither one nor the number of keys."""
+    """Require one value, or as many values as keys."""
     count = (len(keys),)
     if values.shape not in ((), count):
         raise ValueError(f"{name}: must have shape () or {count}, not {values.shape}")
@@ -446,7 +446,7 @@ def _each(name: str, values: Reals, keys: Words) -> Reals:
 
 
 def _number(name: str, value: object, fits: Callable[[float], bool], rule: str) -> float:
-    """Return a number that fits as a float; SpecificationError with the rule if it does not."""
+    """Return a number as a float; SpecificationError with the `rule` unless it `fits`."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{name}: must be a number, not {value!r}")
     try:

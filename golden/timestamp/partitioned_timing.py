@@ -1,11 +1,12 @@
-"""Partitioned timing Bloom filters, with a window for each query, as in hardware.
+"""Partitioned timing Bloom filters, as in hardware, with a window for each query.
 
-As the block timing Bloom filter (inferential paper, section 3.2), with three differences. Each hash
-function has its own part of the cells. A cell holds the number of the block in which it was last
-touched, counted from the first block, so timestamps never wrap and no sweep is needed. The clock
-counts either insertions or time. A window is a whole number of blocks, so definition 9 compares
-blocks: a key is reported if the age of its oldest cell is at most the window. Alternatively, a
-table of thresholds of an inferential filter determines answers, as in hardware (section 2.6).
+These are block timing Bloom filters (inferential paper, section 3.2), with three differences. Each
+hash function has its own part of the cells. A cell holds the number of the block in which it was
+last touched, counted from the first block, so timestamps never wrap and no sweep is needed. The
+clock counts either insertions or time. A window is a whole number of blocks, so definition 9
+compares block numbers: a key is reported if the age of its oldest cell is at most the window.
+Alternatively, a table of thresholds from an inferential filter determines the answers, as in
+hardware (section 2.6).
 """
 
 import math
@@ -44,11 +45,11 @@ from .timing import Integers, block_cells
 
 
 class StampedParts(Filter):
-    """Base of the partitioned timing Bloom filters."""
+    """Base class of the partitioned timing Bloom filters."""
 
     age_unit = "blocks"
-    _NUMBERS: ClassVar = 6  # insertions and the last time come after the counters
-    insertions = Number(4)  # since construction, or since `clear`
+    _NUMBERS: ClassVar = 6  # counters, then insertions and the last time
+    insertions = Number(4)  # since construction or `clear`
 
     cells: int
     hashes: int
@@ -60,7 +61,7 @@ class StampedParts(Filter):
         self._stamped = spec = cast(StampedPartsSpec, self.spec)
         self.stamp_bits, self.window_blocks = spec.stamp_bits, spec.window_blocks
         self.phase_bits = spec.phase_bits
-        # With classes, the table that determines answers; at first every queried key is reported.
+        # With classes, the table that determines answers; initially every queried key is reported.
         self.thresholds = np.zeros(spec.table_shape, np.uint8)
         self._make_hash(spec.index_sizes)
         # Whether operations run in the extension; results are the same either way.
@@ -81,32 +82,32 @@ class StampedParts(Filter):
 
     @property
     def expired_age(self) -> int:
-        """Age that represents all ages past the window, in blocks."""
+        """Age, in blocks, that stands for all ages past the window."""
         return self.window_blocks + 1
 
     @property
     def storage_bits(self) -> int:
-        """Bits of all cells in hardware."""
+        """Total bits of all cells in hardware."""
         return self._stamped.storage_bits
 
     @property
     def fill(self) -> float:
-        """Share of the cells that have not expired, at the last insertion."""
+        """Fraction of cells that had not expired at the last insertion."""
         ages = self._ages(sample(self._stamps), self._last_block)
         return float((ages != self.expired_age).mean())
 
     @property
     def memory(self) -> Integers:
-        """Ages of all cells in blocks, at the last insertion, shape (hashes, cells).
+        """Ages of all cells at the last insertion, in blocks, shape (hashes, cells).
 
         Cells past the window and untouched cells have `expired_age`.
         """
         return self._ages(self._stamps, self._last_block)
 
     def fill_ratios(self, *now: int, window: int | None = None) -> NDArray[np.float64]:
-        """Share of the cells of each part within a window, shape (hashes,).
+        """Fraction of cells in each part whose age is within a window, shape (hashes,).
 
-        It is the share at the time `now` if the clock counts time, else at the last insertion. The
+        Ages are those at the time `now` if the clock counts time, else at the last insertion. The
         default `window` is the filter's.
         """
         blocks = self.window_blocks if window is None else window // self._stamped.block_units
@@ -114,14 +115,14 @@ class StampedParts(Filter):
         return fills
 
     def estimated_false_positive_rate(self, *now: int, window: int | None = None) -> float:
-        """Probability that a fresh key is reported, from the ages of all cells.
+        """Probability that a fresh key is reported, computed from the ages of all cells.
 
-        Parameters: as `fill_ratios`. With classes, `window` is the class of the query.
+        Parameters are those of `fill_ratios`. With classes, `window` is the class of the query.
         """
         if self.classes is None:
             return float(np.prod(self.fill_ratios(*now, window=window)))
         cells = self._memory_at(*now)
-        # For each number of cells with an age, if no cell is older.
+        # Sum over the number of cells with this age, if no cell is older.
         chances = np.ones((self.expired_age + 1, 1))
         for part in cells:
             share = np.bincount(part, minlength=len(chances))[:, None] / len(part)
@@ -132,32 +133,31 @@ class StampedParts(Filter):
         return float(chances[(oldest > 0) & (oldest >= low)].sum())
 
     def _memory_at(self, *now: int) -> Integers:
-        """Return the ages of all cells, at a time if the clock counts time."""
+        """Return the ages of all cells; if the clock counts time, at the time `now`."""
         return self.memory
 
     @property
     def _last_block(self) -> int:
-        """Block of the last insertion; the present one if the clock counts insertions."""
+        """Block number of the last insertion; if the clock counts insertions, the current block."""
         last = max(int(self._numbers[5]), 0) if self._stamped.timed else self.insertions
         return last // self._stamped.block_units
 
     def _ages(self, stamps: NDArray[np.uint64], block: int) -> Integers:
-        """Ages (definition 7) of stamps, each a block number plus 1, or 0 in an empty cell."""
+        """Convert stamps (block number + 1, or 0 for an empty cell) to ages (definition 7)."""
         ages = np.minimum(block + 1 - stamps.astype(np.int64), self.expired_age)
         return np.where(stamps == 0, self.expired_age, ages)
 
     def _empty(self) -> None:
-        if self.insertions:  # New memory is zero, and takes no pages until then.
+        if self.insertions:  # New memory is zero, and occupies no pages until written.
             self._stamps[:] = 0
         self._numbers[4:] = 0, NEVER
 
     def decide_by(self, thresholds: ArrayLike) -> None:
-        """Load the table that determines answers from the next operation on; CLEAR keeps it.
+        """Load the table that determines answers, starting now; CLEAR does not remove it.
 
         The thresholds, shape (classes, ages, 2**phase_bits), are those of a `DecisionTable` with
-        the same `hashes`: the least number of cells with the oldest age with which a key is
-        reported, 0 to ``hashes + 1``. TypeError or SpecificationError if they are of another type,
-        shape or range.
+        the same `hashes`: the minimum number of cells with the oldest age for a key to be reported,
+        0 to ``hashes + 1``. TypeError or SpecificationError if type, shape or range is wrong.
         """
         table = np.asarray(thresholds)
         shape, high = self._stamped.table_shape, self.hashes + 1
@@ -171,7 +171,7 @@ class StampedParts(Filter):
 
     @property
     def phase(self) -> int:
-        """Phase of the current block, which selects thresholds of the table."""
+        """Phase of the current block; it selects a column of thresholds in the table."""
         filled = 0 if self._stamped.timed else self.insertions % self._stamped.block_units
         return (filled << (self.phase_bits or 0)) // self._stamped.block_units
 
@@ -183,7 +183,7 @@ class StampedParts(Filter):
         return arrays
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        # In earlier states, blocks that a SHIFT had ended were counted apart.
+        # Older states count blocks ended by SHIFT separately.
         if shifts := numbers.get("shifts", 0):
             require_count("shifts", shifts, high=1 << 61)
             if self._stamped.timed:
@@ -207,7 +207,7 @@ class StampedParts(Filter):
         return self._stamped.mean_false_positive_rate
 
     def _asked_windows(self, windows: Windows, count: int) -> "Integers | None":
-        """Return the blocks or classes of queries; None for the filter's window or class 0."""
+        """Return the windows of queries in blocks, or their classes; None for the default."""
         if windows is None:
             return None
         if isinstance(self, CountedFilter) and self.classes is None:
@@ -253,9 +253,9 @@ class StampedParts(Filter):
     def _step(
         self, code: int, cells: NDArray[np.intp], asked: np.int64, time: np.int64
     ) -> tuple[bool, np.int64, np.int64]:
-        """Perform an operation on the key with these cells, R_x (definition 4), one in each part.
+        """Perform an operation on the key with cells R_x (definition 4), one in each part.
 
-        Return whether it is reported, and the age and number of its oldest cells.
+        Return whether the key is reported, the age of its oldest cells, and their number.
         """
         key_cells = np.arange(self.hashes), cells
         block = (int(time) if self._stamped.timed else self.insertions) // self._stamped.block_units
@@ -276,7 +276,7 @@ class StampedParts(Filter):
 
 @taking_single_keys
 class PartitionedTimingFilter(StampedParts, CountedFilter):
-    """Partitioned timing Bloom filter: a block ends with its last insertion (section 3.2).
+    """Partitioned timing Bloom filter with blocks of a fixed number of insertions (section 3.2).
 
     A query for a window of w reports a key for all d < w, where d is the number of insertions after
     its own; w is rounded up to a multiple of `block`. If d >= w + `block` - 1, the key is reported
@@ -302,7 +302,7 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
 
 @taking_single_keys
 class TimedTimingFilter(StampedParts, TimedFilter):
-    """Partitioned timing Bloom filter with a window of time (inferential paper, section 3.2).
+    """Partitioned timing Bloom filter with a time window (inferential paper, section 3.2).
 
     Blocks are periods of time, *ticks*. A query with a window of w reports every key that was
     inserted at most w ago, even after a pause in the stream; w is rounded up to a multiple of
@@ -318,14 +318,14 @@ class TimedTimingFilter(StampedParts, TimedFilter):
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        # A fill of one half is best for any rate.
+        # A fill of one half is optimal for any rate.
         return {"hashes": math.ceil(-math.log2(fpr)), "cells": shared_cells(keys, 0.5, 1)}
 
     @classmethod
     def _for_keys(
         cls, keys: int, fpr: float, given: dict[str, int], options: Mapping[str, Any]
     ) -> Self:
-        """Choose cells that meet the mean rate over a tick; a span is a whole number of ticks."""
+        """Choose the number of cells that meets the mean rate over a tick."""
         period, sizes = options.get("period", 1), cls._sizes(keys, fpr)
         require_count("period", period)
         hashes, each = sizes["hashes"], keys / given["span"]
@@ -351,8 +351,9 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         """Report whether each key was inserted at most `window` before `now`; changes nothing.
 
         The `window` is one time, or one for each key with shape (n,), from 0 to the span, which is
-        the default. It is rounded up to a multiple of `period`. With `classes`, it is the class.
-        Parameters, errors, result: as `TimedFilter.query`.
+        the default. It is rounded up to a multiple of `period`. With `classes`, `window` is the
+        class. Other parameters, errors and the result, shape (n,), are those of
+        `TimedFilter.query`.
         """
         words = self._words(keys)
         times = self._moments(now, len(words))
@@ -368,7 +369,7 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         refresh: bool = True,
         nulls: Nulls = "refuse",
     ) -> Answers:
-        """Query and insert keys, shape (n,), as `TimedFilter`; `window` as for `query`."""
+        """Query keys, shape (n,), in a `window`, as in `query`, and insert them."""
         words = self._words(keys)
         return self._check_each(words, now, refresh, self._asked_windows(window, len(words)))
 
@@ -379,8 +380,8 @@ class TimedTimingFilter(StampedParts, TimedFilter):
     def memory_at(self, now: Now = None) -> Integers:
         """Return the ages of all cells at the time `now`, with the shape of `memory`.
 
-        The default is `latest` if you gave the time of an insertion, or if there is no clock;
-        otherwise the time of the clock.
+        The default is `latest` if you have passed the time of an insertion, or if there is no
+        clock; otherwise the time of the clock.
         """
         return self._ages(self._stamps, self._moment(now) // self.period)
 

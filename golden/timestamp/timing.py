@@ -1,9 +1,9 @@
 """Timing Bloom filter and its blocked form (inferential paper, section 3).
 
 `TimingBloomFilter` has a timestamp for every insertion (section 3.1), `BlockTimingBloomFilter` one
-for a block of insertions (section 3.2). A cell holds a timestamp from 0 to `last_timestamp`, or the
-mark of an expired cell. The current timestamp cycles through that range, one step after each block.
-An insertion writes it to the cells of its key. A key is reported unless one of its cells has
+for every block of insertions (section 3.2). A cell holds a timestamp from 0 to `last_timestamp`, or
+the mark for an expired cell. The current timestamp cycles through that range, one step after each
+block. An insertion writes it to the cells of its key. A key is reported unless one of its cells has
 expired. The sweep examines `swept` cells after each insertion, so that an expired timestamp is
 marked before the current timestamp reaches the same value again. `padding` makes the range longer
 than the window needs, so that the sweep can examine fewer cells at a time.
@@ -35,28 +35,28 @@ from ..sampling import chunks, sample
 from ..sizing import HASHES, bloom_rate, shared_cells, smallest
 from ..spec.timestamp import BlockTimingSpec, TimingSpec
 
-Integers = NDArray[np.int64]  # of a shape that is given where it is used
+Integers = NDArray[np.int64]  # the shape is given at each use
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence in a key's cells about its last insertion (definitions 10, 11), shape (n,)."""
+    """What a key's cells tell about its last insertion (definitions 10, 11), shape (n,)."""
 
-    # age in blocks of the oldest timestamp among the key's cells, lambda_x; -1 if one has expired
+    # age in blocks of the oldest timestamp in the key's cells, lambda_x; -1 if a cell has expired
     age: Integers
-    oldest: Integers  # cells with this timestamp, c_x; for -1, expired cells
-    touched: Integers  # distinct cells of the key, r_x
+    oldest: Integers  # number of cells with this timestamp, c_x; expired cells if -1
+    touched: Integers  # number of distinct cells of the key, r_x
     filled: Integers  # insertions into the current block when the key was looked up, b
     insertions: Integers  # insertions before the key was looked up
 
 
 @taking_single_keys
 class TimestampFilter(CountedFilter):
-    """Base of the timing Bloom filters."""
+    """Base class of the timing Bloom filters."""
 
-    _NUMBERS: ClassVar = 4  # insertions come after the counters
+    _NUMBERS: ClassVar = 4  # counters, then insertions
     _counts: ClassVar = {"insertions": 1 << 61}
-    insertions = Number(3)  # since construction, or since `clear`
+    insertions = Number(3)  # since construction or `clear`
     query, check_and_insert = query_in_window, check_and_insert_in_window
 
     window: int
@@ -78,51 +78,51 @@ class TimestampFilter(CountedFilter):
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate of distinct keys, averaged over a block."""
+        """Expected false-positive rate for distinct keys, averaged over a block."""
         return window_rate(
             lambda load: bloom_rate(load, self.cells, self.hashes), self.window, self.block
         )
 
     @property
     def fill(self) -> float:
-        """Share of cells that have not expired."""
+        """Fraction of cells that have not expired."""
         return float((sample(self._cells) != self.expired).mean())
 
     @property
     def last_timestamp(self) -> int:
-        """Largest timestamp, the paper's T_Omega: blocks of a window, plus 1, plus the padding."""
+        """Largest timestamp, T_Omega: the blocks in a window, plus 1, plus the padding."""
         return -(-self.window // self.block) + 1 + self.padding
 
     @property
     def expired(self) -> int:
-        """Mark of a cell that has expired or was never touched, the paper's T_epsilon."""
+        """Value of a cell that has expired or was never touched, the paper's T_epsilon."""
         return self.last_timestamp + 1
 
     @property
     def timestamp_bits(self) -> int:
-        """Bits of a cell, for all timestamps and the mark."""
+        """Width of a cell, for all timestamps and the mark."""
         return self.expired.bit_length()
 
     @property
     def storage_bits(self) -> int:
-        """Bits of all cells (section 3.2)."""
+        """Total bits of all cells (section 3.2)."""
         return self.cells * self.timestamp_bits
 
     @property
     def swept(self) -> int:
-        """Cells that the sweep examines after each insertion (sections 3.1.3 and 3.2.3)."""
+        """Number of cells that the sweep examines per insertion (sections 3.1.3 and 3.2.3)."""
         return -(-self.cells // (self.block * (self.padding + 1)))
 
     # State
 
     @property
     def memory(self) -> NDArray[np.uint32]:
-        """Contents of the cells, as `timestamps`."""
+        """Contents of the cells; same as `timestamps`."""
         return self.timestamps
 
     @property
     def timestamps(self) -> NDArray[np.uint32]:
-        """Contents of the cells; ndarray of uint32, shape (cells,)."""
+        """Contents of the cells: an ndarray of uint32, shape (cells,)."""
         return self._cells.copy()
 
     @property
@@ -132,7 +132,7 @@ class TimestampFilter(CountedFilter):
 
     @property
     def filled(self) -> int:
-        """Insertions since the current timestamp began, the paper's b."""
+        """Number of insertions with the current timestamp, the paper's b."""
         return self.insertions % self.block
 
     def _empty(self) -> None:
@@ -155,24 +155,22 @@ class TimestampFilter(CountedFilter):
             touched = self._cells[part][self._cells[part] != self.expired]
             blocks = self.insertions // self.block - self._ages(touched)
             if ((blocks < 0) | (blocks * self.block >= self.insertions)).any():
-                raise ValueError(
-                    f"timestamps: must be of the {self.insertions} insertions that there were"
-                )
+                raise ValueError(f"timestamps: do not match the {self.insertions} insertions")
 
     # Cells
 
     def _ages(self, stamps: NDArray[np.uint32]) -> Integers:
-        """Ages of timestamps (definition 7)."""
+        """Convert timestamps to ages (definition 7)."""
         return (self.timestamp - stamps.astype(np.int64)) % (self.last_timestamp + 1)
 
     def _expired(self, stamps: NDArray[np.uint32], window: int) -> NDArray[np.bool_]:
-        """Whether timestamps have expired (definition 9); the mark has the age infinity."""
+        """Whether timestamps have expired (definition 9); the mark always has."""
         limit = -(-(window - self.filled) // self.block) + 1
         expired: NDArray[np.bool_] = (stamps == self.expired) | (self._ages(stamps) >= limit)
         return expired
 
     def _inspect_cells(self, cells: NDArray[np.intp], window: int) -> tuple[int, int, int]:
-        """Return lambda_x, c_x and r_x (definitions 10, 11) of the key with these cells."""
+        """Return lambda_x, c_x and r_x (definitions 10, 11) for the key with these cells."""
         stamps = self._cells[cells]
         expired = self._expired(stamps, window)
         if expired.any():
@@ -184,7 +182,7 @@ class TimestampFilter(CountedFilter):
         """Insert the key with these cells, and sweep (sections 3.1.1, 3.2.1)."""
         self._cells[cells] = self.timestamp
         first = self.insertions * self.swept
-        self.insertions += 1  # The next block begins after the last insertion of this one.
+        self.insertions += 1  # The next block begins right after the last insertion of this one.
         # Sections 3.1.3, 3.2.3: mark expired timestamps.
         swept = (first + np.arange(self.swept)) % self.cells
         self._cells[swept[self._expired(self._cells[swept], self.window)]] = self.expired
@@ -203,9 +201,9 @@ class TimestampFilter(CountedFilter):
     def _look(
         self, keys: Words, windows: Integers | None, *, insert: bool, counts: Any = None
     ) -> Ages:
-        """Return lambda_x of each key, -1 if a cell has expired; insert each key after its look.
+        """Return lambda_x of each key, -1 if a cell has expired; with `insert`, then insert it.
 
-        In `counts`, shape (2, n), write c_x and r_x.
+        Keys are processed one by one. c_x and r_x are written to `counts`, shape (2, n).
         """
         ages = np.empty(len(keys), np.int64)
         if self.compiled:
@@ -229,8 +227,8 @@ class TimestampFilter(CountedFilter):
 
         The bound follows from the oldest timestamp of the key (section 3.2.2). With blocks of one
         insertion the result is the exact age, unless other keys have touched all cells since.
-        Parameters, errors: as `insert`. The result of int64 has shape (n,), with -1 for a key that
-        is not reported.
+        Parameters and errors are those of `insert`. The result is an ndarray of int64, shape (n,),
+        with -1 for a key that is not reported.
         """
         return self._age(self._words(keys))
 
@@ -245,11 +243,11 @@ class TimestampFilter(CountedFilter):
         return np.where(evidence.age < 0, -1, low)
 
     def inspect(self, keys: Keys) -> Evidence:
-        """Return the evidence in the cells of each key; changes nothing; errors as `insert`."""
+        """Return the evidence in the cells of each key; changes nothing; errors of `insert`."""
         return self._inspect(self._words(keys))
 
     def inspect_and_insert(self, keys: Keys) -> Evidence:
-        """Insert keys one after another; return the earlier evidence of each, as `inspect`."""
+        """Return the evidence of each key before its insertion, like `inspect`; insert the keys."""
         return self._inspect(self._words(keys), insert=True)
 
     def _inspect(self, keys: Words, *, insert: bool = False) -> Evidence:
@@ -260,7 +258,7 @@ class TimestampFilter(CountedFilter):
 
 
 def timing_bits(window: int, cells: int, hashes: int, block: int) -> int:
-    """Return the bits of all cells with the paper's padding."""
+    """Return the total bits of all cells, with the paper's padding."""
     expired = -(-window // block) + 1 + -(-cells // (hashes * block))
     return cells * expired.bit_length()
 
@@ -268,7 +266,7 @@ def timing_bits(window: int, cells: int, hashes: int, block: int) -> int:
 def block_cells(
     window: int, block: int, fpr: float, hashes: int, rate: Callable[[float, int, int], float]
 ) -> int:
-    """Return the fewest cells whose mean `rate`, a function as `bloom_rate`, is at most `fpr`."""
+    """Return the minimum cells with a mean rate of at most `fpr`; `rate` is like `bloom_rate`."""
 
     def mean(cells: int) -> float:
         return window_rate(lambda load: rate(load, cells, hashes), window, block)
@@ -281,7 +279,7 @@ def block_cells(
 
 @lru_cache
 def timing_sizes(window: int, fpr: float, block: int = 1) -> dict[str, int]:
-    """Return window, cells and hashes of the filter with the fewest bits for a mean rate."""
+    """Return window, cells and hashes of the smallest filter that meets a mean rate."""
     sizes = [(block_cells(window, block, fpr, k, bloom_rate), k) for k in HASHES]
     _, hashes, cells = min((timing_bits(window, m, k, block), k, m) for m, k in sizes)
     return {"window": window, "cells": cells, "hashes": hashes}
@@ -301,12 +299,12 @@ class TimingBloomFilter(TimestampFilter):
 
 
 class BlockTimingBloomFilter(TimestampFilter):
-    """Block timing Bloom filter: a block of insertions shares a timestamp (section 3.2).
+    """Block timing Bloom filter: all insertions of a block share a timestamp (section 3.2).
 
     A key is reported for all d < W = `window`, where d is the number of insertions after its own.
     Timestamps are shorter than in `TimingBloomFilter`, and the end of the window is less sharp: a
-    key may be reported for up to ``block - 1`` more insertions, because a later key of its block is
-    in the window. Its parameters are those of `BlockTimingSpec`.
+    key may be reported for up to ``block - 1`` more insertions, because a later insertion of its
+    block is in the window. Its parameters are those of `BlockTimingSpec`.
     """
 
     specification = BlockTimingSpec

@@ -139,7 +139,7 @@ def test_command(tmp_path, monkeypatch):
         (["convert", "seen/seen.h", "x.npz", "--spec", "seen/seen.toml"], "state: must have 208"),
         (["export", "--preset", "tiny", "--name", "a", "--c", "--bus", "wishbone"],
          "--c cannot be combined with --bus"),
-        (["export", "--preset", "tiny", "--name", "3a", "--c"], "name: must be an identifier of C"),
+        (["export", "--preset", "tiny", "--name", "3a", "--c"], "name: must be a C identifier"),
     ):  # fmt: skip
         wrong = lately(*arguments)
         assert wrong.exit_code == 2

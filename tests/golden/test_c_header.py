@@ -291,13 +291,13 @@ def single(c, model, random, keys, times, windows):
 def test_wrong():
     spec = SPECS["gebf"]
     state = to_c(from_spec(spec))
-    with pytest.raises(StateFileError, match=r"^state: must have \d+ bytes that begin with"):
+    with pytest.raises(StateFileError, match=r"^state: expected \d+ bytes that begin with"):
         from_c(spec, state[:-1])
     broken = state[:40] + b"\xff" * 8 + state[48:]
     with pytest.raises(StateFileError, match=r"^state: damaged: "):
         from_c(spec, broken)
-    with pytest.raises(SpecificationError, match=r"^family: must be one that has hardware, in C"):
+    with pytest.raises(SpecificationError, match=r"^family: must be one with hardware to export C"):
         header(TimingSpec(window=10, cells=40, hashes=2), "x")
     decided = PartitionedTimingSpec(window=16, block=4, hashes=3, cells=64, classes=2)
-    with pytest.raises(SpecificationError, match=r"^classes: must not be given for C, not 2"):
+    with pytest.raises(SpecificationError, match=r"^classes: must not be given for C code, not 2"):
         header(decided, "x")

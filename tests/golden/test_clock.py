@@ -359,7 +359,7 @@ def test_a_class_loads_what_its_constructors_return(kind, tmp_path):
     for other in {GEBF, APBBF, TimedTimingFilter} - {kind}:
         with pytest.raises(StateFileError, match=rf"expected the state of {other.__name__}, found"):
             other.load(path)
-    with pytest.raises(TypeError, match=r"^clock: a GEBF counts insertions$"):
+    with pytest.raises(TypeError, match=r"^clock: a GEBF takes no clock$"):
         load(io.BytesIO(build("GEBF").to_bytes()), clock=clock)
 
 

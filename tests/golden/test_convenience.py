@@ -229,8 +229,8 @@ def test_options_reach_the_constructor():
 
 
 OTHER_LIBRARIES = [
-    ([20_000], {}, "must have parameters by name, not 20000"),
-    ([20_000, 0.01], {}, "must have parameters by name, not 20000"),
+    ([20_000], {}, "parameters must be named, not 20000"),
+    ([20_000, 0.01], {}, "parameters must be named, not 20000"),
     ([], {"fpr": 0.01, "window": 20_000}, "(missing a required|got an unexpected keyword) arg.*"),
 ]
 

@@ -193,7 +193,7 @@ WRONG = [
     ("InferentialFilter", ["probability"], 10**400, "probability: must be more than 0"),
     ("InferentialFilter", ["false_positive"], None, "false_positive: must be a number"),
     ("InferentialFilter", ["false_negative"], math.inf, "false_negative: must be 0 or more and"),
-    ("InferentialFilter", ["distinct"], [1], "distinct: must be a mapping that has a kind"),
+    ("InferentialFilter", ["distinct"], [1], "distinct: must be a mapping with a kind"),
     ("InferentialFilter", ["distinct"], {"kind": ["uniform"]}, "distinct: kind must be"),
     ("InferentialFilter", ["recurring"], 1, "recurring: must be True or False, not 1"),
     ("InferentialFilter", ["more"], 1, "unexpected keyword argument 'more'"),

@@ -136,8 +136,8 @@ SPECIFICATIONS = [
     (lambda: GEBF.for_window(10, 0.0), "fpr: must be above 0 and below 1, not 0.0"),
     *((partial(models.TimeLimitedAPBF.for_window, 100, rate=rate), "rate: must be above 0 and ...")
       for rate in (0, 1 << 40)),
-    *((partial(model_class(name).for_window, keys, fpr), "window: must have fewer keys, or fpr "
-       f"must be larger, for a {name}, not {keys} keys at {fpr}")
+    *((partial(model_class(name).for_window, keys, fpr), f"window: {keys} keys at fpr {fpr} "
+       f"are too many for a {name}; reduce the window or increase fpr")
       for name, keys, fpr in (
           ("WindowDictionary", 1000, 1e-10), ("GEBF", 1 << 40, 1e-300), ("BlockedGEBF", 1, 1e-300),
           ("APBF", 1 << 40, 0.5), ("TimingBloomFilter", 1, 1e-300))),
@@ -196,12 +196,12 @@ SPECIFICATIONS = [
         ({"kind": "power-law", "universe": (1 << 64) + 1},
          f"universe: must be at most {1 << 64}, not {(1 << 64) + 1}"))),
     *((partial(distinct, **sample), f"distinct: {rule}") for sample, rule in (
-        ({"at": [2, 4]}, "at must ascend from 1, not [2, 4]"),
-        ({"at": [1, 1]}, "at must ascend from 1, not [1, 1]"),
+        ({"at": [2, 4]}, "at must increase from 1, not [2, 4]"),
+        ({"at": [1, 1]}, "at must increase from 1, not [1, 1]"),
         ({"at": [0, 4]}, "at: must be at least 1, not 0"),
         ({"at": [1, 3]}, "at must reach 4 insertions, not end at 3"),
-        ({"at": [], "values": []}, "must have as many values as at, one or more, not 0 beside 0"),
-        ({"values": [1]}, "must have as many values as at, one or more, not 1 beside 2"),
+        ({"at": [], "values": []}, "values and at must have the same length, not 0 and 0"),
+        ({"values": [1]}, "values and at must have the same length, not 1 and 2"),
         ({"values": [1, 4.1]}, "values must be between 1 and 4 at 4, not 4.1"),
         ({"values": [0.5, 4]}, "values must be between 1 and 1 at 1, not 0.5"),
         ({"values": [1, math.nan]}, "values must be between 1 and 4 at 4, not nan"))),
@@ -298,8 +298,8 @@ TYPES = [
     (lambda: GEBF.for_window(100, sed=3), "got an unexpected keyword argument 'sed'"),
     (lambda: GEBF.for_span("1s", rate=1, sed=3), "...unexpected keyword argument 'sed'..."),
     (lambda: models.BloomFilter(10_000),
-     "BloomFilter: must have parameters by name, not 10000"),
-    (lambda: TimeLimitedRing(5), "TimeLimitedRing: must have parameters by name, not 5..."),
+     "BloomFilter: parameters must be named, not 10000"),
+    (lambda: TimeLimitedRing(5), "TimeLimitedRing: parameters must be named, not 5..."),
     (lambda: GEBF(spec=5), "spec: must be a specification, not 5"),
     (lambda: models.Swamp.from_spec(5), "spec: must be a specification, not 5"),
     *((partial(kind.for_span, 600, rate=1), f"span: {UNIT}, not 600")
@@ -332,9 +332,9 @@ TYPES = [
     *((partial(inferential, recurring=value), f"recurring: must be True or False, not {value!r}")
       for value in (0, None, "no")),
     *((partial(inferential, distinct=value), f"distinct: {rule}") for value, rule in (
-        (d.all_distinct, "must be a mapping that has a kind, not <function all_distinct..."),
-        ("uniform", "must be a mapping that has a kind, not 'uniform'"),
-        (None, "must be a mapping that has a kind, not None"),
+        (d.all_distinct, "must be a mapping with a kind, not <function all_distinct..."),
+        ("uniform", "must be a mapping with a kind, not 'uniform'"),
+        (None, "must be a mapping with a kind, not None"),
         ({"kind": "uniform", "universe": 1.5}, "universe: must be an integer, not 1.5"))),
     *((partial(distinct, **sample), f"distinct: {rule}") for sample, rule in (
         ({"at": 4}, "at must be a list, not 4"),
@@ -365,7 +365,7 @@ VALUES = [
           lambda bad=bad: keyed().rekey(bad), partial(check_secret, bad),
           lambda bad=bad: WindowDictionary(**ROOMY, hash="siphash").rekey(bad))),
     (lambda: clocked(joinable=True).perform([4], [0], [10**18]),
-     "operations: a joinable ring has no SHIFT, as the clock turns it"),
+     "operations: a joinable ring has no SHIFT, as only the clock turns it"),
     *((lambda now=now, name=name: getattr(clocked(), name)(["a"], now), f"now: {rule}")
       for name in ("insert", "query", "age") for now, rule in (
           (float("nan"), "must be finite, not nan"),
@@ -376,7 +376,7 @@ VALUES = [
           (10**17 - 1, "99999999999999999 is before 1973, as integers are nanosec..."),
           (99999999.9, "99999999.9 is before 1973, as floats are seconds since 197..."),
           (-1.5, "must be at least 0 and below 2**62, not -1500000000"),
-          (np.datetime64("NaT"), "must be between 1970 and 2116, not NaT or..."),
+          (np.datetime64("NaT"), "must be between 1970 and 2116, and not NaT"),
           (np.datetime64("9999-01-01"), "must be between 1970 and 2116..."))),
     (lambda: clocked().perform([3], [5], [1764399600000]), "times: ..."),
     (lambda: clocked().insert(1, datetime(2100, 1, 1, tzinfo=UTC)),
@@ -420,7 +420,7 @@ VALUES = [
           ([[1], [1]], "have shape () or (2,), not (2, 1)"))),
     (lambda: build("InferentialFilter").check_and_insert([1], refresh=False),
      "refresh: must be True for InferentialFilter, not False..."),
-    (lambda: decisions([], 2), "classes: none given"),
+    (lambda: decisions([], 2), "classes: must not be empty"),
     *((partial(decisions, [QueryClass(**QUERY_CLASS)], bits), f"bits: must be {rule}")
       for bits, rule in ((4, "at most 3, not 4"), (-1, "at least 0, not -1"))),
     (lambda: decisions([QueryClass(**QUERY_CLASS | {"probability": 0})], 2),
@@ -434,11 +434,11 @@ VALUES = [
      "bits, indices: must have shapes..."),
     *((partial(d.interpolated_distinct, *arguments), message) for arguments, message in (
         (([11], [1, 10], [1, 5]), "insertions: must be 0 or between 1 and 10, not 11 to 11"),
-        (([-1], [1, 10], [1, 5]), "insertions: must not be negative, not -1"),
-        (([2], [1, 10, 10], [1, 5, 6]), "at: must ascend from 1 or more, not..."),
-        (([2], [0, 10], [1, 5]), "at: must ascend from 1 or more, not..."),
+        (([-1], [1, 10], [1, 5]), "insertions: must be at least 0, not -1"),
+        (([2], [1, 10, 10], [1, 5, 6]), "at: must be increasing and start at 1 or above, not..."),
+        (([2], [0, 10], [1, 5]), "at: must be increasing and start at 1 or above, not..."),
         (([2], [1, 10], [0, 5]), "distinct: must be positive, not 0..."),
-        (([2], [1, 10], [1]), "distinct: must have shape (n,) like at..."))),
+        (([2], [1, 10], [1]), "distinct: must have the shape (n,) of at..."))),
     (lambda: d.power_law_distinct([1], 0), "universe: must be at least 1, not 0"),
     (lambda: d.sampled_distinct([1, 2, 3], [4], 1), "at: must be at most 3, not 4"),
     (lambda: d.sampled_distinct([1, 2, 3], [2], 0), "trials: must be at least 1, not 0"),
@@ -450,7 +450,7 @@ VALUES = [
           (104, [[1, 2, 3]], "(n,) or (n, 2) for 104-bit keys, not (1, 3)"),
           (129, [[1, 2]], "(n,) or (n, 3) for 129-bit keys, not (1, 2)"))),
     *((partial(check_keys, np.array(keys, np.uint64), bits),
-       f"keys: must be below 2**{bits}, not {shown} or more") for bits, keys, shown in (
+       f"keys: must be below 2**{bits}, not {shown}") for bits, keys, shown in (
           (8, [0, 256], "0x100"), (1, [2], "0x2"), (63, [1 << 63], "0x8000000000000000"),
           (104, [[0, 1 << 40]], "0x1" + "0" * 26))),
     (lambda: check_keys([3, -129, -2], 8),
@@ -472,18 +472,18 @@ FIELDS = [
     (lambda: FrameDeduplicator(FRAMES, fields=Field.TOS | Field.NO_ID),
      "fields: must be among tos, ttl, vlan, layer2, frame..."),
     (lambda: FrameDeduplicator(FRAMES, fields=Field.LAYER2, inner=True),
-     "fields: must be without layer2 if inner packets are compared"),
+     "fields: must not include layer2 if inner packets are compared"),
     (lambda: parse_fields("frame,ttl"),
-     "fields: frame compares every byte, so it cannot have ttl..."),
+     "fields: frame compares every byte; it cannot be combined with ttl..."),
     *((partial(parse_fields, text), "fields: must be none, or among tos, ttl, vlan, la...")
       for text in ("", "tos,", "TOS", "mac")),
     (lambda: CopyRule(policy="x"), "policy: must be one of last-seen, first-seen, not 'x'"),
     (lambda: CopyRule(scope="x"), "scope: must be one of any, same, other, not 'x'"),
     (lambda: CopyRule(by="x"), "by: must be one of ..."),
     (lambda: CopyRule(differs="ttl", scope="other"),
-     "scope: must be any or same with a property..."),
+     "scope: must be any or same if differs..."),
     *((partial(rule.check, Comparison(field)),
-       "differs: must be no field that is compared, not ...")
+       "differs: must not be a compared field, such as ...")
       for rule, field in ((CopyRule(differs="ttl"), Field.TTL),
                           (CopyRule(scope="other", by="vlan"), Field.FRAME))),
 ]  # fmt: skip

@@ -144,9 +144,9 @@ def test_what_cannot_be_joined():
     model, plain = ring(GEBF), GEBF.for_span("10s", 0.001, rate=100)
     keyed = [ring(GEBF, hash="siphash", secret=secret) for secret in (1, 2, 1)]
     for first, second, error, message in (
-        (model, plain, TypeError, r"joins rings of for_span\(joinable=True\), which turn by"),
-        (plain, model, TypeError, r"joins .* by the clock, not <TimeLimitedRing: window "),
-        (model, GEBF.for_window(10), TypeError, r"joins .* by the clock, not <GEBF: window"),
+        (model, plain, TypeError, r"needs rings built with for_span\(joinable=True\), not"),
+        (plain, model, TypeError, r"needs rings built with .*, not <TimeLimitedRing: window "),
+        (model, GEBF.for_window(10), TypeError, r"needs rings built with .*, not <GEBF: window"),
         (model, ring(GEBF, seed=4), ValueError, r"the specifications differ: GEBFSpec"),
         (*keyed[:2], ValueError, r"the secrets of the rings differ$"),
     ):

@@ -30,8 +30,8 @@ from lately.golden.spec.base import DIGESTS
 from lately.sim.proofs.scalar_hash import siphash
 
 EXPECTED = "must be integers, text or bytes"
-MIXED = "must be all integers or all text and bytes, not some of both"
-COLUMNS = "must have columns of one length, not of lengths"
+MIXED = "must be all integers, or all text and bytes, not a mixture"
+COLUMNS = "columns must have the same length, not lengths"
 SKIP = 'insert, query, check_and_insert and age skip it with nulls="skip"'
 ELEMENTS = ": give a list of its elements"
 WIDE = "give a compound key as a tuple"
@@ -192,7 +192,7 @@ def test_texts(keys):
 
 def test_bytes_that_were_no_text():
     assert values(b"\xff".decode("utf-8", "surrogateescape")) == values(b"\xff")
-    with pytest.raises(ValueError, match=r"^keys: must be text that UTF-8 has, not '\\ud800'$"):
+    with pytest.raises(ValueError, match=r"^keys: must be encodable in UTF-8, not '\\ud800'$"):
         check_keys("\ud800", KeyDigest(64))
 
 
@@ -228,7 +228,7 @@ def test_bytes_that_were_no_text():
         (
             np.datetime64("2300"),
             ValueError,
-            "must be instants in nanoseconds that 64 bits hold, not 2300",
+            "must be times that 64-bit nanoseconds can represent, not 2300",
         ),
         (
             np.zeros(1, "i4,i4"),
@@ -240,11 +240,11 @@ def test_bytes_that_were_no_text():
         ([1, (1,)], TypeError, MIXED),
         ([["a", "b"]], TypeError, f"must have integers as words, not str: {WIDE}"),
         ([[True]], TypeError, f"must have integers as words, not bool: {WIDE}"),
-        ([[1], [1, 2]], ValueError, "must have rows of one length, not of several"),
-        ([[-1]], ValueError, "must have words that are not negative, not -1"),
-        ([[1 << 64]], ValueError, "must have words below 2**64, not 0x10000000000000000"),
-        ([1 << 64], ValueError, "must be below 2**64, not 0x10000000000000000 or more"),
-        (1 << 64, ValueError, "must be below 2**64, not 0x10000000000000000 or more"),
+        ([[1], [1, 2]], ValueError, "rows must all have the same length"),
+        ([[-1]], ValueError, "words must be at least 0, not -1"),
+        ([[1 << 64]], ValueError, "words must be below 2**64, not 0x10000000000000000"),
+        ([1 << 64], ValueError, "must be below 2**64, not 0x10000000000000000"),
+        (1 << 64, ValueError, "must be below 2**64, not 0x10000000000000000"),
         ([-1, -(2**63) - 1], ValueError, f"must be at least -2**63, not {-(2**63) - 1}"),
     ],
 )
@@ -314,8 +314,8 @@ def test_arrays_of_one_width_whose_elements_are_shorter(unit):
     bytewise = ", or array.view('V2') if they belong to the keys" if unit == 1 else ""
     for several, position in ((keys, 1), (keys[::-1], 0), (keys[1:2].reshape(()), 0)):
         message = (
-            f"keys: must fill the width of an array of {keys.dtype.str[1:]}, which drops zeros at "
-            f"the end, not end in zeros at position {position}: give array.tolist() if zeros are "
+            f"keys: the key at position {position} ends in zeros, which an array of "
+            f"{keys.dtype.str[1:]} cannot tell from padding: pass array.tolist() if they are "
             f"padding{bytewise}"
         )
         with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):

@@ -148,7 +148,7 @@ def test_the_longest_generation(path):
 def test_one_writer(path):
     share(build("GEBF"), path)
     first = attach(path, write=True)
-    with pytest.raises(LatelyError, match=r"live: another process writes it$"):
+    with pytest.raises(LatelyError, match=r"live: another process has it open for writing$"):
         attach(path, write=True)
     reader = attach(path)
     first.insert(5)
@@ -163,7 +163,7 @@ def test_a_file_with_a_writer_is_kept(tmp_path, path):
     share(build("GEBF"), path)
     writer = Writer(path, tmp_path / "progress", 1)
     try:
-        reason = f"{path}: another process writes it; replace=True replaces the file"
+        reason = f"{path}: another process has it open for writing; replace=True replaces the file"
         with pytest.raises(LatelyError, match=rf"^{re.escape(reason)}$"):
             share(build("APBF"), path)
         share(build("APBF"), path, replace=True)
@@ -172,7 +172,7 @@ def test_a_file_with_a_writer_is_kept(tmp_path, path):
     with attach(path, write=True) as ring, attach(path) as reader:
         ring.insert("a")
         assert "a" in reader
-        with pytest.raises(LatelyError, match=r"another process writes it; replace"):
+        with pytest.raises(LatelyError, match=r"another process has it open for writing; replace"):
             share(build("GEBF"), path)
     for closed in (ring, reader):
         with pytest.raises(ValueError, match=r"^filter: is closed$"):
@@ -219,9 +219,9 @@ def test_a_reader_changes_nothing(path):
 
 def test_filters_that_cannot_be_shared(path):
     for name in {*MODELS, *RINGS} - {kind.__name__ for kind in FAMILIES}:
-        with pytest.raises(TypeError, match=rf"^share: takes .* not {type(build(name)).__name__}$"):
+        with pytest.raises(TypeError, match=rf"^share: needs .* not {type(build(name)).__name__}$"):
             share(build(name), path)
-    with taking("readable"), pytest.raises(TypeError, match=r"^share: takes an .* not GEBF$"):
+    with taking("readable"), pytest.raises(TypeError, match=r"^share: needs an .* not GEBF$"):
         share(build("GEBF"), path)
     keyed = GEBF.for_window(100, hash="siphash", secret=5)
     with pytest.raises(ValueError, match=r"^hash: must be h3 for a shared file, not 'siphash'$"):
@@ -263,7 +263,7 @@ def refused(path):
 def test_a_file_of_before_the_start_of_the_machine(path, monkeypatch):
     share(build("GEBF"), path)
     monkeypatch.setattr(live, "_boot", lambda: "another")
-    with pytest.raises(StateFileError, match=r"found another: it was written before the machine"):
+    with pytest.raises(StateFileError, match=r"it was written before the last restart"):
         attach(path)
 
 

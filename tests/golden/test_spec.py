@@ -292,7 +292,7 @@ def test_rate_grows_to_the_worst(spec):
     assert rates == sorted(rates)
     assert rates[0] < spec.mean_false_positive_rate < rates[-1]
     assert rates[-1] == spec.worst_false_positive_rate
-    with pytest.raises(ValueError, match=r"phase: must be in 0 to 1, not 1\.5"):
+    with pytest.raises(ValueError, match=r"phase: must be between 0 and 1, not 1\.5"):
         spec.false_positive_rate(phase=1.5)
 
 

@@ -229,9 +229,7 @@ def test_secrets_must_be_asked_for(path):
     path.write_bytes(b"what was there")
     path.chmod(0o666)
     calls = partial(model.save, path), partial(model.save, path, secrets=False), model.to_bytes
-    message = (
-        r"^secrets: the state holds the secrets of the hash siphash; secrets=True writes them$"
-    )
+    message = r"^secrets: the state contains the siphash secrets; pass secrets=True to write them$"
     for call in calls:
         with pytest.raises(ValueError, match=message) as caught:
             call()
@@ -442,7 +440,7 @@ CRAFTED = [  # preset, fields of the header (None: without the field), begin of 
     ("siphash-tiny", {"secrets": [1, 0, -1, None]}, f"-1 {OLD_SECRET}"),
     ("siphash-tiny", {"secrets": [1, 0, True, None]}, f"True {OLD_SECRET}"),
     ("siphash-tiny", {"spec": KEYED | {"rekey": False}, "secrets": [1, 0, 1, None]}, "1 segments"),
-    ("siphash-tiny", {"secrets": [1, 0, 1, 2]}, "three secrets, where two are possible"),
+    ("siphash-tiny", {"secrets": [1, 0, 1, 2]}, "three secrets, but at most two are possible"),
     ("siphash-tiny", {"secrets": [1 << 128, 0, 0, None]}, "secret: must be below 2**128, not of"),
     ("siphash-tiny", {"secrets": [1, -1, 0, None]}, "secret: must be at least 0, not negative"),
     ("siphash-tiny", {"secrets": [1, 0, 0, "2"]}, "secret: must be an integer, not str"),
@@ -535,7 +533,7 @@ def test_other_content_than_digested(saved):
     parts["memory"] = parts["memory"] ^ np.uint8(1)
     with open(path, "wb") as file:
         np.savez(file, **parts)
-    assert refusal(path) == "expected the filter state that was written, found another"
+    assert refusal(path) == "the digest does not match the content"
 
 
 @pytest.mark.parametrize("failing", [OSError("no space left"), KeyboardInterrupt()])
@@ -623,5 +621,5 @@ def test_state_in_a_file_that_writes_parts():
     model.save(file)
     assert GEBF.from_bytes(file.data) == model
     assert not file.closed
-    with pytest.raises(StateFileError, match="10 bytes that are no zip archive"):
+    with pytest.raises(StateFileError, match="10 bytes that are not a zip archive"):
         GEBF.from_bytes(b"0123456789")

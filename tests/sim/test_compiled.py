@@ -265,7 +265,7 @@ def test_times_and_progress(name, memory):
             gaps = np.minimum(np.diff(times[part], prepend=times[998]), spec.span + 1)
             assert np.array_equal(results.time, before + np.cumsum(gaps))
         last = int(times[-1])
-        with pytest.raises(ValueError, match=r"^times: must never decrease, not 7 after"):
+        with pytest.raises(ValueError, match=r"^times: must not decrease, but 7 follows"):
             unit.perform([3], [5], [7])
         assert unit.perform([3, 1], [5, 5], [last, last]).seen[1]
 

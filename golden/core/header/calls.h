@@ -13,5 +13,6 @@ static inline int X_query(X_filter *filter, X_KEY X_NOW X_ASKED) {
     return X_age(filter, key X_TIME X_ASK) >= 0;
 }
 
-/* Forgets all keys; a waiting secret takes effect. Counters keep their values. */
+/* Forgets all keys. A secret loaded by X_rekey that is not in use yet takes effect. Counters keep
+   their values. */
 static inline void X_clear(X_filter *filter) { X_perform(filter, CLEAR, X_NO_KEY X_NO_TIME X_WHOLE); }

@@ -1,11 +1,11 @@
 typedef struct {
     DictionaryNumbers state;
-    Secret later; /* which takes effect at the next clear */
+    Secret later; /* takes effect at the next clear */
     X_FIRST_SECRET
-    X_Cell memory[X_CELLS]; /* cells, then times and digests of the stash */
+    X_Cell memory[X_CELLS]; /* cells, then the times and the digests of the stash */
 } X_filter;
 
-/* Makes a filter without keys. */
+/* Initializes an empty filter. */
 static inline void X_init(X_filter *filter X_SECRET) {
     memset(filter, 0, sizeof *filter);
     X_TAKE_SECRET
@@ -23,9 +23,9 @@ static inline int64_t X_perform_key(X_filter *filter, int code, const uint64_t *
     return age;
 }
 
-/* Performs an operation by its code in hardware: 1 QUERY, 2 INSERT, 3 CHECK_AND_INSERT, 5 CLEAR,
-   8 REMOVE; any other does nothing. Returns the key's age in insertions; -1 if it is not reported,
-   or not asked. */
+/* Performs the operation with a hardware code: 1 QUERY, 2 INSERT, 3 CHECK_AND_INSERT, 5 CLEAR, 8
+   REMOVE; any other code does nothing. Returns the key's age in insertions; -1 if the key is not
+   reported, or the operation does not query. */
 static inline int64_t X_perform(X_filter *filter, int operation, X_KEY, int64_t window) {
     DictionaryNumbers *state = &filter->state;
     int64_t age = -1;
@@ -42,7 +42,8 @@ static inline int64_t X_perform(X_filter *filter, int operation, X_KEY, int64_t 
     return age;
 }
 
-/* Returns the insertions since a key's own; -1 if it is not in the window. Changes nothing. */
+/* Returns the number of insertions since a key's own; -1 if the key is not in the window. Changes
+   nothing. */
 static inline int64_t X_age(X_filter *filter, X_KEY, int64_t window) {
     return X_perform_key(filter, QUERY, X_WORDS, window);
 }

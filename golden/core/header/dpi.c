@@ -1,4 +1,4 @@
-/* The filter as a model in a SystemVerilog simulation, by DPI-C: X_dpi.sv has its declarations. */
+/* DPI-C model of the filter for SystemVerilog simulations; X_dpi.sv declares the functions. */
 #include <stdlib.h>
 #include "svdpi.h"
 #include "X.h"

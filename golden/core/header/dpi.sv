@@ -1,10 +1,10 @@
-// The filter as a model, by DPI-C: compile X_dpi.c with the simulation.
+// DPI-C model of the filter: compile X_dpi.c with the simulation.
 package X_dpi;
-  // Makes an empty filter; the secret is that of the hash "siphash", in two halves, else 0.
+  // Creates an empty filter. The secret, in two halves, is only for the hash "siphash", else 0.
   import "DPI-C" function chandle X_dpi_new(
       input longint unsigned secret_low, input longint unsigned secret_high);
-  // Performs an operation by its code in hardware. Returns the age of the key in the result, or -1
-  // if it is not reported. Time and window are ignored by filters that have none.
+  // Performs the operation with a hardware code. Returns the key's age as in a hardware result, or
+  // -1 if the key is not reported. Filters without a time or window ignore these arguments.
   import "DPI-C" function longint X_dpi_perform(
       input chandle filter, input int operation, input bit [X_DPI_TOP:0] key,
       input longint timestamp, input longint window);

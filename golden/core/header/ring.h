@@ -4,7 +4,7 @@ typedef struct {
     X_Cell memory[X_CELLS];
 } X_filter;
 
-/* Makes a filter without keys. */
+/* Initializes an empty filter. */
 static inline void X_init(X_filter *filter X_SECRET) {
     memset(filter, 0, sizeof *filter);
     filter->state.generation = filter->state.length = X_GENERATION;
@@ -12,9 +12,9 @@ static inline void X_init(X_filter *filter X_SECRET) {
     X_TAKE_SECRET
 }
 
-/* Performs an operation by its code in hardware: 1 QUERY, 2 INSERT, 3 CHECK_AND_INSERT, 4 SHIFT,
-   5 CLEAR; any other does nothing. Returns the least age that the key can have, in generations;
-   -1 if it is not reported, or not asked. */
+/* Performs the operation with a hardware code: 1 QUERY, 2 INSERT, 3 CHECK_AND_INSERT, 4 SHIFT, 5
+   CLEAR; any other code does nothing. Returns the minimum age of the key, in generations; -1 if the
+   key is not reported, or the operation does not query. */
 static inline int64_t X_perform(X_filter *filter, int operation, X_KEY) {
     RingState *state = &filter->state;
     state->operations++;
@@ -31,17 +31,17 @@ static inline int64_t X_perform(X_filter *filter, int operation, X_KEY) {
     return -1;
 }
 
-/* Returns the least age that a key can have, in generations; -1 if it is not in the window. Changes
+/* Returns the minimum age of a key, in generations; -1 if the key is not in the window. Changes
    nothing. */
 static inline int64_t X_age(X_filter *filter, X_KEY) {
     return lowest(ring_perform_key(&X_ring, &filter->state, filter->memory, QUERY, X_WORDS));
 }
 
-/* Bytes of stack that X_check_and_insert_many takes at most, with the optimizations of a compiler. */
+/* Maximum stack use of X_check_and_insert_many in bytes, if compiled with optimizations. */
 #define X_STACK (sizeof(RingPlaces) * X_PLACES + sizeof(RingRow) * X_MASKS + 12288)
 
-/* Checks and inserts keys one after another; faster than one by one from 8 keys on. `seen` takes
-   whether each was in the window, or is NULL. Returns how many were. */
+/* Checks and inserts keys one after another; from 8 keys on, faster than single calls. Writes to
+   `seen`, unless NULL, whether each key was in the window. Returns how many were. */
 static inline int64_t X_check_and_insert_many(X_filter *filter, const uint64_t *keys, size_t count,
                                               uint8_t *seen) {
     RingPlaces places[X_PLACES];
@@ -57,7 +57,8 @@ static inline int64_t X_check_and_insert_many(X_filter *filter, const uint64_t *
 /* Starts a new generation now. */
 static inline void X_shift(X_filter *filter) { X_perform(filter, SHIFT, X_NO_KEY); }
 
-/* Sets the insertions of a generation, at least 1, from the next shift or clear on. */
+/* Sets the number of insertions per generation, at least 1; takes effect at the next shift or
+   clear. */
 static inline void X_set_generation(X_filter *filter, int64_t insertions) {
     filter->state.generation = insertions;
 }

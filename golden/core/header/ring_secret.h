@@ -1,6 +1,7 @@
 
-/* Loads a secret. It takes effect with the next segment, or without `rekey` at the next clear.
-   Returns 0; or -1, and does nothing, while an earlier secret is still in use. */
+/* Loads a secret, which takes effect with the next segment, or at the next clear if the
+   specification has `rekey` = false. Returns 0; or -1, without any effect, while an earlier secret
+   is still in use. */
 static inline int X_rekey(X_filter *filter, uint64_t secret_low, uint64_t secret_high) {
     RingState *state = &filter->state;
     if (X_ring.rekeys && (state->waits || state->older)) {

@@ -13,8 +13,8 @@ static inline uint64_t X_take(const uint8_t **at, size_t size) {
     return value;
 }
 
-/* Writes the state to X_STATE_BYTES bytes, which are the same on every machine and hold the
-   secrets. `lately convert` makes a state file of them. */
+/* Writes the state, secrets included, as X_STATE_BYTES bytes in a format that is the same on every
+   machine. `lately convert` converts them to a state file. */
 static inline void X_save(X_filter *filter, uint8_t *bytes) {
     X_settle(filter);
     X_put(&bytes, X_FINGERPRINT, 8);
@@ -28,8 +28,8 @@ static inline void X_save(X_filter *filter, uint8_t *bytes) {
     }
 }
 
-/* Takes what X_save wrote. Returns 0; or -1 if the bytes are of another filter or damaged, and the
-   filter then needs X_init. */
+/* Restores a state that X_save wrote. Returns 0; or -1 if the bytes are damaged or from another
+   filter, and then X_init must be called before the filter is used. */
 static inline int X_load(X_filter *filter, const uint8_t *bytes) {
     if (X_take(&bytes, 8) != X_FINGERPRINT) {
         return -1;

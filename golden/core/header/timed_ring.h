@@ -1,8 +1,8 @@
 typedef struct {
-    int64_t operations, keys, hits, late; /* the last: insertions before the latest time */
+    int64_t operations, keys, hits, late; /* `late`: insertions before the latest time */
     TurnState turns;
-    int64_t settled[X_SLICES]; /* time of each slice that is no longer written */
-    RingState state;           /* which does not turn by itself */
+    int64_t settled[X_SLICES]; /* last insertion into each slice no longer written */
+    RingState state;           /* the ring, turned only by `turns` */
     X_FIRST_SECRET
     X_Cell memory[X_CELLS];
 } X_filter;
@@ -14,7 +14,7 @@ ALWAYS Turns X_turns(X_filter *filter) {
     return turns;
 }
 
-/* Makes a filter without keys. */
+/* Initializes an empty filter. */
 static inline void X_init(X_filter *filter X_SECRET) {
     memset(filter, 0, sizeof *filter);
     Turns turns = X_turns(filter);
@@ -25,10 +25,10 @@ static inline void X_init(X_filter *filter X_SECRET) {
     X_TAKE_SECRET
 }
 
-/* Performs an operation by its code in hardware: 1 QUERY, 2 INSERT, 3 CHECK_AND_INSERT, 4 SHIFT,
-   5 CLEAR; any other does nothing. Times never decrease; an earlier one is taken as the latest.
-   Returns the least age that the key can have, in generations; -1 if it is not reported, or not
-   asked. */
+/* Performs the operation with a hardware code: 1 QUERY, 2 INSERT, 3 CHECK_AND_INSERT, 4 SHIFT, 5
+   CLEAR; any other code does nothing. Times must not decrease; an earlier time is replaced by the
+   latest. Returns the minimum age of the key, in generations; -1 if the key is not reported, or the
+   operation does not query. */
 static inline int64_t X_perform(X_filter *filter, int operation, X_KEY, int64_t now) {
     int64_t latest = filter->turns.latest, age = -1;
     Turns turns = X_turns(filter);
@@ -51,7 +51,7 @@ static inline int64_t X_perform(X_filter *filter, int operation, X_KEY, int64_t 
     return age;
 }
 
-/* Returns the least age that a key can have, in generations; -1 if it is not in the window. Changes
+/* Returns the minimum age of a key, in generations; -1 if the key is not in the window. Changes
    nothing. */
 static inline int64_t X_age(X_filter *filter, X_KEY, int64_t now) {
     Turns turns = X_turns(filter);
@@ -59,8 +59,8 @@ static inline int64_t X_age(X_filter *filter, X_KEY, int64_t now) {
     return turns_perform_key(&turns, &X_ring, &filter->state, filter->memory, QUERY, X_WORDS, now);
 }
 
-/* Returns 0 if the window is whole and the rate of false positives keeps its bound, 1 if the window
-   is shortened, 2 if the rate exceeds its bound. */
+/* Returns 0 if the whole window is covered and the false-positive rate is within its bound, 1 if
+   the window is shortened, 2 if the rate may exceed its bound. */
 static inline int X_status(X_filter *filter, int64_t now) {
     Turns turns = X_turns(filter);
     return turns_status(&turns, now > filter->turns.latest ? now : filter->turns.latest);
@@ -71,7 +71,8 @@ static inline void X_shift(X_filter *filter, int64_t now) {
     X_perform(filter, SHIFT, X_NO_KEY, now);
 }
 
-/* Sets the insertions of a generation, at least 1, from the next shift or clear on. */
+/* Sets the number of insertions per generation, at least 1; takes effect at the next shift or
+   clear. */
 static inline void X_set_generation(X_filter *filter, int64_t insertions) {
     filter->turns.generation = insertions;
 }

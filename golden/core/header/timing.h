@@ -1,10 +1,10 @@
 typedef struct {
-    int64_t operations, keys, hits, late; /* the last: insertions before the latest time */
+    int64_t operations, keys, hits, late; /* `late`: insertions before the latest time */
     PartsNumbers state;
     X_Cell memory[X_CELLS];
 } X_filter;
 
-/* Makes a filter without keys. */
+/* Initializes an empty filter. */
 static inline void X_init(X_filter *filter) {
     memset(filter, 0, sizeof *filter);
     filter->state.last = -1;
@@ -21,9 +21,9 @@ ALWAYS int64_t X_perform_key(X_filter *filter, int code, const uint64_t *key, in
     return seen ? oldest : -1;
 }
 
-/* Performs an operation by its code in hardware: 1 QUERY, 2 INSERT, 3 CHECK_AND_INSERT, 5 CLEAR;
-   any other does nothing. A window is rounded up to whole blocks. Returns the age of the key's
-   oldest cell in blocks; -1 if the key is not reported, or not asked. */
+/* Performs the operation with a hardware code: 1 QUERY, 2 INSERT, 3 CHECK_AND_INSERT, 5 CLEAR; any
+   other code does nothing. A window is rounded up to whole blocks. Returns the age of the key's
+   oldest cell in blocks; -1 if the key is not reported, or the operation does not query. */
 static inline int64_t X_perform(X_filter *filter, int operation, X_KEY X_NOW, int64_t window) {
     int inserts = operation == INSERT || operation == CHECK;
     int64_t age = -1, last = filter->state.last, now = X_MOMENT;

@@ -1,4 +1,5 @@
-/* What the pure files share: C99 without Python, allocation or global state, which is C++ too. */
+/* Shared by the files in pure/: C99 that is also C++, without Python, allocation or global state.
+   */
 #ifndef LATELY_BASE_H
 #define LATELY_BASE_H
 
@@ -6,8 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The compiler makes these loops once for each instruction set; the C library picks one at start.
-   musl cannot, and older compilers do not know the last set. */
+/* The compiler builds these loops once for each instruction set, and the C library selects one at
+   start. musl does not support this, and older compilers do not know the last set. */
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(NO_CLONES)
 #if (defined(__clang__) && __clang_major__ >= 16) || (!defined(__clang__) && __GNUC__ >= 12)
 #define CLONES
@@ -22,7 +23,7 @@
 #define ALWAYS static inline __attribute__((always_inline))
 #define RARELY __attribute__((noinline, unused)) static
 #define FETCH(place) __builtin_prefetch((place), 1)
-/* Keeps the compiler from holding operands of a sum of bits in memory until all are read. */
+/* Keeps the compiler from loading all operands of a bitwise chain before it combines them. */
 #define IN_ORDER(value) __asm__("" : "+r"(value))
 #else
 #define ALWAYS static inline

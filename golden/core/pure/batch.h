@@ -1,31 +1,30 @@
-/* Many operations on a ring, as one after another.
-
-   The places of a chunk of keys come first, in loops that become vector instructions. Then the
-   operations are performed, shifts and clears included. */
+/* Many operations on a ring, with the results of one after another. First, the positions of a chunk
+   of keys are computed in loops that become vector instructions. Then the operations are performed,
+   shifts and clears included. */
 #ifndef LATELY_BATCH_H
 #define LATELY_BATCH_H
 
 #include "ring.h"
 
-#define RING_ROWS 2 /* secrets: the present one, and an older one or one that waits */
+#define RING_ROWS 2 /* rows, one per secret: the current one, and an older or waiting one */
 
 typedef uint64_t RingRow[CHUNK];
 typedef uint32_t RingPlaces[CHUNK]; /* a segment has at most 2**32 bits */
 
-/* Operations of a chunk, each with its code, and answers to them. A value is 0 if the key is not
-   reported; otherwise its lowest bit has the number of the age. Arrays of answers may be NULL. */
+/* Operations of a chunk, each with its code, and their answers. A value is 0 if the key is not
+   reported; otherwise the index of its lowest set bit is the age. Arrays of answers may be NULL. */
 typedef struct {
     const Ring *ring;
     RingState *state;
     void *memory;
     RingPlaces *places; /* room for RING_ROOM rows */
-    RingRow *masks;     /* of words, for each row of places; of a ring that is `joint` */
-    RingPlaces *ahead;  /* of the next chunk, which are fetched meanwhile; NULL: none */
+    RingRow *masks;     /* masks of words, for each row of places, if the ring is `joint` */
+    RingPlaces *ahead;  /* places of the next chunk, to prefetch; NULL: none */
     Secret secrets[RING_ROWS];
-    int rows;                /* secrets there are */
+    int rows;                /* number of secrets in use */
     int row, older_row;
     ptrdiff_t count;
-    int alike;               /* whether all operations are the same, on keys */
+    int alike;               /* whether all operations are equal, and on keys */
     uint8_t codes[CHUNK];
     RingRow values;
     int64_t *ages;
@@ -33,11 +32,11 @@ typedef struct {
     int64_t hits;
 } RingBatch;
 
-/* Rows of places that a batch needs: of a ring with columns, or with words. */
+/* Rows of places that a batch needs, for a ring with columns or with words. */
 #define RING_ROOM(columns, joint, parts, run) \
     (((columns) ? 2 * RING_ROWS : (run) + 1) * ((joint) ? 1 : (parts)))
 
-/* Place of the first bit of the block, or of the shard, of each key. */
+/* Position of the first bit of each key's block, or shard. */
 ALWAYS void ring_bases(const Ring *ring, const uint64_t *states, ptrdiff_t count,
                        const uint64_t *words, uint32_t *bases) {
     Field block = ring->hash->field[0];
@@ -58,12 +57,12 @@ ALWAYS void ring_bases(const Ring *ring, const uint64_t *states, ptrdiff_t count
     }
 }
 
-/* Places of the bits of keys in a segment under a function, a row of `out` for each part. If
-   `masks` is given, there is one row: of words, with masks of the bits. */
+/* Positions of the keys' bits in a segment under a hash function: one row of `out` per part. If
+   `masks` is given, `out` has a single row of words, and `masks` the bits in each word. */
 WIDE static void ring_places(const Ring *ring, const uint64_t *states, ptrdiff_t count,
                              ptrdiff_t function, RingPlaces *out, uint64_t *masks) {
     const Hash *hash = ring->hash;
-    RingRow words, bits = {0}; /* which no other pointer reaches */
+    RingRow words, bits = {0}; /* locals, so no other pointer aliases them */
     RingPlaces bases;
     for (ptrdiff_t number = 0; number < hash->fields; number++) {
         Field field = hash->field[number];
@@ -107,9 +106,9 @@ WIDE static void ring_places(const Ring *ring, const uint64_t *states, ptrdiff_t
 
 /* Columns */
 
-/* Segments in which all bits of each key are set. An operation that inserts sets the bit `base`
-   then. Where two parts share a bit, the first read is from before the write, and decides. The
-   columns of a key of the next chunk, at `ahead`, are fetched beside each key. */
+/* Finds the segments in which all bits of each key are set; operations that insert then set the bit
+   `base`. If two parts share a column, the first read, before the write, decides. With each key,
+   the columns of a key of the next chunk, at `ahead`, are prefetched. */
 ALWAYS void ring_meet(void *memory, int size, ptrdiff_t parts, RingPlaces *places,
                       RingPlaces *ahead, const uint8_t *codes, int64_t base, uint64_t *met,
                       ptrdiff_t at, ptrdiff_t end) {
@@ -130,7 +129,7 @@ ALWAYS void ring_meet(void *memory, int size, ptrdiff_t parts, RingPlaces *place
     }
 }
 
-/* Loops that fetch and do not write wait for the memory: they need not be written out. */
+/* Loops that prefetch and do not write are bound by memory latency, so they need no unrolling. */
 #define RING_MEET_OF(size, parts)                                                                \
     if (ahead && codes) {                                                                        \
         ring_meet(memory, size, parts, places, ahead, codes, base, met, at, end);                \
@@ -144,7 +143,7 @@ ALWAYS void ring_meet(void *memory, int size, ptrdiff_t parts, RingPlaces *place
     RING_CASE(size, 8) RING_CASE(size, 9) RING_CASE(size, 10) RING_CASE(size, 11)                \
     RING_CASE(size, 12) RING_CASE(size, 13)
 
-/* Rows of places hold lines instead. */
+/* For lines, rows of places hold line numbers. */
 #ifdef LINES
 #define RING_LINES()                                                                             \
     if (ring->size == LINE) {                                                                    \
@@ -158,8 +157,8 @@ ALWAYS void ring_meet(void *memory, int size, ptrdiff_t parts, RingPlaces *place
 #define RING_LINES()
 #endif
 
-/* The usual numbers of parts are constants: the loop over them is written out. The places are those
-   of a secret, the `row` of them. */
+/* The usual numbers of parts are constants, so that the loop over them is unrolled. The places are
+   those in `row`, for one secret. */
 #define RING_MEET(name, given)                                                                   \
     static void name(const RingBatch *batch, RingPlaces *all, int row, uint64_t *met,      \
                      ptrdiff_t at, ptrdiff_t end) {                                              \
@@ -196,11 +195,11 @@ WIDE static void ring_sort(const RingBatch *batch, const uint64_t *older_met, ui
     }
 }
 
-/* Performs operations `at` to `end`, for which the ring does not turn; values take the answers. */
+/* Performs operations `at` to `end`, none of which turns the ring; writes answers to values. */
 static inline void ring_chunk_columns(RingBatch *batch, RingPlaces *places, ptrdiff_t at,
                                       ptrdiff_t end, int writes) {
     RingRow older;
-    if (batch->state->older) { /* segments that nothing here writes */
+    if (batch->state->older) { /* segments that no operation here writes */
         ring_meet_only(batch, places, batch->older_row, older, at, end);
     }
     (writes ? ring_meet_and_set : ring_meet_only)(batch, places, batch->row, batch->values, at,
@@ -214,14 +213,14 @@ ALWAYS uint64_t ring_bit(const uint64_t *segment, uint32_t place) {
     return segment[place >> 6] >> (place & 63) & 1;
 }
 
-/* Adds to the matches of keys whether a segment with one part, the `index` youngest, has their
-   bit; as `ring_places`, without blocks and shards. */
+/* Updates the matches of keys for segment `index`, of one part; like `ring_places`, but without
+   blocks and shards. */
 WIDE static void ring_match_single(const Hash *hash, const uint64_t *states, ptrdiff_t count,
                                    ptrdiff_t function, const uint64_t *segment, int index,
                                    uint64_t *matches) {
     const uint64_t *rotations = hash_rotations(hash, function, 0);
     Field field = hash->field[0];
-    RingRow met; /* of its own, so that nothing that is read can change */
+    RingRow met; /* a copy, so that nothing that is read can change */
     for (ptrdiff_t i = 0; i < count; i++) {
         uint64_t place = hash_index(field, hash_word(rotations, states[i]));
         met[i] = segment[place >> 6] >> (place & 63) & 1;
@@ -231,7 +230,7 @@ WIDE static void ring_match_single(const Hash *hash, const uint64_t *states, ptr
     }
 }
 
-/* The same for a segment with known places. */
+/* The same for a segment with positions already computed. */
 WIDE static void ring_match_parts(const uint64_t *segment, RingPlaces *places,
                                   ptrdiff_t parts, ptrdiff_t count, int index, uint64_t *matches) {
     RingRow met;
@@ -260,8 +259,8 @@ WIDE static void ring_match_masks(const uint64_t *segment, const uint32_t *place
     }
 }
 
-/* Finds places in the segments that are written, and matches of all others, which match the same
-   keys until the ring moves. */
+/* Computes positions in the segments that are written, and matches in all others, which stay the
+   same until the ring moves. */
 static inline void ring_find_words(RingBatch *batch, RingRow *states, ptrdiff_t at,
                                    ptrdiff_t count) {
     const Ring *ring = batch->ring;
@@ -298,7 +297,7 @@ static inline void ring_find_words(RingBatch *batch, RingRow *states, ptrdiff_t 
     }
 }
 
-/* Whether a written segment has all bits of a key; an operation that inserts sets them then. */
+/* Whether a written segment has all bits of a key; if the operation inserts, sets them. */
 ALWAYS uint64_t ring_meet_word(uint64_t *segment, RingPlaces *places, RingRow *masks,
                                ptrdiff_t parts, ptrdiff_t i, uint64_t inserts, int writes) {
     uint64_t met = 1;
@@ -320,7 +319,7 @@ ALWAYS uint64_t ring_meet_word(uint64_t *segment, RingPlaces *places, RingRow *m
     return met & 1;
 }
 
-/* The places begin with the operation `first`. */
+/* `places` begins with the operation `first`. */
 ALWAYS void ring_meet_words(RingBatch *batch, int joint, int run, ptrdiff_t parts, ptrdiff_t first,
                             ptrdiff_t at, ptrdiff_t end, int writes) {
     RingPlaces *places = batch->places;
@@ -377,10 +376,10 @@ static inline void ring_chunk_words(RingBatch *batch, ptrdiff_t first, ptrdiff_t
     ring_find_runs(ring->run, batch->values, at, end);
 }
 
-/* Chunks, whose codes change on the way. */
+/* Chunks; their codes change on the way. */
 
 WIDE static void ring_answer(RingBatch *batch, ptrdiff_t at, ptrdiff_t end) {
-    uint8_t reported[CHUNK], hits = 0; /* of a chunk, which has fewer than 256 keys */
+    uint8_t reported[CHUNK], hits = 0; /* a chunk has fewer than 256 keys */
     for (ptrdiff_t i = at; i < end; i++) {
         reported[i] = (batch->values[i] != 0) & batch->codes[i] & QUERY;
     }
@@ -398,8 +397,8 @@ WIDE static void ring_answer(RingBatch *batch, ptrdiff_t at, ptrdiff_t end) {
     batch->hits += hits;
 }
 
-/* Performs operations from `at` on, up to one that moves the ring; returns its place. Places of
-   words begin with the operation `first`. */
+/* Performs operations from `at` up to one that moves the ring; returns the index of that operation.
+   For words, `places` begins with the operation `first`. */
 static inline ptrdiff_t ring_perform_some(RingBatch *batch, RingPlaces *places,
                                           ptrdiff_t first, ptrdiff_t at, ptrdiff_t limit) {
     int64_t room = batch->state->length - batch->state->filled, inserts = 0;
@@ -427,8 +426,8 @@ static inline ptrdiff_t ring_perform_some(RingBatch *batch, RingPlaces *places,
     return end;
 }
 
-/* Moves the ring for an operation, and leaves the remaining steps in its code. The query sees the
-   old ring; the insertion does not. */
+/* Moves the ring for an operation, and leaves the remaining steps in its code. The query is
+   answered by the old ring; the insertion goes to the new one. */
 static inline void ring_move_for(RingBatch *batch, RingPlaces *places, ptrdiff_t first,
                                  ptrdiff_t at) {
     uint8_t *code = &batch->codes[at];
@@ -444,7 +443,7 @@ static inline void ring_move_for(RingBatch *batch, RingPlaces *places, ptrdiff_t
         ring_turn(batch->ring, batch->state, batch->memory);
     }
     if (waits && !batch->state->waits) {
-        batch->row = 1; /* the older one is that of row 0 */
+        batch->row = 1; /* row 0 is now the older secret */
     }
     *code = *code < ALONE ? INSERT : NONE;
 }
@@ -454,7 +453,7 @@ static inline void ring_perform_chunk(RingBatch *batch, RingPlaces *places,
     ptrdiff_t at = 0, first = 0, end = batch->count;
     while (at < batch->count) {
         if (!batch->ring->size) {
-            /* Keys after the next turn have their places in other segments. */
+            /* After the next turn, keys go to other segments. */
             int64_t room = batch->state->length - batch->state->filled, left = batch->count - at;
             first = at;
             end = left > room && left > 16 ? at + (room > 16 ? room : 16) : batch->count;
@@ -490,7 +489,7 @@ static inline void ring_find_columns(const RingBatch *batch, const uint64_t *key
     }
 }
 
-/* Performs all operations: those in `codes`, or `code` for each key. Returns the hits. */
+/* Performs all operations: those in `codes`, or `code` for each key. Returns the number of hits. */
 static inline int64_t ring_perform(const Ring *ring, RingState *state, void *memory,
                                    RingPlaces *room, RingRow *masks, const uint8_t *codes,
                                    int code, const uint64_t *keys, ptrdiff_t count, int64_t *ages,
@@ -516,8 +515,9 @@ static inline int64_t ring_perform(const Ring *ring, RingState *state, void *mem
     batch.secrets[1] = state->older ? state->older_secret : state->waiting;
     for (ptrdiff_t at = 0, found = 0; at < count; at += CHUNK) {
         batch.count = count - at < CHUNK ? count - at : CHUNK;
-        /* Columns are found a chunk ahead, as a turn does not change them. They are fetched beside
-           the operations before them, as many fetches at once would wait for each other. */
+        /* Columns are computed a chunk ahead, as a turn does not change them. They are prefetched
+           during the operations before them, because many prefetches at once would wait for each
+           other. */
         for (; ring->size && found < count && found <= at + ahead; found += CHUNK) {
             ring_find_columns(&batch, keys + found * words,
                               count - found < CHUNK ? count - found : CHUNK,

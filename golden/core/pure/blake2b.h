@@ -1,4 +1,4 @@
-/* BLAKE2b of short texts (RFC 7693), without a key: one of the digests of text. */
+/* Unkeyed BLAKE2b of short texts (RFC 7693): one of the digests of text. */
 #ifndef LATELY_BLAKE2B_H
 #define LATELY_BLAKE2B_H
 
@@ -21,7 +21,7 @@ ALWAYS void blake_mix(uint64_t *v, int a, int b, int c, int d, uint64_t x, uint6
     v[b] = rotate64(v[b] ^ v[c], 1);
 }
 
-/* The message words of a round are constants, so that all is kept in registers. */
+/* The indices of a round's message words are constants, so that everything stays in registers. */
 #define BLAKE_ROUND(a, b, c, d, e, f, g, h, i, j, k, l, n, o, p, q)                              \
     blake_mix(v, 0, 4, 8, 12, m[a], m[b]);                                                       \
     blake_mix(v, 1, 5, 9, 13, m[c], m[d]);                                                       \
@@ -57,7 +57,7 @@ static inline void blake_compress(uint64_t h[8], const uint8_t *block, uint64_t 
     }
 }
 
-/* Digests a text to some words, 1 to 8. */
+/* Digests a text to 1 to 8 words. */
 static inline void blake2b(const uint8_t *text, ptrdiff_t count, int words, uint64_t *digest) {
     uint64_t h[8];
     uint8_t block[BLAKE_BLOCK];

@@ -1,13 +1,13 @@
-/* Operations of a window dictionary, as `lately.golden.cuckoo.window_dictionary` has them. */
+/* Operations of a window dictionary, equal to `lately.golden.cuckoo.window_dictionary`. */
 #ifndef LATELY_PURE_DICTIONARY_H
 #define LATELY_PURE_DICTIONARY_H
 
 #include "hash.h"
 
-#define DICTIONARY_COLUMNS 64        /* most columns */
-#define DICTIONARY_FETCHED (1 << 16) /* cells up to which nothing is fetched ahead */
+#define DICTIONARY_COLUMNS 64        /* maximum columns */
+#define DICTIONARY_FETCHED (1 << 16) /* number of cells up to which nothing is prefetched */
 
-/* Numbers of the filter, of which the first three count what its callers did. */
+/* Numbers of the filter; callers update the first three, which count operations. */
 typedef struct {
     int64_t operations, keys, hits;
     int64_t insertions, lost, youngest_lost, stash_peak; /* since the last clear */
@@ -16,7 +16,7 @@ typedef struct {
 } DictionaryNumbers;
 
 typedef struct {
-    int64_t time, held; /* insertion that wrote the cell, 0 if it is empty; remainder */
+    int64_t time, held; /* number of the insertion that wrote the cell, 0 if empty; remainder */
 } DictionaryCell;
 
 ALWAYS DictionaryCell dictionary_cell(int64_t time, int64_t held) {
@@ -26,9 +26,9 @@ ALWAYS DictionaryCell dictionary_cell(int64_t time, int64_t held) {
 
 typedef struct {
     const Hash *hash;
-    const int64_t *offsets; /* what columns add to a row: columns x bytes of a remainder x 256 */
-    const uint64_t *packed; /* those of several columns in one word: groups x bytes x 256 */
-    int64_t together;       /* columns of a group */
+    const int64_t *offsets; /* values XORed with a row: columns x remainder bytes x 256 */
+    const uint64_t *packed; /* offsets of several columns in a word: groups x bytes x 256 */
+    int64_t together;       /* columns per group */
     int64_t columns, rows, bytes, places, window, moves;
     int row_bits;
 } DictionaryShape;
@@ -37,11 +37,11 @@ typedef struct {
     DictionaryNumbers *numbers;
     DictionaryCell *cells;
     int64_t *stash_times, *stash;
-    int64_t stashed; /* places of the stash that are written, while operations run */
+    int64_t stashed; /* used places of the stash, while operations run */
 } DictionaryState;
 
-/* What to do with the keys: the codes of operations, or `code` for all if there are none, and the
-   windows of queries, or the dictionary's. Answers that are NULL are not needed. */
+/* Operations on keys: their codes, or `code` for all if NULL, and the windows of queries, or the
+   dictionary's if NULL. Answers that are NULL are not written. */
 typedef struct {
     const uint8_t *codes;
     int code;
@@ -51,7 +51,7 @@ typedef struct {
     uint8_t *seen;
 } DictionaryWork;
 
-/* The value that a column adds to a row, from the remainder. */
+/* The value that a column XORs with a row, from the remainder. */
 ALWAYS int64_t dictionary_offset(const DictionaryShape *d, int64_t column, int64_t rest) {
     const int64_t *tables = d->offsets + column * d->bytes * 256;
     int64_t sum = 0;
@@ -61,7 +61,7 @@ ALWAYS int64_t dictionary_offset(const DictionaryShape *d, int64_t column, int64
     return sum;
 }
 
-/* Packs the offsets of the columns of each group, into words that are 0. */
+/* Packs the offsets of the columns of each group into `packed`, which must be zero. */
 static inline void dictionary_pack(const DictionaryShape *d, uint64_t *packed) {
     int64_t size = d->bytes * 256;
     for (int64_t column = 0; column < d->columns; column++) {
@@ -73,7 +73,7 @@ static inline void dictionary_pack(const DictionaryShape *d, uint64_t *packed) {
     }
 }
 
-/* Puts an entry in the stash, in place of the oldest one. */
+/* Puts an entry into the stash, replacing the oldest entry if full. */
 static inline void dictionary_put_away(const DictionaryShape *d, DictionaryState *s, int64_t time,
                                 int64_t digest) {
     int64_t now = s->numbers->insertions, live = 0, oldest = 0;
@@ -99,7 +99,7 @@ static inline void dictionary_put_away(const DictionaryShape *d, DictionaryState
     }
 }
 
-/* Inserts a digest for which no cell is free: moves entries, then takes a place of the stash. */
+/* Inserts a digest for which no cell is free: moves entries, then uses the stash. */
 static inline void dictionary_move(const DictionaryShape *d, DictionaryState *s, int64_t rest,
                             int64_t place) {
     int64_t now = s->numbers->insertions, time = now;
@@ -120,7 +120,7 @@ static inline void dictionary_move(const DictionaryShape *d, DictionaryState *s,
     dictionary_put_away(d, s, time, rest << d->row_bits | row);
 }
 
-/* Searches a digest in the stash; an operation that writes or removes the key takes it out. Returns
+/* Searches a digest in the stash; removes it if the operation writes or removes the key. Returns
    its time, or `last`. */
 static inline int64_t dictionary_look(const DictionaryShape *d, DictionaryState *s, int code,
                                int64_t digest, int64_t last) {
@@ -150,7 +150,7 @@ ALWAYS int64_t dictionary_key(const DictionaryShape *d, DictionaryState *s, int6
     int64_t now = numbers->insertions, own = -1, free = -1, window = d->window;
     int64_t low = (int64_t)found[0][i], rest = (int64_t)found[1][i];
     int64_t expired = now + 1 > window ? now + 1 - window : 0, oldest = expired ? expired : 1;
-    /* Without branches, as none could be foreseen. */
+    /* Without branches, as they would be unpredictable. */
     for (int64_t column = 0; column < columns; column++) {
         int64_t at = (int64_t)found[column + 2][i];
         DictionaryCell cell = s->cells[at];
@@ -184,7 +184,7 @@ ALWAYS int64_t dictionary_key(const DictionaryShape *d, DictionaryState *s, int6
     return age;
 }
 
-/* Finds low part of the digest, remainder, and the place in each column: the rows of `found`. */
+/* Computes low part of the digest, remainder, and position in each column: rows of `found`. */
 WIDE static void dictionary_places(const DictionaryShape *d, const uint64_t *states, int64_t count,
                                    uint64_t (*found)[CHUNK]) {
     hash_indices(d->hash, states, count, 0, found);
@@ -230,7 +230,7 @@ ALWAYS int64_t dictionary_columns(const DictionaryShape *d, DictionaryState *s, 
     return hits;
 }
 
-/* Performs operations on keys, one after another, but no CLEAR; returns the hits. */
+/* Performs operations on keys, one after another, except CLEAR; returns the number of hits. */
 static inline int64_t dictionary_perform(const DictionaryShape *d, DictionaryState *s,
                                   const DictionaryWork *work, int64_t count) {
     uint64_t states[CHUNK], found[DICTIONARY_COLUMNS + 2][CHUNK];
@@ -251,7 +251,7 @@ static inline int64_t dictionary_perform(const DictionaryShape *d, DictionarySta
 #define FOUND (const uint64_t(*)[CHUNK]) found
 #define COLUMNS(n)                                                                               \
     case n: hits += dictionary_columns(d, s, n, work, FOUND, at, part); break;
-        switch (d->columns) { /* the usual numbers of columns are constants */
+        switch (d->columns) { /* the usual numbers of columns as constants */
             COLUMNS(3) COLUMNS(4) COLUMNS(5) COLUMNS(6) COLUMNS(7) COLUMNS(8) COLUMNS(9)
             COLUMNS(10) COLUMNS(11) COLUMNS(12)
         default:

@@ -4,12 +4,12 @@
 
 #include "siphash.h"
 
-#define CHUNK 128 /* keys whose states and places stay in the first cache */
+#define CHUNK 128 /* number of keys whose states and positions fit into the L1 cache */
 
 typedef struct {
     uint64_t mask, size;
     unsigned word, low, bits;
-} Field; /* an `IndexField` */
+} Field; /* see `IndexField` */
 
 /* A secret of "siphash", low half first. */
 typedef struct {
@@ -19,17 +19,17 @@ typedef struct {
 typedef struct {
     int keyed;                      /* whether the hash is "siphash" */
     ptrdiff_t key_bits;
-    ptrdiff_t words;                /* words of 64 bits of a key */
-    ptrdiff_t message;              /* words of its message under "siphash" */
-    uint64_t length;                /* term of the last word of the message */
+    ptrdiff_t words;                /* 64-bit words of a key */
+    ptrdiff_t message;              /* words of the message under "siphash" */
+    uint64_t length;                /* length byte in the last word of the message */
     ptrdiff_t bytes;                /* tables of "h3" */
     const uint64_t (*tables)[256];
-    const uint64_t (*matrices)[8];  /* of bits: row d has those from byte o + d to byte o */
+    const uint64_t (*matrices)[8];  /* bit matrices: row d maps byte o + d to byte o */
     ptrdiff_t rounds;               /* constants of "h3" */
     const uint64_t *constants;
-    ptrdiff_t functions, expanded;  /* hash functions, and words of each */
+    ptrdiff_t functions, expanded;  /* number of hash functions, and words of each */
     const uint64_t *rotations;      /* three for each word of each function */
-    ptrdiff_t fields;               /* indices of each function */
+    ptrdiff_t fields;               /* number of indices per function */
     const Field *field;
 } Hash;
 
@@ -45,7 +45,7 @@ ALWAYS uint64_t hash_folded(const uint64_t (*t)[256], uint64_t k) {
            t[4][k >> 32 & 255] ^ t[5][k >> 40 & 255] ^ t[6][k >> 48 & 255] ^ t[7][k >> 56];
 }
 
-/* Sum of three rotations of a state: a word of a hash function. */
+/* XOR of three rotations of a state: a word of a hash function. */
 ALWAYS uint64_t hash_word(const uint64_t *rotations, uint64_t state) {
     return rotate64(state, (unsigned)rotations[0]) ^ rotate64(state, (unsigned)rotations[1]) ^
            rotate64(state, (unsigned)rotations[2]);
@@ -55,7 +55,7 @@ ALWAYS const uint64_t *hash_rotations(const Hash *hash, ptrdiff_t function, ptrd
     return hash->rotations + 3 * (function * hash->expanded + word);
 }
 
-/* Index that a field takes from a word. A size that is no power of two takes 32 bits. */
+/* Index in a field of a word. For a size that is not a power of two, the field has 32 bits. */
 ALWAYS uint64_t hash_index(Field field, uint64_t word) {
     uint64_t value = word >> field.low & field.mask;
     if (field.size == field.mask + 1) {
@@ -88,8 +88,8 @@ ALWAYS uint64_t hash_state(const Hash *hash, const uint64_t *key, Secret secret)
     return state;
 }
 
-/* Of a chunk of keys. A program of several files has them in one file, where HASH_MANY is empty;
-   the others define HASH_ELSEWHERE. */
+/* Functions for a chunk of keys. A program of several files defines them in one file, where
+   HASH_MANY is empty; the other files define HASH_ELSEWHERE. */
 #ifdef HASH_ELSEWHERE
 void hash_states(const Hash *hash, const uint64_t *keys, ptrdiff_t count, Secret secret,
                  uint64_t *states);
@@ -100,7 +100,7 @@ void hash_indices(const Hash *hash, const uint64_t *states, ptrdiff_t count, ptr
 #define HASH_MANY static inline
 #endif
 
-/* Products of 8 by 8 bits: in a program for one processor, or where it has them. */
+/* Products of 8 by 8 bits: chosen at run time, or if the target processor has them. */
 #if defined(CLONES)
 #define AFFINE __attribute__((target("gfni,avx512f,avx512bw,avx512vbmi")))
 #elif defined(__GFNI__) && defined(__AVX512BW__) && defined(__AVX512VBMI__)
@@ -110,8 +110,8 @@ void hash_indices(const Hash *hash, const uint64_t *states, ptrdiff_t count, ptr
 #ifdef AFFINE
 #include <immintrin.h>
 
-/* Folds keys by products, eight keys at a time; their bytes are transposed so that byte j of all
-   keys is in lane j. */
+/* Folds keys by products, eight keys at a time; bytes are transposed so that lane j holds byte j of
+   all keys. */
 AFFINE static ptrdiff_t hash_fold_eights(const Hash *hash, const uint64_t *keys, ptrdiff_t count,
                                          uint64_t *states) {
     uint8_t exchange[64];

@@ -1,7 +1,7 @@
-/* Lines: memory of rings whose keys have one bit in each 32 of a block of 256 (a BlockedGEBF with
-   eight hashes). The blocks of all segments stand side by side, so a key needs neighbouring cache
-   lines, and one instruction tests or sets its bits in a segment. For processors with AVX2: a
-   program for many processors asks whether its own HAVE_LINES. */
+/* Lines: memory layout for rings in which a key sets one bit in each 32 bits of a 256-bit block (a
+   BlockedGEBF with eight hashes). The blocks of all segments are side by side, so a key needs
+   adjacent cache lines, and one instruction tests or sets its bits in a segment. Requires AVX2: a
+   program for many processors checks HAVE_LINES at run time. */
 #ifndef LATELY_LINES_H
 #define LATELY_LINES_H
 
@@ -10,13 +10,13 @@
 #include "hash.h"
 
 #define LINE_PARTS 8
-#define LINE_BITS 32 /* of a part */
-#define ALL 2 /* of what a chunk writes: each key, and not only those whose code inserts */
+#define LINE_BITS 32 /* bits in a part */
+#define ALL 2 /* `writes`: every key is inserted, whatever its code */
 
 #define LINES __attribute__((target("avx2")))
 #define HAVE_LINES __builtin_cpu_supports("avx2")
 
-/* Clears `bytes` of a segment from `at` on, both multiples of LINE. */
+/* Clears `bytes` of a segment, starting at `at`; both are multiples of LINE. */
 ALWAYS void lines_clear(void *memory, int segments, int64_t segment, int64_t at, int64_t bytes) {
     uint8_t *block = (uint8_t *)memory + segment * LINE + at * segments;
     for (; bytes > 0; bytes -= LINE, block += segments * LINE) {
@@ -24,7 +24,7 @@ ALWAYS void lines_clear(void *memory, int segments, int64_t segment, int64_t at,
     }
 }
 
-/* Copies bits from columns of `size` bytes to lines, or to the columns if `back`. */
+/* Copies bits from columns of `size` bytes to lines, or back to columns if `back` is set. */
 static inline void lines_copy(void *memory, int segments, ptrdiff_t blocks, void *columns, int size,
                               int back) {
     uint64_t *words = (uint64_t *)memory;
@@ -59,8 +59,8 @@ typedef struct {
     uint32_t lines[CHUNK];
 } Lines;
 
-/* Positions of the indices of the parts in the words: their shifts, and whether they are in the
-   second word. The order is that of `lines_mask`. */
+/* Where the index of each part is in the words: its shift, and whether it is in the second word; in
+   the order of `lines_mask`. */
 typedef struct {
     uint64_t low[LINE_PARTS], second[LINE_PARTS];
 } LineParts;
@@ -76,7 +76,7 @@ ALWAYS LineParts lines_parts(const Hash *hash) {
     return parts;
 }
 
-/* Bits of a key in its block. */
+/* Mask of the bits of a key in its block. */
 LINES static inline __m256i lines_mask(const LineParts *parts, uint64_t first, uint64_t second) {
     const __m256i *low = (const __m256i *)(const void *)parts->low;
     const __m256i *which = (const __m256i *)(const void *)parts->second;
@@ -92,8 +92,8 @@ LINES static inline __m256i lines_mask(const LineParts *parts, uint64_t first, u
     return _mm256_sllv_epi32(_mm256_set1_epi32(1), index);
 }
 
-/* Which of up to eight segments have all bits of a key. Packing keeps what is not zero so, and leaves
-   four bytes of each segment in each half. */
+/* Which of up to eight segments have all bits of a key. Packing maps nonzero to nonzero, and leaves
+   four bytes per segment in each half. */
 LINES static inline unsigned lines_eight(const __m256i *line, int segments, __m256i mask) {
     __m256i missing[8], packed[2];
     for (int at = 0; at < 8; at++) {
@@ -111,7 +111,7 @@ LINES static inline unsigned lines_eight(const __m256i *line, int segments, __m2
     return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(met));
 }
 
-/* Which of all segments have them. */
+/* Which of all segments have all bits of a key. */
 LINES static inline uint64_t lines_test(const __m256i *line, int segments, __m256i mask) {
     uint64_t met = 0;
     for (int at = 0; at < segments; at += 8) {
@@ -126,7 +126,7 @@ LINES static inline void lines_set(__m256i *line, int64_t base, __m256i mask, in
     _mm256_storeu_si256(line + base, _mm256_or_si256(_mm256_loadu_si256(line + base), written));
 }
 
-/* The same for one key, from its state. */
+/* Tests one key, from its state, and sets its bits if it is inserted. */
 LINES RARELY uint64_t lines_perform(const Hash *hash, int segments, void *memory, uint64_t state,
                                     int64_t base, int inserts) {
     LineParts parts = lines_parts(hash);
@@ -155,8 +155,8 @@ WIDE static void lines_find(const Hash *hash, int segments, const uint64_t *stat
     }
 }
 
-/* Segments that have all bits of each key from `at` to `end`; sets its bits where a code inserts,
-   if there are codes, and fetches the blocks of a later key beside each. */
+/* Finds the segments that have all bits of each key from `at` to `end`. If there are codes, sets
+   the bits of keys whose code inserts. With each key, prefetches the block of a later key. */
 LINES static inline void lines_meet(int segments, void *memory, const LineParts *parts,
                                     const Lines *keys, const Lines *ahead, const uint8_t *codes,
                                     int writes, int64_t base, uint64_t *met, ptrdiff_t at,
@@ -176,7 +176,8 @@ LINES static inline void lines_meet(int segments, void *memory, const LineParts 
     }
 }
 
-/* The usual numbers of segments are constants, and all of many keys are inserted, or none. */
+/* Specialised for the usual numbers of segments, and for batches in which all keys or none are
+   inserted. */
 #define LINES_MEET(segments, writes)                                                             \
     lines_meet(segments, memory, &parts, keys, ahead, codes, writes, base, met, at, end);        \
     break;

@@ -1,7 +1,6 @@
-/* Rings of segments, one operation after another: `Segments` of lately.golden.ring.
-
-   The memory has one of three forms. Columns, with one hash function for all segments (GEBF): an
-   integer for each bit of a segment; bit j of it belongs to physical segment j. Lines: columns of
+/* Rings of segments, one operation after another: `Segments` of lately.golden.ring. The memory has
+   one of three layouts. Columns, with one hash function for all segments (GEBF): an integer for
+   each bit of a segment; bit j of the integer belongs to physical segment j. Lines: columns in
    another order (see lines.h). Words, with a hash function for each segment (APBF): one segment
    after another. */
 #ifndef LATELY_RING_H
@@ -14,54 +13,54 @@
 #include "lines.h"
 #endif
 
-#define RING_PARTS 64         /* most bits of a key in a segment */
-#define RING_SEGMENTS 64      /* most segments, the spare included */
-#define RING_NUMBER ((int64_t)1 << 62) /* most of a number of a state */
-#define RING_CACHED (1 << 18) /* bytes of memory up to which nothing is fetched ahead */
-#define RING_CLEARED 4096     /* bytes of the retired segment for each insertion, at least */
+#define RING_PARTS 64         /* maximum bits of a key in a segment */
+#define RING_SEGMENTS 64      /* maximum segments, the spare included */
+#define RING_NUMBER ((int64_t)1 << 62) /* maximum of a number in a state */
+#define RING_CACHED (1 << 18) /* memory size in bytes up to which nothing is prefetched */
+#define RING_CLEARED 4096     /* minimum bytes of the retired segment cleared per insertion */
 
-/* Position of a ring whose memory several processes map: `turns` selects the slot that counts. Only
-   one process writes. It publishes a turn before it clears a segment, so that a process that reads
-   with an earlier position misses no key of the window. A slot begins with base, filled, length
-   and generation. */
+/* Position of a ring whose memory several processes map: `turns` selects the valid slot. Only one
+   process writes. It publishes a turn before it clears a segment, so that a process that reads with
+   an earlier position misses no key of the window. A slot starts with base, filled, length and
+   generation. */
 typedef struct {
     uint64_t turns;
     int64_t slots[2][12];
 } RingLive;
 
-/* What does not change. */
+/* Constants of a ring. */
 typedef struct {
     const Hash *hash;
-    int size;          /* bytes of a column; LINE for lines, 0 for words */
+    int size;          /* bytes per column; LINE for lines, 0 for words */
     int segments, run;
     int joint;         /* whether all bits of a key in a segment are in one word */
     int blocked;       /* whether the first index selects a block */
     int rekeys;        /* whether a new secret takes effect at the next turn */
-    ptrdiff_t parts;   /* bits that a key has in a segment */
-    ptrdiff_t words;   /* words of a segment */
-    ptrdiff_t bytes;   /* of the memory */
-    ptrdiff_t whole;   /* bytes in which a segment has bits */
+    ptrdiff_t parts;   /* number of bits of a key in a segment */
+    ptrdiff_t words;   /* words per segment */
+    ptrdiff_t bytes;   /* bytes of the memory */
+    ptrdiff_t whole;   /* bytes that contain bits of a segment */
     uint64_t block_stride, part_stride, shard_stride, shards, shard_rotations[3];
-    RingLive *live;    /* NULL: the memory belongs to this process alone */
+    RingLive *live;    /* NULL: only this process uses the memory */
     int reads;         /* whether another process writes the memory */
 } Ring;
 
-/* What changes, besides the memory: `RingPosition`. The first numbers count what callers did. */
+/* State besides the memory: `RingPosition`. The first numbers are counters of operations. */
 typedef struct {
     int64_t operations, keys, hits, late;
     int64_t base, filled, length, generation, insertions, shifts;
-    int64_t older; /* oldest segments of the ring, which have the older secret */
-    int64_t waits; /* whether a secret waits */
+    int64_t older; /* number of oldest segments, which have the older secret */
+    int64_t waits; /* whether a secret is waiting */
     Secret secret, older_secret, waiting;
-    int64_t retired, cleared; /* segment that left the ring last, and its bytes that are clear */
-    int64_t pace;             /* bytes that an insertion clears */
+    int64_t retired, cleared; /* last retired segment, and how many of its bytes are clear */
+    int64_t pace;             /* bytes that each insertion clears */
 } RingState;
 
 ALWAYS int ring_within(int64_t value, int64_t least, int64_t most) {
     return value >= least && value <= most;
 }
 
-/* Whether all places of keys are within the memory, whose columns or words have `item` bytes. */
+/* Whether all positions of keys are within the memory, whose columns or words have `item` bytes. */
 static inline int ring_is_sound(const Ring *ring, ptrdiff_t item) {
     const Hash *hash = ring->hash;
     const uint64_t most = (uint64_t)1 << 32;
@@ -101,7 +100,7 @@ static inline int ring_is_sound(const Ring *ring, ptrdiff_t item) {
     return last <= most && last + (ring->shards - 1) * ring->shard_stride + reach <= bits;
 }
 
-/* Whether a state is that of a ring at rest. */
+/* Whether a state is valid between operations. */
 RARELY int ring_fits(const Ring *ring, const RingState *s) {
     return ring_within(s->base, 0, ring->segments - 1) && ring_within(s->filled, 0, s->length) &&
            ring_within(s->length, 1, RING_NUMBER) && ring_within(s->generation, 1, RING_NUMBER) &&
@@ -123,12 +122,12 @@ ALWAYS int ring_is_older(const Ring *ring, const RingState *state, int index) {
     return index >= ring->segments - 1 - state->older;
 }
 
-/* Turns segments of a mask so that bit 0 is the youngest. */
+/* Rotates a mask of physical segments so that bit 0 is the youngest. */
 ALWAYS uint64_t ring_turned(uint64_t met, int64_t base, int segments) {
     return base ? met >> base | met << (segments - base) : met;
 }
 
-/* Ages of the segments of the ring in a mask, and in one under the older secret. */
+/* Combines masks of matches under the current and the older secret; bit i is segment i by age. */
 ALWAYS uint64_t ring_ages(uint64_t met, uint64_t older_met, int64_t base, int64_t older,
                           int segments) {
     uint64_t all = ((uint64_t)1 << (segments - 1)) - 1, young = all >> older;
@@ -139,13 +138,13 @@ ALWAYS uint64_t ring_ages(uint64_t met, uint64_t older_met, int64_t base, int64_
 /* Moves of the ring */
 
 RARELY void ring_publish(const Ring *ring, const RingState *state) {
-#if defined(__GNUC__) /* other compilers have no ring that processes share */
+#if defined(__GNUC__) /* with other compilers, processes cannot share a ring */
     RingLive *live = ring->live;
     if (live && !ring->reads) {
         uint64_t next = live->turns + 1;
         memcpy(live->slots[next & 1], &state->base, 4 * sizeof(int64_t));
         __atomic_store_n(&live->turns, next, __ATOMIC_RELEASE);
-        /* The clear that follows must not be seen before the turn. */
+        /* The following clear must not become visible before the turn. */
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     }
 #else
@@ -154,7 +153,7 @@ RARELY void ring_publish(const Ring *ring, const RingState *state) {
 #endif
 }
 
-/* Words over columns of any size. */
+/* Word access to columns of any size. */
 #if defined(__GNUC__)
 typedef uint64_t RingWord __attribute__((may_alias));
 #else
@@ -167,7 +166,7 @@ WIDE static void ring_keep_bits(RingWord *words, ptrdiff_t count, uint64_t keep)
     }
 }
 
-/* Clears more bytes of the retired segment; nothing reads it before it is the youngest. */
+/* Clears more bytes of the retired segment, which is not read until it is the youngest. */
 RARELY void ring_clear_more(const Ring *ring, RingState *state, void *memory, int64_t bytes) {
     uint8_t *begin = (uint8_t *)memory + state->cleared;
     int64_t left = ring->whole - state->cleared, part = bytes < left ? bytes : left;
@@ -182,7 +181,7 @@ RARELY void ring_clear_more(const Ring *ring, RingState *state, void *memory, in
         return;
     }
 #endif
-    /* Several columns at a time, then the rest. */
+    /* Several columns at once, then the rest. */
     uint64_t bit = (uint64_t)1 << state->retired, bits = 0, rest = 0;
     for (int low = 0; low < 64; low += 8 * ring->size) {
         bits |= bit << low;
@@ -245,8 +244,8 @@ ALWAYS void ring_count(const Ring *ring, RingState *state, void *memory, int64_t
     }
 }
 
-/* Places of a key's bits in a segment under a function; of its word, if there is a `mask`. Inlined,
-   it makes single texts a tenth slower. */
+/* Positions of a key's bits in a segment under a hash function; or of the word, if `mask` is given.
+   Not inlined: inlining makes calls with a single text 10 % slower. */
 RARELY void ring_place(const Ring *ring, uint64_t state, ptrdiff_t function, uint32_t *out,
                        uint64_t *mask) {
     const Hash *hash = ring->hash;
@@ -313,7 +312,7 @@ ALWAYS uint64_t ring_touch_places(void *memory, int size, ptrdiff_t parts, const
     return met;
 }
 
-/* Reads the columns of a key, and sets the bit `base` if it is inserted. */
+/* Reads the columns of a key, and sets the bit `base` if the key is inserted. */
 static inline uint64_t ring_touch_columns(const Ring *ring, const RingState *state, void *memory,
                                           uint64_t own, int inserts) {
     uint32_t places[RING_PARTS];
@@ -341,24 +340,24 @@ static inline uint64_t ring_perform_columns(const Ring *ring, const RingState *s
     return ring_ages(met, older, state->base, state->older, ring->segments);
 }
 
-/* Words; `own` has the state under each secret */
+/* Words; `own` holds the state under each secret */
 
 ALWAYS uint64_t *ring_words(const Ring *ring, const RingState *state, void *memory, int index) {
     return (uint64_t *)memory + ring_segment(ring, state, index) * ring->words;
 }
 
-/* Whether a key has one place in a segment, which is its only index. */
+/* Whether a key has one position in a segment, which is the only index. */
 ALWAYS int ring_is_single(const Ring *ring) {
     return ring->parts == 1 && !ring->blocked && ring->shards == 1;
 }
 
-/* Whether segment `index` of the ring has all bits of a key; sets them if it is inserted. */
+/* Whether segment `index` of the ring has all bits of a key; sets them if the key is inserted. */
 static inline uint64_t ring_touch_words(const Ring *ring, const RingState *state, void *memory,
                                         const uint64_t *own, int index, int inserts) {
     uint32_t places[RING_PARTS];
     uint64_t *segment = ring_words(ring, state, memory, index), *word, mask, met = 1;
     uint64_t under = own[ring_is_older(ring, state, index)];
-    ptrdiff_t function = ring_segment(ring, state, index); /* one for each segment */
+    ptrdiff_t function = ring_segment(ring, state, index); /* each segment has its own */
     if (ring->joint) {
         ring_place(ring, under, function, places, &mask);
         word = &segment[*places];
@@ -375,7 +374,7 @@ static inline uint64_t ring_touch_words(const Ring *ring, const RingState *state
     return met & 1;
 }
 
-/* From whether each segment matches to whether a run begins with it. */
+/* Converts a mask of matching segments to a mask of segments where a matching run starts. */
 ALWAYS uint64_t ring_runs(uint64_t met, int run) {
     for (int known = 1, step; known < run; known += step) {
         step = known < run - known ? known : run - known;
@@ -384,11 +383,11 @@ ALWAYS uint64_t ring_runs(uint64_t met, int run) {
     return met;
 }
 
-/* Looks at all segments, of one part: in a small memory that is faster, as no branch depends on a
-   key. */
+/* Reads all segments (of one part each): faster in a small memory, as no branch depends on a key.
+   */
 static inline uint64_t ring_perform_words(const Ring *ring, const RingState *state, void *memory,
                                           const uint64_t *own, int inserts) {
-    /* Copies, which no store changes. */
+    /* Copies, so that no store can change them. */
     const Field field = ring->hash->field[0];
     const uint64_t *all = ring->hash->rotations;
     ptrdiff_t apart = 3 * ring->hash->expanded, words = ring->words;
@@ -407,8 +406,8 @@ static inline uint64_t ring_perform_words(const Ring *ring, const RingState *sta
     return ring_runs(met, run);
 }
 
-/* Looks at the last segment that a run could have, down to the first: a segment without the key
-   excludes all runs that it is in (APBF, algorithm 1). */
+/* Tests the last segment that a run could have, down to the first: a segment that does not match
+   excludes all runs that contain it (APBF, algorithm 1). */
 static inline uint64_t ring_query_words(const Ring *ring, const RingState *state, void *memory,
                                         const uint64_t *own) {
     int start = 0, known = 0, index;
@@ -429,7 +428,7 @@ static inline uint64_t ring_query_words(const Ring *ring, const RingState *state
 
 /* One key */
 
-/* After another secret than the present one came into use. */
+/* Called if not only the current secret is in use. */
 RARELY void ring_states(const Ring *ring, const RingState *state, const uint64_t *key,
                         uint64_t *own) {
     const Secret secrets[2] = {state->secret, state->older_secret};
@@ -438,13 +437,13 @@ RARELY void ring_states(const Ring *ring, const RingState *state, const uint64_t
     }
 }
 
-/* Performs QUERY, INSERT or CHECK of a key. Returns 0 if it is not reported; otherwise the lowest
-   bit of the value has the number of the age. */
+/* Performs QUERY, INSERT or CHECK of a key. Returns 0 if the key is not reported; otherwise the
+   index of the lowest set bit is the age. */
 static inline uint64_t ring_perform_key(const Ring *ring, RingState *state, void *memory, int code,
                                         const uint64_t *key) {
     uint64_t own[2] = {hash_state(ring->hash, key, state->secret), 0}, value = 0;
     int inserts = (code & INSERT) != 0, turns = inserts && state->filled >= state->length;
-    int due = inserts && (turns || !(code & QUERY)); /* whether the insertion is by itself */
+    int due = inserts && (turns || !(code & QUERY)); /* insertion apart from the query */
     if (state->older) {
         ring_states(ring, state, key, own);
     }

@@ -42,7 +42,7 @@ static inline uint64_t sip_end(SipState *s) {
     return s->v[0] ^ s->v[1] ^ s->v[2] ^ s->v[3];
 }
 
-/* Eight bytes, the least significant first on any machine. */
+/* Loads eight bytes, little-endian on any machine. */
 static inline uint64_t sip_load(const uint8_t *bytes) {
     uint64_t word = 0;
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -55,7 +55,7 @@ static inline uint64_t sip_load(const uint8_t *bytes) {
     return word;
 }
 
-/* Bytes behind the last whole word, the least significant first, with zeros above. */
+/* Loads the bytes after the last whole word, little-endian, padded with zeros. */
 static inline uint64_t sip_rest(const uint8_t *bytes, ptrdiff_t count) {
     unsigned rest = count & 7;
     uint64_t word = 0;

@@ -1,7 +1,7 @@
 /* Timing filters (inferential paper, section 3): cells that hold the time at which they were last
    touched. `Parts` are those of lately.golden.timestamp.partitioned_timing, whose stamps are the
    numbers of blocks; `Timing` are those of lately.golden.timestamp.timing, whose timestamps wrap.
-   Pure C99. Shapes are constant; the numbers of a filter and its cells belong to the caller. */
+   Pure C99. Shapes are constant; the numbers and the cells of a filter belong to the caller. */
 #ifndef LATELY_PURE_TIMING_H
 #define LATELY_PURE_TIMING_H
 
@@ -24,36 +24,36 @@ static inline void timing_indices(const Hash *hash, const uint64_t *keys, int64_
 
 typedef struct {
     const Hash *hash;
-    int64_t parts, cells;      /* cells of a part */
-    int64_t expired;           /* age of all that are past the window */
-    int64_t block;             /* insertions of a block, or time if the filter is timed */
+    int64_t parts, cells;      /* number of parts, and cells per part */
+    int64_t expired;           /* age that stands for all ages past the window */
+    int64_t block;             /* insertions per block, or time if the filter is timed */
     int timed;
-    const uint8_t *thresholds; /* of a table of classes x (expired + 1) x phases, or NULL */
+    const uint8_t *thresholds; /* table of classes x (expired + 1) x phases, or NULL */
     int64_t classes;
     int phase_bits;
 } Parts;
 
 typedef struct {
-    int64_t insertions, last; /* the time of the last insertion, -1 without one */
+    int64_t insertions, last; /* `last`: time of the last insertion; -1 if none */
 } PartsNumbers;
 
-/* Operands and answers of operations, for each key. */
+/* Operands and answers of operations, one for each key. */
 typedef struct {
     const uint64_t *keys;
     const uint8_t *codes;    /* NULL: `code` for all */
     int code;
-    const int64_t *windows;  /* in blocks, or the classes; NULL: the filter's window, or class 0 */
-    const int64_t *times;    /* of a timed filter, else NULL */
+    const int64_t *windows;  /* in blocks, or classes; NULL: the filter's window, or class 0 */
+    const int64_t *times;    /* NULL if the filter is not timed */
     uint8_t *seen;
-    int64_t *oldest, *cells; /* age of the oldest cells, and their number; NULL: not wanted */
+    int64_t *oldest, *cells; /* age of the oldest cells, and their number; NULL: not needed */
 } PartsBatch;
 
 typedef struct {
     int64_t oldest, cells;
 } Touched;
 
-/* Looks at the cells of a key in a block; writes them if `inserts`. A stamp is the block of the
-   last insertion plus 1, 0 without one. */
+/* Reads the cells of a key, and writes them if `inserts`. A stamp is the block number of the last
+   insertion plus 1, or 0 if there was none. */
 ALWAYS Touched parts_touch(const Parts *f, uint64_t *stamps, int64_t parts, const Row *indices,
                            int64_t i, int64_t block, int inserts) {
     Touched found = {INT64_MIN, 0};
@@ -70,7 +70,7 @@ ALWAYS Touched parts_touch(const Parts *f, uint64_t *stamps, int64_t parts, cons
     return found;
 }
 
-/* Whether a key is reported; `filled` are the insertions into the present block. */
+/* Whether a key is reported; `filled` is the number of insertions into the current block. */
 ALWAYS int parts_report(const Parts *f, Touched found, int64_t window, int64_t filled) {
     if (!f->thresholds) {
         return found.oldest <= window;
@@ -80,9 +80,9 @@ ALWAYS int parts_report(const Parts *f, Touched found, int64_t window, int64_t f
     return found.cells >= f->thresholds[(row << f->phase_bits) + phase];
 }
 
-/* Performs operations on a chunk of keys. In `plain` ones, code and window are those of all,
-   and nobody wants the number of cells. What is copied stays in registers, as no store to a cell
-   can change it. */
+/* Performs operations on a chunk of keys. If `plain`, all have the same code and window, and the
+   number of cells is not needed. Copies of the numbers stay in registers, as no store to a cell can
+   change them. */
 ALWAYS void parts_chunk(const Parts *shape, PartsNumbers *numbers, uint64_t *stamps,
                         const PartsBatch *batch, int64_t first, int64_t count, const Row *indices,
                         int64_t parts, int plain) {
@@ -168,15 +168,16 @@ typedef struct {
     int64_t swept; /* cells that the sweep examines after each insertion */
 } Timing;
 
-/* Where a filter is after its insertions. */
+/* Position of a filter after its insertions. */
 typedef struct {
-    int64_t stamp, filled; /* current timestamp, and insertions of its block */
-    int64_t next;          /* cell to be swept next */
+    int64_t stamp, filled; /* current timestamp, and insertions in its block */
+    int64_t next;          /* next cell to sweep */
 } Clock;
 
-#define EXPIRED_AGE ((int64_t)1 << 32) /* of a mark; times the longest block it fits into 64 bits */
+/* Age of an expired cell; its product with the longest block fits into 64 bits. */
+#define EXPIRED_AGE ((int64_t)1 << 32)
 
-/* The insertions are at most 2**62, cells and blocks at most 2**30. */
+/* Requires at most 2**62 insertions, and at most 2**30 cells and blocks. */
 ALWAYS Clock timing_clock(const Timing *f, int64_t insertions) {
     Clock clock = {insertions / f->block % (f->last + 1), insertions % f->block,
                    insertions % f->cells * f->swept % f->cells};
@@ -194,7 +195,7 @@ ALWAYS int timing_expired(const Timing *f, const Clock *c, int64_t age, int64_t 
     return age * f->block + c->filled >= window + f->block;
 }
 
-/* Returns the age of the oldest cell of a key, or -1 if it has expired. */
+/* Returns the age of the oldest cell of a key, or -1 if that cell has expired. */
 ALWAYS int64_t timing_oldest(const Timing *f, const Clock *c, const uint32_t *cells,
                              const Row *indices, int64_t i, int64_t window) {
     int64_t oldest = 0;
@@ -205,8 +206,8 @@ ALWAYS int64_t timing_oldest(const Timing *f, const Clock *c, const uint32_t *ce
     return timing_expired(f, c, oldest, window) ? -1 : oldest;
 }
 
-/* Counts different cells of a key that have the oldest age, or have expired if that is -1, and all
-   different cells. */
+/* Counts the distinct cells of a key that have the oldest age (the expired cells if it is -1), and
+   all distinct cells. */
 static inline void timing_count(const Timing *f, const Clock *c, const uint32_t *cells,
                                 const Row *indices, int64_t i, int64_t window, int64_t oldest,
                                 int64_t *old, int64_t *all) {
@@ -239,9 +240,9 @@ ALWAYS void timing_insert(const Timing *f, Clock *c, uint32_t *cells, const Row 
     }
 }
 
-/* Looks up keys one after another; inserts each after its look if `inserts`. Writes the age of its
-   oldest cell, or -1 if it has expired, and in `counts`, unless it is NULL, what `timing_count`
-   counts in two rows. Each key has its window, or `windows` is NULL. */
+/* Looks up keys one after another; if `inserts`, inserts each key after it was looked up. Writes
+   the age of each key's oldest cell, or -1 if that cell has expired, and to `counts`, unless NULL,
+   two rows with the counts of `timing_count`. `windows` has one window per key, or is NULL. */
 static inline void timing_look(const Timing *f, int64_t *insertions, uint32_t *cells, int inserts,
                                const uint64_t *keys, int64_t count, const int64_t *windows,
                                int64_t *ages, int64_t *counts) {
@@ -266,7 +267,7 @@ static inline void timing_look(const Timing *f, int64_t *insertions, uint32_t *c
     *insertions += inserts ? count : 0;
 }
 
-/* Performs QUERY, INSERT or CHECK of one key; returns its least age in insertions, or -1 if it is
+/* Performs QUERY, INSERT or CHECK of one key; returns its minimum age in insertions, or -1 if it is
    not reported (section 3.2.2). */
 static inline int64_t timing_one(const Timing *f, int64_t *insertions, uint32_t *cells, int code,
                                  const uint64_t *key) {

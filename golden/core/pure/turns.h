@@ -6,7 +6,7 @@
 
 #define NEVER (-1)
 
-enum { OVERFILL, SHORTEN, BY_CLOCK }; /* rule at the end of a full generation */
+enum { OVERFILL, SHORTEN, BY_CLOCK }; /* what to do at the end of a full generation */
 enum { OK, WINDOW_SHORTENED, RATE_EXCEEDED }; /* codes of `PoolStatus` */
 
 /* Numbers of a `RotationState`, before the times of its slices. */
@@ -18,18 +18,18 @@ typedef struct {
 #define TURN_NUMBERS ((int64_t)(sizeof(TurnState) / sizeof(int64_t)))
 
 typedef struct {
-    int64_t writes, slices, span, old, spanned, rule; /* the policy */
+    int64_t writes, slices, span, old, spanned, rule; /* constants of the policy */
     TurnState *state;
-    int64_t *settled; /* time of each slice that is no longer written, by position */
-    int64_t alive;    /* answer to the last question, from `writes` to `slices` */
+    int64_t *settled; /* last insertion into each slice no longer written, by position */
+    int64_t alive;    /* last result of `turns_alive`, from `writes` to `slices` */
 } Turns;
 
-/* Whether a slice with the time of its last insertion counts. */
+/* Whether a slice whose last insertion was at `time` counts at `now`. */
 static inline int turns_count(const Turns *t, int64_t time, int64_t now) {
     return time != NEVER && now - time <= t->span;
 }
 
-/* Number of youngest slices that count, about as many as before. */
+/* How many of the youngest slices count; fast if that changed little since the last call. */
 static inline int64_t turns_alive(Turns *t, int64_t now) {
     if (!turns_count(t, t->state->last, now)) {
         return 0;
@@ -76,8 +76,8 @@ static inline int turns_due(const Turns *t, int64_t now) {
     return full || (s->filled > 0 && now >= s->first + t->old);
 }
 
-/* Turns of a joinable ring before an insertion; fewer with the same effect if they clear every
-   segment. */
+/* Number of turns due before an insertion in a joinable ring; if they clear every segment, the
+   smallest number with the same effect. */
 static inline int64_t turns_due_by_clock(const Turns *t, int64_t now) {
     int64_t latest = t->state->latest > 0 ? t->state->latest : 0, segments = t->slices + 1;
     int64_t turns = t->rule == BY_CLOCK ? now / t->old - latest / t->old : 0;
@@ -101,7 +101,7 @@ static inline void turns_shift(Turns *t, int64_t now) {
     s->shifts++;
 }
 
-/* Counts an insertion, which does not turn the ring. */
+/* Counts an insertion, without turning the ring. */
 static inline void turns_insert(Turns *t, int64_t now) {
     TurnState *s = t->state;
     if (s->filled == 0) {
@@ -126,7 +126,7 @@ static inline void turns_clear(Turns *t) {
     }
 }
 
-/* Follows an operation; returns whether an insertion turns the ring. */
+/* Updates the turns for an operation; returns whether an insertion turns the ring. */
 static inline int turns_perform(Turns *t, int code, int64_t now) {
     int inserts = (code & (INSERT | ALONE)) == INSERT, due = inserts && turns_due(t, now);
     if (due || code == SHIFT) {
@@ -145,7 +145,7 @@ static inline int turns_perform(Turns *t, int code, int64_t now) {
 static inline int64_t turns_perform_key(Turns *t, const Ring *ring, RingState *state, void *memory,
                                         int code, const uint64_t *key, int64_t now) {
     int64_t alive = turns_alive(t, now), age = -1;
-    if (turns_perform(t, code, now)) { /* the query sees the old ring; the insertion does not */
+    if (turns_perform(t, code, now)) { /* the query sees the old ring, the insertion the new one */
         if (code & QUERY) {
             age = lowest(ring_perform_key(ring, state, memory, QUERY, key));
         }
