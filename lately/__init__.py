@@ -1,14 +1,14 @@
 """Sliding-window membership filters: golden models, hardware, simulation and synthesis.
 
-The names of `lately.golden` are also available here. They are imported at their first use, so that
-the command line starts quickly. ``lately.__version__`` is the version of the package.
+The names of `lately.golden` are also available here. They are imported on first use, so that the
+command line starts quickly. ``lately.__version__`` is the version of the package.
 """
 
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-# In a checkout the folders of the subpackages are siblings of this folder.
+# In a checkout, the folders of the subpackages are siblings of this folder.
 if (Path(__path__[0]).parent / "golden" / "errors.py").is_file():
     __path__.append(str(Path(__path__[0]).parent))
 
@@ -28,7 +28,7 @@ def __dir__() -> list[str]:
 
 
 def _version() -> str:
-    """Return the version of the installed package, else the version of the checkout."""
+    """Return the version of the installed package, or else that of the checkout."""
     from importlib import metadata
 
     try:

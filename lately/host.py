@@ -27,29 +27,29 @@ from .hdl.registers import ADDRESSES, REGISTERS
 from .uartbone import DEFAULT_BAUD, HostError, NoAnswerError, UartBone
 
 Windows = ArrayLike | None
-"""Window, or with a table class, of all queries or of each, shape (n,); None for the longest window
-or for class 0."""
+"""Window of the queries, or their class if the filter has a table: one value for all, or one each,
+shape (n,). None means the longest window, or class 0."""
 
 _FIELDS = {register.name: register.fields for register in REGISTERS}
 
 _STATES = ("generation", "period", "covered", "guaranteed", "alarms")
-"""Registers of `Board.statistics` that are not event counters."""
+"""Registers in `Board.statistics` that are not event counters."""
 
 _MAX_POLLS = 100
-"""Reads of the status until an order is complete; one read takes longer than an order."""
+"""Maximum status reads until a command is complete; one read takes longer than a command."""
 
 _MIN_OPERATIONS = 1 << 11
-"""Minimum operations of a self-test."""
+"""Minimum number of operations in a self-test."""
 
 
 class SelfTestResult(NamedTuple):
-    """Result of a self-test, with the number of the first result that differs from golden's."""
+    """Result of a self-test, with the index of the first result that differs from the model's."""
 
     passed: bool
     operations: int
     mismatches: int
     first_mismatch: int | None
-    upsets: int  # cycles of the test in which a protected memory was found upset
+    upsets: int  # cycles in which an upset of a protected memory was detected
 
 
 class Board(UartBone):
@@ -58,14 +58,14 @@ class Board(UartBone):
     Operations take effect one after another, as in the golden model, whose methods have the same
     names. Use the board from one thread at a time.
 
-    Parameters are as for `lately.uartbone.UartBone`. A `spec` must be given unless the filter is a
-    preset. HostError if the board has another filter.
+    Takes the parameters of `lately.uartbone.UartBone`, and `spec`, which is required unless the
+    filter is a preset. Raises `HostError` if the board has a different filter.
     """
 
     spec: Specification
-    preset: str | None  # name of the preset that the filter is
-    frames: bool  # whether the board takes frames instead of operations
-    longest: int  # longest window of a query, or the highest class
+    preset: str | None  # name of the filter if it is a preset
+    frames: bool  # whether the board processes frames instead of operations
+    longest: int  # longest window, or highest class, of a query
     clock_hz: int
 
     def __init__(
@@ -79,7 +79,7 @@ class Board(UartBone):
     ) -> None:
         super().__init__(port, baud=baud, timeout=timeout, attempts=attempts)
         self._time = 0
-        self._count: int | None = None  # operations performed, if known
+        self._count: int | None = None  # number of operations performed, if known
         try:
             self.synchronise()
             low, high = self.read(register_address("digest"), 2)
@@ -89,11 +89,11 @@ class Board(UartBone):
             name = f"preset {self.preset}" if self.preset else f"digest {digest.hex()}"
             if spec is not None and spec.fingerprint != digest:
                 raise HostError(
-                    f"{port}: the board has the filter of {name}, "
-                    f"not that of digest {spec.fingerprint.hex()}"
+                    f"{port}: the filter on the board is {name}, "
+                    f"not digest {spec.fingerprint.hex()}"
                 )
             if spec is None and self.preset is None:
-                raise HostError(f"{port}: the filter, {name}, is no preset; give --spec")
+                raise HostError(f"{port}: the filter ({name}) is not a preset; give --spec")
             self.spec = spec or ALL_PRESETS[self.preset or ""]
             self.longest = layout.longest_query(self.spec)
             self.frames = self._read("frames") != MISSING
@@ -112,7 +112,7 @@ class Board(UartBone):
         return self.read(register_address(name))[0]
 
     def _changed(self, register: str, **values: int | None) -> list[int]:
-        """Return the word of a register in which some fields have other values."""
+        """Return the word of a register with some of its fields changed."""
         word = self._read(register)
         for field in _FIELDS[register]:
             if (value := values.get(field.name)) is not None:
@@ -124,7 +124,7 @@ class Board(UartBone):
         return bool(self._read("status") >> bit & 1)
 
     def _set(self, name: str, value: int) -> None:
-        """Change a number; if the board does not keep it, restore the former one."""
+        """Set a number; if the board does not store it, restore the previous one."""
         if not isinstance(value, int) or not 1 <= value < MISSING:
             raise ValueError(f"{name}: must be an integer from 1 to {MISSING - 1}, not {value!r}")
         former = self._read(name)
@@ -134,7 +134,7 @@ class Board(UartBone):
             raise HostError(f"{self.port}: {name}: the board stored {stored}, not {value}")
 
     def _require(self, name: str, has: bool, lacks: str) -> None:
-        """Refuse an operation that the board does not support."""
+        """Raise an error if the board does not support an operation."""
         if not has:
             raise SpecificationError(f"{name}: the board at {self.port} {lacks}")
 
@@ -148,24 +148,24 @@ class Board(UartBone):
         *,
         progress: Callable[[int], None] | None = None,
     ) -> Results:
-        """Perform a sequence of operations, given by `Operation` codes of shape (n,) or ().
+        """Perform a sequence of operations, given as `Operation` codes of shape (n,) or ().
 
-        The golden model's method `perform` returns the same results for the same `keys`, of shape
-        (n,) or (n, words), at the same times. `windows`, of shape (n,) or (), have the unit of the
-        hardware: insertions, blocks of insertions, or ticks. `progress` is called with the number
-        of operations since its last call. Times are right if fewer than 2**30 ticks pass between
-        two operations: 12 days of milliseconds.
+        The results are those of the golden model's method `perform` for the same `keys`, of shape
+        (n,) or (n, words), at the same times. `windows`, of shape (n,) or (), are in the unit of
+        the hardware: insertions, blocks of insertions, or ticks. `progress` is called with the
+        number of operations since its last call. Times are correct if fewer than 2**30 ticks pass
+        between two operations: 12 days with ticks of a millisecond.
 
-        TypeError, ValueError or SpecificationError before anything is sent. HostError if the board
-        no longer answers; it may have performed a first part of the sequence.
+        Raises TypeError, ValueError or SpecificationError before anything is sent, and HostError if
+        the board no longer answers; it may have performed the first part of the sequence.
         """
-        self._require("operations", not self.frames, "takes frames")
+        self._require("operations", not self.frames, "processes frames")
         spec = self.spec
         words = check_keys(keys, KeyDigest.of(spec))
         codes = np.broadcast_to(np.asarray(operations), len(words))
         known = [*range(Operation.CLEAR + 1), *[Operation.REMOVE] * (spec.kind == "dictionary")]
         if len(unknown := codes[~np.isin(codes, known)]):
-            raise ValueError(f"operations: must be among {[*map(int, known)]}, not {unknown[0]}")
+            raise ValueError(f"operations: must be one of {[*map(int, known)]}, not {unknown[0]}")
         checked = self.checked_windows(windows, len(words))
         answers = [np.empty((0, layout.result_words(spec)), np.uint32)]
         for answer in self._perform(list(layout.pack_blocks(spec, codes, words, checked))):
@@ -176,10 +176,11 @@ class Board(UartBone):
         return results._replace(time=self._times(results.time)) if spec.timed else results
 
     def _perform(self, blocks: Sequence[layout.Block]) -> Iterator[NDArray[np.uint32]]:
-        """Perform blocks one after another, and yield the words of their results.
+        """Perform blocks of operations one after another, and yield their result words.
 
-        The words of the next block are sent while results arrive, but its trailer only when they
-        are right. `performed` then says what an interrupted or damaged exchange left undone.
+        The words of the next block are sent while results arrive, but its trailer is sent only when
+        these results are correct. After an interrupted or damaged exchange, the board's count of
+        performed operations shows what is left to do.
         """
         performed, ahead = self._count if self._count is not None else self._performed(), False
         self._count = None
@@ -213,7 +214,7 @@ class Board(UartBone):
         self._count = performed
 
     def _performed(self) -> int:
-        """Return the number of operations that the board has performed, and forget all else."""
+        """Resynchronise; return the number of operations that the board has performed."""
         self.synchronise()
         return self.read(layout.RESULTS)[0]
 
@@ -222,39 +223,39 @@ class Board(UartBone):
         self.send(layout.WRITE, address, block.words)
 
     def checked_windows(self, windows: Windows, count: int) -> Times:
-        """Return the window or class of each of `count` operations; errors as `perform`."""
+        """Return the window or class of each of `count` operations; raises like `perform`."""
         longest, has_classes = self.longest, self.spec.classes is not None
         if windows is None:
             return np.full(count, 0 if has_classes else longest)
         name = "classes" if has_classes else "windows"
-        self._require(name, has_classes or longest > 0, "takes no window of queries")
+        self._require(name, has_classes or longest > 0, "has no query windows")
         checked = check_each(name, windows, count)
         if len(longer := checked[checked > longest]):
             raise ValueError(f"{name}: must be at most {longest} for this board, not {longer[0]}")
         return checked
 
     def _times(self, stamps: NDArray[np.int64]) -> Times:
-        """Return full times from the low bits of `stamps`, shape (n,), and continue from them."""
+        """Extend the low time bits in `stamps`, shape (n,), to full times."""
         steps = np.diff(stamps, prepend=self._time) % (1 << layout.TIME_BITS)
         times = self._time + np.cumsum(steps)
         self._time = int(times[-1]) if len(times) else self._time
         return times
 
     def insert(self, keys: ArrayLike) -> None:
-        """Insert `keys`, of shape (n,), in order; errors as `perform`."""
+        """Insert `keys`, of shape (n,), in order; raises like `perform`."""
         self.perform(Operation.INSERT, keys)
 
     def query(self, keys: ArrayLike, window: Windows = None) -> Results:
-        """Report which keys are in the filter; `keys`, `window` and errors as for `perform`."""
+        """Report which keys are in the filter; arguments and errors are those of `perform`."""
         return self.perform(Operation.QUERY, keys, window)
 
     def check_and_insert(self, keys: ArrayLike, window: Windows = None) -> Results:
-        """Query, then insert each key in order; `keys`, `window` and errors as for `perform`."""
+        """Query, then insert each key in order; arguments and errors are those of `perform`."""
         return self.perform(Operation.CHECK_AND_INSERT, keys, window)
 
     def remove(self, keys: ArrayLike) -> None:
-        """Remove `keys`, of shape (n,); SpecificationError if the filter cannot remove keys."""
-        self._require("remove", self.spec.kind == "dictionary", "removes no keys")
+        """Remove `keys`, of shape (n,); SpecificationError if the filter does not support it."""
+        self._require("remove", self.spec.kind == "dictionary", "cannot remove keys")
         self.perform(Operation.REMOVE, keys)
 
     def shift(self) -> None:
@@ -263,13 +264,13 @@ class Board(UartBone):
         self.perform(Operation.SHIFT, [0])
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget all keys."""
         if not self.frames:
             self.perform(Operation.CLEAR, [0])
             return
         self.write(register_address("control"), self._changed("control", clear=1))
         if all(self._pending("order") for _ in range(_MAX_POLLS)):
-            raise HostError(f"{self.port}: the board does not complete a clear")
+            raise HostError(f"{self.port}: the board did not complete a clear")
 
     # The board
 
@@ -279,7 +280,7 @@ class Board(UartBone):
         figures = {}
         for register in REGISTERS:
             if register.event or register.name in _STATES:
-                # Counters of the unit have 64 bits.
+                # The unit's counters have 64 bits.
                 count = 1 + (bool(register.event) and register.address < ADDRESSES["reset"])
                 words = self.read(register_address(register.name), count)
                 if any(word != MISSING for word in words):
@@ -287,11 +288,11 @@ class Board(UartBone):
         return figures
 
     def window_seconds(self, statistics: Mapping[str, int]) -> dict[str, float]:
-        """Return the seconds of a tick, and those for which every key is still reported."""
+        """Return the length of a tick, and how long every key is still reported, in seconds."""
         if "period" not in statistics:
             return {}
         tick = statistics["period"] / self.clock_hz
-        # In the worst case the present tick has just begun.
+        # In the worst case, the current tick has just begun.
         covered = {"covered_seconds": tick * max(0, statistics.get("covered", 0) - 1)}
         return {"tick_seconds": tick} | (covered if "covered" in statistics else {})
 
@@ -304,25 +305,27 @@ class Board(UartBone):
         action: Action | None = None,
         fields: Field | None = None,
     ) -> None:
-        """Set lengths, load a secret, or set the treatment of frames.
+        """Set lengths, load a secret, or set how frames are treated.
 
-        A generation is in insertions, and the period, of a tick, in cycles. The secret has 128
-        bits. The action is for duplicate frames, and the fields are further ones of a digest.
+        `generation` is the length of a generation in insertions, `period` that of a tick in clock
+        cycles. `secret` has 128 bits. `action` applies to duplicate frames, and `fields` are the
+        additional fields of the frame digest.
 
-        Lengths apply from the next generation or tick. The secret of a filter applies from the next
-        CLEAR or, with re-keying, the next shift; it waits while two secrets are in use. Secret and
-        fields of a digest apply to frames that begin later.
+        Lengths take effect at the next generation or tick. A filter's secret takes effect at the
+        next CLEAR or, with re-keying, at the next shift; while two secrets are in use, it waits.
+        For the frame digest, secret and fields apply to frames that begin afterwards.
 
-        TypeError or ValueError if a value is invalid, SpecificationError if the board has no such
-        setting, RekeyError if another secret waits, HostError if the board does not take a length.
+        Raises TypeError or ValueError if a value is invalid, SpecificationError if the board has no
+        such setting, RekeyError if another secret is waiting, and HostError if the board rejects a
+        length.
         """
         spec, frames = self.spec, self.frames
         for name, value, has, lacks in (
             ("generation", generation, self._has_generations, "has no generations"),
             ("period", period, spec.timed or frames, "has no span"),
-            ("secret", secret, spec.keyed or frames, "takes no secret"),
-            ("action", action, frames, "takes no frames"),
-            ("fields", fields, frames, "takes no frames"),
+            ("secret", secret, spec.keyed or frames, "does not use a secret"),
+            ("action", action, frames, "does not process frames"),
+            ("fields", fields, frames, "does not process frames"),
         ):
             self._require(name, value is None or has, lacks)
         if secret is not None:
@@ -335,24 +338,24 @@ class Board(UartBone):
                 self._set(name, length)
         if secret is not None:
             if not frames and self._pending("secret"):
-                raise RekeyError("rekey: another secret is still in use; shift until it is not")
+                raise RekeyError("rekey: another secret is still in use; shift until it is retired")
             words = np.frombuffer(secret.to_bytes(16, "little"), "<u4")
             self.write(register_address("digest_secret" if frames else "secret"), words)
 
     def decide_by(self, table: DecisionTable) -> None:
-        """Load a table of thresholds that answers from the next operation on.
+        """Load a threshold table, which takes effect at the next operation.
 
-        If the board no longer answers, its previous table remains. SpecificationError if the filter
-        has no table, or one of another shape.
+        If the board stops answering, its previous table remains. Raises SpecificationError if the
+        filter has no table, or one of a different shape.
         """
         self._require("table", self.spec.classes is not None, "has no classes")
         spec: Any = self.spec
         table.check_fits(hashes=spec.hashes, bits=spec.phase_bits, shape=spec.table_shape)
         entries = packed_entries(table.thresholds).astype("<u8").view("<u4").reshape(-1, 2)
-        # The unit takes an entry with its last word.
+        # The unit stores an entry when its last word arrives.
         if sum(entry_widths(spec.table_shape, spec.hashes)) <= 32:
             entries = entries[:, 0].reshape(1, -1)
-        # A repeated order to swap would bring the former table back: load both anew.
+        # Repeating the swap would bring the old table back, so load the table again first.
         for _ in range(self.attempts):
             for words in entries:
                 self.write(register_address("table"), words, same=len(entries) == 1)
@@ -361,23 +364,23 @@ class Board(UartBone):
         raise NoAnswerError(f"{self.port}: loading the table failed {self.attempts} times")
 
     def reset(self) -> None:
-        """Reset the unit: contents, counters and settings are as after configuration."""
-        self._require("reset", not self.frames, "takes frames")
+        """Reset contents, counters and settings to their state after FPGA configuration."""
+        self._require("reset", not self.frames, "processes frames")
         self.write(register_address("reset"), [1])
         self._time, self._count = 0, None
 
     def self_test(self) -> SelfTestResult:
-        """Perform random operations, and compare the results with the golden model's.
+        """Perform random operations, and compare the results with those of the golden model.
 
         The filter is reset before and after the test; a secret or a table must be loaded again.
         """
-        self._require("self-test", not self.frames, "takes frames")
+        self._require("self-test", not self.frames, "processes frames")
         spec, names = self.spec, ["generation"] * self._has_generations
         settings = {name: self._read(name) for name in names + ["period"] * self.spec.timed}
         self.reset()
         codes, keys, windows, rate = self_test_operations(spec)
         if spec.timed:
-            # An operation takes about 90 bits.
+            # An operation takes about 90 bits on the line.
             cycles = 90 * rate * self.clock_hz // self.baud + 1
             self._set("period", min(cycles, (1 << PERIOD_BITS) - 1))
         results = self.perform(codes, keys, windows)
@@ -392,7 +395,7 @@ class Board(UartBone):
 def differing(
     spec: Specification, golden: Any, codes: Any, keys: Any, windows: Any, results: Results
 ) -> NDArray[np.int64]:
-    """Return the numbers of results that are not those of the model at the same times."""
+    """Return the indices of results that differ from those of the model at the same times."""
     unit = spec.block_units
     if windows is not None and spec.classes is None:
         windows = windows * unit
@@ -403,14 +406,14 @@ def differing(
 
 
 def self_test_operations(spec: Specification) -> tuple[Any, Any, Any, int]:
-    """Return codes, keys and windows of the operations of a self-test, and operations per tick.
+    """Return the codes, keys and windows of a self-test's operations, and operations per tick.
 
-    Half of the operations insert, at least two windows. Keys come again for two windows, near ones
-    as often as far ones, and timestamps wrap at least once.
+    Half of the operations insert, at least two windows of keys. Keys repeat at distances of up to
+    two windows, short ones as often as long ones, and timestamps wrap around at least once.
     """
     fields: dict[str, Any] = spec.to_dict()
     window = fields.get("window") or fields.get("cells") or 64
-    # Operations per tick, or per block of insertions.
+    # Number of operations per tick, or per block of insertions.
     rate = max(1, 2 * window // fields["span"]) if spec.timed else 2 * spec.block_units
     wrap = rate << (fields.get("stamp_bits") or fields.get("timestamp_bits") or 0)
     count, words = max(_MIN_OPERATIONS, 4 * window, wrap + wrap // 4), -(-spec.key_bits // 64)

@@ -8,10 +8,10 @@ Interval = tuple[float, float]  # lower and upper bound
 
 
 def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> Interval | None:
-    """Exact interval of a proportion of `hits` in independent trials (Clopper and Pearson, 1934).
+    """Return the exact Clopper-Pearson (1934) interval for `hits` in independent `trials`.
 
-    The interval covers the proportion with a probability of at least `confidence`. None without
-    trials.
+    It covers the true proportion with a probability of at least `confidence`. Returns None if there
+    are no trials.
     """
     if not 0 <= hits <= trials:
         raise ValueError(f"hits: must be between 0 and the {trials} trials, not {hits}")
@@ -24,14 +24,14 @@ def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> Inte
 
 
 def _log_rate(hits: int, trials: int, tail: float) -> float:
-    """Return ln p of the rate p at which `hits` or more of `trials` have the probability `tail`.
+    """Return ln p for the rate p at which `hits` or more of `trials` have probability `tail`.
 
-    Newton's method. The logarithm of the probability is concave in ln p, and the union bound, where
-    it starts, is below the result, so each step goes up.
+    Uses Newton's method. The logarithm of the probability is concave in ln p, and the starting
+    point, the union bound, is below the result, so each step increases.
     """
     misses = trials - hits
     ways = lgamma(trials + 1) - lgamma(hits + 1) - lgamma(misses + 1)
-    # Numbers of hits up to 20 standard deviations further.
+    # Sum over hits up to 20 standard deviations beyond.
     further = np.arange(hits, min(trials, hits + 100 + 20 * isqrt(min(hits, misses))))
     ratios = (trials - further) / (further + 1)
     rate, step = (log(tail) - ways) / hits, 1.0

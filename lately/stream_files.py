@@ -1,4 +1,4 @@
-"""Files that hold streams and may be compressed."""
+"""Read and write streams in files that may be compressed."""
 
 import bz2
 import gzip
@@ -16,11 +16,11 @@ from typing import Any, BinaryIO, cast
 
 from .golden.errors import LatelyError
 
-BUFFERED = 1 << 16  # bytes of the buffer of a `StreamFile`
+BUFFERED = 1 << 16  # buffer size of a `StreamFile` in bytes
 
-_PIPE = 1 << 20  # bytes that a pipe holds, so that few reads take a fast stream
+_PIPE = 1 << 20  # pipe capacity in bytes, so that a fast stream needs few reads
 
-_FRAME = 1 << 20  # bytes that a frame of compressed data has at least, except for the last frame
+_FRAME = 1 << 20  # minimum bytes per compressed frame, except for the last frame
 
 _MAGIC = {
     b"\x1f\x8b": "gzip",
@@ -33,15 +33,15 @@ _MAGIC = {
 }
 
 _SKIPPED = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
-"""First bytes of a frame of zstd and lz4 without content."""
+"""First bytes of zstd and lz4 frames without content."""
 
 _PACKED = 1 << 13
-"""Bytes that are decompressed at a time. They are few: zstd makes up to 2**15 bytes of one."""
+"""Compressed bytes per step. Few, because zstd can expand one byte to 2**15 bytes."""
 _OTHER_CAPTURES = {
     b"snoop\0": "snoop", b"btsnoop\0": "btsnoop", b"RTSS": "NetMon", b"GMBU": "NetMon",
     b"TRSNIFF data": "Sniffer", b"XCP\0": "NetXray", b"ObserverPkt": "Observer",
 }  # fmt: skip
-"""First bytes of captures that editcap converts. ERF has none."""
+"""First bytes of capture formats that editcap can convert. ERF has no such bytes."""
 
 PCAP_MAGIC = {
     b"\xa1\xb2\xc3\xd4": (True, 1000, 16), b"\xd4\xc3\xb2\xa1": (False, 1000, 16),
@@ -49,27 +49,27 @@ PCAP_MAGIC = {
     b"\xa1\xb2\xcd\x34": (True, 1000, 24), b"\x34\xcd\xb2\xa1": (False, 1000, 24),
 }  # fmt: skip
 """First bytes of a pcap file: whether it is big-endian, nanoseconds per unit, bytes before a
-packet. The last two are the modified format, which names the interface of each packet.
+packet. The last two are the modified format, which stores the interface of each packet.
 """
 
-PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"  # first bytes of a pcapng file, and of each of its sections
+PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"  # first bytes of a pcapng file and of each section in it
 
 PCAP_HEADER = 24
-"""Bytes of the header of a pcap file. A pcapng file has more."""
+"""Length of a pcap file header. The first block of a pcapng file is longer."""
 
 
-COMPRESSIONS = ("gzip", "bzip2", "xz", "zstd", "lz4")  # compressions that can be read and written
+COMPRESSIONS = ("gzip", "bzip2", "xz", "zstd", "lz4")  # supported compressions
 
 ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".lz4": "lz4"}
-"""Compressions by the suffix of a name."""
+"""Compression for each file name suffix."""
 
 
 class TraceError(LatelyError, ValueError):
-    """A stream cannot be read; the message gives the expected and the actual content."""
+    """A stream cannot be read; the message gives the reason."""
 
 
 def is_capture(head: bytes) -> bool:
-    """Return whether a file is a packet capture, from its first four bytes, the `head`."""
+    """Return whether a file is a packet capture, judging by its first four bytes in `head`."""
     return head[:4] in PCAP_MAGIC or head[:4] == PCAPNG_MAGIC
 
 
@@ -79,7 +79,7 @@ def whole(name: str, compression: str) -> Iterator[None]:
     try:
         yield
     except (EOFError, OSError) as error:
-        # An error of the file itself has a number; an error of its content has none.
+        # Errors of the file itself have an errno; errors in its content do not.
         if getattr(error, "errno", None) is not None:
             raise
         raise TraceError(f"{name}: damaged {compression} data: {error}") from None
@@ -87,9 +87,9 @@ def whole(name: str, compression: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class StreamFile:
-    name: str  # for messages
+    name: str  # name for messages
     raw: BinaryIO
-    compression: str  # "none", one of `COMPRESSIONS`, or the name of an unsupported one
+    compression: str  # "none", one of `COMPRESSIONS`, or an unsupported compression
     data: "io.BufferedReader[Any]"  # decompressed, unless the compression is not supported
 
     @property
@@ -98,7 +98,7 @@ class StreamFile:
 
     @cached_property
     def size(self) -> int | None:
-        """Bytes of the file; None for a pipe."""
+        """Size of the file in bytes; None for a pipe."""
         try:
             return os.fstat(self.raw.fileno()).st_size if self.raw.seekable() else None
         except OSError:
@@ -121,32 +121,32 @@ class StreamFile:
 
 
 def not_capture(stream: StreamFile, head: bytes) -> TraceError:
-    """Return the error of a `stream` that is no capture, from its first bytes, the `head`."""
+    """Return the error for a stream that is not a capture, judging by its first bytes in `head`."""
     content = f"it begins with {head[:4].hex(' ')}" if head else "it is empty"
     if not stream.readable:
-        content = f"it is compressed by {stream.compression}"
+        content = f"it is compressed with {stream.compression}"
     kind = next((kind for magic, kind in _OTHER_CAPTURES.items() if head.startswith(magic)), None)
-    # Type and length of a first record of ERF; text has larger bytes there.
+    # Type and length of a first ERF record; text has larger bytes there.
     if len(head) > 15 and 0 < head[8] & 0x7F < 49 and 0x10 <= head[10] << 8 | head[11] < 0x900:
         kind = "ERF"
     if kind is not None:
         content = f"it is {kind}; convert it: editcap -F pcap IN OUT"
-    return TraceError(f"{stream.name}: not a capture in pcap or pcapng format: {content}")
+    return TraceError(f"{stream.name}: not a pcap or pcapng capture: {content}")
 
 
 class _PipeReader(io.BufferedReader):
-    """Buffer of a pipe: a read returns the available data and does not wait for more."""
+    """Buffered pipe: a read returns the available data and does not wait for more."""
 
     def readinto1(self, buffer: Any) -> int:
         view = memoryview(buffer)
-        # The method of the base class reads again for a large buffer, even if it has data.
+        # The base class would read again to fill a large buffer, even if it already has data.
         return super().readinto1(view[: len(self.peek(1))])
 
 
 def _enlarge(pipe: BinaryIO) -> int:
-    """Let a `pipe` hold more bytes if the system can, and return the size of its buffer."""
+    """Enlarge the capacity of a pipe if the system allows it; return the buffer size to use."""
     with suppress(ImportError, AttributeError, OSError):
-        import fcntl  # Linux has this constant.
+        import fcntl  # this constant exists only on Linux
 
         fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
         return _PIPE
@@ -158,7 +158,7 @@ def open_stream(path: str | os.PathLike[str]) -> StreamFile:
     path = os.fspath(path)
     name = "standard input" if path == "-" else path
     try:
-        # A separate file, so that closing it leaves standard input open.
+        # A separate file object, so that closing it leaves standard input open.
         file = io.FileIO(sys.stdin.fileno(), closefd=False) if path == "-" else io.FileIO(path)
     except (AttributeError, ValueError):
         if path != "-":
@@ -174,7 +174,7 @@ def open_stream(path: str | os.PathLike[str]) -> StreamFile:
 
 @contextmanager
 def compressed(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
-    """Compress the bytes that are written to a `file`, if `name` has a suffix for compression."""
+    """Compress the bytes written to `file` if `name` has the suffix of a compression."""
     kind = ENDINGS.get(os.path.splitext(name)[1])
     if kind is None:
         yield file
@@ -187,7 +187,7 @@ def compressed(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
 
 
 class _Frames:
-    """Compresses whole writes of at least `_FRAME` bytes to a frame: a file can end behind each."""
+    """Compresses writes of at least `_FRAME` bytes to frames, so that a file can end after each."""
 
     def __init__(self, kind: str, file: BinaryIO) -> None:
         self._kind, self._file, self._waiting = kind, file, bytearray()
@@ -199,7 +199,7 @@ class _Frames:
         return len(data)
 
     def flush(self) -> None:
-        """Wait for more bytes: a short frame takes more space."""
+        """Keep waiting for more bytes, because short frames compress worse."""
 
     def end(self) -> None:
         data, self._waiting = self._waiting, bytearray()
@@ -224,7 +224,7 @@ def _compress(kind: str, data: bytearray) -> bytes:
 
 
 class _Begun(io.RawIOBase):
-    """Content whose first read returns enough bytes to know the format, even from a slow pipe."""
+    """Content whose first read returns enough bytes to detect the format, even from a slow pipe."""
 
     def __init__(self, raw: io.RawIOBase) -> None:
         self._raw = raw
@@ -249,14 +249,14 @@ class _Begun(io.RawIOBase):
             try:
                 more = self._raw.read(BUFFERED) or b""
             except Exception:
-                # The next read raises the error again, after the data.
+                # Return the data first; the next read raises the error again.
                 break
             head += more
         return head
 
 
 def _is_open(head: bytes) -> bool:
-    """Return whether further bytes decide the format of a stream that begins with `head`."""
+    """Return whether `head` is too short to tell the format of the stream."""
     if is_capture(head):
         return len(head) < PCAP_HEADER
     known = (*_MAGIC, *PCAP_MAGIC, PCAPNG_MAGIC)
@@ -264,9 +264,9 @@ def _is_open(head: bytes) -> bool:
 
 
 class _Unpacked(io.RawIOBase):
-    """Content of a compressed file: of all its frames, in sequence.
+    """Decompressed content of all frames of a compressed file.
 
-    If a frame is cut or other bytes follow, all data before is returned before the error.
+    If a frame is incomplete or other bytes follow, all data before is returned before the error.
     """
 
     def __init__(self, kind: str, file: "io.BufferedReader[Any]") -> None:
@@ -289,14 +289,14 @@ class _Unpacked(io.RawIOBase):
         return count
 
     def _begin(self) -> bool:
-        """Begin the next frame, behind zeros; return whether there is one."""
+        """Begin the next frame, skipping zero padding; return whether there is one."""
         self._packed = self._packed.lstrip(b"\0")
         while len(self._packed) < len(self._magic) and (more := self._file.read1(_PACKED)):
             self._packed = (self._packed + more).lstrip(b"\0")
         if not self._packed:
             return False
         if not (self._packed.startswith(self._magic) or _SKIPPED.match(self._packed)):
-            raise EOFError("its end is followed by other bytes")
+            raise EOFError("other bytes follow its end")
         self._frame = _unpacker(self._kind)
         return True
 
@@ -305,7 +305,7 @@ class _Unpacked(io.RawIOBase):
             raise self._error
         packed, frame = self._packed or self._file.read1(_PACKED), self._frame
         if not packed:
-            raise EOFError("it ends early")
+            raise EOFError("it is incomplete")
         spare: Any = frame.copy() if self._kind == "gzip" else None
         content = b""
         try:
@@ -314,9 +314,9 @@ class _Unpacked(io.RawIOBase):
             self._frame = None if frame.eof else frame
         except MemoryError:
             raise
-        except Exception as error:  # Each library has errors of its own.
+        except Exception as error:  # Each library has its own exceptions.
             self._error = OSError(str(error))
-            # The data of a wrong checksum, for example, was lost with the error.
+            # Data before an error such as a wrong checksum would be lost with the exception.
             with suppress(zlib.error):
                 for index in range(len(packed) if spare else 0):
                     content += spare.decompress(packed[index : index + 1])

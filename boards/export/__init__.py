@@ -1,1 +1,1 @@
-"""Exported units: files for projects in Verilog, VHDL and other languages."""
+"""Export units as files for projects in Verilog, VHDL and other languages."""

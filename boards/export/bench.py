@@ -1,4 +1,4 @@
-"""Test bench of an exported unit: random stimuli, the results of the golden model, connections."""
+"""Test bench of an exported unit: random stimuli, expected results, connections."""
 
 import random
 from collections.abc import Iterator
@@ -21,19 +21,19 @@ from .design import Design, Port
 _CODES = [Operation.QUERY, Operation.INSERT, *[Operation.CHECK_AND_INSERT] * 4]
 _ALONE = 0.02
 _KEYS = 24
-"""Number of different keys; many of them are queried more than once."""
+"""Number of distinct keys; many of them are queried more than once."""
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """Transfers of a test bench: for each, the values of the ports that carry fields, by port."""
+    """Transfers of a test bench: for each transfer, the values of the ports that carry fields."""
 
     requests: list[dict[str, int]]
     results: list[dict[str, int]]
 
 
 class _Step(NamedTuple):
-    """An operation: its code, key, window or class, and its tag; None if it has no result."""
+    """An operation: code, key, window or class, and tag; the tag is None without a result."""
 
     code: int
     key: Any
@@ -42,7 +42,7 @@ class _Step(NamedTuple):
 
 
 def vectors(design: Design, count: int, *, seed: int) -> Vectors:
-    """Return random transfers and their expected results; no tick occurs between them."""
+    """Return random transfers and their expected results; no ticks occur in between."""
     component = design.component
     signature: UnitSignature = component.unit.signature
     beats = list(_beats(design, count, np.random.default_rng(seed)))
@@ -56,12 +56,12 @@ def vectors(design: Design, count: int, *, seed: int) -> Vectors:
 
 
 def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[list[_Step]]:
-    """Yield the operations of each transfer; SHIFT and CLEAR come first, outside the lanes."""
+    """Yield the operations of each transfer; SHIFT and CLEAR come before those of the lanes."""
     signature: UnitSignature = design.component.unit.signature
     lanes, tags = signature.lanes, 1 << design.tag_bits + design.tlast
     keys = random_keys(rng, _KEYS, design.spec.key_bits)
     first, last = _asked_range(design)
-    # Without back-pressure, SHIFT and CLEAR have no result; otherwise, no age and no cells.
+    # SHIFT and CLEAR have no result without back-pressure; otherwise it has no age or cells.
     has_result = design.waits and "oldest" not in signature.of_lane(signature.result, 0).members
     for number in range(count):
         beat = [
@@ -85,7 +85,7 @@ def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[lis
 
 
 def _asked_range(design: Design) -> tuple[int, int]:
-    """Return the lowest and highest window, or class, of a query."""
+    """Return the minimum and maximum window, or class, of a query."""
     spec = design.spec
     if not spec.query_field:
         return 1, 1
@@ -93,15 +93,15 @@ def _asked_range(design: Design) -> tuple[int, int]:
 
 
 def table_layout(design: Design) -> Any:
-    """Return the layout of an entry of the table; None if no port loads a table."""
+    """Return the layout of a table entry; None if no port loads a table."""
     unit = design.component.unit
     return unit.table.p.shape() if "table" in unit.signature.members else None
 
 
 def bench_thresholds(design: Design) -> NDArray[np.int64]:
-    """Return the table that the test bench loads: threshold = address modulo all thresholds.
+    """Return the table that the test bench loads: address modulo the number of thresholds.
 
-    It has the shape of `lately.golden.DecisionTable.thresholds`.
+    Its shape is that of `lately.golden.DecisionTable.thresholds`.
     """
     layout = table_layout(design)
     spec: Any = design.spec
@@ -113,7 +113,7 @@ def bench_thresholds(design: Design) -> NDArray[np.int64]:
 
 
 def _answers(design: Design, steps: list[_Step]) -> Iterator[dict[str, int]]:
-    """Yield the fields of the result of each operation, except the tag."""
+    """Yield the result fields of each operation, except the tag."""
     codes = np.array([step.code for step in steps], np.uint8)
     keys = np.array([step.key for step in steps], np.uint64)
     asked = np.array([step.asked for step in steps])
@@ -157,7 +157,7 @@ def _number(key: Any) -> int:
 
 
 def _spread(fields: list[Field], bits: int) -> dict[str, int]:
-    """Spread a payload over the ports that carry its fields."""
+    """Distribute a payload over the ports that carry its fields."""
     values: dict[str, int] = {}
     for field in fields:
         part = bits >> field.source & (1 << field.width) - 1
@@ -169,17 +169,17 @@ _FRAMES = 24
 _SHORTEST, MAX_FRAME = 14, 80
 """Bytes of a frame."""
 _SHORTEST_OF_LINE = 60
-"""Minimum bytes of a frame if the input has no back-pressure."""
+"""Minimum frame length in bytes if the input has no back-pressure."""
 _AGAIN = 0.4
 """Probability that a frame repeats an earlier frame."""
 _IP4 = b"\x08\x00\x45"
-"""EtherType and first byte of IPv4."""
+"""IPv4: EtherType and first byte."""
 _LABEL = b"\x88\x47\x00\x01\x41\x40"
-"""EtherType and label of MPLS."""
+"""MPLS: EtherType and label."""
 
 
 def all_fit(options: FrameOptions) -> bool:
-    """Return whether every frame of the test bench fits into the store, at any input rate."""
+    """Return whether every frame of the test bench fits into the buffer, at any input rate."""
     beats = _FRAMES * beats_of(MAX_FRAME, options.beat) + ROOM_LAG
     slow = options.ready or options.longest >= _SHORTEST_OF_LINE
     fits = (
@@ -190,7 +190,7 @@ def all_fit(options: FrameOptions) -> bool:
 
 
 def frame_vectors(design: Design, *, seed: int) -> Vectors:
-    """Return the transfers of random frames, and of the output without duplicates."""
+    """Return the transfers of random frames, and those of the output without duplicates."""
     choose = random.Random(seed)
     options = design.frame_options
     shortest = _SHORTEST if options.ready else min(_SHORTEST_OF_LINE, options.longest)
@@ -201,7 +201,7 @@ def frame_vectors(design: Design, *, seed: int) -> Vectors:
         else:
             frames.append(_frame(choose, choose.randint(shortest, MAX_FRAME)))
     if options.longest < MAX_FRAME:
-        # At least this frame leaves.
+        # At least one frame is forwarded.
         frames[0] = frames[0][: options.longest]
     side = options.side
     beside = [_beside(side, choose) for _ in frames]
@@ -229,7 +229,7 @@ def frame_vectors(design: Design, *, seed: int) -> Vectors:
 
 
 def _frame(choose: random.Random, size: int) -> bytes:
-    """Return a random frame, which holds a packet of IPv4 if it has room for one."""
+    """Return a random frame, with an IPv4 packet if there is room for one."""
     frame = choose.randbytes(size)
     if size < 34:
         return frame
@@ -237,7 +237,7 @@ def _frame(choose: random.Random, size: int) -> bytes:
 
 
 def _copy(choose: random.Random, frame: bytes, *, inner: bool) -> bytes:
-    """Return a frame as another link has it: same packet, other addresses, TTL and checksum."""
+    """Return a frame as seen on another link: same packet, other addresses, TTL and checksum."""
     if frame[12:15] != _IP4:
         return frame
     hop = choose.randbytes(15)
@@ -247,7 +247,7 @@ def _copy(choose: random.Random, frame: bytes, *, inner: bool) -> bytes:
 
 
 def _beside(side: Sideband, choose: random.Random) -> dict[str, int]:
-    """Return random sideband signals of an intact frame."""
+    """Return random sideband signals for an intact frame."""
     widths = side.widths(leaves=False)
     signals = {name: choose.getrandbits(width) if width else 0 for name, width in widths.items()}
     return signals | {"user": signals["user"] & ~(1 << side.bad)}
@@ -256,7 +256,7 @@ def _beside(side: Sideband, choose: random.Random) -> dict[str, int]:
 def _transfers(
     prefix: str, frame: bytes, size: int, beside: dict[str, int]
 ) -> list[dict[str, int]]:
-    """Return the values of the ports of a stream of `size` bytes for a frame."""
+    """Split a frame into transfers of `size` bytes; yield the port values of each."""
     transfers = []
     for at in range(0, len(frame), size):
         part = frame[at : at + size]
@@ -270,16 +270,16 @@ OPERATIONS = 200
 """Transfers of the test bench."""
 
 KEY_CYCLES = 5000
-"""Cycles after reset within which a digest of frames has loaded its keys."""
+"""Cycles after reset within which the frame digest has loaded its keys."""
 
 FRAME_CYCLES = 4 * MAX_FRAME + 200
-"""Cycles in which a frame of the test bench leaves, with transfers of one byte and pauses."""
+"""Cycles within which a frame leaves, even with one-byte transfers and pauses."""
 
 _SEED = 1
 
 
 def bench_values(design: Design) -> dict[str, Any]:
-    """Return the values that the templates of the test bench and of the instance need."""
+    """Return the values for the templates of the test bench and the instance."""
     component, ports = design.component, design.ports
     members = component.signature.members
     if design.frames:
@@ -320,7 +320,7 @@ def bench_values(design: Design) -> dict[str, Any]:
 
 
 def _settled(design: Design, pause: int) -> int:
-    """Return the cycles after reset until an input without ready accepts all requests."""
+    """Return the cycles from reset until an input without ready accepts all requests."""
     if design.input_waits:
         return 8
     return KEY_CYCLES if design.frames else pause + int(design.component.unit.latency)
@@ -344,9 +344,9 @@ def _table(design: Design, ports: list[Port]) -> dict[str, Any]:
 
 
 def _resets(component: FlatUnit, ports: list[Port]) -> dict[str, int]:
-    """Return the values of inputs that nothing else drives."""
+    """Return the values for inputs that nothing else drives."""
     members = component.signature.members
-    # With the longest period, time does not advance in the test bench.
+    # With the maximum period, time does not advance during the test bench.
     return {
         port.name: (1 << port.width) - 1 if port.name == "period" else members[port.name].init or 0
         for port in ports
@@ -355,27 +355,27 @@ def _resets(component: FlatUnit, ports: list[Port]) -> dict[str, int]:
 
 
 def _may_be_open(port: Port, requests: list[Port]) -> bool:
-    """Whether a unit works with this input at its value after reset."""
+    """Whether a unit works if this input keeps its reset value."""
     needed = ("aclk", "aresetn", "clk", "rst", "tick", "s_axis_tvalid", "m_axis_tready",
               "in_valid", "out_ready")  # fmt: skip
     return port.inward and port not in requests and port.name not in needed
 
 
 def _wired(design: Design) -> set[str]:
-    """Return the ports of further streams, and the ports of the bus that the bus uses."""
+    """Return the ports of additional streams, and the ports that the bus uses."""
     bus = getattr(design.unit, "bus_ports", ())
     streams = design.component.side_streams.values()
     return {name for names in (bus, *streams) for name in names if not name.endswith("prot")}
 
 
 def _is_watched(port: Port, connections: dict[str, str]) -> bool:
-    """Whether an output has a wire of its own in the test bench."""
+    """Whether an output has its own wire in the test bench."""
     has_wire = connections[port.name] == port.name
     return has_wire and not port.inward and port.name not in ("in_ready", "out_valid")
 
 
 def _compared(design: Design, results: list[Port]) -> dict[str, int]:
-    """Return the compared bits of each port; the time is left out if a period had begun."""
+    """Return the bits of each port to compare; the time is left out once a period has begun."""
     free = dict.fromkeys((port.name for port in results), 0)
     if design.options.get("ticks") == "period":
         for field in design.component.results:
@@ -385,7 +385,7 @@ def _compared(design: Design, results: list[Port]) -> dict[str, int]:
 
 
 def _word(ports: list[Port], values: dict[str, int]) -> int:
-    """Concatenate the values of ports, the first in the highest bits."""
+    """Concatenate port values, the first one in the highest bits."""
     word = 0
     for port in ports:
         word = word << port.width | values[port.name]
@@ -399,7 +399,7 @@ def _connections(
     results: list[Port],
     resets: dict[str, int],
 ) -> dict[str, str]:
-    """Return the expression that the test bench connects to each port."""
+    """Return the expression to connect to each port in the test bench."""
     expressions = {port.name: port.name for port in ports}
     expressions |= {
         name: f"{len(getattr(component, name))}'d{value}" for name, value in resets.items()

@@ -1,4 +1,4 @@
-"""Files of an exported unit, written together or not at all."""
+"""Generate all files of an exported unit."""
 
 import os
 from collections.abc import Callable
@@ -18,36 +18,36 @@ from .page import page_values
 from .waves import save_file
 
 FILES = ["X_template.v", "X_tb.v", "X.core", "X_pkg.vhd", "X_litex.py", "X.sdc", "X.md"]
-"""Templates of the files beside the Verilog; X stands for the name of the unit."""
+"""Templates of the files besides the Verilog; X stands for the name of the unit."""
 
 FIELD_FILES = ["X_records.vhd"]
-"""Further files for a unit whose ports have fields."""
+"""Additional files for a unit with ports that carry fields."""
 
 REGISTER_FILES = ["X.rdl", "X_registers.py"]
-"""Further files for a unit behind a bus."""
+"""Additional files for a unit behind a bus."""
 
 TOOL_FILES = {
     "vivado": ["X_vivado.tcl", "X_vivado.xdc", "component.xml"],
     "quartus": ["X_quartus.tcl", "X_hw.tcl"],
     "efinity": ["X_efinity.sh", "X_efinity.xml"],
 }
-"""Files for a vendor's tool. Other tools have one script."""
+"""Files for vendor tools that need more than one script."""
 
 EXAMPLE_MHZ = 100
-"""Clock of the constraint if no device is named."""
+"""Clock for the constraint if no device is given."""
 
 
 def write(design: Design, directory: str | os.PathLike[str], *, force: bool = False) -> list[str]:
-    """Write all files of an exported unit into a folder; return their names.
+    """Write all files of an exported unit to a folder; return their names.
 
-    The folder must be new or empty, unless `force` replaces files of the same names. An interrupt
-    leaves the files of one export.
+    The folder must be new or empty; with `force`, existing files are replaced. After an interrupt,
+    the folder never holds a mixture of two exports.
     """
     return write_folder(texts(design), directory, force=force)
 
 
 def texts(design: Design) -> dict[str, str]:
-    """Return the texts of all files of an exported unit, by their names."""
+    """Return the text of each file of an exported unit, by file name."""
     files = descriptions(design)
     head = _templates()("head.v", **_heading(design))
     files[f"{design.name}.v"] = head + design.verilog
@@ -58,7 +58,7 @@ def texts(design: Design) -> dict[str, str]:
 
 
 def descriptions(design: Design) -> dict[str, str]:
-    """Return the texts of all files except the unit's own Verilog, by their names."""
+    """Return the text of each file except the unit's own Verilog, by file name."""
     render, values = _templates(), _values(design)
     files = [*FILES, *([] if design.frames else FIELD_FILES)]
     files += REGISTER_FILES if design.registers else []
@@ -81,7 +81,7 @@ def _tool_files(tool: str) -> list[str]:
 
 
 def _c_header(rdl: str, name: str) -> str:
-    """Return the C header that PeakRDL writes from SystemRDL; `name` is in its include guard."""
+    """Return the C header that PeakRDL generates from SystemRDL; `name` is in the include guard."""
     from peakrdl_cheader.exporter import CHeaderExporter
     from systemrdl import RDLCompiler
 
@@ -95,13 +95,13 @@ def _c_header(rdl: str, name: str) -> str:
 
 
 def _heading(design: Design) -> dict[str, str]:
-    """Return the values that every file states about the unit."""
-    shape = f"{'deduplicator of frames, ' if design.frames else ''}{design.spec.shape}"
+    """Return the values for the heading of every file."""
+    shape = f"{'frame deduplicator, ' if design.frames else ''}{design.spec.shape}"
     return {"name": design.name, "version": __version__, "shape": shape, "digest": design.digest}
 
 
 def _values(design: Design) -> dict[str, Any]:
-    """Return the values that the templates need."""
+    """Return the values for the templates."""
     component, device = design.component, design.device
     placed_on = device.name if design.target and device.placed else ""
     return {

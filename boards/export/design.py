@@ -1,4 +1,4 @@
-"""Exported units: component, Verilog and ports."""
+"""An exported unit: its component, Verilog text and ports."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -32,21 +32,21 @@ from .verilog import verilog_text
 WRAPS: dict[str, Callable[..., FlatUnit]] = {
     "axis": AxisUnit, "avalon-st": AvalonUnit, "raw": RawUnit, "extern": ExternUnit,
 }  # fmt: skip
-"""Port conventions of units, by the names of `--wrap`."""
+"""Port conventions of units: the values of `--wrap`."""
 
 FRAMES = {f"frames-{width}": width for width in WIDTHS}
-"""Port conventions of a frame deduplicator, each with the width of its streams."""
+"""Port conventions of a frame deduplicator, with the width of the streams."""
 
 NO_BUS = "none"
-"""Name of the choice without a bus: settings and counters are ports."""
+"""Value for no bus: settings and counters are ports."""
 
 DEVICES = {"portable": "ecp5-25k-6", "ecp5": "ecp5-25k-6", "ice40": "ice40-hx8k",
            "gowin": "gowin-gw1nr-9c"}  # fmt: skip
-"""Default device of synthesis for each kind of memory."""
+"""Default synthesis device for each kind of memory."""
 
 ZEROES = re.compile(r" *initial begin\n(?: *words\[\d+\] = \d+'h0+;\n)+ *end\n")
-"""Initial contents of memories called `words`. Nothing reads these contents: units zero their
-memories after reset, and delays fill them. yosys takes minutes to read large ones."""
+"""Initial contents of memories called `words`. They are never read: units zero their memories after
+reset, and delays fill them first. yosys takes minutes to parse large ones."""
 
 TOOLS = {
     "vivado": {
@@ -77,7 +77,7 @@ TOOLS = {
         "lcmxo2-7000": "LCMXO2-7000HC-5TG144C",
         "lcmxo3lf-6900": "LCMXO3LF-6900C-6BG256C",
     },
-    # Name of the device and its version, then the part, as `set_device` takes them.
+    # Device name with version, then the part, as `set_device` expects them.
     "gowin": {
         "gowin-gw2ar-18c": "GW2AR-18C GW2AR-LV18QN88C8/I7",
         "gowin-gw1nr-9c": "GW1NR-9C GW1NR-LV9QN88PC6/I5",
@@ -87,25 +87,24 @@ TOOLS = {
     "efinity": {"t20": "T20F256"},
     "libero": {"mpf100t": "MPF100T"},
 }
-"""Vendors' tools for which exports have scripts, each with a part for each device that it supports.
-The first part is the example for other devices."""
+"""Vendor tools with scripts in exports, and the part for each supported device. For other devices,
+the first part is an example."""
 
 LINE_MHZ = {8: 125.0} | dict.fromkeys((64, 128, 256, 512), 156.25)
-"""Clocks in MHz of 1 and 10 Gb/s Ethernet, by the width of the stream; wider streams carry higher
-rates."""
+"""Clock in MHz by stream width, for 1 and 10 Gb/s Ethernet; wider streams carry higher rates."""
 
 MAX_TAG_BITS = 64
-"""Widest tag of an exported unit."""
+"""Maximum tag width of an exported unit."""
 
 
 _NAME = re.compile(r"[A-Za-z](?:_?[A-Za-z0-9])*")
 
 
 def check_name(name: str) -> None:
-    """Reject a `name` that is not an identifier in Verilog, VHDL and Python."""
+    """Raise an error unless `name` is an identifier in Verilog, VHDL and Python."""
     if not _NAME.fullmatch(name):
         raise ExportError(
-            "name: must begin with a letter and go on with letters, digits and single "
+            "name: must begin with a letter and contain only letters, digits and single "
             f"underscores, not {name!r}"
         )
     if name.lower() in keywords():
@@ -113,7 +112,7 @@ def check_name(name: str) -> None:
 
 
 def release() -> tuple[int, int, int]:
-    """Return the version of Lately in three numbers."""
+    """Return the version of Lately as three numbers."""
     major, minor, patch, *_ = map(int, re.findall(r"\d+", f"{__version__}.0.0"))
     return major, minor, patch
 
@@ -127,30 +126,30 @@ class Port(NamedTuple):
 
     @property
     def range(self) -> str:
-        """Range of the port's bits in Verilog; empty for one bit."""
+        """Verilog range of the port's bits, such as [7:0]; empty for one bit."""
         return f"[{self.width - 1}:0]" if self.width > 1 else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """A unit to be exported; an impossible one raises `ExportError` or `SpecificationError`."""
+    """A unit to export; invalid combinations raise `ExportError` or `SpecificationError`."""
 
     spec: Specification
-    name: str  # of the module, and prefix of all files
-    wrap: str = "axis"  # of `WRAPS` or `FRAMES`
-    bus: str = NO_BUS  # or one of `BUSES`
+    name: str  # name of the module, and prefix of all files
+    wrap: str = "axis"  # one of `WRAPS` or `FRAMES`
+    bus: str = NO_BUS  # `NO_BUS` or one of `BUSES`
     memory: str = "portable"
-    target: str | None = None  # device of the scripts and of the clock; None: examples
-    tick: Fraction | None = None  # seconds of the tick for which the filter was planned
-    tag_bits: int = 8  # without TLAST
+    target: str | None = None  # device for scripts and clock; None: example devices
+    tick: Fraction | None = None  # tick in seconds for which the filter was planned
+    tag_bits: int = 8  # width of the tag, without TLAST
     tlast: bool = False  # whether the streams have TLAST
     levels: int = DEFAULT_LEVELS
     protect: str = "none"
-    ram_style: str = "auto"  # memory in the attributes for tools, one of `RAM_STYLES`
-    initial_values: bool = True  # of registers; without them the unit needs a reset
-    tools: Sequence[str] = ()  # of `TOOLS`, for which scripts are written
-    options: dict[str, Any] = field(default_factory=dict)  # of the unit, or of the deduplicator
-    models: Sequence[str] = ()  # simulation models of block RAMs, in the order of compilation
+    ram_style: str = "auto"  # memory attribute for the tools, one of `RAM_STYLES`
+    initial_values: bool = True  # initial values of registers; without them, a reset is required
+    tools: Sequence[str] = ()  # tools from `TOOLS` for which scripts are written
+    options: dict[str, Any] = field(default_factory=dict)  # unit or deduplicator
+    models: Sequence[str] = ()  # simulation models of block RAMs, in compilation order
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -178,7 +177,7 @@ class Design:
 
     @property
     def _kind(self) -> str:
-        """Kind of the memory: the part before "-strict"."""
+        """Memory variant without the suffix "-strict"."""
         return self.memory.split("-")[0]
 
     @property
@@ -188,26 +187,26 @@ class Design:
 
     @property
     def clock_mhz(self) -> float | None:
-        """Clock that ticks are counted in: of the line, or the device's target; None if unknown."""
+        """Clock of the line, or the device's target clock; None if unknown."""
         if self.frames:
             return LINE_MHZ[FRAMES[self.wrap]]
         return target_mhz(self.device.name) if self.target and self.device.placed else None
 
     @property
     def planned_period(self) -> int | None:
-        """Cycles of the `tick`, rounded up; None if the tick or the clock is unknown."""
+        """Clock cycles per `tick`, rounded up; None if the tick or the clock is unknown."""
         if self.tick is None or self.clock_mhz is None:
             return None
         return ceil(self.tick * Fraction(self.clock_mhz) * 10**6)
 
     def part(self, tool: str) -> str:
-        """Return the part in the script of a tool."""
+        """Return the part that a tool's script selects."""
         parts = TOOLS[tool]
         return parts.get(self.device.name if self.target else "", next(iter(parts.values())))
 
     @property
     def frames(self) -> bool:
-        """Whether the unit is a deduplicator of frames."""
+        """Whether the unit is a frame deduplicator."""
         return self.wrap in FRAMES
 
     @property
@@ -233,7 +232,7 @@ class Design:
         try:
             return self._unit()
         except ValueError as error:
-            # An option that this kind of unit lacks.
+            # An option that this kind of unit does not have.
             if isinstance(error, SpecificationError):
                 raise
             raise ExportError(str(error)) from None
@@ -270,7 +269,7 @@ class Design:
 
     @property
     def frame_options(self) -> FrameOptions:
-        """Options of a frame deduplicator, in addition to the options of its filter."""
+        """Options of a frame deduplicator besides those of its filter."""
         return FrameOptions.taken_from({"width": FRAMES[self.wrap], **self.options})
 
     @property
@@ -289,7 +288,7 @@ class Design:
 
     @property
     def digest(self) -> str:
-        """Digest of the specification, in hexadecimal digits."""
+        """Digest of the specification, in hexadecimal."""
         return self.spec.fingerprint.hex()
 
     @property
@@ -303,9 +302,9 @@ class Design:
 
     @cached_property
     def verilog(self) -> str:
-        """Text of the module and its submodules; all their names begin with the module's name.
+        """Verilog of the module and its submodules; all names begin with the module's name.
 
-        Memories whose initial contents are never read have no initial contents in the text.
+        Initial contents of memories are omitted if they are never read.
         """
         text = verilog_text(self.component, self.name, initial_values=self.initial_values)
         return ZEROES.sub("", with_templates(text, self.ram_style))

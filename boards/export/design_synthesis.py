@@ -1,4 +1,4 @@
-"""Area and clock frequency of an exported unit, with its bus or inside a frame deduplicator."""
+"""Synthesise an exported unit with its bus, or as part of a frame deduplicator."""
 
 from dataclasses import replace
 from math import ceil
@@ -24,8 +24,8 @@ def synthesize_design(
 ) -> SynthesisReport | CountReport:
     """Synthesise, place and route a unit with its registers; report area and timing.
 
-    By default, the target clock of a frame deduplicator is the clock of its line. `options` are
-    those of `lately.boards.flow.synthesis.synthesize`, and ``inner``.
+    The default target clock of a frame deduplicator is its line clock. `options` are those of
+    `lately.boards.flow.synthesis.synthesize`, plus ``inner``.
     """
     frames = FRAMES.get(wrap)
     inner = options.pop("inner", False)

@@ -1,4 +1,4 @@
-"""Files of an export, written together or not at all."""
+"""Write the files of an export together or not at all."""
 
 import errno
 import os
@@ -11,18 +11,18 @@ from ...golden.files import named, temporary_name
 
 
 class ExportError(LatelyError, ValueError):
-    """A unit cannot be exported as requested; the message gives the reason."""
+    """The unit cannot be exported as requested; the message gives the reason."""
 
 
 def write_folder(
     files: Mapping[str, str], directory: str | os.PathLike[str], *, force: bool = False
 ) -> list[str]:
-    """Write texts into a folder that is new or empty, or into another by `force`; return names."""
+    """Write files to a new or empty folder, or to any with `force`; return their names."""
     folder = Path(directory).resolve()
     _check_folder(folder, force)
     staged = Path(temporary_name(str(folder / "new" if folder.exists() else folder)))
     try:
-        with named(folder):  # The user does not know the temporary name.
+        with named(folder):  # Report the folder, not its temporary name.
             staged.mkdir(parents=True)
             for name, text in files.items():
                 (staged / name).write_text(text, "utf-8")
@@ -36,7 +36,7 @@ def write_folder(
 
 
 def _move_files(staged: Path, folder: Path, names: list[str]) -> None:
-    """Move files into a folder; after an interrupt, the earlier files return."""
+    """Move files to a folder; on an interrupt, restore the earlier files."""
     earlier = staged / "earlier"
     earlier.mkdir()
     try:
@@ -60,6 +60,8 @@ def _check_folder(folder: Path, force: bool) -> None:
     if not there.is_dir():
         raise ExportError(f"out-dir: must be a directory, not the file {there}")
     if folder.is_dir() and any(folder.iterdir()) and not force:
-        raise ExportError(f"out-dir: {folder} holds files; --force replaces the files of an export")
+        raise ExportError(
+            f"out-dir: {folder} is not empty; --force overwrites the files of an export"
+        )
     if folder == Path.cwd():
-        raise ExportError(f"out-dir: {folder} is the current directory; name another one")
+        raise ExportError(f"out-dir: {folder} is the current directory; choose another one")

@@ -1,4 +1,4 @@
-"""Fields in the streams of an exported unit, and its interfaces in Vivado and Platform Designer."""
+"""Stream fields of an exported unit, and its interfaces for Vivado and Platform Designer."""
 
 import re
 from collections.abc import Iterator
@@ -9,24 +9,24 @@ from ...hdl.bus.flat import BYTE, FlatUnit
 from .design import Design, Port
 
 _INFO = re.compile(r"xilinx\.com:(\w+):(\w+):1\.0 (\w+) (\w+)")
-"""Library, kind, name and part of an interface, as the attribute of a port states them."""
+"""Library, kind, name and signal of an interface in a port attribute."""
 
 
 @dataclass
 class Interface:
-    """Ports that belong together."""
+    """Ports that form an interface."""
 
     name: str
-    kind: str  # in Vivado or in Platform Designer
-    inward: bool = True  # the unit is the slave, or the sink of the stream
-    ports: dict[Port, str] = field(default_factory=dict)  # with their parts of the interface
-    library: str = "interface"  # in Vivado
-    parameters: dict[str, str] = field(default_factory=dict)  # in Vivado
-    properties: dict[str, str | int] = field(default_factory=dict)  # in Platform Designer
+    kind: str  # type in Vivado or Platform Designer
+    inward: bool = True  # whether the unit is the slave, or the sink of the stream
+    ports: dict[Port, str] = field(default_factory=dict)  # ports and their roles
+    library: str = "interface"  # Vivado only
+    parameters: dict[str, str] = field(default_factory=dict)  # Vivado only
+    properties: dict[str, str | int] = field(default_factory=dict)  # Platform Designer only
 
 
 def vivado_interfaces(design: Design) -> list[Interface]:
-    """Return the interfaces that the attributes of the Verilog ports name."""
+    """Return the interfaces given by the attributes of the Verilog ports."""
     ports = {port.name: port for port in design.ports}
     interfaces: dict[str, Interface] = {}
     for port, attributes in design.component.attributes().items():
@@ -88,11 +88,11 @@ _AGENT: dict[str, str | int] = {
     "maximumPendingReadTransactions": 1,
     "maximumPendingWriteTransactions": 1,
 }
-"""Properties of the register bus in Platform Designer."""
+"""Platform Designer properties of the register bus."""
 
 
 def _avalon_streams(design: Design, ports: dict[str, Port]) -> Iterator[Interface]:
-    """Remove the ports of streams from all ports; yield the streams."""
+    """Remove the stream ports from `ports`; yield the streams."""
     for name in ("in", "out", *design.component.side_streams):
         parts = {ports.pop(f"{name}_{part}"): part for part in ("data", "valid", "ready")}
         symbols = next(iter(parts)).width // BYTE
@@ -108,18 +108,18 @@ def _avalon_streams(design: Design, ports: dict[str, Port]) -> Iterator[Interfac
 
 
 class Label(NamedTuple):
-    """A field of a stream."""
+    """A field in a stream."""
 
     side: str  # "in" or "out"
-    label: str  # name, with the number of the lane if there are several
+    label: str  # name, with the lane number if there are several lanes
     port: str
-    offset: int  # of the lowest bit in the port
+    offset: int  # position of the lowest bit in the port
     width: int
-    name: str = ""  # without the number of the lane
+    name: str = ""  # name without the lane number
 
 
 def labels(component: FlatUnit) -> list[Label]:
-    """Return the fields of requests, then of results."""
+    """Return the fields of requests, then those of results."""
     several = getattr(component.unit.signature, "lanes", 1) > 1
     return [
         Label(

@@ -1,4 +1,4 @@
-"""Values for the template of the LiteX module: the signal of LiteX that each port connects to."""
+"""Values for the LiteX module template: the LiteX signal that each port connects to."""
 
 import re
 from typing import Any
@@ -8,17 +8,17 @@ from .design import NO_BUS, Design, Port
 from .interfaces import Label, labels
 
 _BUS_PORT = re.compile(r"(?:s_axil_(aw|ar|[wbr])|avs_|wb_)(\w+?)(?:_[io])?")
-"""Matches a port of a bus: its channel of AXI4-Lite, if any, and its signal."""
+"""Matches a bus port: its AXI4-Lite channel, if any, and its signal."""
 
 _SIGNALS = {"wb_dat_i": "dat_w", "wb_dat_o": "dat_r"}
-"""Signals of LiteX's interfaces that have other names than the ports."""
+"""Signals whose names in LiteX differ from those of the ports."""
 
 _ABSENT = ("wb_stall_o", "avs_response", "avs_writeresponsevalid")
-"""LiteX has only classic Wishbone, and no responses on Avalon."""
+"""Ports without a LiteX counterpart: LiteX has only classic Wishbone, and no Avalon responses."""
 
 
 def litex_values(design: Design) -> dict[str, Any]:
-    """Return the values for the template of the LiteX module."""
+    """Return the values for the LiteX module template."""
     component, ports = design.component, {port.name: port for port in design.ports}
     fields = _stream_fields(design)
     streams = {side: [field for field in fields if field.side == side] for side in ("in", "out")}
@@ -42,7 +42,7 @@ def litex_values(design: Design) -> dict[str, Any]:
         "assignments": [_assignment(field) for field in fields],
         "irq": "irq" in ports,
         "size": 1 << ADDRESS_BITS,
-        # A SoC of LiteX takes no slave with Avalon-MM.
+        # A LiteX SoC does not accept Avalon-MM slaves.
         "on_bus": design.bus not in (NO_BUS, "avalon-mm"),
     }
 
@@ -65,7 +65,7 @@ def _stream_fields(design: Design) -> list[Label]:
 
 
 def _handshakes(ports: dict[str, Port]) -> dict[str, str]:
-    """Return the flags of LiteX's streams by the ports that they connect."""
+    """Map stream handshake ports to the LiteX signals that they connect to."""
     sides = {"s_axis_t": "sink", "m_axis_t": "source", "in_": "sink", "out_": "source"}
     return {
         f"{prefix}{flag}": f"self.{endpoint}.{flag}"
@@ -76,7 +76,7 @@ def _handshakes(ports: dict[str, Port]) -> dict[str, str]:
 
 
 def _bus(design: Design) -> dict[str, str]:
-    """Return signals of LiteX's bus interface by the ports that they connect."""
+    """Map bus ports to the LiteX bus signals that they connect to."""
     signals = {}
     for port in design.ports:
         if port.name not in getattr(design.unit, "bus_ports", ()):

@@ -1,7 +1,7 @@
-"""Memories of an export, in the coding style that the vendors' tools recognise.
+"""Rewrite the memories of an export in the coding style that vendor tools recognise.
 
-The memories of segments and cells are called ``words``. A unit never uses a word that one port
-reads while the other port writes it: in the proofs, the result of such a read is arbitrary.
+Memories of segments and cells are called ``words``. A unit never uses a word that one port reads
+while the other port writes it: in the proofs, such a read returns an arbitrary value.
 """
 
 import re
@@ -11,7 +11,7 @@ from ...golden.spec import FilterSpec
 from ...golden.spec.base import Specification
 
 NO_CHECK = "no_rw_check"
-"""Attribute value of Quartus and Synplify: a read during a write of its word is undefined."""
+"""Attribute value for Quartus and Synplify: reading a word during its write is undefined."""
 
 RAM_STYLES = {
     "auto": {"ramstyle": NO_CHECK, "syn_ramstyle": NO_CHECK},
@@ -24,14 +24,14 @@ RAM_STYLES = {
     },
     "ultra": {"ram_style": "ultra", "ramstyle": NO_CHECK, "syn_ramstyle": NO_CHECK},
 }  # fmt: skip
-"""Attributes of Vivado, Quartus and Synplify for each kind of memory."""
+"""Attributes for Vivado, Quartus and Synplify, for each kind of memory."""
 
 ULTRA_BITS = 64
-"""Width of a word of an UltraRAM, without the parity bits."""
+"""Width of an UltraRAM word, without parity bits."""
 
 
 def with_wide_words(spec: Specification, style: str) -> Specification:
-    """Return an equivalent ring with words of `ULTRA_BITS`, if the style is "ultra"."""
+    """Return an equivalent ring with words of `ULTRA_BITS` bits if the style is "ultra"."""
     if style != "ultra" or not isinstance(spec, FilterSpec):
         return spec
     bits = min(ULTRA_BITS, spec.part_bits // spec.shards)
@@ -48,15 +48,15 @@ _MEMORY = re.compile(
     r"  reg (?P<width>\[\S+\] )?words (?P<depth>\[\S+\]);\n"
     + _INITIAL + _WRITE + r"(?P<registers>(?:  reg (?:\[\S+\] )?\S+;\n)+)" + _READS
 )  # fmt: skip
-"""A memory as yosys writes it: all reads in one process, apart from the write."""
+"""A memory as written by yosys: all reads in one process, separate from the write."""
 
 _READ = re.compile(r"    (\S+) <= words\[(.+)\];\n")
 
 
 def with_templates(text: str, style: str) -> str:
-    """Return Verilog in which each memory has a process for each port, and attributes.
+    """Rewrite Verilog so that each memory has one process per port, and attributes.
 
-    The port that writes reads in the same process, so that tools find a true dual-port memory.
+    The write port reads in the same process, so that tools infer a true dual-port memory.
     Initial contents are omitted, because units clear their memories after reset.
     """
     values = {"rw_addr_collision": "no"} | RAM_STYLES[style]
@@ -65,7 +65,7 @@ def with_templates(text: str, style: str) -> str:
 
 
 def _template(match: re.Match[str], attributes: str) -> str:
-    """Return one memory with its ports."""
+    """Return the Verilog of one memory with its ports."""
     reads = _READ.findall(match["reads"])
     beside = [register for register, address in reads if address == match["address"]]
     lines = [

@@ -1,4 +1,4 @@
-"""Modules of a design in RTLIL. Modules that differ only in names become one module."""
+"""Modules of an RTLIL design. Modules that differ only in names are merged."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,20 +11,20 @@ _IDENTIFIER = re.compile(r"[\\$]\S+")
 _DECLARED = ("wire", "cell", "process", "memory")
 
 _FIXED = re.compile(r" +(?:attribute|parameter) .*| +(?:cell|connect) \S+")
-"""Matches the part of a line whose names belong to other modules."""
+"""Matches the part of a line whose names refer to other modules."""
 
 _MEMORY = re.compile(r'( +parameter \\MEMID ")\\\\(\S+)"')
-"""The name of a memory, as a string."""
+"""Matches the name of a memory in a string."""
 
 
 @dataclass
 class RtlilModule:
     """A module in RTLIL, whose identifiers begin with a backslash or a dollar sign."""
 
-    name: str  # by which instances refer to the module
+    name: str  # name by which instances refer to the module
     lines: list[str]
-    path: str  # of its first instance in the design, with dots
-    shared: bool = False  # whether the module replaces other modules
+    path: str  # dotted path of its first instance in the design
+    shared: bool = False  # whether it replaces other modules
 
     @property
     def declared(self) -> list[str]:
@@ -33,11 +33,11 @@ class RtlilModule:
 
     @property
     def ports(self) -> list[str]:
-        """Identifiers of the ports, in order."""
+        """Identifiers of the module's ports, in order."""
         return [line.split()[-1] for line in self.lines if _PORT.search(line)]
 
     def renamed(self, names: Mapping[str, str]) -> Iterator[str]:
-        """Yield the lines with the module's own identifiers replaced."""
+        """Yield the lines of the module with its own identifiers replaced."""
         for line in self.lines:
             if memory := _MEMORY.fullmatch(line):
                 name = f"\\{memory[2]}"
@@ -50,10 +50,10 @@ class RtlilModule:
 
 
 def read_modules(text: str) -> list[RtlilModule]:
-    """Return the modules of a design, each before its submodules.
+    """Parse the modules of a design; parents come before their submodules.
 
-    Attributes are omitted, except the initial values of registers and, at the top, the attributes
-    of ports.
+    Attributes are omitted, except initial values of registers and, in the top module, attributes of
+    ports.
     """
     modules: list[RtlilModule] = []
     for name, body in _MODULE.findall(text):
@@ -62,7 +62,7 @@ def read_modules(text: str) -> list[RtlilModule]:
 
 
 def _stripped(body: str, *, top: bool) -> Iterator[str]:
-    """Yield the lines of a module without empty ones and without most attributes."""
+    """Yield the lines of a module, without empty lines and most attributes."""
     aliases = set(_ALIAS.findall(body))
     waiting: list[str] = []
     for line in filter(None, body.splitlines()):
@@ -81,7 +81,7 @@ def _stripped(body: str, *, top: bool) -> Iterator[str]:
 
 
 def share(modules: list[RtlilModule]) -> list[RtlilModule]:
-    """Remove modules that differ from another only in names; their instances use the other."""
+    """Merge modules that differ only in names; instances use the remaining module."""
     left: dict[str, RtlilModule] = {}
     stand_ins: dict[str, tuple[str, dict[str, str]]] = {}
     # Bottom-up, so that each parent is compared after its submodules.
@@ -99,7 +99,7 @@ def share(modules: list[RtlilModule]) -> list[RtlilModule]:
 def instances(
     lines: list[str], stand_ins: Mapping[str, tuple[str, Mapping[str, str]]]
 ) -> Iterator[str]:
-    """Yield the lines with each instance's module replaced by its stand-in."""
+    """Yield the lines with the module of each instance replaced by its stand-in, if any."""
     ports: Mapping[str, str] = {}
     for line in lines:
         if line.startswith("  cell "):

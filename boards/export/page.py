@@ -1,4 +1,4 @@
-"""Page of an exported unit: guarantees, and meanings of ports and fields."""
+"""The page on an exported unit: its guarantees, and the meanings of ports and fields."""
 
 from fractions import Fraction
 from typing import Any
@@ -14,7 +14,7 @@ from .design import NO_BUS, Design
 
 
 def page_values(design: Design) -> dict[str, Any]:
-    """Return the values for the template of the page."""
+    """Return the values for the page template."""
     guarantees = {
         "Reset": _reset(design),
         "Clear": _clear(design),
@@ -78,11 +78,11 @@ def _unit(design: Design) -> str:
 def _throughput(design: Design) -> list[str]:
     profile = design.profile
     if design.frames:
-        return ["One transfer per cycle for frames of at least 60 bytes, while the store has room."]
+        return ["One transfer per cycle for frames of at least 60 bytes, until the buffer is full."]
     requests = f"{profile.lanes} requests" if profile.lanes > 1 else "One request"
     sentences = [f"{requests} per cycle.", *profile.pauses]
     if "time" in design.component.unit.signature.request.members:
-        sentences.append("A request with a later time than its predecessor waits for this time.")
+        sentences.append("A request with a later time than its predecessor waits until then.")
     closed = (
         "The input also closes if the receiver does not accept the results."
         if design.waits
@@ -92,7 +92,7 @@ def _throughput(design: Design) -> list[str]:
 
 
 def _ticks(design: Design) -> list[str]:
-    """Return the sentences on ticks; none if the unit has no ticks, or takes times of requests."""
+    """Return the sentences on ticks; none if the unit has no ticks, or requests carry times."""
     members, min_period = design.unit.signature.members, design.profile.min_period
     if design.bus != NO_BUS:
         # On the bus, `period` is a register.
@@ -102,8 +102,8 @@ def _ticks(design: Design) -> list[str]:
         sign = "`tick_lost`" if design.bus == NO_BUS else "the bit `tick_lost` of `faults`"
         sentences = [
             f"Two ticks must be at least {min_period:,} cycles apart. Up to {TICKS_WAITING} ticks "
-            f"that come closer wait for that distance; a further tick is lost, and {sign} reports "
-            "it."
+            f"that arrive sooner are delayed to that distance; another tick is lost, and {sign} "
+            "reports it."
         ]
     elif "period" in members:
         sentences = [
@@ -212,7 +212,7 @@ MEANINGS = (
     }
     | {register.name: register.meaning for register in REGISTERS}
 )
-"""Meanings of ports by name."""
+"""Meanings of ports, by name."""
 
 _FIELDS = {
     "key": "key",
@@ -231,7 +231,7 @@ _FIELDS = {
     "phase": "highest bits of the number of insertions into the block",
     "least": "threshold: number of oldest cells from which a key is reported",
 }
-"""Meanings of the fields of requests, results and entries of a table, by name."""
+"""Meanings of the fields in requests, results and table entries, by name."""
 
 _FIELDS_OF_KIND = {
     "ring": {
@@ -244,7 +244,7 @@ _FIELDS_OF_KIND = {
     },
     "timing": {"age": "age of the key's oldest cell, in {steps}; {above} if it has expired"},
 }
-"""Meanings that depend on the kind of the filter."""
+"""Meanings that depend on the kind of filter."""
 
 FRAME_MEANINGS = MEANINGS | {
     "s_axis_tdata": "bytes of a frame, the first in the lowest bits",
@@ -273,11 +273,11 @@ FRAME_MEANINGS = MEANINGS | {
     "action": "frames seen lately are counted (0), marked (1) or dropped (2)",
     "fields": "additional fields to compare, from bit 0: TOS, TTL, VLAN, layer 2, whole frame",
 }
-"""Meanings by name for a deduplicator of frames."""
+"""Meanings for a frame deduplicator, by name."""
 
 
 def field_meanings(spec: Specification) -> dict[str, str]:
-    """Return the meanings of fields of requests, results and entries of a table."""
+    """Return the meanings of the fields in requests, results and table entries."""
     if not spec.query_field:
         return _FIELDS | _FIELDS_OF_KIND.get(spec.kind, {})
     steps, longest = "insertions", spec.window_blocks
@@ -292,7 +292,7 @@ def field_meanings(spec: Specification) -> dict[str, str]:
 
 
 def _frame_meanings(side: Sideband) -> dict[str, str]:
-    """Return the meanings for a deduplicator whose frames have sideband signals."""
+    """Return the meanings for a deduplicator with these sideband signals."""
     named = {"s_axis_tuser": side.bad, "m_axis_tuser": side.mark}
     if not side.user or side == ONLY_BAD:
         return FRAME_MEANINGS

@@ -1,6 +1,6 @@
-"""Plain names for the modules, ports and wires of a design: no identifier is escaped.
+"""Give modules, ports and wires plain names, so that no identifier is escaped.
 
-Amaranth numbers a port that carries only a part of a signal. This module names such a port after
+Amaranth only numbers a port that carries part of a signal. This module names such a port after
 the signal and its bits, as in ``address_13_4``, or after the instance that it drives.
 """
 
@@ -13,23 +13,23 @@ from importlib import resources
 from .modules import RtlilModule, instances
 
 SEPARATOR = "__"
-"""Separates the name of a module from the name of its submodule; names of exports lack it."""
+"""Separates module and submodule names; does not occur in names of exports."""
 
 _NUMBERED = re.compile(r"\\port\$\d+\$\d+|\$\d+")
-"""Names that Amaranth generates for ports and wires, by number."""
+"""Numbered names that Amaranth generates for ports and wires."""
 
 _CONNECT = re.compile(r"connect \\(\S+) (.+)")
-"""Matches a wire that only names some bits: the wire and the bits."""
+"""Matches a wire that is only an alias for some bits: the wire and the bits."""
 
 _BITS = re.compile(r"(\S+) \[(\d+)(?::(\d+))?\]|(\d+)'[01x]*")
-"""Matches bits of a wire, or a constant."""
+"""Matches some bits of a wire, or a constant."""
 
 _COPY = re.compile(r"\$\d+$")
-"""Suffix by which Amaranth distinguishes equal names."""
+"""Suffix that Amaranth adds to distinguish equal names."""
 
 
 def plain_lines(modules: list[RtlilModule]) -> Iterator[str]:
-    """Yield the lines of a design in which all names are plain; ports of the first keep theirs."""
+    """Yield the lines of a design with plain names; ports of the first module keep their names."""
     kinds = module_names(modules)
     parts = _part_names(modules)
     for module in modules:
@@ -45,8 +45,8 @@ def plain_lines(modules: list[RtlilModule]) -> Iterator[str]:
 def _part_names(modules: list[RtlilModule]) -> dict[str, dict[str, str]]:
     """Return names for numbered ports and wires, by module.
 
-    The name comes from a signal that contains the wire, else from a port of a submodule at the
-    wire, else from the parent, else from any module with the same port.
+    A wire is named after a signal that contains it, or else after a submodule port connected to it,
+    or else as in the parent, or else as in some module with the same port.
     """
     parts = {module.name: _signal_parts(module) for module in modules}
     ports: dict[str, str] = {}
@@ -81,7 +81,7 @@ def _widths(module: RtlilModule) -> dict[str, int]:
 
 
 def _connections(module: RtlilModule) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield kind and name of each instance, its port, and the wire at the port with its bits."""
+    """Yield each connection: module and name of the instance, its port, and the wire bits."""
     kind = instance = ""
     for line in module.lines:
         words = line.split()
@@ -92,13 +92,13 @@ def _connections(module: RtlilModule) -> Iterator[tuple[str, str, str, str, str]
 
 
 def _signal_parts(module: RtlilModule) -> dict[str, str]:
-    """Return the names of numbered wires that belong to exactly one signal of the module."""
+    """Return names for numbered wires that belong to exactly one signal of the module."""
     names: dict[str, str] = {}
     whole = _widths(module)
     aliases = [
         (match[1], _bits(match[2])) for match in map(_CONNECT.fullmatch, module.lines) if match
     ]
-    # Prefer a name without a copy's suffix, then a wide signal to its parts.
+    # Prefer names without a copy suffix, then wide signals over their parts.
     aliases.sort(
         key=lambda match: (bool(_COPY.search(match[0])), -sum(width for _, width in match[1]))
     )
@@ -114,7 +114,7 @@ def _signal_parts(module: RtlilModule) -> dict[str, str]:
 
 
 def _bits(text: str) -> list[tuple[str, int]]:
-    """Return the wires of some bits, and the number of bits of each; "" for a constant."""
+    """Return the wires that make up some bits, and how many bits of each; "" for a constant."""
     return [
         (match[1] or "", int(match[4] or int(match[2]) - int(match[3] or match[2]) + 1))
         for match in _BITS.finditer(text)
@@ -122,7 +122,7 @@ def _bits(text: str) -> list[tuple[str, int]]:
 
 
 def _without_copies(module: RtlilModule, parts: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines without wires that only duplicate a name and are not read."""
+    """Yield the lines without wires that are only unread aliases."""
     read: Counter[str] = Counter()
     copies: dict[str, str] = {}
     for line in module.lines:
@@ -146,9 +146,9 @@ def _without_copies(module: RtlilModule, parts: Mapping[str, str]) -> Iterator[s
 
 
 def module_names(modules: list[RtlilModule]) -> dict[str, str]:
-    """Return the plain identifier of each module, without instance numbers for shared modules."""
+    """Return a plain identifier per module; shared modules get no instance numbers."""
     shown: dict[str, str] = {}
-    # Parents first.
+    # Parents come first.
     for module in sorted(modules, key=lambda module: module.path.count(".")):
         above, _, last = module.path.rpartition(".")
         last = _COPY.sub("", last)
@@ -159,8 +159,8 @@ def module_names(modules: list[RtlilModule]) -> dict[str, str]:
 
 
 def _locals(module: RtlilModule, parts: Mapping[str, str]) -> dict[str, str]:
-    """Return the names that a module declares, without suffixes of copies, ports first."""
-    # yosys names the identifiers that begin with a dollar sign.
+    """Return the names that a module declares, without copy suffixes, ports first."""
+    # Identifiers that begin with a dollar sign are named by yosys.
     declared = [name for name in module.declared if name.startswith("\\") or name in parts]
     ordered = [*module.ports, *sorted(declared, key=lambda name: bool(_COPY.search(name)))]
     return {name: parts.get(name) or _COPY.sub("", name[1:]) for name in ordered}

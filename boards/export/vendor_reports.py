@@ -1,19 +1,19 @@
-"""Reads area and clock of a unit from the reports that the scripts of an export print."""
+"""Read a unit's area and clock from the reports of an export's vendor tool scripts."""
 
 import re
 
 from ...golden.errors import LatelyError
 
 REPORTED = "reported by users"
-"""Kind of figures that no test of Lately reproduces."""
+"""Kind of figures that no Lately test reproduces."""
 
 
 class ReportError(LatelyError, ValueError):
-    """A text is not a report of a known vendor's tool, or lacks a figure."""
+    """The text is not a report of a known vendor tool, or lacks a figure."""
 
 
 def _vivado_mhz(figures: dict[str, str]) -> float:
-    """Return the clock frequency from the worst slack after routing."""
+    """Compute the clock frequency from the worst slack after routing."""
     if figures["design state"] not in ("Routed", "Physopt postRoute"):
         raise ReportError("report: the design is not routed; X_vivado.tcl routes it")
     delay = float(figures["period"]) - float(figures["slack"])
@@ -53,19 +53,19 @@ FORMATS: dict[str, dict[str, str]] = {
         "clock": r"Actual \(all paths\) +\| +[\d.]+ ns +\| +(\d+\.?\d*) MHz",
     },
 }
-"""Regular expressions of the figures, each with one group, by tool; from the vendors' documents and
-public reports. Several clocks may match: the lowest counts."""
+"""Regular expressions for the figures by tool, each with one group; based on vendor documents and
+public reports. If several clocks match, the lowest one is used."""
 
 _MARKS = {"vivado": "Tool Version : Vivado", "quartus": "Fitter Status :",
           "radiant": "Radiant Software"}  # fmt: skip
-"""Text that only reports of a tool have."""
+"""Text by which a report of a tool is recognised."""
 
 _BLOCKS = {"vivado": 2}
-"""Block RAMs, as `lately plan` counts them, in one of a report: a tile of Vivado holds two."""
+"""Block RAMs, as `lately plan` counts them, per block RAM in a report: a Vivado tile holds two."""
 
 
 def read_report(text: str) -> dict[str, str | int | float]:
-    """Return the tool, version, device, area and clock of a report."""
+    """Extract tool, version, device, area and clock from a report."""
     tool = next((name for name, mark in _MARKS.items() if mark in text), None)
     if tool is None:
         raise ReportError("report: not recognised as a report of Vivado, Quartus or Radiant")
@@ -80,7 +80,7 @@ def read_report(text: str) -> dict[str, str | int | float]:
             ",", ""
         )
     lut_name = "ALMs" if "ALMs" in figures else "LUTs"
-    uram = re.search(r"\| URAM +\| +(\d+)", text)  # Only some devices of AMD have UltraRAM.
+    uram = re.search(r"\| URAM +\| +(\d+)", text)  # Only some AMD devices have UltraRAM.
     mhz = float(figures["clock"]) if "clock" in figures else _vivado_mhz(figures)
     return {
         "tool": tool,

@@ -1,7 +1,7 @@
-"""Converts a component to readable Verilog, from RTLIL through yosys.
+"""Convert a component to readable Verilog, via RTLIL and yosys.
 
-Equal modules are shared, every module has a comment, no identifier is escaped, and only the
-ports of the top have attributes.
+Identical modules are shared, every module has a comment, no identifier is escaped, and only the
+top-level ports have attributes.
 """
 
 import inspect
@@ -19,13 +19,13 @@ from .modules import RtlilModule, read_modules, share
 from .plain_names import module_names, plain_lines
 
 PACKAGE = __name__.partition(".")[0]
-"""Package whose classes appear in comments."""
+"""Only classes of this package appear in comments."""
 
 WIDTH = 96
-"""Columns of a comment, without its delimiters."""
+"""Width of comment text in columns, without delimiters."""
 
 _MIN_YOSYS = (0, 40)
-"""First release of yosys that reads Amaranth's output."""
+"""First yosys release that can read Amaranth's output."""
 
 _SCRIPT = """\
 read_rtlil <<rtlil
@@ -45,7 +45,7 @@ _INITIAL = re.compile(
     r" *initial begin\n(?: *\S+\[\d+\] = .*;\n)+ *end\n"
     r"| *reg _start_;\n *initial _start_ .*;\n| *if \(_start_ \) begin end\n"
 )
-"""Initial contents of memories, and the variable that starts processes."""
+"""Initial contents of memories, and the dummy variable that triggers processes."""
 
 _HEAD = re.compile(r"^module (\w+)", re.M)
 
@@ -61,12 +61,12 @@ def verilog_text(component: Any, name: str, *, initial_values: bool = True) -> s
     text = _HEAD.sub(lambda match: f"{comments.get(match[1], '')}{match[0]}", text)
     if not initial_values:
         return _INITIAL.sub("", _START.sub(r"\1;", text))
-    # Verilator warns if a register has an initial value in its declaration and is assigned.
+    # Verilator warns about registers that are initialised in their declaration and assigned.
     return _START.sub(r"\1;\n  initial \2 = \3;", text)
 
 
 class _Kept(Elaboratable):
-    """A component that keeps its fragment when it is elaborated."""
+    """Wraps a component to keep the fragment of its elaboration."""
 
     def __init__(self, component: Any) -> None:
         self._component = component
@@ -81,7 +81,7 @@ class _Kept(Elaboratable):
 
 
 def _parts(fragment: Fragment, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the path of each part of a design and the object that created it."""
+    """Yield the path of each submodule, and the object that it was elaborated from."""
     origins = [
         origin for origin in fragment.origins or () if type(origin).__module__.startswith(PACKAGE)
     ]
@@ -93,7 +93,7 @@ def _parts(fragment: Fragment, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _comments(modules: list[RtlilModule], parts: Mapping[str, Any]) -> dict[str, str]:
-    """Return a comment for each module of Lately: its summary, its class and its latency."""
+    """Return a comment for each Lately module: its summary, class and latency."""
     names = module_names(modules)
     texts = {}
     for module in modules:

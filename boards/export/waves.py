@@ -9,13 +9,13 @@ _INSTANCE = re.compile(r"^  (\w+) (\w+) \($", re.M)
 
 
 def save_file(text: str, name: str) -> str:
-    """Return a GTKWave save file with the ports of each instance in a group.
+    """Return a GTKWave save file with a group for the ports of each instance.
 
-    Instances that share a module have one group: the first instance's.
+    Of several instances that share a module, only the first gets a group.
     """
     lines = [f'[dumpfile] "{name}.vcd"', "[timestart] 0"]
     for path, ports in groups(text, name, f"{name}_tb.dut"):
-        # The group of the unit is open, the others are closed.
+        # Only the unit's own group is expanded.
         begin, end = ("800200", "1000200") if path.endswith("_tb.dut") else ("c00200", "1401200")
         lines += [f"@{begin}", f"-{path}"]
         for port in ports:
@@ -25,7 +25,7 @@ def save_file(text: str, name: str) -> str:
 
 
 def groups(text: str, top: str, path: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the path of each instance below `path`, parents first, and those of its ports."""
+    """Yield the path of each instance below `path`, parents first, and the paths of its ports."""
     modules = {match[1]: match[0] for match in _MODULE.finditer(text)}
     waiting = [(top, path)]
     shown = set()

@@ -1,1 +1,1 @@
-"""Flow from a unit to a bitstream: devices, synthesis, placement and routing."""
+"""The flow from a unit to a bitstream: devices, synthesis, placement and routing."""

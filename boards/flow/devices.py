@@ -1,4 +1,4 @@
-"""Devices for placement and routing of units."""
+"""Devices on which units are placed and routed."""
 
 import re
 import tomllib
@@ -16,40 +16,40 @@ from ...hdl.target_clocks import levels, limit_mhz, target_mhz
 
 
 class UnknownDeviceError(LatelyError, ValueError):
-    """No device has this name."""
+    """There is no device with this name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """A device, with its options for yosys and nextpnr."""
+    """A device, with its yosys and nextpnr options."""
 
-    # Name on the command line, and description for people.
+    # Name on the command line, and readable description.
     name: str
     description: str
-    family: str  # name of a table in `devices.toml`
-    synthesis: tuple[str, ...]  # yosys pass and its options
-    mapping: str  # script of ABC that maps logic to LUTs
+    family: str  # name of the family's table in `devices.toml`
+    synthesis: tuple[str, ...]  # yosys synthesis command and its options
+    mapping: str  # ABC script that maps logic to LUTs
     # Number of LUTs and flip-flops. On iCE40 they share logic cells.
     lut: int
     ff: int
-    # Number of block RAMs, bits of one without its ninth bits, and number of uSRAMs, which only a
+    # Number of block RAMs; bits per block RAM without ninth bits; number of uSRAMs, which only the
     # PolarFire has.
     bram: int
     bram_bits: int
-    # For "lut", "ff", "bram" and "usram": yosys cells as regular expressions, and the number of
-    # resources that each cell uses.
+    # For "lut", "ff", "bram" and "usram": regular expressions for yosys cells, with the number of
+    # resources that each such cell uses.
     cells: Mapping[str, Mapping[str, int]]
     # nextpnr program and its options. If empty, units are counted but not placed.
     place_and_route: tuple[str, ...] = ()
     usram: int = 0
-    source: str = ""  # of the totals
+    source: str = ""  # source of the totals
     before: tuple[str, ...] = ()  # yosys commands before synthesis
-    # Target delay of ABC for a path without routing, in ps; by default the longest path.
+    # Target delay for ABC in ps, for a path without routing; by default that of the longest path.
     delay_ps: int | None = None
     pads: str = ""  # yosys command that adds pads to the top level, if nextpnr does not
-    # Pins for the ports of the top level, the clock first, if nextpnr does not choose them.
+    # Pins for the top-level ports, clock first, if nextpnr does not choose them.
     pins: tuple[str, ...] = ()
-    caveat: str = ""  # remark for every timing figure, or empty
+    caveat: str = ""  # remark to add to every timing figure, or empty
 
     @property
     def placed(self) -> bool:
@@ -58,27 +58,27 @@ class Device:
 
     @property
     def figures(self) -> str:
-        """Kind of figures that are available for units."""
+        """Kind of figures available for units on this device."""
         return "placed" if self.placed else COUNTED
 
     @property
     def levels(self) -> int:
-        """Levels of LUTs between two registers of a unit at its target clock."""
+        """Maximum LUT levels between two registers of a unit at its target clock."""
         if not self.placed:
             return DEFAULT_LEVELS
         return levels(self.name, target_mhz(self.name))
 
     def levels_at(self, mhz: float | None) -> int:
-        """Return the LUT levels at a clock in MHz; by default, at the target clock."""
+        """Return the maximum LUT levels at a clock in MHz; by default, at the target clock."""
         return levels(self.name, mhz) if mhz and self.placed else self.levels
 
     @property
     def limit_mhz(self) -> float | None:
-        """Highest clock that the vendor permits for a unit; None if units are not placed."""
+        """Maximum clock that the vendor permits for a unit; None if units are not placed."""
         return limit_mhz(self.name) if self.placed else None
 
     def count(self, kind: str, cell: str) -> int:
-        """Return the number of resources of a `kind` in `cells` that a yosys `cell` uses."""
+        """Return how many resources of a kind in `cells` one yosys cell of this type uses."""
         return next((n for name, n in self.cells[kind].items() if re.fullmatch(name, cell)), 0)
 
 
@@ -90,7 +90,7 @@ TABLES = tomllib.loads(Path(__file__).with_name("devices.toml").read_text("utf-8
 
 
 def _device(name: str, *, family: str, **fields: Any) -> Device:
-    """Return the device of a table in `devices.toml`."""
+    """Create a device from its table in `devices.toml`."""
     shared = {"mapping": TABLES["mapping"]} | TABLES["families"][family]
     shared.setdefault("bram_bits", shared.pop("memory", {}).get("bits"))
     pins = [str(pin) for start, end in shared.pop("pins", ()) for pin in range(start, end)]
@@ -114,17 +114,17 @@ DEVICES: Mapping[str, Device] = {
 
 
 def device(name: str) -> Device:
-    """Return a device by name; UnknownDeviceError if there is none."""
+    """Return the device with this name; UnknownDeviceError if there is none."""
     if name not in DEVICES:
         raise UnknownDeviceError(unknown_name("device", name, DEVICES))
     return DEVICES[name]
 
 
 def device_memory(device: Device, spec: Specification, *, strict: bool = False) -> str:
-    """Return the variant of a unit's memories with the block RAMs of a device.
+    """Return the memory variant that uses a device's block RAMs, for a unit.
 
-    This is "portable" if this kind of unit has no variant for the device's family. In a `strict`
-    variant the unit never uses a word while another port writes a bit of the word.
+    This is "portable" if this kind of unit has no variant for the device family. In a `strict`
+    variant, the unit never uses a word while another port writes a bit of this word.
     """
     variant = device.family + STRICT * strict
     return variant if strict or variant in family_of(spec).profile.MEMORIES else "portable"

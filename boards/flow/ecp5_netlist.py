@@ -1,4 +1,4 @@
-"""Changes of ECP5 block RAM modes that do not affect the function."""
+"""Change ECP5 block RAM modes without affecting the function."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ from typing import Any
 def use_normal_mode(netlist: dict[str, Any]) -> bool:
     """Set ports that only read or only write to NORMAL mode; return whether any port changed.
 
-    NORMAL mode permits the highest clock. `netlist` has the modules of yosys's JSON by name.
+    NORMAL mode permits the highest clock. `netlist` maps names to modules of yosys's JSON.
 
-    Modes differ only in reads during a write of the same port. yosys selects READBEFOREWRITE for
-    the ports of inferred memories, even if a port only reads or only writes.
+    The modes differ only in what a port reads while it writes. yosys selects READBEFOREWRITE for
+    all ports of inferred memories, even if a port only reads or only writes.
     """
     changed = False
     for module in netlist.values():

@@ -1,35 +1,35 @@
-"""Placement of a unit's block RAMs; without it, nextpnr scatters them."""
+"""Place a unit's block RAMs close together; nextpnr alone would scatter them."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 Groups = Sequence[Sequence[str]]
-"""Names of the block RAMs of each group that must be close together, in order."""
+"""For each group of block RAMs to place close together, their names in order."""
 
 
 TILES = 9 / 4
-"""Average distance of columns of block RAMs, in tiles."""
+"""Average distance between block RAM columns, in tiles."""
 
 
 class Sites(NamedTuple):
-    """Positions of the block RAMs of a device."""
+    """Block RAM sites of a device."""
 
     rows: tuple[int, ...]  # rows from one edge to the other
-    # Column and index within it, from left to right; equal in every row.
+    # Column and index in the column of each site, left to right; the same in every row.
     columns: tuple[tuple[int, int], ...]
-    # Pairs of close rows, the row nearer to the edge first; empty if there are too few rows.
+    # Pairs of adjacent rows, the one nearer to the edge first; empty if there are too few rows.
     bands: tuple[tuple[int, int], ...] = ()
 
     def name(self, row: int, index: int) -> str:
-        """Return nextpnr's name of the site at an `index` of a `row`."""
+        """Return nextpnr's name for the site at `index` in `row`."""
         column, number = self.columns[index]
         return f"X{column}/Y{row}/EBR{number}"
 
     def near(self, count: int) -> list[str]:
         """Return the names of `count` sites that are close together, column by column.
 
-        The sites are in the middle of neighbouring rows, with the smallest distances. ValueError if
+        The sites are in the middle of neighbouring rows, at minimum distances. Raises ValueError if
         there are fewer sites.
         """
         if not count:
@@ -74,40 +74,41 @@ SITES: Mapping[str, Sites] = {
         bands=((22, 46), (82, 70)),
     ),
 }
-"""Sites by the nextpnr option that selects the device."""
+"""Block RAM sites by the nextpnr option that selects the device."""
 
 WEIGHT = ("--placer-heap-timingweight", "45")
-"""Option of nextpnr for netlists with placed block RAMs.
+"""nextpnr option for netlists with placed block RAMs.
 
-Among 20, 30 and 45, only 45 let five seeds of each of four one-lane units reach the vendor's
-limit. A netlist of four lanes, with one seed: 193 MHz with 20, 227 with 60, 201 with 200. Another:
-241 with 45, 208 with 80.
+Of 20, 30 and 45, only with 45 did all five seeds of four one-lane units reach the vendor's limit.
+A four-lane netlist, with one seed: 193 MHz with 20, 227 with 60, 201 with 200. Another netlist: 241
+MHz with 45, 208 with 80.
 """
 
 REROUTE = "--tmg-ripup"
-"""Option of nextpnr that reroutes slow paths.
+"""nextpnr option that reroutes slow paths.
 
 If the shards of several lanes fill the chip, rerouting takes nine minutes or more.
 """
 
 
 def options_for(options: tuple[str, ...], *, shards: bool) -> tuple[str, ...]:
-    """Return the nextpnr `options` for placed block RAMs, with or without several `shards`."""
+    """Adapt the nextpnr options to placed block RAMs, with or without several shards."""
     at = options.index(WEIGHT[0])
     changed = (*options[:at], *WEIGHT, *options[at + 2 :])
     return changed if shards else (*changed, REROUTE)
 
 
 def place_blocks(netlist: dict[str, Any], sites: Sites, groups: Groups = ()) -> int:
-    """Place the block RAMs of a unit in its harness; return the number of placed block RAMs.
+    """Place the block RAMs of a unit in its harness; return how many were placed.
 
     Blocks are placed side by side in the natural order of their names, which is the order of
     segments and parts. So blocks that share addresses are close to each other and to their
-    registers. A segment occupies a few columns of a few close rows.
+    registers. A segment occupies a few columns in a few adjacent rows.
 
-    Several `groups` are placed one after another, each with one half in either row of a band. The
-    middle remains free for the logic between the groups. If they do not fit, no block is placed.
-    Names of `groups` are within the unit, from `lately.hdl.memory.map.floorplan_groups`.
+    Several `groups` are placed one after another, each with half of its blocks in either row of a
+    band. The middle remains free for the logic between the groups. If they do not fit, no block is
+    placed. `groups` comes from `lately.hdl.memory.map.floorplan_groups`; names are relative to the
+    unit.
     """
     cells = netlist.get("top.unit", {"cells": {}})["cells"]
     if len(groups) < 2:
@@ -129,9 +130,9 @@ def _natural(name: str) -> list[tuple[str, int]]:
 
 
 def _in_bands(groups: Groups, sites: Sites) -> dict[str, str]:
-    """Return the sites of block RAMs by name; empty if the bands are too narrow."""
+    """Return the site of each block RAM; empty if the bands are too narrow."""
     in_band = -(-len(groups) // max(1, len(sites.bands)))
-    # In pairs, so that the blocks of a segment are adjacent in a pair of rows.
+    # Alternate between the two rows, so that the blocks of a segment are adjacent.
     width = 2 * -(-max(map(len, groups)) // 4)
     pitch = len(sites.columns) // in_band
     if not sites.bands or width > pitch:

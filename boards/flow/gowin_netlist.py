@@ -1,4 +1,4 @@
-"""Changes to a netlist for Gowin devices, for complete timing by nextpnr."""
+"""Change netlists for Gowin devices so that nextpnr times all paths."""
 
 import re
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ _INPUTS = ("I0", "I1", "I2", "I3")
 
 
 def make_timeable(netlist: dict[str, Any]) -> None:
-    """Change the modules of a netlist, from yosys's JSON, so that nextpnr times all paths.
+    """Change the modules of a yosys JSON netlist so that nextpnr times all paths.
 
-    nextpnr has delays only for LUTs with 4 inputs. It omits every path through a smaller LUT, and
-    through the LUT that it inserts before a register without one. So this function adds unused
-    inputs to LUTs, and inserts such LUTs before registers.
+    nextpnr has delays only for 4-input LUTs. It omits every path through a smaller LUT, or through
+    a LUT that it inserts in front of a register. So this function adds unused inputs to LUTs, and
+    inserts 4-input LUTs in front of registers that lack one.
     """
     for module in netlist.values():
         cells = module["cells"]
@@ -28,12 +28,12 @@ def make_timeable(netlist: dict[str, Any]) -> None:
                 for port in _INPUTS:
                     cell["port_directions"][port] = "input"
                     cell["connections"].setdefault(port, ["0"])
-        # Before the additions, because the loop visits the original cells.
+        # Done before LUTs are added, because the loop must visit only the original cells.
         cells |= dict(_tables_before_registers(cells))
 
 
 def _tables_before_registers(cells: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the missing LUTs by name, with their connections."""
+    """Yield the name and connections of each missing LUT."""
     bits = (bit for cell in cells.values() for port in cell["connections"].values() for bit in port)
     free = 1 + max((bit for bit in bits if isinstance(bit, int)), default=0)
     ready = {

@@ -1,4 +1,4 @@
-"""Block RAMs of units on a device; some are inferred by the rules of yosys's `memory_libmap`."""
+"""Predict a unit's block RAMs, including those that yosys's `memory_libmap` infers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,34 +13,34 @@ from ...hdl.parameters import ceil_log
 from .devices import TABLES, Device, device_memory
 
 SELECTION_COST = 0.5
-"""Cost of each bit that a port selects from one more block, and of each block that it addresses."""
+"""Cost per bit for selecting from one more block, and cost per block that a port addresses."""
 
 EMULATION_COST, NEW_COST = 6, 11
-"""Costs of a port that initially reads 0 and that returns, during a write of its word, the old word
-or the new word."""
+"""Costs of a port that initially reads 0, and that returns the old or the new word if its word is
+written at the same time."""
 
 TABLE_ROWS, TABLE_BITS = 16, 4
-"""Depth and width of a memory in LUTs."""
+"""Depth and width of a LUT memory."""
 
 
 @dataclass(frozen=True)
 class InferredBlock:
-    """A block RAM with a read port and a write port, as in the library of yosys."""
+    """A block RAM with a read and a write port, as in the yosys library."""
 
-    bits: int  # bits of a block, without its ninth bits
-    widths: Mapping[int, int]  # width of a word with its ninth bits, by the width without them
+    bits: int  # bits per block, without ninth bits
+    widths: Mapping[int, int]  # word width with ninth bits, for each width without them
     byte: int  # bits per write enable; narrower words have one write enable
-    cost: float  # cost of a block, relative to a bit in a register
-    # Cost of a bit of `TABLE_ROWS` words in LUTs; infinite if LUTs cannot be memories.
+    cost: float  # cost of a block, in units of one register bit
+    # Cost of one bit by `TABLE_ROWS` words in LUTs; infinite if LUTs cannot be memories.
     table_cost: float = inf
-    # Widest word, in bits, with two read ports at different addresses; 0 if each read port needs a
-    # copy.
+    # Widest word, in bits, that two read ports can share at different addresses; 0 if each read
+    # port needs its own copy of the memory.
     shared: int = 0
-    # Minimum bits of a memory in blocks, for which yosys's older pass `memory_bram` selects the
-    # fullest blocks.
+    # Minimum size in bits of a memory in block RAM, for families whose older pass `memory_bram`
+    # selects the fullest blocks.
     min_bits: int = 0
-    # A smaller kind of block with a copy for each port, which has the same attribute: its `rows`
-    # and `width`, and the `cost` of one. Empty if there is no such kind.
+    # A smaller kind of block that the same attribute selects, with a copy per port: its `rows`,
+    # `width` and `cost`. Empty if there is no such kind.
     small: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -51,24 +51,24 @@ INFERRED: Mapping[str, InferredBlock] = {
     for family, table in TABLES["families"].items()
     if "memory" in table
 }
-"""Block RAMs by family of devices."""
+"""Block RAMs by device family."""
 
 
 def is_inferred(family: str) -> bool:
-    """Return whether yosys infers block RAMs for all memories of units of a family."""
+    """Return whether yosys infers the block RAMs of all unit memories on a family."""
     return family in INFERRED and family not in BLOCK_KINDS
 
 
 def has_lut_memory(family: str) -> bool:
-    """Return whether small memories of a family can be in LUTs."""
+    """Return whether LUTs of a family can hold small memories."""
     return family not in INFERRED or INFERRED[family].table_cost < inf
 
 
 class Inferred(NamedTuple):
-    """Resources of a memory."""
+    """Resources that a memory uses."""
 
-    blocks: int  # block RAMs
-    tables: int  # approximate number of LUTs that hold bits, or select a block or LUT
+    blocks: int  # number of block RAMs
+    tables: int  # approximate number of LUTs that hold bits or select among blocks
 
 
 def inferred_memory(
@@ -76,11 +76,11 @@ def inferred_memory(
     *,
     depth: int,
     width: int,
-    reads: Sequence[range],  # bits of each read port that are used in one cycle
-    new: bool = False,  # whether a read during a write of its word returns the new word
+    reads: Sequence[range],  # for each read port, the bits used in one cycle
+    new: bool = False,  # whether a read of a word being written returns the new word
     forced: bool = False,  # whether the memory has the attribute for block RAMs
 ) -> Inferred:
-    """Return yosys's resources for a memory with one port that writes whole words."""
+    """Predict the resources that yosys uses for a memory with one port writing whole words."""
     block = INFERRED[family]
     small = _small_cost(block, depth, width, len(reads))
     if len(reads) == 2 and block.shared:
@@ -104,7 +104,7 @@ def inferred_memory(
         return Inferred(0, ports * (tables + (rows - 1) * width))
     if all(len(bits_read) == width for bits_read in reads):
         return Inferred(ports * -(-banks * bits // unit), (banks - 1) * width * ports)
-    # Blocks without a used bit are removed.
+    # yosys removes blocks without used bits.
     used = [
         {(bank * bits + bit) // unit for bank in range(banks) for bit in bits_read}
         for bits_read in reads
@@ -113,7 +113,7 @@ def inferred_memory(
 
 
 def _small_cost(block: InferredBlock, depth: int, width: int, ports: int) -> float:
-    """Return the cost in the smaller kind of block; infinite if there is no such kind."""
+    """Return the cost with the smaller kind of block; infinite if there is no such kind."""
     if not block.small:
         return inf
     banks = -(-depth // block.small["rows"])
@@ -123,7 +123,7 @@ def _small_cost(block: InferredBlock, depth: int, width: int, ports: int) -> flo
 
 
 def _fullest(block: InferredBlock, depth: int, width: int, ports: int) -> Inferred:
-    """Return the resources with the fullest blocks."""
+    """Return the resources if the fullest blocks are selected."""
     choices = []
     for plain, unit in block.widths.items():
         words = block.bits // plain
@@ -139,7 +139,7 @@ def _fullest(block: InferredBlock, depth: int, width: int, ports: int) -> Inferr
 def _geometry(
     block: InferredBlock, plain: int, depth: int, width: int, ports: int
 ) -> tuple[float, int, int, int]:
-    """Return the cost with words of `plain` bits, their width, rows of blocks, and block bits."""
+    """Return (cost, word width, rows of blocks, bits per block) for words of `plain` bits."""
     unit = block.widths[plain]
     byte = min(block.byte, unit)
     bits = -(-width // byte) * byte
@@ -152,18 +152,18 @@ def _geometry(
 # Units
 
 INEXACT = ("cyclonev", "gatemate")
-"""Families where yosys takes one block RAM more or fewer for a column of a dictionary."""
+"""Families where yosys may use one block RAM more or fewer per dictionary column than predicted."""
 
 
 def is_exact(spec: Any, family: str) -> bool:
-    """Return whether `unit_blocks` are those of synthesis, on all devices of a family."""
+    """Return whether `unit_blocks` matches synthesis exactly on all devices of a family."""
     if spec.kind == "ring" or not is_inferred(family):
         return True
     return spec.kind == "dictionary" and not spec.moves and family not in INEXACT
 
 
 def unit_blocks(spec: Any, device: Device) -> int:
-    """Return the block RAMs of the unit of a specification, without bus or frames, on a device."""
+    """Return the number of block RAMs of a unit, without bus and frames, on a device."""
     family = device.family
     if spec.kind == "ring":
         blocks = _ring_blocks(spec, device)
@@ -183,7 +183,7 @@ def unit_blocks(spec: Any, device: Device) -> int:
 
 
 def _ring_blocks(spec: Any, device: Device) -> int:
-    """Return the block RAMs of the parts of all segments, including the spare."""
+    """Return the number of block RAMs for the parts of all segments, including the spare."""
     bits, clear = spec.shard_bits, min(spec.clear, spec.shard_bits)
     if is_inferred(device.family):
         each = _plain_blocks(device.family, bits // clear, clear, forced=True)
@@ -194,7 +194,7 @@ def _ring_blocks(spec: Any, device: Device) -> int:
 
 
 def _cells(spec: Any) -> tuple[int, int, list[range]]:
-    """Return depth and width of a memory of cells, and the bits that each port reads."""
+    """Return depth and width of a cell memory, and the bits that each port reads."""
     _, depth, width = spec.cell_shape
     whole = range(width)
     if spec.kind == "dictionary" and not spec.moves:
@@ -203,7 +203,7 @@ def _cells(spec: Any) -> tuple[int, int, list[range]]:
 
 
 def _small(spec: Any, profile: Any) -> Iterator[tuple[int, int]]:
-    """Yield depth and width of memories that are in LUTs where LUTs can be memories."""
+    """Yield depth and width of the small memories, which go into LUTs where possible."""
     yield profile.result_depth, profile.options.tag_bits
     if spec.kind == "ring":
         ages = ceil_log(2, spec.window_generations + 1)
@@ -218,7 +218,7 @@ def _small(spec: Any, profile: Any) -> Iterator[tuple[int, int]]:
         yield profile.result_depth, 1 + ages + spec.hashes.bit_length()
         if spec.family == "timed-timing":
             yield profile.result_depth, spec.stamp_bits
-        # Windows wait for the hash and the cells.
+        # Query windows are delayed to match the hash and the cells.
         left = profile.latency_terms["hash"] + profile.latency_terms["cells"]
         while (cycles := min(left, PAGE_WORDS + 1)) > 1:
             yield cycles - 1, spec.window_blocks.bit_length()

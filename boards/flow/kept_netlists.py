@@ -1,4 +1,4 @@
-"""Cache of yosys netlists, for further placement seeds."""
+"""Cache of yosys netlists, reused for other placement seeds."""
 
 import gzip
 import hashlib
@@ -16,13 +16,13 @@ MAX_NETLISTS = 64
 
 
 def cache_directory() -> Path:
-    """Return the folder of netlists; LATELY_CACHE overrides the user's cache folder."""
+    """Return the folder for netlists; LATELY_CACHE overrides the user's cache folder."""
     folder = os.environ.get("LATELY_CACHE") or platformdirs.user_cache_dir("lately")
     return Path(folder) / "netlists"
 
 
 class KeptNetlist:
-    """A netlist in `folder`, identified by all `texts` that determine it.
+    """A cached netlist in `folder`, identified by all the `texts` that determine it.
 
     A damaged netlist is ignored.
     """

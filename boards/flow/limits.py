@@ -1,6 +1,6 @@
-"""Highest clocks that vendors permit for a device, independent of static timing.
+"""Maximum clocks that vendors permit for a device, independent of static timing.
 
-nextpnr adds delays along paths. It does not check minimum pulse widths, clock trees and PLLs.
+nextpnr adds up delays along paths. It does not check minimum pulse widths, clock trees and PLLs.
 """
 
 import tomllib
@@ -16,22 +16,22 @@ from ...hdl.latencies import BLOCK_MODES
 from ...hdl.target_clocks import device_class
 
 PORT = "block RAM port, "
-"""Prefix of the names of block RAM limits, before the write mode."""
+"""Prefix of block RAM limit names, followed by the write mode."""
 
 WRITE_MODES = ("NORMAL", "WRITETHROUGH", "READBEFOREWRITE")
 """Write modes of block RAMs; Gowin numbers them in this order."""
 
 
 class LimitError(LatelyError, ValueError):
-    """A clock is above a vendor's limit."""
+    """The clock is above a vendor's limit."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """Highest clock, `mhz`, that a vendor permits for a part of a device.
+    """Maximum clock, `mhz`, that a vendor permits for a part of a device.
 
-    The `name` identifies the part, such as "clock tree" or "block RAM port, NORMAL". The `source`
-    states document, edition, and table or page.
+    `name` is the part, such as "clock tree" or "block RAM port, NORMAL". `source` gives the
+    document, edition, and table or page.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Limit:
     source: str
 
     def check(self, clock_mhz: float, device: str) -> None:
-        """Raise LimitError if a `clock_mhz` is above the limit of a `device`."""
+        """Raise LimitError if the clock is above this limit; `device` appears in the message."""
         if clock_mhz > self.mhz:
             raise LimitError(
                 f"clock: must be at most {self.mhz:g} MHz on {device} "
@@ -48,12 +48,12 @@ class Limit:
 
 
 UNKNOWN = Limit("none known", inf, "")
-"""Limit of a device whose vendor's limits are not recorded."""
+"""Limit for a device for which no vendor limits are recorded."""
 
 
 @dataclass(frozen=True, order=True)
 class PortLimit:
-    """Write mode of a block RAM port, and its width in bits; 0 for any width."""
+    """Write mode of a block RAM port, and its width in bits; 0 stands for all widths."""
 
     mode: str
     width: int = 0
@@ -67,31 +67,31 @@ def limits_table() -> Mapping[str, Any]:
 
 
 def limits(device: str) -> tuple[Limit, ...]:
-    """Return all limits of a device by its name."""
+    """Return all limits of the named device."""
     table = limits_table().get(device_class(device), {})
     return tuple(Limit(part, entry["mhz"], entry["source"]) for part, entry in table.items())
 
 
 def lowest_limit(device: str, ports: Iterable[PortLimit]) -> Limit:
-    """Return the lowest limit of a `device`, by name, with these block RAM ports."""
+    """Return the lowest limit of the named device, if it uses these block RAM ports."""
     named = {limit.name: limit for limit in limits(device)}
     blocks = [limit for name, limit in named.items() if name.startswith(PORT)]
     binding = [limit for name, limit in named.items() if not name.startswith(PORT)]
     for port in ports:
-        # For a mode that the vendor does not document, the slowest mode is assumed.
+        # A mode that the vendor does not document is assumed to be as slow as the slowest.
         slowest = min(blocks, key=lambda limit: limit.mhz, default=UNKNOWN)
         binding.append(named.get(PORT + port.mode, slowest))
     return min(binding, key=lambda limit: limit.mhz, default=UNKNOWN)
 
 
 def unit_limit(device: str) -> Limit:
-    """Return the limit of a unit with the block RAMs of a `device`, by its name."""
+    """Return the clock limit of a unit that uses the block RAMs of the named device."""
     mode = BLOCK_MODES.get(device.partition("-")[0])
     return lowest_limit(device, [PortLimit(mode)] if mode else [])
 
 
 def undocumented(device: str, ports: Iterable[PortLimit]) -> str:
-    """Return a sentence about undocumented uses of a `device`'s block RAM ports; empty if none."""
+    """Describe block RAM ports used in a way that the vendor does not document; empty if none."""
     table = limits_table().get(device.partition("-")[0], {}).get("widths", {})
     return "; ".join(
         f"{port.mode} is documented for widths of {', '.join(map(str, table[port.mode]['bits']))} "
@@ -102,7 +102,7 @@ def undocumented(device: str, ports: Iterable[PortLimit]) -> str:
 
 
 def block_ports(netlist: Mapping[str, Any]) -> frozenset[PortLimit]:
-    """Return the kinds of block RAM ports in a yosys `netlist`."""
+    """Return the modes and widths of the block RAM ports in a yosys netlist."""
     return frozenset(
         port
         for module in netlist.values()
@@ -128,5 +128,5 @@ def _ports(kind: str, parameters: Mapping[str, str]) -> list[PortLimit]:
 
 
 def _number(parameters: Mapping[str, str], name: str) -> int:
-    # yosys writes numbers as binary digits.
+    # yosys writes numbers as strings of binary digits.
     return int(parameters.get(name, "0"), 2)

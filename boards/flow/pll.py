@@ -18,15 +18,14 @@ class ClockError(LatelyError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits of a family's PLLs, from its data sheet; frequencies in MHz."""
+    """Limits of a family's PLLs from the data sheet; frequencies in MHz."""
 
-    # Divisors of the input, of the feedback and of the output.
+    # Input, feedback and output divisors.
     reference: range
     feedback: range
     output: range | tuple[int, ...]
-    after: bool  # whether the feedback is taken after the output divisor; otherwise before it
-    # Lowest and highest frequency of the input, at the phase detector, of the oscillator and of the
-    # output.
+    after: bool  # whether feedback comes from after the output divisor, not before it
+    # Minimum and maximum frequency of the input, the phase detector, the oscillator and the output.
     input_mhz: tuple[float, float]
     detector_mhz: tuple[float, float]
     oscillator_mhz: tuple[float, float]
@@ -34,9 +33,9 @@ class Limits:
 
     @classmethod
     def of(cls, *, after: bool, **values: list[Any]) -> Self:
-        """Return limits from `limits.toml`: `after`, and `values` by the names of attributes.
+        """Create limits from `after` and from `values`, which map attributes to `limits.toml` data.
 
-        Two divisors are the start and end of a `range`.
+        A pair of divisors gives the start and end of a `range`.
         """
         fields: dict[str, Any] = {
             name: tuple(value) if name.endswith("mhz") or len(value) > 2 else range(*value)
@@ -48,18 +47,18 @@ class Limits:
 LIMITS: Mapping[str, Limits] = {
     family: Limits.of(**values) for family, values in limits_table()["pll"].items()
 }
-"""Limits by family of devices."""
+"""PLL limits by device family."""
 
 TOLERANCE = Fraction(1, 10)
-"""Largest relative difference between the output clock and the requested clock."""
+"""Maximum relative difference between the output clock and the requested clock."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Divisors of a PLL and the resulting frequencies, exact and in Hz."""
+    """Divisors of a PLL, and the exact resulting frequencies in Hz."""
 
     input_hz: int
-    # Divisors, as for `Limits`.
+    # Divisors, as in `Limits`.
     reference: int
     feedback: int
     output: int
@@ -71,9 +70,9 @@ class Setting:
 def find_setting(family: str, *, input_hz: int, wanted_hz: int) -> Setting:
     """Return the setting whose output is closest to the requested clock.
 
-    Ties go to the setting with the fastest phase detector, for low jitter, and then with the
-    oscillator farthest from its limits. ClockError if a frequency is outside the limits of the
-    family, or the closest output differs by more than `TOLERANCE`.
+    Ties go to the setting with the fastest phase detector, for low jitter, then to the one with the
+    oscillator farthest from its limits. Raises ClockError if a frequency is outside the family's
+    limits, or if the closest output differs by more than `TOLERANCE`.
     """
     limits = LIMITS[family]
     _check("oscillator", input_hz, limits.input_mhz, family)
@@ -89,7 +88,8 @@ def find_setting(family: str, *, input_hz: int, wanted_hz: int) -> Setting:
     )
     if abs(nearest.output_hz - wanted_hz) > TOLERANCE * wanted_hz:
         raise ClockError(
-            f"clock: must be near one that a PLL of {family} makes of {input_hz / 1e6:g} MHz, "
+            f"clock: must be close to one that a PLL of {family} can generate from "
+            f"{input_hz / 1e6:g} MHz, "
             f"such as {float(nearest.output_hz) / 1e6:g}, not {wanted_hz / 1e6:g}"
         )
     return nearest
@@ -99,7 +99,8 @@ def _check(name: str, hz: int, limits_mhz: tuple[float, float], family: str) -> 
     lowest, highest = limits_mhz
     if not lowest <= hz / 1e6 <= highest:
         raise ClockError(
-            f"{name}: must be {lowest:g} to {highest:g} MHz for a PLL of {family}, not {hz / 1e6:g}"
+            f"{name}: must be between {lowest:g} and {highest:g} MHz for a PLL of {family}, not "
+            f"{hz / 1e6:g}"
         )
 
 
@@ -110,7 +111,7 @@ def _settings(limits: Limits, input_hz: int) -> Iterator[Setting]:
         if not _within(detector, limits.detector_mhz):
             continue
         for feedback in limits.feedback:
-            # The loop keeps the feedback at this frequency.
+            # The loop locks the feedback to this frequency.
             held = detector * feedback
             for output in limits.output:
                 oscillator = held * output if limits.after else held
@@ -125,12 +126,12 @@ def _within(hz: Fraction, limits_mhz: tuple[float, float]) -> bool:
 
 
 class PLL(Elaboratable):
-    """PLL between the oscillator pin of a board and a clock domain."""
+    """PLL between a board's oscillator pin and a clock domain."""
 
     def __init__(self, *, setting: Setting, pin: io.SingleEndedPort) -> None:
         self._setting = setting
         self._pin = pin
-        # The output clock, with a separate name for constraints.
+        # The output clock, named separately for constraints.
         self.clk = Signal(attrs={"keep": 1})
         self.locked = Signal()  # whether the output clock is stable; asynchronous
 
@@ -155,7 +156,7 @@ class ECP5PLL(PLL):
         setting = self._setting
         m.submodules.pll = Instance(
             "EHXPLLL",
-            # Current of the loop filter; the vendor's tool uses the same value for all frequencies.
+            # Loop filter current; the vendor's tool uses this value for all frequencies.
             a_ICP_CURRENT="12",
             a_LPF_RESISTOR="8",
             a_MFG_ENABLE_FILTEROPAMP="1",
@@ -206,7 +207,7 @@ class ICE40PLL(PLL):
 
 
 class ICE40PadPLL(ICE40PLL):
-    """SB_PLL40_PAD at a dedicated pin, with the input buffer of this pin."""
+    """SB_PLL40_PAD at a dedicated pin; includes the pin's input buffer."""
 
     cell = "SB_PLL40_PAD"
 
@@ -215,7 +216,7 @@ class ICE40PadPLL(ICE40PLL):
 
 
 def filter_range(detector_hz: Fraction) -> int:
-    """Return FILTER_RANGE of an iCE40 PLL with `detector_hz` at its phase detector."""
+    """Return FILTER_RANGE for an iCE40 PLL with this phase detector frequency."""
     bounds = (17, 26, 44, 66, 101)
     return 1 + sum(detector_hz >= bound * 10**6 for bound in bounds)
 

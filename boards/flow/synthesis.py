@@ -1,4 +1,4 @@
-"""Synthesis, placement and routing of a unit, with reports."""
+"""Synthesise, place and route units, with reports."""
 
 import os
 import re
@@ -29,7 +29,7 @@ _CELL_SUFFIX = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """LUTs, flip-flops, block RAMs and uSRAM (`lut`, `ff`, `bram`, `usram`) of a netlist."""
+    """Numbers of LUTs, flip-flops, block RAMs and uSRAMs in a netlist."""
 
     lut: int
     ff: int
@@ -37,7 +37,7 @@ class Resources:
     usram: int = 0
 
     def fields(self) -> dict[str, Any]:
-        """Return the counts by name; without uSRAM if the count is 0."""
+        """Return the counts by name; `usram` is left out if it is 0."""
         return {kind: count for kind, count in asdict(self).items() if count or kind != "usram"}
 
 
@@ -46,43 +46,42 @@ class Placement:
     """A design that was placed and routed on a device."""
 
     device: str
-    seed: int  # of placement
-    # Post-route static timing: the clock in MHz of the slowest path between registers.
+    seed: int  # placement seed
+    # Maximum clock in MHz by static timing after routing: slowest path between registers.
     timing_mhz: float
-    # Highest clock in MHz that the vendor permits with these block RAMs; None if no such limit with
-    # a source is known.
+    # Maximum clock in MHz that the vendor permits with these block RAMs; None if no limit with a
+    # source is known.
     limit_mhz: float | None
-    limit: str  # part of the device with this limit, as in `Limit.name`
+    limit: str  # part of the device with this limit, see `Limit.name`
     # 4-input LUTs, flip-flops and block RAMs in the netlist before placement. A carry cell counts
-    # as two LUTs on ECP5 and one on Gowin, as it occupies them.
+    # as the LUTs that it occupies: two on ECP5, one on Gowin.
     lut: int
     ff: int
     bram: int
-    # nextpnr's count of cells on the chip, by type, including cells that routing and carry chains
-    # added.
+    # nextpnr's cell counts by type, including cells added for routing and carry chains.
     utilisation: dict[str, int]
-    critical_path: str  # as `describe_critical_path` states it
+    critical_path: str  # text from `describe_critical_path`
     versions: dict[str, str]  # versions of the tools and libraries on PyPI
     caveat: str = ""  # remark about the timing, or empty
 
     @property
     def fmax_mhz(self) -> float:
-        """Highest clock in MHz that both static timing and the vendor permit."""
+        """Maximum clock in MHz that both static timing and the vendor permit."""
         return min(self.timing_mhz, self.limit_mhz or inf)
 
     @property
     def limited_by(self) -> str:
-        """Cause of the highest clock: "timing", or the name in `limit`."""
+        """What limits the clock: "timing", or the name in `limit`."""
         return self.limit if (self.limit_mhz or inf) < self.timing_mhz else "timing"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all figures, including derived figures, as JSON values."""
+        """Return all figures, including derived ones, as JSON values."""
         return asdict(self) | {"fmax_mhz": self.fmax_mhz, "limited_by": self.limited_by}
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountReport(Resources):
-    """Cells of a unit on a device without a place-and-route tool."""
+    """Cell counts of a unit on a device without a place-and-route tool."""
 
     device: str
     lanes: int = 1  # operations that the unit accepts per cycle
@@ -97,9 +96,9 @@ class CountReport(Resources):
 
 @dataclass(frozen=True, kw_only=True)
 class SynthesisReport(Placement):
-    """Cells of a unit on a device, without the harness, and its clock."""
+    """Cell counts of a unit on a device, without the harness, and its clock."""
 
-    # Cells of the harness; 0 for a top level.
+    # Cell counts of the harness; 0 for a top level.
     harness_lut: int
     harness_ff: int
     lanes: int = 1  # operations that the unit accepts per cycle
@@ -107,15 +106,15 @@ class SynthesisReport(Placement):
 
     @property
     def logic_cells(self) -> int:
-        """Logic cells of an iCE40; 0 on other devices.
+        """Number of iCE40 logic cells; 0 on other devices.
 
-        The cells of the harness are excluded: one per register, shared with the LUTs.
+        The harness is excluded: it uses one cell per register, shared with its LUTs.
         """
         return max(0, self.utilisation.get("ICESTORM_LC", 0) - self.harness_ff)
 
     @property
     def operations_per_second(self) -> float:
-        """Operations per second at `fmax_mhz`, with `lanes` per cycle."""
+        """Operations per second at `fmax_mhz`: `lanes` per cycle."""
         return self.fmax_mhz * 1e6 * self.lanes
 
     @property
@@ -126,7 +125,7 @@ class SynthesisReport(Placement):
         return self.latency_cycles * 1e3 / self.fmax_mhz
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all figures, including derived figures, as JSON values."""
+        """Return all figures, including derived ones, as JSON values."""
         return super().to_dict() | {
             "operations_per_second": self.operations_per_second,
             "latency_ns": self.latency_ns,
@@ -160,20 +159,20 @@ def synthesize(
 ) -> SynthesisReport | CountReport:
     """Synthesise, place and route a unit; report area and timing, or only area on some devices.
 
-    A component is timed inside a `TimingHarness`, which uses three pins for any ports. Synthesis
-    keeps the hierarchy of unit and harness, so that the unit's cells can be counted. This has no
-    cost, because registers separate them. The same module, device, seed and tool versions give the
-    same report.
+    A component is timed inside a `TimingHarness`, which needs only three pins for all ports.
+    Synthesis keeps unit and harness as separate modules, so that the unit's cells can be counted.
+    This costs nothing, because registers separate them. The same module, device, seed and tool
+    versions give the same report.
 
     nextpnr aims for `target_mhz`, by default the vendor's limit for the unit. A tool may run for
     `time_limit` seconds. `progress` is called with a stage of `STAGES` and the completed share of
-    the whole run. The `directory` gets ``top.il``, ``netlist.json``, ``report.json`` and the tools'
-    logs; on failure it stays empty. The folder `netlists` keeps netlists for other seeds; a kept
+    the whole run. `directory` receives ``top.il``, ``netlist.json``, ``report.json`` and the tools'
+    logs; on failure it stays empty. The folder `netlists` caches netlists for other seeds; a cached
     netlist has no log.
 
-    DoesNotFitError if the device is too small, TypeError if the module is neither a component nor a
-    top level, SynthesisError if a tool is missing, fails or reaches the time limit, or if there is
-    no path to time.
+    Raises DoesNotFitError if the device is too small, TypeError if the module is neither a
+    component nor a top level, and SynthesisError if a tool is missing, fails or reaches the time
+    limit, or if there is no path to time.
     """
     if not isinstance(module, wiring.Component | Top):
         raise TypeError(f"module: must be a wiring.Component or a Top, not {module!r}")
@@ -206,9 +205,9 @@ def synthesize(
 def placement(
     device: Device, netlist: dict[str, Any], timing: dict[str, Any], unit: str = "unit"
 ) -> dict[str, Any]:
-    """Return the `Placement` fields that yosys's `netlist` and nextpnr's `timing` determine.
+    """Derive `Placement` fields from yosys's `netlist` and nextpnr's `timing` report.
 
-    The `unit` is as for `describe_critical_path`.
+    For `unit` see `describe_critical_path`.
     """
     clock, mhz = slowest_clock(timing)
     used = {kind: count["used"] for kind, count in timing["utilization"].items() if count["used"]}
@@ -234,9 +233,9 @@ def synthesize_unit(
 ) -> SynthesisReport | CountReport:
     """Synthesise the unit of a specification, pipelined for the target clock.
 
-    The memories are by default those of `device_memory`, which takes `strict`; `protect` and
-    `self_check` are as for `lately.hdl.build.filter_unit`. The `options` and errors are those of
-    `synthesize`; SpecificationError if the hardware cannot implement the specification.
+    By default, `device_memory` chooses the memories, depending on `strict`. For `protect` and
+    `self_check` see `lately.hdl.build.filter_unit`. `options` and errors are those of `synthesize`,
+    plus SpecificationError if the hardware cannot implement the specification.
     """
     clock = options.get("target_mhz")
     unit = filter_unit(
@@ -253,14 +252,14 @@ def synthesize_unit(
 def count_unit(spec: Specification, *, device: Device) -> Resources:
     """Synthesise the unit of a specification, and count its cells without placement.
 
-    Errors as for `synthesize_unit`.
+    Raises the same errors as `synthesize_unit`.
     """
     unit = filter_unit(spec, memory=device_memory(device, spec), levels=device.levels)
     return count_cells(unit, device)
 
 
 def count_cells(module: wiring.Component, device: Device) -> Resources:
-    """Synthesise a module, and count its cells without placement. Errors as for `synthesize`."""
+    """Synthesise a module, and count its cells without placement; raises like `synthesize`."""
     device = replace(device, place_and_route=())
     with tempfile.TemporaryDirectory(prefix="lately-") as name:
         flow = Flow(Path(name), device)
@@ -272,7 +271,7 @@ def _convert(module: wiring.Component | Top, *, reset: bool) -> str:
     if isinstance(module, wiring.Component):
         harness = TimingHarness(module, reset=reset)
         module = Top(harness, harness.ports)
-    # Without source locations, so that the text does not depend on the checkout's path.
+    # No source locations, so that the text does not depend on the path of the checkout.
     return rtlil.convert(module.module, name="top", ports=module.ports, emit_src=False)
 
 
@@ -280,7 +279,7 @@ def _convert(module: wiring.Component | Top, *, reset: bool) -> str:
 
 
 def count_resources(netlist: dict[str, Any], device: Device) -> tuple[Resources, Resources]:
-    """Return the cells of unit and harness in a yosys `netlist`; a top level has no harness."""
+    """Count the cells of unit and harness in a yosys netlist; a top level has no harness."""
     kept = [module for name, module in netlist.items() if name.startswith("top.unit")]
     top = _count([netlist["top"]], device)
     return (_count(kept, device), top) if kept else (top, Resources(lut=0, ff=0, bram=0))
@@ -297,7 +296,7 @@ def _count(modules: Iterable[dict[str, Any]], device: Device) -> Resources:
 
 
 def check_fit(device: Device, *needed: Resources) -> None:
-    """Raise DoesNotFitError if the `needed` resources together exceed the device."""
+    """Raise DoesNotFitError if the sum of the needed resources exceeds the device."""
     kinds = {"bram": "block RAMs", "usram": "uSRAMs", "lut": "LUTs", "ff": "flip-flops"}
     counts = (
         (name, sum(getattr(part, kind) for part in needed), getattr(device, kind))
@@ -310,9 +309,9 @@ def check_fit(device: Device, *needed: Resources) -> None:
 
 
 def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
-    """Return the name and Fmax in MHz of the slowest clock in a nextpnr `report`.
+    """Return the name and Fmax in MHz of the slowest clock in a nextpnr report.
 
-    SynthesisError if there is no clock to time.
+    Raises SynthesisError if there is no clock to time.
     """
     if not report["fmax"]:
         raise SynthesisError("module: no path between two registers to time")
@@ -321,9 +320,9 @@ def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
 
 
 def describe_critical_path(report: dict[str, Any], clock: str, unit: str = "unit") -> str:
-    """Describe the slowest path of a `clock` in a nextpnr `report`.
+    """Describe the slowest path of a clock in a nextpnr report.
 
-    The text states if the path is outside the `unit`, which is a hierarchical name.
+    The text says so if the path is outside the unit, which is given by its hierarchical name.
     """
     steps = next(
         entry["path"]
@@ -349,7 +348,7 @@ def describe_critical_path(report: dict[str, Any], clock: str, unit: str = "unit
 
 
 def _endpoint(pin: dict[str, Any], net: str | None = None) -> str:
-    """Return a register's name by its output or signal, and any other pin's by cell and port."""
+    """Name a register after its output net or signal, any other pin after its cell and port."""
     cell, port = pin["cell"], pin["port"]
     signal = _CELL_SUFFIX.sub("", cell)
     if signal == cell:

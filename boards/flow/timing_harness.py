@@ -1,22 +1,22 @@
-"""Harness that times a unit with any number of ports on three pins."""
+"""Harness for timing a unit with arbitrarily many ports on three pins."""
 
 from amaranth.hdl import Cat, ClockDomain, Elaboratable, Module, Signal, Value
 from amaranth.lib import wiring
 
 SPACING = 4
-"""Registers between two input bits, so that the chain does not pull them together."""
+"""Shift register stages between two input bits, so that placement need not keep them close."""
 
 CHAIN_BITS = 2000
-"""Maximum registers of the chain; with longer chains yosys runs out of stack."""
+"""Maximum length of the chain; with longer chains, yosys runs out of stack."""
 
 
 class TimingHarness(Elaboratable):
     """A unit between a shift register and a registered XOR tree.
 
-    Every input bit of the unit is a register of one shift register. Every output bit is registered,
-    and a tree with four inputs and registers per level reduces all outputs to one bit. So only the
-    unit's own paths are timed, from the registers of its neighbours, and no part of the unit can be
-    optimised away. The harness's own paths have at most one 4-input gate.
+    Every input bit of the unit comes from a stage of one shift register. Every output bit is
+    registered, and a tree of registered 4-input gates reduces all outputs to one bit. So only the
+    unit's own paths are timed, as between the registers of neighbouring units, and no part of the
+    unit can be optimised away. Paths in the harness itself have at most one 4-input gate.
     """
 
     def __init__(self, unit: wiring.Component, *, reset: bool) -> None:
@@ -25,7 +25,7 @@ class TimingHarness(Elaboratable):
         self.clk = Signal()
         self.serial_i = Signal()
         self.serial_o = Signal()
-        # Without a reset, registers keep their initial values, as on an ECP5, whose global reset
+        # No reset: registers start from their initial values, as on an ECP5, whose global reset
         # needs no routing.
         self._reset = reset
         self._inputs = _port_bits(unit, wiring.In)
@@ -40,7 +40,7 @@ class TimingHarness(Elaboratable):
 
     @property
     def ports(self) -> list[Signal]:
-        """The pins, for conversion."""
+        """The pins, as ports for conversion to RTLIL."""
         return [self.clk, self.serial_i, self.serial_o]
 
     def elaborate(self, platform: object) -> Module:
@@ -61,7 +61,7 @@ class TimingHarness(Elaboratable):
         level: Value = _register(m, self._outputs)
         while len(level) > 1:
             folded = Cat(level[i : i + 4].xor() for i in range(0, len(level), 4))
-            # The second register is for distance, because the unit's outputs may be far apart.
+            # The second register bridges distance, because the unit's outputs may be far apart.
             level = _register(m, _register(m, folded))
         m.d.comb += self.serial_o.eq(level)
         return m
@@ -74,7 +74,7 @@ def _register(m: Module, value: Value) -> Signal:
 
 
 def _port_bits(unit: wiring.Component, flow: wiring.Flow) -> Value:
-    """Return all bits of the ports of one direction, except ports tied to constants."""
+    """Return all port bits of one direction, except ports tied to constants."""
     return Cat(
         Value.cast(value)
         for _path, member, value in unit.signature.flatten(unit)

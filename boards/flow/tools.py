@@ -1,4 +1,4 @@
-"""The PyPI builds of yosys and nextpnr, run in a separate folder."""
+"""Run the PyPI builds of yosys and nextpnr in a separate folder."""
 
 import json
 import os
@@ -24,15 +24,15 @@ from .inference import is_inferred
 from .kept_netlists import KeptNetlist
 
 Progress = Callable[[str, float], None]
-"""Called with the name of the stage and the completed share of the whole run, 0 to 1."""
+"""Function of the current stage and the completed share of the whole run, 0 to 1."""
 
 TIME_LIMIT = 1800.0
 """Default maximum run time of one tool, in seconds."""
 
 STAGES = ("synthesis", "packing", "placement", "routing", "timing")
-"""Stages of a run through the tools, in order."""
+"""Stages of a run, in order."""
 
-# Measured share of the whole run that is complete when a line contains this text.
+# When a line contains this text, this share of the whole run is complete (measured).
 _LANDMARKS = (
     ("Executing HIERARCHY pass", "synthesis", 0.0),
     ("Executing MEMORY_LIBMAP pass", "synthesis", 0.05),
@@ -46,8 +46,8 @@ _LANDMARKS = (
     ("Info: Critical path report for clock", "timing", 0.98),
 )
 
-# Modules that synthesis maps without the rest of the design. Beside the carry chains of other parts
-# ABC lets them have more levels of LUTs than they need. Registers surround them.
+# Modules that synthesis maps on their own. Mapped together with the carry chains of other parts,
+# they would get more LUT levels than necessary. They are surrounded by registers.
 _MAPPED_ALONE = re.compile(
     r"^module \\(top\.unit\S*\.polynomials\.(?:polynomials|key))$", re.MULTILINE
 )
@@ -57,7 +57,7 @@ _PINS = {
     "nexus": ("pins.pdc", "ldc_set_location -site {{{1}}} [get_ports {{{0}}}]"),
     "machxo": ("pins.lpf", 'LOCATE COMP "{}" SITE "{}";'),
 }
-"""File of the pins, and the line of a pin in it, by family."""
+"""Name of the pin file, and the format of its lines, by family."""
 
 _RESOURCES = {
     "TRELLIS_COMB": "LUTs",
@@ -80,14 +80,14 @@ class SynthesisError(LatelyError):
 
 
 class DoesNotFitError(LatelyError):
-    """The design exceeds a resource of the device; the message names it with both numbers."""
+    """The design exceeds a resource of the device; the message gives both numbers."""
 
 
 class Flow:
-    """The tools, run in one folder because they require relative paths.
+    """Runs the tools in one folder, because they require relative paths.
 
-    All tools, including further `programs`, must be installed at the start. A tool may run for
-    `time_limit` seconds, otherwise it ends with SynthesisError.
+    All tools, including additional `programs`, must be installed at the start. A tool that runs for
+    more than `time_limit` seconds is stopped with a SynthesisError.
     """
 
     def __init__(
@@ -110,9 +110,9 @@ class Flow:
         self._reported: set[tuple[str, float]] = set()
 
     def synthesise(self, text: str, netlists: Path | None = None) -> dict[str, Any]:
-        """Write ``netlist.json`` from the RTLIL `text`; return its modules.
+        """Synthesise the RTLIL `text` to ``netlist.json``; return its modules.
 
-        The folder `netlists` keeps netlists for reuse; a reused netlist has no log.
+        The folder `netlists` caches netlists; a cached netlist has no log.
         """
         self.report("synthesis", 0.0)
         (self._folder / "top.il").write_text(text)
@@ -124,7 +124,7 @@ class Flow:
             f"setattr -mod -set keep_hierarchy 1 {' '.join(alone)}" if alone else "",
             *self._device.before,
             'setattr -set ram_style "block" */m:words' if is_inferred(self._device.family) else "",
-            # Without memories of LUTs, queues go into block RAMs.
+            # On devices without LUT memories, queues go into block RAMs.
             "setattr -unset ram_style */a:ram_style=distributed"
             if self._device.family == "ice40"
             else "",
@@ -157,10 +157,9 @@ class Flow:
             path.write_bytes(netlist)
 
     def complete(self, modules: dict[str, Any], groups: Groups = ()) -> None:
-        """Add to ``netlist.json`` the changes that nextpnr requires and does not make.
+        """Rewrite ``netlist.json`` with changes that nextpnr needs but does not make itself.
 
-        The `modules` are from `synthesise`. The `groups` of close block RAMs are as for
-        `place_blocks`.
+        `modules` comes from `synthesise`; for `groups` see `place_blocks`.
         """
         size = self._device.place_and_route[1]
         if self._device.family in ("gowin", "gw5a"):
@@ -175,9 +174,9 @@ class Flow:
         (self._folder / "netlist.json").write_text(json.dumps({"modules": modules}))
 
     def place_and_route(self, seed: int, target_mhz: float, *more: str) -> dict[str, Any]:
-        """Place and route ``netlist.json``, with further options; return nextpnr's report."""
+        """Place and route ``netlist.json``; return nextpnr's report."""
         program = self._device.place_and_route[0]
-        # Possibly from another seed.
+        # A report may be left over from another seed.
         self._reported.clear()
         self.run(
             program,
@@ -192,7 +191,7 @@ class Flow:
         return self._json("report.json")
 
     def run(self, program: str, *arguments: str) -> None:
-        """Run the tool `program` with `arguments`, and write its log."""
+        """Run a tool and write its log."""
         log = self._run(program, *arguments)
         if log.status:
             if program in self._device.place_and_route[:1]:
@@ -210,7 +209,7 @@ class Flow:
         with subprocess.Popen(
             [self._programs[program], *arguments],
             cwd=self._folder,
-            # The tools' temporary files are deleted with the folder, even if the tools are killed.
+            # Temporary files in this folder are deleted with it, even if a tool is killed.
             env={**os.environ, "TMPDIR": os.fspath(self._folder)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -239,7 +238,7 @@ class Flow:
                 timer.cancel()
         if expired.is_set():
             raise SynthesisError(
-                f"{program}: ended after {self._time_limit:g} s, the time limit, without a result"
+                f"{program}: stopped at the time limit of {self._time_limit:g} s, without a result"
             )
         (self._folder / f"{program}.log").write_text("\n".join(lines) + "\n")
         return Log(status=status, lines=lines)
@@ -250,7 +249,7 @@ class Flow:
                 self.report(stage, fraction)
 
     def report(self, stage: str, fraction: float) -> None:
-        """Report a stage of `STAGES` and the completed `fraction` of the run, unless repeated."""
+        """Report a stage of `STAGES` and the completed fraction, unless already reported."""
         # yosys runs some passes more than once.
         if self._progress is not None and (stage, fraction) not in self._reported:
             self._reported.add((stage, fraction))
@@ -261,7 +260,7 @@ class Flow:
 
 
 def keep_files(folder: Path, directory: Path, names: Iterable[str]) -> None:
-    """Copy files by `names` from `folder` to `directory`, all at once when complete."""
+    """Copy the named files to `directory`; they appear together, once all are complete."""
     with ExitStack() as stack:
         for name in names:
             target = stack.enter_context(replace_file(directory / name))
@@ -269,7 +268,7 @@ def keep_files(folder: Path, directory: Path, names: Iterable[str]) -> None:
 
 
 def _constraints(top: dict[str, Any], device: Device, line: str) -> str:
-    """Return the pins for the ports of the top level, the clock first."""
+    """Return the pin constraints for the top-level ports, clock first."""
     names = [
         f"{name}[{index}]" if len(port["bits"]) > 1 else name
         for name, port in sorted(top["ports"].items(), key=lambda item: item[0] != "clk")
@@ -288,7 +287,7 @@ class Log(NamedTuple):
 
     @property
     def error(self) -> str:
-        """First line with ERROR, without this word; otherwise the last line."""
+        """First line with ERROR, without this word, or else the last line."""
         for line in self.lines:
             if "ERROR: " in line:
                 return line.partition("ERROR: ")[2]
@@ -299,7 +298,7 @@ class Log(NamedTuple):
 def executable(program: str) -> str:
     """Return the path of the PyPI build of `program`; SynthesisError if it is missing.
 
-    Other builds are rejected so that figures are reproducible.
+    Other builds are not used, so that figures are reproducible.
     """
     name = program if program == "gowin_pack" else f"yowasp-{program}"
     folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
@@ -324,7 +323,7 @@ def _version(package: str) -> str:
 
 
 def _check_placed(device: Device, log: Log) -> None:
-    """Raise an error if nextpnr found no room; only nextpnr considers pins and packing."""
+    """Raise an error if the design did not fit; only nextpnr considers pins and packing."""
     counts = [match.groups() for line in log.lines if (match := _UTILISATION.match(line))]
     named = ((_RESOURCES.get(kind, kind), int(need), int(have)) for kind, need, have in counts)
     refuse_excess(device, named)
@@ -333,9 +332,9 @@ def _check_placed(device: Device, log: Log) -> None:
 
 
 def refuse_excess(device: Device, counts: Iterable[tuple[str, int, int]]) -> None:
-    """Raise DoesNotFitError if a design needs more than the device has.
+    """Raise DoesNotFitError if a design needs more resources than the device has.
 
-    The `counts` have the name of a resource, the needed number and the available number.
+    Each entry of `counts` is a resource name, the needed number and the available number.
     """
     excess = [
         f"needs {needed} {name}, has {available}"

@@ -1,1 +1,1 @@
-"""The serial link between a board and its host."""
+"""Serial link between a board and its host."""

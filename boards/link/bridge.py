@@ -1,4 +1,4 @@
-"""Bridge from bytes to a bus: LiteX's UARTBone, whose software talks to a board through it."""
+"""Bridge from serial bytes to a bus; compatible with LiteX's UARTBone and its software."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -9,7 +9,7 @@ from .layout import COMMANDS, READ, WRITE, WRITE_SAME
 
 
 class BusSignature(wiring.Signature):
-    """Ports of a Wishbone master, one access at a time; `err` or `ack` ends an access."""
+    """Wishbone master, one access at a time; `err` or `ack` ends an access."""
 
     def __init__(self):
         super().__init__(
@@ -26,9 +26,9 @@ class BusSignature(wiring.Signature):
 
 
 class Bridge(wiring.Component):
-    """Performs bursts of reads and writes. A read that fails returns ones.
+    """Performs bursts of reads and writes. A failed read returns all ones.
 
-    A command that stops for `timeout` cycles is dropped, so that the next byte begins a command.
+    A command that pauses for `timeout` cycles is dropped, so the next byte starts a new command.
     """
 
     def __init__(self, *, timeout):
@@ -38,7 +38,7 @@ class Bridge(wiring.Component):
                 "i": In(stream.Signature(8)),
                 "o": Out(stream.Signature(8)),
                 "bus": Out(BusSignature()),
-                "busy": Out(1),  # within a command
+                "busy": Out(1),  # a command is in progress
             }
         )
 
@@ -46,7 +46,7 @@ class Bridge(wiring.Component):
         m = Module()
         bus = self.bus
         command, left, word = Signal(8), Signal(8), Signal(WORD_BITS)
-        number = Signal(3)  # of the byte
+        number = Signal(3)  # index of the byte
         idle = Signal(range(self._timeout + 1))
         done, late, step = Signal(), Signal(), Signal()
         last, accepted = left == 1, self.i.valid & self.i.ready
@@ -63,7 +63,7 @@ class Bridge(wiring.Component):
             m.d.comb += self.busy.eq(~fsm.ongoing("HEADER") | (number != 0))
             with m.State("HEADER"):
                 self._receive(m, Cat(bus.adr, left, command), number, 6, "DECODE")
-                # Commands are found again after a byte too few or too many.
+                # Resynchronise after a missing or extra byte.
                 with m.If((number == 0) & ~self.i.payload.matches(*COMMANDS)):
                     m.d.sync += number.eq(0)
             with m.State("DECODE"):
@@ -104,7 +104,7 @@ class Bridge(wiring.Component):
         return m
 
     def _receive(self, m, word, number, count, state):
-        """Shift bytes into a word, and enter a state after `count` bytes."""
+        """Shift bytes into a word, and enter `state` after `count` bytes."""
         m.d.comb += self.i.ready.eq(1)
         with m.If(self.i.valid):
             m.d.sync += [word.eq(Cat(self.i.payload, word)), number.eq(number + 1)]

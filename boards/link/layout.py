@@ -1,4 +1,4 @@
-"""Words behind a board's serial line, as board and host see them; `docs/host.md` describes them.
+"""Layout of the words behind a board's serial line, for board and host; see `docs/host.md`.
 
 This module does not import Amaranth.
 """
@@ -15,28 +15,29 @@ from ...golden.spec.base import Specification, require
 from ...hdl.registers import ADDRESSES
 
 WRITE, READ, WRITE_SAME, READ_SAME = COMMANDS = 1, 2, 3, 4
-"""Commands of UARTBone, for ascending addresses and for one address. The number of words and the
-word address, high byte first, follow."""
+"""UARTBone commands for consecutive addresses and for one address. The number of words and the word
+address follow, high byte first."""
 
 BASE, BLOCK, RESULTS = 0x4C41_0000, 0xB3BE_0400, 0xB3BE_0800
-"""Byte addresses of the registers; of a block of operations, which are performed when its last word
-is written; and of `performed`, the signature and the results of the last block. No single damaged
-byte of an address leads from the last two to the registers: a block does not become settings."""
+"""Byte addresses: the registers; a block of operations, which are performed when its last word is
+written; and the results of the last block, after `performed` and the signature. One corrupted
+address byte cannot turn an address of the last two into one of a register, so a block cannot
+overwrite settings."""
 
 BLOCK_WORDS, TRAILER = 256, 252
-"""Number of words of a block, and index of its trailer, before which the operations end. The
-trailer has the operation and window of all of them (or 0), the index of their first word,
-`performed` before the block, and the CRC-32 of all words from that index on."""
+"""Number of words in a block, and index of its trailer, which follows the operations. The trailer
+holds the operation and window of all of them (or 0), the index of their first word, `performed`
+before the block, and the CRC-32 of all words from that index on."""
 
 MIXED = 1 << 8
-"""Bit beside the index of the first word: a word with operation and window precedes each key."""
+"""Flag next to the index of the first word: a word with operation and window precedes each key."""
 
 CODE_BITS, WINDOW_BITS = 4, 28
 AGE_BITS, STATUS_BITS, TIME_BITS = 26, 5, 30
-"""Widths in a result: the highest bit of the first word is `seen`, and the time has a word."""
+"""Widths in a result: `seen` is the highest bit of the first word; the time has its own word."""
 
 MISSING = (1 << 32) - 1
-"""Word that is read at an address without a register."""
+"""Value read at an address without a register."""
 
 
 def register_address(name: str) -> int:
@@ -47,7 +48,7 @@ def register_address(name: str) -> int:
 def write_check(check: int, address: int, words: Iterable[int], *, same: bool) -> int:
     """Return the checksum of all writes to registers after one more write.
 
-    `check` is the checksum before it. The words go to ascending addresses, or to the `same`.
+    `check` is the checksum before it. The words go to consecutive addresses, or to one if `same`.
     """
     for number, word in enumerate(words):
         rotated = (check << 1 | check >> 31) & MISSING
@@ -63,26 +64,26 @@ def check_spec(spec: Specification) -> None:
 
 
 def result_words(spec: Specification) -> int:
-    """Return the number of words of a result."""
+    """Return the number of words per result."""
     return 2 if spec.timed else 1
 
 
 def longest_query(spec: Specification) -> int:
-    """Return the longest window of a query, or its highest class; 0 if it has neither."""
+    """Return the maximum window of a query, or its maximum class; 0 if it has neither."""
     if spec.classes is not None:
         return spec.classes - 1
     return spec.window_blocks if spec.query_field else 0
 
 
 class Block(NamedTuple):
-    """Operations that are performed together: their words, and the first two of the trailer."""
+    """Operations performed together: their words, and the first two words of the trailer."""
 
     operations: int
     words: NDArray[np.uint32]
     head: list[int]
 
     def trailer(self, performed: int) -> list[int]:
-        """Return the trailer of a block before which a number of operations were performed."""
+        """Return the trailer of this block; `performed` is the number of earlier operations."""
         head = [*self.head, performed & MISSING]
         return [
             *head,
@@ -93,7 +94,7 @@ class Block(NamedTuple):
 def pack_blocks(
     spec: Specification, codes: NDArray[Any], keys: NDArray[np.uint64], windows: NDArray[Any]
 ) -> Iterator[Block]:
-    """Yield the blocks of operations.
+    """Split operations into blocks.
 
     `codes` and `windows` have shape (n,), and `keys`, of 64-bit words, shape (n, words).
     """
@@ -102,7 +103,7 @@ def pack_blocks(
     mixed = len(heads) > 0 and bool((heads != heads[0]).any())
     if mixed:
         words = np.hstack([heads[:, None], words])
-    # There are as many words of results.
+    # The results need the same number of words.
     count = TRAILER // max(words.shape[1], result_words(spec))
     for start in range(0, len(words), count):
         part = np.ascontiguousarray(words[start : start + count])
@@ -112,7 +113,7 @@ def pack_blocks(
 
 
 def unpack_results(spec: Specification, words: NDArray[np.uint32]) -> Results:
-    """Return results from their words, of shape (n, words); times are the low bits."""
+    """Decode results from their words, shape (n, words); times are only the low bits."""
     first = words[:, 0].astype(np.int64)
     seen, status = first >> 31 > 0, first >> AGE_BITS & (1 << STATUS_BITS) - 1
     age = first & (1 << AGE_BITS) - 1

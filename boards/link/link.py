@@ -1,4 +1,4 @@
-"""A unit behind a serial line: the content of a board, except clock, reset and pins."""
+"""A unit behind a serial line: all of a board except clock, reset and pins."""
 
 from amaranth.hdl import Const, Module, Mux, ResetInserter, Signal
 from amaranth.lib import fifo, wiring
@@ -18,17 +18,17 @@ from .operations import OperationPort
 from .uart import BaudRate, Receiver, Transmitter
 
 QUEUE = 1024
-"""Bytes that may arrive while results are sent, or while the unit accepts no operation."""
+"""Depth of the byte buffer for input while results are sent or the unit is not ready."""
 
 TIMEOUT_BITS = 10_000
-"""A command that stops for so many bits of the line is dropped: for 10 ms at a million baud."""
+"""A command that pauses for this many bit times is dropped: 10 ms at 1 Mbaud."""
 
 _WORDS = 10
-"""Width of a word address within the board."""
+"""Width of a word address on the board's bus."""
 
 
 class Link(wiring.Component):
-    """A unit on a Wishbone behind a serial line: base class of `FilterLink` and `FrameLink`."""
+    """A unit on a Wishbone bus behind a serial line: base class of `FilterLink` and `FrameLink`."""
 
     def __init__(self, unit, *, clock_hz, baud, others, timeout_bits=TIMEOUT_BITS):
         self.unit = unit
@@ -37,14 +37,15 @@ class Link(wiring.Component):
         line = {
             "rx": In(1, init=1),  # from the host; may change at any time
             "tx": Out(1, init=1),
-            "busy": Out(1),  # bytes are on their way, or operations are being performed
+            "busy": Out(1),  # bytes are in transit, or operations are in progress
         }
         super().__init__(line | others)
 
     def _elaborate_line(self, m, unit, port, events, reset=None):
-        """Connect the line with the registers of unit and board, and with a `port` on the bus.
+        """Connect the line to the registers of unit and board, and to `port` on the bus.
 
-        The `events`, which are counted, get those of the line. A write to `reset` asserts `reset`.
+        Events of the line are added to `events`, which are counted. Writing the register `reset`
+        asserts the signal `reset`.
         """
         m.submodules.uart_receiver = receiver = Receiver(rate=self._rate)
         m.submodules.uart_transmitter = transmitter = Transmitter(rate=self._rate)
@@ -53,7 +54,7 @@ class Link(wiring.Component):
         wiring.connect(m, queue.r_stream, bridge.i)
         wiring.connect(m, bridge.o, transmitter.i)
         bus, board = bridge.bus, BusSignature().create()
-        # The address is stable before an access begins.
+        # The address is stable before an access starts.
         for_unit, for_board, for_port = Signal(), Signal(), Signal()
         address, above = bus.adr[:_WORDS], bus.adr[_WORDS:]
         registers, low = above == BASE >> _WORDS + 2, address[WORD_ADDRESS_BITS:] == 0
@@ -83,12 +84,12 @@ class Link(wiring.Component):
         for slave in (port, board):
             m.d.comb += [slave.adr.eq(address), slave.we.eq(bus.we), slave.dat_w.eq(bus.dat_w)]
         m.d.sync += self.busy.eq(queue.r_rdy | bridge.busy | ~transmitter.i.ready)
-        # As `layout.write_check` has it. Blocks of operations have a CRC.
+        # Same checksum as `layout.write_check`. Blocks of operations have a CRC instead.
         check = Signal(WORD_BITS)
         with m.If(bus.we & (bus.ack | bus.err) & ~for_port):
             m.d.sync += check.eq(check.rotate_left(1) ^ bus.adr ^ bus.dat_w)
 
-        # Registers of the board.
+        # Registers of the board itself.
         values = {"clock": Const(self._clock_hz, WORD_BITS), "write_check": check}
         events |= {"dropped": receiver.valid & ~queue.w_rdy, "error": receiver.error}
         for row in counters(Block.LINE):
@@ -110,12 +111,12 @@ class Link(wiring.Component):
 
 
 class FilterLink(Link):
-    """A filter with one lane behind a serial line.
+    """A one-lane filter behind a serial line.
 
-    The unit generates the ticks of a window in time: one per millisecond after reset, or at the
-    minimum period of the unit if that is longer, until another period is set. `options` are as for
-    `lately.hdl.build.filter_unit`. SpecificationError if hardware or line do not support the
-    specification, BaudError if the clock cannot be divided to the baud rate.
+    For a time window, the unit generates the ticks: after reset one per millisecond, or at the
+    unit's minimum period if that is longer, until another period is set. `options` are those of
+    `lately.hdl.build.filter_unit`. Raises SpecificationError if hardware or line do not support the
+    specification, and BaudError if the clock cannot be divided to the baud rate.
     """
 
     def __init__(
@@ -131,9 +132,9 @@ class FilterLink(Link):
         self._port = OperationPort(unit)
         lights = {
             "alive": Out(1),  # toggles about once per second
-            "hit": Out(1),  # a key was reported within about the last tenth of a second
+            "hit": Out(1),  # a key was reported within the last 0.1 s, approximately
             # Bytes were lost or a block was rejected within about the last second, or the unit has
-            # found its state illegal since reset.
+            # detected an illegal state since reset.
             "fault": Out(1),
         }
         rates = {"clock_hz": clock_hz, "baud": baud, "timeout_bits": timeout_bits}
@@ -159,7 +160,7 @@ class FilterLink(Link):
             ("hit", unit.o.valid & unit.o.p.seen, 4, Const(0)),
             ("fault", wrong, 1, alarmed),
         ):
-            # An event shows until a bit of the time has fallen twice.
+            # An event is shown until a bit of the timer has fallen twice.
             registers = (Signal(name=f"{name}_{part}") for part in ("event", "past", "fell"))
             shown, (came, past, fell) = Signal(2, name=f"{name}_shown"), registers
             m.d.sync += [
@@ -173,7 +174,7 @@ class FilterLink(Link):
 
 
 class FrameLink(Link):
-    """A `Deduplicator` between two Ethernet lines, behind a serial line; see `LineDeduplicator`."""
+    """A deduplicator between two Ethernet lines, behind a serial line; see `LineDeduplicator`."""
 
     def __init__(self, deduplicator, *, baud, version=(0, 0, 0), clock_hz=GMII_HZ):
         inner = ControlledDeduplicator(deduplicator, bus="wishbone", version=version)

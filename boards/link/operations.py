@@ -1,4 +1,4 @@
-"""Takes blocks of operations from the bus of a board, and keeps their results."""
+"""Perform blocks of operations from a board's bus, and store their results."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory, stream, wiring
@@ -15,16 +15,16 @@ _CRC = catalog.CRC32_ISO_HDLC
 
 
 def padded(name, value, width):
-    """Extend a value to a width; SpecificationError if it is wider."""
+    """Zero-extend a value to `width` bits; SpecificationError if it is wider."""
     rule = f"must have at most {width} bits for a serial link"
     require(len(value) <= width, name, rule, len(value))
     return Cat(value, Const(0, width - len(value)))
 
 
 class OperationPort(wiring.Component):
-    """Performs a block of operations once its trailer is right, and keeps the results.
+    """Performs a block of operations once a correct trailer arrives, and stores the results.
 
-    Accesses wait until the block is complete.
+    Bus accesses wait until the block is complete.
     """
 
     def __init__(self, unit):
@@ -42,7 +42,7 @@ class OperationPort(wiring.Component):
         mark = fields.get("status", fields.get("oldest", Const(0, 0)))
         age = padded("age", fields.get("age", Const(0, 0)), layout.AGE_BITS)
         time = [padded("time", result.time, WORD_BITS)] if "time" in fields else []
-        # As `layout.unpack_results` has it.
+        # Same layout as in `layout.unpack_results`.
         self.record = Cat(age, padded("status", mark, layout.STATUS_BITS), result.seen, time)
 
     def elaborate(self, platform):
@@ -91,10 +91,10 @@ class OperationPort(wiring.Component):
         return m
 
     def _elaborate_operations(self, m, word, index, head, mixed):
-        """Perform the operations from an index on."""
+        """Perform the operations of a block, starting at an index."""
         request = self.i.p
         key = Signal(-(-len(request.key) // WORD_BITS) * WORD_BITS)
-        # Words of an operation: the one with code and window, if mixed, and those of the key.
+        # Words of an operation: code and window if `mixed`, then the key.
         last = len(key) // WORD_BITS
         number, pending = Signal(range(last + 1)), Signal(range(BLOCK_WORDS))
         m.d.sync += pending.eq(pending + (self.i.valid & self.i.ready) - self.o.valid)
@@ -127,7 +127,7 @@ class OperationPort(wiring.Component):
             m.d.comb += getattr(request, name).eq(head[CODE_BITS:])
 
     def _elaborate_bus(self, m, write, performed, begin):
-        """Store the words of a block, and read results; assert `begin` with the last word."""
+        """Store the words of a block, and read back results; assert `begin` at the last word."""
         bus, size = self.bus, len(self.record)
         words = size // WORD_BITS
         m.submodules.results = results = memory.Memory(
@@ -151,7 +151,7 @@ class OperationPort(wiring.Component):
             crc.data.eq(self.record),
             bus.dat_r.eq(read[bus.adr[0] if words > 1 else 0]),
         ]
-        # The first results are two words later.
+        # Results start two words later.
         for index, value in enumerate((performed, crc.crc)):
             with m.If(bus.adr[:8] == index):
                 m.d.comb += bus.dat_r.eq(value)

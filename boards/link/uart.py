@@ -7,25 +7,25 @@ from amaranth.lib.wiring import In, Out
 from ...golden.errors import LatelyError
 
 MIN_BAUD, MAX_BAUD = 115_200, 3_000_000
-"""Range of the line rate, in bits per second."""
+"""Range of baud rates."""
 
 MIN_CYCLES = 8
-"""Minimum cycles per bit: edges are known to one cycle, at most an eighth of a bit."""
+"""Minimum cycles per bit: an edge is located to one cycle, at most an eighth of a bit."""
 
 TOLERANCE = 0.02
-"""Maximum relative error of the rate."""
+"""Maximum relative error of the baud rate."""
 
 
 class BaudError(LatelyError, ValueError):
-    """The clock cannot be divided to the rate of the serial port."""
+    """The clock cannot be divided to the baud rate."""
 
 
 class BaudRate:
-    """Division of a clock into bits.
+    """Fractional divider from the clock to the baud rate.
 
-    A sum of `width` bits grows by `increment` in every cycle, and a bit starts when it overflows.
-    So bits vary by one cycle, but the average rate, `actual`, is exact. BaudError if the rate is
-    out of range or a bit has fewer than `MIN_CYCLES` cycles.
+    An accumulator of `width` bits grows by `increment` in every cycle, and a bit starts when it
+    overflows. So the length of a bit varies by one cycle, but the average rate, `actual`, is exact.
+    Raises BaudError if the rate is out of range or a bit has fewer than `MIN_CYCLES` cycles.
     """
 
     def __init__(self, *, clock_hz, baud):
@@ -36,7 +36,7 @@ class BaudRate:
                 f"clock: must be at least {MIN_CYCLES} x {baud} baud = {MIN_CYCLES * baud} Hz, "
                 f"not {clock_hz}"
             )
-        # Ten bits more than the increment: an error of at most one thousandth.
+        # Ten bits more than the increment, so the error is at most one thousandth.
         self.width = (clock_hz // baud).bit_length() + 10
         self.increment = round(baud * (1 << self.width) / clock_hz)
         self.actual = clock_hz * self.increment / (1 << self.width)
@@ -52,7 +52,7 @@ class Transmitter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         phase, bit_ends = Signal(self._rate.width), Signal()
-        # Start bit, data, stop bit; the marker above them shows when all have left.
+        # Start bit, data, stop bit; the marker bit above them shows when all have been sent.
         bits = Signal(10, init=1)
         idle = Signal(init=1)
         m.d.comb += self.i.ready.eq(idle)
@@ -67,10 +67,10 @@ class Transmitter(wiring.Component):
 
 
 class Receiver(wiring.Component):
-    """Receives bytes: each sample is the majority of three cycles around the middle of its bit.
+    """Receives bytes; each bit is the majority of three samples around its middle.
 
     A byte without a stop bit, for example on a line that is held low, is an error. The next byte
-    starts after the line was high.
+    can start once the line has been high.
     """
 
     def __init__(self, *, rate):
@@ -96,7 +96,7 @@ class Receiver(wiring.Component):
         width, increment = self._rate.width, self._rate.increment
         phase = Signal(width)
         sample = Signal()
-        # Remaining samples; the start bit is shifted out at the bottom.
+        # Remaining bits to sample; the start bit is shifted out at the bottom.
         left = Signal(range(11))
         bits = Signal(9)
         m.d.sync += [
@@ -106,7 +106,7 @@ class Receiver(wiring.Component):
         ]
         with m.FSM(name="receiver"):
             with m.State("IDLE"):
-                # Half a bit, less the cycles of delay until the edge is detected.
+                # Half a bit, less the cycles until the edge is detected.
                 m.d.sync += [Cat(phase, sample).eq((1 << width - 1) + 2 * increment), left.eq(9)]
                 with m.If(~line):
                     m.next = "BITS"

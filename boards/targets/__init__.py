@@ -1,1 +1,1 @@
-"""Boards with bitstreams, and the top level around a link."""
+"""Boards for which bitstreams can be built, and their top level."""

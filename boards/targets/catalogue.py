@@ -1,4 +1,4 @@
-"""Boards with bitstreams."""
+"""Boards for which bitstreams can be built."""
 
 import importlib
 import tomllib
@@ -15,56 +15,55 @@ from ...hdl.target_clocks import GMII_HZ
 from ..flow.devices import DEVICES, Device
 
 PINS_FILE: Mapping[str, str] = {"ecp5": "top.lpf", "ice40": "top.pcf", "gowin": "top.cst"}
-"""Files of pins and clocks by family, named as by the platforms of amaranth-boards."""
+"""Pin and clock constraint files by family, as the platforms of amaranth-boards name them."""
 
 SUFFIX: Mapping[str, str] = {"ecp5": ".bit", "ice40": ".bin", "gowin": ".fs"}
-"""File name suffixes of bitstreams, by family."""
+"""Suffix of bitstream files, by family."""
 
 
 class UnknownBoardError(LatelyError, ValueError):
-    """No board has this name."""
+    """There is no board with this name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """A board, with the defaults of its bitstream."""
+    """A board, with the defaults for its bitstream."""
 
-    # Name on the command line, and description for people.
+    # Name on the command line, and readable description.
     name: str
     description: str
-    # Module and class in amaranth-boards, separated by a dot; a leading dot means this package.
+    # Module and class in amaranth-boards, joined by a dot; a leading dot refers to this package.
     platform: str
-    device: Device  # with the package and the pin file of the board
-    pll: str  # name of a class in `lately.boards.flow.pll`
-    clock_mhz: float  # of the unit
+    device: Device  # device, with the package and pin file of the board
+    pll: str  # class name in `lately.boards.flow.pll`
+    clock_mhz: float  # clock of the unit
     spec: Specification
-    loader: str  # openFPGALoader's name of the board
-    link: str  # connector of the serial port, for people
-    # LEDs in the terms of amaranth-boards: the name of the resource, after a dot the name of its
-    # part if any, and the number.
+    loader: str  # name of the board in openFPGALoader
+    link: str  # description of the serial connector
+    # LEDs as amaranth-boards resources: name, with a subsignal after a dot if any, and number.
     alive: str | None = None
     hit: str | None = None
     fault: str | None = None
-    # Two PHYs in the same form. Frames from the first PHY leave through the second, except
-    # duplicates. Empty for a link only.
+    # Two PHYs in the same form; frames from the first leave through the second, except duplicates.
+    # Empty for a board with only a serial link.
     rgmii: tuple[str, ...] = ()
-    period: int | None = None  # cycles per tick of the filter between two PHYs
-    seeds: tuple[int, ...] = (1,)  # of placement, tried in order until the clock is reached
+    period: int | None = None  # clock cycles per tick, for a filter between two PHYs
+    seeds: tuple[int, ...] = (1,)  # placement seeds to try until timing is met
     baud: int = 1_000_000
-    reset: str | None = None  # button, in the same form
-    # Takes the platform; returns missing resources.
+    reset: str | None = None  # reset button, in the same form
+    # Returns resources that the platform lacks.
     resources: Callable[[Any], list[Any]] | None = None
-    high: str | None = None  # output, in the same form, that must be high to keep the board running
-    pack: tuple[str, ...] = ()  # options of the program that creates the bitstream
+    high: str | None = None  # output, in the same form, that must be high to keep the board on
+    pack: tuple[str, ...] = ()  # options for the packer
 
     @property
     def family(self) -> str:
-        """Family of the device."""
+        """Device family."""
         return self.device.family
 
     @property
     def lights(self) -> dict[str, str]:
-        """Pins of the LEDs alive, hit and fault, if present."""
+        """Pins of the LEDs `alive`, `hit` and `fault`, if present."""
         every = {"alive": self.alive, "hit": self.hit, "fault": self.fault}
         return {name: pin for name, pin in every.items() if pin is not None}
 
@@ -74,7 +73,7 @@ class Board:
         return f"{self.name}{SUFFIX[self.family]}"
 
     def make_platform(self) -> Any:
-        """Return a new platform of amaranth-boards with all resources."""
+        """Create the amaranth-boards platform, with all resources."""
         path, _, name = self.platform.rpartition(".")
         package = "amaranth_boards" if not path.startswith(".") else __package__
         module = importlib.import_module(f".{path.removeprefix('.')}", package)
@@ -85,7 +84,7 @@ class Board:
 
 
 def _with_pins(name: str, package: str | None = None) -> Device:
-    """Return the nextpnr device of a board, whose platform has the pins."""
+    """Return the nextpnr device for a board whose platform provides the pins."""
     device = DEVICES[name]
     pins = PINS_FILE[device.family]
     changed = {
@@ -95,7 +94,7 @@ def _with_pins(name: str, package: str | None = None) -> Device:
         "CABGA381": (package or "CABGA381",),
     }
     options = (part for option in device.place_and_route for part in changed.get(option, (option,)))
-    # The platform also provides the buffers of the pins.
+    # The platform also inserts the pin buffers.
     return replace(device, place_and_route=tuple(options), pins=(), pads="")
 
 
@@ -103,7 +102,7 @@ def _orangecrab(platform: Any) -> list[Any]:
     from amaranth.build import Attrs
     from amaranth_boards.resources import UARTResource
 
-    # The board has no serial port chip: pins 0 and 1 of its edge connector.
+    # The board has no USB serial chip, so pins 0 and 1 of its edge connector are used.
     return [
         UARTResource(
             0, rx="0", tx="1", conn=("io", 0), attrs=Attrs(IO_TYPE="LVCMOS33", PULLMODE="UP")
@@ -141,7 +140,7 @@ def _colorlight_5a_75b(platform: Any) -> list[Any]:
         )
         return Resource("rgmii", number, *signals, Attrs(IO_TYPE="LVCMOS33"))
 
-    # As in amaranth-boards, without the pins that both share.
+    # As in amaranth-boards, without the pins that the two PHYs share.
     return [
         phy(0, rx_clk="M1", rx_ctl="N6", rx_data="N1 M5 N5 M6",
             tx_clk="M2", tx_ctl="M3", tx_data="L1 L3 P2 L4"),
@@ -170,7 +169,7 @@ def _board(
     seeds: Sequence[int] = (1,),
     **fields: Any,
 ) -> Board:
-    """Return the board of a table in `boards.toml`."""
+    """Create a board from its table in `boards.toml`."""
     return Board(
         name=name,
         device=_with_pins(*device.split()),
@@ -184,7 +183,7 @@ def _board(
 
 
 def _filter(spec: dict[str, Any]) -> FilterSpec:
-    """Build a filter from all its fields, or from a preset with some changed fields."""
+    """Create a filter from all its fields, or from a preset with some fields changed."""
     if "preset" not in spec:
         return FilterSpec.from_dict(spec)
     chosen = cast(APBBFSpec, preset(spec["preset"]))
@@ -194,7 +193,7 @@ def _filter(spec: dict[str, Any]) -> FilterSpec:
 
 _TABLES = tomllib.loads(resources.files(__package__).joinpath("boards.toml").read_text("utf-8"))
 BOARDS: Mapping[str, Board] = {
-    # A table may inherit the fields of a similar board.
+    # A table may inherit fields from a similar board.
     name: _board(name, **(_TABLES.get(fields.pop("like", ""), {}) | fields))
     for name, fields in _TABLES.items()
 }
@@ -202,7 +201,7 @@ BOARDS: Mapping[str, Board] = {
 
 
 def board(name: str) -> Board:
-    """Return a board by name; UnknownBoardError if there is none."""
+    """Return the board with this name; UnknownBoardError if there is none."""
     if name not in BOARDS:
         raise UnknownBoardError(unknown_name("board", name, BOARDS))
     return BOARDS[name]

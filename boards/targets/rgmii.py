@@ -1,4 +1,4 @@
-"""Reduced gigabit media-independent interface (RGMII 2.0) to PHYs, at the pins of an ECP5."""
+"""RGMII 2.0 interface to Ethernet PHYs on ECP5 pins."""
 
 from typing import Any
 
@@ -7,16 +7,16 @@ from amaranth.lib import io, wiring
 from amaranth.lib.wiring import In, Out
 
 DELAY_TAPS = 80
-"""Steps of about 25 ps that delay received data against its clock: 2 ns. The PHY delays the clock
+"""Delay of received data against its clock, in steps of about 25 ps: 2 ns. The PHY delays the clock
 of transmitted data."""
 
 
 class RgmiiReceiver(wiring.Component):
-    """Receives GMII bytes from a PHY: half a byte per clock edge, the low half first."""
+    """Receives bytes from a PHY: half a byte per clock edge, low half first."""
 
     def __init__(self, pins: Any, *, domain: str) -> None:
-        self._pins = pins  # with `rx_data` and `rx_ctl`
-        self._domain = domain  # of the PHY's `rx_clk`
+        self._pins = pins  # pins `rx_data` and `rx_ctl`
+        self._domain = domain  # clock domain of the PHY's `rx_clk`
         super().__init__({"data": Out(8), "valid": Out(1), "error": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -51,10 +51,10 @@ class RgmiiReceiver(wiring.Component):
 
 
 class RgmiiTransmitter(wiring.Component):
-    """Sends GMII bytes to a PHY, with the clock of domain ``sync``."""
+    """Sends bytes to a PHY, with the clock of domain ``sync``."""
 
     def __init__(self, pins: Any) -> None:
-        self._pins = pins  # with `tx_data`, `tx_ctl` and `tx_clk`
+        self._pins = pins  # pins `tx_data`, `tx_ctl` and `tx_clk`
         super().__init__({"data": In(8), "valid": In(1), "error": In(1)})
 
     def elaborate(self, platform: object) -> Module:

@@ -1,4 +1,4 @@
-"""Top level of a board around a link: clock, reset and pins."""
+"""Top level of a board, around a link: clock, reset and pins."""
 
 from math import ceil
 from typing import Any
@@ -15,18 +15,18 @@ from .catalogue import Board
 from .rgmii import RgmiiReceiver, RgmiiTransmitter
 
 STARTUP_S = 50e-6
-"""Time from a stable clock to the end of reset; iCE40 block RAMs need about 3 us of it."""
+"""Seconds from a stable clock to the end of reset; iCE40 block RAMs need about 3 us."""
 
 
 class Startup(wiring.Component):
-    """Reset of domain ``sync``, extended for some cycles after the end of its cause."""
+    """Resets domain ``sync``; the reset lasts for some cycles after its cause ends."""
 
     def __init__(self, *, clocks: int) -> None:
         self._clocks = clocks
         super().__init__(
             {
                 "cause": In(1),  # asynchronous; effective without a clock
-                "reset": Out(1, init=1),  # ends synchronously; high after configuration
+                "reset": Out(1, init=1),  # released synchronously; high after configuration
             }
         )
 
@@ -43,10 +43,10 @@ class Startup(wiring.Component):
 
 
 class BoardTop(Elaboratable):
-    """Top level of a board for `platform.build`: a link or a deduplicator of frames.
+    """Top level of a board for `platform.build`: a link, or a frame deduplicator.
 
-    The PLL generates the clock of domain ``sync``. Configuration, a loss of lock or the button
-    resets the domain. The reset is synchronous and ends `STARTUP_S` after its cause. The `link` is
+    The PLL generates the clock of domain ``sync``. Configuration, loss of lock or the button
+    resets the domain. The reset is synchronous and ends `STARTUP_S` after its cause. `link` is
     a `lately.boards.link.link.FilterLink`, or on a board with PHYs a `FrameLink`.
     """
 
@@ -115,7 +115,7 @@ class BoardTop(Elaboratable):
 
 
 class _Pins:
-    """Requests to a platform, which provides each resource once."""
+    """Requests resources from a platform, which provides each resource only once."""
 
     def __init__(self, platform: Any) -> None:
         self._platform = platform
@@ -131,6 +131,6 @@ class _Pins:
 
 
 def _named(pin: str) -> tuple[str, int]:
-    """Return the name and the number of a resource."""
+    """Split a pin description into the name and number of a resource."""
     name, _, number = pin.partition(" ")
     return name, int(number)

@@ -1,1 +1,1 @@
-"""Captures of packets: their records, keys from their headers, and streams of two taps."""
+"""Packet captures: reading and writing, keys from packet headers, and simulated taps."""

@@ -1,4 +1,4 @@
-"""Several captures that are read as one: in sequence, or merged in order of time."""
+"""Read several captures as one: one after the other, or merged by time."""
 
 import struct
 from collections.abc import Hashable, Sequence
@@ -29,10 +29,10 @@ _FILE, _DUE, _ROWS = loops.ROWS, loops.ROWS + 1, loops.ROWS + 2
 
 
 class CaptureFiles(AbstractContextManager["CaptureFiles"]):
-    """Captures that are read in sequence. A damaged capture is read up to the damage.
+    """Captures that are read one after the other. A damaged capture is read up to the damage.
 
     If they are `joined`, they must have the same format, and only the first pcap header is kept. An
-    empty file is skipped unless it is `alone`, as a single path is by default.
+    empty file is skipped unless it is `alone`, the default for a single path.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
         self._joined = joined and len(paths) > 1
         self._pipes: dict[int, StreamFile] = {}
         self._reader: CaptureReader | None = None
-        self.empty: list[str] = []  # names
-        self.damages: list[str] = []  # messages
+        self.empty: list[str] = []  # names of empty files
+        self.damages: list[str] = []  # messages about damaged files
         self.missing = 0  # bytes of incomplete last records
-        self.truncated = False  # whether compressed data ends early or is followed by other bytes
+        self.truncated = False  # compressed data is incomplete, or other bytes follow it
         self.name, self.format = paths[0], "pcap"
         numbers = [*range(len(paths))]
         try:
@@ -68,12 +68,12 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
 
     @property
     def fraction(self) -> float | None:
-        """Share of the files that has been read, 0 to 1; None if a size is unknown."""
+        """Share of the files that has been read, 0 to 1; None if a file size is unknown."""
         share = 1.0 if self._reader is None else self._reader.fraction
         return None if share is None else (self._number + share) / len(self._paths)
 
     def read(self) -> Packets | None:
-        """Return the next packets, all of one file; None at the end of the last file."""
+        """Return the next packets, all from one file; None at the end of the last file."""
         while self._reader is not None:
             try:
                 packets = self._reader.read()
@@ -102,13 +102,13 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
         return CaptureReader(self._pipes.pop(number, self._paths[number]))
 
     def _number_packets(self, packets: Packets) -> Packets:
-        """Set the file number of packets, and adapt or omit the header of a pcap file."""
+        """Set the packets' file number; keep and adapt the first pcap header, drop later ones."""
         begin = packets.begin
         if self._new and self._joined and self.format == "pcap":
             if self._number != self._first:
                 begin += PCAP_HEADER
             else:
-                # Packets of other files may be longer than the limit of the first file.
+                # Packets in later files may exceed the snapshot length of the first file.
                 head = packets.buffer[begin : begin + PCAP_HEADER].view("<u4")
                 big = PCAP_MAGIC[head[:1].tobytes()][0]
                 link = int(head[5:].view(">u4" if big else "<u4")[0]) & 0x03FFFFFF
@@ -117,14 +117,14 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
         return replace(packets, begin=begin, file=self._number)
 
     def _check(self) -> list[int]:
-        """Read the beginning of each file before any work; return the indices of the captures."""
+        """Check the beginning of each file; return the indices of the files that are not empty."""
         captures: list[int] = []
         first: list[str] = []
         for number, path in enumerate(self._paths):
             if path == "-" and len(self._paths) > 1:
                 raise TraceError("standard input cannot be combined with other inputs")
             stream = open_stream(path)
-            # The bytes that a pipe gave are not available to a second reader.
+            # Bytes already read from a pipe cannot be read again.
             self._pipes[number] = stream
             head = stream.head(PCAP_HEADER) if stream.readable else b""
             empty = not head and stream.readable
@@ -142,12 +142,12 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
             if self._joined and differing:
                 name, text = self._paths[captures[0]], ", not ".join(differing[0])
                 hint = "use --reorder or --out-dir"
-                raise TraceError(f"{path}: cannot be joined with {name}: {text}; {hint}")
+                raise TraceError(f"{path} cannot be joined with {name}: {text}; {hint}")
         return captures
 
 
 def _form(head: bytes) -> list[str]:
-    """Return the properties that joined captures share; snapshot lengths may differ."""
+    """Return the properties that joined captures must share; snapshot lengths may differ."""
     if head[:4] == PCAPNG_MAGIC:
         return ["pcapng"]
     big, unit, before = PCAP_MAGIC[head[:4]]
@@ -159,14 +159,14 @@ def _form(head: bytes) -> list[str]:
 
 
 class PacketBlocks:
-    """Writes packets as blocks of one section, behind the descriptions of their interfaces."""
+    """Writes packets as blocks of one pcapng section, after the blocks of their interfaces."""
 
     def __init__(self) -> None:
         self._head = _SECTION
         self._numbers: dict[Hashable, int] = {}
 
     def number(self, key: Hashable, link: int, name: str) -> int:
-        """Return the number of an interface; the next blocks describe it if it is new."""
+        """Return the number of an interface; a new one is described before the next packets."""
         if key not in self._numbers:
             if link > _MAX_LINK:
                 raise TraceError(
@@ -183,7 +183,7 @@ class PacketBlocks:
         times: NDArray[np.int64],
         numbers: NDArray[np.int64],
     ) -> Packets:
-        """Return packets of `source` as blocks, with other times and interface numbers."""
+        """Return packets of `source` as blocks with the given times and interface numbers."""
         head, self._head = np.frombuffer(self._head, np.uint8), b""
         captured, size = rows[loops.CAPTURED], rows[loops.CAPTURED] + 35 & ~3
         stops = len(head) + np.cumsum(size)
@@ -206,7 +206,7 @@ class PacketBlocks:
 
 
 def _description(link: int, name: bytes) -> bytes:
-    """Return the block that describes an interface, whose times are in nanoseconds."""
+    """Return the description block of an interface with times in nanoseconds."""
     options = b"".join(
         struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
         for code, value in ((_NAME, name), (_RESOLUTION, b"\x09"), (0, b""))
@@ -226,12 +226,12 @@ class _Input:
 
 
 class MergedCaptures(AbstractContextManager["MergedCaptures"]):
-    """Captures that are read in the order of `lately.golden.packets.packet_order`.
+    """Captures merged in the order of `lately.golden.packets.packet_order`.
 
-    The packets are blocks of one section of pcapng, with times in nanoseconds and an interface for
-    each interface of each file. Other blocks, and options of packets, are omitted. A packet may be
-    up to `bound` nanoseconds later than a following packet of its file. Packets wait until no file
-    can have an earlier one, so memory grows with the files.
+    The packets become blocks of one pcapng section, with times in nanoseconds and an interface for
+    each interface of each file. Other blocks and packet options are omitted. Within a file, a
+    packet may be up to `bound` nanoseconds later than a packet that follows it. Packets are held
+    back until no file can contain an earlier one, so memory grows with the number of files.
     """
 
     def __init__(self, paths: Sequence[str], bound: int) -> None:
@@ -243,7 +243,7 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
             ]
             self._stack = stack.pop_all()
         self.name, self.format = self._inputs[0].capture.name, "pcapng"
-        # Files without a byte.
+        # Empty files.
         self.empty = [name for source in self._inputs for name in source.capture.empty]
         self._buffer = np.empty(0, np.uint8)
         self._table = np.empty((_ROWS, 0), np.int64)
@@ -267,7 +267,7 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
 
     @property
     def fraction(self) -> float | None:
-        """Share of the files that has been read, 0 to 1; None if a size is unknown."""
+        """Share of the files that has been read, 0 to 1; None if a file size is unknown."""
         shares = [source.capture.fraction for source in self._inputs]
         known = [share for share in shares if share is not None]
         return sum(known) / len(shares) if len(known) == len(shares) else None
@@ -301,9 +301,9 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
         self._table = np.concatenate([self._table, table], axis=1)
 
     def _release(self, ready: NDArray[np.bool_]) -> Packets:
-        """Return the ready packets as blocks, and keep the others."""
+        """Return the packets marked `ready` as blocks, and hold back the others."""
         at = np.flatnonzero(ready)
-        # Files are numbered in their order, and packets of one file are in theirs.
+        # Ties are resolved by file number, then by position in the file.
         order = np.lexsort((self._table[_FILE, at], self._table[_DUE, at]))
         rows = self._table[:, at[order]]
         packets = self._blocks(rows)

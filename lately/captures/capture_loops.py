@@ -1,4 +1,4 @@
-"""Loops over the records of captures: compiled if the extension exists, else plain Python."""
+"""Loops over capture records: compiled if the extension exists, otherwise plain Python."""
 
 import struct
 
@@ -8,31 +8,31 @@ from numpy.typing import NDArray
 from ..golden.compilation import core
 
 START, STOP, AT, CAPTURED, LENGTH, LINK, TIME, FROM, ROWS = range(9)
-"""Row of a table of packets, and the number of rows.
+"""Rows of a packet table, and the number of rows.
 
-Where the record begins and ends in the buffer; where the packet is, bytes of it that were captured,
-bytes on the line, type of the link; nanoseconds since the epoch, or `NO_TIME`; and the number of
-the interface in its section, 0 without sections.
+Start and end of the record in the buffer; start of the packet, its captured length, its original
+length, its link type; nanoseconds since the epoch, or `NO_TIME`; and the number of the interface in
+its section, 0 without sections.
 """
 
-NO_TIME = -1  # time of a packet without a time, or with a time before 1970 or after 2116
+NO_TIME = -1  # stands for a missing time, or a time before 1970 or after 2116
 
 MORE, CONTROL, FULL, DAMAGED = range(4)
-"""Why a loop ended: bytes are missing, a block for the reader is next, the table is full, or
+"""Why a loop ended: more bytes are needed, a block for the reader is next, the table is full, or
 the next bytes are not a record."""
 
 LINK_OF, BASE, EXPONENT, OFFSET, SNAPLEN, INTERFACE_COLUMNS = range(6)
-"""Column of a table of interfaces, and the number of columns."""
+"""Columns of an interface table, and the number of columns."""
 
 SECTION, INTERFACE, NOT_COPIED = 0x0A0D0D0A, 1, 0x40000BAD
-"""Types of the blocks that a loop leaves to the reader."""
+"""Types of blocks that the loops leave to the reader."""
 
-PACKET_HEADER, RECORD_HEADER = 28, 16  # bytes before the packet in a block and in a record
+PACKET_HEADER, RECORD_HEADER = 28, 16  # bytes in front of the packet in a block, and in a record
 
 KEPT, SWAPPED, SWAPPED_IF_LESS = range(3)
-"""Order of the two lengths of a record: captured first, captured last, or the shorter is captured.
+"""Order of the two lengths in a record: captured length first, last, or the smaller of the two.
 
-Version 2.3 of pcap exchanged them, and some programs wrote that version with the old order.
+pcap version 2.3 swapped them, and some programs wrote that version with the old order.
 """
 
 _OLD_PACKET, _SIMPLE_PACKET, _PACKET = 2, 3, 6
@@ -40,7 +40,7 @@ _SECOND = 10**9
 _LATEST = 1 << 62
 
 Scanned = tuple[int, int, int]
-"""Begin of the first remaining record, packets in the table, and the reason."""
+"""Start of the first remaining record, number of packets in the table, and why the loop ended."""
 
 
 def scan_records(
@@ -48,10 +48,10 @@ def scan_records(
     at: int,
     end: int,
     big: bool,
-    # Nanoseconds per unit of the fraction; bytes before a packet; order of the two lengths; maximum
-    # bytes of a packet; type of the link.
+    # Nanoseconds per unit of the time fraction; bytes in front of a packet; order of the two
+    # lengths; maximum captured length; link type.
     form: tuple[int, int, int, int, int],
-    table: NDArray[np.int64],  # gets the packets, shape (ROWS, n)
+    table: NDArray[np.int64],  # receives the packets, shape (ROWS, n)
 ) -> Scanned:
     """Find the records of a pcap file in ``buffer[at:end]``; `big` numbers are big-endian."""
     if (compiled := core()) is not None:
@@ -82,16 +82,16 @@ def scan_blocks(
     at: int,
     end: int,
     big: bool,
-    max_block: int,  # bytes
-    # Link type; base and exponent of the unit of time; seconds to add; maximum captured bytes, or 0
-    # without a limit; shape (m, INTERFACE_COLUMNS).
+    max_block: int,  # maximum bytes of a block
+    # Link type; base and exponent of the time unit; seconds to add; maximum captured length, or 0
+    # for no limit; shape (m, INTERFACE_COLUMNS).
     interfaces: NDArray[np.int64],
     table: NDArray[np.int64],
 ) -> Scanned:
-    """Find the packets of a section of a pcapng file; parameters as for `scan_records`.
+    """Find the packets in a pcapng section; other parameters are those of `scan_records`.
 
-    Blocks without a packet are skipped, except those that are left to the reader. A packet of an
-    undescribed interface has the link -1 and no time.
+    Blocks without a packet are skipped, except those left to the reader. A packet from an
+    interface without a description gets the link type -1 and no time.
     """
     if (compiled := core()) is not None:
         scanned: Scanned = compiled.scan_blocks(buffer, at, end, big, max_block, interfaces, table)
@@ -124,7 +124,7 @@ def scan_blocks(
 def _packet(
     block: bytes, kind: int, order: str, interfaces: list[list[int]]
 ) -> tuple[int, int, int, int, int, int] | None:
-    """Return rows `AT` to `FROM` of the packet of a block; None if the block cannot hold it."""
+    """Return rows `AT` to `FROM` for the packet in a block; None if it does not fit."""
     room, time = len(block) - PACKET_HEADER - 4, NO_TIME
     if kind == _SIMPLE_PACKET:
         number, offset = 0, 12
@@ -149,7 +149,7 @@ def _packet(
 
 
 def nanoseconds(units: int, interface: list[int]) -> int:
-    """Convert a time in units of an interface to nanoseconds, rounded down, or `NO_TIME`."""
+    """Convert a time in an interface's units to nanoseconds, rounded down; may be `NO_TIME`."""
     unit = interface[BASE] ** interface[EXPONENT]
     seconds, rest = divmod(units, unit)
     time = (seconds + interface[OFFSET]) * _SECOND + rest * _SECOND // unit
@@ -163,7 +163,7 @@ def copy_parts(
     target: NDArray[np.uint8],
     targets: NDArray[np.int64],
 ) -> None:
-    """Copy parts of a buffer to another one; `begins`, `sizes` and `targets` have shape (n,)."""
+    """Copy n parts of `source` to `target`; the arrays have shape (n,)."""
     if (compiled := core()) is not None:
         columns = (np.ascontiguousarray(column) for column in (begins, sizes, targets))
         compiled.copy_parts(source, target, *columns)

@@ -1,6 +1,6 @@
-"""Captures in the formats pcap and pcapng, read in groups of packets.
+"""Read pcap and pcapng captures in groups of packets.
 
-Custom blocks of pcapng that must not be copied are left out.
+Custom pcapng blocks that must not be copied are left out.
 """
 
 import os
@@ -26,25 +26,25 @@ from ..stream_files import (
 )
 from . import capture_loops as loops
 
-BUFFER = 1 << 22  # bytes that are read at a time
+BUFFER = 1 << 22  # maximum bytes per read
 
-MAX_INTERFACES = 1 << 16  # interfaces of a section at most
+MAX_INTERFACES = 1 << 16  # maximum number of interfaces in a section
 
 _SECTION_LENGTH = 16
-# Rows of a table must not be a power of two apart, or they share few lines of a cache.
+# Row pitch of a table: not a power of two, or the rows would compete for a few cache lines.
 _PACKETS = (1 << 16) + 64
-# Maximum captured bytes of a packet, and the maximum for USBPcap, EBHSCR and D-Bus.
+# Maximum captured length of a packet in bytes, and the one for USBPcap, EBHSCR and D-Bus.
 _MAX_CAPTURED = 1 << 18
 _MAX_OF_LINK = {249: 1 << 20, 279: 1 << 23, 231: 1 << 27}
-# Bytes of a block, and of a block around its packet, which include 128 KiB of options.
+# Maximum bytes of a block, and of a block besides its packet, including 128 KiB of options.
 _MAX_BLOCK = 1 << 24
 _MAX_AROUND = (1 << 17) + loops.PACKET_HEADER + 4
-# Versions of pcap, and the order of the two lengths in their records.
+# pcap versions, and the order of the two lengths in their records.
 _LENGTHS = {
     **dict.fromkeys([(2, 0), (2, 1), (2, 2), (543, 0)], loops.SWAPPED),
     (2, 3): loops.SWAPPED_IF_LESS, (2, 4): loops.KEPT,
 }  # fmt: skip
-# Linux cooked capture 2, whose packets have the number of their interface.
+# Linux cooked capture v2, whose packets carry their interface number.
 _COOKED2 = 276
 _BYTE_ORDER = 0x1A2B3C4D
 _SECTION_VERSIONS = ((1, 0), (1, 2))
@@ -52,29 +52,29 @@ _TSRESOL, _TSOFFSET = 9, 14
 
 
 def max_captured(link: int) -> int:
-    """Return the maximum captured bytes of a packet of a link type, as in libpcap."""
+    """Return the maximum captured length for a link type, as in libpcap."""
     return _MAX_OF_LINK.get(link, _MAX_CAPTURED)
 
 
 @dataclass(frozen=True)
 class Packets:
-    """Consecutive packets of a capture; valid until the read after the next."""
+    """Consecutive packets of a capture; valid until the next-but-one read."""
 
     buffer: NDArray[np.uint8]
-    begin: int  # of the part of the buffer that holds the packets and what is between them
+    begin: int  # start of the part of the buffer with the packets and the content between them
     end: int
-    table: NDArray[np.int64]  # as in `capture_loops`, shape (ROWS, n)
-    section_lengths: tuple[int, ...] = ()  # offsets of the 8-byte lengths of sections of pcapng
-    file: int = 0  # number of the capture among several
-    files_of: NDArray[np.int64] | None = None  # shape (n,), if the packets are from several
-    resolution: int = 1  # unit of the coarsest of their clocks, in nanoseconds, at least 1
+    table: NDArray[np.int64]  # packet table of `capture_loops`, shape (ROWS, n)
+    section_lengths: tuple[int, ...] = ()  # offsets of the 8-byte pcapng section lengths
+    file: int = 0  # number of the file, if there are several
+    files_of: NDArray[np.int64] | None = None  # file number per packet, shape (n,), if they differ
+    resolution: int = 1  # nanoseconds per unit of the coarsest clock, at least 1
 
     def __len__(self) -> int:
         return self.table.shape[1]
 
     @property
     def locations(self) -> NDArray[np.int64]:
-        """Offset, captured bytes, bytes on the line and link type of each packet, shape (4, n)."""
+        """Offset, captured length, original length and link type per packet, shape (4, n)."""
         return self.table[loops.AT : loops.LINK + 1]
 
     @property
@@ -85,7 +85,7 @@ class Packets:
 
     @property
     def interfaces(self) -> NDArray[np.int64]:
-        """Interface of each packet, shape (n,); Linux's index in cooked captures of version 2."""
+        """Interface number of each packet, shape (n,); in cooked captures v2, the Linux index."""
         interfaces = self.table[loops.FROM]
         cooked = (self.table[loops.LINK] == _COOKED2) & (self.table[loops.CAPTURED] >= 8)
         if cooked.any():
@@ -98,7 +98,7 @@ class Packets:
 
     @property
     def files(self) -> NDArray[np.int64]:
-        """Number of the capture of each packet, shape (n,)."""
+        """File number of each packet, shape (n,)."""
         return np.full(len(self), self.file) if self.files_of is None else self.files_of
 
     def part(self, which: slice | NDArray[np.int64]) -> "Packets":
@@ -108,7 +108,7 @@ class Packets:
         return replace(self, table=table, files_of=files)
 
     def options(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[int, bytes, str]]:
-        """Yield code, value and byte order of each option of the chosen packets of pcapng."""
+        """Yield the code, value and byte order of each option of the chosen pcapng packets."""
         start, stop, at, captured = self.table[: loops.CAPTURED + 1]
         ends = at + captured + -captured % 4
         chosen = chosen & (at - start == loops.PACKET_HEADER) & (ends < stop - 4)
@@ -125,7 +125,7 @@ class Packets:
 
 @dataclass
 class _Section:
-    """Properties of the packets that follow: byte order, format and interfaces."""
+    """Section properties that apply to the following packets: byte order, format, interfaces."""
 
     big: bool
     form: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
@@ -159,14 +159,14 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
 
     def _begin(self) -> None:
         self.name, self.compression = self._stream.name, self._stream.compression
-        self.packets = 0  # read so far
+        self.packets = 0  # number of packets read so far
         self.missing = 0  # bytes of an incomplete last record, once it has been read
-        self.truncated = False  # whether compressed data ends early or is followed by other bytes
+        self.truncated = False  # compressed data is incomplete, or other bytes follow it
         self._failure: TraceError | None = None
         self._section: _Section | None = None
         self._over = False
         self._passed = 0
-        # Places in the buffer: of the next record, and the ends of the data read, returned, and
+        # Offsets in the buffer: the next record, and the ends of the data read, returned, and
         # returned next.
         self._at = self._end = self._done = self._next = 0
         self._table = np.empty((loops.ROWS, _PACKETS), np.int64)
@@ -207,7 +207,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             except TraceError:
                 if self._at == self._done:
                     raise
-                # The next read finds the damage again, after the intact data.
+                # Return the intact data first; the next read finds the damage again.
                 break
             if count or (reason == loops.MORE and self._at > self._done):
                 break
@@ -233,7 +233,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             self._buffer[: self._end] = old[: self._end]
 
     def _fill(self) -> bool:
-        """Read on, and return whether there were bytes; damage waits for the data before it."""
+        """Read more; return whether there was any. Damage is reported after the data before it."""
         if self._failure is not None:
             return False
         room = len(self._buffer)
@@ -242,7 +242,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             if len(self._other) < room:
                 self._other = np.zeros(room, np.uint8)
             self._other[: len(rest)] = rest
-            # The packets before stay where they are.
+            # Packets already returned stay where they are.
             self._buffer, self._other = self._other[:room], self._buffer
             self._passed += self._done
             self._at -= self._done
@@ -256,7 +256,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
                 while self._end < room:
                     got = self._read_into(self._buffer[self._end : room])
                     self._end += got
-                    # Do not delay available data of a pipe for data that may never arrive.
+                    # Do not hold back data from a pipe for more data that may never arrive.
                     if not got or self._stream.size is None:
                         break
         except TraceError as error:
@@ -264,7 +264,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         return self._end > began
 
     def _read_into(self, part: NDArray[np.uint8]) -> int:
-        # An error of a longer read would lose the data that the file has in its buffer.
+        # If a longer read failed, the data already buffered would be lost.
         size = len(part) if self.compression == "none" else BUFFERED
         try:
             return self._stream.data.readinto1(part[:size].data)
@@ -286,7 +286,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
     # Records
 
     def _scan(self) -> tuple[int, int]:
-        """Find the next packets; return their number and the reason why the scan ended."""
+        """Scan for packets; return their number and the reason why the scan ended."""
         section = self._section
         if section is None:
             return 0, loops.CONTROL
@@ -299,9 +299,9 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
                 self._buffer, self._at, self._end, section.big, section.max_block,
                 section.room[: section.interfaces], self._table,
             )  # fmt: skip
-        # Damage in the following data is found when the data is read.
+        # Damage further on is found when that data is read.
         if reason == loops.DAMAGED and not count:
-            raise self._damage("the length of the record does not fit")
+            raise self._damage("invalid record length")
         return count, reason
 
     def _damage(self, reason: str) -> TraceError:
@@ -309,26 +309,28 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         return TraceError(f"{self.name}: {reason} (byte {position:,}, packet {self.packets + 1:,})")
 
     def _read_header(self) -> None:
-        """Read the header of a pcap file, which stays in the buffer before the first packet."""
+        """Read the header of a pcap file; it stays in the buffer in front of the first packet."""
         if self._end < PCAP_HEADER:
-            raise self._damage(f"the header has {self._end} bytes, not {PCAP_HEADER}")
+            raise self._damage(f"the header is incomplete: {self._end} of {PCAP_HEADER} bytes")
         head = self._buffer[:PCAP_HEADER].tobytes()
         big, unit, header = PCAP_MAGIC[head[:4]]
         order = ">" if big else "<"
         version = struct.unpack_from(f"{order}HH", head, 4)
         if version not in _LENGTHS:
             major, minor = version
-            raise self._damage(f"the version must be 2.0 to 2.4 or 543.0, not {major}.{minor}")
-        # The upper bits are the length of the check sequence of frames.
+            raise self._damage(
+                f"the version must be between 2.0 and 2.4, or 543.0, not {major}.{minor}"
+            )
+        # The upper bits hold the length of the frame check sequence.
         link = struct.unpack_from(f"{order}I", head, 20)[0] & 0x03FFFFFF
         form = unit, header, _LENGTHS[version], max_captured(link), link
         self._section = _Section(big, form, resolution=unit)
         self._at = PCAP_HEADER
 
-    # Blocks that describe others
+    # Section and interface blocks
 
     def _read_control(self) -> bool:
-        """Read a block that describes a section or an interface; return whether it was complete."""
+        """Read a section or interface block; return whether it was complete."""
         if self._end - self._at < 12:
             return False
         new = self._bytes(4) == PCAPNG_MAGIC
@@ -336,7 +338,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             self._begin_section()
         section = self._section
         if section is None:
-            raise self._damage("no section begins here")
+            raise self._damage("expected the beginning of a section")
         order = ">" if section.big else "<"
         kind, total = struct.unpack(f"{order}2I", self._bytes(8))
         if (
@@ -344,7 +346,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             or total > _MAX_BLOCK
             or total % 4
         ):
-            raise self._damage(f"a block cannot have {total:,} bytes")
+            raise self._damage(f"invalid block length {total:,}")
         block = self._bytes(total)
         if len(block) < total:
             return False
@@ -353,11 +355,11 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         version = struct.unpack_from(f"{order}HH", block, 12)
         if new and version not in _SECTION_VERSIONS:
             major, minor = version
-            raise self._damage(f"the section's version must be 1.0 or 1.2, not {major}.{minor}")
+            raise self._damage(f"the section version must be 1.0 or 1.2, not {major}.{minor}")
         if new:
             self._section_lengths.append(self._passed + self._at + _SECTION_LENGTH)
         elif kind == loops.NOT_COPIED:
-            # The data before it moves to its end.
+            # Close the gap: move the preceding data up to its end.
             before = self._buffer[self._done : self._at].copy()
             self._done += total
             self._buffer[self._done : self._at + total] = before
@@ -375,14 +377,14 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             if magic == struct.pack(">I" if big else "<I", _BYTE_ORDER):
                 self._section = _Section(big)
                 return
-        raise self._damage(f"the section's byte order cannot be {magic.hex(' ')}")
+        raise self._damage(f"invalid byte-order magic of the section: {magic.hex(' ')}")
 
     def _bytes(self, count: int) -> bytes:
         return self._buffer[self._at : min(self._at + count, self._end)].tobytes()
 
 
 def _options(block: bytes, at: int, order: str) -> Iterator[tuple[int, bytes]]:
-    """Yield code and value of each option of a block, from an offset on."""
+    """Yield the code and value of each option of a block, starting at offset `at`."""
     while at + 4 <= len(block) - 4:
         code, size = struct.unpack_from(f"{order}HH", block, at)
         if code == 0:
@@ -400,6 +402,6 @@ def _interface(block: bytes, order: str) -> list[int]:
             base, exponent = (2, value[0] & 0x7F) if value[0] & 0x80 else (10, value[0])
         if code == _TSOFFSET and len(value) == 8:
             offset = struct.unpack(f"{order}q", value)[0]
-    # Units and offsets of no real clock would not fit into the words of the loops.
+    # Units and offsets outside the range of real clocks would overflow in the loops.
     exponent = min(exponent, 63 if base == 2 else 19)
     return [link, base, exponent, max(-(1 << 33), min(offset, 1 << 33)), snaplen]

@@ -1,4 +1,4 @@
-"""Packets that network interfaces of Linux get, in order of arrival, and packets sent to one."""
+"""Capture packets live from Linux network interfaces, and send packets to one."""
 
 import errno
 import math
@@ -22,18 +22,18 @@ from . import capture_loops as loops
 from .capture_files import PacketBlocks
 from .capture_reader import Packets, max_captured
 
-ANY = "any"  # stands for all interfaces
+ANY = "any"  # name that stands for all interfaces
 
 _LOOPBACK = 772
 _LINKS = {1: ETHERNET, _LOOPBACK: ETHERNET, 65534: 101}
-# Numbers of Linux, of which Python does not name all.
+# Linux constants; some are missing in Python.
 _ALL, _OUTGOING, _PACKET, _HARDWARE = 0x0003, 4, 263, 0x8927
 _GET_LINK, _LOWER, _LOWER_NAMESPACE = 18, 5, 37
 _TIMESTAMP, _ROOM = 35, 33
 _ADD_MEMBERSHIP, _STATISTICS, _AUXILIARY, _PROMISCUOUS = 1, 6, 8, 1
 _TAGGED, _TYPED = 1 << 4, 1 << 6
 _TOGETHER, _WAIT, _PAUSE = 1 << 12, 0.05, 0.001
-_LATE = 20 * 10**6  # nanoseconds from a packet's time until its socket has it, under load
+_LATE = 20 * 10**6  # nanoseconds from a packet's time until its socket delivers it, under load
 _ANCILLARY = 256
 _SECOND = 10**9
 
@@ -46,10 +46,10 @@ class _Taken(NamedTuple):
 
 
 class LiveCapture(AbstractContextManager["LiveCapture"]):
-    """Packets of one interface as a pcap file, or of several as a pcapng file; in nanoseconds.
+    """Live packets: pcap for one interface, pcapng for several; times in nanoseconds.
 
-    Packets of several interfaces wait for 20 ms and come in the order of their times, unless the
-    system delivers one even later. If an interface goes down, the others are read on.
+    Packets from several interfaces are held back for 20 ms and returned in order of time, unless
+    the system delivers one even later. If an interface goes down, the others are still read.
     """
 
     missing, truncated, fraction = 0, False, None
@@ -64,7 +64,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
     ) -> None:
         self.name, self.damages = ", ".join(interfaces), list[str]()
         self._omitted = omitted
-        # Packets that `ANY` leaves out, by interfaces of other link types.
+        # Packets left out by `ANY`: counts per interface with another link type.
         self.unknown = Counter[str]()
         self._left = math.inf if count is None else count
         self._end = math.inf if seconds is None else time.monotonic() + seconds
@@ -75,7 +75,8 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         _require_linux("--interface")
         if len({*interfaces}) < len(interfaces) or (ANY in interfaces and len(interfaces) > 1):
             raise TraceError(
-                f"--interface: names must differ, and any must be alone, not {self.name}"
+                f"--interface: names must be distinct, and any cannot be combined with others, "
+                f"not {self.name}"
             )
         several = len(interfaces) > 1 or ANY in interfaces
         self._blocks = PacketBlocks() if several else None
@@ -87,7 +88,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
 
     def _open(self, stack: ExitStack, interface: str) -> socket.socket:
         with named(interface):
-            # Without a protocol, nothing arrives before the socket is bound.
+            # With protocol 0, nothing arrives before the socket is bound.
             protocol = socket.htons(_ALL) if interface == ANY else 0
             opened = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, protocol))
             opened.setsockopt(socket.SOL_SOCKET, _TIMESTAMP, 1)
@@ -111,13 +112,13 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
 
     @property
     def lost(self) -> int:
-        """Packets that the system dropped because a buffer was full."""
+        """Number of packets that the system dropped because a buffer was full."""
         for opened in self._all:
             self._lost += struct.unpack("II", opened.getsockopt(_PACKET, _STATISTICS, 8))[1]
         return self._lost
 
     def read(self, stop: Callable[[], object]) -> Packets | None:
-        """Return the next packets, at first none; None at the end, or soon after `stop` is true."""
+        """Return the next packets, none at first; None at the end, or soon after `stop()`."""
         if not self._begun:
             self._begun = 1
             empty = np.empty((loops.ROWS, 0), np.int64)
@@ -130,7 +131,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         while not taken and not over:
             self._collect(stop)
             if stop() or time.monotonic() >= self._end:
-                # All that arrived until now, of which a process that lags has much to read.
+                # Read everything that has arrived; a process that lags has a backlog.
                 self._drain(math.inf)
                 self._sockets.clear()
             over = len(self._waiting) >= self._left or not self._sockets
@@ -138,7 +139,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         return self._packets(taken) if taken else None
 
     def _collect(self, stop: Callable[[], object]) -> None:
-        """Wait for packets, and for further packets that follow soon."""
+        """Wait for packets, then briefly for more."""
         until, limit = math.inf, min(len(self._waiting) + _TOGETHER, self._left)
         while self._sockets and len(self._waiting) < limit:
             now = time.monotonic()
@@ -146,14 +147,14 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
                 return
             ready = self._waiting or self._ended
             if ready or select.select([*self._sockets], [], [], _WAIT)[0]:
-                # The order of several sockets needs all that they have.
+                # Ordering packets from several sockets requires all that have arrived.
                 self._drain(_TOGETHER if len(self._all) == 1 else math.inf)
                 until = min(until, now + _WAIT)
-                # Then more arrive at a time.
+                # A short wait makes batches larger.
                 time.sleep(_PAUSE)
 
     def _drain(self, limit: float) -> None:
-        """Take the packets that have arrived at each socket, up to a limit in all."""
+        """Receive the packets that have arrived at all sockets, up to `limit` in total."""
         self._drained = time.time_ns()
         for opened, interface in [*self._sockets.items()]:
             try:
@@ -164,12 +165,12 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
                     self._ended.remove(interface)
                     del self._sockets[opened]
             except OSError as error:
-                # The system reports it before the packets that arrived earlier.
+                # The error is reported before packets that arrived earlier.
                 self._ended.add(interface)
                 self.damages.append(f"{interface}: {error.strerror}")
 
     def _take(self, opened: socket.socket) -> int:
-        """Take a packet from a socket, and return its time."""
+        """Receive one packet from a socket, and return its time."""
         size, more, _, address = opened.recvmsg_into([self._room], _ANCILLARY)
         interface, _, kind, hardware, *_ = address
         moment, octets = _whole(bytes(self._room[:size]), more)
@@ -182,11 +183,11 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         return moment
 
     def _release(self, every: bool) -> list[_Taken]:
-        """Return all packets, or those that no other packet can precede any more, in order."""
+        """Return packets in order: all, or those that no later arrival can precede."""
         taken, self._waiting = self._waiting, []
         if len(self._all) > 1:
             taken.sort(key=lambda packet: packet.time)
-            # A time far ahead is of before a step of the clock.
+            # A time far ahead dates from before the clock was set back.
             recent = range(self._drained - _LATE, self._drained + _SECOND)
             while taken and not every and taken[-1].time in recent:
                 self._waiting.append(taken.pop())
@@ -220,12 +221,12 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
 
 
 class LiveOutput(AbstractContextManager["LiveOutput"]):
-    """Sends packets to an interface, and counts those that it does not take."""
+    """Sends packets to an interface, and counts those that it does not accept."""
 
     def __init__(self, interface: str) -> None:
         self.figures: dict[str, Any] = {"interface": interface}
         self.figures |= dict.fromkeys(("sent", "cut", "other_link", "other_length"), 0)
-        # The error after which no more packets are sent, such as an interface that went down.
+        # Error that stopped the output, such as that the interface went down.
         self.damages: list[str] = []
         _require_linux("--to")
         with ExitStack() as stack, named(interface):
@@ -238,7 +239,7 @@ class LiveOutput(AbstractContextManager["LiveOutput"]):
         self._socket.close()
 
     def send(self, packets: Packets, kept: NDArray[np.bool_]) -> None:
-        """Send the kept packets, or count why one cannot be sent."""
+        """Send the kept packets; count those that cannot be sent, by reason."""
         for at, captured, length, link in packets.locations[:, kept].T.tolist():
             if self.damages:
                 return
@@ -256,7 +257,7 @@ class LiveOutput(AbstractContextManager["LiveOutput"]):
                 self.figures["sent"] += 1
             except OSError as error:
                 if error.errno == errno.ENOBUFS:
-                    # The queue of the interface is full.
+                    # The interface's queue is full.
                     time.sleep(_PAUSE)
                     continue
                 if error.errno in (errno.EMSGSIZE, errno.EINVAL):
@@ -267,11 +268,11 @@ class LiveOutput(AbstractContextManager["LiveOutput"]):
 
 
 def getting(interface: str) -> set[str]:
-    """Return the interfaces of this namespace that receive what is sent to `interface`."""
+    """Return the interfaces in this namespace that receive what is sent to `interface`."""
     _require_linux("--to")
     with named(interface), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
         number, attributes, at = socket.if_nametoindex(interface), {}, 32
-        # A header, then family, type, number, flags and their mask.
+        # Netlink header, then family, type, index, flags and change mask.
         netlink.send(struct.pack("=IHHIIBxHiII", at, _GET_LINK, 1, 0, 0, 0, 0, number, 0, 0))
         answer = netlink.recv(1 << 16)
         while at + 4 <= len(answer):
@@ -294,12 +295,12 @@ def _link_of(opened: socket.socket, interface: str) -> int:
     request = struct.pack("256s", interface.encode())
     (kind,) = struct.unpack_from("H", fcntl.ioctl(opened, _HARDWARE, request), 16)
     if kind not in _LINKS:
-        raise TraceError(f"{interface} has neither Ethernet nor IP, but hardware type {kind}")
+        raise TraceError(f"{interface}: hardware type {kind} is neither Ethernet nor IP")
     return _LINKS[kind]
 
 
 def _whole(octets: bytes, ancillary: list[tuple[int, int, bytes]]) -> tuple[int, bytes]:
-    """Return the time of a packet, and its bytes with the VLAN tag that the system removed."""
+    """Return the time of a packet, and its bytes with the VLAN tag restored."""
     moment = time.time_ns()
     data: Any
     for level, kind, data in ancillary:

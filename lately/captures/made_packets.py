@@ -1,4 +1,4 @@
-"""Generated packets: UDP over IPv4 over Ethernet, all different."""
+"""Generated packets: UDP over IPv4 over Ethernet, all distinct."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,9 +8,9 @@ from . import capture_loops as loops
 from .capture_reader import Packets
 
 SIZES, SHARES = (60, 590, 1514), (7 / 12, 4 / 12, 1 / 12)
-"""Bytes of frames without their checksum, and how many of each there are: the simple IMIX."""
+"""Simple IMIX: frame lengths without checksum, and the relative frequency of each."""
 
-BEGIN = 1_700_000_000 * 10**9  # time of the beginning, in nanoseconds since the epoch
+BEGIN = 1_700_000_000 * 10**9  # time of the first packet, in nanoseconds since the epoch
 
 _FLOWS = 1000
 _TOGETHER = 1 << 12
@@ -19,12 +19,12 @@ _PORTS = 34
 
 
 class MadePackets:
-    """Random packets that can be read like a capture; equal seeds generate equal packets."""
+    """Random packets, read like a capture; the same seed gives the same packets."""
 
     name = "generator"
 
     def __init__(self, count: int, *, rate: float = 100_000.0, seed: int = 1) -> None:
-        # The packets come at random times, `rate` of them a second.
+        # Packets arrive at random times, `rate` per second on average.
         self.packets = 0
         self._count = count
         self._rate = rate
@@ -52,7 +52,7 @@ class MadePackets:
         gaps = self._random.exponential(10**9 / self._rate, count).astype(np.int64)
         table[loops.TIME] = self._time + np.cumsum(gaps)
         self._time = int(table[loops.TIME, -1])
-        # Eight random bytes more: a seed keeps the packets that it always had.
+        # Draw eight more bytes than needed, so that a seed still gives the same packets as before.
         buffer = np.frombuffer(self._random.bytes(end + 8), np.uint8).copy()
         self._write_headers(buffer, table[loops.AT], sizes)
         self.packets += count
@@ -76,9 +76,9 @@ class MadePackets:
         total = (total & 0xFFFF) + (total >> 16)
         _put(header, _IP + 10, ~((total & 0xFFFF) + (total >> 16)))
         _put(header, _PORTS + 4, sizes - _PORTS)
-        # Zeros for the checksum of UDP: there is none.
+        # A UDP checksum of zero means that there is none.
         buffer[at[:, None] + np.arange(42)] = header
-        # The number makes every packet different, even the shortest.
+        # The packet number makes every packet distinct, even the shortest.
         for byte in range(8):
             buffer[at + 42 + byte] = number >> 8 * byte & 0xFF
 

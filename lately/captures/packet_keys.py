@@ -1,4 +1,4 @@
-"""Keys of packets as text, for the replay of streams."""
+"""Text keys of packets, for replaying streams."""
 
 import re
 import socket
@@ -11,11 +11,11 @@ from ..stream_files import TraceError
 from . import capture_loops as loops
 from .capture_reader import CaptureReader, Packets
 
-DEFAULT_KEY = "digest"  # default key
+DEFAULT_KEY = "digest"
 
 KEYS = (DEFAULT_KEY, "five-tuple", "ip-id", "dns-name", "bytes:OFFSET:COUNT")
 """Keys that a packet can have: its digest without what routers change; addresses, ports and
-protocol; addresses, protocol and identification of IPv4; the name that a query of DNS asks for;
+protocol; addresses, protocol and identification of IPv4; the name that a DNS query asks for;
 or bytes of the frame from an offset on."""
 
 _PORTS = {6: "tcp", 17: "udp", 33: "dccp", 132: "sctp", 136: "udplite"}
@@ -28,11 +28,11 @@ class NoKeyError(Exception):
 
 
 Form = Callable[[bytes, Headers], str]
-"""Makes the key of a frame and its headers, or raises `NoKeyError`."""
+"""Computes the key of a packet from its frame and headers, or raises `NoKeyError`."""
 
 
 def parse_key(name: str) -> Form | None:
-    """Return the function that makes the key `name` of `KEYS`; None for the digest."""
+    """Return the function that computes the key `name` of `KEYS`; None for the digest."""
     if name == DEFAULT_KEY:
         return None
     if name in _FORMS:
@@ -47,7 +47,7 @@ def parse_key(name: str) -> Form | None:
 def packet_records(
     capture: CaptureReader, form: Form | None, reject: Callable[[int, str], None]
 ) -> Iterator[tuple[str, int | None]]:
-    """Yield key and time in nanoseconds (or None) of each packet; `reject` those without a key."""
+    """Yield the key and time (nanoseconds or None) of each packet; `reject` those without a key."""
     number = 0
     while (packets := capture.read()) is not None:
         times = [None if time == loops.NO_TIME else time for time in packets.times.tolist()]
@@ -58,11 +58,9 @@ def packet_records(
             else:
                 yield key, time
     if capture.missing:
-        reject(number + 1, f"{capture.missing} bytes of a record that is not whole")
+        reject(number + 1, f"incomplete record of {capture.missing} bytes")
     elif capture.truncated:
-        reject(
-            number + 1, f"{capture.compression} data that ends early or is followed by other data"
-        )
+        reject(number + 1, f"incomplete {capture.compression} data, or other data after it")
 
 
 def _keys(packets: Packets, form: Form | None) -> Iterator[str | NoKeyError]:
@@ -80,7 +78,7 @@ def _keys(packets: Packets, form: Form | None) -> Iterator[str | NoKeyError]:
 
 def _bytes(first: int, last: int, frame: bytes, headers: Headers) -> str:
     if len(frame) < last:
-        raise NoKeyError(f"only {len(frame)} bytes, fewer than {last}")
+        raise NoKeyError(f"only {len(frame)} bytes, need {last}")
     return frame[first:last].hex()
 
 
@@ -137,14 +135,14 @@ def _dns_name(frame: bytes, headers: Headers) -> str:
 
 
 def _question(message: bytes) -> str:
-    """Return the name of the first question, in lower case."""
+    """Return the name in the first DNS question, in lower case."""
     labels: list[bytes] = []
     at = 12
     while at < len(message) and 0 < message[at] < 64:
         labels.append(message[at + 1 : at + 1 + message[at]])
         at += 1 + message[at]
     if at >= len(message) or message[at] or at - 12 > _MAX_NAME:
-        raise NoKeyError("the name in its question is malformed")
+        raise NoKeyError("malformed name in the DNS question")
     return b".".join(labels).lower().decode("ascii", "backslashreplace") or "."
 
 

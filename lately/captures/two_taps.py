@@ -1,4 +1,4 @@
-"""A stream as two taps capture it, one after the other, with its true duplicates."""
+"""Simulate two taps, one behind the other, and record which packets are true duplicates."""
 
 import struct
 from collections.abc import Callable
@@ -14,25 +14,25 @@ from . import capture_loops as loops
 from .capture_reader import Packets, max_captured
 
 _AT, _CAPTURED, _LENGTH, _TIME, _TAP, _VERSION, _BEGIN, _NUMBER, _ORDER, _COLUMNS = range(10)
-# Bit of the number of a packet that was sent again.
+# Bit in the number of a packet that marks a retransmission.
 _AGAIN = 1 << 62
 
 
 # Headers that a network adds
 
-_ADDRESSES = 12  # bytes of a frame before a VLAN tag
+_ADDRESSES = 12  # bytes in front of a VLAN tag
 
 _IP, _UDP = 14, 34
 
 
 class Added(NamedTuple):
-    """Bytes that are added to a frame."""
+    """Header bytes that the network adds to a frame."""
 
     octets: bytes
-    before: int = 0  # bytes of the frame before them
-    # Version of IP that is left of the frame, behind the bytes; 0 for the whole frame.
+    before: int = 0  # bytes of the frame that stay in front of them
+    # IP version of the packet that follows the added bytes; 0 if the whole frame follows.
     version: int = 0
-    # Places of lengths of 16 bits, and the byte that each is counted from.
+    # Offsets of 16-bit length fields, and the byte from which each length counts.
     lengths: tuple[tuple[int, int], ...] = ()
 
 
@@ -56,9 +56,9 @@ def _udp(port: int) -> bytes:
 _IP_LENGTH, _UDP_LENGTH = (_IP + 2, _IP), (_UDP + 4, _UDP)
 
 TUNNELS = {
-    # A label of MPLS, and the control word of a pseudo-wire (RFC 3032, RFC 4385).
+    # An MPLS label and a pseudo-wire control word (RFC 3032, RFC 4385).
     "mpls": Added(_ethernet(0x8847) + b"\0\x06\x41\x40" + bytes(4)),
-    # RFC 7348, RFC 2784 with a frame of Ethernet, draft-foschiano-erspan-03 (type II).
+    # RFC 7348, RFC 2784 with an Ethernet frame, draft-foschiano-erspan-03 (type II).
     "vxlan": Added(
         _udp(4789) + b"\x08\0\0\0\0\0\5\0", lengths=(_IP_LENGTH, _UDP_LENGTH)
     ),
@@ -73,11 +73,11 @@ TUNNELS = {
     ),
     "ipip": Added(_ip4(4), version=4, lengths=(_IP_LENGTH,)),
 }  # fmt: skip
-"""Tunnels by their names."""
+"""Headers of each kind of tunnel, by name."""
 
 
 def added_octets(added: Added, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return the bytes added to frames of these final `sizes`, lengths and checksums filled in."""
+    """Return the bytes to add to frames of final `sizes`, with lengths and checksums filled in."""
     octets = np.tile(np.frombuffer(added.octets, np.uint8), (len(sizes), 1))
     for at, begin in added.lengths:
         octets[:, at : at + 2] = _big(sizes - begin)
@@ -98,19 +98,19 @@ def _big(values: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, kw_only=True)
 class Taps:
-    """Settings of two taps on one stream; times are in nanoseconds."""
+    """Settings for two taps on one stream; times are in nanoseconds."""
 
-    delay: int = 5000  # between the taps
-    jitter: int = 0  # maximum additional delay of each packet
-    loss: float = 0.0  # share of the packets that a tap loses
-    vlan: int | None = None  # VLAN identifier of the second tap's packets
+    delay: int = 5000  # delay between the taps
+    jitter: int = 0  # maximum random extra delay per packet
+    loss: float = 0.0  # share of packets that each tap loses
+    vlan: int | None = None  # VLAN identifier added to the second tap's packets
     hops: int = 0  # routers between the taps; each decrements the TTL or hop limit
-    # One of `TUNNELS` around the second tap's packets; one that it cannot carry stays outside.
+    # One of `TUNNELS`, around the second tap's packets, except those that it cannot carry.
     encapsulate: str | None = None
-    repeats: float = 0.0  # share of the packets that are sent again, byte for byte
-    repeat_after: int = 20_000_000  # time after which they are sent again
-    disorder: int = 0  # maximum time by which a packet is late in the file
-    seed: int = 1  # for losses, jitter, repeats and disorder
+    repeats: float = 0.0  # share of packets that are retransmitted, byte for byte
+    repeat_after: int = 20_000_000  # time after which they are retransmitted
+    disorder: int = 0  # maximum time by which packets in the file are late
+    seed: int = 1  # seed for losses, jitter, repeats and disorder
 
     def __post_init__(self) -> None:
         if self.vlan is not None and self.encapsulate is not None:
@@ -125,10 +125,10 @@ class Taps:
 
 @dataclass
 class TapResult:
-    """Counts of a stream at two taps."""
+    """Packet counts of a stream at two taps."""
 
-    packets: int = 0  # packets of the source
-    repeats: int = 0  # packets that are sent again
+    packets: int = 0  # packets in the source
+    repeats: int = 0  # packets that are retransmitted
     first: int = 0  # packets that the first tap saw
     second: int = 0  # packets that the second tap saw
     copies: int = 0  # packets that both taps saw
@@ -143,10 +143,10 @@ def tap(
     progress: Callable[[TapResult, float | None], None] | None = None,
     read: Callable[[], Packets | None] | None = None,
 ) -> TapResult:
-    """Write a stream as two taps capture it: a pcap file in the order of capture times.
+    """Write a stream as captured by two taps: a pcap file in the order of capture times.
 
-    The `truth` gets a CSV line for each written packet: its number from 1, the number of the source
-    packet, the tap (1 or 2), whether it is a replica, and whether it was sent again.
+    `truth` receives a CSV line for each written packet: its number, counting from 1, the number of
+    the source packet, the tap (1 or 2), and flags for replicas and retransmissions.
     """
     course = _Course(source.name, output, taps, truth)
     while (packets := (read or source.read)()) is not None:
@@ -157,7 +157,7 @@ def tap(
 
 
 class _Course:
-    """A stream in progress; packets whose time has not come are waiting."""
+    """A stream in progress; packets wait until they are due."""
 
     def __init__(self, name: str, output: BinaryIO, taps: Taps, truth: BinaryIO | None) -> None:
         self._name = name
@@ -176,12 +176,12 @@ class _Course:
             truth.write(b"number,source,tap,copy,again\n")
 
     def take(self, packets: Packets) -> None:
-        """Take some packets, and write all that are due before the last of them."""
+        """Add packets, and write all that are due before the last of them."""
         if not len(packets):
             return
         self._check_link(packets.table[loops.LINK])
         copies = self._copies(packets)
-        # What waits is behind the packets in one buffer.
+        # Append the waiting packets to the buffer, behind the new ones.
         copies[_AT] -= packets.begin
         waiting = self._waiting.copy()
         waiting[_AT] += packets.end - packets.begin
@@ -201,12 +201,12 @@ class _Course:
         other = links[links != self._link]
         if len(other):
             raise TraceError(
-                f"{self._name} has packets of link types {self._link} and {other[0]}, which a pcap "
-                "file cannot hold together"
+                f"{self._name} has packets of link types {self._link} and {other[0]}, but a pcap "
+                "file holds only one link type"
             )
         if self._taps.added is not None and self._link != ETHERNET:
             name = "encapsulate" if self._taps.vlan is None else "vlan"
-            raise TraceError(f"{name} needs Ethernet, not link type {self._link}")
+            raise TraceError(f"{name} needs Ethernet frames, not link type {self._link}")
 
     def _begin_file(self, link: int) -> None:
         if self._link is None:
@@ -215,7 +215,7 @@ class _Course:
             self._output.write(struct.pack("<IHHiIII", *head))
 
     def _copies(self, packets: Packets) -> NDArray[np.int64]:
-        """Return the packets that each tap captures: columns, by tap."""
+        """Return the packets that each tap captures, as columns per tap."""
         count, taps = len(packets), self._taps
         known = np.where(packets.times == loops.NO_TIME, 0, packets.times)
         known[0] = max(known[0], self._reached)
@@ -246,7 +246,7 @@ class _Course:
         return copies[:, kept]
 
     def _write(self, until: int) -> None:
-        """Write the packets that are due, in their order."""
+        """Write the packets that are due, in order of time."""
         due = np.flatnonzero(self._waiting[_ORDER] <= until)
         due = due[np.argsort(self._waiting[_ORDER, due], kind="stable")]
         copies = self._waiting[:, due]
@@ -256,7 +256,7 @@ class _Course:
         self._note_truth(numbers, taps)
 
     def _note_truth(self, numbers: NDArray[np.int64], taps: NDArray[np.int64]) -> None:
-        """Write lines of the truth; remember the packets that may come again."""
+        """Write lines of the truth file; remember packets that may appear again."""
         if self._truth is None:
             return
         both = np.concatenate([self._seen, numbers])
@@ -270,12 +270,12 @@ class _Course:
         ]
         self._written += len(lines)
         self._truth.write("".join(lines).encode())
-        # Numbers are in order except for the delay.
+        # Numbers are in order, apart from delays.
         left = self._waiting[_NUMBER]
         self._seen = np.intersect1d(both, left)
 
     def _drop_written(self) -> None:
-        """Keep only the bytes of waiting packets."""
+        """Discard the bytes of packets that have been written."""
         at, sizes = self._waiting[_AT], self._waiting[_CAPTURED]
         ends = np.cumsum(sizes)
         kept = np.empty(int(sizes.sum()), np.uint8)
@@ -287,11 +287,11 @@ class _Course:
 def _records(
     buffer: NDArray[np.uint8], copies: NDArray[np.int64], settings: Taps
 ) -> NDArray[np.uint8]:
-    """Return packets as little-endian records of a pcap file, with nanoseconds."""
+    """Return packets as little-endian pcap records with nanosecond times."""
     at, captured, length, time, tap = copies[: _TAP + 1]
     added, version, begin = settings.added or Added(b""), copies[_VERSION], copies[_BEGIN]
     second = tap > 0
-    # A packet without addresses takes no tag, and not every tunnel takes every packet.
+    # A packet too short for addresses gets no tag, and not every tunnel can carry every packet.
     changed = (
         second & (captured >= added.before) & ((version == added.version) | (not added.version))
     )
@@ -321,7 +321,7 @@ def _records(
 
 
 def _age(octets: NDArray[np.uint8], layer3: NDArray[np.int64], offset: int, hops: int) -> None:
-    """Lower TTL or hop limit, but not below 1; correct a checksum (RFC 1624, equation 3)."""
+    """Decrement TTL or hop limit, but not below 1; update the checksum (RFC 1624, eqn. 3)."""
     limit = octets[layer3 + offset].astype(np.int64)
     lower = np.maximum(1, limit - hops)
     octets[layer3 + offset] = lower

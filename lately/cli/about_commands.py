@@ -1,4 +1,4 @@
-"""Commands that look things up: presets, devices, boards, a filter, an installation."""
+"""Commands that show presets, devices, boards, a filter or the installation."""
 
 import platform
 import shutil
@@ -21,20 +21,20 @@ TOOLS = {
     "iverilog": "test benches of exported filters",
     "gtkwave": "waveforms",
 }
-"""Programs from elsewhere, with the work that needs them."""
+"""External programs, and what they are needed for."""
 
 OF_A_DEVICE = ("description", "family", "figures", "lut", "ff", "bram", "bram_bits", "usram")
-"""Fields of a device that `lately list` prints as JSON."""
+"""Fields of a device that `lately list devices --json` prints."""
 
 OF_A_BOARD = ("description", "clock_mhz", "baud")
-"""Fields of a board that `lately list` prints as JSON, with its device and filter."""
+"""Fields of a board that `lately list boards --json` prints besides its device and filter."""
 
 
 @click.command("list", cls=OneLineCommand)
 @click.argument("kind", type=click.Choice(["presets", "devices", "boards"]))
 @json_option
 def list(*, kind: str, as_json: bool) -> None:
-    """List the presets, devices or boards that other commands take.
+    """List the presets, devices or boards that other commands accept.
 
     \b
     Examples:
@@ -62,7 +62,7 @@ def list(*, kind: str, as_json: bool) -> None:
 
 @click.command(cls=OneLineCommand)
 @filter_options()
-@listed_option("--device name", "devices", "Device whose block RAMs are counted.")
+@listed_option("--device name", "devices", "Report the memory in block RAMs of this device.")
 @json_option
 def show(*, spec: str | None, preset: str | None, name: str | None, as_json: bool) -> None:
     """Show the window, rates, memory and latency of a filter.
@@ -82,16 +82,14 @@ def show(*, spec: str | None, preset: str | None, name: str | None, as_json: boo
     name = name or (device_name if chosen.lanes == 1 else None)
     target = None if name is None else device(name)
     if target is not None and chosen.lanes > 1:
-        raise click.UsageError(
-            "--device counts the block RAMs of one lane only; use `lately synth`"
-        )
+        raise click.UsageError("--device supports only filters with one lane; use `lately synth`")
     window = getattr(chosen, "window", None)
     requirement = Requirement(
         window=window or 1, false_positive_rate=0.5, device=target, key_bits=chosen.key_bits
     )
     candidate = describe(PricedSpec(cost=0, spec=chosen), requirement)
     value = candidate.to_dict()
-    if window is None:  # The rate depends on the keys of a span, which nothing limits.
+    if window is None:  # The rate depends on the number of keys in a span, which is unlimited.
         value |= {"worst_false_positive_rate": None, "mean_false_positive_rate": None}
     value["tick_seconds"] = tick and float(tick)
     figures = {"filter": candidate, "device": target, "window": window, "tick": tick}

@@ -1,4 +1,4 @@
-"""Command line. Modules that take long to import are imported where they are used."""
+"""The `lately` command. Slow imports are deferred to where they are used."""
 
 import gc
 import os
@@ -13,16 +13,16 @@ from .reporting import OneLineErrors
 
 def _show_version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if wanted:
-        # Looked up only here, as it takes longer than the other commands' start.
+        # Looked up only here, because the look-up takes longer than a command takes to start.
         from .. import __version__
 
         click.echo(f"lately {__version__}")
         context.exit()
 
 
-# No command multiplies matrices, for which numpy would start a thread on each core.
+# Without this, numpy starts a thread per core for matrix products, which no command needs.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# Start-up makes few cycles: the collector would only visit what was just imported.
+# Start-up creates few reference cycles, so a collection would only scan the imports.
 gc.set_threshold(50_000)
 
 GROUPS = {
@@ -32,12 +32,12 @@ GROUPS = {
     "Look up": {"list": "about", "show": "about", "doctor": "about"},
     "Use a board": {"program": "build", "host": "host"},
 }  # fmt: skip
-"""Commands in the order of use, by the headings of the help; each with the start of its module."""
+"""Commands by help heading, in the order of use, each with the prefix of its module's name."""
 
 STATUSES = (
     "Exit status: 0 success, 1 check failed or output incomplete, 2 could not run, 130 interrupted."
 )
-"""Last line of each help."""
+"""Last line of the help of every command."""
 
 _MODULES = {name: module for commands in GROUPS.values() for name, module in commands.items()}
 
@@ -50,7 +50,7 @@ def _with_statuses(command: click.Command) -> click.Command:
 
 
 class Grouped(OneLineErrors):
-    """Group that imports only the command that runs."""
+    """Command group that imports only the command that runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_MODULES)
@@ -88,7 +88,10 @@ class Grouped(OneLineErrors):
     help="Show the version and exit.",
 )
 @click.option(
-    "-q", "--quiet", is_flag=True, help="Show no progress, and not that a live capture begins."
+    "-q",
+    "--quiet",
+    is_flag=True,
+    help="Suppress progress output and the notice that a live capture has started.",
 )
 def main(*, quiet: bool) -> None:
     """Filters for FPGAs that report whether a key was seen within a sliding window.
@@ -100,5 +103,5 @@ def main(*, quiet: bool) -> None:
       lately dedup --help
     """
     if find_spec("lately.golden._core") is None:
-        click.echo("lately: runs without its extension module, so filters are slow", err=True)
+        click.echo("lately: running without its compiled extension, so filters are slow", err=True)
         warnings.filterwarnings("ignore", "lately has no compiled extension")

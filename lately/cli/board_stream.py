@@ -1,4 +1,4 @@
-"""Streams the keys of a trace through the filter of a board."""
+"""Stream the keys of a trace through a board's filter."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ from .interrupts import interruptible
 from .progress import counting_bar
 
 CHUNK = 2048
-"""Keys that are sent at a time."""
+"""Number of keys sent at a time."""
 
 _COLUMNS = ("bar", "{task.completed:,.0f} operations", "elapsed")
 
@@ -29,19 +29,19 @@ def prepare(
     board: Board, verify: bool, secret: int | None, skip: int, table: DecisionTable | None,
     query_class: int,
 ) -> Filter | None:  # fmt: skip
-    """Load the table, and with `verify` return a model of the board's filter.
+    """Load the table, if any, and with `verify` return a golden model of the board's filter.
 
-    Without a `skip` both are empty, and `secret` is the board's only secret.
+    Without `skip`, the board's filter is cleared first, and `secret` becomes its only secret.
     """
     spec = board.spec
     if verify and skip and spec.timed:
         raise click.UsageError(
-            "--verify cannot be combined with --skip for a window in time: "
+            "--verify cannot be combined with --skip for a time window: "
             "the times of the skipped operations are unknown"
         )
     if verify and spec.keyed != (secret is not None):
         raise click.UsageError(
-            "--verify needs --secret-file if the board's filter takes a secret, and only then"
+            "--verify needs --secret-file if the board's filter uses a secret, and only then"
         )
     if verify or table is not None:
         check_table(spec, table, query_class)
@@ -70,10 +70,10 @@ def perform(
     board: Board, trace: Trace, golden: Filter | None, skip: int, limit: int | None,
     verdicts: BinaryIO | None, window: int | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Check and insert the keys of a stream in the filter of a board; return what is printed.
+    """Check and insert the keys of a trace in a board's filter; return the figures to print.
 
-    Results are compared with those of `golden` and written to `verdicts` as CSV, if given. The
-    board has already performed `skip` operations; at most `limit` are added.
+    If given, `golden` checks the results, and `verdicts` receives them as CSV. The board has
+    already performed the first `skip` operations; at most `limit` more are performed.
     """
     spec = board.spec
     kinds = {"timing": ["oldest"], "dictionary": ["status"]}
@@ -121,7 +121,7 @@ def perform(
 
 
 def _texts(trace: Trace, count: int | None, interrupted: Callable[[], bool]) -> Iterator[list[str]]:
-    """Yield the texts of some records, or of all, a stretch at a time."""
+    """Yield the key texts of the next `count` records, or of all, in chunks."""
     left = CHUNK if count is None else count
     while left and not interrupted() and (records := trace.read(min(CHUNK, left))):
         yield [text for text, _ in records]

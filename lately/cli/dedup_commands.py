@@ -1,4 +1,4 @@
-"""Command that removes packets that were seen lately from captures."""
+"""The command that removes recently seen packets from captures."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 
 _HEADINGS = {
-    "Which packets are the same": (
+    "What makes packets equal": (
         "fields", "inner", "tunnel", "tpid", "mask", "offset", "bytes",
     ),
-    "Which of them are dropped": (
+    "Which repeats are dropped": (
         "span", "window", "fpr", "policy", "differs", "scope", "by",
     ),
     "Inputs and outputs": (
@@ -72,14 +72,14 @@ def _compare_options(command: Command) -> Command:
     return together(
         click.option(
             "--fields", default="tos", show_default=True, metavar="NAMES",
-            help="Fields to include or exclude: tos, ttl, vlan, layer2, frame, no-checksum, "
-            "no-sequence, no-id, no-radiotap; or none.",
+            help="Fields to add to the comparison: tos, ttl, vlan, layer2, frame; or to leave out: "
+            "no-checksum, no-sequence, no-id, no-radiotap; or none.",
         ),
-        click.option("--inner", is_flag=True, help="Compare the innermost packet of tunnels."),
+        click.option("--inner", is_flag=True, help="Compare the innermost packet of a tunnel."),
         click.option(
             "--tunnel", metavar="udp:PORT:SKIP:ethernet|ip", multiple=True,
-            help="With --inner, take UDP datagrams to PORT as a tunnel: an Ethernet frame or an IP "
-            "packet follows after SKIP bytes.",
+            help="With --inner, treat UDP datagrams to PORT as a tunnel: after SKIP bytes, an "
+            "Ethernet frame or an IP packet follows.",
         ),
         click.option(
             "--tpid", metavar="HEX", multiple=True,
@@ -87,22 +87,22 @@ def _compare_options(command: Command) -> Command:
         ),
         click.option(
             "--mask", metavar="OFFSET:HEX", multiple=True,
-            help="Mask bytes from an offset on; may be repeated.",
+            help="AND the bytes from OFFSET on with HEX before comparing; may be repeated.",
         ),
         count_option("--offset", None, "Ignore the first N bytes.", minimum=0, maximum=65_535),
         choice_option(
             "--policy", ["last-seen", "first-seen"],
-            "Remember every packet, or only kept packets.",
+            "Remember every packet, or only those that are kept.",
         ),
         click.option(
             "--differs", type=click.Choice(["ttl", "layer2", "vlan", "interface", "file"]),
-            help="Drop a repeat only if this differs from the kept packet.",
+            help="Drop a repeat only if it differs from the kept packet in this property.",
         ),
         choice_option(
             "--scope", ["any", "same", "other"],
-            "Required origin of the earlier packet: any, the same, or another.",
+            "Where the earlier packet must come from: any origin, the same, or another.",
         ),
-        choice_option("--by", ["interface", "vlan", "file"], "Property that tells origins apart."),
+        choice_option("--by", ["interface", "vlan", "file"], "What --scope uses as origin."),
         count_option("--bytes", None, "Compare at most N bytes."),
     )(command)  # fmt: skip
 
@@ -110,7 +110,7 @@ def _compare_options(command: Command) -> Command:
 @click.command(
     "dedup",
     cls=_HeadedCommand,
-    short_help="Write captures without the packets that were seen lately.",
+    short_help="Remove duplicate packets from captures.",
     rules=[
         "--by needs --scope same or other", "--tunnel needs --inner",
         "--limit needs --interface", "--duration needs --interface",
@@ -122,7 +122,7 @@ def _compare_options(command: Command) -> Command:
 )  # fmt: skip
 @click.argument("paths", metavar="IN... OUT", nargs=-1, type=click.Path())
 @click.option(
-    "--span", default="50ms", show_default=True, metavar="T", help="Remember a packet for a time."
+    "--span", default="50ms", show_default=True, metavar="T", help="How long to remember a packet."
 )
 @window_option(65_536, "Drop a packet only if the earlier one is at most N packets back.")
 @fpr_option("Maximum share of new packets that are dropped by mistake.", 1e-6)
@@ -130,51 +130,56 @@ def _compare_options(command: Command) -> Command:
 @click.option(
     "-i", "--interface", metavar="NAME", multiple=True,
     callback=lambda _context, _option, names: names or None,
-    help="Read packets of a network interface instead of IN, or of any; may be repeated. Packets "
-    "of several interfaces are written as pcapng.",
+    help="Capture from this network interface (any: from all) instead of reading IN; may be "
+    "repeated. With several interfaces, OUT is a pcapng file.",
 )  # fmt: skip
-@count_option("--limit", None, "End the live capture after N packets.")
-@click.option("--duration", metavar="T", help="End the live capture after a time.")
+@count_option("--limit", None, "Stop the live capture after N packets.")
+@click.option("--duration", metavar="T", help="Stop the live capture after this long, such as 60s.")
 @click.option(
     "--to",
     metavar="NAME",
-    help="Send the kept packets to a network interface, such as a veth; there is no OUT then.",
+    help="Send the kept packets to this network interface, such as a veth, instead of writing OUT.",
 )
 @click.option(
     "--reorder",
     metavar="T",
-    help="Read all files side by side, in the order of their times; packets may be late by T.",
+    help="Merge the files by packet time; packets may be up to T out of order.",
 )
 @count_option(
-    "--rotate-size", None, "Begin a new OUT before one exceeds a size, as 100MB.", metavar="SIZE"
+    "--rotate-size",
+    None,
+    "Start a new file before this size is exceeded, such as 100MB.",
+    metavar="SIZE",
 )
-@click.option("--rotate-time", metavar="T", help="Begin a new OUT after a time, such as 1h.")
+@click.option("--rotate-time", metavar="T", help="Start a new file after this long, such as 1h.")
 @folder_option("Write one output per input, with the same name, to this folder instead of OUT.")
 @click.option(
-    "--dry-run", is_flag=True, help="Only report. The last of several paths is OUT and is not used."
+    "--dry-run",
+    is_flag=True,
+    help="Only report. If there are several paths, the last one is ignored.",
 )
 @click.option(
     "--report",
     type=OutputFile(),
     metavar="FILE",
-    help="Write a report on the duplicates as an HTML page.",
+    help="Write a report on the duplicates to FILE, as HTML.",
 )
 @click.option(
-    "--dropped", type=OutputFile(), metavar="FILE", help="Write the dropped packets as a capture."
+    "--dropped", type=OutputFile(), metavar="FILE", help="Write the dropped packets to a capture."
 )
 @click.option(
     "--mark",
     type=OutputFile(),
     metavar="FILE",
-    help="Write number, time and digest of each dropped packet as CSV.",
+    help="Write the number, time and digest of each dropped packet to FILE, as CSV.",
 )
 @choice_option(
     "--engine",
     ["golden", "rtl"],
-    "Run the golden model, or the compiled hardware and compare it with the model.",
+    "Run the golden model, or the compiled hardware, checked against the golden model.",
 )
-@count_option("-j --jobs", 1, "Threads: with 2, one thread reads and digests ahead.", maximum=2)
-@click.option("--verify", is_flag=True, help="Compare with an exact oracle, whose memory grows.")
+@count_option("-j --jobs", 1, "Threads; with 2, one thread reads and hashes ahead.", maximum=2)
+@click.option("--verify", is_flag=True, help="Check against an exact oracle (uses more memory).")
 @click.option("--watch", is_flag=True, help="Show rate, drops and fill while packets are read.")
 @json_option
 def dedup(
@@ -188,24 +193,24 @@ def dedup(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Write the captures IN to OUT without the packets that were seen lately.
+    """Copy the captures IN to OUT without the packets that were seen lately.
 
-    IN is a pcap or pcapng file, plain or compressed by gzip, bzip2, xz, zstd or lz4. Several files,
-    such as rotated captures, are read in sequence, and the first packets of a file may be
-    copies of the last packets of the previous file. With --reorder they are merged by time, and
-    OUT is a pcapng file. Otherwise OUT has the format of IN, and all other content of
-    IN in the same order. It is compressed if its name ends with .gz, .bz2, .xz, .zst or .lz4.
-    IN and OUT may be - for standard input and output.
+    IN is a pcap or pcapng file, uncompressed or compressed with gzip, bzip2, xz, zstd or lz4.
+    Several files, such as rotated captures, are read one after the other, and duplicates are found
+    across files. With --reorder the files are merged by time, and OUT is a pcapng file. Otherwise
+    OUT has the format of IN, with all other content of IN in the same order. OUT is compressed if
+    its name ends with .gz, .bz2, .xz, .zst or .lz4. IN and OUT may be - for standard input and
+    output.
 
-    A packet is dropped if a packet with the same digest came within the span and within the window,
-    which is a number of packets. The first of equal packets is kept. Ctrl-C, SIGTERM and SIGHUP
-    leave a capture of all packets read so far. A damaged file is read up to its damage. Figures go
-    to standard error if the capture goes to standard output.
+    A packet is dropped if a packet with the same digest arrived within the last --span and is at
+    most --window packets back. Of equal packets, the first is kept. After Ctrl-C, SIGTERM or
+    SIGHUP, OUT holds all packets kept so far. A damaged file is read up to the damage. If the
+    capture goes to standard output, the figures go to standard error.
 
-    With --rotate-size or --rotate-time, OUT names a series of captures, such as
-    unique_00001_20261129102030.pcap, and the filter remembers packets across them. If IN is a pipe
-    or an interface, OUT is written from the beginning and keeps all whole packets if the disk is
-    full; otherwise it appears at the end.
+    With --rotate-size or --rotate-time, OUT becomes a series of captures with names such as
+    unique_00001_20261129102030.pcap, and duplicates are found across them. If IN is a pipe or an
+    interface, OUT is written as packets arrive, and if the disk fills up, it keeps all whole
+    packets; otherwise OUT appears when it is complete.
 
     \b
     Examples:
@@ -266,7 +271,7 @@ def dedup(
             if live is None:
                 read = read_until(heard, source.read, unsendable)
             else:
-                # What arrived before the interrupt is still read.
+                # Packets that arrived before the interrupt are still read.
                 read = partial(source.read, lambda: heard() or unsendable)
             with shown as progress:
                 result = deduplicate(
@@ -275,7 +280,7 @@ def dedup(
                 )  # fmt: skip
                 result.damages += unsendable
                 lost, unknown = (getattr(source, name, None) for name in ("lost", "unknown"))
-                # Here an interrupt loses no complete data.
+                # An interrupt here loses no packet that was read completely.
                 stack.close()
     head = {"name": source.name, "format": source.format, "files": max(1, len(files.inputs))}
     head |= {"lost": lost, "unknown": unknown, "empty": getattr(source, "empty", [])}
@@ -294,7 +299,7 @@ def dedup(
 def _show(
     figures: dict[str, Any], as_json: bool, *, err: bool, page: "tuple[str, Any] | None"
 ) -> None:
-    """Print the figures of a deduplication, write its page, and report its failures."""
+    """Print the figures of a deduplication, write its HTML report, and fail on mismatches."""
     if page is not None:
         from ..dedup.copy_report import html
 
@@ -347,7 +352,7 @@ def _open_outputs(
     if size or time:
         path = files.outputs[0]
         if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
-            raise click.UsageError("--rotate-size and --rotate-time need a regular file as OUT")
+            raise click.UsageError("--rotate-size and --rotate-time require a regular file as OUT")
         rotating = RotatingWriter(lambda *new: output(rotated_name(path, *new)), size, time)
         outputs.append(stack.enter_context(rotating))
     elif folder is not None:
@@ -397,14 +402,14 @@ def _comparison(options: dict[str, Any]) -> "tuple[Comparison, CopyRule]":
 
 
 def _facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield names, values and notes; without templates, because Jinja starts slowly."""
+    """Yield (name, value, note) rows. Jinja templates are not used: they import too slowly."""
     from ..replay.formatting import rate_text, seconds_text
 
     counts = {name: f"{value:,}" for name, value in figures.items() if isinstance(value, int)}
     packets, span = figures["packets"], seconds_text(figures["span_seconds"])
     capture = figures["capture"]
     name = ascii(capture["name"])[1:-1]
-    kinds = "{ip4:,} of IPv4, {ip6:,} of IPv6".format(**figures["versions"])
+    kinds = "{ip4:,} IPv4, {ip6:,} IPv6".format(**figures["versions"])
     within = f"{counts['window']} packets"
     if figures["untimed"] < packets or not packets:
         within = f"{span} and {within}"
@@ -413,16 +418,16 @@ def _facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         name = f"{name} and {capture['files'] - 1:,} more"
     yield "packets", counts["packets"], f"{name} ({capture['format']}): {kinds}"
     if (others := figures["versions"]["other"]) and figures["rules"]["fields"] != "frame":
-        yield "whole frames", f"{others:,}", "of the packets, of other protocols or malformed"
+        yield "whole frames", f"{others:,}", "packets of other protocols, or malformed"
     if capture["empty"]:
         yield "empty files", f"{len(capture['empty'])}", ascii(", ".join(capture["empty"]))[1:-1]
     if capture["lost"]:
-        yield "lost", f"{capture['lost']:,}", "packets that the system had no room for"
+        yield "lost", f"{capture['lost']:,}", "packets that the system dropped: buffer full"
     if capture["unknown"]:
         names, count = ", ".join(capture["unknown"]), sum(capture["unknown"].values())
-        yield "left out", f"{count:,}", f"packets of {names}, neither of Ethernet nor of IP"
+        yield "left out", f"{count:,}", f"packets of {names}: neither Ethernet nor IP"
     if control := figures["versions"]["control"]:
-        yield "control", f"{control:,}", "of the packets are ARP, LLDP, STP or IS-IS"
+        yield "control", f"{control:,}", "ARP, LLDP, STP or IS-IS packets"
     yield from _rule_facts(figures["rules"])
     yield "dropped", counts["dropped"], f"seen within {within}{share}"
     if capture["unused"]:
@@ -434,29 +439,29 @@ def _facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     elif not figures["dry_run"]:
         yield "bytes written", counts["bytes_written"], f"of {counts['bytes_read']}"
     early = (
-        "; compressed data ends early or is followed by other data" if figures["truncated"] else ""
+        "; compressed data is incomplete, or other data follows it" if figures["truncated"] else ""
     )
     if figures["missing_bytes"] or early:
-        note = f"bytes at the end, of a record that is not whole; left out{early}"
+        note = f"bytes of an incomplete record at the end; left out{early}"
         yield "missing", counts["missing_bytes"], note
     latest = seconds_text(figures["latest"] / 1e9)
     for name, count, note in (
         ("comments", "comments", "in dropped packets"),
-        ("drop counts", "drop_counts", "packets that dropped packets report as lost before them"),
-        ("malformed", "malformed", "packets, whose headers contradict themselves"),
-        ("cut", "cut", "packets that were not captured whole, compared by what was"),
-        ("late times", "late", f"up to {latest} before the latest, taken as that"),
+        ("drop counts", "drop_counts", "packets lost in the capture, according to dropped packets"),
+        ("malformed", "malformed", "packets with inconsistent headers"),
+        ("cut", "cut", "packets that were captured only in part; that part is compared"),
+        ("late times", "late", f"up to {latest} before the latest time, which is used instead"),
         ("clock steps", "clock_steps",
-         f"back by more than {span}; nothing from before a step is remembered"),
+         f"back by more than {span}; packets before a step are forgotten"),
         ("without time", "untimed",
-         "packets, taken as of the latest time; only the number of packets bounds them"),
+         "packets; the latest time is used, so only the window limits what is remembered"),
         ("window shortened", "shortened",
-         "packets at which more than the window had come within the span"),
+         "packets that arrived while the span held more than the window"),
     ):  # fmt: skip
         if figures[count]:
             yield name, counts[count], note
     if figures["mismatches"] is not None:
-        yield "mismatches", counts["mismatches"], "verdicts or statuses, RTL against golden"
+        yield "mismatches", counts["mismatches"], "verdicts or statuses, RTL vs golden model"
     if figures["check"]:
         yield from _checked(figures["check"])
     speed = figures["packets_per_second"]
@@ -471,7 +476,7 @@ def _sent(
         yield (
             "not sent", f"{unsent:,}",
             f"{cut:,} captured incompletely, {other_link:,} of another link type, "
-            f"{other_length:,} of a length that {interface} does not take",
+            f"{other_length:,} of a length that {interface} does not accept",
         )  # fmt: skip
 
 
@@ -483,7 +488,7 @@ def _copied(copies: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield "input", f"{row['packets']:,}", note
     span, about = copies["suggested_span_seconds"], "about " if copies["sampled"] else ""
     if span is not None:
-        note = "twice the end of the nearest group of distances"
+        note = "twice the longest distance in the nearest group of repeats"
         repeats = f"{about}{copies['repeats']:,} repeats in all"
         yield "suggested span", seconds_text(span), f"{note}; {repeats}"
     for kind, rows in copies["pairs"].items():
@@ -498,11 +503,11 @@ def _checked(check: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     duplicates, interval = counts["duplicates"], interval_text(check["false_positive_interval"])
     yield (
         "equal packets", counts["equal"],
-        f"by the exact oracle, however long ago; {duplicates} within span and window",
+        f"to an earlier packet, by the exact oracle; {duplicates} within span and window",
     )  # fmt: skip
     yield (
         "lost uniques", counts["lost_uniques"],
-        f"{counts['remembered']} that had come a little longer ago, "
+        f"{counts['remembered']} last seen a little longer ago, "
         f"{counts['false_positives']} false positives",
     )  # fmt: skip
     yield "passed duplicates", counts["passed_duplicates"], f"of {duplicates}"
@@ -515,17 +520,17 @@ def _checked(check: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 def _rule_facts(rules: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     frame = rules["fields"] == "frame"
-    note = "each packet whole" if frame else f"fields of the {rules['layer3']} layer 3"
+    note = "whole frames" if frame else f"fields of the {rules['layer3']} layer 3"
     yield "compared", rules["fields"], note
     policy = rules["differs"] or rules["scope"] != "any" or rules["policy"] != "last-seen"
     for name, value, note in (
         ("masks", ", ".join(rules["masks"]), "offset and bytes"),
-        ("skipped", rules["skip"], "first bytes"),
+        ("skipped", rules["skip"], "bytes at the start"),
         ("at most", rules["bytes"], "bytes of each packet"),
-        ("tags", ", ".join(rules["tag_types"]), "further types of VLAN tags"),
+        ("tags", ", ".join(rules["tag_types"]), "additional EtherTypes of VLAN tags"),
         ("tunnels", ", ".join(rules["tunnels"]), "UDP port, bytes to skip, content"),
         ("policy", policy and rules["policy"], f"scope {rules['scope']} by {rules['by']}"),
-        ("differs", rules["differs"], "of a copy from the packet that was kept"),
+        ("differs", rules["differs"], "property in which a copy differs from the kept packet"),
     ):
         if value:
             yield name, str(value), note

@@ -1,4 +1,4 @@
-"""Command that exports a unit for projects in other languages."""
+"""The command that exports a unit for projects in other languages, and its companions."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -30,36 +30,37 @@ from .reporting import OneLineCommand, require
 from .tables import show
 
 FRAME_OPTIONS: dict[str, tuple[str, str | Sequence[str] | bool, str]] = {
-    "period": ("period", "CYCLES", "cycles of a tick, after reset."),
-    "max-frame": ("longest", "BYTES", "longest frame that is recorded.  [default: 2000]"),
+    "period": ("period", "CYCLES", "clock cycles per tick, after reset."),
+    "max-frame": ("longest", "BYTES", "maximum length of a frame that is recorded.  [default: "
+    "2000]"),
     "buffer": ("store", "BYTES",
-               "memory in which frames wait for the filter's answer.  [default: 8192, or 512 "
-               "transfers]"),
+               "size of the memory in which frames wait for the filter's answer.  [default: "
+               "8192, or 512 transfers]"),
     "on-overflow": ("when_full", ("wait", "drop"),
-                    "frames without room wait, or are discarded.  [default: wait]"),
+                    "if the buffer is full, let frames wait or discard them.  [default: wait]"),
     "on-oversize": ("oversize", ("drop", "pass"),
                     "discard frames above --max-frame, or forward them unrecorded.  "
                     "[default: drop]"),
     "no-tready": ("ready", False,
-                  "the input has no TREADY; a frame without room is discarded whole."),
+                  "input without TREADY; a frame that does not fit is discarded whole."),
     "inner": ("inner", True,
-              "compare the innermost packet of tunnels, within the limits of hardware."),
+              "compare the innermost packet of a tunnel, as far as hardware can parse it."),
     "user-bits": ("user_bits", "BITS",
-                  "width of TUSER at the input; the bad bit leaves as 0.  [default: 1]"),
+                  "width of TUSER at the input; the bad bit is 0 at the output.  [default: 1]"),
     "id-bits": ("id_bits", "BITS", "width of TID, which is forwarded with each frame.  "
                 "[default: 0]"),
     "dest-bits": ("dest_bits", "BITS", "width of TDEST, which is forwarded with each frame.  "
                   "[default: 0]"),
-    "bad-bit": ("bad_bit", "BIT", "position in TUSER of the bit for a bad frame.  [default: 0]"),
+    "bad-bit": ("bad_bit", "BIT", "bit of TUSER that flags a bad frame.  [default: 0]"),
     "mark-bit": ("mark_bit", "BIT",
-                 "position in TUSER of the output of the bit for a marked frame; --user-bits adds "
-                 "a bit.  [default: --bad-bit]"),
+                 "bit of TUSER that flags a marked frame at the output; if it equals --user-bits, "
+                 "TUSER gets one more bit.  [default: --bad-bit]"),
 }  # fmt: skip
-"""Options of a deduplicator of frames: the parameter, its unit, choices or value, and the help."""
+"""Frame deduplicator options: the parameter; its unit, choices or flag value; and the help."""
 
 
 def frame_option(name: str) -> Callable[[Command], Command]:
-    """Return an option of `FRAME_OPTIONS`."""
+    """Return the click option for an entry of `FRAME_OPTIONS`."""
     parameter, kind, text = FRAME_OPTIONS[name]
     names, help = (f"--{name}", parameter), f"Frames: {text}"
     if isinstance(kind, bool):
@@ -72,7 +73,7 @@ def frame_option(name: str) -> Callable[[Command], Command]:
 
 @click.command(
     "export",
-    cls=OneLineCommand, short_help="Write a unit as Verilog, with files for other tools.",
+    cls=OneLineCommand, short_help="Export a unit as Verilog, with files for other tools.",
     rules=[
         "--ram-output-register needs --memory portable", "--ram-style needs --memory portable",
         "--tlast needs --wrap axis", "--period cannot be combined with --ticks tick",
@@ -82,22 +83,26 @@ def frame_option(name: str) -> Callable[[Command], Command]:
     ],
 )  # fmt: skip
 @filter_options()
-@click.option("--name", metavar="X", help="Name of the module and of all files.")
-@click.option("--c", "as_c", is_flag=True, help="Write the filter as one C99 header instead.")
+@click.option(
+    "--name", metavar="X", help="Name of the module; the names of all files begin with it."
+)
+@click.option(
+    "--c", "as_c", is_flag=True, help="Write the filter as a C99 header instead of hardware."
+)
 @wrap_option("axis", "axis")
 @bus_option
 @memory_option("portable", "portable")
 @choice_option(
     "--ram-style",
-    # As `lately.boards.export.memories.RAM_STYLES`, whose package loads Amaranth.
+    # Same as `lately.boards.export.memories.RAM_STYLES`, whose package imports Amaranth.
     ["auto", "block", "distributed", "ultra"],
-    "Memory that the attributes of Vivado, Quartus and Synplify name, with --memory portable.",
+    "Memory type requested from Vivado, Quartus and Synplify, with --memory portable.",
 )
 @click.option(
     "--ram-output-register",
     "registered",
     is_flag=True,
-    help="Add an output register to the memories of a ring (--memory portable); same latency.",
+    help="With --memory portable: give a ring's memories an output register; same latency.",
 )
 @click.option(
     "--no-initial-values",
@@ -105,45 +110,45 @@ def frame_option(name: str) -> Callable[[Command], Command]:
     is_flag=True,
     flag_value=False,
     default=True,
-    help="Omit initial values of registers, for devices without them: PolarFire, ASICs.",
+    help="Omit initial values of registers, for devices without them, such as PolarFire or ASICs.",
 )
 @protect_option
 @check_option
 @listed_option(
     "--device target",
     "devices",
-    "Device of the scripts and the clock constraint; see `lately list devices`.  "
-    "[default: examples]",
+    "Device for the tool scripts and the clock constraint; see `lately list devices`.  "
+    "[default: example devices]",
 )
-@count_option("--tag-bits", 8, "Width of the tag that comes back with each result.", minimum=0)
-@click.option("--tlast", is_flag=True, help="With axis: pass TLAST through.")
+@count_option("--tag-bits", 8, "Width of the tag that is returned with each result.", minimum=0)
+@click.option("--tlast", is_flag=True, help="With --wrap axis: pass TLAST through.")
 @click.option(
     "--ticks",
     type=click.Choice(["tick", "period", "time"]),
-    help="For a window in time: where ticks come from.  [default: tick]",
+    help="For a time window: the source of ticks.  [default: tick]",
 )
 @together(*map(frame_option, FRAME_OPTIONS))
 @click.option(
     "--covered",
     is_flag=True,
-    help="For a window in time: add to each result the number of ticks that are covered.",
+    help="For a time window: add the number of covered ticks to each result.",
 )
 @click.option(
     "--omit",
     multiple=True,
     metavar="FIELD",
-    help="Leave a field out of each result, such as age; may be repeated.",
+    help="Leave this field, such as age, out of each result; may be repeated.",
 )
 @click.option(
     "--tool",
     "tools",
     multiple=True,
-    # As `lately.boards.export.design.TOOLS`, whose package loads Amaranth.
+    # Same as `lately.boards.export.design.TOOLS`, whose package imports Amaranth.
     type=click.Choice(["vivado", "quartus", "radiant", "diamond", "gowin", "efinity", "libero"]),
-    help="Write a script that synthesises the unit in this tool; may be given several times.",
+    help="Write a synthesis script for this tool; may be repeated.",
 )
-@folder_option("Folder to write, new or empty.  [default: X]")
-@click.option("--force", is_flag=True, help="Replace files of the same names in the folder.")
+@folder_option("Folder to write to, new or empty.  [default: X]")
+@click.option("--force", is_flag=True, help="Overwrite existing files in the folder.")
 @json_option
 @click.pass_context
 def export(
@@ -158,18 +163,18 @@ def export(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Write a filter unit for a project in Verilog, VHDL, FuseSoC or LiteX.
+    """Export a filter unit to a project in Verilog, VHDL, FuseSoC or LiteX.
 
-    The folder gets the module in Verilog-2005, an instance template, a test
-    bench with results of the golden model, a FuseSoC core, a VHDL component, a
-    LiteX module, the clock's constraint, a page on ports, fields and registers,
-    and the specification. With --bus it also gets the registers as SystemRDL, C
-    and Python. The same input gives the same files. All names begin with X, so that
-    several units fit into one design.
+    The files are the module in Verilog-2005, an instance template, a test bench
+    with expected results from the golden model, a FuseSoC core, a VHDL component,
+    a LiteX module, the clock constraint, a page on ports, fields and registers,
+    and the specification. With --bus, register descriptions in SystemRDL, C and
+    Python are added. The same input gives the same files. All names begin with X,
+    so several units can be used in one design.
 
-    With --c the folder gets the filter as software: a C99 header without other
-    files, and a model for SystemVerilog by DPI-C. It answers as the unit does, bit
-    for bit.
+    With --c the filter is exported as software: a self-contained C99 header, and
+    a SystemVerilog model that uses it through DPI-C. Its answers are bit-exact
+    with those of the unit.
 
     \b
     Examples:
@@ -183,7 +188,7 @@ def export(
       lately export --spec filter.toml --name seen --c --out-dir c
     """
     if name is None:
-        raise click.UsageError("give --name, the name of the module")
+        raise click.UsageError("give --name, the module name")
     chosen = choose_unit(spec, preset)
     if as_c:
         _export_c(ctx, chosen, name, folder or name, force, as_json)
@@ -215,7 +220,7 @@ def export(
 
 
 C_OPTIONS = ("spec", "preset", "name", "as_c", "folder", "force", "as_json")
-"""Parameters of an export as C."""
+"""Parameters that can be combined with --c."""
 
 
 def _export_c(
@@ -233,16 +238,19 @@ def _export_c(
     show(as_json, figures, "export-c", figures | {"shape": chosen.shape})
 
 
-@click.command("convert", cls=OneLineCommand, short_help="Convert a state between Python and C.")
+@click.command(
+    "convert", cls=OneLineCommand, short_help="Convert a saved filter state between Python and C."
+)
 @click.argument("source", type=InputFile(), metavar="STATE")
 @click.argument("output", type=OutputFile(), metavar="OUT")
 @spec_option()
 def convert(*, source: str, output: str, spec: str | None) -> None:
-    """Convert a STATE file of Python to the bytes of a C header, or these to a state file OUT.
+    """Convert a filter state from a Python state file to the bytes of the C code, or back.
 
-    X_save of the header that 'lately export --c' writes gives the bytes, and X_load
-    takes them. They name no filter: give its specification, X.toml of the export,
-    with --spec. A filter with a secret keeps it in both files.
+    The bytes are those that X_save and X_load of the header from 'lately export --c'
+    write and read. They do not identify the filter, so to convert them, give its
+    specification with --spec: X.toml from the export. Both files contain the filter's
+    secret, if it has one.
 
     \b
     Examples:
@@ -258,13 +266,15 @@ def convert(*, source: str, output: str, spec: str | None) -> None:
     data = Path(source).read_bytes()
     if data.startswith(b"PK"):
         if spec is not None:
-            raise click.UsageError("--spec is for the bytes of a C header, not for a state file")
+            raise click.UsageError(
+                "--spec applies only to state bytes from C, not to a Python state file"
+            )
         model = load(source)
         with replace_file(output, private=model._private) as file:
             file.write(to_c(model))
         return
     if spec is None:
-        raise click.UsageError("give --spec, the filter of the C header that wrote the bytes")
+        raise click.UsageError("give --spec, the filter of the C header that saved this state")
     try:
         model = from_c(Specification.from_toml(spec), data)
     except StateFileError as error:
@@ -273,16 +283,18 @@ def convert(*, source: str, output: str, spec: str | None) -> None:
 
 
 @click.command(
-    "collect", cls=OneLineCommand, short_help="Read a report of Vivado, Quartus or Radiant."
+    "collect",
+    cls=OneLineCommand,
+    short_help="Extract the figures from a Vivado, Quartus or Radiant report.",
 )
 @click.argument("report", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @spec_option(required=True)
 def collect(*, report: Path, spec: str) -> None:
-    """Print the figures of a unit in a REPORT of a vendor's tool as one line of JSON.
+    """Print the figures from a vendor tool's REPORT on a unit, as one line of JSON.
 
-    FILE is X.toml of the export. The scripts that 'lately export --tool' writes
-    print such reports. Send the
-    line with an issue; the page on performance shows it as reported by users.
+    The scripts that 'lately export --tool' writes produce such reports. FILE is X.toml
+    from the same export. To have the figures listed as reported by users on the
+    performance page, open an issue with this line.
 
     \b
     Examples:
@@ -298,19 +310,19 @@ def collect(*, report: Path, spec: str) -> None:
 
 
 def _unit_options(chosen: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Take the options of the unit, and of a deduplicator of frames, out of those of the export."""
+    """Remove the options of the unit or frame deduplicator from `options`, and return them."""
     names = ["ticks", *(parameter for parameter, _, _ in FRAME_OPTIONS.values())]
     given = {name: value for name in names if (value := options.pop(name)) is not None}
     if options.pop("covered"):
         if not (chosen.kind == "ring" and chosen.timed):
-            raise click.UsageError("--covered needs a ring with a window in time")
+            raise click.UsageError("--covered needs a ring with a time window")
         given["report_covered"] = True
     if omit := options.pop("omit"):
         given["omit"] = omit
     if options.pop("self_check"):
         given["self_check"] = True
     if "ticks" in given and not getattr(chosen, "timed", False):
-        raise click.UsageError("--ticks needs a filter with a window in time")
+        raise click.UsageError("--ticks needs a filter with a time window")
     if "ready" in given:
         given.setdefault("when_full", "drop")
     return given

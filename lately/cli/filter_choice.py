@@ -1,4 +1,4 @@
-"""The filter that a request describes: a file, a preset, or a size for a window."""
+"""Choose the filter for a request: from a file, a preset, or sized for a window."""
 
 import math
 import tomllib
@@ -24,15 +24,15 @@ from ..hdl.build import family_of
 
 @dataclass(frozen=True, kw_only=True)
 class FilterRequest:
-    """Filter that a user requests; each part is None if it is not given."""
+    """A user's request for a filter; parts that are not given are None."""
 
     spec: str | None = None  # path of a TOML file
-    preset: str | None = None  # by default "default"
-    window: int | None = None  # insertions, or keys within the span, to size a ring
+    preset: str | None = None  # default: "default"
+    window: int | None = None  # size a ring for this many insertions, or keys within the span
     fpr: float | None = None
-    span: str | None = None  # times, such as "50ms"
+    span: str | None = None  # a time, such as "50ms"
     tick: str | None = None
-    rate: float | None = None  # keys per second, in place of `window`
+    rate: float | None = None  # keys per second, instead of `window`
     when_full: str | None = None  # one of `lately.golden.spec.ring.WHEN_FULL`
 
     @property
@@ -42,9 +42,9 @@ class FilterRequest:
 
 
 def choice(request: FilterRequest) -> tuple[Specification, int | None]:
-    """Return the filter that a request describes, and the nanoseconds of its ticks, if any.
+    """Return the requested filter, and the length of its ticks in nanoseconds, if it has ticks.
 
-    The family has hardware. A filter that is sized for a window is a ring.
+    Its family exists in hardware. A filter that is sized for a window is a ring.
     """
     span, tick = (_nanoseconds(name, getattr(request, name)) for name in ("span", "tick"))
     if not request.sized:
@@ -52,7 +52,7 @@ def choice(request: FilterRequest) -> tuple[Specification, int | None]:
     from ..planner import Requirement, choose
     from ..planner.requirement import Span
 
-    # Only a ring can shorten its window if a span has more keys.
+    # Only a ring can shorten its window when a span has more keys.
     asked: dict[str, Any] = {"false_positive_rate": request.fpr, "families": tuple(FAMILIES)}
     if span is None:
         chosen = choose(Requirement(window=cast(int, request.window), **asked))
@@ -66,7 +66,7 @@ def choice(request: FilterRequest) -> tuple[Specification, int | None]:
 
 
 def named(request: FilterRequest) -> Specification:
-    """Return the filter of a file or preset, which may have ticks; errors as for `choice`."""
+    """Return the filter from a file or preset, which may have ticks; raises like `choice`."""
     if request.spec is None:
         return any_preset(request.preset or "default")
     spec = Specification.from_toml(request.spec)
@@ -75,7 +75,7 @@ def named(request: FilterRequest) -> Specification:
 
 
 def planned(path: str | None) -> tuple[Fraction | None, str | None]:
-    """Return the tick, in seconds, and the device of the table ``plan`` in the file of a filter."""
+    """Return the tick in seconds, and the device, from the ``plan`` table of a filter's file."""
     if path is None:
         return None, None
     with open(path, "rb") as file:
@@ -96,8 +96,8 @@ def with_span(
 ) -> tuple[Specification, int | None]:
     """Give a filter a window in real time; `span` and `tick` are in nanoseconds.
 
-    A filter with a span in ticks needs exactly one of them. Otherwise
-    `lately.golden.durations.span_ticks` converts the span. Returns the filter, and its tick or
+    For a filter with a span in ticks, exactly one of them is required. Otherwise
+    `lately.golden.durations.span_ticks` converts the span. Returns the filter and its tick, or
     None.
     """
     if spec.timed:
@@ -119,11 +119,11 @@ def with_span(
 
 
 def with_ticks(spec: Any, **fields: Any) -> Specification:
-    """Give a filter without a span a window in time, by fields of a specification with a span."""
+    """Give a filter without a span a time window, by adding specification fields."""
     given = {name: value for name, value in fields.items() if value is not None}
     for name in given:
         if spec.kind != "ring":
-            raise SpecificationError(f"{name}: family {spec.family} has no window in time")
+            raise SpecificationError(f"{name}: family {spec.family} has no time window")
         if spec.timed:
             raise SpecificationError(f"{name}: the filter already has a span of {spec.span} ticks")
         if "span" not in given:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..host import Board
 
 Opener = Callable[[], AbstractContextManager["Board"]]
-"""Opens the port."""
+"""Opens the port, and yields the board behind it."""
 
 _SIMULATED = {"clock_hz": 24_000_000, "baud": 3_000_000}
 
@@ -30,24 +30,24 @@ _SIMULATED = {"clock_hz": 24_000_000, "baud": 3_000_000}
 @click.option(
     "--port",
     metavar="PORT",
-    help="Serial port; or sim, sim:PRESET or sim:FILE.toml, for a simulated board.  [required]",
+    help="Serial port; or a simulated board: sim, sim:PRESET or sim:FILE.toml.  [required]",
 )
 @options.baud_option(1_000_000)
-@options.filter_options("the preset that the board has")
+@options.filter_options("the preset on the board")
 @options.amount_option(
-    "--timeout", "SECONDS", "Time to wait for an answer.  [default: 0.5, simulated 10]"
+    "--timeout", "SECONDS", "How long to wait for an answer.  [default: 0.5; simulated: 10]"
 )  # fmt: skip
 @click.pass_context
 def host(
     ctx: click.Context, *, port: str | None, baud: int, spec: str | None, preset: str | None,
     timeout: float | None,
 ) -> None:  # fmt: skip
-    """Talk to a board that holds a filter, over the serial port PORT.
+    """Talk to a board with a filter over the serial port PORT.
 
-    A board knows only the digest of its filter. If that is not a preset, --spec must name the file
-    filter.toml beside its bitstream. Operations whose bytes are lost or damaged are sent again, and
-    none takes effect twice. The port sim is a simulated board, which is compiled on first use and
-    forgets everything at the end of the command.
+    A board stores only the digest of its filter. If the filter is not a preset, --spec must give
+    the filter.toml that lies beside the bitstream. Operations whose bytes are lost or corrupted are
+    retransmitted, and none takes effect twice. The port sim is a simulated board. It is compiled on
+    first use and loses its state when the command ends.
 
     \b
     Examples:
@@ -63,8 +63,10 @@ def host(
 def _open(
     port: str | None, baud: int, spec: str | None, preset: str | None, timeout: float | None
 ) -> "Iterator[Board]":
-    """Open the port, and close it at the end, with the board if that is simulated."""
-    if port is None:  # Not required by click: each command shows its help without a port.
+    """Open the port for a `with` block; a simulated board ends with the block."""
+    if (
+        port is None
+    ):  # Not `required` in click, so that the subcommands show their help without a port.
         raise click.UsageError("give --port, a serial port or sim")
     from ..host import Board
 
@@ -85,7 +87,7 @@ def _open(
 
 
 def _simulated(spec: Any) -> Any:
-    """Return a simulated board."""
+    """Build a simulated board with this filter."""
     from ..boards.export.design import release
     from ..boards.link.link import FilterLink
     from ..sim.board import SimulatedBoard, board_model
@@ -95,32 +97,39 @@ def _simulated(spec: Any) -> Any:
 
 
 _text = click.option(
-    "--text", is_flag=True, help="Take each KEY as text, and hash it like the keys of a trace."
+    "--text", is_flag=True, help="Treat each KEY as text, and hash it like the keys of a trace."
 )
 _keys = click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 _query_class = options.count_option(
-    "--query-class", None, "Class of queries, for a filter with classes.  [default: 0]", minimum=0
+    "--query-class",
+    None,
+    "Class of the queries, if the filter has classes.  [default: 0]",
+    minimum=0,
 )
 
 
 def _window(board: "Board", window: str | None, query_class: int | None) -> int | None:
-    """Return the window or the class of each query, by the filter of the board."""
+    """Return the window or class of the queries, whichever the board's filter uses."""
     from ..replay.stream_times import query_window
 
     if board.spec.classes is not None:
         if window is not None:
-            raise click.ClickException(f"query-window: queries of {board.port} have a class")
+            raise click.ClickException(
+                f"query-window: queries of the filter on {board.port} have a class, not a window"
+            )
         return query_class
     if query_class is not None:
-        raise click.ClickException(f"query-class: queries of {board.port} have no class")
+        raise click.ClickException(
+            f"query-class: queries of the filter on {board.port} have no class"
+        )
     return None if window is None else query_window(board.spec, window, None)
 
 
-@host.command(short_help="Show the filter of the board.")
+@host.command(short_help="Show the board's filter.")
 @options.json_option
 @click.pass_obj
 def info(board: Opener, *, as_json: bool) -> None:
-    """Show the filter of the board and, for a window in time, its tick and covered span.
+    """Show the board's filter and, for a time window, its tick and covered span.
 
     \b
     Examples:
@@ -138,7 +147,7 @@ def info(board: Opener, *, as_json: bool) -> None:
 
 
 def _change(name: str, short: str, text: str, example: str, *, keyed: bool = False) -> None:
-    """Add a command that calls the method of its name, with keys or without."""
+    """Add a command that calls the board's method of the same name, with keys if `keyed`."""
 
     @click.pass_obj
     def command(board: Opener, *, keys: tuple[str, ...] = (), text: bool = False) -> None:
@@ -153,12 +162,12 @@ def _change(name: str, short: str, text: str, example: str, *, keyed: bool = Fal
 
 _change("insert", "Insert keys.", "Insert each KEY, an integer such as 17 or 0x11, in order.",
         "sim:tiny insert --text 10.0.0.1", keyed=True)  # fmt: skip
-_change("remove", "Remove keys.", "Remove each KEY, an integer such as 17, from a dictionary.",
+_change("remove", "Remove keys.", "Remove each KEY, an integer such as 17, from the dictionary.",
         "sim:dictionary-tiny remove 17", keyed=True)  # fmt: skip
 _change("shift", "Start a new generation.", "Start a new generation now.", "sim:tiny shift")
-_change("clear", "Forget everything.", "Forget everything.", "sim:tiny clear")
+_change("clear", "Forget all keys.", "Forget all keys.", "sim:tiny clear")
 _change("reset", "Reset the filter.",
-        "Reset the filter: contents, counters and settings are as after configuration.",
+        "Reset contents, counters and settings to their state after FPGA configuration.",
         "sim:tiny reset")  # fmt: skip
 
 
@@ -176,7 +185,7 @@ def query(
     """Report whether each KEY, an integer such as 17 or 0x11, has been seen, and its age.
 
     For a ring, the age is the number of the youngest generation that may hold the key; 0 is the
-    current one. For a filter whose queries have a window, the age has the unit of the window.
+    current one. For a filter whose queries have a window, the age is in the unit of the window.
 
     \b
     Examples:
@@ -194,13 +203,13 @@ def query(
         click.echo(f"{key}: {f'seen, age {age}' if seen else 'not seen'}")
 
 
-@host.command("table", short_help="Load a table of thresholds.")
+@host.command("table", short_help="Load a threshold table.")
 @click.argument("file", metavar="FILE", type=click.Path())
 @click.pass_obj
 def load_table(board: Opener, *, file: str) -> None:
-    """Load a table of thresholds into a filter with classes; it takes effect at once.
+    """Load a threshold table into a filter with classes; it takes effect at once.
 
-    FILE is written by DecisionTable.save. Until the first table after reset, every key is reported.
+    DecisionTable.save writes FILE. From a reset until a table is loaded, every key is reported.
 
     \b
     Examples:
@@ -217,10 +226,9 @@ def load_table(board: Opener, *, file: str) -> None:
 @options.json_option
 @click.pass_obj
 def statistics(board: Opener, *, as_json: bool) -> None:
-    """Show the board's counters since its reset, all captured at the same moment.
+    """Show the board's counters since its reset, all sampled at the same time.
 
-    With a window in time, the command also shows the ticks and seconds for which every key is
-    still reported.
+    For a time window, also show for how many ticks and seconds every key is still reported.
 
     \b
     Examples:
@@ -232,15 +240,15 @@ def statistics(board: Opener, *, as_json: bool) -> None:
         _print(figures | opened.window_seconds(figures), as_json)
 
 
-@host.command("self-test", short_help="Run the self-test of the board.")
+@host.command("self-test", short_help="Run the board's self-test.")
 @options.json_option
 @click.pass_obj
 def self_test(board: Opener, *, as_json: bool) -> None:
-    """Perform random operations, and compare the results with the golden model.
+    """Run random operations on the board, and compare the results with the golden model.
 
     The command fails if a result differs. The filter is reset: its contents, secret and table are
-    lost. A board with protected memories passes if the protection hides a fault: `upsets` is the
-    number of cycles in which a memory was found upset.
+    lost. A board with protected memories passes even if the protection masks a fault: `upsets`
+    counts the cycles in which an upset of a memory was detected.
 
     \b
     Examples:
@@ -253,15 +261,15 @@ def self_test(board: Opener, *, as_json: bool) -> None:
 
 
 @host.command(short_help="Set the generation length, the secret or the tick.")
-@options.count_option("--generation", None, "Insertions per generation.")
-@click.option("--tick", metavar="T", help="Time of a tick of a window in time, such as 10us.")
+@options.count_option("--generation", None, "Number of insertions per generation.")
+@click.option("--tick", metavar="T", help="For a time window: length of a tick, such as 10us.")
 @options.secret_option(
-    "File with a secret of 32 hexadecimal digits, for siphash or for the digest of frames."
+    "File with a secret of 32 hexadecimal digits, for siphash or the frame digest."
 )
 @click.option("--action", type=click.Choice(["count", "drop"]),
-              help="Action for frames that were seen lately.")  # fmt: skip
+              help="What to do with frames that were seen lately.")  # fmt: skip
 @click.option("--fields", metavar="NAMES",
-              help="Fields of digests: tos, ttl, vlan, layer2, frame, or none.")  # fmt: skip
+              help="Frame digest fields: tos, ttl, vlan, layer2, frame, or none.")  # fmt: skip
 @click.pass_obj
 def configure(
     board: Opener, *, generation: int | None, tick: str | None, secret_file: str | None,
@@ -269,9 +277,9 @@ def configure(
 ) -> None:  # fmt: skip
     """Set the length of generations or ticks, load a secret, or set the action for frames.
 
-    A new length applies from the next generation or tick on. A tick is rounded up to whole
-    cycles. A secret applies from the next clear on or, with re-keying, from the next shift on. The
-    secret and the fields of a digest apply to frames that begin later.
+    A new length takes effect at the next generation or tick. A tick is rounded up to whole clock
+    cycles. A secret takes effect at the next clear or, with re-keying, at the next shift. For the
+    frame digest, a new secret and new fields apply to frames that begin afterwards.
 
     \b
     Examples:
@@ -300,14 +308,16 @@ def configure(
 )
 @click.argument("trace", type=InputFile())
 @options.trace_options
-@options.count_option("--skip", None, "Skip N operations that the board has performed.", minimum=0)
+@options.count_option(
+    "--skip", None, "Skip the first N operations, which the board has already performed.", minimum=0
+)
 @options.limit_option
 @options.query_window_option
 @_query_class
 @options.table_option
 @click.option("--verify", is_flag=True, help="Compare every answer with the golden model.")
-@options.secret_option("With --verify: file with the secret to load, 32 hexadecimal digits.")
-@options.out_option("Write the verdicts to FILE, as CSV.")
+@options.secret_option("With --verify: file with the secret to load (32 hexadecimal digits).")
+@options.out_option("Write the verdicts to FILE as CSV.")
 @options.json_option
 @click.pass_obj
 def stream(
@@ -317,15 +327,16 @@ def stream(
 ) -> None:  # fmt: skip
     """Check and insert every key of TRACE in the board's filter.
 
-    TRACE and its keys are as for 'lately run'. Ctrl-C, SIGTERM and SIGHUP end the stream after
-    the operations in flight. Finished operations are written and reported, and --skip resumes
-    after them.
+    TRACE and its keys have the same formats as for 'lately run'. Ctrl-C, SIGTERM and SIGHUP end
+    the stream once the operations in flight have finished. Finished operations are written and
+    reported, and --skip can resume after them.
 
-    With --verify the command loads the secret, if the filter has one, clears the
-    filter, and runs the golden model alongside. For a window in time, the model
-    uses the times that the board reports. With --skip as well, the filter is not
-    cleared, and the skipped keys go only to the model; this needs a window in
-    insertions. A filter with classes needs its --table. Fails if a verdict differs.
+    With --verify, the command loads the secret, if the filter has one, clears the
+    filter, and runs the golden model alongside. For a time window, the model uses
+    the times that the board reports. With --verify and --skip, the filter is not
+    cleared, and the skipped keys go only to the model; this works only for a window in
+    insertions. A filter with classes needs its --table. The command fails if a verdict
+    differs.
 
     \b
     Examples:
@@ -350,7 +361,7 @@ def stream(
         if out:
             kept, source = not rereadable([trace]), content_source(trace)
             verdicts = stack.enter_context(replace_file(out, source=source, kept=kept))
-        # What is refused changes nothing on the board.
+        # Check everything first, so that an error leaves the board unchanged.
         opened.checked_windows(window, 1)
         golden = prepare(opened, verify, secret, skip or 0, thresholds, window or 0)
         figures = perform(opened, records, golden, skip or 0, limit, verdicts, window)
@@ -358,7 +369,7 @@ def stream(
 
 
 def _parse(texts: tuple[str, ...], opened: "Board", hashed: bool) -> list[Any]:
-    """Return keys as the host takes them."""
+    """Convert the KEY arguments to the keys that the board's methods accept."""
     bits = opened.spec.key_bits
 
     def integer(text: str) -> int:
@@ -373,7 +384,7 @@ def _parse(texts: tuple[str, ...], opened: "Board", hashed: bool) -> list[Any]:
 
 
 def _print(figures: dict[str, Any], as_json: bool) -> None:
-    """Print figures; fail if they have an error or mismatches."""
+    """Print `figures`; fail if they contain an error or mismatches."""
     if as_json:
         options.print_json(figures)
     else:
@@ -384,13 +395,13 @@ def _print(figures: dict[str, Any], as_json: bool) -> None:
                 form = {int: ",", float: real}.get(type(value), "")
                 click.echo(f"{name.replace('_', ' '):<{width}}  {value:{form}}")
     if error := figures.get("error"):
-        # The board may have performed some of the next stretch.
+        # The board may have performed further operations, whose results were lost.
         operations = figures["operations"]
-        raise click.ClickException(f"{error}; verdicts came for {operations} operations")
+        raise click.ClickException(f"{error}; verdicts arrived for {operations} operations")
     if wrong := figures.get("mismatches"):
         first = figures["first_mismatch"]
         raise CheckError(
-            f"{wrong} results differ from the golden model; the first is operation {first}"
+            f"{wrong} results differ from the golden model, first at operation {first}"
         )
     if figures.get("interrupted"):
         raise click.exceptions.Exit(INTERRUPTED)

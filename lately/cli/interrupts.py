@@ -11,7 +11,7 @@ _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # signals that end a command, if the 
 
 
 class Interrupts:
-    """Tells whether an interrupt has arrived, when it is called."""
+    """Call it to find out whether an interrupt has arrived."""
 
     def __init__(self) -> None:
         self._heard = self._waiting = False
@@ -27,7 +27,7 @@ class Interrupts:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """End the block at an interrupt; for work that may wait long and has no effects."""
+        """End the block at an interrupt; for work that may wait long and has no side effects."""
         with suppress(KeyboardInterrupt):
             self._waiting = True
             try:
@@ -38,7 +38,7 @@ class Interrupts:
 
 @contextmanager
 def interruptible() -> Iterator[Interrupts]:
-    """Record an interrupt for a block that polls for it; a second interrupt acts at once."""
+    """Record interrupts for a block that polls for them; a second one ends it at once."""
     interrupts = Interrupts()
     with ExitStack() as stack:
 
@@ -52,13 +52,13 @@ def interruptible() -> Iterator[Interrupts]:
 
 @contextmanager
 def handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Let a `handler` take Ctrl-C, SIGTERM and SIGHUP; ignored signals stay ignored."""
+    """Handle Ctrl-C, SIGTERM and SIGHUP with `handler`; ignored signals stay ignored."""
     before: dict[int, Any] = {}
-    # Only the main thread handles signals.
+    # Python delivers signals to the main thread only.
     if threading.current_thread() is threading.main_thread():
         for name in _ENDING:
             number = getattr(signal, name, None)
-            # After nohup a hang-up is ignored, and Ctrl-C in a background job of a script.
+            # nohup ignores SIGHUP, and a shell script ignores Ctrl-C for its background jobs.
             if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
                 before[number] = signal.signal(number, handler)
     try:

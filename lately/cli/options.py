@@ -16,14 +16,14 @@ from .outputs import OutputFile, OutputFolder
 if TYPE_CHECKING:
     from ..golden.spec.base import Specification
 
-Command = Callable[..., Any]  # function that click makes a command of
+Command = Callable[..., Any]  # function that click turns into a command
 
 WHEN_FULL = ("shorten", "overfill")
-"""As `lately.golden.spec.ring.WHEN_FULL`, whose module loads numpy."""
+"""Same as `lately.golden.spec.ring.WHEN_FULL`, whose module imports numpy."""
 
 
 class ListedName(click.ParamType):
-    """A name that `lately list` prints; shells complete it."""
+    """Name from `lately list`, with shell completion."""
 
     name = "name"
 
@@ -80,7 +80,7 @@ class Amount(_Number, click.FloatRange):
     """Number in a range, whole or not."""
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
 def count_option(
@@ -112,12 +112,12 @@ def amount_option(
 
 
 def listed_option(names: str, kind: str, text: str) -> Callable[[Command], Command]:
-    """Return an option that takes a name of this kind; `names` as in "--device name"."""
+    """Return an option for a listed name of this kind; `names` is such as "--device name"."""
     return click.option(*names.split(), type=ListedName(kind), metavar="NAME", help=text)
 
 
 def choice_option(name: str, values: Sequence[str], text: str) -> Callable[[Command], Command]:
-    """Return an option that takes one of some values, by default the first."""
+    """Return an option with a choice of values; the first one is the default."""
     kind = click.Choice(values)
     return click.option(name, type=kind, default=values[0], show_default=True, help=text)
 
@@ -135,7 +135,7 @@ def fpr_option(text: str, default: float | None = None) -> Callable[[Command], C
 
 def clock_option(default: str) -> Callable[[Command], Command]:
     return amount_option(
-        "--clock", "MHZ", f"Clock frequency that the hardware must reach.  [default: {default}]"
+        "--clock", "MHZ", f"Clock frequency that the design must reach.  [default: {default}]"
     )
 
 
@@ -151,15 +151,17 @@ def folder_option(text: str) -> Callable[[Command], Command]:
 
 
 WRAPS = ("axis", "avalon-st", "raw", "extern", *(f"frames-{n}" for n in (8, 64, 128, 256, 512)))
-"""As `lately.boards.export.design.FRAMES` and others, whose package loads Amaranth."""
+"""Same as `FRAMES` and others in `lately.boards.export.design`, which imports Amaranth."""
 
 
 def wrap_option(default: str | None, shown: str) -> Callable[[Command], Command]:
-    """Return --wrap, the ports of an exported unit."""
+    """Return the option --wrap: the ports of an exported unit."""
     return click.option(
         "--wrap", type=click.Choice(WRAPS), default=default,
-        help="Ports: AXI4-Stream; Avalon streams; valid and ready for each field; fixed latency "
-        "without ready; or a deduplicator of Ethernet frames, with streams of 8 to 512 bits.  "
+        help="Ports: axis (AXI4-Stream), avalon-st (Avalon streams), raw (a port per field, with "
+        "valid "
+        "and ready), extern (as raw, without ready, at a fixed latency), or frames-N (an Ethernet "
+        "frame deduplicator with N-bit streams).  "
         f"[default: {shown}]",
     )  # fmt: skip
 
@@ -167,40 +169,40 @@ def wrap_option(default: str | None, shown: str) -> Callable[[Command], Command]
 bus_option = choice_option(
     "--bus",
     ["none", "axi4-lite", "wishbone", "avalon-mm"],
-    "Bus of the registers; without a bus, settings, counters and secret are ports.",
+    "Register bus; without one, settings, counters and secret are ports.",
 )
 
 
 def memory_option(default: str | None, shown: str) -> Callable[[Command], Command]:
-    """Return --memory, the memories of the segments."""
+    """Return the option --memory: the memories of the segments."""
     return click.option(
         "--memory", metavar="VARIANT", default=default,
-        help="portable, which synthesis infers, or block RAMs: ecp5, ice40, gowin, each with "
-        f"-strict.  [default: {shown}]",
+        help="Memories: portable, inferred by synthesis; or block RAMs: ecp5, ice40 or gowin, each "
+        f"also with -strict appended.  [default: {shown}]",
     )  # fmt: skip
 
 
 query_window_option = click.option(
     "--query-window",
     metavar="N|T",
-    help="Window of each query, N insertions or a time T; for dictionaries and timing filters.",
+    help="Window of each query: N insertions or a time T; for dictionaries and timing filters.",
 )
 
 table_option = click.option(
     "--table",
     type=click.Path(),
     metavar="FILE",
-    help="Table of thresholds for a filter with classes, written by DecisionTable.save.",
+    help="Threshold table for a filter with classes, as written by DecisionTable.save.",
 )
 limit_option = count_option("--limit", None, "Stop after N operations.")
 
-seed_option = count_option("--seed", 1, "Seed of the random keys or packets.", minimum=0)
+seed_option = count_option("--seed", 1, "Seed for the random keys or packets.", minimum=0)
 
 
 time_limit_option = amount_option(
     "--time-limit",
     "SECONDS",
-    "Time after which a run of yosys or nextpnr is ended and fails.",
+    "Time limit for each run of yosys or nextpnr; the command fails if it is exceeded.",
     1800,
 )
 
@@ -209,29 +211,30 @@ strict_option = click.option(
     "--avoid-mixed-port-reads",
     "strict",
     is_flag=True,
-    help="Never use a word that is read while another port writes a part of it; takes more LUTs.",
+    help="Never use the result of a read while another port writes part of the word; uses more "
+    "LUTs.",
 )
 
 
 protect_option = choice_option(
     "--protect",
-    # As `lately.hdl.latencies.PROTECTIONS`, whose module loads numpy.
+    # Same as `lately.hdl.latencies.PROTECTIONS`, whose module imports numpy.
     ["none", "parity", "tmr"],
-    "Worst effect of an upset of a memory bit: any wrong answer; a false positive; no effect. "
-    "Protection takes more block RAMs.",
+    "Memory protection, by the worst effect of a flipped bit: none (any wrong answer), parity (a "
+    "false positive) or tmr (no effect). Protection uses more block RAMs.",
 )
 
 
 check_option = click.option(
     "--self-check",
     is_flag=True,
-    help="Make the unit check its own state. If the state is illegal, the unit resets itself, "
-    "which empties the filter, and reports the reset.",
+    help="Make the unit check its own state. If the state is illegal, the unit reports that and "
+    "resets itself, which empties the filter.",
 )
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Return a decorator that adds several `options`, in this order."""
+    """Return a decorator that adds several options, in the given order."""
 
     def add(command: Command) -> Command:
         for option in reversed(options):
@@ -243,13 +246,13 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 spec_option = partial(
     click.option, "--spec", type=click.Path(), metavar="FILE",
-    help="Filter specification, a TOML file.",
+    help="Filter specification (TOML file).",
 )  # fmt: skip
 
 
 def filter_options(default: str = "default") -> Callable[[Command], Command]:
-    """Return --spec and --preset, for `choose_unit`."""
-    text = f"Preset filter; see `lately list presets`.  [default: {default}]"
+    """Return the options --spec and --preset; `choose_unit` evaluates them."""
+    text = f"Filter preset; see `lately list presets`.  [default: {default}]"
     return together(
         spec_option(),
         listed_option("--preset", "presets", text),
@@ -268,7 +271,7 @@ def trace_options(command: Command) -> Command:
 
 
 def choose(**request: Any) -> "tuple[Specification, int | None]":
-    """Return the filter of the options in `request`, and the nanoseconds of its ticks, if any."""
+    """Return the filter for the given options, and its tick in nanoseconds if it has one."""
     from .filter_choice import FilterRequest, choice
 
     return choice(FilterRequest(**request))
@@ -292,7 +295,7 @@ def parse_seeds(text: str, option: str = "--seeds") -> list[int]:
             raise click.UsageError(f"{option}: must be a list such as 1-5 or 1,3, not {text!r}")
         span = range(int(ends[0]), int(ends[1]) + 1)
         if not 1 <= len(span) <= 100:
-            raise click.UsageError(f"{option}: must have ranges of 1 to 100 seeds, not {part!r}")
+            raise click.UsageError(f"{option}: a range must have 1 to 100 seeds, not {part!r}")
         seeds.update(span)
     return sorted(seeds)
 
@@ -310,8 +313,8 @@ def read_secret(path: str) -> int:
             raise ValueError
         return int(bytes.fromhex(text.decode("ascii")).hex(), 16)
     except ValueError:
-        # What the file holds may be half a secret.
-        raise click.ClickException(f"{path}: does not hold 32 hexadecimal digits") from None
+        # The message does not quote the file, which may contain part of a secret.
+        raise click.ClickException(f"{path}: must contain 32 hexadecimal digits") from None
 
 
 def print_json(value: object, *, err: bool = False) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-_FILES = "lately.cli.outputs"  # where a context keeps the files of its command line
+_FILES = "lately.cli.outputs"  # key in `ctx.meta` for the files on the command line
 
 
 class InputFile(click.Path):
-    """File that a command reads, or - for standard input; no output may overwrite it."""
+    """Input file, or - for standard input; no output may overwrite it."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         with suppress(OSError, ValueError, AttributeError):
@@ -24,7 +24,7 @@ class InputFile(click.Path):
 
 
 class OutputFile(click.Path):
-    """File that a command writes; - is allowed if `standard`, and an input if `in_place`."""
+    """Output file; - is allowed if `standard`, and overwriting an input if `in_place`."""
 
     def __init__(self, *, standard: bool = False, in_place: bool = False) -> None:
         super().__init__()
@@ -39,9 +39,9 @@ class OutputFile(click.Path):
 
             _note(param, ctx, value, check_output(value), "place" if self._in_place else "output")
         elif not self._standard:
-            self.fail("must be a file, not - for standard output", param, ctx)
+            self.fail("must be a file, not - (standard output)", param, ctx)
         else:
-            # There may be no standard output, or none of the system.
+            # Standard output may be missing, or may be an object without a file descriptor.
             with suppress(OSError, ValueError, AttributeError):
                 status = os.fstat(sys.stdout.fileno())
                 if stat.S_ISREG(status.st_mode):
@@ -50,11 +50,11 @@ class OutputFile(click.Path):
 
 
 class OutputFolder(click.Path):
-    """Folder that a command writes to, and creates if necessary."""
+    """Output folder; the command creates it if necessary."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value == "-":
-            self.fail("must be a folder, not - for standard output", param, ctx)
+            self.fail("must be a folder, not - (standard output)", param, ctx)
         path = Path(value).absolute()
         there = next(folder for folder in (path, *path.parents) if folder.exists())
         if not there.is_dir():
@@ -65,7 +65,7 @@ class OutputFolder(click.Path):
 
 
 def rereadable(inputs: Sequence[str]) -> bool:
-    """Return whether all inputs are regular files; errors are reported when a file is opened."""
+    """Return whether all inputs are regular files; a missing file is reported when it is opened."""
     modes = []
     for path in inputs:
         with suppress(OSError, ValueError, AttributeError):
@@ -74,7 +74,7 @@ def rereadable(inputs: Sequence[str]) -> bool:
 
 
 def content_source(path: str) -> str | int:
-    """Return the file of an input, or the descriptor of standard input for "-"."""
+    """Return the path of an input, or the descriptor of standard input for "-"."""
     return sys.stdin.fileno() if path == "-" else path
 
 
@@ -85,7 +85,7 @@ def _note(
     identity: object,
     role: str,
 ) -> None:
-    """Refuse a file that is on the command line twice, unless it is only read or in place."""
+    """Refuse a file that is given twice, unless it is only read, or written in place."""
     if param is None or ctx is None or identity is None:
         return
     name = param.opts[-1] if isinstance(param, click.Option) else param.human_readable_name

@@ -1,4 +1,4 @@
-"""Inputs and outputs of commands for captures."""
+"""Inputs and outputs of the commands that read captures."""
 
 import os
 import sys
@@ -22,13 +22,13 @@ _FOLDER = click.Option(["--out-dir"])
 
 class PacketFiles(NamedTuple):
     inputs: list[str]
-    outputs: list[str]  # one for each input, one for all inputs, or none
+    outputs: list[str]  # one per input, one for all inputs, or none
 
 
 def packet_files(
     paths: Sequence[str], folder: str | None, dry_run: bool, live: bool
 ) -> PacketFiles:
-    """Divide the arguments IN... OUT; with a folder and in a `dry_run` there is no OUT."""
+    """Split the arguments IN... OUT; with `folder` or `dry_run` there is no OUT."""
     context = click.get_current_context()
     inputs, outputs = list(paths), []
     if folder is None and not dry_run:
@@ -50,7 +50,7 @@ def packet_files(
 
 
 def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any]) -> Any:
-    """Open interfaces, or files that are read in sequence or in order of time."""
+    """Open the interfaces, or the files, which are read one after the other or merged by time."""
     reorder, interface, limit, long = (
         options[name] for name in ("reorder", "interface", "limit", "duration")
     )
@@ -61,7 +61,7 @@ def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any])
         ends = set() if options["to"] is None else getting(options["to"])
         if read := ends & {*interface}:
             raise click.UsageError(
-                f"--to {options['to']} sends packets to {read.pop()}, which is read"
+                f"--to {options['to']}: {read.pop()} is also an input, so packets would return"
             )
         return LiveCapture(interface, omitted=ends, count=limit, seconds=seconds)
     source: Any
@@ -80,7 +80,7 @@ def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any])
 
 @contextmanager
 def open_output(path: str, inputs: Sequence[str], *, live: bool = False) -> Iterator[BinaryIO]:
-    """Open the output for some inputs: stdout, or a file, compressed according to its name."""
+    """Open the output: standard output, or a file, compressed according to its suffix."""
     from ..golden.files import replace_file
     from ..stream_files import compressed
 
@@ -96,7 +96,7 @@ def open_output(path: str, inputs: Sequence[str], *, live: bool = False) -> Iter
 
 
 def rotated_name(path: str, number: int, time: int) -> str:
-    """Return the name of output `number`, from 0 on, in place of `path`, as dumpcap forms it."""
+    """Return the dumpcap-style name for output `number` (counting from 0) of the series `path`."""
     from ..stream_files import ENDINGS
 
     root, ending = os.path.splitext(path)
@@ -107,7 +107,7 @@ def rotated_name(path: str, number: int, time: int) -> str:
 
 
 def nanoseconds(name: str, text: str | None) -> int:
-    """Return the time of an option, or 0 if the option is not given."""
+    """Convert the value of a time option to nanoseconds; 0 if the option is not given."""
     from ..golden.durations import time_seconds, whole_nanoseconds
 
     return 0 if text is None else whole_nanoseconds(name, time_seconds(text, name))
@@ -116,13 +116,13 @@ def nanoseconds(name: str, text: str | None) -> int:
 def read_until(
     heard: Interrupts, read: "Callable[[], Packets | None]", damages: Sequence[str]
 ) -> "Callable[[], Packets | None]":
-    """Return `read` with an end at an interrupt or at a message in `damages`."""
+    """Wrap `read` so that it ends at an interrupt, or once `damages` holds a message."""
     begun = False
 
     def read_next() -> "Packets | None":
         nonlocal begun
         if not begun:
-            # It is there already, and has the header, without which no file is a capture.
+            # Never skip the first block: it holds the header that OUT needs.
             begun = True
             return read()
         with heard.waiting():

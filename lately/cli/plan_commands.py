@@ -1,4 +1,4 @@
-"""Command that finds the cheapest filter."""
+"""The command that finds the cheapest filter."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..planner.requirement import Requirement
     from ..replay.drawing import Chart
 
-FORMATS = (".svg", ".png", ".pdf")  # suffixes of the files to which a plan can be drawn
+FORMATS = (".svg", ".png", ".pdf")  # suffixes of plot files
 
 
 @click.command(
@@ -40,48 +40,48 @@ FORMATS = (".svg", ".png", ".pdf")  # suffixes of the files to which a plan can 
         "--bits-only cannot be combined with --device or --bits",
     ],
 )  # fmt: skip
-@window_option(None, "Report every key of the last N insertions.")
-@fpr_option("Maximum false-positive rate, just before a shift.")
+@window_option(None, "Window size: every key of the last N insertions is reported.")
+@fpr_option("Maximum false-positive rate, reached just before a shift.")
 @count_option(
     "--bits max_bits",
     None,
-    "Maximum bits of memory: find the lowest rate for the window, or with --fpr, the largest "
-    "window.",
+    "Memory budget in bits: find the lowest false-positive rate for the window, or with --fpr, "
+    "the largest window.",
 )
 @count_option(
     "--block-rams max_block_rams",
     None,
-    "Like --bits, in block RAMs of the device, or in memories of 16 kbit without one.",
+    "Like --bits, but in block RAMs of the device, or without a device in 16-kbit memories.",
 )
 @click.option(
     "--slack",
     type=Amount(0),
     metavar="F",
     help="Maximum slack as a fraction of the window: a key is forgotten after (1 + F) N "
-    "insertions, or 1 + F spans.  [default: any; 1 span]",
+    "insertions, or after 1 + F spans.  [default: unlimited; 1 with --span]",
 )
 @click.option(
     "--window-per-query",
     is_flag=True,
-    help="Each query may have a shorter window.",
+    help="Let each query choose a shorter window.",
 )
 @click.option(
     "--exact-age",
     is_flag=True,
-    help="Answers have the exact age in insertions, not an approximate one.",
+    help="Answers include the exact age in insertions, not an approximate one.",
 )
 @click.option("--remove", is_flag=True, help="Keys can be removed before their window ends.")
-@click.option("--span", metavar="T", help="Instead of --window: a time, such as 10s or 500ms ...")
-@amount_option("--rate", "R", "... with at most R keys per second.")
+@click.option("--span", metavar="T", help="Time window instead of --window, such as 10s or 500ms.")
+@amount_option("--rate", "R", "With --span: maximum number of keys per second.")
 @click.option(
-    "--tick", metavar="T", help="Resolution of the span's time.  [default: a 1000th of the span]"
+    "--tick", metavar="T", help="Time resolution of the span.  [default: a 1000th of the span]"
 )
 @click.option(
     "--when-full",
     type=click.Choice(WHEN_FULL),
     default=WHEN_FULL[0],
     show_default=True,
-    help="With --span, beyond the rate: forget sooner, or exceed the false-positive rate.",
+    help="If keys arrive faster than --rate: forget sooner, or exceed the false-positive rate.",
 )
 @listed_option(
     "--device name", "devices", "Device that the filter must fit; see `lately list devices`."
@@ -91,28 +91,28 @@ FORMATS = (".svg", ".png", ".pdf")  # suffixes of the files to which a plan can 
     "families",
     multiple=True,
     metavar="NAME",
-    help="apbf, apbbf, gebf, blocked-gebf, window-dictionary, partitioned-timing or "
-    "timed-timing; may be repeated.  [default: all]",
+    help="Family to consider: apbf, apbbf, gebf, blocked-gebf, window-dictionary, "
+    "partitioned-timing or timed-timing; may be repeated.  [default: all]",
 )
 @click.option(
     "--any-size",
     is_flag=True,
-    help="Allow sizes that exist only as golden models, not in hardware.",
+    help="Also consider sizes that exist only as golden models, not in hardware.",
 )
 @click.option(
     "--bits-only",
     is_flag=True,
-    help="Count bits as the cost, not memories, for filters that are used only as golden models.",
+    help="Minimise bits, not memories, for a filter that is used only as a golden model.",
 )
-@count_option("--key-bits", 64, "Width of a key, in bits.")
-@wrap_option(None, "any; frames need a ring")
+@count_option("--key-bits", 64, "Width of a key in bits.")
+@wrap_option(None, "any; frames-N needs a ring")
 @count_option("--candidates", 3, "Number of candidates to list per family.")
-@out_option("Write the cheapest filter to FILE, as TOML.")
+@out_option("Write the cheapest filter to FILE as TOML.")
 @click.option(
     "--plot",
     type=OutputFile(),
     metavar="FILE",
-    help="Plot cost against rate in FILE: .svg, .png or .pdf.",
+    help="Plot cost against false-positive rate to FILE: .svg, .png or .pdf.",
 )
 @json_option
 def plan(
@@ -123,16 +123,16 @@ def plan(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Find the cheapest filter that meets window, false-positive rate and slack.
+    """Find the cheapest filter for a given window, false-positive rate and slack.
 
-    The cheapest filter has the fewest memories of 16 kbit, or block RAMs of the
-    device, then the fewest bits. Block RAMs are exact. LUTs and flip-flops are
-    not predicted: `lately synth` counts them, and the measured figures of the
-    nearest unit are printed. Without --any-size, every filter found can be
-    built in hardware. With --span, a key is reported for that time, as long as
-    the keys within the time do not exceed the given rate. Filters with
-    timestamps cost more than rings of segments, and have more functions: no
-    slack, a window for each query, exact ages, removal.
+    The cheapest filter uses the fewest 16-kbit memories, or block RAMs of the
+    device, and among those the fewest bits. Block RAM counts are exact. LUTs and
+    flip-flops are not predicted: `lately synth` counts them, and the measured
+    figures of the nearest unit are printed. Without --any-size, every filter found
+    can be built in hardware. With --span, a key is reported for that time, as long
+    as no more keys arrive within it than the given rate allows. Filters with
+    timestamps cost more than rings of segments, but offer more: no slack, a window
+    per query, exact ages, removal of keys.
 
     \b
     Examples:
@@ -173,11 +173,11 @@ def plan(
 
 
 def front_chart(plan: "Plan") -> "Chart":
-    """Return the front as a chart: cost against worst false-positive rate, family by family."""
+    """Draw the Pareto front of a plan: worst false-positive rate against cost, per family."""
     from ..replay.drawing import Chart, Series
 
     asked, device = plan.requirement, plan.requirement.device
-    memories = "Memories of 16 kbit" if device is None else f"Block RAMs of {device.name}"
+    memories = "16-kbit memories" if device is None else f"{device.name} block RAMs"
     cost = "Memory in bits" if asked.counts_bits else memories
     series = []
     for family in asked.able:
@@ -193,7 +193,7 @@ def front_chart(plan: "Plan") -> "Chart":
         name="plan",
         title=f"Cheapest filters, {asked.text()}",
         x=cost,
-        y="Worst false-positive rate",
+        y="Worst-case false-positive rate",
         series=[*series, Series("chosen", *at, marks=True)],
         x_log=True,
         y_log=True,
@@ -234,7 +234,9 @@ def _requirement(
         window = time.keys(rate)
     if wrap is not None and wrap.startswith("frames-"):
         if set(families) - set(FAMILIES):
-            raise click.UsageError(f"--wrap {wrap} needs a --family of {', '.join(FAMILIES)}")
+            raise click.UsageError(
+                f"--wrap {wrap} needs one of these as --family: {', '.join(FAMILIES)}"
+            )
         families = families or tuple(FAMILIES)
     required = Requirement(
         window=MAX_WINDOW if window is None else window,

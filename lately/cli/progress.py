@@ -17,7 +17,7 @@ def quiet() -> bool:
 
 
 def watched() -> bool:
-    """Return whether standard error is a terminal, and the command line has no --quiet."""
+    """Return whether to show progress: on a terminal, and without --quiet."""
     return not quiet() and sys.stderr is not None and sys.stderr.isatty()
 
 
@@ -33,11 +33,11 @@ class _Unseen:
 
 @contextmanager
 def progress_bar(*columns: str) -> Iterator[Any]:
-    """Show a transient progress bar, with columns by name or as texts that rich formats."""
+    """Show a transient progress bar; columns are rich's names or format strings."""
     if not watched():
         yield _Unseen()
         return
-    # Imported here, as it takes longer than a short command.
+    # Imported here, because the import takes longer than a short command.
     from rich import progress
     from rich.console import Console
 
@@ -55,7 +55,7 @@ def progress_bar(*columns: str) -> Iterator[Any]:
 
 @contextmanager
 def counting_bar(name: str, total: int | None, *columns: str) -> Iterator[Callable[[int], None]]:
-    """Show the number of finished items; yield a function that adds further items."""
+    """Show the number of finished items; yield a function that adds to it."""
     with progress_bar(*columns) as bar:
         task = bar.add_task(name, total=total)
         yield lambda done: bar.advance(task, done)
@@ -63,7 +63,7 @@ def counting_bar(name: str, total: int | None, *columns: str) -> Iterator[Callab
 
 @contextmanager
 def stage_bar(name: str) -> Iterator[Callable[[str, float], None]]:
-    """Show the stages of one piece of work; yield a function of stage and share of all work."""
+    """Show the stages of one job; yield a function that takes the stage and the share done."""
     with progress_bar("{task.description:<10}", "bar", "elapsed") as bar:
         task = bar.add_task(name, total=1.0)
         yield lambda stage, share: bar.update(task, description=stage, completed=share)
@@ -73,7 +73,7 @@ def stage_bar(name: str) -> Iterator[Callable[[str, float], None]]:
 def replay_bar(
     waiting: str, doing: str = "Replaying", kind: str = "operations"
 ) -> Iterator[Callable[[Any, float | None], None]]:
-    """Show the progress of a stream; yield a function of the result so far and its share."""
+    """Show the progress of a stream; yield a function that takes the result and the share done."""
     count = f"{{task.fields[done]:,}} {kind}"
     with progress_bar("{task.description}", "bar", count, "elapsed") as bar:
         task = bar.add_task(waiting, total=None, done=0)

@@ -1,4 +1,4 @@
-"""One line on standard error for every error of a command, and its exit status."""
+"""Report every error of a command in one line on standard error, and set the exit status."""
 
 import re
 import signal
@@ -29,19 +29,19 @@ EXTRAS = {
 }
 """Extras, with the commands that need them and the modules that they install.
 
-A module that several extras install is suggested with the first of them.
+For a module in several extras, the first extra is suggested.
 """
 
 UNABLE = 2  # exit status of a command that could not run: wrong usage, files, tools or values
 
-INTERRUPTED = 130  # exit status after Ctrl-C, SIGTERM or SIGHUP: 128 plus the number of the first
+INTERRUPTED = 130  # exit status after Ctrl-C, SIGTERM or SIGHUP: 128 plus the number of SIGINT
 
 
-UNREAD = 141  # exit status if the reader of an output ends first: 128 plus the number of SIGPIPE
+UNREAD = 141  # exit status if the reader of the output ends first: 128 plus the number of SIGPIPE
 
 
 class CheckError(click.ClickException):
-    """A check failed: the command ran, and found a difference or a broken promise."""
+    """A check failed: the command ran, and found a mismatch or a violated guarantee."""
 
     exit_code = 1
 
@@ -49,8 +49,8 @@ class CheckError(click.ClickException):
 class OneLineCommand(click.Command):
     """Command that reports every error in one line on standard error.
 
-    Each of the `rules` is the message to a command line that breaks it, such as "--by needs --scope
-    same or other", "--out-dir cannot be combined with --interface or --dry-run".
+    Each rule in `rules` is also the message for a command line that breaks it, such as "--by needs
+    --scope same or other" or "--out-dir cannot be combined with --interface or --dry-run".
 
     Exit status: 1 if a check failed, `UNABLE` if the command could not run,
     `INTERRUPTED` after Ctrl-C, SIGTERM or SIGHUP, `UNREAD` if the reader of an output ends first.
@@ -61,14 +61,16 @@ class OneLineCommand(click.Command):
         self.rules = rules
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse a command line; refuse repeated options, and options without effect."""
+        """Parse a command line; refuse repeated options, and options that break a rule."""
         *_, given = self.make_parser(ctx).parse_args(args=[*args])
         rest = super().parse_args(ctx, args)
         for option in () if ctx.resilient_parsing else given:
-            # A flag says the same if it is repeated.
+            # Repeating a flag is harmless.
             once = isinstance(option, click.Option) and not (option.multiple or option.is_flag)
             if once and given.count(option) > 1:
-                raise click.UsageError(f"{option.opts[-1]} is given twice; it takes one value", ctx)
+                raise click.UsageError(
+                    f"{option.opts[-1]} is given twice, but takes one value", ctx
+                )
         for rule in () if ctx.resilient_parsing else self.rules:
             first, other = re.split(" needs | cannot be combined with ", rule)
             if self._is_met(ctx, first) and self._is_met(ctx, other) != (" needs " in rule):
@@ -76,7 +78,7 @@ class OneLineCommand(click.Command):
         return rest
 
     def _is_met(self, ctx: click.Context, text: str) -> bool:
-        """Return whether an option of a rule is given, or has one of the values after it."""
+        """Return whether an option in a rule is given, with one of the values listed after it."""
         for word, _, values in (part.partition(" ") for part in re.split(" or (?=-)", text)):
             named = (param.name for param in self.params if word in (*param.opts, param.metavar))
             name = next(named) or ""
@@ -104,7 +106,7 @@ class OneLineCommand(click.Command):
             _say("\nlately: interrupted")
             status = INTERRUPTED
         except SystemExit as error:
-            # Click exits with 1 if an output has no reader, and with 0 after completion.
+            # Click exits with 1 if the reader of an output has ended, and with 0 after completion.
             status = UNREAD if error.code == 1 else error.code
         except Exception as error:
             message = _explain(error)
@@ -122,15 +124,15 @@ class OneLineErrors(OneLineCommand, click.Group):
         try:
             result = super().invoke(ctx)
         except KeyboardInterrupt:
-            # Before click writes to a terminal that may have disappeared.
+            # Abort, so that click does not first write to a terminal that may have disappeared.
             raise click.Abort from None
-        # Here click still handles a pipe without a reader.
+        # Click itself handles a closed pipe up to here.
         sys.stdout.flush()
         return result
 
 
 def fail_with(lines: Sequence[str]) -> None:
-    """Fail if a check left messages, and report each on a separate line."""
+    """Fail if there are messages from a check, and report each on its own line."""
     for line in lines[:-1]:
         _complain(line, CheckError.exit_code)
     if lines:
@@ -138,7 +140,7 @@ def fail_with(lines: Sequence[str]) -> None:
 
 
 def require(module: str, extra: str = "") -> None:
-    """Refuse a command that lacks a `module`, and name the `extra`, by default that of `EXTRAS`."""
+    """Fail unless `module` is installed; suggest `extra`, by default the one in `EXTRAS`."""
     if find_spec(module) is None:
         raise click.ClickException(_lack(module, extra))
 
@@ -149,13 +151,13 @@ def _complain(message: str, status: int) -> int:
 
 
 def _say(line: str) -> None:
-    # After a hang-up there is no terminal.
+    # After SIGHUP there is no terminal.
     with suppress(OSError):
         click.echo(line, err=True)
 
 
 def _explain_usage(error: click.UsageError) -> int:
-    # Older versions of click have no such class, and show the help themselves.
+    # Older versions of click do not have this class, and print the help themselves.
     if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
         error.show()
         return error.exit_code
@@ -164,7 +166,7 @@ def _explain_usage(error: click.UsageError) -> int:
 
 
 def _explain(error: Exception) -> str | None:
-    """Return the message of an expected error; None for a defect of the program."""
+    """Return the message for an expected error; None for a bug in the program."""
     from ..golden.errors import LatelyError
 
     if isinstance(error, LatelyError):

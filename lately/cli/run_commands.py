@@ -1,4 +1,4 @@
-"""Command that replays a stream."""
+"""The command that replays a stream."""
 
 import json
 import os
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "run", cls=OneLineCommand,
-    short_help="Replay a stream through RTL, golden model and exact oracle.",
+    short_help="Replay a stream through the RTL, the golden model and an exact oracle.",
     rules=[
         "--query-class needs --table", "--verdicts needs --out-dir",
         "--rate cannot be combined with --window", "--rate needs --span", "--rate needs --fpr",
@@ -51,30 +51,32 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.argument("trace", type=InputFile())
 @filter_options()
-@window_option(None, "Find a filter that reports every key of the last N insertions ...")
-@fpr_option("... with at most this false-positive rate.")
+@window_option(None, "With --fpr: use a filter that reports every key of the last N insertions.")
+@fpr_option("Maximum false-positive rate of the filter.")
 @click.option(
     "--span",
     metavar="T",
-    help="Keep keys for a time, such as 50ms or 1.5h, by the times of the stream.",
+    help="Remember keys for this long, such as 50ms or 1.5h, by the times in the stream.",
 )
 @click.option(
     "--tick",
     metavar="T",
     help="Unit in which the filter counts time, such as 10us.  [default: a 1000th of the span]",
 )
-@amount_option("--rate", "R", "Keys per second, in place of --window N = T R.")
+@amount_option(
+    "--rate", "R", "Maximum number of keys per second, instead of --window (N is T times R)."
+)
 @click.option(
     "--when-full",
     type=click.Choice(WHEN_FULL),
-    help="If a span has too many keys for the filter: shorten the window, or exceed the "
+    help="If a span holds too many keys for the filter: shorten the window, or exceed the "
     "false-positive rate.  [default: shorten]",
 )
 @query_window_option
 @table_option
 @count_option("--query-class", 0, "Class of all queries, with --table.", minimum=0)
 @secret_option(
-    "File with the secret of a filter with siphash, 32 hexadecimal digits.  [default: a new one]"
+    "File with the secret for a siphash filter, 32 hexadecimal digits.  [default: random]"
 )
 @choice_option(
     "--engine",
@@ -83,7 +85,7 @@ if TYPE_CHECKING:
     "from the golden model alone.",
 )
 @trace_options
-@click.option("--time", metavar="NAME", help="Column that holds the time (CSV).")
+@click.option("--time", metavar="NAME", help="CSV column that holds the time.")
 @limit_option
 @folder_option("Write the verdicts, report.json, report.html and report.png to DIR.")
 @choice_option("--verdicts", ["csv", "parquet"], "Format of the verdicts in --out-dir.")
@@ -109,21 +111,20 @@ def run(
     as_json: bool,
     **request: Any,
 ) -> None:
-    """Check and insert every key of TRACE, and judge every verdict.
+    """Check and insert every key of TRACE, and compare every verdict with an exact oracle.
 
-    TRACE is an NCSA common or combined access log, a CSV with a header, a file
-    with one key per line, or a pcap or pcapng capture. The key of a log is
-    client, method and URL. The key of a capture is the digest of the packet
-    without the fields that routers change. TRACE may be compressed; - is
-    standard input. Each key goes through the compiled
-    RTL, the golden model and an exact oracle. Fails if RTL and golden model
-    differ in any verdict, or if a key within the guaranteed window is not
-    reported.
+    TRACE is an NCSA common or combined access log, a CSV file with a header, a file
+    with one key per line, or a pcap or pcapng capture. By default, the key is client,
+    method and URL for a log, and for a capture the digest of the packet without the
+    fields that routers change. TRACE may be compressed; - is standard input. Each key
+    goes through the compiled RTL, the golden model and an exact oracle. The command
+    fails if RTL and golden model differ in any verdict, or if a key within the
+    guaranteed window is not reported.
 
-    With --span, the window is in time, by the times of the stream. --window or --rate gives
-    the maximum number of keys within the span; otherwise --preset or --spec gives it. If more
-    keys arrive, --when-full decides the behaviour, and the report counts the cases. A --spec
-    with a span, in ticks, needs --span or --tick.
+    With --span, the window is a time, measured by the times in the stream. The maximum number
+    of keys within the span follows from --window or --rate, or else from --preset or --spec. If
+    more keys arrive, --when-full decides what happens, and the report counts these cases. If
+    --spec has a span, which is in ticks, --span or --tick is required.
 
     \b
     Examples:
@@ -181,7 +182,7 @@ def _run(
 def _run_into(
     directory: str, verdicts: str, replay: "Callable[[Any], RunResult]", source: str | int
 ) -> "RunResult":
-    """Replay a `source` and write the files, which appear together or not at all."""
+    """Replay `source` and write the output files; they appear together or not at all."""
     require("matplotlib")
     from ..golden.files import check_output, replace_file
     from ..replay.report import html, picture

@@ -1,4 +1,4 @@
-"""Command that synthesises a unit."""
+"""The command that synthesises a unit."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "synth", cls=OneLineCommand,
-    short_help="Synthesise a filter unit, and place it where tools can.",
+    short_help="Synthesise, place and route a filter unit.",
     rules=[
         "--memory cannot be combined with --avoid-mixed-port-reads",
         "--inner needs --wrap frames-*",
@@ -40,8 +40,10 @@ if TYPE_CHECKING:
     ],
 )  # fmt: skip
 @filter_options()
-@listed_option("--device name", "devices", "See `lately list devices`.  [default: of the plan]")
-@count_option("--placement-seed", None, "Seed of the placement.  [default: 1]", minimum=0)
+@listed_option(
+    "--device name", "devices", "Target device; see `lately list devices`.  [default: the plan's]"
+)
+@count_option("--placement-seed", None, "Placement seed.  [default: 1]", minimum=0)
 @memory_option(None, "the device's own block RAMs")
 @strict_option
 @protect_option
@@ -49,9 +51,7 @@ if TYPE_CHECKING:
 @wrap_option(None, "the unit alone; with --bus, axis")
 @frame_option("inner")
 @bus_option
-@clock_option(
-    "the vendor's limit for the unit; with --wrap frames-8 125 MHz, for wider frames 156 MHz"
-)
+@clock_option("the vendor's limit for the unit; 125 MHz with frames-8, 156 MHz with wider frames")
 @time_limit_option
 @folder_option("Keep the netlist, the report and the logs in DIR.")
 @json_option
@@ -70,9 +70,8 @@ def synth(
 
     The clock frequency is the lower of two figures: static timing after
     routing, and the vendor's limit for the clock tree and block RAMs. The same
-    seed and the same versions of the tools give the same figures. Without a
-    place-and-route tool for the device, yosys counts the cells, and there is no
-    clock frequency.
+    seed and tool versions give the same figures. If there is no place-and-route
+    tool for the device, yosys counts the cells, and no clock frequency is given.
 
     \b
     Examples:
@@ -89,11 +88,11 @@ def synth(
     chosen = choose_unit(spec, preset)
     name = name or planned(spec)[1]
     if name is None:
-        raise click.UsageError("give --device; `lately list devices` names the devices")
+        raise click.UsageError("give --device; `lately list devices` lists the devices")
     target = device(name)
     if placement_seed is not None:
         if not target.placed:
-            raise click.UsageError(f"--placement-seed has no effect: nothing places {name}")
+            raise click.UsageError(f"--placement-seed has no effect: no tool can place {name}")
         flow["seed"] = placement_seed
     require("amaranth", "synth")
     flow |= {"target_mhz": clock, "directory": folder, "device": target}

@@ -1,4 +1,4 @@
-"""Figures for the terminal."""
+"""Print figures on the terminal."""
 
 import os
 import sys
@@ -18,18 +18,18 @@ _FILTERS: dict[str, Any] = {}
 
 
 def terminal(*, err: bool = False) -> Any:
-    """Return a console for standard output or error; COLUMNS in the environment sets its width."""
+    """Return a console for standard output or error; the variable COLUMNS sets its width."""
     from rich.console import Console
 
     console = Console(highlight=False, stderr=err)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        # Lines for a program or a pager must not be wrapped.
+        # Lines must not be wrapped for another program or a pager.
         console.width = 160
     return console
 
 
 def show(as_json: bool, value: object, tables: str | Sequence[str], figures: Figures) -> None:
-    """Print a value as JSON with `as_json`, otherwise figures in one or several tables."""
+    """Print `value` as JSON if `as_json`, otherwise `figures` in the given tables."""
     if as_json:
         print_json(value)
     else:
@@ -38,13 +38,13 @@ def show(as_json: bool, value: object, tables: str | Sequence[str], figures: Fig
 
 
 def add_tables(path: Path, **filters: Any) -> None:
-    """Add the layouts of another file to the layouts in ``tables.toml``, and filters for cells."""
+    """Add table layouts from another file, and Jinja filters for their cells."""
     _PATHS.append(path)
     _FILTERS.update(filters)
 
 
 def print_figures(name: str, figures: dict[str, Any]) -> None:
-    """Print figures in the tables of a layout in ``tables.toml``."""
+    """Print figures with a layout from ``tables.toml``."""
     layout = _layouts()[name]
     console = terminal()
     facts = _facts(layout, figures)
@@ -57,7 +57,7 @@ def print_figures(name: str, figures: dict[str, Any]) -> None:
     if "rows" in layout:
         with console.capture() as table:
             console.print(_rows(layout, figures))
-        # rich fills lines with spaces.
+        # rich pads lines with spaces.
         click.echo("\n".join(line.rstrip() for line in table.get().splitlines()))
     if not layout.get("facts_first"):
         print_facts(facts)
@@ -86,7 +86,7 @@ def print_facts(facts: Iterable[Sequence[str]], *, err: bool = False) -> None:
     table.add_column(justify="right")
     table.add_column(style="dim")
     for row in rows:
-        # Text, because a file name in brackets would be taken for markup.
+        # Wrapped in Text, because rich would parse a file name in brackets as markup.
         table.add_row(*map(Text, row))
     terminal(err=err).print(table)
 
@@ -145,7 +145,7 @@ def _cell(template: str, values: dict[str, Any]) -> str:
 
 
 def _printable(text: str) -> str:
-    # Terminals get no control characters, and no bytes that are not text.
+    # Keep control characters and undecodable bytes from the terminal.
     return "".join(
         char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text
     )
@@ -167,14 +167,14 @@ def _environment() -> Any:
         "fixed": lambda value, digits: f"{value:,.{digits}f}",
         "versions": lambda tools: ", ".join(f"{tool} {v}" for tool, v in tools.items()),
         "ascii": lambda text: ascii(text)[1:-1],
-        # More digits where two decimals would be zeros.
+        # More digits if two decimals would both be zero.
         "two_digits": lambda value: f"{value:.2f}" if value >= 0.1 else f"{value:.2g}",
     } | _FILTERS
     return environment
 
 
 def print_table(rows: Sequence[Mapping[str, object]]) -> None:
-    """Print rows as a table with a header; the columns are the keys of the rows."""
+    """Print rows as a table; the keys of the rows are the header."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

@@ -1,4 +1,4 @@
-"""Command that generates captures of two taps."""
+"""The command that generates captures of two taps."""
 
 from contextlib import ExitStack
 from typing import Any, BinaryIO, cast
@@ -16,7 +16,7 @@ from .tables import show
 
 @click.command(
     "tap", cls=OneLineCommand,
-    short_help="Generate a capture with known duplicates, as two taps see it.",
+    short_help="Generate a capture with known duplicates, as seen by two taps.",
     rules=[
         "--packets needs IN generator", "--rate needs IN generator",
         "--repeat-after needs --repeats", "--json cannot be combined with OUT -",
@@ -27,44 +27,46 @@ from .tables import show
 @click.option(
     "--delay", default="5us", show_default=True, metavar="T", help="Delay of the second tap."
 )
-@click.option("--jitter", metavar="T", help="Maximum additional delay of each packet.")
+@click.option("--jitter", metavar="T", help="Maximum random extra delay of the second tap.")
 @click.option(
     "--loss",
     type=Amount(0, 1),
     metavar="P",
     default=0.0,
-    help="Share of packets that a tap loses.",
+    help="Share of packets that each tap loses.",
 )
-@count_option("--vlan", None, "Tag the second tap's packets with a VLAN.", minimum=0, maximum=4095)
+@count_option("--vlan", None, "Tag the second tap's packets with VLAN N.", minimum=0, maximum=4095)
 @count_option("--hops", 0, "Number of routers between the taps.", minimum=0, maximum=255)
 @click.option(
     "--encapsulate",
     type=click.Choice(["mpls", "vxlan", "gre", "erspan", "gtp", "ipip"]),
-    help="Put the second tap's packets into a tunnel.",
+    help="Encapsulate the second tap's packets in a tunnel of this type.",
 )
 @click.option(
     "--repeats",
     type=Amount(0, 1),
     metavar="P",
     default=0.0,
-    help="Share of packets that are sent again.",
+    help="Share of packets that are retransmitted.",
 )
 @click.option(
     "--repeat-after",
     default="20ms",
     show_default=True,
     metavar="T",
-    help="Time after which a packet is sent again.",
+    help="Time after which a packet is retransmitted.",
 )
-@click.option("--disorder", metavar="T", help="Maximum time by which a packet is late in the file.")
-@count_option("--packets", 100_000, "Number of packets of the generator.")
-@amount_option("--rate", "R", "Packets per second of the generator.", 100_000)
+@click.option(
+    "--disorder", metavar="T", help="Maximum time by which packets in OUT are out of order."
+)
+@count_option("--packets", 100_000, "Number of packets to generate.")
+@amount_option("--rate", "R", "Generated packets per second.", 100_000)
 @seed_option
 @click.option(
     "--truth",
     type=OutputFile(),
     metavar="FILE",
-    help="Write a CSV file that marks the duplicates.",
+    help="Write a CSV file in which the duplicates are marked.",
 )
 @json_option
 def tap(
@@ -82,11 +84,11 @@ def tap(
     seed: int,
     **settings: Any,
 ) -> None:
-    """Write to OUT the packets of a stream as two taps capture them, in order of time.
+    """Write a stream of packets to OUT as captured by two taps, in order of time.
 
     OUT is a pcap file. IN is a capture, or the word generator for random packets. The second tap
-    captures each packet a little later. Options add a VLAN tag, a tunnel, or routers that decrease
-    the TTL.
+    captures each packet a little later. Between the taps, options can add a VLAN tag, a tunnel, or
+    routers that decrement the TTL.
 
     \b
     Examples:

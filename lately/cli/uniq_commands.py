@@ -1,4 +1,4 @@
-"""Command for streams of lines."""
+"""The command for streams of lines."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "uniq", cls=OneLineCommand, short_help="Write lines, and drop those seen lately.",
+    "uniq", cls=OneLineCommand, short_help="Remove duplicate lines from a stream.",
     rules=[
         "--delimiter needs --field", "--field cannot be combined with --member or --regex",
         "--member cannot be combined with --regex",
@@ -29,28 +29,32 @@ if TYPE_CHECKING:
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=InputFile())
 @window_option(1_000_000, "Drop a line if an equal line is at most N lines back.")
 @click.option(
-    "--span", metavar="T", help="Drop a line if an equal line arrived within a time, such as 10m."
+    "--span",
+    metavar="T",
+    help="Drop a line if an equal line arrived within this time, such as 10m.",
 )
 @fpr_option("Maximum share of new lines that are dropped by mistake.", 1e-6)
 @choice_option(
-    "--policy", ["last-seen", "first-seen"], "Remember every line, or only lines that are kept."
+    "--policy", ["last-seen", "first-seen"], "Remember every line, or only those that are kept."
 )
-@click.option("--field", metavar="N[,N]...", help="Compare field N, from 1 on, or several fields.")
-@click.option("--delimiter", metavar="C", help="Byte between two fields.  [default: a tab]")
+@click.option("--field", metavar="N[,N]...", help="Compare field N (counting from 1), or several.")
+@click.option("--delimiter", metavar="C", help="Byte that separates fields.  [default: tab]")
 @click.option(
     "--member", "members", metavar="KEY", multiple=True,
-    help="Compare a member of JSON objects, such as user.id; may be repeated.",
+    help="Compare this member of JSON objects, such as user.id; may be repeated.",
 )  # fmt: skip
 @click.option(
-    "--regex", metavar="R", help="Compare the match of a regular expression, or its first group."
+    "--regex",
+    metavar="R",
+    help="Compare what this regular expression, or its first group, matches.",
 )
 @click.option("--duplicates", is_flag=True, help="Write only the lines that were seen lately.")
-@click.option("--dry-run", is_flag=True, help="Write no lines, only the figures.")
+@click.option("--dry-run", is_flag=True, help="Write no lines, only the counts.")
 @click.option(
     "--state",
     type=OutputFile(in_place=True),
     metavar="FILE",
-    help="Load the state from FILE, if it exists, and save it there every minute and at the end.",
+    help="Load the filter state from FILE if it exists; save it there every minute and at the end.",
 )
 @click.option("--watch", is_flag=True, help="Show rate, repeats and fill on standard error.")
 @json_option
@@ -69,18 +73,18 @@ def uniq(
     as_json: bool,
     **filter_options: Any,
 ) -> None:
-    """Write the lines of each FILE or of standard input, and drop lines seen lately.
+    """Copy the lines of each FILE, or of standard input, without those seen lately.
 
-    A line is dropped if an equal line is among the N lines before it, kept or dropped. At most
-    a share P of the new lines is dropped by mistake. Memory does not grow with the stream.
-    Files may be compressed, and lines may contain any bytes. A line without the field, the
-    member or a match is kept. With --json, the figures go to standard error, or with --dry-run to
+    A line is dropped if an equal line, kept or dropped, is among the N lines before it. At most
+    a share P of the new lines is dropped by mistake. Memory use does not grow with the stream.
+    Files may be compressed, and lines may contain arbitrary bytes. A line without the field, the
+    member or a match is kept. With --json, the counts go to standard error, or with --dry-run to
     standard output.
 
-    With --span, a line is dropped if an equal line arrived within the time T. The filter has
+    With --span, a line is dropped if an equal line arrived within the last T. The filter has
     room for N lines in this time. If more lines arrive, it remembers them for less than T.
 
-    Ctrl-C, SIGTERM and SIGHUP end the command after the lines that were read.
+    After Ctrl-C, SIGTERM or SIGHUP, the command finishes the lines it has read, then ends.
 
     \b
     Examples:
@@ -101,7 +105,7 @@ def uniq(
         fields = None if field is None else tuple(map(int, field.split(",")))
     except ValueError:
         raise click.UsageError(
-            f"--field: must be numbers such as 2 or 1,3, not {field!r}"
+            f"--field: must be a number or list such as 2 or 1,3, not {field!r}"
         ) from None
     key = LineKey(
         field=fields,

@@ -1,4 +1,4 @@
-"""Live views of long work on a terminal: rate, repeats, false positives, fill."""
+"""Live view of a long run on a terminal: rate, repeats, false positives, fill."""
 
 import time
 from collections import deque
@@ -26,9 +26,9 @@ _PERIOD = 0.1
 
 @contextmanager
 def live_view(waiting: str, view: "View") -> Iterator[Callable[[Any, float | None], None]]:
-    """Show a live `view`, and keep its last state; yield a function of the result and the share."""
+    """Show a live `view` and leave its last state; yield a function that takes result and share."""
     if not watched():
-        raise click.UsageError("--watch needs a terminal as standard error")
+        raise click.UsageError("--watch: standard error must be a terminal")
     from rich.console import Console
     from rich.live import Live
 
@@ -50,13 +50,13 @@ def live_view(waiting: str, view: "View") -> Iterator[Callable[[Any, float | Non
 
 @dataclass
 class View:
-    """View of a result, with the recent course of rate and repeats."""
+    """View of a result, with sparklines of the recent rates and repeats."""
 
-    name: str  # of the stream
-    things: str  # name of its items
+    name: str  # name of the stream
+    things: str  # name of the items, such as packets
     repeats: str  # name of the counted repeats
-    counts: Callable[[Any], tuple[int, int, float]]  # of items and repeats, and seconds
-    texts: Callable[[Any], Iterator[tuple[str, str]]]  # names and texts of further lines
+    counts: Callable[[Any], tuple[int, int, float]]  # numbers of items and repeats, seconds
+    texts: Callable[[Any], Iterator[tuple[str, str]]]  # names and texts of the other lines
 
     def __post_init__(self) -> None:
         self._before = (0, 0, 0.0)
@@ -64,7 +64,7 @@ class View:
         self._shares: deque[float] = deque(maxlen=_HISTORY)
 
     def take(self, result: Any) -> None:
-        """Record the change since the last call."""
+        """Record what changed since the last call."""
         now = self.counts(result)
         done, repeats, seconds = (a - b for a, b in zip(now, self._before, strict=True))
         self._before = now
@@ -111,7 +111,7 @@ def _run(result: "RunResult") -> Iterator[tuple[str, str]]:
 
 
 def dedup_view(name: str, model: Any, oracle: "PacketOracle | None") -> View:
-    """Return the view of a deduplication of the capture `name` by a golden `model`."""
+    """Return the view for the deduplication of the capture `name` by a golden `model`."""
 
     def texts(result: "DedupResult") -> Iterator[tuple[str, str]]:
         yield "bytes written", f"{result.bytes_written:,} of {result.bytes_read:,}"
@@ -137,7 +137,7 @@ def fill_text(fills: Any) -> str:
 
 
 def sparkline(values: Any) -> str:
-    """Draw values as a row of bars; the highest value is a full bar."""
+    """Draw values as a row of bars, scaled to the highest value."""
     top = max(float(max(values)), 1e-300)
     last = len(_BARS) - 1
     return "".join(_BARS[min(last, int(float(value) / top * last + 0.5))] for value in values)

@@ -1,1 +1,1 @@
-"""Removal of duplicate packets from captures."""
+"""Remove duplicate packets from captures."""

@@ -1,4 +1,4 @@
-"""Report on duplicates: distances, pairs of taps, rates over time, addresses, and its page."""
+"""Report on duplicates: their distances, pairs of taps, rates over time and addresses."""
 
 import ipaddress
 import struct
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-KEPT = 1 << 18  # packets in which repeats are searched, less `_MAX_TOGETHER`
+KEPT = 1 << 18  # number of recent packets searched for repeats, plus `_MAX_TOGETHER`
 
 EXACT = 1 << 15
-"""Packets that are all counted. Each time that their number doubles, half as many are sampled."""
+"""Up to here every packet is counted. Each time the number doubles, the sampled share halves."""
 
-BINS = 8  # bins of a decade of distances
+BINS = 8  # histogram bins per decade of distance
 
-ALL_BINS = 13 * BINS  # bins from 1 ns on; the last bin has all greater distances
+ALL_BINS = 13 * BINS  # bins, from 1 ns up; the last bin holds all greater distances
 
-TIMES = 240  # parts of the time, at most
+TIMES = 240  # maximum number of time slots
 
-NONE = -1  # VLAN identifier or TTL of packets without one
+NONE = -1  # stands for a missing VLAN identifier or TTL
 
 _MAX_TOGETHER = 1 << 17
 _DAY = 86_400 * 10**9
@@ -44,40 +44,40 @@ _ADDRESSES = {Version.IP4: (12, 4), Version.IP6: (8, 16)}
 _SHOWN = 10
 
 KINDS = ("interface", "vlan", "ttl", "mac")
-"""Properties that the report counts in pairs: of the earlier packet and of its duplicate."""
+"""Properties counted in pairs: the value in the earlier packet, and in its duplicate."""
 
 _WORDS = 5
 _SPREAD = np.array([pow(0x9E3779B97F4A7C15, n, 1 << 64) for n in range(1, 9)], np.uint64).view("i8")
-"""Factors of the words of a row, whose sum is the same for no two rows in practice."""
+"""Factors that hash a row: the sum of word times factor is in practice unique per row."""
 
 
 class CopyReport:
-    """Counts replicas and other repeats of packets; an output of a deduplication.
+    """Counts replicas and other repeats of packets; used as an output of a deduplication.
 
-    A repeat is a packet with the digest of an earlier packet, at any distance in time, among about
-    the last `KEPT` packets. After the first `EXACT` packets, repeats are counted in a sample of
-    digests and scaled by the inverse of its share.
+    A repeat is a packet with the same digest as one of about the last `KEPT` packets, at any
+    distance in time. After the first `EXACT` packets, repeats are counted for a sample of the
+    digests, and scaled up by the inverse of the sample's share.
     """
 
     def __init__(self, settings: Deduplication, names: list[str]) -> None:
         self._compared = settings.compared
-        # The clock of the deduplication shortens silence.
+        # The deduplication's clock shortens silence, so the report measures time itself.
         self._clock = PacketClock(settings.span, _DAY)
         self._names = names
         self._table = CopyTable(FOR_EVER, FOR_EVER, KEPT // 2, CopyRule())
-        # The last packets, at their numbers modulo `KEPT`.
+        # The last packets; the index is the packet number modulo `KEPT`.
         self._kept = np.zeros((KEPT, _WORDS), np.int64)
         self._resolution, self._halvings, self._packets = 1, 0, 0
         self._groups: Counter[bytes] = Counter()
-        self.talkers: Counter[bytes] = Counter()  # addresses of layer 3: source, then target
-        # Kept and dropped repeats by distance, where bin i begins at 10**(i / BINS) ns; packets of
-        # each part of the time, in nanoseconds; and packets of each capture.
+        self.talkers: Counter[bytes] = Counter()  # layer-3 addresses: source, then destination
+        # Kept and dropped: repeats by distance, where bin i starts at 10**(i / BINS) ns; packets
+        # per time slot, whose length is in nanoseconds; and packets per capture.
         self.distances = np.zeros((ALL_BINS, 2), np.int64)
         self.part, self.rates = 1000, np.zeros((TIMES, 2), np.int64)
         self.inputs = np.zeros((len(names), 2), np.int64)
 
     def __call__(self, judged: Judged) -> None:
-        """Count some packets; of later ones, repeats in a sample."""
+        """Count packets; beyond `EXACT` packets, repeats are counted in a sample only."""
         packets, dropped = judged.packets, judged.dropped
         elapsed = self._clock.follow(packets.times)
         self._resolution = max(self._resolution, packets.resolution)
@@ -92,7 +92,7 @@ class CopyReport:
             _add(self.inputs, packets.files_of, dropped)
         while judged.start >> self._halvings >= EXACT:
             self._halvings += 1
-        # The lower bits of digests index the table of copies.
+        # The lower bits of a digest already index the table of copies.
         mask = np.uint64((1 << self._halvings) - 1 << 64 - self._halvings)
         every = np.flatnonzero(judged.digests.values & mask == 0)
         for start in range(0, len(every), _MAX_TOGETHER):
@@ -128,7 +128,7 @@ class CopyReport:
     def _words(
         self, packets: Packets, elapsed: Times, headers: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return time, interface, TTL, and addresses and tag of packets, shape (n, `_WORDS`)."""
+        """Return time, interface, TTL, addresses and VLAN tag per packet, shape (n, `_WORDS`)."""
         locations, (version, begin) = packets.locations, headers[:2]
         words = np.zeros((len(packets), _WORDS), np.int64)
         words[:, 0], words[:, 1] = elapsed, packets.files << 32 | packets.interfaces
@@ -141,7 +141,7 @@ class CopyReport:
 
     @property
     def pairs(self) -> dict[str, Counter[Any]]:
-        """Dropped packets by a property of the earlier packet and of its duplicate, by `KINDS`."""
+        """Numbers of dropped packets, by the pair of property values, for each of `KINDS`."""
         pairs: dict[str, Counter[Any]] = {kind: Counter() for kind in KINDS}
         types = [*TAG_TYPES, *MORE_TAG_TYPES, *self._compared.tag_types]
         for octets, count in sorted(self._groups.items()):
@@ -157,10 +157,10 @@ class CopyReport:
     def suggested_span(self) -> int | None:
         """Span in nanoseconds that covers the first group of distances; None without such a group.
 
-        A group has at least one percent of all repeats and ends before one second. The decade after
-        the group has at most one percent of the repeats up to the end of the group. The span is
-        twice the greatest distance of the group, and at least ten units of the clock, rounded up to
-        1, 2 or 5 times a power of ten.
+        A group holds at least one percent of all repeats and ends before one second. The decade
+        after it holds at most one percent of the repeats up to the end of the group. The span is
+        twice the greatest distance in the group, but at least ten clock units, rounded up to 1, 2
+        or 5 times a power of ten.
         """
         repeats = self.distances.sum(axis=1)
         until = np.cumsum(repeats)
@@ -177,7 +177,7 @@ class CopyReport:
         return None
 
     def figures(self) -> dict[str, Any]:
-        """Return the counts for JSON; of pairs and talkers, the most frequent ones."""
+        """Return the counts for JSON; pairs and talkers are limited to the most frequent ones."""
         pairs, kept, dropped = self.pairs, *self.inputs.T.tolist()
         span, filled = self.suggested_span, np.flatnonzero(self.distances.sum(axis=1))
         return {
@@ -215,7 +215,7 @@ class CopyReport:
         }  # fmt: skip
 
     def _name(self, kind: str, value: Any) -> str:
-        """Write a property of a packet."""
+        """Format the value of a packet property."""
         if kind == "interface":
             file = f"{self._names[value >> 32]}: " if len(self._names) > 1 else ""
             return f"{file}interface {value & 0xFFFFFFFF}"
@@ -229,20 +229,20 @@ def _address(octets: bytes) -> str:
 
 
 def _add(counts: Any, at: NDArray[np.int64], dropped: NDArray[np.bool_], weight: int = 1) -> None:
-    """Count kept and dropped packets at indices of a table of shape (n, 2)."""
+    """Add kept and dropped packets to a table of shape (n, 2), at the given indices."""
     counts += weight * np.bincount(2 * at + dropped, minlength=counts.size).reshape(counts.shape)
 
 
 def _gather(
     packets: Packets, begins: NDArray[np.int64], sizes: NDArray[np.int64], rows: Any, offset: int
 ) -> None:
-    """Copy octets of packets to an offset of each row."""
+    """Copy the octets of each packet into its row, at `offset`."""
     targets = offset + rows.shape[1] * np.arange(len(rows))
     loops.copy_parts(packets.buffer, begins, sizes, rows.reshape(-1), targets)
 
 
 def _tally(counter: Counter[bytes], rows: NDArray[np.int64], weight: int) -> None:
-    """Count equal rows of words, and remove rare ones when there are too many."""
+    """Count equal rows; if there are too many distinct ones, forget the rare ones."""
     if not len(rows):
         return
     rows = rows.reshape(len(rows), -1)
@@ -258,21 +258,21 @@ def _tally(counter: Counter[bytes], rows: NDArray[np.int64], weight: int) -> Non
 
 
 def edges() -> NDArray[np.float64]:
-    """Return the edges of the bins of distances, in seconds, shape (ALL_BINS + 1,)."""
+    """Return the edges of the distance bins in seconds, shape (ALL_BINS + 1,)."""
     return np.asarray(10 ** (np.arange(ALL_BINS + 1) / BINS - 9))
 
 
-# Page and picture
+# HTML page and figure
 
 TITLES = {
     "interface": "Interfaces", "vlan": "Outermost VLAN", "ttl": "TTL or hop limit",
-    "mac": "Addresses of Ethernet",
+    "mac": "Ethernet addresses",
 }  # fmt: skip
-"""Headings of the pairs."""
+"""Headings for the pairs."""
 
 
 def html(figures: dict[str, Any], report: CopyReport) -> str:
-    """Lay out a self-contained page from the `figures` that `lately dedup --json` prints."""
+    """Build a self-contained HTML page from the `figures` that `lately dedup --json` prints."""
     span = figures["span_seconds"]
     plots = [
         (
@@ -287,7 +287,7 @@ def html(figures: dict[str, Any], report: CopyReport) -> str:
 
 
 def picture(report: CopyReport, span: float) -> "Figure":
-    """Return a figure with both plots side by side; packets were remembered for `span` seconds."""
+    """Draw distances and rates side by side; packets were remembered for `span` seconds."""
     figure = blank_figure(12, 3.9)
     left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (1.2, 1), "wspace": 0.16})
     _draw_distances(left, report=report, span=span)
@@ -335,7 +335,7 @@ def _draw_distances(axes: "Axes", report: CopyReport, span: float) -> list[Mark]
 
 
 def _short(seconds: float) -> str:
-    """Format a time with two digits."""
+    """Format a time with two significant digits."""
     return seconds_text(float(f"{seconds:.2g}"))
 
 

@@ -1,4 +1,4 @@
-"""Removal of duplicate packets from captures."""
+"""Remove duplicate packets from captures."""
 
 import struct
 import time
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from .packet_oracle import PacketOracle
 
 ENGINES = ("golden", "rtl")
-"""Engines that find duplicates: the golden model, or compiled hardware checked against it."""
+"""Engines: the golden model, or the compiled hardware checked against it."""
 
-MAX_ELAPSED = 1 << 62  # nanoseconds that can pass; a clock stops there
+MAX_ELAPSED = 1 << 62  # maximum elapsed nanoseconds; the clock stops there
 
 _COMMENT, _DROP_COUNT = 1, 4
 
@@ -38,21 +38,21 @@ _COMMENT, _DROP_COUNT = 1, 4
 class ClockState(NamedTuple):
     """State of a `PacketClock`."""
 
-    # Latest time since the beginning or the last step; `NO_TIME` before the first.
+    # Latest time since the start or the last step back; `NO_TIME` before the first packet.
     reached: int = loops.NO_TIME
-    elapsed: int = 0  # nanoseconds that have passed
-    late: int = 0  # packets before the latest time
-    max_late: int = 0  # maximum nanoseconds before the latest time
-    steps: int = 0  # steps back
+    elapsed: int = 0  # elapsed nanoseconds
+    late: int = 0  # packets with a time before the latest
+    max_late: int = 0  # maximum lateness in nanoseconds
+    steps: int = 0  # steps back of the capture clock
     untimed: int = 0  # packets without a time
 
 
 class PacketClock:
-    """Measures the time that passes up to each packet; `span` < `silence`, both in nanoseconds.
+    """Measures the time elapsed up to each packet; `span` < `silence`, both in nanoseconds.
 
-    A time that is at most `span` before the latest counts as the latest. An earlier one is a step
-    of the clock: then `silence` passes, and this time becomes the latest. A gap longer than
-    `silence` counts as `silence`.
+    A time at most `span` before the latest time is replaced by the latest. An earlier time means
+    that the clock was set back: `silence` is added to the elapsed time, and this time becomes the
+    latest. A gap longer than `silence` counts as `silence`.
     """
 
     def __init__(self, span: int, silence: int) -> None:
@@ -66,7 +66,7 @@ class PacketClock:
         return ClockState(*self._state.tolist())
 
     def follow(self, times: Times) -> Times:
-        """Return the nanoseconds up to each packet, which never decrease, shape (n,)."""
+        """Return the elapsed nanoseconds at each packet, shape (n,); they never decrease."""
         elapsed = np.empty(len(times), np.int64)
         if (compiled := core()) is not None:
             times = np.ascontiguousarray(times)
@@ -94,15 +94,15 @@ class PacketClock:
 
 @dataclass(frozen=True, kw_only=True)
 class Deduplication:
-    """Definition of a duplicate, and the filter that finds duplicates."""
+    """Settings: what a duplicate is, and the filter that finds duplicates."""
 
     span: int  # nanoseconds for which a packet is remembered
     window: int  # maximum distance in packets at which a duplicate is dropped
-    spec: FilterSpec  # with a span, as `lately.dedup.window.dedup_spec` returns it
-    tick: int  # in nanoseconds
+    spec: FilterSpec  # filter with a span, see `lately.dedup.window.dedup_spec`
+    tick: int  # nanoseconds per tick
     compared: Comparison = field(default_factory=Comparison)
     rule: CopyRule = field(default_factory=CopyRule)
-    secret: int = field(default=0, repr=False)  # of the digest, 128 bits
+    secret: int = field(default=0, repr=False)  # 128-bit secret of the digest
     engine: str = ENGINES[0]  # one of `ENGINES`
 
     def figures(self) -> dict[str, Any]:
@@ -123,23 +123,23 @@ class DedupResult:
 
     packets: int = 0
     dropped: int = 0
-    bytes_read: int = 0  # of the capture, uncompressed
+    bytes_read: int = 0  # uncompressed bytes of the capture
     bytes_written: int = 0
-    # The others are compared as whole frames.
+    # All other packets are compared as whole frames.
     versions: dict[str, int] = field(default_factory=lambda: {v.name.lower(): 0 for v in Version})
-    malformed: int = 0  # packets with contradictory headers
-    cut: int = 0  # packets that were captured incompletely
-    missing_bytes: int = 0  # of an incomplete last record, which is omitted
-    truncated: bool = False  # whether compressed data ends early or is followed by other bytes
-    damages: list[str] = field(default_factory=list)  # messages; files end there
-    late: int = 0  # packets before the latest time
-    latest: int = 0  # the greatest delay, in nanoseconds
+    malformed: int = 0  # packets with inconsistent headers
+    cut: int = 0  # packets that were captured only in part
+    missing_bytes: int = 0  # bytes of an incomplete last record, which is left out
+    truncated: bool = False  # compressed data is incomplete, or other bytes follow it
+    damages: list[str] = field(default_factory=list)  # messages about damage, at which a file ends
+    late: int = 0  # packets with a time before the latest
+    latest: int = 0  # maximum lateness, in nanoseconds
     untimed: int = 0  # packets without a time
-    clock_steps: int = 0  # back by more than the span, after which the filter is empty
-    shortened: int = 0  # packets at which the filter remembered less than the span
-    comments: int = 0  # in dropped packets of pcapng
-    drop_counts: int = 0  # packets that dropped packets of pcapng report as lost before them
-    mismatches: int | None = None  # answers in which hardware and golden model differ
+    clock_steps: int = 0  # steps back by more than the span; they empty the filter
+    shortened: int = 0  # packets for which the filter covered less than the span
+    comments: int = 0  # comments in dropped pcapng packets
+    drop_counts: int = 0  # lost packets reported in dropped pcapng packets
+    mismatches: int | None = None  # answers that differ between hardware and golden model
     seconds: float = 0.0
 
     def figures(self) -> dict[str, Any]:
@@ -149,16 +149,16 @@ class DedupResult:
 
 
 class Judged(NamedTuple):
-    """Consecutive packets of a capture, and flags of dropped packets."""
+    """Consecutive packets of a capture, with a flag for each dropped packet."""
 
     start: int  # number of earlier packets
     packets: Packets
     digests: Digests
-    elapsed: Times  # nanoseconds from the beginning, which never decrease, shape (n,)
+    elapsed: Times  # nanoseconds since the start, never decreasing, shape (n,)
     dropped: NDArray[np.bool_]  # shape (n,)
 
     def part(self, which: slice) -> "Judged":
-        """Return a part of the packets."""
+        """Select packets by a slice or indices."""
         values, versions, faults = self.digests
         digests = Digests(values[which], versions[which], faults[which])
         packets = self.packets.part(which)
@@ -179,9 +179,9 @@ def deduplicate(
 ) -> DedupResult:
     """Find the duplicate packets of a capture, and pass all packets to the outputs.
 
-    With two `jobs`, packets are read and digested while others are judged and written; the outputs
-    and the result are the same. The `oracle` gets all packets; `progress` gets the result so far
-    and the share of the capture that was read, if known; `read` replaces the method of the capture.
+    With two `jobs`, packets are read and hashed while others are judged and written; outputs and
+    result are the same. `oracle` receives all packets. `progress` receives the result so far and
+    the share of the capture that has been read, if known. `read` replaces `capture.read`.
     """
     began = time.perf_counter()
     with ExitStack() as stack:
@@ -190,7 +190,7 @@ def deduplicate(
         course = _Progress(settings, unit, golden, oracle)
         pool, waiting = None, None
         if jobs > 1:
-            # It loads the module of logs.
+            # Imported here, because it imports logging.
             from concurrent.futures import ThreadPoolExecutor
 
             pool = stack.enter_context(ThreadPoolExecutor(1))
@@ -244,10 +244,10 @@ class _Progress:
         self._oracle = oracle
         self._other_secret = random_secret()
         self._golden = model
-        # After this silence the filter has no trace of a packet.
+        # After this silence, the filter holds no trace of any packet.
         silence = max(settings.span, settings.tick * settings.spec.span) + 2 * settings.tick
         self._clock = PacketClock(settings.span, silence)
-        # The filter has no trace of a packet that is further back than its segments hold.
+        # The filter holds no trace of packets further back than its segments reach.
         limit = max(settings.window, settings.spec.ring_segments * settings.spec.generation)
         self._copies = CopyTable(settings.window, settings.span, limit, settings.rule)
         self.result = DedupResult(mismatches=None if unit is None else 0)
@@ -255,18 +255,18 @@ class _Progress:
     def take(
         self, packets: Packets, digests: Digests, outputs: Sequence[Callable[[Judged], None]]
     ) -> None:
-        """Classify some packets, pass them to the outputs, and count them."""
+        """Judge packets, pass them to the outputs, and count them."""
         judged = self.judge(packets, digests)
         for output in outputs:
             output(judged)
         self.count(judged)
 
     def judge(self, packets: Packets, digests: Digests) -> Judged:
-        """Return which of some packets are duplicates."""
+        """Return which packets are duplicates."""
         elapsed = self._clock.follow(packets.times)
         if self._clock.state.elapsed >= MAX_ELAPSED:
             raise TraceError(
-                "time: more than 2**62 ns pass, because the clock steps back too often"
+                "time: more than 2**62 ns elapsed, because the clock steps back too often"
             )
         ticks = elapsed // self._settings.tick
         codes = np.full(len(ticks), Operation.CHECK_AND_INSERT, np.uint8)
@@ -295,7 +295,7 @@ class _Progress:
     def _keys(
         self, packets: Packets, digests: NDArray[np.uint64], secret: int
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Return keys of the filter, and numbers of the property that must differ."""
+        """Return the filter keys, and the property that must differ, as numbers."""
         rule, differing = self._settings.rule, np.zeros(len(packets), np.uint64)
 
         def find(name: str) -> NDArray[np.uint64]:
@@ -309,7 +309,7 @@ class _Progress:
         return (scoped(digests, find(rule.by)) if rule.scope == "same" else digests), differing
 
     def count(self, judged: Judged) -> None:
-        """Count some packets."""
+        """Add packets to the counts."""
         packets, digests, result = judged.packets, judged.digests, self.result
         sizes = (packets.table[loops.STOP] - packets.table[loops.START])[judged.dropped]
         result.packets += len(packets)
@@ -327,7 +327,7 @@ class _Progress:
         result.cut += int((digests.faults & Fault.CUT != 0).sum())
 
     def finish(self) -> DedupResult:
-        """Add the counts of the clock."""
+        """Add the clock's counts to the result."""
         result, clock = self.result, self._clock.state
         result.late, result.latest = clock.late, clock.max_late
         result.untimed, result.clock_steps = clock.untimed, clock.steps

@@ -1,4 +1,4 @@
-"""Exact detection of duplicate packets, the reference for a deduplicator."""
+"""Exact detection of duplicate packets: the reference for a deduplicator."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,10 +22,10 @@ class Findings:
     equal: int = 0  # packets with an earlier equal packet, at any distance
     duplicates: int = 0  # packets with an earlier equal packet within the span and the window
     passed_duplicates: int = 0  # duplicates that were not dropped
-    lost_uniques: int = 0  # other packets that were dropped
-    remembered: int = 0  # lost packets with an earlier equal packet slightly past the span
-    fresh: int = 0  # packets without a trace in the filter
-    expected: float = 0.0  # lost fresh packets that the set bits of the filter let expect
+    lost_uniques: int = 0  # dropped packets that are not duplicates
+    remembered: int = 0  # of those, packets with an equal packet slightly before the span
+    fresh: int = 0  # packets of which the filter holds no trace
+    expected: float = 0.0  # expected number of fresh packets lost, from the bits set in the filter
 
     def figures(self) -> dict[str, Any]:
         """Return the counts and the false-positive rates, for JSON."""
@@ -40,14 +40,14 @@ class Findings:
 
 @dataclass
 class PacketOracle:
-    """Remembers the time of every packet, by a digest that is unrelated to the filter's.
+    """Remembers the time of every packet, by a digest unrelated to that of the filter.
 
-    Memory grows with the number of distinct packets.
+    Memory use grows with the number of distinct packets.
     """
 
     spec: FilterSpec
-    span: int  # nanoseconds
-    window: int  # packets
+    span: int  # in nanoseconds
+    window: int  # in packets
     findings: Findings = field(default_factory=Findings)
     rule: CopyRule = field(default_factory=CopyRule)  # which repeats are duplicates
 
@@ -61,13 +61,13 @@ class PacketOracle:
     def add(
         self,
         keys: NDArray[np.uint64],  # digests, shape (n,)
-        elapsed: Times,  # nanoseconds, which never decrease
+        elapsed: Times,  # nanoseconds, never decreasing
         ticks: Times,
         dropped: NDArray[np.bool_],
         rate: float,  # probability that the filter reports a new packet
-        properties: NDArray[np.uint64] | None = None,  # numbers that must differ
+        properties: NDArray[np.uint64] | None = None,  # values that must differ
     ) -> None:
-        """Add packets, which are judged later in large groups or by `finish`."""
+        """Add packets; they are judged later, in large groups or by `finish`."""
         properties = np.zeros(len(keys), np.uint64) if properties is None else properties
         self._waiting.append((keys, elapsed, ticks, dropped, np.full(len(keys), rate), properties))
         if sum(len(part[0]) for part in self._waiting) >= _TOGETHER:
@@ -109,7 +109,7 @@ class PacketOracle:
         elapsed: Times,
         properties: NDArray[np.uint64],
     ) -> NDArray[np.bool_]:
-        """Return which packets are duplicates by the rule, packet by packet."""
+        """Apply the rule packet by packet; return which packets are duplicates."""
         differs, refresh = self.rule.differing is not None, self.rule.policy == "last-seen"
         copies = []
         rows = zip(

@@ -1,4 +1,4 @@
-"""The filter of packets, bounded in time and in number."""
+"""Choose the filter for packets, whose window is limited in time and in packets."""
 
 from fractions import Fraction
 
@@ -10,18 +10,18 @@ from ..planner.rings import PlannedRing
 SLACK = 0.25  # maximum slack in spans, while packets keep arriving
 
 MAX_SPAN = 13_343 * 86_400 * 10**9
-"""Greatest span in nanoseconds, in whole days below 2**60: clocks count to four times as many."""
+"""Maximum span in nanoseconds: whole days, below 2**60, as clocks count four times as far."""
 
-MIN_WINDOW = 64  # packets; a `CopyTable` enforces smaller bounds
+MIN_WINDOW = 64  # packets; a `CopyTable` enforces smaller windows
 
 RINGS = PlannedRing("gebf", generations=range(1, 15))
-"""Filters of up to 15 segments: more segments take less memory, but more time per packet."""
+"""Filters of up to 15 segments: more segments use less memory, but more time per packet."""
 
 
 def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
-    """Return a filter for packets, and the nanoseconds of its ticks.
+    """Return a filter for packets, and the length of its ticks in nanoseconds.
 
-    The `span` is in nanoseconds. It gets shorter while more packets than the `window` arrive in it.
+    `span` is in nanoseconds. While more than `window` packets arrive within it, it gets shorter.
     """
     if span > MAX_SPAN:
         raise RequirementError(
@@ -30,7 +30,7 @@ def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
         )
     tick = default_tick(span)
     time = Span.of(Fraction(span, 10**9), Fraction(tick, 10**9))
-    # With fewer, some generations would have none.
+    # With fewer packets, some generations would be empty.
     room = window if window < 1 else max(window, MIN_WINDOW)
     asked = Requirement(
         window=room,
@@ -43,5 +43,5 @@ def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
     best = next(RINGS.search(asked), None)
     if best is None:
         given = f"--span {time_text(Fraction(span, 10**9))} and --fpr {fpr:g}"
-        raise RequirementError(f"no filter has {given}; try a longer span or a greater share")
+        raise RequirementError(f"no filter meets {given}; try a longer span or a larger --fpr")
     return best.spec, tick

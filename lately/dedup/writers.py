@@ -1,4 +1,4 @@
-"""Outputs of a deduplication: captures, and a list of the packets that were dropped."""
+"""Outputs of a deduplication: captures, and a list of the dropped packets."""
 
 import struct
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from ..stream_files import PCAPNG_MAGIC
 from .deduplicate import Judged
 
 HEAD = b"number,time,digest\n"
-"""First line of a list: number of the packet from 1, seconds since the epoch, hexadecimal."""
+"""Header of the list: packet number from 1, seconds since the epoch, hexadecimal digest."""
 
 _NO_LIMIT = 1 << 61
 _Opener = Callable[..., AbstractContextManager[BinaryIO]]
@@ -24,7 +24,7 @@ _Opener = Callable[..., AbstractContextManager[BinaryIO]]
 class CaptureWriter:
     """Writes the kept or the dropped packets of a capture, and everything between packets.
 
-    Sections of pcapng get the length -1, which stands for an unknown length.
+    pcapng sections get the length -1, which means unknown.
     """
 
     def __init__(self, file: BinaryIO, *, dropped: bool = False) -> None:
@@ -33,11 +33,11 @@ class CaptureWriter:
         self._room = np.empty(0, np.uint8)
 
     def __call__(self, judged: Judged) -> None:
-        """Write whole records, which another program may read already."""
+        """Write complete records, because another program may already be reading them."""
         packets = judged.packets
         for at in packets.section_lengths:
             packets.buffer[at : at + 8] = 0xFF
-        # Records, and the bytes before, between and after records.
+        # Records alternate with the bytes before, between and after them.
         bounds = np.empty(2 * len(packets) + 2, np.int64)
         bounds[0], bounds[-1] = packets.begin, packets.end
         bounds[1:-1:2], bounds[2:-1:2] = packets.table[loops.START], packets.table[loops.STOP]
@@ -51,7 +51,7 @@ class CaptureWriter:
 
 
 class FolderWriter(ExitStack):
-    """Writes the kept packets of each input to its own output, which is opened by number."""
+    """Writes the kept packets of each input to its own output, opened by input number."""
 
     def __init__(self, open_output: _Opener) -> None:
         super().__init__()
@@ -73,11 +73,11 @@ class FolderWriter(ExitStack):
 
 
 class RotatingWriter(FolderWriter):
-    """Writes the kept packets to one output after another, each a whole capture.
+    """Writes the kept packets to a series of outputs, each of them a complete capture.
 
-    A packet begins an output if the one before would have more than `size` bytes, or has a packet
-    that is `time` nanoseconds older; 0 means no limit. `open_output` gets the number of the output,
-    from 0 on, and the time of its first packet.
+    A packet starts a new output if the current one would exceed `size` bytes, or if its first
+    packet is at least `time` nanoseconds older; 0 means no limit. `open_output` is called with the
+    number of the output, counting from 0, and the time of its first packet.
     """
 
     def __init__(self, open_output: _Opener, size: int, time: int) -> None:
@@ -86,7 +86,7 @@ class RotatingWriter(FolderWriter):
         self._head, self._order = b"", "<"
 
     def __call__(self, judged: Judged) -> None:
-        """Write packets, and begin outputs before some of them."""
+        """Write packets, and start new outputs where necessary."""
         if self._number < 0:
             self._rotate(judged.packets.times[~judged.dropped])
         while (cut := self._cut(judged)) < len(judged.packets):
@@ -101,11 +101,11 @@ class RotatingWriter(FolderWriter):
         known = len(times) and times[0] != loops.NO_TIME
         file = self._begin(self._number + 1, int(times[0]) if known else time_ns())
         file.write(self._head)
-        # Bytes that there is room for, and the time at which the output ends if it has a packet.
+        # Bytes left in the output, and the time at which it ends once it has a packet.
         self._room, self._end = self._size - len(self._head), 0
 
     def _cut(self, judged: Judged) -> int:
-        """Return how many packets come before the first one that begins an output."""
+        """Return the number of packets before the first one that starts a new output."""
         packets, kept = judged.packets, np.flatnonzero(~judged.dropped)
         starts, stops = packets.table[loops.START], packets.table[loops.STOP]
         written = stops - packets.begin - np.cumsum((stops - starts) * judged.dropped)
@@ -117,7 +117,7 @@ class RotatingWriter(FolderWriter):
         return int(kept[over]) if over < len(kept) else len(packets)
 
     def _write(self, judged: Judged, begin: int, end: int) -> None:
-        """Write the bytes from begin to end, and remember the headers among them."""
+        """Write the bytes from `begin` to `end`, and remember the headers among them."""
         packets = replace(judged.packets, begin=begin, end=end)
         self._writer(judged._replace(packets=packets))
         starts, stops = packets.table[loops.START], packets.table[loops.STOP]
@@ -139,14 +139,14 @@ class RotatingWriter(FolderWriter):
 
 
 class Marks:
-    """Writes a line for each packet that was dropped, as CSV, to a binary `file`."""
+    """Writes a CSV line for each dropped packet to a binary `file`."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         file.write(HEAD)
 
     def __call__(self, judged: Judged) -> None:
-        """Write lines for some packets, all at once."""
+        """Write the lines for these packets in one call."""
         at = np.flatnonzero(judged.dropped)
         columns: tuple[NDArray[np.generic], ...] = (
             judged.start + 1 + at, judged.packets.times[at], judged.digests.values[at]

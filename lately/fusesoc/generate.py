@@ -1,4 +1,4 @@
-"""Generator for FuseSoC: exports a unit, with its core file, into the current folder."""
+"""FuseSoC generator: exports a unit, with its core file, to the current folder."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import yaml
 
 
 def options(parameters: dict[str, object], root: Path) -> list[str]:
-    """Return the options of `lately export` for the parameters of a core in a folder."""
+    """Convert the parameters in a core file to options of `lately export`."""
     words = []
     for name, value in parameters.items():
         option = f"--{name.replace('_', '-')}"
@@ -24,7 +24,7 @@ def options(parameters: dict[str, object], root: Path) -> list[str]:
 if __name__ == "__main__":
     asked = yaml.safe_load(Path(sys.argv[1]).read_text("utf-8"))
     words = options(asked.get("parameters") or {}, Path(asked["files_root"]))
-    # FuseSoC takes in the cores that it finds here.
+    # FuseSoC picks up the cores that it finds here.
     sys.exit(
         subprocess.run(["lately", "export", *words, "--out-dir", "export"], check=False).returncode
     )

@@ -1,1 +1,1 @@
-"""Streams of lines without their repeats."""
+"""Remove repeated lines from streams."""

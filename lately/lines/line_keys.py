@@ -21,7 +21,7 @@ Bytes = NDArray[np.uint8]  # bytes of a stream, shape (n,)
 
 Positions = NDArray[np.int64]  # positions in `Bytes`, shape (n,)
 
-MAX_FIELD = (1 << 31) - 1  # largest number of a field
+MAX_FIELD = (1 << 31) - 1  # largest field number
 
 _NEWLINE = ord("\n")
 
@@ -34,12 +34,12 @@ class LineKeyError(LatelyError, ValueError):
 class LineKey:
     """The part of a line that is its key; by default the whole line."""
 
-    # Number of a field, from 1 on. Keys of several fields, in any order, are equal if all are.
+    # Field numbers, counting from 1. Keys are equal if all their fields are equal.
     field: int | tuple[int, ...] | None = None
-    delimiter: bytes = b"\t"  # one byte between two fields
-    # Member of a JSON object; dots separate nested members. Equal values are equal keys.
+    delimiter: bytes = b"\t"  # byte that separates fields
+    # Members of a JSON object; dots separate nested members. Equal values give equal keys.
     member: str | tuple[str, ...] | None = None
-    pattern: bytes | None = None  # regular expression: its first group, or without one the match
+    pattern: bytes | None = None  # regular expression; the key is group 1, or else the match
 
     def __post_init__(self) -> None:
         ways = [name for name in ("field", "member", "pattern") if getattr(self, name) is not None]
@@ -47,12 +47,12 @@ class LineKey:
             raise LineKeyError(f"{' and '.join(ways)} cannot be combined")
         for name in ("field", "member"):
             if isinstance(value := getattr(self, name), tuple):
-                # A single one has the digest that it has alone.
+                # A single field or member keeps its own digest.
                 several = tuple(sorted({*value}))
                 object.__setattr__(self, name, several if len(several) > 1 else several[0])
         for number in self._fields:
             if number is not None and not 1 <= number <= MAX_FIELD:
-                raise LineKeyError(f"field: must be 1 to {MAX_FIELD}, not {number}")
+                raise LineKeyError(f"field: must be between 1 and {MAX_FIELD}, not {number}")
         if len(self.delimiter) != 1:
             raise LineKeyError(f"delimiter: must be one byte, not {self.delimiter!r}")
         try:
@@ -67,23 +67,23 @@ class LineKey:
     def digests(
         self, data: Bytes, bounds: Positions, digest: KeyDigest
     ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """Return digests of the lines that have a key, and which lines have one."""
+        """Return the digests of lines that have a key, and a mask of these lines."""
         parts = [replace(self, field=field).find(data, bounds) for field in self._fields]
         keyed = np.logical_and.reduce([starts >= 0 for _, starts, _ in parts])
         kept: Any = slice(None) if keyed.all() else keyed
         words = np.hstack([digest.of_spans(content, starts[kept], stops[kept])
                            for content, starts, stops in parts])  # fmt: skip
         if len(parts) > 1:
-            # Digests have a fixed length, so no field runs into the next.
+            # Digests have a fixed length, so adjacent fields cannot be confused.
             ends = np.arange(len(words) + 1) * 8 * words.shape[1]
             octets = words.astype("<u8").view(np.uint8).ravel()
             words = digest.of_spans(octets, ends[:-1], ends[1:])
         return words, keyed
 
     def find(self, data: Bytes, bounds: Positions) -> tuple[Bytes, Positions, Positions]:
-        """Return bytes, and where in them each line's key starts (-1 without a key) and stops."""
+        """Return bytes, and where in them each line's key starts (-1 if none) and ends."""
         starts, stops = bounds[:-1].copy(), bounds[1:].copy()
-        # The last line of a stream may have no newline.
+        # The last line of a stream may lack a newline.
         stops -= data[stops - 1] == _NEWLINE if len(stops) else 0
         if isinstance(self.field, int):
             narrow = core().field_spans if core() else field_spans
@@ -95,7 +95,7 @@ class LineKey:
     def _extract(
         self, data: Bytes, starts: Positions, stops: Positions
     ) -> tuple[Bytes, Positions, Positions]:
-        """Extract the keys line by line."""
+        """Extract the keys one line at a time."""
         extract, whole = self._extractor(), data.tobytes()
         keys = [extract(whole[a:b]) for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
         ends = np.cumsum([len(key or b"") for key in keys], dtype=np.int64)
@@ -127,10 +127,10 @@ class LineKey:
 
 
 def line_bounds(data: Bytes, stop: int, bounds: Positions) -> int:
-    """Write the starts of the lines of ``data[:stop]``, and return the number of complete lines.
+    """Write the starts of the lines in ``data[:stop]``; return the number of complete lines.
 
-    The entry after the last complete line is the start of the rest. Lines that do not fit into
-    `bounds` are omitted.
+    The entry after the last complete line is the start of the remainder. Lines that do not fit into
+    `bounds` are left for later.
     """
     if native := core():
         return int(native.line_bounds(data, stop, bounds))
@@ -143,7 +143,7 @@ def line_bounds(data: Bytes, stop: int, bounds: Positions) -> int:
 def field_spans(
     data: Bytes, field: int, delimiter: int, starts: Positions, stops: Positions
 ) -> None:
-    """Narrow spans of `data` to a `field`, from 1 on; without the field, a start becomes -1."""
+    """Narrow each line's span to `field`, counting from 1; the start is -1 if it is missing."""
     text, between = data.tobytes(), bytes([delimiter])
     for number, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
         for _ in range(field - 1):
@@ -156,9 +156,9 @@ def field_spans(
 
 
 def line_digest(spec: Specification, key: LineKey) -> KeyDigest:
-    """Return the digest of the keys of lines in a filter.
+    """Return the digest function for the keys of lines in a filter.
 
-    Whole lines have the digest of the filter. Any other kind of key has its own digest, so a saved
+    Whole lines use the filter's digest. Every other kind of key has its own digest, so a saved
     state never matches keys of another kind.
     """
     if key == LineKey():

@@ -1,4 +1,4 @@
-"""Removal of repeated lines from a stream."""
+"""Remove repeated lines from a stream."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -16,20 +16,20 @@ from ..golden.errors import LatelyError
 from ..stream_files import StreamFile, whole
 from .line_keys import Bytes, LineKey, line_bounds, line_digest
 
-MAX_LINE = 1 << 30  # bytes of a line
+MAX_LINE = 1 << 30  # maximum bytes of a line
 
 SAVE_PERIOD = 60.0  # minimum seconds between two saved states
 
 _BUFFER = 1 << 20
 _LINES = 1 << 16
-_LINE_TIME = 1000  # nanoseconds that a line stands for, so that short windows have ticks enough
+_LINE_TIME = 1000  # nanoseconds per line, so that even short windows have enough ticks
 
 _SEED_BITS = 63
 _NEWLINE = ord("\n")
 
 
 class LineError(LatelyError, ValueError):
-    """A stream of lines, or its state file, is invalid."""
+    """A line of a stream, or a state file, is invalid."""
 
 
 @dataclass
@@ -38,7 +38,7 @@ class UniqResult:
 
     lines: int = 0
     repeats: int = 0
-    keyless: int = 0  # lines without a key, which are kept
+    keyless: int = 0  # lines without a key; they are kept
     bytes_read: int = 0
     bytes_written: int = 0
     seconds: float = 0.0
@@ -47,11 +47,10 @@ class UniqResult:
 class RecentLines:
     """A filter that remembers the keys of recent lines, within a window in lines or in time.
 
-    Without a `span`, a repeat is found up to `window` lines back. With a `span` in nanoseconds, by
-    the system clock, the `window` is the capacity in lines. At most the share `fpr` of new lines is
-    reported as repeats. The policy "last-seen" remembers every line, "first-seen" only lines that
-    are no repeats. `save` writes the file `state`; if it exists, the filter starts with its
-    contents.
+    Without `span`, a repeat is found up to `window` lines back. With `span`, in nanoseconds by the
+    system clock, `window` is the capacity in lines. At most a share `fpr` of new lines is reported
+    as repeats. The policy "last-seen" remembers every line, "first-seen" only lines that are not
+    repeats. `save` writes the file `state`; if the file exists, the filter starts from it.
     """
 
     def __init__(
@@ -68,15 +67,15 @@ class RecentLines:
         self._refresh = policy == "last-seen"
         self._tick, self._by_clock = 0, span is not None
         if span is None and self._refresh:
-            # A blocked filter is faster, but may take more than twice the memory at a very low
+            # A blocked filter is faster, but may need more than twice the memory at a very low
             # rate.
             blocked, plain = (kind.for_window(window, fpr) for kind in (BlockedGEBF, GEBF))
             spec = (blocked if blocked.nbytes <= 2 * plain.nbytes else plain).spec
         else:
-            # The import takes long.
+            # Imported here, because the import is slow.
             from ..dedup.window import dedup_spec
 
-            # Without a span, line numbers are the time, because repeats are not inserted.
+            # Without a span, line numbers serve as time, because repeats are not inserted.
             spec, self._tick = dedup_spec(span or window * _LINE_TIME, window, fpr)
         self._state = None if state is None else Path(state)
         self.model: Any
@@ -85,7 +84,8 @@ class RecentLines:
             same = replace(spec, seed=self.model.seed, digest="siphash")
             if getattr(self.model, "spec", None) != same:
                 raise LineError(
-                    f"{state} has the state of {self.model!r}, which differs in window, rate, "
+                    f"{state} holds the state of {self.model!r}, which has a different window, "
+                    f"rate, "
                     "span or policy"
                 )
         else:
@@ -94,12 +94,12 @@ class RecentLines:
         self._digest = line_digest(self.model.spec, key)
 
     def save(self) -> None:
-        """Write the state file, if there is one; the file appears complete or not at all."""
+        """Write the state file, if one was given; it appears complete or not at all."""
         if self._state is not None:
             self.model.save(self._state)
 
     def seen(self, data: Bytes, bounds: NDArray[np.int64]) -> tuple[NDArray[np.bool_], int]:
-        """Return which lines are repeats, and the number of lines without a key."""
+        """Return a mask of repeated lines, and the number of lines without a key."""
         digests, keyed = self.key.digests(data, bounds, self._digest)
         seen = np.zeros(len(keyed), np.bool_)
         seen[keyed] = self._answer(digests)
@@ -111,7 +111,7 @@ class RecentLines:
             numbers = self.model.operations + np.arange(len(digests))
             times = (numbers * _LINE_TIME // self._tick,)
         elif self._tick:
-            # A clock that is set back stops instead.
+            # If the clock is set back, time stands still instead.
             now = max(self.model.latest, time.time_ns() // self._tick)
             times = (np.full(len(digests), now, np.int64),)
         seen: NDArray[np.bool_] = self.model.check_and_insert(
@@ -121,7 +121,7 @@ class RecentLines:
 
 
 class _Output:
-    """Output of lines; a last line without a newline gets one if another line follows."""
+    """Output of lines; adds a missing newline if another line follows."""
 
     def __init__(self, file: BinaryIO | None) -> None:
         self._file = file
@@ -129,7 +129,7 @@ class _Output:
         self._room = np.empty(0, np.uint8)
 
     def write(self, data: Bytes, bounds: NDArray[np.int64], keep: NDArray[np.bool_]) -> int:
-        """Write the lines that are kept at once, and return their bytes."""
+        """Write the kept lines in one call, and return their number of bytes."""
         if len(self._room) < len(data):
             self._room = np.empty(len(data), np.uint8)
         size = keep_lines(data, bounds, keep, self._room)
@@ -137,7 +137,7 @@ class _Output:
             if self._open:
                 self._file.write(b"\n")
             self._file.write(self._room[:size].data)
-            # A reader may wait for these lines.
+            # A reader may be waiting for these lines.
             self._file.flush()
             self._open = bool(self._room[size - 1] != _NEWLINE)
         return size
@@ -152,11 +152,11 @@ def uniq(
     read: Callable[[StreamFile, Any], int] | None = None,
     progress: Callable[[UniqResult, float | None], None] | None = None,
 ) -> UniqResult:
-    """Write the lines of streams without repeated lines, or only the `repeats`.
+    """Write the lines of streams without repeated lines, or only the repeats if `repeats`.
 
-    The `output` gets each line when it is complete. `read` reads the next bytes of a stream into a
-    buffer and returns their number; 0 ends the run. `progress` gets the result so far, and the
-    share of the stream that was read, if known.
+    `output` receives each line as soon as it is complete. `read` reads the next bytes of a stream
+    into a buffer and returns their number; 0 ends the run. `progress` receives the result so far,
+    and the share of the stream that has been read, if known.
     """
     began = time.monotonic()
     due = began + SAVE_PERIOD
@@ -174,7 +174,7 @@ def uniq(
                     progress(result, stream.fraction)
                 if now > due:
                     lines.save()
-                    # A state that takes long to save is saved less often.
+                    # The longer a save takes, the less often it is done.
                     due = time.monotonic() + max(SAVE_PERIOD, 20 * (time.monotonic() - now))
     finally:
         lines.save()
@@ -184,14 +184,14 @@ def uniq(
 def _batches(
     stream: StreamFile, read: Callable[[StreamFile, Any], int] | None, result: UniqResult
 ) -> Iterable[tuple[Bytes, NDArray[np.int64]]]:
-    """Yield lines that are whole as soon as they have come: bytes, and where lines begin."""
+    """Yield complete lines as soon as they have arrived: bytes, and where lines begin."""
     data, bounds = np.empty(_BUFFER, np.uint8), np.empty(_LINES + 1, np.int64)
     filled = 0
     while True:
         if filled == len(data):
             if filled >= MAX_LINE:
                 at = f"{stream.name}: line {result.lines + 1}"
-                raise LineError(f"{at} has {MAX_LINE:,} bytes or more")
+                raise LineError(f"{at}: must be shorter than {MAX_LINE:,} bytes")
             data = np.concatenate([data, np.empty(filled, np.uint8)])
         with whole(stream.name, stream.compression):
             room = data[filled:].data

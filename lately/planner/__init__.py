@@ -1,6 +1,6 @@
-"""The planner: from the requirements of a filter to the cheapest filter that meets them.
+"""The planner: finds the cheapest filter that meets a set of requirements.
 
-The first use of a name imports all families: `lately dedup` needs only rings.
+All families are imported on first use of a name here, because `lately dedup` needs only rings.
 """
 
 from typing import TYPE_CHECKING, Any

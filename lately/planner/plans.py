@@ -1,4 +1,4 @@
-"""Plans: the cheapest filters that meet a requirement, or the reason why no filter meets it."""
+"""Find the cheapest filters that meet a requirement, or the reason why none does."""
 
 import json
 import math
@@ -32,12 +32,12 @@ from .requirement import (
     Span as Span,
 )
 
-POOL = 60  # cheapest filters per family in the search for alternatives, and for ticks
+POOL = 60  # number of cheapest filters per family among which alternatives are sought
 
-ALTERNATIVES = 3  # candidates of a family that are listed by default
+ALTERNATIVES = 3  # default number of candidates listed per family
 
 FRONT = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)
-"""Fractions of the required rate at which the front is drawn."""
+"""Fractions of the required rate for which the Pareto front is computed."""
 
 _ABILITIES = ("window_per_query", "exact_age", "remove")
 
@@ -47,39 +47,39 @@ class Candidate:
     """A specification that meets the requirement."""
 
     spec: Any
-    cost: int  # as in `PricedSpec`
-    worst_rate: float  # expected false-positive rate for distinct keys at the worst moment
-    mean_rate: float  # expected false-positive rate for distinct keys, on average
-    bits: int  # bits of the hardware's memory, which has a spare segment if the filter is a ring
-    # Memories of 16 kbit that hold the bits, or exact block RAMs of the device; None with any_size.
+    cost: int  # see `PricedSpec`
+    worst_rate: float  # expected false-positive rate, for distinct keys, at its worst
+    mean_rate: float  # expected false-positive rate, for distinct keys, on average
+    bits: int  # memory bits in hardware, where a ring has a spare segment
+    # 16-kbit memories that hold the bits, or the exact block RAMs of the device; None if any_size.
     memories: int | None
-    # Insertions past the required window after which no trace remains, in windows. With a span:
-    # ticks past the span, in spans, if every tick has an insertion.
+    # Distance past the required window after which no trace of a key remains, as a fraction of the
+    # window; with a span, as a fraction of the span, if every tick has an insertion.
     slack: float
-    # Memories that a query of a fresh key reads one after another in the worst case; hardware
-    # reads all at once.
+    # Worst-case number of sequential memory reads for a fresh key in software; hardware reads all
+    # memories at once.
     accesses: float
-    latency: int | None  # of the hardware, in cycles; None with any_size
-    limit_mhz: float | None  # on a device: the highest clock that the vendor allows the unit
-    bindings: list[Binding]  # what keeps the next smaller filters from meeting the requirement
-    # Minimum share of cycles in which an operation can be accepted. For a dictionary, keys that
-    # always write the same column are excluded.
+    latency: int | None  # hardware latency in cycles; None if any_size
+    limit_mhz: float | None  # maximum clock that the vendor allows for the unit on the device
+    bindings: list[Binding]  # why the next smaller filters fail the requirement
+    # Minimum share of cycles in which an operation is accepted. For a dictionary, keys that always
+    # write the same column are excluded.
     cycle_share: float
-    edges: tuple[int, int] | None  # as `lately.hdl.profile.Profile.edges`
-    min_period: int  # as `lately.hdl.profile.Profile.min_period`
+    edges: tuple[int, int] | None  # see `lately.hdl.profile.Profile.edges`
+    min_period: int  # see `lately.hdl.profile.Profile.min_period`
 
     @property
     def family(self) -> PlannerFamily:
-        """Family of the filter."""
+        """Planner family of the filter."""
         return PLANNER_FAMILIES[self.spec.family]
 
     @property
     def max_operations(self) -> float | None:
-        """On a device: operations per second at the highest clock that the vendor allows."""
+        """Operations per second at the maximum clock that the vendor allows on the device."""
         return self.limit_mhz and self.limit_mhz * 1e6 * self.cycle_share
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the content as values for JSON."""
+        """Return the fields as values for JSON."""
         return {
             "spec": self.spec.to_dict(),
             "cost": self.cost,
@@ -104,12 +104,12 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Plan:
-    """Filters that meet a requirement."""
+    """Result of planning: filters that meet a requirement."""
 
     requirement: Requirement
     candidates: list[Candidate]  # cheapest first
-    # The cheapest filters of each family at the required rate and at lower rates, without those
-    # that another filter of the family beats in cost and rate. Empty by default.
+    # Pareto front: the cheapest filters per family at the required rate and lower rates, without
+    # those that another filter of the family beats in cost and rate. Empty by default.
     front: list[Candidate]
 
     @property
@@ -137,11 +137,11 @@ class Plan:
 
     @property
     def shows_answers(self) -> bool:
-        """Whether the answers of some candidates have a form that not every family has."""
+        """Whether some candidate gives a kind of answer that not all families give."""
         return any(each.family.answers != PlannerFamily.answers for each in self.candidates)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the content as values for JSON."""
+        """Return the fields as values for JSON."""
         required, span = self.requirement, self.requirement.span
         return {
             "requirement": {
@@ -171,7 +171,7 @@ class Plan:
 
 @cache
 def measured() -> list[dict[str, Any]]:
-    """Return the figures of placed units, which `campaigns.pages` writes from its results."""
+    """Return the measured figures of placed units, as written by `campaigns.pages`."""
     text = Path(__file__).with_name("measured.json").read_text("utf-8")
     return list(json.loads(text))
 
@@ -184,9 +184,9 @@ def plan(
 ) -> Plan:
     """Find the cheapest specifications that meet a requirement.
 
-    Each family has at most `alternatives` candidates: the cheapest, and costlier ones with less
+    Each family has at most `alternatives` candidates: the cheapest one, and costlier ones with less
     slack or latency than all cheaper ones; with `any_size`, accesses replace latency. If there are
-    none, a `RequirementError` names the binding constraint and a requirement that can be met.
+    none, a `RequirementError` states the binding constraint and a requirement that can be met.
     """
     candidates = []
     for family in requirement.able:
@@ -199,7 +199,7 @@ def plan(
 
 
 def choose(requirement: Requirement) -> Any:
-    """Return the cheapest specification that meets a requirement; errors as for `plan`."""
+    """Return the cheapest specification that meets a requirement; raises like `plan`."""
     priced = cheapest(requirement)
     if not priced:
         raise explain(requirement)
@@ -213,7 +213,7 @@ def cheapest(requirement: Requirement, count: int = 1) -> list[PricedSpec]:
 
 
 def _order(priced: PricedSpec | Candidate) -> tuple[float, ...]:
-    """Return the figures that order filters of different families."""
+    """Return the sort key for filters of different families."""
     family = PLANNER_FAMILIES[priced.spec.family]
     return priced.cost, priced.spec.storage_bits, family.memories(priced.spec)
 
@@ -221,7 +221,7 @@ def _order(priced: PricedSpec | Candidate) -> tuple[float, ...]:
 def _alternatives(
     pool: Iterable[PricedSpec], requirement: Requirement, count: int
 ) -> list[Candidate]:
-    """Return the cheapest filter, and filters that beat all cheaper ones in another figure."""
+    """Return the cheapest filter, and others that beat all cheaper ones in some other figure."""
     kept: list[tuple[tuple[float, ...], PricedSpec]] = []
     for priced in pool:
         merits = _merits(priced, requirement)
@@ -234,17 +234,17 @@ def _alternatives(
 
 
 def _merits(priced: PricedSpec, requirement: Requirement) -> tuple[float, ...]:
-    """Return figures to minimise."""
+    """Return the figures to minimise, besides cost."""
     spec, family = priced.spec, PLANNER_FAMILIES[priced.spec.family]
     slack = family.slack(spec, requirement)
     any_size = requirement.any_size
     steps = family.accesses(spec, requirement) if any_size else unit_profile(spec).latency
-    # With moves, a dictionary takes fewer block RAMs and more logic, at a lower clock frequency.
+    # With moves, a dictionary uses fewer block RAMs but more logic, at a lower clock frequency.
     return priced.cost, slack, steps, bool(getattr(spec, "moves", None))
 
 
 def describe(priced: PricedSpec, requirement: Requirement) -> Candidate:
-    """Return the figures of a specification, without its binding constraints."""
+    """Compute the figures of a specification, without its binding constraints."""
     spec, device = priced.spec, requirement.device
     family = PLANNER_FAMILIES[spec.family]
     worst, mean = family.rates(spec, requirement)
@@ -286,14 +286,14 @@ def _front(requirement: Requirement) -> list[Candidate]:
     return front
 
 
-# Limits of memory in place of a window or a rate
+# Memory limits instead of a window or a rate
 
 
 def within_limits(requirement: Requirement, *, window: bool) -> Requirement:
-    """Return a requirement with the lowest rate that its memory limits permit.
+    """Return the requirement with the lowest rate that its memory limits permit.
 
-    With `window`, it has the largest window of three digits instead. Its present rate or window is
-    ignored. Raises a `RequirementError` if no filter is within the limits.
+    If `window` is set, find the largest window instead, to three digits. The rate or window in the
+    requirement is ignored. Raises a `RequirementError` if no filter is within the limits.
     """
     if requirement.max_bits is not None and requirement.device is None:
         requirement = replace(requirement, bits_only=not requirement.any_size)
@@ -310,12 +310,12 @@ def within_limits(requirement: Requirement, *, window: bool) -> Requirement:
     option, limit = next(iter(requirement.limits.items()))
     device = f" on {requirement.device.name}" if requirement.device else ""
     raise RequirementError(
-        f"{option}: {limit:,} are too few for {_filters(requirement)} with a {wanted}{device}"
+        f"{option}: {limit:,} is too few for {_filters(requirement)} with a {wanted}{device}"
     )
 
 
 def largest_window(requirement: Requirement, digits: int = 2) -> int | None:
-    """Return the largest window, of `digits` digits, that meets the other requirements; or None."""
+    """Return the largest window that meets the other requirements, to `digits` digits, or None."""
     first = 10 ** (digits - 1)
     windows = [*range(2, first), *(d * 10**e for e in range(10) for d in range(first, 10 * first))]
     windows = [window for window in windows if window < requirement.window]
@@ -329,7 +329,7 @@ def largest_window(requirement: Requirement, digits: int = 2) -> int | None:
 
 
 def _lowest_rate(requirement: Requirement) -> float | None:
-    """Return the lowest rate of all families, if it is below `USELESS`."""
+    """Return the lowest rate that any family reaches, if it is below `USELESS`."""
     rates = [family.lowest_rate(requirement) for family in requirement.able]
     return min((rate for rate in rates if rate is not None and rate < USELESS), default=None)
 
@@ -338,7 +338,7 @@ def _lowest_rate(requirement: Requirement) -> float | None:
 
 
 def explain(requirement: Requirement) -> RequirementError:
-    """Return a one-line error that names the binding constraint."""
+    """Return an error whose one-line message states the binding constraint."""
     return RequirementError(_reason(requirement))
 
 
@@ -361,14 +361,14 @@ def _reason(requirement: Requirement) -> str:
         limit = next((f", {limit}" for limit in limits if limit), "")
         filters = f"{_filters(requirement)} with a {requirement.window_text()}{bound}{limit}"
         if lowest is None:
-            return f"fpr: no rate below {USELESS} can be met by {filters}"
+            return f"fpr: {filters} cannot reach any rate below {USELESS}"
         rate = requirement.false_positive_rate
         return f"fpr: must be at least {_rounded_up(lowest)} for {filters}, not {rate:g}"
     return _short_tick(requirement) or _small_device(requirement)
 
 
 def _inability(requirement: Requirement) -> str:
-    """Return the requirement that no permitted family can meet, and the families that can."""
+    """Return the error for an ability that no permitted family has, with the families that do."""
     unit = "insertions" if requirement.span is None else "time"
     wanted = " and ".join([f"a window of {unit}", *(OPTIONS[name] for name in requirement.special)])
     able = replace(requirement, families=tuple(PLANNER_FAMILIES)).able
@@ -378,7 +378,7 @@ def _inability(requirement: Requirement) -> str:
 
 
 def _short_tick(requirement: Requirement) -> str | None:
-    """Return the error if hardware that fits needs longer ticks; None if no hardware fits."""
+    """Return the error if the filter fits but needs longer ticks; None if it does not fit."""
     span, device = requirement.span, requirement.device
     if span is None or device is None or device.limit_mhz is None:
         return None
@@ -388,8 +388,8 @@ def _short_tick(requirement: Requirement) -> str | None:
     cycles = min(unit_profile(priced.spec).min_period for priced in fit)
     tick = Fraction(cycles) / Fraction(device.limit_mhz * 1e6)
     return (
-        f"tick: must be at least {time_text(tick)} on {device.name}, where {cycles} clocks pass "
-        f"between two ticks, not {time_text(span.tick)}"
+        f"tick: must be at least {time_text(tick)} on {device.name}, {cycles} clock cycles "
+        f"per tick, not {time_text(span.tick)}"
     )
 
 
@@ -414,15 +414,16 @@ def _small_device(requirement: Requirement) -> str:
         }
         if device.family not in known:
             return (
-                f"device: must be of {', '.join(sorted(known))} for {_filters(requirement)}, whose "
-                f"block RAMs are known there, not {device.name}"
+                f"device: must be one of {', '.join(sorted(known))} for {_filters(requirement)}, "
+                f"whose "
+                f"block RAM count is known only there, not {device.name}"
             )
-        needed = "it needs more block RAMs than a unit can have"
+        needed = "it needs more block RAMs than any unit can use"
     window, lowest = largest_window(requirement), _lowest_rate(requirement)
     possible = [] if window is None else [f"a window of {window:,} at this rate"]
     if lowest is not None:
         possible.append(f"this window at a rate of {_rounded_up(lowest)}")
-    nearest = " or ".join(possible) or "nothing of this slack"
+    nearest = " or ".join(possible) or "no window with this slack"
     wanted = requirement.text().split(" on ")[0]
     return f"device: {device.name} cannot hold a {wanted}: {needed}; it holds {nearest}"
 
@@ -437,7 +438,7 @@ def _names(families: tuple[PlannerFamily, ...]) -> str:
 
 
 def _rounded_up(value: float) -> str:
-    """Return a value rounded up to three digits, so that the stated figure can be met."""
+    """Format a value rounded up to three digits, so that the stated figure can be met."""
     text = f"{value:.3g}"
     return text if float(text) >= value else f"{value * 1.005:.3g}"
 

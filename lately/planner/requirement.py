@@ -1,4 +1,4 @@
-"""Requirements of filters, and the interface between the planner and each family."""
+"""Requirements for filters, and the planner's interface to each family."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,11 +23,10 @@ class RequirementError(LatelyError, ValueError):
 MAX_KEY_BITS = 4096
 MAX_WINDOW = 1 << 32  # insertions
 
-USELESS = 0.5  # rate from which on a filter is not offered
+USELESS = 0.5  # filters with this rate or a higher one are not offered
 
 SLACK_IN_TIME = 1.0
-"""Default bound of the slack with a span. Without a bound, a key could be reported for several
-spans."""
+"""Default slack limit with a span. Without it, a key could be reported for several spans."""
 
 OPTIONS: Mapping[str, str] = {
     "exact_window": "a slack of 0",
@@ -35,15 +34,15 @@ OPTIONS: Mapping[str, str] = {
     "exact_age": "exact ages",
     "remove": "removal",
 }
-"""Optional abilities of families, in words, by attribute of `PlannerFamily`."""
+"""Optional abilities of families: attribute of `PlannerFamily`, and its text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """Window that is a span of time, as hardware counts time; errors: `RequirementError`."""
+    """A time window, in ticks; invalid values raise a `RequirementError`."""
 
-    ticks: int  # span of the filter, see `lately.golden.durations.span_ticks`
-    tick: Fraction  # P, in seconds
+    ticks: int  # span in ticks, see `lately.golden.durations.span_ticks`
+    tick: Fraction  # length of a tick in seconds
     when_full: str = WHEN_FULL[0]  # one of `lately.golden.spec.ring.WHEN_FULL`
 
     def __post_init__(self) -> None:
@@ -56,13 +55,13 @@ class Span:
     def of(
         cls, seconds: Fraction, tick: Fraction | None = None, *, when_full: str = WHEN_FULL[0]
     ) -> Self:
-        """Convert a time in seconds; the default tick is `durations.default_tick`."""
+        """Convert a span in seconds; the default tick is `durations.default_tick`."""
         if tick is None:
             tick = Fraction(default_tick(seconds * NANOSECONDS), NANOSECONDS)
         return cls(ticks=span_ticks(seconds, tick), tick=tick, when_full=when_full)
 
     def keys(self, rate: float) -> int:
-        """Return the maximum number of keys in the span's ticks, at `rate` keys per second."""
+        """Return the maximum number of keys within the span, at `rate` keys per second."""
         _require(0 < rate < math.inf, "rate", "above 0 keys per second", f"{rate:g}")
         return math.ceil((self.ticks + 1) * self.tick * Fraction(str(rate)))
 
@@ -72,39 +71,40 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True)
 class Requirement:
-    """Requirements of a filter; a value out of range raises a `RequirementError`.
+    """Requirements for a filter; a value out of range raises a `RequirementError`.
 
-    The slack is k/l of an age-partitioned filter (APBF, section 5.2) or 1/r of a guarded-epoch
-    filter (GEBF, proposition 1), plus rounding to whole generations: no trace of a key remains
-    after (1 + F) N insertions. With a `span`, it is in spans, if every span has an insertion.
+    With slack F, no trace of a key remains after (1 + F) N insertions. F is k/l for an
+    age-partitioned filter (APBF, section 5.2) and 1/r for a guarded-epoch filter (GEBF, proposition
+    1), plus rounding to whole generations. With a `span`, F is in spans, if every span has an
+    insertion.
     """
 
-    # Last insertions whose keys must be reported, N. With a `span`, the maximum within it.
+    # N: the keys of the last N insertions must be reported. With `span`: maximum keys within it.
     window: int
-    # P, bound of the expected rate at the worst moment of a generation, with distinct keys.
+    # P: limit for the expected rate at the worst point of a generation, with distinct keys.
     false_positive_rate: float
-    # F, bound of the slack in windows. With 0, a key is forgotten when its window ends.
+    # F: limit for the slack, in windows. With 0, a key is forgotten when its window ends.
     slack: float | None = None
-    # Time for which a key must be reported, in place of a number of insertions.
+    # Time for which a key must be reported, instead of a number of insertions.
     span: Span | None = None
-    window_per_query: bool = False  # whether each query must accept a shorter window
+    window_per_query: bool = False  # whether each query must be able to choose a shorter window
     exact_age: bool = False  # whether answers must contain the exact age in insertions
     remove: bool = False  # whether keys must be removable
-    # Permitted families of `PLANNER_FAMILIES`.
+    # Permitted families, from `PLANNER_FAMILIES`.
     families: tuple[str, ...] = field(default_factory=lambda: tuple(PLANNER_FAMILIES))
     device: "Device | None" = None  # device that the filter must fit
-    max_bits: int | None = None  # bits of memory
-    max_block_rams: int | None = None  # block RAMs of the `device`, else memories of 16 kbit
-    # For golden models only: sizes need not be powers of two, a spare need not be cleared in time,
-    # and bits are the cost.
+    max_bits: int | None = None  # limit for the bits of memory
+    max_block_rams: int | None = None  # limit for the block RAMs of `device`, else 16-kbit memories
+    # For golden models only: sizes need not be powers of two, the spare segment need not be cleared
+    # in time, and the cost is the number of bits.
     any_size: bool = False
-    bits_only: bool = False  # whether the cost is the number of bits, not of memories of 16 kbit
-    key_bits: int = 64  # width of a key
+    bits_only: bool = False  # whether the cost is the number of bits, not of 16-kbit memories
+    key_bits: int = 64  # width of a key in bits
     seed: int = 0  # selects the hash functions
 
     def __post_init__(self) -> None:
         rate, slack = self.false_positive_rate, self.slack
-        rule = "1 to 2**32 insertions"
+        rule = "between 1 and 2**32 insertions"
         _require(1 <= self.window <= MAX_WINDOW, "window", rule, self.window)
         _require(0 < rate < 1, "fpr", "above 0 and below 1", f"{rate:g}")
         if slack is not None:
@@ -121,7 +121,7 @@ class Requirement:
                 raise RequirementError(f"{name} cannot be combined with {other}")
         for option, limit in self.limits.items():
             _require(limit >= 1, option, "at least 1", limit)
-        rule = f"1 to {MAX_KEY_BITS}"
+        rule = f"between 1 and {MAX_KEY_BITS}"
         _require(1 <= self.key_bits <= MAX_KEY_BITS, "key-bits", rule, self.key_bits)
         if self.span is not None and slack is None:
             object.__setattr__(self, "slack", SLACK_IN_TIME)
@@ -133,19 +133,19 @@ class Requirement:
 
     @property
     def limits(self) -> dict[str, int]:
-        """The given memory limits, by option."""
+        """The memory limits that are set, by option."""
         both = {"bits": self.max_bits, "block-rams": self.max_block_rams}
         return {option: limit for option, limit in both.items() if limit is not None}
 
     @property
     def max_memories(self) -> int | None:
-        """Limit of block RAMs, or of memories of 16 kbit; None if they are not limited."""
+        """Maximum number of block RAMs, or of 16-kbit memories; None if unlimited."""
         limits = [self.max_block_rams, None if self.device is None else self.device.bram]
         return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def able(self) -> "tuple[PlannerFamily, ...]":
-        """Permitted families with all required abilities."""
+        """Permitted families that have all required abilities."""
         unit = "insertions" if self.span is None else "time"
         return tuple(
             family
@@ -155,13 +155,13 @@ class Requirement:
 
     @property
     def special(self) -> tuple[str, ...]:
-        """Required optional abilities, as names of `OPTIONS`."""
+        """Optional abilities that are required, as names from `OPTIONS`."""
         wanted = {"exact_window": self.slack == 0}
         return tuple(name for name in OPTIONS if wanted.get(name) or getattr(self, name, False))
 
     @property
     def longest_trace(self) -> int | None:
-        """Insertions after which no trace of a key may remain; None if slack is not bounded."""
+        """Insertions after which no trace of a key may remain; None if the slack is unlimited."""
         if self.slack is None or self.span is not None:
             return None
         return math.floor((1 + Fraction(str(self.slack))) * self.window)
@@ -192,7 +192,7 @@ def _require(condition: bool, name: str, rule: str, value: object) -> None:
 
 
 def distinct(families: Sequence[str]) -> tuple[str, ...]:
-    """Return the named families, each once and in the standard order, or all families."""
+    """Return the named families without duplicates, in standard order; by default all."""
     known = tuple(f for f in PLANNER_FAMILIES if f in families or not families)
     return known + tuple(f for f in families if f not in PLANNER_FAMILIES)
 
@@ -202,76 +202,79 @@ def distinct(families: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Binding:
-    """A smaller filter, and the constraint that it breaks."""
+    """A smaller filter, and the constraint that it violates."""
 
-    field: str  # parameter that is smaller: of the specification, or ``cells``
+    field: str  # the parameter made smaller: a specification field, or ``cells``
     value: int
     constraint: str  # one of `CONSTRAINTS`
-    reached: float  # its figure in the smaller filter
+    reached: float  # value that the smaller filter reaches
 
     def __str__(self) -> str:
-        # Four digits, so that a value just above a round figure is visible.
+        # Four digits, so that a value just above a round limit is visible.
         rate = f"{100 * self.reached:.4g}%" if self.reached >= 1e-4 else f"{self.reached:.3e}"
         text = CONSTRAINTS[self.constraint].format(rate=rate, reached=self.reached)
         return f"{self.field} {self.value:,}: {text}"
 
 
 CONSTRAINTS: Mapping[str, str] = {
-    # Rate, slack in windows, bits to zero per cycle.
+    # Values: rate, slack in windows, bits to zero per cycle.
     "rate": "rate {rate}",
     "slack": "slack {reached:.3g}",
     "clearing": "not cleared in time",
-    # Mean entries in the stash, share of insertions without a cell, and cycles per access of the
-    # sweep.
+    # Values: mean entries in the stash, share of insertions without a free cell, and cycles per
+    # access of the sweep.
     "stash": "{reached:.3g} in the stash",
     "moves": "{rate} find no cell",
     "sweep": "not swept in time",
 }
-"""Constraints that a smaller filter may break, and their text."""
+"""Constraints that a smaller filter may violate, with the text of the violation."""
 
 
 class PricedSpec(NamedTuple):
     """A specification that meets a requirement, and its cost."""
 
     spec: Any
-    cost: int  # memories of 16 kbit; on a device, its block RAMs; or bits if only bits count
+    cost: int  # block RAMs of the device, else 16-kbit memories; bits if `bits_only`
 
 
 class PlannerFamily:
-    """Plans the filters of one family, which has the `name` of its specifications.
+    """Plans the filters of one family; `name` is the family in its specifications.
 
-    A family must implement `specs` and `rates`. Each `spec` is an instance of the family's class.
+    Subclasses must implement `specs` and `rates`. Each `spec` is an instance of the family's class.
     """
 
     exact_window: ClassVar[bool] = False  # a key can be forgotten exactly when its window ends
     window_per_query: ClassVar[bool] = False  # each query has its own window
     exact_age: ClassVar[bool] = False  # answers contain the exact age in insertions
     remove: ClassVar[bool] = False  # keys can be removed
-    counts: ClassVar[tuple[str, ...]] = ("insertions", "time")  # units of its windows
-    answers: ClassVar[str] = "age in generations"  # the answers in short, with the unit of ages
-    limit: ClassVar[str] = ""  # clause: why the rate cannot be lower in hardware
+    counts: ClassVar[tuple[str, ...]] = (
+        "insertions",
+        "time",
+    )  # units of its windows
+    answers: ClassVar[str] = "age in generations"  # kind of answers, in short
+    limit: ClassVar[str] = ""  # reason why the rate cannot be lower in hardware
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def specs(self, requirement: Requirement) -> Iterable[Any]:
-        """Yield candidates that meet the rate and the slack."""
+        """Yield candidates that meet the rate and slack requirements."""
         raise NotImplementedError
 
     def rates(self, spec: Any, requirement: Requirement) -> tuple[float, float]:
-        """Return the expected rates of `spec` with distinct keys: worst case and mean."""
+        """Return the expected rates of `spec` for distinct keys: worst case and mean."""
         raise NotImplementedError
 
     def slack(self, spec: Any, requirement: Requirement) -> float:
-        """Return the slack of `spec` past the required window, in windows."""
+        """Return the slack of `spec` beyond the required window, in windows."""
         return 0.0
 
     def memories(self, spec: Any) -> int:
-        """Return the number of memories of `spec`, which breaks ties in cost."""
+        """Return the number of memories of `spec`; it breaks ties in cost."""
         return 1
 
     def accesses(self, spec: Any, requirement: Requirement) -> float:
-        """Return the memories of `spec` that software reads for a fresh key, one after another."""
+        """Return the number of sequential memory reads for a fresh key in software."""
         return float(self.memories(spec))
 
     def cycle_share(self, spec: Any) -> float:
@@ -279,11 +282,11 @@ class PlannerFamily:
         return 1.0
 
     def bindings(self, spec: Any, requirement: Requirement) -> list[Binding]:
-        """Return the constraint that breaks for each parameter of `spec` that could be smaller."""
+        """Return the violated constraint for each parameter of `spec` that could be smaller."""
         return []
 
     def block_rams(self, spec: Any, device: "Device | None") -> int:
-        """Return the exact number of block RAMs of `spec`; without a device, of 16 kbit."""
+        """Return the exact number of block RAMs; without a device, of 16-kbit memories."""
         if device is None:
             return unit_profile(spec).block_rams
         from ..boards.flow.inference import unit_blocks
@@ -291,18 +294,18 @@ class PlannerFamily:
         return unit_blocks(spec, device)
 
     def is_counted(self, spec: Any, device: "Device") -> bool:
-        """Return whether the number of block RAMs is exact on a device."""
+        """Return whether the number of block RAMs on a device is known exactly."""
         from ..boards.flow.inference import is_exact
 
         return is_exact(spec, device.family)
 
     def cost(self, spec: Any, requirement: Requirement) -> int:
-        """Return the cost of `spec`, as in `PricedSpec`."""
+        """Return the cost of `spec`, see `PricedSpec`."""
         bits: int = spec.storage_bits
         return bits if requirement.counts_bits else self.block_rams(spec, requirement.device)
 
     def is_permitted(self, spec: Any, requirement: Requirement) -> bool:
-        """Return whether `spec` can be built, and is within the device and the limits of memory."""
+        """Return whether `spec` can be built, fits the device and meets the memory limits."""
         max_bits, max_memories = requirement.max_bits, requirement.max_memories
         device = requirement.device
         return (
@@ -313,7 +316,7 @@ class PlannerFamily:
         )
 
     def search(self, requirement: Requirement) -> Iterator[PricedSpec]:
-        """Yield the filters that meet a requirement: by cost, bits, memories, and worst rate."""
+        """Yield the filters that meet a requirement, by cost, bits, memories and worst rate."""
         ranked = []
         for spec in self.specs(requirement):
             if self.is_permitted(spec, requirement):
@@ -323,7 +326,7 @@ class PlannerFamily:
         yield from (PricedSpec(spec, rank[0]) for rank, spec in ranked)
 
     def lowest_rate(self, requirement: Requirement) -> float | None:
-        """Return approximately the lowest rate that can be met, or None."""
+        """Return the approximate lowest rate that can be met, or None."""
         low, high, best = 0, 3000, None  # tenths of a decade
         while high - low > 1:
             middle = (low + high) // 2
@@ -333,7 +336,7 @@ class PlannerFamily:
         return best
 
     def min_slack(self, requirement: Requirement) -> float | None:
-        """Return the minimum slack of filters with the required window; None if there are none."""
+        """Return the minimum slack at the required window; None if no filter has this window."""
         return 0.0
 
 
@@ -359,8 +362,8 @@ def is_in_time(spec: Any, requirement: Requirement) -> bool:
 
 
 def unit_profile(spec: Any, device: "Device | None" = None) -> "Profile":
-    """Return the figures of a unit with the memories of a device; errors as `device_memory`."""
-    # Imported here, as a requirement needs no hardware.
+    """Return the profile of a unit with the memories of a device; raises like `device_memory`."""
+    # Imported here, because a requirement alone needs no hardware.
     from ..boards.flow.devices import device_memory
     from ..hdl.build import unit_profile as profile
 
@@ -368,4 +371,4 @@ def unit_profile(spec: Any, device: "Device | None" = None) -> "Profile":
 
 
 PLANNER_FAMILIES: dict[str, PlannerFamily] = {}
-"""Planned families by name; an entry is all that the planner knows of a family."""
+"""Planner families by name; an entry is all that the planner knows about a family."""

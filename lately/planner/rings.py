@@ -1,7 +1,7 @@
-"""Rings: the cheapest specification of each family that meets a requirement.
+"""Plan rings: find the cheapest specification of each family that meets a requirement.
 
-For each shape, a lower bound of the rate gives the smallest size that may be large enough. The
-search then takes the filters in order of cost, and the exact rate of `FilterSpec` decides.
+For each shape, a lower bound on the rate gives the smallest size that may be large enough. The
+search then checks the exact rate of the filters in order of cost.
 """
 
 import math
@@ -29,10 +29,10 @@ from .requirement import (
 )
 
 GENERATIONS = (*range(1, 33), *(m << e for e in range(1, 6) for m in range(17, 33)))
-"""l of an APBF, r of a GEBF: every one up to 32, then 16 to an octave, up to 1024."""
+"""Values tried for l of an APBF or r of a GEBF: all up to 32, then 16 per octave up to 1024."""
 
 RUNS = {"apbf": range(1, 41), "apbbf": range(1, 9), "gebf": (1,), "blocked-gebf": (1,)}
-"""Segments that an insertion writes: k of an APBF."""
+"""Values tried for k of an APBF, the number of segments that an insertion writes."""
 
 PARTS: dict[str, Sequence[int]] = {
     "apbf": (1,),
@@ -40,24 +40,25 @@ PARTS: dict[str, Sequence[int]] = {
     "gebf": range(1, 41),
     "blocked-gebf": range(1, 17),
 }
-"""Bits that a key sets in a segment: b of an APBBF, k of a GEBF."""
+"""Values tried for the bits that a key sets in a segment: b of an APBBF, k of a GEBF."""
 
 BLOCK_BITS = {"apbbf": (32, 64, 128, 256, 512), "blocked-gebf": (32, 64, 128, 256, 512)}
-"""B; each part has at least `MIN_CELLS` bits of it."""
+"""Values tried for B, the bits of a block; each part has at least `MIN_CELLS` of them."""
 
 SIZES = {
     False: [1 << exponent for exponent in range(33)],
     True: [*range(1, 129), *(m << e for e in range(1, 26) for m in range(65, 129))],
 }
-"""Bits of a part, or blocks: powers of two; in any size, 7 binary digits and zeros after them."""
+"""Values tried for the bits of a part, or the number of blocks: powers of two; with any size, also
+other numbers of 7 significant binary digits."""
 
-MAX_CLEAR = 256  # bits of a memory that are zeroed per cycle
+MAX_CLEAR = 256  # maximum bits of a memory that are zeroed per cycle
 
-MIN_CELLS = 8  # bits of one part of a block
+MIN_CELLS = 8  # minimum bits per part of a block
 
 _MAX_BITS = (1 << 48) - 1  # bits of the largest filter
 
-_LOWEST = 1e-300  # rate for which all shapes are tried
+_LOWEST = 1e-300  # rate at which all shapes are tried
 
 _FIELDS = {
     "apbf": ("k", "l", "", "slice_bits"),
@@ -65,18 +66,18 @@ _FIELDS = {
     "gebf": ("", "epochs", "hashes", "cells"),
     "blocked-gebf": ("", "epochs", "hashes", "blocks"),
 }
-"""Fields of a specification for run, generations, parts and size, the cells of a part in a GEBF."""
+"""Specification fields for run, generations, parts and size (cells per part in a GEBF)."""
 
 
 class Shape(NamedTuple):
-    """A ring without the fields that do not change its size."""
+    """The fields of a ring that determine its size."""
 
     run: int  # k of an APBF; 1 in a GEBF
     generations: int  # l, or r of a GEBF
     parts: int  # b of an APBBF, or k of a GEBF
     block_bits: int  # 0 without blocks
-    generation: int  # in insertions
-    size: int  # in blocks, or in bits of a part
+    generation: int  # length of a generation in insertions
+    size: int  # blocks, or bits per part
 
     @property
     def segments(self) -> int:
@@ -92,12 +93,12 @@ class Shape(NamedTuple):
 
     @property
     def min_size(self) -> int:
-        """Index of the smallest size with two bits in a part."""
+        """Index of the smallest size with two bits per part."""
         return 0 if self.block_bits else 1
 
     @property
     def trace(self) -> int:
-        """Insertions after which no trace of a key is left: window and slack."""
+        """Insertions after which no trace of a key is left: window plus slack."""
         return (self.run + self.generations) * self.generation
 
     def resized(self, size: int) -> "Shape":
@@ -105,12 +106,12 @@ class Shape(NamedTuple):
 
     @property
     def rate_bound(self) -> float:
-        """A lower bound, except for rounding, of the rate of distinct keys before a shift.
+        """A lower bound, except for rounding, on the rate for distinct keys before a shift.
 
         With F(t) the probability that a run ends with segment t or before, F(t) = F(t - 1) +
         (1 - F(t - k - 1)) (1 - p(t - k)) p(t - k + 1) ... p(t): the recursion of the APBF paper
-        (section 5.3). The bound follows, as 1 - F(t - k - 1) is at least 1 - F(t - 1). In a ring
-        with fewer than k generations, only the oldest k segments count.
+        (section 5.3). The bound follows because 1 - F(t - k - 1) is at least 1 - F(t - 1). With
+        fewer than k generations in a ring, only the oldest k segments count.
         """
         k, l = self.run, self.generations
         full = self._match(k)
@@ -122,7 +123,7 @@ class Shape(NamedTuple):
         return -math.expm1(math.log1p(-whole) + (l - k) * math.log1p((full - 1) * whole))
 
     def _match(self, generations: int) -> float:
-        """Return the probability that a fresh key matches a segment with so many generations."""
+        """Return the probability that a fresh key matches a segment with this many generations."""
         load = generations * self.generation
         if not self.block_bits:
             return parts_rate(load, self.size, self.parts)
@@ -132,11 +133,11 @@ class Shape(NamedTuple):
             (-1) ** t * comb(b, t) * math.exp(load * math.log1p((kept**t - 1) / self.size))
             for t in range(b + 1)
         )
-        return max(0.0, math.fsum(terms) - 1e-15 * 2.0**b)  # less the rounding errors
+        return max(0.0, math.fsum(terms) - 1e-15 * 2.0**b)  # minus a bound on the rounding errors
 
 
 class _Option(NamedTuple):
-    """A filter that may meet the rate, and larger ones, each of which has a lower rate."""
+    """A filter that may meet the rate, with larger filters of lower rate to try next."""
 
     rank: tuple[int, ...]
     number: int
@@ -145,7 +146,7 @@ class _Option(NamedTuple):
 
 
 class PlannedRing(PlannerFamily):
-    """Rings of the named family, with the given numbers of generations."""
+    """Planner for the rings of one family, with the given numbers of generations."""
 
     limit = "whose segments must be cleared within a generation"
 
@@ -153,7 +154,7 @@ class PlannedRing(PlannerFamily):
         super().__init__(name)
         self.generations = generations
 
-    # Figures
+    # Figures of a ring
 
     def rates(self, spec: FilterSpec, requirement: Requirement) -> tuple[float, float]:
         return spec.worst_false_positive_rate, spec.mean_false_positive_rate
@@ -173,7 +174,7 @@ class PlannedRing(PlannerFamily):
     # Search
 
     def search(self, requirement: Requirement) -> Iterator[PricedSpec]:
-        """Yield the cheapest filters first; in hardware, one stands for all of its size."""
+        """Yield the cheapest filters first; in hardware, only one filter per size."""
         ranked: list[tuple[tuple[float, ...], int, FilterSpec]] = []
         limit = None if requirement.counts_bits else requirement.max_memories
         for option in sorted(self._options(requirement)):
@@ -198,11 +199,11 @@ class PlannedRing(PlannerFamily):
         return self.cost(spec, requirement), spec.storage_bits, self.memories(spec)
 
     def _decided(self, option: _Option, requirement: Requirement) -> FilterSpec | None:
-        """Return the first filter with a rate that is low enough; None if it is not permitted."""
+        """Return the first filter whose rate is low enough; None if it is not permitted."""
         specs = [self.spec(option.shape, requirement)]
         larger = (self.spec(shape, requirement) for shape in option.larger)
         if not is_in_time(specs[0], requirement):
-            # A segment of more generations is cleared in fewer cycles.
+            # With more generations, clearing a segment takes fewer cycles.
             specs = [spec for spec in larger if is_in_time(spec, requirement)]
         if not specs or not self.is_permitted(specs[0], requirement):
             return None
@@ -219,10 +220,10 @@ class PlannedRing(PlannerFamily):
         return spec if spec and self.is_permitted(spec, requirement) else None
 
     def _smallest(self, requirement: Requirement) -> Iterator[tuple[Shape, Iterator[Shape]]]:
-        """Yield each shape in the smallest size that may meet the rate, with larger shapes.
+        """Yield each shape at the smallest size that may meet the rate, with its larger shapes.
 
-        In hardware, only the fewest generations with each size are yielded, and larger shapes have
-        more generations; in any size, they have more bits.
+        In hardware, only the fewest generations for each size are yielded, and larger shapes have
+        more generations. If any size is permitted, larger shapes have more bits.
         """
         sizes, rate = SIZES[requirement.any_size], requirement.false_positive_rate
         budget = _MAX_BITS
@@ -243,18 +244,18 @@ class PlannedRing(PlannerFamily):
                 index = first + number - 1
                 shape = shape.resized(sizes[index])
                 if requirement.counts_bits:
-                    budget = min(budget, 2 * shape.bits)  # more bits are not offered
+                    budget = min(budget, 2 * shape.bits)  # no candidates with more bits
                 if requirement.any_size:
                     yield shape, map(shape.resized, islice(sizes, index + 1, end + 1))
                 elif index < last:
-                    # The next size, too, as the rate may exceed its bound.
+                    # Include the next size, because the rate may exceed its lower bound.
                     more = shapes[position + 1 :]
                     for size in sizes[index : min(last, index + 2, end + 1)]:
                         yield shape.resized(size), map(Shape.resized, more, repeat(size))
                     last = index
 
     def _shapes(self, requirement: Requirement) -> Iterator[list[Shape]]:
-        """Yield lists of shapes without size that differ in generations alone, fewest first."""
+        """Yield lists of shapes without a size that differ only in generations, fewest first."""
         longest, span = requirement.longest_trace, requirement.span
         window, max_memories = requirement.window, requirement.max_memories
         max_hashes = 2 - 2 * math.log2(requirement.false_positive_rate)
@@ -270,7 +271,7 @@ class PlannedRing(PlannerFamily):
                 generation = _generation(run, generations, requirement)
                 if generation is None or generations > max(1, window - (span is not None)):
                     continue
-                # Full segments with so many bits per key are fuller than 1 - 2**-0.5: fewer bits
+                # With this many bits per key, full segments are fuller than 1 - 2**-0.5; fewer bits
                 # per key then need less memory.
                 if run * parts > max_hashes + 2 * math.log2(generations):
                     continue
@@ -282,24 +283,24 @@ class PlannedRing(PlannerFamily):
                 memories = shape.segments * parts
                 if max_memories is not None and memories > max_memories and _fills(requirement):
                     break
-                # More generations of the same length only cost memory.
+                # More generations of the same length only use more memory.
                 by_generation.setdefault(generation, shape)
             if by_generation:
                 yield list(by_generation.values())
 
     def _max_size(self, shape: Shape, total: int, requirement: Requirement) -> int:
-        """Return the index of the largest size, of `total` bits at most, that may be permitted."""
+        """Return the index of the largest size that may be permitted, with at most `total` bits."""
         device, max_memories = requirement.device, requirement.max_memories
         if requirement.max_bits is not None:
             total = min(total, requirement.max_bits)
         if max_memories is not None and _fills(requirement):
             memory_bits = device.bram_bits if device else 1 << 14
-            total = min(total, max_memories * memory_bits * 9 // 8)  # with ninth bits
+            total = min(total, max_memories * memory_bits * 9 // 8)  # including ninth bits
         memories = shape.segments * shape.parts
         bits = total // memories
         if not requirement.any_size:
             bits = min(bits, MAX_CLEAR * (shape.generation - 1))
-            # A memory has as many words as the cycles of a clear, a power of two, or its bits.
+            # A memory has at most as many words as a clear has cycles, rounded to a power of two.
             words = 1 << (shape.generation - 1).bit_length() - 1
             if device is None and memories * words > MAX_WORDS:
                 bits = min(bits, MAX_WORDS // memories)
@@ -326,7 +327,7 @@ class PlannedRing(PlannerFamily):
             values |= {"generation_span": span.ticks // (aged + 1) + 1, "when_full": span.when_full}
         return FilterSpec.families()[self.name](**values)
 
-    # What cannot be, and what binds
+    # Infeasible requirements, and binding constraints
 
     def lowest_rate(self, requirement: Requirement) -> float | None:
         sizes = SIZES[requirement.any_size]
@@ -340,7 +341,7 @@ class PlannedRing(PlannerFamily):
                 spec = self.spec(sized, requirement)
                 if self.is_permitted(spec, requirement):
                     permitted.append((bound, len(permitted), spec))
-                    # The exact rates of filters with nearly equal bounds may be in another order.
+                    # Exact rates may be ordered differently where the bounds are nearly equal.
                     limit = min(limit, 2 * bound)
                     break
         best = (spec for _, _, spec in sorted(permitted)[:20])
@@ -367,7 +368,7 @@ class PlannedRing(PlannerFamily):
     def _smaller(
         self, spec: FilterSpec, requirement: Requirement
     ) -> Iterator[tuple[str, int, Shape]]:
-        """Yield a field, its next smaller value, and the shape of that filter."""
+        """Yield each field with its next smaller value, and the shape of that smaller filter."""
         size = spec.segment_blocks if spec.blocked else spec.cells
         block_bits = getattr(spec, "block_bits", 0)
         shape = Shape(spec.run, spec.window_generations, spec.parts, block_bits, 0, size)
@@ -409,16 +410,16 @@ class PlannedRing(PlannerFamily):
 
 
 def _fills(requirement: Requirement) -> bool:
-    """Return whether each memory takes a block RAM: small memories of a PolarFire take none."""
+    """Return whether every memory uses a block RAM; small memories on a PolarFire do not."""
     return requirement.device is None or requirement.device.usram == 0
 
 
 def _aged(run: int, requirement: Requirement) -> int:
-    """Return the generations that time alone may end within a span.
+    """Return the maximum number of generations within a span that end by age, not by count.
 
-    Age ends a generation after a share ``slack / run`` of the span, so that `run` generations fit
-    into the slack. Fewer than ``run / slack`` such generations fit into a span. If at most N keys
-    arrive within a span, the other generations of the window are full, so no segment retires early.
+    A generation ends by age after a fraction ``slack / run`` of the span, so that `run` generations
+    fit into the slack. Fewer than ``run / slack`` such generations fit into a span. If at most N
+    keys arrive within a span, all other generations are full, so no segment retires early.
     """
     if requirement.span is None:
         return 0
@@ -426,11 +427,11 @@ def _aged(run: int, requirement: Requirement) -> int:
 
 
 def _generation(run: int, generations: int, requirement: Requirement) -> int | None:
-    """Return the insertions between two shifts; None if no generations are left for bursts."""
+    """Return the insertions per generation; None if no generations are left for bursts."""
     span, aged = requirement.span, _aged(run, requirement)
-    # The last key in a span may retire the earliest ones.
+    # The last key in a span may retire the earliest keys.
     window = requirement.window if span is None else max(1, requirement.window - 1)
-    # Hardware has generations of two ticks or more.
+    # In hardware, a generation has at least two ticks.
     if aged >= generations or (span is not None and aged >= span.ticks):
         return None
     filled = -(-window // (generations - aged))

@@ -1,4 +1,4 @@
-"""Families whose cells hold timestamps: dictionaries, timing filters. All sizes are tried."""
+"""Plan families whose cells hold timestamps: dictionaries and timing filters, in all sizes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -23,23 +23,23 @@ from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from ..hdl.timing.sweep_rules import rest_interval
 from .requirement import PLANNER_FAMILIES, Binding, PlannerFamily, Requirement, is_buildable
 
-MAX_DEPTH = 1 << 14  # cells of a memory in hardware: the bits of a block RAM of an ECP5
+MAX_DEPTH = 1 << 14  # maximum cells per memory in hardware: the bits of an ECP5 block RAM
 
-MAX_ROWS = 1 << 30  # rows of a golden dictionary
+MAX_ROWS = 1 << 30  # maximum rows of a golden dictionary
 
-MIN_REST = 16  # cycles between two sweep accesses of a timing filter that counts insertions
+MIN_REST = 16  # minimum cycles between two sweep accesses if insertions are counted
 
-MAX_STAMP_BITS = 64  # bits of a stamp
+MAX_STAMP_BITS = 64  # maximum width of a timestamp
 
-_MOMENTS = 33  # moments of a block at which rates are computed, at most
+_MOMENTS = 33  # maximum number of points in a block at which rates are computed
 
-_ROWS_PER_KEY = 32  # rows per key of the window that are tried, at most: more rows save no column
+_ROWS_PER_KEY = 32  # maximum rows tried per key of the window; more rows save no column
 
 _MIN_SHARE = 1e-12  # share of touched cells below which a filter has too many cells
 
 
 class Dictionary(PlannerFamily):
-    """Window dictionaries: one for each number of rows, with moves and without."""
+    """Window dictionaries: one per number of rows, with and without moves."""
 
     exact_window = window_per_query = exact_age = remove = True
     counts = ("insertions",)
@@ -66,7 +66,7 @@ class Dictionary(PlannerFamily):
                             **(MOVING if moves else {}),
                         )
                 except SpecificationError:
-                    # Digests that are too long for so few rows.
+                    # The digest would be too long for so few rows.
                     pass
 
     def rates(self, spec: WindowDictionarySpec, requirement: Requirement) -> tuple[float, float]:
@@ -96,20 +96,20 @@ class Dictionary(PlannerFamily):
 
 
 class Timing(PlannerFamily, ABC):
-    """Timing filters; the search includes all numbers of hashes."""
+    """Timing filters; the search covers all numbers of hashes."""
 
     exact_window = window_per_query = True
 
     @abstractmethod
     def keys(self, spec: Any, requirement: Requirement) -> tuple[int, int]:
-        """Return the keys in `spec` at the beginning and the end of a block or a tick."""
+        """Return the numbers of keys at the beginning and the end of a block or tick."""
 
     def rates(self, spec: Any, requirement: Requirement) -> tuple[float, float]:
         rates = self.moments(spec, requirement)
         return float(max(rates)), float(np.mean(rates))
 
     def moments(self, spec: Any, requirement: Requirement) -> list[float]:
-        """Return the rates of `spec` at several moments of a block or tick; the last is its end."""
+        """Return the rates of `spec` at several points of a block or tick; the last is its end."""
         first, last = self.keys(spec, requirement)
         moments = np.linspace(first, last, min(_MOMENTS, last - first + 1)).round().astype(int)
         return [parts_rate(keys, spec.cells, spec.hashes) for keys in moments.tolist()]
@@ -135,7 +135,7 @@ class Timing(PlannerFamily, ABC):
 
 
 class CountedTiming(Timing):
-    """Timing filters whose clock counts insertions; the search includes all block sizes."""
+    """Timing filters whose clock counts insertions; the search covers all block sizes."""
 
     counts = ("insertions",)
     answers = "age in blocks, any window"
@@ -175,7 +175,7 @@ class CountedTiming(Timing):
 
 
 class TimedTiming(Timing):
-    """Timing filters whose window is a span of time."""
+    """Timing filters with a time window."""
 
     counts = ("time",)
     answers = "age in ticks, any window"
@@ -195,13 +195,13 @@ class TimedTiming(Timing):
 
 
 def _shortest(spec: Any, min_bits: int, suits: Callable[[Any], bool]) -> Iterator[Any]:
-    """Yield the filter with the shortest stamps of at least `min_bits` bits that suits, if any."""
+    """Yield the suitable filter with the shortest timestamps, of at least `min_bits`, if any."""
     longer = (replace(spec, stamp_bits=bits) for bits in range(min_bits, MAX_STAMP_BITS + 1))
     yield from islice(filter(suits, longer), 1)
 
 
 def _parts(keys: int, requirement: Requirement) -> Iterator[dict[str, Any]]:
-    """Yield fields: number of hashes, the fewest cells per part that meet the rate, and the key."""
+    """Yield specification fields: hashes, the fewest cells per part that meet the rate, key."""
     key = {"key_bits": requirement.key_bits, "seed": requirement.seed}
     before = 0
     for hashes in HASHES:
@@ -210,7 +210,7 @@ def _parts(keys: int, requirement: Requirement) -> Iterator[dict[str, Any]]:
         cells = parts_cells(keys, requirement.false_positive_rate, hashes)
         if not requirement.any_size:
             cells = 1 << (cells - 1).bit_length()
-        # More hashes with as many cells only cost memory.
+        # More hashes with the same cells per part only use more memory.
         if cells != before and cells <= (MAX_ROWS if requirement.any_size else MAX_DEPTH):
             yield {"hashes": hashes, "cells": cells, **key}
         before = cells

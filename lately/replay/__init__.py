@@ -1,1 +1,1 @@
-"""Replay of streams through hardware, golden model and exact oracle."""
+"""Replay streams through the hardware, the golden model and an exact oracle."""

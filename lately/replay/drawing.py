@@ -1,4 +1,4 @@
-"""Drawings with matplotlib in the style of this package: charts, and SVG for pages."""
+"""Draw with matplotlib in the style of this package: charts, and SVG for HTML pages."""
 
 import io
 import os
@@ -28,29 +28,29 @@ COLOURS = {
     "grey": "#9aa5b3",
     "band": "#56b4e9",
 }
-"""Okabe and Ito's palette, darkened for lines on white; the page has its own for a dark screen."""
+"""Okabe and Ito's palette, darkened for lines on white; HTML pages have another for dark mode."""
 
 # Figures
 
 
 def style() -> Any:
-    """Return a context in which matplotlib uses the style of this package."""
+    """Return a context manager in which matplotlib uses the style of this package."""
     import matplotlib as mpl
 
     return mpl.rc_context(fname=Path(__file__).parent / "report.mplstyle")
 
 
 def blank_figure(width: float, height: float) -> "Figure":
-    """Return an empty figure of `width` and `height`, in inches, that needs no display."""
+    """Return an empty figure, sized in inches, that does not need a display."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout=None)
 
 
 def legend(axes: "Axes") -> None:
-    """Put the legend between title and plot, so that it hides no data."""
+    """Place the legend between title and plot, so that it does not hide data."""
     entries = zip(*axes.get_legend_handles_labels(), strict=True)
-    # Measurement first: errorbars would otherwise come after the lines.
+    # Measurements first; by default, error bars would be listed after the lines.
     first = sorted(entries, key=lambda entry: not entry[1].startswith("measured"))
     axes.legend(
         *zip(*first, strict=True),
@@ -61,18 +61,18 @@ def legend(axes: "Axes") -> None:
         borderaxespad=0.2,
         handlelength=1.5,
     )
-    # Room for two rows everywhere, so that titles stand on one line.
+    # Reserve two rows everywhere, so that titles are aligned.
     axes.set_title(axes.get_title(loc="left"), loc="left", pad=38)
 
 
 # Charts
 
-Estimate = tuple[float, float, float]  # a value, and the ends of its 95 % confidence interval
+Estimate = tuple[float, float, float]  # a value, and the bounds of its 95 % confidence interval
 
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a chart, or its unjoined `marks`; `low` and `high` are the intervals of `y`."""
+    """A line of a chart, or separate points if `marks`; `low` and `high` are intervals of `y`."""
 
     label: str
     x: Sequence[float]
@@ -91,11 +91,11 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing of a paper's figure or table."""
+    """A chart, such as one that reproduces a paper's figure or table."""
 
-    name: str  # of the file, such as "apbf-figure-6"
+    name: str  # file name without suffix, such as "apbf-figure-6"
     title: str
-    x: str  # titles of the axes, units included
+    x: str  # axis titles, including units
     y: str
     series: list[Series]
     x_log: bool = False
@@ -108,7 +108,7 @@ PALETTE = (
     "#8a6d00",
     "#5d6b7c",
 )
-"""Colours of distinct series, in order; further series repeat them."""
+"""Colours of the series, in order; they repeat if there are more series."""
 
 _MARKERS = "osD^vP"
 _METADATA = {
@@ -116,13 +116,13 @@ _METADATA = {
     "png": ("Software",),
     "pdf": ("CreationDate", "Creator", "Producer"),
 }
-"""Metadata that would differ between days and versions."""
+"""Metadata to omit, because it would differ between days and versions."""
 
 
 def draw(chart: Chart, path: str | os.PathLike[str]) -> None:
-    """Write the drawing of a chart as .svg, .png or .pdf; the same chart gives the same bytes.
+    """Draw a chart to a .svg, .png or .pdf file; the same chart gives the same bytes.
 
-    Series with equal labels share a colour, such as a measurement and its theory.
+    Series with equal labels, such as measurement and theory, share a colour.
     """
     form = Path(path).suffix.lower().removeprefix(".")
     if form not in _METADATA:
@@ -134,7 +134,7 @@ def draw(chart: Chart, path: str | os.PathLike[str]) -> None:
 
 
 def save(figure: "Figure", path: str | os.PathLike[str], description: str = "") -> None:
-    """Write a figure; an SVG is made `small` and has a description. Errors as `draw`."""
+    """Write a figure; an SVG is made `small` and gets a description. Raises like `draw`."""
     form = Path(path).suffix.lower().removeprefix(".")
     drawn = io.BytesIO()
     figure.savefig(drawn, format=form, dpi=90, metadata=dict.fromkeys(_METADATA[form]))
@@ -174,11 +174,11 @@ def _draw_series(axes: "Axes", series: Series, number: int, label: str | None) -
     axes.errorbar(series.x, series.y, (below, above), elinewidth=1.2, **looks)
 
 
-# Drawings of pages
+# Drawings for HTML pages
 
 
 class Mark(NamedTuple):
-    """A point of a plot, in the units of its axes, and its text."""
+    """A point in a plot, in axis units, and its tooltip."""
 
     axes: "Axes"
     x: float
@@ -187,7 +187,7 @@ class Mark(NamedTuple):
 
 
 def page_drawing(height: float, draw: Callable[..., list[Mark]], plots: int = 1) -> str:
-    """Draw plots, one above another, as SVG whose colours are variables of the page."""
+    """Draw plots, stacked vertically, as SVG whose colours are CSS variables of the page."""
     text = io.StringIO()
     with style():
         figure = blank_figure(9, height)
@@ -207,16 +207,16 @@ def page_drawing(height: float, draw: Callable[..., list[Mark]], plots: int = 1)
 
 
 def _with_marks(svg: str, figure: "Figure", marks: Sequence[Mark]) -> str:
-    """Add to an SVG of `figure` an invisible circle with a title at each mark.
+    """Add an invisible circle with a title at each mark to the SVG of `figure`.
 
-    A browser shows the title under the pointer; the script of the page shows the nearest title.
+    A browser shows the title under the pointer; the page's script shows the nearest title.
     """
     scale = 72 / figure.dpi
     height = figure.get_figheight() * 72
     circles = []
     for axes, x, y, text in marks:
         right, up = axes.transData.transform((x, y))
-        # A logarithmic axis does not show 0.
+        # A logarithmic axis cannot show 0.
         right, up = right * scale, min(max(up, axes.bbox.y0), axes.bbox.y1) * scale
         circles.append(
             f'<circle cx="{right:.1f}" cy="{height - up:.1f}" r="6">'
@@ -237,9 +237,9 @@ _GEOMETRY = {"d", "x", "y", "points", "transform", "width", "height", "viewBox"}
 
 
 def small(svg: bytes, description: str = "") -> bytes:
-    """Return a smaller drawing that looks the same, with a description.
+    """Return a smaller SVG that looks the same, with a description.
 
-    Coordinates are rounded to a tenth of a point, styles are named once, and groups and names
+    Coordinates are rounded to a tenth of a point, styles are defined once, and groups and ids
     without effect are removed.
     """
     ElementTree.register_namespace("", _SVG)
@@ -268,7 +268,7 @@ def _round(element: Element) -> None:
 
 
 def _tenth(number: "re.Match[str]") -> str:
-    rounded = round(float(number[0]), 1) or 0.0  # No negative zero.
+    rounded = round(float(number[0]), 1) or 0.0  # Avoids negative zero.
     return f"{rounded:.1f}".removesuffix(".0")
 
 
@@ -284,7 +284,7 @@ def _name_styles(root: Element) -> None:
 
 
 def _shorten_ids(root: Element) -> None:
-    """Keep the ids that are referred to, under shorter names."""
+    """Keep only the ids that are referenced, and shorten them."""
     text = ElementTree.tostring(root, encoding="unicode")
     used = set(re.findall(r"url\(#(\w+)\)", text)) | set(re.findall(r'href="#(\w+)"', text))
     numbers = count()
@@ -305,7 +305,7 @@ def _shorten_ids(root: Element) -> None:
 
 
 def _flatten(element: Element) -> None:
-    """Give groups what their members share, and dissolve those that are left with nothing."""
+    """Move attributes shared by all members to their group; dissolve groups without attributes."""
     for child in element:
         _flatten(child)
     if element.tag == _GROUP and len(element) > 2:

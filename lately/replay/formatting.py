@@ -1,4 +1,4 @@
-"""Numbers in the format of reports, and self-contained pages from templates."""
+"""Format numbers for reports, and render self-contained HTML pages."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -13,12 +13,12 @@ _NOTHING = "\N{EN DASH}"
 
 
 def count_text(value: int | None) -> str:
-    """Format the count `value`: '328,521'; a dash for None."""
+    """Format a count such as '328,521'; None becomes a dash."""
     return _NOTHING if value is None else f"{value:,}"
 
 
 def rate_text(rate: float | None) -> str:
-    """Format a rate in percent, with three digits: '2.27%'; a dash for None."""
+    """Format a rate as a percentage with three digits such as '2.27%'; None becomes a dash."""
     if rate is None:
         return _NOTHING
     percent = 100 * rate
@@ -26,17 +26,17 @@ def rate_text(rate: float | None) -> str:
 
 
 def interval_text(interval: Sequence[float] | None) -> str:
-    """Format `interval`, the bounds of a rate: '1.9% to 2.6%'; a dash for None."""
+    """Format the bounds of a rate such as '1.9% to 2.6%'; None becomes a dash."""
     return _NOTHING if interval is None else f"{rate_text(interval[0])} to {rate_text(interval[1])}"
 
 
 def seconds_text(seconds: float) -> str:
-    """Format `seconds`, to the nanosecond, in a suitable unit: '50.05 ms'."""
+    """Format a time in a suitable unit, exact to the nanosecond, such as '50.05 ms'."""
     return time_text(Fraction(round(seconds * 10**9), 10**9))
 
 
 def held(spec: Specification) -> str:
-    """Return the word for the used units of a filter's memory: "bits set" or "cells in use"."""
+    """Return what fills a filter's memory: "bits set" or "cells in use"."""
     return "bits set" if spec.cell_name == "bit" else "cells in use"
 
 

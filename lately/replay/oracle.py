@@ -1,4 +1,4 @@
-"""Exact membership in a sliding window, the reference for a filter's approximation."""
+"""Exact membership in a sliding window: the reference for a filter's answers."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,8 +13,8 @@ from ..golden.spec.base import Specification
 from ..golden.times import Times
 
 GUARANTEED, SLACK, FRESH = 0, 1, 2
-"""Classes of queries: the filter must report the key, may still have a trace of it, has none."""
-CLASSES = ("guaranteed", "slack", "fresh")  # names of the classes, by number
+"""Classes of queries: the filter must report the key; may hold a trace of it; holds no trace."""
+CLASSES = ("guaranteed", "slack", "fresh")  # class names, by number
 
 
 _EVER = np.iinfo(np.int64).max
@@ -22,12 +22,12 @@ _EVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Truth:
-    """Exact state just before the insertion of each operation, in arrays of shape (n,)."""
+    """Exact state just before each operation's insertion, as arrays of shape (n,)."""
 
-    # Insertions since the key's last: 1 for the operation just before, 0 for a new key.
+    # Insertions since the key's last one: 1 if that was the previous operation, 0 for a new key.
     distance: NDArray[np.int64]
-    # Generations between the last insertion of the key and that of any, or blocks between the last
-    # insertion of the key and the present; -1 for a new key.
+    # Generations from the last insertion of the key to the latest insertion of all keys, or blocks
+    # from the last insertion of the key to the present; -1 for a new key.
     age: NDArray[np.int64]
     kind: NDArray[np.int8]  # index into `CLASSES`
     # Whether the key is among the last `window` insertions, or was inserted within the span.
@@ -37,29 +37,29 @@ class Truth:
 
 
 class Oracle:
-    """Remembers the last insertion of every key, and judges each operation by it.
+    """Remembers the last insertion of every key, and classifies each operation by it.
 
-    A key is guaranteed while the filter must report it. It has no trace once the filter can report
-    it only as a false positive.
+    A key is guaranteed while the filter must report it. It has no trace left once the filter can
+    report it only as a false positive.
 
-    - A ring that counts insertions: insertion number n, from 1, belongs to generation
+    - A ring that counts insertions: insertion n, counting from 1, belongs to generation
       ``(n - 1) // generation``. The shift takes place at the insertion that begins a generation,
-      so the query of check-and-insert number n + 1 meets the state after n insertions. A key is
-      guaranteed if the generations of its last insertion and of the latest insertion are at most
-      `window_generations` apart. It has no trace from `ring_segments` on.
+      so the query of check-and-insert n + 1 sees the state after n insertions. A key is guaranteed
+      if the generations of its last insertion and of the latest insertion are at most
+      `window_generations` apart. It has no trace left if they are `ring_segments` or more apart.
     - A ring with a span: a key is guaranteed for the span, or as much of it as is still covered.
-      A trace remains while one of the key's segments counts. k generations write to the youngest of
-      these segments. It counts for the span after their last insertion, unless it is retired
-      before. `RotationState` ends generations, and does not depend on keys.
+      A trace remains while one of the key's segments is live. k generations write to the youngest
+      of these segments. It is live for the span after their last insertion, unless it is retired
+      earlier. `RotationState` ends generations, and does not depend on keys.
     - A dictionary or timing filter: a key is guaranteed within the window; in a dictionary, within
-      the covered part of it. It has no trace once its block is older than the window.
+      the covered part of the window. It has no trace left once its block is older than the window.
 
-    Memory grows with the number of distinct keys.
+    Memory use grows with the number of distinct keys.
     """
 
     def __init__(self, spec: Specification) -> None:
         self.insertions = self.now = 0
-        # A family's fields are known to its own branches alone.
+        # Typed as Any: each branch uses fields that only its own families have.
         fields: Any = spec
         self._spec, self._ring = fields, spec.kind == "ring"
         self._rotation = (
@@ -76,7 +76,7 @@ class Oracle:
 
     @property
     def present(self) -> tuple[int, ...]:
-        """Arguments of a query now: the time, if the window is a span of time."""
+        """Extra arguments for a query now: the time, if the filter has a time window."""
         return (self.now,) if self._spec.timed else ()
 
     def check_and_insert(
@@ -85,10 +85,10 @@ class Oracle:
         times: Times | None = None,
         covered: NDArray[np.int64] | None = None,
     ) -> Truth:
-        """Judge each operation from the insertions before it, then insert its key.
+        """Classify each operation by the insertions before it, then insert its key.
 
-        The `keys` have shape (n,), or (n, words) if they are wide. `times`, in ticks, never
-        decrease; `covered` is `lately.golden.Results.covered` of a dictionary; both have shape
+        `keys` has shape (n,), or (n, words) for wide keys. `times`, in ticks, never decrease.
+        `covered` is `lately.golden.Results.covered` of a dictionary; both have shape
         (n,).
         """
         number = self.insertions + 1 + np.arange(len(keys), dtype=np.int64)
@@ -114,7 +114,7 @@ class Oracle:
         return self._judge(asked, previous, limits)
 
     def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return which keys the filter can now report only as false positives, shape (n,)."""
+        """Return a mask, shape (n,), of keys that the filter can report only as false positives."""
         number = np.array([self.insertions + 1])
         moments = np.array([self.now]) if self._spec.timed else number - 1
         asked, limits = self._rows(number, moments), self._limits(None)
@@ -125,8 +125,8 @@ class Oracle:
         return self._judge(asked, self._last.find(sortable(keys)), limits).kind == FRESH
 
     def _rows(self, number: NDArray[np.int64], moments: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return number, moment (earlier insertions or time) and generation or block, (n, 3)."""
-        # A generation of a ring is that of the insertion before.
+        """Return rows: number, position (earlier insertions, or time), and generation or block."""
+        # In a ring, the generation is that of the previous insertion.
         each = self._spec.generation if self._ring else self._spec.block_units
         steps = (number - 2 if self._ring else moments) // each
         return np.stack([number, moments, steps], axis=1)
@@ -140,7 +140,7 @@ class Oracle:
     def _judge(
         self, asked: NDArray[np.int64], previous: NDArray[np.int64], limits: "AgeLimits"
     ) -> Truth:
-        """Compare operations with the insertions before them, both as `_rows` returns them."""
+        """Compare operations with their keys' last insertions, both as rows of `_rows`."""
         known = previous[:, 0] > 0
         distance, elapsed, age = (asked - previous).T
         sure = known & (elapsed <= limits.elapsed) & (age <= limits.age)
@@ -154,15 +154,15 @@ class Oracle:
 
 
 class AgeLimits(NamedTuple):
-    """Largest ages at which a key is guaranteed or may leave a trace; int, or shape (n,)."""
+    """Maximum ages at which a key is guaranteed or may leave a trace; int, or shape (n,)."""
 
-    elapsed: Any  # insertions, or ticks, since its insertion, up to which it is guaranteed
-    age: Any  # generations since then, up to which it is guaranteed
-    held: Any  # generations or blocks since then, up to which a trace may be left
+    elapsed: Any  # guaranteed up to this many insertions or ticks since its insertion
+    age: Any  # guaranteed up to this many generations since then
+    held: Any  # a trace may be left up to this many generations or blocks since then
 
 
 class LastInsertions:
-    """The last insertion of each `sortable` key, as a row of integers; the first is above 0."""
+    """The last insertion of each `sortable` key: a row of integers, the first one above 0."""
 
     def __init__(self, columns: int) -> None:
         self._keys: Any = None
@@ -172,7 +172,7 @@ class LastInsertions:
         return len(self._rows)
 
     def exchange(self, keys: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Insert keys one after another; return the earlier row of each, or zeros."""
+        """Insert keys one after another; return the previous row of each key, or zeros."""
         order = np.argsort(keys, kind="stable")
         ordered = keys[order]
         same = ordered[1:] == ordered[:-1]
@@ -201,7 +201,7 @@ class LastInsertions:
 
 
 def kinds(guaranteed: NDArray[np.bool_], traced: NDArray[np.bool_]) -> NDArray[np.int8]:
-    """Return the class of each query, shape (n,): guaranteed, traced or fresh."""
+    """Return the class of each query, shape (n,), as an index into `CLASSES`."""
     kind = np.full(len(traced), FRESH, np.int8)
     kind[traced] = SLACK
     kind[guaranteed] = GUARANTEED
@@ -211,7 +211,7 @@ def kinds(guaranteed: NDArray[np.bool_], traced: NDArray[np.bool_]) -> NDArray[n
 def indices(
     known: NDArray[Any], values: NDArray[Any]
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the index of each value among the sorted known values, and whether it is new."""
+    """Look up values among sorted `known` values; return their indices, and which are new."""
     index = np.searchsorted(known, values)
     new = index == len(known)
     new[~new] = known[index[~new]] != values[~new]

@@ -1,4 +1,4 @@
-"""Report of a run: a page with key figures, verdict classes and plots, and a picture."""
+"""Report of a run: an HTML page with key figures, verdict classes and plots, and an image."""
 
 import io
 import os
@@ -23,7 +23,7 @@ _POINTS = 32
 
 
 def html(result: RunResult) -> str:
-    """Lay out a self-contained page: key figures, verdict classes, plots, specification."""
+    """Build a self-contained HTML page: key figures, verdict classes, plots, specification."""
     return render(
         "report.html",
         figures=result.figures(),
@@ -35,14 +35,14 @@ def html(result: RunResult) -> str:
 
 
 def class_rows(result: RunResult) -> list[dict[str, Any]]:
-    """Return name, meaning, counts, share seen, interval and expectation of each verdict class."""
+    """Return the table of verdict classes: meaning, counts, share seen, interval, expectation."""
     predicted = "" if result.predicted is None else f"{rate_text(result.predicted)} predicted"
     classes = (
         ("inside the guaranteed window", "up to 100%" if result.decided else "100%"),
         (
-            "past it, after entries were given up"
+            "past the window, after entries were given up"
             if result.spec.kind == "dictionary"
-            else "past it, a trace may be left",
+            else "past the window, a trace may be left",
             "up to 100%",
         ),
         ("new, or no trace left", predicted),
@@ -63,7 +63,7 @@ def picture(
     *,
     source: str | os.PathLike[str] | int | None = None,
 ) -> None:
-    """Write the three plots side by side; the ending of `path` (.png, .svg) gives the format."""
+    """Draw the three plots side by side to `path`; the suffix (.png, .svg) gives the format."""
     form = Path(path).suffix.lower().removeprefix(".")
     if form not in ("png", "svg"):
         raise ValueError(f"path: must end in .png or .svg, not {os.fspath(path)!r}")
@@ -76,7 +76,7 @@ def picture(
             upper = figure.add_subplot(grid[0, column])
             draw(upper, figure.add_subplot(grid[1, column], sharex=upper), result)
         _draw_fills(figure.add_subplot(grid[:, 1]), result)
-        drawn = io.BytesIO()  # A library may write to a descriptor without care for errors.
+        drawn = io.BytesIO()  # Drawn to memory first, because the library may ignore write errors.
         metadata = {"Date": None} if form == "svg" else None
         figure.savefig(drawn, format=form, dpi=160, metadata=metadata)
         with replace_file(path, source=source) as file:
@@ -84,7 +84,7 @@ def picture(
 
 
 def drawings(result: RunResult) -> list[tuple[str, str]]:
-    """Return the plots as SVG with the colours of a page, each with its description."""
+    """Return the plots as SVG for an HTML page, each with its description."""
     return [
         (page_drawing(5, partial(_draw_rates, result=result), 2), "Rates over the run"),
         (
@@ -157,7 +157,7 @@ def _draw_probes(axes: "Axes", groups: list[list[Checkpoint]], ends: NDArray[np.
     probes = np.array([sum(point.probes for point in group) for group in groups])
     if not probes.all():
         return
-    # A group is drawn over its span, which begins where the one before it ends.
+    # A group is drawn over its range, which begins where the previous one ends.
     middles = (np.concatenate([[0], ends[:-1]]) + ends) / 2
     some = hits > 0
     if some.any():
@@ -175,7 +175,7 @@ def _draw_probes(axes: "Axes", groups: list[list[Checkpoint]], ends: NDArray[np.
 
 
 def _bounds(hits: NDArray[np.int64], trials: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the lower and the upper bounds of rates, shape (2, n)."""
+    """Return lower and upper bounds of rates, shape (2, n)."""
     pairs = zip(hits.tolist(), trials.tolist(), strict=True)
     return np.array([clopper_pearson(*pair) for pair in pairs]).T
 
@@ -207,7 +207,7 @@ def _scale_rates(axes: "Axes", estimated: NDArray[np.float64], predicted: float)
 def _rates_title(figures: dict[str, Any]) -> str:
     measured = figures["probe_false_positive_rate"]
     if measured is None:
-        return "No key is left that the filter has not held"
+        return "No key is left that the filter has never held"
     shown = rate_text(measured) if measured else f"None of {figures['probes']:,}"
     keys = "of fresh keys" if measured else "fresh keys"
     predicted = figures["predicted_false_positive_rate"]
@@ -276,7 +276,7 @@ def _draw_fills(axes: "Axes", result: RunResult) -> list[Mark]:
 def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:
     spec = result.asked
     edges, counts = _trimmed(result)
-    # The bins are not all of one width.
+    # The bins differ in width.
     octaves = np.diff(np.log2(edges)) * max(1, result.operations)
     seen, all_ = counts[:, 1] / octaves, counts.sum(axis=1) / octaves
     upper.stairs(seen, edges, fill=True, color=COLOURS["blue"], alpha=0.85, label="seen")
@@ -289,7 +289,7 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mar
     else:
         window = end = spec.guaranteed_window
         ends = [(f"window {window:,} ", window, "right", "green")]
-    # The traces of keys that a ring in time keeps past its span depend on the stream.
+    # How long a ring with a span keeps traces beyond its span depends on the stream.
     if spec.slack and not (result.span and spec.kind == "ring"):
         end += spec.slack
         ends.append((" slack", end, "left", "orange"))
@@ -329,7 +329,7 @@ def _distance_mark(axes: "Axes", result: RunResult, at: int, unit: str) -> Mark:
 
 
 def _trimmed(result: RunResult) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return edges and counts up to the farthest repetition; no edge is 0, for logarithms."""
+    """Return edges and counts up to the farthest repeat; edges are above 0, for a log scale."""
     filled = np.flatnonzero(result.distances.sum(axis=1))
     stop = int(filled[-1]) + 1 if len(filled) else 1
     return np.maximum(result.distance_edges[: stop + 1], 0.5), result.distances[:stop]
@@ -342,7 +342,7 @@ def _distances_title(result: RunResult) -> str:
             if result.span
             else f"{result.asked.guaranteed_window:,} operations"
         )
-        return f"No key comes again within {window}"
+        return f"No key repeats within {window}"
     if result.reported_repeats == result.repeats:
         return f"All {result.repeats:,} repeats within the window were seen"
     return f"{result.repeats - result.reported_repeats:,} of {result.repeats:,} repeats were missed"

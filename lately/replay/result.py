@@ -1,4 +1,4 @@
-"""Counts of a replayed stream, and the figures that follow from them."""
+"""Counts of a replayed stream, and the figures derived from them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,19 +15,19 @@ from ..golden.spec.base import Specification
 from ..intervals import clopper_pearson
 from .oracle import FRESH, GUARANTEED, SLACK
 
-PROBE_SEED = 20130101  # seed of the random keys that the false-positive rate is measured with
+PROBE_SEED = 20130101  # seed of the random keys for measuring the false-positive rate
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """State after some operations; `operations` and `repeats` count from the beginning."""
+    """State after some operations; `operations` and `repeats` count from the start."""
 
     operations: int
     repeats: int
-    probes: int  # queries of fresh keys here
-    probe_hits: int  # those of them that were reported
-    estimated_false_positive_rate: float  # rate computed from the bits that are set here
-    # Fill of the n segments of the ring, youngest to oldest, shape (n,).
+    probes: int  # number of fresh keys queried here
+    probe_hits: int  # number of them that were reported
+    estimated_false_positive_rate: float  # computed from the bits set here
+    # Fill of each segment of the ring, youngest to oldest, shape (n,).
     fill_ratios: NDArray[np.float64]
 
     def to_dict(self) -> dict[str, Any]:
@@ -40,11 +40,11 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """First operation at which RTL and golden model give different verdicts."""
+    """The first operation for which RTL and golden model give different verdicts."""
 
-    index: int  # from 0
-    text: str  # of the key in the trace
-    key: int  # of the filter
+    index: int  # operation, counting from 0
+    text: str  # key as in the trace
+    key: int  # key as in the filter
     rtl: bool
     golden: bool
 
@@ -54,27 +54,27 @@ COMPARED: Mapping[str, tuple[str, ...]] = {
     "dictionary": ("age", "status"),
     "timing": ("age", "oldest"),
 }
-"""Fields of `lately.golden.Results` that are compared, beside `seen`, by the kind of filter; others
-compare the age."""
+"""Fields of `lately.golden.Results` that are compared besides `seen`, by kind of filter; for other
+kinds, the age is compared."""
 
 _NAMES = {"status": "statuses", "age": "ages", "oldest": "oldest cells"}
 
 
 @dataclass(kw_only=True)
 class Reported:
-    """Counts of the golden model's reports, and of differences in a unit's results."""
+    """Counts of the golden model's results, and of differences from the RTL."""
 
     spec: Any
     mismatches: int | None  # None without RTL
-    first_mismatch: int | None = None  # operation, from 0
-    # Operations by their status, shape (3,).
+    first_mismatch: int | None = None  # operation, counting from 0
+    # Number of operations per status, shape (3,).
     statuses: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(STATUSES), np.int64))
     min_covered: int  # minimum of `lately.golden.Results.covered`
-    expired: int = 0  # keys with an expired cell
+    expired: int = 0  # number of keys with an expired cell
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Compared fields in addition to `seen`."""
+        """Fields that are compared in addition to `seen`."""
         spec = self.spec
         return COMPARED.get(spec.kind, ("age",)) if spec.timed or spec.kind != "ring" else ()
 
@@ -88,7 +88,7 @@ class Reported:
             self.expired += int((results.age > self.spec.window_blocks).sum())
 
     def compare(self, start: int, rtl: Results, golden: Results) -> None:
-        """Compare results of operations from `start` on, of `rtl` and `golden`."""
+        """Compare the results of `rtl` and `golden`, for operations from `start` on."""
         differ = [getattr(rtl, name) != getattr(golden, name) for name in self.fields]
         others = np.flatnonzero(np.any(differ, axis=0)) if differ else np.empty(0, np.intp)
         self.mismatches = (self.mismatches or 0) + len(others)
@@ -107,10 +107,10 @@ class Reported:
 
 @dataclass(kw_only=True)
 class RunSpan:
-    """A window in time; counts as in `lately.replay.stream_times.TickCounter`."""
+    """A time window, with the counts of `lately.replay.stream_times.TickCounter`."""
 
-    span: int  # ticks
-    tick: int  # nanoseconds
+    span: int  # in ticks
+    tick: int  # in nanoseconds
     late: int = 0
     latest: int = 0
     missing: int = 0
@@ -129,36 +129,36 @@ class RunSpan:
 
 @dataclass(kw_only=True)
 class RunResult:
-    """Counts of a run by an engine, 'rtl' or 'golden'."""
+    """Counts of a run on an engine, 'rtl' or 'golden'."""
 
     spec: Specification
-    asked: Specification  # as `spec`, with the window that queries ask for
+    asked: Specification  # like `spec`, but with the window of the queries
     engine: str
     source: dict[str, Any]  # name, format, key and compression of the trace
-    # Operations by class (`oracle.CLASSES`) and verdict (0 not seen, 1 seen), shape (3, 2).
+    # Number of operations by class (`oracle.CLASSES`) and verdict (0 not seen, 1 seen), (3, 2).
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((3, 2), np.int64))
     span: RunSpan | None = None  # None if the window counts insertions
     reported: Reported = field(init=False)
-    # Counters of the golden model at the end, and of a dictionary ``stash_peak``.
+    # Counters of the golden model at the end; a dictionary adds ``stash_peak``.
     counters: dict[str, int] = field(default_factory=dict)
     distance_edges: NDArray[np.int64] = field(init=False)
-    # Repetitions at any distance, by bin of `distance_edges` and verdict, shape (bins, 2).
+    # Repeats at any distance, by bin of `distance_edges` and verdict, shape (bins, 2).
     distances: NDArray[np.int64] = field(init=False)
     checkpoints: list[Checkpoint] = field(default_factory=list)  # evenly spaced, and one at the end
-    repeats: int = 0  # queries for keys of the window (`oracle.Truth`), or of the span
-    reported_repeats: int = 0  # those of them that were reported
-    shifts: int = 0  # of the golden model
-    distinct_keys: int = 0  # different keys, fewer than the texts where these collide
-    distinct_texts: int = 0  # of the trace
-    malformed_lines: int = 0  # lines that held no record
-    # Line number and reason of the first few of these.
+    repeats: int = 0  # queries for keys within the window (`oracle.Truth`) or the span
+    reported_repeats: int = 0  # number of them that were reported
+    shifts: int = 0  # shifts of the golden model
+    distinct_keys: int = 0  # fewer than the distinct texts if keys collide
+    distinct_texts: int = 0  # distinct key texts in the trace
+    malformed_lines: int = 0  # lines without a valid record
+    # Line number and reason for the first few malformed lines.
     malformed_examples: list[tuple[int, str]] = field(default_factory=list)
-    # None without RTL; the memory is compared in bits of a ring or cells of another filter.
+    # None without RTL. Memory is compared by bits in a ring, by cells in other filters.
     cycles: int | None = None
     mismatches: int | None = None
     memory_mismatches: int | None = None
     first_mismatch: Mismatch | None = None
-    # Values of RTL and golden model of the counters that differ.
+    # Counters that differ, with their values in RTL and golden model.
     counter_mismatches: dict[str, tuple[int, int]] = field(default_factory=dict)
     seconds: float = 0.0  # wall-clock time
 
@@ -171,22 +171,22 @@ class RunResult:
 
     @property
     def operations(self) -> int:
-        """Keys that were checked and inserted."""
+        """Number of keys that were checked and inserted."""
         return int(self.counts.sum())
 
     @property
     def decided(self) -> bool:
-        """Whether a table of thresholds determines answers; it may miss keys if this costs less."""
+        """Whether a threshold table decides answers; it may miss keys where that costs less."""
         return self.spec.classes is not None
 
     @property
     def predicted(self) -> float | None:
-        """Predicted false-positive rate; None if a table determines answers."""
+        """Predicted false-positive rate; None if a table decides answers."""
         return None if self.decided else self.asked.mean_false_positive_rate
 
     @property
     def false_negatives(self) -> int:
-        """Keys in the guaranteed window that were not reported."""
+        """Number of keys in the guaranteed window that were not reported."""
         return int(self.counts[GUARANTEED, 0])
 
     def failures(self) -> list[str]:
@@ -261,7 +261,7 @@ class RunResult:
         }
 
     def _kind_figures(self) -> dict[str, Any]:
-        """Return the figures that only one kind of filter has, under the name of the kind."""
+        """Return the figures specific to a kind of filter, under the name of the kind."""
         reported, counters, kind = self.reported, self.counters, self.spec.kind
         figures: dict[str, Any] = {}
         if self.span is not None:
@@ -308,7 +308,7 @@ class RunResult:
         }
 
     def probe_figures(self) -> dict[str, Any]:
-        """Return the false-positive rates at the checkpoints: of probes, and from the set bits."""
+        """Return the false-positive rates at the checkpoints: of probes, and from the bits set."""
         probes = sum(checkpoint.probes for checkpoint in self.checkpoints)
         hits = sum(checkpoint.probe_hits for checkpoint in self.checkpoints)
         estimates = [point.estimated_false_positive_rate for point in self.checkpoints]
@@ -323,9 +323,9 @@ class RunResult:
 
 
 def distance_edges(spec: Specification) -> NDArray[np.int64]:
-    """Edges of distance bins: four per octave, and the ends of window and slack, or of the span.
+    """Return distance bin edges: four per octave, and the ends of window and slack, or of the span.
 
-    Distances are in insertions, from 1, or in ticks, from 0. The array ascends.
+    Distances are in insertions, from 1, or in ticks, from 0. Edges are in increasing order.
     """
     regular = np.unique(np.rint(2 ** (np.arange(4 * 62 + 1) / 4)).astype(np.int64))
     window = spec.guaranteed_window
@@ -334,7 +334,7 @@ def distance_edges(spec: Specification) -> NDArray[np.int64]:
     else:
         last = [window, window + spec.slack]
     ends = np.array(last) + 1
-    # A regular edge close to one of these would leave a sliver of a bin.
+    # A regular edge close to one of these would create a very narrow bin.
     far = np.abs(np.log2(regular[:, None] / ends)).min(axis=1) > 1 / 8
     far[0] = True
     return np.unique(

@@ -1,4 +1,4 @@
-"""Replay of a stream through the RTL, the golden model and the exact oracle."""
+"""Replay a stream through the RTL, the golden model and the exact oracle."""
 
 import math
 import time
@@ -24,25 +24,25 @@ from .stream_times import TickCounter, check_table, with_window
 from .traces import Record, Trace, TraceError
 
 ENGINES = ("rtl", "golden")
-"""Engines that can run a filter: the compiled hardware, or the golden model."""
-PROBES = 2000  # fresh keys that are queried at each checkpoint
+"""Engines that run a filter: the compiled hardware, or the golden model."""
+PROBES = 2000  # number of fresh keys queried at each checkpoint
 
 _CHUNK = 1 << 16
-# If a tick between two operations takes thousands of cycles.
+# For ticks that take thousands of cycles between two operations.
 _TICKING_CHUNK = 1 << 10
-# Operations for which a model that is not optimised, and is built earlier, is fast enough.
+# Up to this many operations, an unoptimised model, which is built sooner, is fast enough.
 _SHORT = 1 << 20
 _FIRST_SPACING = 64
 _CHECKPOINTS = 256
 
 
 Engine = Callable[[Any], AbstractContextManager[Any]]
-"""Makes the unit that a specification describes, for as long as the context lasts."""
+"""Opens the unit for a specification, as a context manager."""
 
 
 @dataclass(frozen=True)
 class JudgedRecords:
-    """Results of the engine, and the true answers, for the records from operation `start` on."""
+    """Engine results and true answers for the records from operation `start` on."""
 
     start: int
     records: Sequence[Record]
@@ -54,14 +54,14 @@ class JudgedRecords:
 class RunOptions:
     """Options of `run`."""
 
-    # 'rtl' (the compiled hardware and the golden model), 'golden' (the model alone), or a
-    # replacement for the hardware.
+    # 'rtl' (compiled hardware and golden model), 'golden' (the model alone), or a replacement for
+    # the hardware.
     engine: str | Engine = "rtl"
-    tick: int | None = None  # for a filter with a span: nanoseconds of a tick
-    # Of each query, in insertions or ticks, if the filter accepts a window.
+    tick: int | None = None  # for a filter with a span: nanoseconds per tick
+    # Window of each query, in insertions or ticks, if the filter accepts one.
     query_window: int | None = None
-    table: DecisionTable | None = None  # determines answers, for a filter with classes
-    query_class: int = 0  # of all queries, with a table
+    table: DecisionTable | None = None  # decides the answers of a filter with classes
+    query_class: int = 0  # class of all queries, with a table
     secret: int | None = None  # 128 bits for a filter with siphash; by default random
     limit: int | None = None  # maximum number of operations
 
@@ -74,15 +74,16 @@ def run(
     progress: Callable[[RunResult, float | None], None] | None = None,
     sink: Callable[[JudgedRecords], None] | None = None,
 ) -> RunResult:
-    """Check and insert every key of a stream, and judge every verdict.
+    """Check and insert every key of a stream, and check every verdict.
 
-    At about 200 checkpoints the golden model also queries `PROBES` random keys that it cannot hold,
-    as real streams have too few such keys. Queries change nothing. `progress` gets the result so
-    far, and the share of the whole if known; `sink` takes the verdicts in groups.
+    At about 200 checkpoints, the golden model is also queried for `PROBES` random keys that it
+    cannot hold, because real streams have too few such keys. Queries do not change the model.
+    `progress` receives the result so far, and the share done if known; `sink` receives the verdicts
+    in groups.
 
-    Raises a `ValueError` if an option is wrong, a `SpecificationError` if the filter does not
+    Raises a `ValueError` if an option is invalid, a `SpecificationError` if the filter does not
     accept the window, the table or the secret, and a `TraceError` if the stream is damaged, has no
-    record, or has no times for a span.
+    records, or has no times although the filter has a span.
     """
     options = options or RunOptions()
     limit, secret = options.limit, options.secret
@@ -91,7 +92,7 @@ def run(
     clock = _clock(trace, spec, options.tick)
     asked = with_window(spec, options.query_window)
     if secret is not None and not spec.keyed:
-        raise SpecificationError("secret: only a filter with siphash takes a secret")
+        raise SpecificationError("secret: only a filter with siphash uses a secret")
     if spec.keyed and secret is None:
         secret = random_secret()
     check_table(spec, options.table, options.query_class)
@@ -102,7 +103,7 @@ def run(
     began = time.perf_counter()
     chunk = _TICKING_CHUNK if spec.timed and spec.kind == "timing" else _CHUNK
     records = trace.read(chunk if limit is None else min(chunk, limit))
-    # In time, an operation may take as many clocks as pass before it.
+    # With a time window, an operation may wait as many cycles as pass before its time.
     short = not spec.timed and _is_short(trace, len(records), limit)
     began -= time.perf_counter()
     with _open_unit(options.engine, spec, short=short) as unit:
@@ -111,7 +112,7 @@ def run(
             replay.decide_by(options.table, options.query_class)
         if secret is not None:
             replay.begin_under(secret)
-        # The time that building took does not count.
+        # Do not count the time for building the model.
         began += time.perf_counter()
         while records:
             replay.perform(records)
@@ -124,10 +125,10 @@ def run(
 
 
 def _clock(trace: Trace, spec: Specification, tick: int | None) -> TickCounter | None:
-    """Return the counter of ticks for a filter with a span."""
+    """Return the tick counter, if the filter has a span."""
     if not spec.timed:
         if tick is not None:
-            raise SpecificationError("tick: the window of the filter counts insertions, not time")
+            raise SpecificationError("tick: the filter's window counts insertions, not time")
         return None
     require(tick is not None and tick >= 1, "tick", "must be at least 1 ns for a span", tick)
     if trace.time is None:
@@ -155,7 +156,7 @@ class _Replay:
         self._windows = None if asked == spec else asked.guaranteed_window
         self._golden, self._oracle = from_spec(spec), Oracle(asked)
         self._course = _Checkpoints(self._golden, self._oracle, asked)
-        # Hashes of different texts, of 64 bits and unrelated to the keys.
+        # 64-bit hashes of the distinct texts, unrelated to the keys.
         self._texts = np.empty(0, np.int64)
         self.done = 0
         self.result = RunResult(
@@ -170,13 +171,13 @@ class _Replay:
             self.result.span = RunSpan(span=cast(Any, asked).span, tick=clock.tick)
 
     def decide_by(self, table: DecisionTable, query_class: int) -> None:
-        """Answer from a table, with one class for all queries."""
+        """Load a threshold table; all queries get this class."""
         for filter in self._both:
             filter.decide_by(table.thresholds)
         self._windows = self._course.window = query_class
 
     def begin_under(self, secret: int) -> None:
-        """Load a secret and clear, so that the secret hashes all keys."""
+        """Load a secret and clear, so that all keys are hashed with the secret."""
         key = self._golden.key_words([0])
         time = None if self._clock is None else np.zeros(1, np.int64)
         for filter in self._both:
@@ -194,7 +195,7 @@ class _Replay:
         hashes = np.unique(np.fromiter(map(hash, texts), np.int64, len(texts)))
         index, new = indices(self._texts, hashes)
         self._texts = np.insert(self._texts, index[new], hashes[new])
-        # In one piece: the hardware's pipeline is drained after each.
+        # In one call, because the hardware pipeline is drained after each call.
         rtl = None if self._unit is None else self._ask(self._unit, keys, times)
         start = 0
         while start < len(records):
@@ -270,7 +271,7 @@ class _Replay:
         return self.result
 
     def finish(self, seconds: float) -> RunResult:
-        """Add the figures that are known at the end."""
+        """Add the figures that are known only at the end."""
         if self.result.span is not None and self._clock is not None:
             if not self._clock.begun:
                 raise TraceError(
@@ -299,15 +300,15 @@ class _Replay:
 
 
 class _Checkpoints:
-    """Checkpoints at even distances in a stream of unknown length.
+    """Evenly spaced checkpoints in a stream of unknown length.
 
-    If there are too many, every second one is dropped and the distance doubled.
+    If there are too many, every second one is dropped and the spacing doubles.
     """
 
     def __init__(self, golden: Any, oracle: Oracle, asked: Specification) -> None:
         self._golden = golden
         self._oracle = oracle
-        # Window, or class, of the queries.
+        # Window or class of the queries.
         self.window = asked.guaranteed_window if asked.query_field else None
         self._random = np.random.default_rng(PROBE_SEED)
         self._spacing = _FIRST_SPACING
@@ -341,7 +342,7 @@ class _Checkpoints:
 
 
 def _is_short(trace: Trace, count: int, limit: int | None) -> bool:
-    """Estimate from the first `count` records whether a model is not worth a compiler's time."""
+    """Estimate from the first `count` records whether optimising the model is not worthwhile."""
     share = trace.fraction
     expected = count / share if share else math.inf
     return min(expected, limit or math.inf) <= _SHORT

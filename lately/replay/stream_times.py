@@ -1,4 +1,4 @@
-"""Windows in real time: converts spans and the times of a stream to ticks."""
+"""Convert spans and the times of a stream to ticks."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -18,22 +18,27 @@ from .trace_formats import TraceError
 
 
 def with_window(spec: Specification, window: int | None) -> Specification:
-    """Return the filter with another window of queries, in insertions or ticks."""
+    """Return the filter with a different query window, in insertions or ticks."""
     if window is None:
         return spec
     name = "query_window"
     if spec.classes is not None:
         raise SpecificationError(f"{name}: queries of this filter have classes, not windows")
     limit = spec.guaranteed_window
-    require(1 <= window <= limit, name, f"must be 1 to {limit}, the window of the filter", window)
+    require(
+        1 <= window <= limit,
+        name,
+        f"must be between 1 and {limit}, the window of the filter",
+        window,
+    )
     if spec.query_field:
         field: dict[str, Any] = {"span" if spec.timed else "window": window}
         return replace(spec, **field)
-    raise SpecificationError(f"{name}: family {spec.family} answers for one window only")
+    raise SpecificationError(f"{name}: family {spec.family} has only one window")
 
 
 def query_window(spec: Specification, text: str, tick: int | None) -> int:
-    """Return the window of a text such as "500" or, for a filter with ticks, "6h"."""
+    """Parse a query window such as "500" or, for a filter with ticks, "6h"."""
     if tick is not None:
         name = "query_window"
         ticks = span_ticks(whole_nanoseconds(name, time_seconds(text, name)), tick)
@@ -45,7 +50,7 @@ def query_window(spec: Specification, text: str, tick: int | None) -> int:
 
 
 def check_table(spec: Any, table: DecisionTable | None, query_class: int) -> None:
-    """Refuse a `table` or a `query_class` that does not fit a `spec`."""
+    """Raise an error if `table` or `query_class` does not fit `spec`."""
     classes = spec.classes
     if classes is None:
         if table is not None:
@@ -53,22 +58,22 @@ def check_table(spec: Any, table: DecisionTable | None, query_class: int) -> Non
         return
     if table is None:
         raise SpecificationError(f"the filter has {classes} classes and needs a table")
-    # What insertions a tick has, the table alone knows.
+    # Only the table knows the number of insertions per tick.
     block = None if spec.timed else spec.block_units
     table.check_fits(hashes=spec.hashes, bits=spec.phase_bits, shape=spec.table_shape, block=block)
     require(0 <= query_class < classes, "query_class", f"must be below {classes}", query_class)
 
 
 class TickCounter:
-    """Converts times of a stream to ticks since its first time, which never decrease.
+    """Converts the times of a stream to ticks since its first time; ticks never decrease.
 
-    An operation that is late, or has no time, counts at the latest time so far, as in hardware.
+    An operation that is late or has no time gets the latest time so far, as in hardware.
     """
 
     def __init__(self, tick: int) -> None:
-        # Operations before the latest time, and without one; greatest lateness in nanoseconds.
+        # Operations with a time before the latest, and without a time; maximum lateness in ns.
         self.late = self.missing = self.latest = 0
-        self.tick = tick  # nanoseconds, at least 1
+        self.tick = tick  # nanoseconds per tick, at least 1
         self._first: int | None = None
         self._reached = 0
 
@@ -77,10 +82,10 @@ class TickCounter:
         return self._first is not None
 
     def ticks(self, times: Iterable[int | None]) -> Times:
-        """Return the ticks of operations at `times`, in nanoseconds, shape (n,)."""
+        """Convert `times`, in nanoseconds, shape (n,), to ticks."""
         given = [*times]
         known = np.array([time is not None for time in given], np.bool_)
-        # Python integers, because a time may have any size.
+        # Python integers, because times may be arbitrarily large.
         values = np.array([0 if time is None else time for time in given], object)
         self.missing += int(len(known) - known.sum())
         if self._first is None and known.any():

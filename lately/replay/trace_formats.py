@@ -1,4 +1,4 @@
-"""Records of a trace: keys and times from the lines of access logs, CSV and plain text."""
+"""Parse the records of a trace: keys and times from access logs, CSV and plain lines."""
 
 import csv
 import json
@@ -18,9 +18,9 @@ from ..stream_files import TraceError
 Record = tuple[str, int | None]
 """Key, and nanoseconds since the epoch (None where the source has no time)."""
 
-Take = Callable[[int], list[Record]]  # returns the next records, so many or, at the end, fewer
+Take = Callable[[int], list[Record]]  # returns the next n records, or fewer at the end
 
-# More digits would not be kept by an exact product.
+# With more digits, the product would not be exact.
 _MAX_SECONDS = 10**19
 
 _HEAD_LINES = 20
@@ -31,8 +31,8 @@ _EXAMPLES = 5
 
 _LOG_LINE = re.compile(r'\S+ \S+ .+ \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "')
 
-# A whole line, and the additional part of the longer format. No escape can be read in two ways: the
-# library's own patterns take time exponential in the escapes of a line that they refuse.
+# A whole line, and the additional part of the longer format. Escapes are unambiguous here: on a
+# line that does not match, the library's own patterns take time exponential in its escapes.
 _LOG_WORD = r"(?:[!\x23-\x5B\x5D-\x7E]|\\.)*"
 _LOG_TEXT = r'"(?:[ !\x23-\x5B\x5D-\x7E]|\\.)*"'
 _LOG_WHOLE = re.compile(
@@ -60,18 +60,18 @@ _LOG_FIELDS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 LOG_KEY = ("client", "method", "url")
-"""Fields of an access log that make up the key unless others are named."""
+"""Fields of an access log that make up the key by default."""
 
 
 @dataclass
 class Rejects:
-    """The `count` of lines without a record, and examples: line number, from 1, and reason."""
+    """Counts lines without a record, and keeps examples: line number, from 1, and reason."""
 
     count: int = 0
     examples: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, line: int, reason: str, lines: int = 1) -> None:
-        """Count `lines` lines, of which `line` is the last, for a `reason`."""
+        """Count `lines` lines, ending with number `line`, as rejected for `reason`."""
         self.count += lines
         if len(self.examples) < _EXAMPLES:
             self.examples.append((line, reason))
@@ -90,9 +90,9 @@ def open_records(
     key: Sequence[str],
     time: str | None,
 ) -> tuple[str, Take, tuple[str, ...], str | None]:
-    """Parse the lines of a trace; `format`, `key` and `time` are as for `traces.open_trace`.
+    """Parse the lines of a trace; for `format`, `key` and `time` see `traces.open_trace`.
 
-    Returns the format; a function that takes the next records; the fields or columns of the key;
+    Returns the format; a function that returns the next records; the fields or columns of the key;
     and the field or column of the time.
     """
     head = list(islice(lines, _HEAD_LINES))
@@ -106,7 +106,7 @@ def open_records(
         return format, *_open_csv(name, everything, key, time, rejects)
     if key or time:
         option = "key" if key else "time"
-        raise TraceError(f"{option}: lines have no columns")
+        raise TraceError(f"{option}: plain lines have no columns")
     return format, taking(_line_records(everything, rejects)), (), None
 
 
@@ -115,7 +115,7 @@ def _detect(name: str, head: list[str], *, key: Sequence[str], time: str | None)
         return "log"
     stem = re.sub(r"\.(gz|zst)$", "", name.lower())
     header: list[str] = []
-    # A line with a field too long for CSV is no header.
+    # A line with a field too long for CSV cannot be a header.
     with suppress(csv.Error):
         header = next(csv.reader(head[:1]), [])
     if stem.endswith(".csv") or key or time or (len(header) > 1 and "key" in header):
@@ -123,14 +123,14 @@ def _detect(name: str, head: list[str], *, key: Sequence[str], time: str | None)
     other = _other_format([line for line in head if not line.isspace()])
     if other is not None:
         raise TraceError(
-            f"{name} looks like {other}, not like an access log, CSV or lines of one key each; "
-            "with the format lines, a line is a key"
+            f"{name} looks like {other}, not an access log, CSV or one key per line; "
+            "with the format lines, each line is a key"
         )
     return "lines"
 
 
 def _other_format(head: list[str]) -> str | None:
-    """Name the format of lines, if it is one that is not read."""
+    """Return the name of an unsupported format that the lines look like, if any."""
     start = head[0].strip() if head else ""
     if start.startswith("[{") or start in ("{", "[") or (start and all(map(_is_object, head))):
         return "JSON"
@@ -177,7 +177,7 @@ def _log_records(lines: Iterator[str], key: Sequence[str], rejects: Rejects) -> 
         try:
             entry = parse(line.rstrip("\r\n"))
         except (ValueError, OverflowError):
-            # The latter of a year that no date has.
+            # OverflowError: a year out of the range of dates.
             rejects.add(number, f"not an access log line: {_excerpt(line)}")
             continue
         request = _REQUEST.fullmatch(entry.request_line or "")
@@ -190,7 +190,7 @@ def _log_records(lines: Iterator[str], key: Sequence[str], rejects: Rejects) -> 
 
 
 def _log_parser() -> Callable[[str], Any]:
-    """Return a function from a line to an entry that raises ValueError if it is neither format."""
+    """Return a function that parses a line, or raises ValueError if it has neither format."""
     import apachelogs
 
     common, combined = (
@@ -200,7 +200,7 @@ def _log_parser() -> Callable[[str], Any]:
 
     def parse(line: str) -> Any:
         if not line.isascii():
-            # Apache escapes these bytes and the parser insists on it; other servers do not.
+            # Apache escapes these bytes, and the parser requires that; other servers do not.
             raw = line.encode("utf-8", "surrogateescape")
             line = raw.decode("ascii", "backslashreplace")
         match = _LOG_WHOLE.fullmatch(line)
@@ -245,10 +245,10 @@ def _default_key(name: str, header: Sequence[str], time: str | None) -> tuple[st
 
 
 class _CsvRecords:
-    """Records of CSV `lines`, of which `line` were before, in rows of `width` fields.
+    """Parses CSV `lines` in rows of `width` fields; `line` lines have been read before.
 
-    A block of lines is parsed column by column. If one of its lines is no plain record, the block
-    is parsed row by row, and malformed rows are counted.
+    A block of lines is parsed column by column. If one of its lines is not a plain record, the
+    block is parsed row by row, and malformed rows are counted.
     """
 
     def __init__(
@@ -273,8 +273,8 @@ class _CsvRecords:
         return records
 
     def _plain(self, block: list[str]) -> list[Record] | None:
-        """Return the records of lines that hold one each; None if a line does not."""
-        # A quoted field may go on in the next line.
+        """Return the records of lines that hold one record each; None if a line does not."""
+        # A quoted field may continue on the next line.
         if '"' in block[-1]:
             return None
         try:
@@ -296,7 +296,7 @@ class _CsvRecords:
         return list(zip(texts, times, strict=True))
 
     def _rows(self, block: list[str]) -> list[Record]:
-        """Return the records of the rows that begin in a block."""
+        """Return the records of the rows that begin in this block."""
         records: list[Record] = []
         reader, before = csv.reader(chain(block, self._lines)), 0
         while reader.line_num < len(block):
@@ -317,7 +317,7 @@ class _CsvRecords:
         return records
 
     def _record(self, row: list[str]) -> Record | str:
-        """Return the record of a row, or why there is none; an empty text for a blank line."""
+        """Return the record of a row, or the reason why there is none (empty for a blank line)."""
         if len(row) != self._width:
             return f"{len(row)} fields, not {self._width}" if row else ""
         text = " ".join(row[index] for index in self._keys)
@@ -330,7 +330,7 @@ class _CsvRecords:
 
 
 def _moments(texts: Sequence[str]) -> list[int | None]:
-    """Return the times of `texts`; as `_nanoseconds`, with its errors."""
+    """Convert each text with `_nanoseconds`; raises the same errors."""
     try:
         seconds = [*map(int, texts)]
     except ValueError:
@@ -341,18 +341,18 @@ def _moments(texts: Sequence[str]) -> list[int | None]:
 
 
 def _nanoseconds(text: str) -> int | None:
-    """Return the time of a number of seconds or an ISO 8601 text; exact, which a float is not."""
+    """Convert seconds or an ISO 8601 text to nanoseconds, exactly, unlike a float."""
     if not text:
         return None
     try:
         seconds = Decimal(text)
     except DecimalException:
         moment = datetime.fromisoformat(text.strip())
-        # A time without a zone is taken for UTC, so that the same file reads alike everywhere.
+        # A time without a zone is UTC, so that a file reads the same everywhere.
         return instant(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     if seconds.is_nan():
         return None
-    # The absolute value of a huge number would overflow.
+    # copy_abs does not round: abs would overflow for huge numbers.
     if seconds.copy_abs() >= _MAX_SECONDS:
         raise ValueError("out of range")
     return round(seconds * NANOSECONDS)
@@ -365,5 +365,5 @@ def columns_text(header: Sequence[str]) -> str:
 def _excerpt(text: str, length: int = 60) -> str:
     text = text.rstrip("\r\n")
     shown = text if len(text) <= length else text[: length - 3] + "..."
-    # Escapes control characters, and surrogates that a terminal could not print.
+    # Escape control characters, and surrogates that a terminal cannot print.
     return ascii(shown)

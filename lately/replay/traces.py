@@ -1,4 +1,4 @@
-"""Streams of text keys from access logs, CSV and lines, plain or compressed."""
+"""Read streams of text keys from access logs, CSV, lines and captures, plain or compressed."""
 
 import io
 import os
@@ -9,16 +9,16 @@ from ..stream_files import COMPRESSIONS, StreamFile, is_capture, open_stream, wh
 from .trace_formats import Record, Rejects, Take, TraceError, columns_text, open_records, taking
 
 FORMATS = ("auto", "log", "csv", "lines", "capture")
-"""Formats of a trace; "auto" selects one by the first lines."""
+"""Trace formats; "auto" selects one by the beginning of the file."""
 
 _TOGETHER = 4096
 
 
 class Trace(AbstractContextManager["Trace"]):
-    """Records of a stream, in order, without blank lines; malformed lines are counted.
+    """Yields the records of a stream in order; skips blank lines, counts malformed ones.
 
     Iterating yields `Record` tuples, and raises a `TraceError` if compressed data is damaged, or at
-    the end if no line could be parsed. Attributes are as the parameters of `open_trace`, with
+    the end if no line could be parsed. Attributes match the parameters of `open_trace`, with
     detected values.
     """
 
@@ -34,7 +34,7 @@ class Trace(AbstractContextManager["Trace"]):
             self.format = "capture"
             self._take, self.key = _open_capture(stream, self.rejects, key=key, time=time)
             return
-        # The decoder is kept, because it closes the file when it is collected.
+        # Keep the decoder: it would close the file when garbage-collected.
         self._text, lines = _text(stream)
         self.format, self._take, self.key, self.time = open_records(
             stream.name, lines, self.rejects, format=format, key=key, time=time
@@ -48,7 +48,7 @@ class Trace(AbstractContextManager["Trace"]):
             yield from records
 
     def read(self, count: int) -> list[Record]:
-        """Return the next `count` records; at the end fewer, then none."""
+        """Return the next `count` records; fewer at the end, then none."""
         records = self._take(count)
         self.records += len(records)
         if not self.records and count:
@@ -89,14 +89,14 @@ def open_trace(
 ) -> Trace:
     """Open a file with a stream of keys, or standard input for '-'.
 
-    The `format` is one of `FORMATS`. 'auto' recognises captures by their first bytes, and access
-    logs by their first lines. It reads CSV if the name ends in .csv, if a column is named, or if
+    `format` is one of `FORMATS`. 'auto' recognises captures by their first bytes, and access
+    logs by their first lines. It reads CSV if the name ends in .csv, if a column is given, or if
     the header has a column 'key'. Otherwise it reads one key per line.
 
-    The `key` has fields (access log; default `LOG_KEY`) or columns (CSV; default 'key', else the
-    only column that is not the time), separated by commas, or is one of
-    `lately.captures.packet_keys.KEYS` (captures). The `time` is a column of CSV, in seconds since
-    the epoch or ISO 8601; default 'timestamp' or 'time', if such a column exists.
+    For an access log, `key` lists fields (default `LOG_KEY`), and for CSV columns (default 'key',
+    else the only column that is not the time), separated by commas. For a capture, it is one of
+    `lately.captures.packet_keys.KEYS`. `time` is a CSV column in seconds since the epoch or ISO
+    8601; default 'timestamp' or 'time', if such a column exists.
     """
     if format not in FORMATS:
         raise TraceError(f"format: must be one of {', '.join(FORMATS)}, not {format!r}")
@@ -112,11 +112,13 @@ def open_trace(
 
 
 def _text(stream: StreamFile) -> tuple[io.TextIOWrapper, Iterator[str]]:
-    """Return the decoder of a `stream` as UTF-8, and an iterator over its lines."""
+    """Return a UTF-8 decoder for `stream`, and an iterator over its lines."""
     name, compression = stream.name, stream.compression
     if not stream.readable:
         known = f"{', '.join(COMPRESSIONS[:-1])} or {COMPRESSIONS[-1]}"
-        raise TraceError(f"{name}: must be text, plain or compressed by {known}, not {compression}")
+        raise TraceError(
+            f"{name}: must be text, uncompressed or compressed with {known}, not {compression}"
+        )
     # A byte that is not UTF-8 is still part of the key.
     text = io.TextIOWrapper(stream.data, "utf-8-sig", errors="surrogateescape", newline="")
     return text, _text_lines(name, compression, stream.data, text)
@@ -127,22 +129,22 @@ def _text_lines(
 ) -> Iterator[str]:
     with whole(name, compression):
         if b"\0" in data.peek(1 << 12)[: 1 << 12]:
-            raise TraceError(f"{name}: not text: it has NUL bytes at its start")
+            raise TraceError(f"{name}: not text: it starts with NUL bytes")
         yield from text
 
 
 def _open_capture(
     stream: StreamFile, rejects: Rejects, *, key: Sequence[str], time: str | None
 ) -> tuple[Take, tuple[str, ...]]:
-    """Return a function that takes the next records of a capture, and the name of the key."""
-    # Other traces do not need these packages.
+    """Return a function that returns the next records of a capture, and the name of the key."""
+    # Imported here, because other traces do not need these packages.
     from ..captures.capture_reader import CaptureReader
     from ..captures.packet_keys import DEFAULT_KEY, packet_records, parse_key
 
     if time is not None:
         raise TraceError("time: a capture has its own times")
     if len(key) > 1:
-        raise TraceError(f"key: must be one key of a packet, not {', '.join(key)}")
+        raise TraceError(f"key: must be a single packet key, not {', '.join(key)}")
     form = parse_key(key[0] if key else DEFAULT_KEY)
     records = packet_records(CaptureReader(stream), form, rejects.add)
     return taking(records), tuple(key) or (DEFAULT_KEY,)

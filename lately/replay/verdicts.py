@@ -13,8 +13,8 @@ from .oracle import CLASSES
 from .run import JudgedRecords
 
 COLUMNS = ("index", "timestamp", "key", "seen", "class", "distance")
-"""Operation from 0; seconds since the epoch or blank; text; verdict; what the oracle
-knows; insertions since the key was last inserted, or blank."""
+"""Operation, counting from 0; seconds since the epoch or blank; key text; verdict; class from the
+oracle; insertions since the key was last inserted, or blank."""
 
 _QUOTED = ',"\r\n'
 _GROUP_ROWS = 1 << 16
@@ -80,7 +80,7 @@ def _open_parquet(file: BinaryIO) -> Iterator[Callable[[JudgedRecords], None]]:
 
     def append(verdicts: JudgedRecords) -> None:
         waiting.append(pa.table(_arrays(pa, verdicts), schema))
-        # Each write becomes a row group, and small ones make a file slow.
+        # Each write becomes a row group, and small groups make a file slow to read.
         if sum(table.num_rows for table in waiting) >= _GROUP_ROWS:
             flush()
 
@@ -104,5 +104,5 @@ def _arrays(pa: Any, verdicts: JudgedRecords) -> dict[str, Any]:
 
 
 def _valid(text: str) -> str:
-    """Escape the bytes that are not UTF-8, which Parquet does not take."""
+    """Escape bytes that are not valid UTF-8, because Parquet does not accept them."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -141,7 +141,7 @@ def test_setting_nearest(family):
         wanted_hz = chance.randrange(20 * 10**6, 250 * 10**6)
         nearest = min(abs(hz - wanted_hz) for hz in all_hz)
         if nearest > TOLERANCE * wanted_hz:
-            with pytest.raises(ClockError, match=r"^clock: must be near one that a PLL"):
+            with pytest.raises(ClockError, match=r"^clock: must be close to one that a PLL"):
                 find_setting(family, input_hz=input_hz, wanted_hz=wanted_hz)
             continue
         result = find_setting(family, input_hz=input_hz, wanted_hz=wanted_hz)
@@ -443,13 +443,14 @@ def setting(family, input_mhz, wanted_mhz):
 
 WRONG = [
     (lambda out: setting("ice40", 12, 15),
-     "clock: must be 16 to 275 MHz for a PLL of ice40, not 15"),
+     "clock: must be between 16 and 275 MHz for a PLL of ice40, not 15"),
     (lambda out: setting("ecp5", 25, 401),
-     "clock: must be 3.125 to 400 MHz for a PLL of ecp5, not 401"),
+     "clock: must be between 3.125 and 400 MHz for a PLL of ecp5, not 401"),
     (lambda out: setting("ecp5", 5, 100),
-     "oscillator: must be 8 to 400 MHz for a PLL of ecp5, not 5"),
+     "oscillator: must be between 8 and 400 MHz for a PLL of ecp5, not 5"),
     (lambda out: setting("ecp5", 25, 4),
-     "clock: must be near one that a PLL of ecp5 makes of 25 MHz, such as 12.5, not 4"),
+     "clock: must be close to one that a PLL of ecp5 can generate from 25 MHz, such as 12.5, not "
+     "4"),
     (lambda out: board("arty"), "board: unknown 'arty'; see `lately list boards`"),
     (lambda out: build(replace(SMALL, baud=115_199), directory=out),
      "baud: must be 115200 to 3000000, not 115199"),
@@ -461,7 +462,7 @@ WRONG = [
      "clock: must be at most 150 MHz on ice40-up5k (block RAM port, NORMAL: "
      "FPGA-DS-02008 1.4, 256x16 pseudo dual port RAM), not 153"),
     (lambda out: build(replace(SMALL, clock_mhz=72, seeds=(1, 3)), directory=out),
-     "clock: must be at most 70 MHz by static timing, not 72 (icebreaker, seeds 1, 3)"),
+     "clock: static timing permits at most 70 MHz, not 72 (icebreaker, seeds 1, 3)"),
 ]  # fmt: skip
 
 
@@ -480,7 +481,7 @@ def test_command_refuses(fake, tmp_path):
     """A board with PHYs has a clock, and needs a window in time."""
     small = ["--board", "icebreaker"]
     for arguments, message in (
-        ([], "give --board; `lately list boards` names the boards"),
+        ([], "give --board; `lately list boards` lists the boards"),
         (["--board", "x"], "board: unknown 'x'; see `lately list boards`"),
         ([*small, "--clock", "300"], "clock: must be 16 to 275 MHz"),
         ([*small, "--clock", "-1"], "-1"),
@@ -488,7 +489,7 @@ def test_command_refuses(fake, tmp_path):
          "--placement-seeds: must be a list such as 1-5 or 1,3"),
         ([*small, "--spec", "/none"], "/none: No such file or directory"),
         ([*small, "--clock", "72"], "clock: must be at most 50 MHz"),
-        ([*LINES, "--self-check"], " takes frames and has no self-check"),
+        ([*LINES, "--self-check"], " processes frames and has no self-check"),
         ([*LINES, "--clock", "100"], "clock: must be 125 MHz for Ethernet, not 100"),
         ([*LINES, "--baud", "9600"], "baud: must be 115200 to 3000000, not 9600"),
         ([*LINES, "--preset", "default"], "span: must be given for a deduplicator of frames"),
@@ -533,7 +534,7 @@ def test_program_takes_what_was_built(loader, monkeypatch):
     message = _error("program", "--board", "icebreaker")
     assert message == (
         "bitstream build/icebreaker/icebreaker.bin not found; "
-        "`lately build --board icebreaker` makes one"
+        "`lately build --board icebreaker` builds it"
     )
     path.parent.mkdir(parents=True)
     path.write_bytes(b"bits")
@@ -546,7 +547,7 @@ def test_program_wrong(loader, monkeypatch):
     monkeypatch.setenv("LOADER_STATUS", "3")
     assert _error(*arguments) == "openFPGALoader: failed with exit status 3"
     monkeypatch.setenv("PATH", str(loader))
-    assert _error(*arguments) == ("openFPGALoader not found on PATH; install it to load a board")
+    assert _error(*arguments) == ("openFPGALoader not found on PATH; install it to load bitstreams")
 
 
 # Building, with the tools

@@ -482,7 +482,7 @@ def test_folder_wrong(tmp_path, monkeypatch):
         write(design("axis"), file)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").write_text("mine")
-    with pytest.raises(ExportError, match=r"^out-dir: .*full holds files; --force"):
+    with pytest.raises(ExportError, match=r"^out-dir: .*full is not empty; --force"):
         write(design("axis"), tmp_path / "full")
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")

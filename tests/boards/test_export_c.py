@@ -135,7 +135,7 @@ def test_command(tmp_path, monkeypatch):
     assert load("back.npz") == model
     for arguments, message in (
         (["convert", "seen.bin", "x.npz"], "give --spec, the filter of the C header"),
-        (["convert", "seen.npz", "x.bin", "--spec", "seen/seen.toml"], "--spec is for the bytes"),
+        (["convert", "seen.npz", "x.bin", "--spec", "seen/seen.toml"], "--spec applies only "),
         (["convert", "seen/seen.h", "x.npz", "--spec", "seen/seen.toml"], "state: must have 208"),
         (["export", "--preset", "tiny", "--name", "a", "--c", "--bus", "wishbone"],
          "--c cannot be combined with --bus"),

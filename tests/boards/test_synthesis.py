@@ -413,7 +413,7 @@ def test_time_limit(tmp_path, hanging):
     made, ice40 = tmp_path / "made", device("ice40-up5k")
     with pytest.raises(SynthesisError) as caught:
         synthesize(Unit(), device=ice40, directory=made, time_limit=0.5)
-    assert str(caught.value) == "yosys: ended after 0.5 s, the time limit, without a result"
+    assert str(caught.value) == "yosys: stopped at the time limit of 0.5 s, without a result"
     assert list(tmp_path.iterdir()) == [hanging]
 
 
@@ -578,13 +578,13 @@ def test_command_prints_figures(run_cli):
 
 
 REFUSED = [
-    ([], "give --device; `lately list devices` names the devices"),
+    ([], "give --device; `lately list devices` lists the devices"),
     (["--device", "x"], "device: unknown 'x'; see `lately list devices`"),
     (["--device", "ice40-up5k", "--spec", "/none"], "/none: No such file or directory"),
     (["--device", "ecp5-25k-6", "--wrap", "frames-8"],
      "span: must be given for a deduplicator of frames"),
     (["--device", "xc7a35t", "--placement-seed", "3"],
-     "--placement-seed has no effect: nothing places xc7a35t"),
+     "--placement-seed has no effect: no tool can place xc7a35t"),
 ]  # fmt: skip
 LARGE = [(["--device", "ice40-up5k", "--preset", "large"], "ice40-up5k: needs ")]
 

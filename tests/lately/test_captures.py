@@ -123,7 +123,7 @@ def test_longest_record(tmp_path, link, limit, monkeypatch):
     """Records are as long as libpcap allows for the type of the link."""
     head = pcap([(0, b"")], link=link)[:-8]
     assert read(write(tmp_path, head + struct.pack("<II", limit, limit)))[2].missing == 16
-    with pytest.raises(TraceError, match="length of the record does not fit"):
+    with pytest.raises(TraceError, match="invalid record length"):
         read(write(tmp_path, head + struct.pack("<II", limit + 1, limit + 1)))
     large = (TIMES[0], bytes(300_000))
     if limit > len(large[1]):
@@ -139,7 +139,7 @@ def test_longest_block(tmp_path, link, limit):
     """A block has room for the longest packet of the interfaces of its section."""
     head = section() + interface(link=link)
     assert read(write(tmp_path, head + struct.pack("<II", 6, limit) + bytes(8)))[2].missing == 16
-    with pytest.raises(TraceError, match="length of the record does not fit"):
+    with pytest.raises(TraceError, match="invalid record length"):
         read(write(tmp_path, head + struct.pack("<II", 6, limit + 4) + bytes(8)))
 
 
@@ -155,7 +155,7 @@ def test_pcapng_versions(tmp_path, order):
         assert read(write(tmp_path, section(order, version=version)))
     for version in ((0, 1), (1, 1), (1, 3), (2, 0)):
         path = write(tmp_path, section() + interface() + section(order, version=version))
-        rule = r"the section's version must be 1.0 or 1.2, not {}.{} \(byte 48, packet 1\)"
+        rule = r"the section version must be 1.0 or 1.2, not {}.{} \(byte 48, packet 1\)"
         with pytest.raises(TraceError, match=rule.format(*version)):
             read(path)
 
@@ -265,23 +265,23 @@ def test_cut_anywhere(tmp_path, content, monkeypatch):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "not a capture in pcap or pcapng format: it is empty"),
-        (b"a,b\n", "not a capture in pcap or pcapng format: it begins with 61 2c 62 0a"),
-        (b"PK\x03\x04data", "not a capture in pcap or pcapng format: it is compressed by zip"),
-        (pcap([])[:23], "the header has 23 bytes, not 24 (byte 0, packet 1)"),
+        (b"", "not a pcap or pcapng capture: it is empty"),
+        (b"a,b\n", "not a pcap or pcapng capture: it begins with 61 2c 62 0a"),
+        (b"PK\x03\x04data", "not a pcap or pcapng capture: it is compressed with zip"),
+        (pcap([])[:23], "the header is incomplete: 23 of 24 bytes (byte 0, packet 1)"),
         *(
-            (pcap([], version=other), "must be 2.0 to 2.4 or 543.0, not {}.{}".format(*other))
+            (pcap([], version=other), "2.0 and 2.4, or 543.0, not {}.{}".format(*other))
             for other in ((1, 4), (2, 5), (3, 4), (543, 1))
         ),
-        (pcap(RECORDS) + b"\xff" * 16, "length of the record does not fit (byte 1,751, pac"),
-        (section()[:8] + b"\1\2\3\4" + section()[12:], "section's byte order cannot be 01 02 03"),
+        (pcap(RECORDS) + b"\xff" * 16, "invalid record length (byte 1,751, packet "),
+        (section()[:8] + b"\1\2\3\4" + section()[12:], "order magic of the section: 01 02 03"),
         (section()[:24] + b"\0\0\0\0", "the two lengths of the block differ"),
-        (section()[:4] + b"\x18\0\0\0" + section()[8:], "a block cannot have 24 bytes"),
-        (SIMPLE + b"\6\0\0\0\x0d\0\0\0" + bytes(9), "length of the record does not fit (byte "),
-        (SIMPLE + b"\6\0\0\0\x10\0\0\0" + bytes(8), "length of the record does not fit (byte "),
-        (SIMPLE + block(6, bytes(16)), "the length of the record does not fit"),
-        (SIMPLE + packet(1, b"abcd")[:20] + b"\5" + packet(1, b"abcd")[21:], "does not fit"),
-        (section() + block(3, b""), "the length of the record does not fit"),
+        (section()[:4] + b"\x18\0\0\0" + section()[8:], "invalid block length 24"),
+        (SIMPLE + b"\6\0\0\0\x0d\0\0\0" + bytes(9), "invalid record length (byte "),
+        (SIMPLE + b"\6\0\0\0\x10\0\0\0" + bytes(8), "invalid record length (byte "),
+        (SIMPLE + block(6, bytes(16)), "invalid record length"),
+        (SIMPLE + packet(1, b"abcd")[:20] + b"\5" + packet(1, b"abcd")[21:], "record length"),
+        (section() + block(3, b""), "invalid record length"),
     ],
 )  # fmt: skip
 def test_damage(tmp_path, content, message):
@@ -457,11 +457,11 @@ def test_capture_as_a_stream(tmp_path):
     content = pcap(RECORDS) + b"cut"
     result, trace = records(write(tmp_path, gzip.compress(content), "keys.csv"))
     assert [time for _, time in result] == TIMES
-    assert trace.rejects.examples == [(6, "3 bytes of a record that is not whole")]
+    assert trace.rejects.examples == [(6, "incomplete record of 3 bytes")]
     assert records(write(tmp_path, SIMPLE), format="capture")[0] == result
     cut, trace = records(write(tmp_path, gzip.compress(pcap(RECORDS))[:-4]))
     assert cut == result
-    assert trace.rejects.examples == [(6, "gzip data that ends early or is followed by other data")]
+    assert trace.rejects.examples == [(6, "incomplete gzip data, or other data after it")]
     simple = section() + interface() + block(3, b"\3\0\0\0abc")
     assert [time for _, time in records(write(tmp_path, simple))[0]] == [None]
 
@@ -474,9 +474,9 @@ def test_capture_as_a_stream(tmp_path):
             r"key: must be one of digest, five-tuple, ip-id, .* for a capture, not 'm",
         ),
         ({"key": "bytes:1:0"}, r"key: must be one of digest"),
-        ({"key": "digest,ip-id"}, r"key: must be one key of a packet, not digest, ip-id"),
+        ({"key": "digest,ip-id"}, r"key: must be a single packet key, not digest, ip-id"),
         ({"time": "when"}, r"time: a capture has its own times"),
-        ({"format": "lines"}, r"not text: it has NUL bytes at its start"),
+        ({"format": "lines"}, r"not text: it starts with NUL bytes"),
     ],
 )
 def test_capture_wrong(tmp_path, options, message):
@@ -484,7 +484,5 @@ def test_capture_wrong(tmp_path, options, message):
         records(write(tmp_path, pcap(RECORDS)), **options)
     with pytest.raises(TraceError, match=r"no packets with a key; 5 packets were rejected \(p"):
         records(write(tmp_path, pcap(RECORDS)), key="ip-id")
-    with pytest.raises(
-        TraceError, match=r"not a capture in pcap or pcapng format: it begins with 61"
-    ):
+    with pytest.raises(TraceError, match=r"not a pcap or pcapng capture: it begins with 61"):
         records(write(tmp_path, b"a\n"), format="capture")

@@ -217,7 +217,7 @@ def test_absence_of_the_extension(keys, monkeypatch):
     compilation.warn_if_missing.cache_clear()
     result = CliRunner().invoke(cli.main, ["uniq", "--window", "1000", str(keys)])
     assert (result.exit_code, len(result.stdout.split())) == (0, 700)
-    assert result.stderr == "lately: runs without its extension module, so filters are slow\n"
+    assert result.stderr == "lately: running without its compiled extension, so filters are slow\n"
 
 
 def test_defects_are_not_hidden(keys, monkeypatch):

@@ -80,19 +80,19 @@ FIGURES = {
          "no: late times"]),
     "dedup other.pcap --dry-run": (
         {"packets": 3},
-        ["(pcap): 1 of IPv4, 0 of IPv6", "whole frames 1 of the packets, of other protocols",
+        ["(pcap): 1 IPv4, 0 IPv6", "whole frames 1 packets of other protocols",
          "compared tos fields of the outermost layer 3"]),
     "dedup other.pcap --dry-run --fields frame": (
-        {"dropped": 0}, ["frame each packet whole", "no: whole frames"]),
+        {"dropped": 0}, ["frame whole frames", "no: whole frames"]),
     "dedup late.pcapng --dry-run": (
         {"late": 1, "latest": MS, "clock_steps": 1},
         ["dropped 1 seen within 50 ms and 65,536 packets; 33.3% of all",
-         "late times 1 up to 1 ms before the latest, taken as that",
-         "clock steps 1 back by more than 50 ms; nothing from before a ", "no: without time"]),
+         "late times 1 up to 1 ms before the latest time, which is used instead",
+         "clock steps 1 back by more than 50 ms; packets before a step ", "no: without time"]),
     "dedup some.pcapng --dry-run": (
         {"untimed": 2},
         ["dropped 1 seen within 50 ms and 65,536 packets; 33.3% of all",
-         "without time 2 packets, taken as of the latest time; only the "]),
+         "without time 2 packets; the latest time is used, so only "]),
     "dedup untimed.pcapng --dry-run": (
         {"untimed": 2},
         ["dropped 1 seen within 65,536 packets; 50% of all", "no: late times", "no: clock steps"]),

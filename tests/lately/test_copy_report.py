@@ -191,7 +191,7 @@ def test_dry_run(tmp_path):
     assert figures["dropped"] == sum(row["copy"] == "1" for row in truth)
     assert figures["copies"]["suggested_span_seconds"] == 20e-6
     shown = CliRunner().invoke(main, ["dedup", str(path), "--dry-run"]).stdout
-    assert re.search(r"suggested span +20 us   twice the end", shown)
+    assert re.search(r"suggested span +20 us   twice the longest", shown)
     assert re.search(r"ttl +500   copies: 64, then 63", shown)
     assert "bytes written" not in shown
     (tmp_path / "other").write_bytes(path.read_bytes())

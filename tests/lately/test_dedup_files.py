@@ -78,7 +78,7 @@ def test_pipe_without_a_capture(tmp_path, packets, at):
     os.mkfifo(pipe := tmp_path / "pipe")
     paths[at] = pipe
     Thread(target=pipe.write_bytes, args=(b"a,b\n",)).start()
-    message = f"{pipe}: not a capture in pcap or pcapng format: it begins with 61 2c 62 0a"
+    message = f"{pipe}: not a pcap or pcapng capture: it begins with 61 2c 62 0a"
     assert message in dedup(*paths, tmp_path / "out", code=2)
 
 
@@ -217,7 +217,7 @@ def test_files_that_cannot_be_joined(tmp_path, other, message):
     paths[1].write_bytes(other)
     result = dedup(*paths, tmp_path / "out", code=2)
     ends = f"cannot be joined with {paths[0]}: {message}; use --reorder or --out-dir\n"
-    assert f"{paths[1]}: {ends if message else 'not a capture'}" in result
+    assert f"{paths[1]}: {ends if message else 'not a pcap or pcapng capture'}" in result
     assert not (tmp_path / "out").exists()
     if message:
         dedup(*paths, "--out-dir", tmp_path / "new")
@@ -363,7 +363,7 @@ def test_merged_files_that_are_damaged_or_empty(tmp_path):
     (tmp_path / "d").write_bytes(pcap([(begin + 1000, frame(1)[14:])], link=101))
     arguments = [tmp_path / name for name in "abcd"]
     done = dedup(*arguments, tmp_path / "out", "--reorder", "1ms", code=1)
-    assert f"{tmp_path}/a: the length of the record does not fit" in done
+    assert f"{tmp_path}/a: invalid record length" in done
     with CaptureFiles([str(tmp_path / "out")]) as capture:
         rows = packets_of(capture)
     frames = [frame(1), b"x" * 60, frame(2)[:60]]

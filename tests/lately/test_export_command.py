@@ -40,7 +40,7 @@ def test_deduplicator_of_frames(tmp_path):
     sizes = ("--max-frame", 1518, "--buffer", 4096, "--on-overflow", "drop", "--period", 1562)
     done = run(*arguments, *sizes, "--bus", "wishbone", "--out-dir", tmp_path / "ip")
     assert (done.exit_code, done.stderr) == (0, "")
-    assert "ip: deduplicator of frames, specification " in done.stdout
+    assert "ip: frame deduplicator, specification " in done.stdout
     assert "`0x61a`" in (tmp_path / "ip" / "dedup.md").read_text()
     build = ["iverilog", "-g2005", "-o", "bench", "dedup.v", "dedup_tb.v"]
     subprocess.run(build, cwd=tmp_path / "ip", check=True)

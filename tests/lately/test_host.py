@@ -136,7 +136,7 @@ def test_keys_are_checked_before_anything_is_sent(boards):
         with pytest.raises(TypeError, match="keys: must be integers"):
             host.insert([1.5])
         with pytest.raises(
-            ValueError, match=r"operations: must be among \[0, 1, 2, 3, 4, 5\], not 6"
+            ValueError, match=r"operations: must be one of \[0, 1, 2, 3, 4, 5\], not 6"
         ):
             host.perform([6], [1])
         with pytest.raises(ValueError, match="broadcast"):
@@ -177,7 +177,7 @@ def test_generation(boards):
 
 
 def test_secret_for_a_filter_that_takes_none(boards):
-    with connect(boards()) as host, pytest.raises(SpecificationError, match="takes no secret"):
+    with connect(boards()) as host, pytest.raises(SpecificationError, match="use a secret"):
         host.configure(secret=1)
 
 
@@ -260,7 +260,7 @@ def test_self_test(boards, monkeypatch):
 
     monkeypatch.setattr(Board, "perform", falsify)
     message = lately(board.port, "self-test", status=1)
-    assert message.endswith("1 results differ from the golden model; the first is operation 1000")
+    assert message.endswith("1 results differ from the golden model, first at operation 1000")
 
 
 # The line
@@ -483,11 +483,12 @@ def test_interrupted_exchange_is_resumed(boards):
 def test_board_with_another_filter(boards):
     board = boards()
     other = dataclasses.replace(SPEC, seed=5)
-    digests = f"digest {SPEC.fingerprint.hex()}, not that of digest {other.fingerprint.hex()}"
-    message = f"the board has the filter of {digests}$"
+    digests = f"digest {SPEC.fingerprint.hex()}, not digest {other.fingerprint.hex()}"
+    message = f"the filter on the board is {digests}$"
     with pytest.raises(HostError, match=message):
         connect(board, spec=other)
-    with pytest.raises(HostError, match=f"{SPEC.fingerprint.hex()}, is no preset; give --spec$"):
+    message = rf"{SPEC.fingerprint.hex()}\) is not a preset; give --spec$"
+    with pytest.raises(HostError, match=message):
         connect(board, spec=None)
 
 
@@ -646,7 +647,7 @@ def test_stream_whose_board_is_unplugged_keeps_what_is_done(boards, files, monke
 
     monkeypatch.setattr(Board, "perform", unplug)
     message = lately(board.port, "stream", files / "keys", "--out", files / "out.csv", status=2)
-    assert message.endswith(f"verdicts came for {chunks[0]} operations")
+    assert message.endswith(f"verdicts arrived for {chunks[0]} operations")
     assert (files / "out.csv").read_text().count("\n") - 1 == chunks[0]
 
 
@@ -655,10 +656,10 @@ WRONG = {
     "query seven": "or a text with --text, not 'seven'",
     "configure": "give --generation, --tick, --secret-file, --action or --fields",
     "configure --tick 1ms": "period: the board at ",
-    "configure --action drop": "takes no frames",
+    "configure --action drop": "does not process frames",
     "configure --generation 4000000000": "not 4000000000",
-    "configure --secret-file keys": "keys: does not hold 32 hexadecimal digits",
-    "configure --secret-file secret": "takes no secret",
+    "configure --secret-file keys": "keys: must contain 32 hexadecimal digits",
+    "configure --secret-file secret": "does not use a secret",
     "stream none": "No such file",
 }
 

@@ -237,7 +237,7 @@ def test_any(tmp_path):
     ]  # fmt: skip
     shown = words(content)
     assert "packets 123 any (pcapng)" in shown
-    assert "left out 3 packets of tun2, neither of Ethernet nor of IP" in shown
+    assert "left out 3 packets of tun2: neither Ethernet nor IP" in shown
     assert "dropped 91 " in shown
     assert lines == ["lately: listening on any"]
     command = ["--quiet", "dedup", "-i", "any", "-", "--json", "--duration", "0.2s"]
@@ -276,7 +276,7 @@ def test_packets_that_cannot_be_sent(tmp_path):
     assert (done, lines) == (0, [frame(3).hex()])
     shown = words(content)
     assert "sent 1 to veth2 not sent 4 1 captured incompletely, 1 of another link type, " in shown
-    assert "2 of a length that veth2 does not take" in shown
+    assert "2 of a length that veth2 does not accept" in shown
     assert "bytes written" not in shown
 
 
@@ -284,8 +284,8 @@ def test_packets_that_cannot_be_sent(tmp_path):
     ("options", "steps", "code", "message"),
     [(["veth1", "--to", "veth2"], [("link", "veth2 down"), ("veth0", frame(1))], 1,
       "veth2: Network is down"),
-     (["veth3", "--to", "veth2"], [], 2, "--to veth2 sends packets to veth3, which is read"),
-     (["veth2", "--to", "veth2"], [], 2, "--to veth2 sends packets to veth2, which is read"),
+     (["veth3", "--to", "veth2"], [], 2, "--to veth2: veth3 is also an input, so packets "),
+     (["veth2", "--to", "veth2"], [], 2, "--to veth2: veth2 is also an input, so packets "),
      (["veth1", "--to", "none-such"], [], 2, "none-such: no interface with this name")],
 )  # fmt: skip
 def test_wrong_output(tmp_path, options, steps, code, message):
@@ -307,7 +307,8 @@ def test_interfaces_wrong(tmp_path, monkeypatch):
         assert "none-such: No such device" in refusal(out, "-i", "none-such")
         for names in ("lo", "lo"), ("any", "lo"):
             message = refusal(out, *(word for name in names for word in ("-i", name)))
-            assert f"names must differ, and any must be alone, not {', '.join(names)}" in message
+            expected = "names must be distinct, and any cannot be combined with others, not "
+            assert expected + ", ".join(names) in message
     monkeypatch.delattr("socket.AF_PACKET")
     with pytest.raises(TraceError, match="--interface needs Linux"):
         LiveCapture(["lo"])

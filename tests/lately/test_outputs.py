@@ -105,7 +105,7 @@ def test_standard_output_is_refused(words, parameter):
     if parameter.name == "output":
         return
     kind = "file" if isinstance(parameter.type, OutputFile) else "folder"
-    assert f"'{parameter.opts[-1]}': must be a {kind}, not - for" in refusal(*words, "-")
+    assert f"'{parameter.opts[-1]}': must be a {kind}, not - (" in refusal(*words, "-")
 
 
 @pytest.mark.parametrize(("words", "parameter"), FILES, ids=short)
@@ -421,7 +421,7 @@ def test_output_of_a_pipe_keeps_whole_records(command, inputs, tmp_path):
 def test_wrong_input_leaves_the_output(tmp_path):
     (tmp_path / "out").write_bytes(b"another file")
     process = Program("dedup", "-", tmp_path / "out", stdin=subprocess.PIPE)
-    assert ended(process, 2, b"a,b")[1].startswith("standard input: not a capture")
+    assert ended(process, 2, b"a,b")[1].startswith("standard input: not a pcap or pcapng capture")
     assert (tmp_path / "out").read_bytes() == b"another file"
 
 

@@ -453,13 +453,13 @@ def test_clocks_of_the_sweep_are_told():
 
 UP5K = {"device": DEVICES["ice40-up5k"]}
 WRONG = [
-    ({"window": 0}, r"window: must be 1 to 2\*\*32 insertions, not 0"),
-    ({"window": 10**12}, r"window: must be 1 to 2\*\*32 insertions, not 1000000000000"),
+    ({"window": 0}, r"window: must be between 1 and 2\*\*32 insertions, not 0"),
+    ({"window": 10**12}, r"window: must be between 1 and 2\*\*32 insertions, not 1000000000000"),
     ({"false_positive_rate": 0.0}, "fpr: must be above 0 and below 1, not 0"),
     ({"false_positive_rate": math.nan}, "fpr: must be above 0 and below 1, not nan"),
     ({"slack": -0.1}, "slack: must be a fraction of the window, 0 or more, not -0.1"),
     ({"families": ("bloom",)}, "family: must be one of apbf, .*, not bloom"),
-    ({"key_bits": 0}, "key-bits: must be 1 to 4096, not 0"),
+    ({"key_bits": 0}, "key-bits: must be between 1 and 4096, not 0"),
     (UP5K | {"any_size": True}, "device cannot be combined with any_size"),
     (UP5K | {"bits_only": True}, "device cannot be combined with bits_only"),
     ({"slack": 0.0, "families": ("gebf", "apbf")},
@@ -471,10 +471,11 @@ WRONG = [
     ({"span": SPAN, "remove": True},
      "span: no family has a window of time and removal"),
     ({"window": 200_000, "slack": 0.0},
-     "fpr: no rate below 0.5 can be met by a buildable filter of window-dictionary or "
-     "partitioned-timing with a window of 200,000 and a slack of 0"),
+     "fpr: a buildable filter of window-dictionary or partitioned-timing with a window of "
+     "200,000 and a slack of 0 cannot reach any rate below 0.5"),
     ({"slack": 0.0, "device": DEVICES["ccgm1a1"]},
-     "device: must be of ecp5, gowin, ice40 for .*, whose block RAMs are known there, not ccgm1a1"),
+     "device: must be one of ecp5, gowin, ice40 for .*, whose block RAM count is known only "
+     "there, not ccgm1a1"),
     ({"window": 1, "families": RINGS}, "window: must be at least 2 insertions .* not 1"),
 ]  # fmt: skip
 
@@ -645,7 +646,7 @@ def test_ticks_long_enough_for_the_sweep():
 @pytest.mark.slow
 def test_tick_too_short_for_the_device():
     span = Span.of(Fraction(1, 1000), Fraction(1, 10**7))
-    message = r"^tick: must be at least 113\.208 ns on ecp5-25k-6, where 24 clocks pass between"
+    message = r"^tick: must be at least 113\.208 ns on ecp5-25k-6, 24 clock cycles per tick, not"
     with pytest.raises(RequirementError, match=message):
         plan(of_rings(200, 0.001, span=span, device=DEVICES["ecp5-25k-6"]))
     with pytest.raises(RequirementError, match=r"^slack: must be at least 0\.00498 for a "):

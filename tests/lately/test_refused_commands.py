@@ -43,7 +43,7 @@ MESSAGES = {
     "": {
         "fly": "No such command 'fly'. (see 'lately --help')",
         "list filters": "...'filters' is not one of ",
-        "show --preset two-lanes --device ecp5-85k-8": "--device counts the block RAMs of one ",
+        "show --preset two-lanes --device ecp5-85k-8": "--device supports only filters with one ",
         "show --preset tiny --spec a.toml": "give one of --spec and --preset, not both",
         "tap one.pcap out --encapsulate gre --vlan 7":
         "--vlan cannot be combined with --encapsulate",
@@ -64,11 +64,11 @@ MESSAGES = {
         "keys --preset huge": "preset: unknown 'huge'; ",
         "keys --window 9 --fpr 3": "Invalid value for '--fpr': 3.0 is not in the range 0<x<1.",
         "keys --engine golden --out-dir keys": "out-dir: must be a directory, not the file keys",
-        "keys --engine golden --watch": "--watch needs a terminal as standard error",
+        "keys --engine golden --watch": "--watch: standard error must be a terminal",
         "keys --engine golden --secret-file secret --preset tiny":
-        "secret: only a filter with siphash takes a secret",
+        "secret: only a filter with siphash uses a secret",
         "keys --engine golden --secret-file word --preset siphash-tiny":
-        "word: does not hold 32 hexadecimal digits",
+        "word: must contain 32 hexadecimal digits",
         "keys --span 50": f"span: {NUMBER}",
         "keys --span 1s --tick x": f"tick: {NUMBER}",
         "keys --span 0.5ns": "span: must be a whole number of nanoseconds, not '0.5 ns'",
@@ -81,17 +81,17 @@ MESSAGES = {
         "times.csv --engine golden --spec span.toml":
         "a filter with a span of 200 ticks needs --span or --tick",
         "keys --engine golden --preset timing-counted-tiny --query-window 21":
-        "query_window: must be 1 to 20, the window of the filter, not 21",
+        "query_window: must be between 1 and 20, the window of the filter, not 21",
         "keys --engine golden --preset timing-counted-tiny --query-window 0":
-        "query_window: must be 1 to 20, ",
+        "query_window: must be between 1 and 20, ",
         "keys --engine golden --preset timing-counted-tiny --query-window 3s":
         "query_window: must be a number of insertions, not '3s'",
         "keys --engine golden --preset tiny --query-window 2":
-        "query_window: family apbbf answers for one window only",
+        "query_window: family apbbf has only one window",
         "keys --engine golden --spec classes.toml":
         "the filter has 2 classes and needs a table",
         "keys --engine golden --preset dictionary-tiny --span 5s":
-        "span: family window-dictionary has no window in time",
+        "span: family window-dictionary has no time window",
     },
     "dedup": {
         "": "IN and OUT are missing",
@@ -103,8 +103,8 @@ MESSAGES = {
         "in.erf out": f"...it is ERF; {EDITCAP}",
         "one.pcap in.snoop out": f"...it is snoop; {EDITCAP}",
         "one.pcap in.erf out": f"...it is ERF; {EDITCAP}",
-        "one.pcap - --rotate-time 1s": "--rotate-size and --rotate-time need a regular file as OUT",
-        "one.pcap fifo --rotate-time 1s": "--rotate-size and --rotate-time need a regular file as",
+        "one.pcap - --rotate-time 1s": "--rotate-size and --rotate-time require a regular ",
+        "one.pcap fifo --rotate-time 1s": "--rotate-size and --rotate-time require a regular ",
         "one.pcap out --rotate-size=0MB": "Invalid value for '--rotate-size'",
         "one.pcap out '--rotate-size=1 XB'": "Invalid value for '--rotate-size'",
         "one.pcap out --rotate-size=-1kB": "Invalid value for '--rotate-size'",
@@ -114,8 +114,8 @@ MESSAGES = {
         "one.pcap out --span 50": f"span: {NUMBER}",
         "one.pcap out --span 1.5ns": "span: must be a whole number of nanoseconds, not '1.5 ns'",
         "one.pcap out --fields mac": FIELDS,
-        "one.pcap out --span 1ns": "no filter has --span 1 ns and --fpr 1e-06; try a longer span o",
-        "one.pcap out --fpr 1e-99": "no filter has --span 50 ms and --fpr 1e-99; try a longer span",
+        "one.pcap out --span 1ns": "no filter meets --span 1 ns and --fpr 1e-06; try a longer ",
+        "one.pcap out --fpr 1e-99": "no filter meets --span 50 ms and --fpr 1e-99; try a longer ",
         "one.pcap out --span 1000000000h": "--span: must be at most 13343 d, not 4.16667e+07 d",
         "one.pcap out --fpr 1": "Invalid value for '--fpr': 1.0 is not in the range 0<x<1.",
         "one.pcap out --mark no/such": "no/such: No such file or directory",
@@ -136,12 +136,12 @@ MESSAGES = {
         "keys --fpr 0": "Invalid value for '--fpr'",
         "keys --fpr 2": "Invalid value for '--fpr'",
         "keys --span soon": f"span: {NUMBER}",
-        "keys --field 1,x": "--field: must be numbers such as 2 or 1,3, not '1,x'",
-        "keys --field 1,0": "field: must be 1 to 2147483647, not 0",
+        "keys --field 1,x": "--field: must be a number or list such as 2 or 1,3, not '1,x'",
+        "keys --field 1,0": "field: must be between 1 and 2147483647, not 0",
         "keys --field 1 --delimiter ::": "delimiter: must be one byte, not b'::'",
         "keys --regex (": "regex: not a valid regular expression: missing )",
         "missing.log": "missing.log: No such file or directory",
-        "keys --watch": "--watch needs a terminal as standard error",
+        "keys --watch": "--watch: standard error must be a terminal",
         "bad.gz": "bad.gz: damaged gzip data",
     },
     "plan": {
@@ -153,28 +153,29 @@ MESSAGES = {
         "--window 9 --fpr 0.1 --remove --family apbf":
         "family: must be window-dictionary for a window of insertions and removal, not apbf",
         "--span 2ms --rate 1k --fpr 0.1 --wrap frames-8 --family timed-timing":
-        "--wrap frames-8 needs a --family of apbf, apbbf, gebf, blocked-gebf (see",
+        "--wrap frames-8 needs one of these as --family: apbf, apbbf, gebf, blocked-gebf (see",
         "--window 9 --fpr 0.1 --plot x.jpg": "--plot: must end in .svg, .png, .pdf, not 'x.jpg'",
         "--bits 5": "with --bits or --block-rams, give either --window or --fpr",
         "--bits 5 --window 9 --fpr 0.1": "with --bits or --block-rams, give either --window or --f",
         "--bits 0 --window 9": "Invalid value for '--bits': 0 is not in the range x>=1.",
         "--bits 30 --window 2000 --family gebf":
-        "bits: 30 are too few for a buildable filter of gebf with a window of 2,000",
+        "bits: 30 is too few for a buildable filter of gebf with a window of 2,000",
         "--block-rams 1 --fpr 0.01 --family gebf":
-        "block-rams: 1 are too few for a buildable filter of gebf with a rate of 0.01",
+        "block-rams: 1 is too few for a buildable filter of gebf with a rate of 0.01",
         "--window 1e6 --fpr 0.01 --device ice40-up5k --out new.toml --family blocked-gebf":
         "device: ice40-up5k cannot hold",
     },
     "export": {
-        "--preset tiny": "give --name, the name of the module (see 'lately export --help')",
-        "--name 'a b'": "name: must begin with a letter and go on with letters, digits and single "
+        "--preset tiny": "give --name, the module name (see 'lately export --help')",
+        "--name 'a b'": "name: must begin with a letter and contain only letters, digits and "
+        "single "
         "underscores, not 'a b'",
         "--name x --preset none": "preset: unknown 'none'; ",
         "--name x --preset tiny --memory sram": "memory: must be portable or ",
         "--name x --preset timing-tiny --covered":
-        "--covered needs a ring with a window in time (see",
+        "--covered needs a ring with a time window (see",
         "--name x --preset tiny --ticks tick":
-        "--ticks needs a filter with a window in time (see",
+        "--ticks needs a filter with a time window (see",
         "--name x --preset tiny --tag-bits 1000000": "tag_bits: must be at most 64, not 1000000",
         "--name x --preset tiny --device none": "device: unknown 'none'; ",
         "--name x --preset tiny --out-dir /proc/none/x": "/proc/none/x: ",

@@ -206,7 +206,7 @@ def test_entries_that_are_given_up_are_told(stream):
     assert report["stash_peak"] == 2
     assert figures["repeats_found"] < figures["repeats"]
     assert figures["stale_queries"] > figures["stale_positives"]
-    assert class_rows(result)[SLACK]["meaning"] == "past it, after entries were given up"
+    assert class_rows(result)[SLACK]["meaning"] == "past the window, after entries were given up"
 
 
 def test_distances_split_at_window_and_slack(stream):
@@ -408,7 +408,7 @@ def test_query_window(streams, spec):
     page = html(result)
     if spec.timed:
         assert figures["span"]["seconds"] == 0.04
-        assert '<td>window of queries</td><td class="left">4 ticks</td>' in page
+        assert '<td>query window</td><td class="left">4 ticks</td>' in page
     else:
         assert figures["spec"]["window"] == 40
         for name in ("predicted_false_positive_rate", "estimated_false_positive_rate"):
@@ -530,7 +530,7 @@ def test_table_answers(streams, spec):
     )
     assert figures["predicted_false_positive_rate"] is None
     assert none.figures()["probe_false_positive_rate"] == 0
-    assert "in the window, where the table decides so" in html(result)
+    assert "in the window that the table reports" in html(result)
     assert len(asked(engine=engine(seen=[5])).failures()) == 1
 
 
@@ -546,9 +546,9 @@ WRONG = [
     (replace(ROOMY, window=8), {"engine": "rtl"}, "window: must be at least 16 in hardware"),
     (TIMED, {"tick": None}, "tick: must be at least 1 ns for a span, not None$"),
     (TIMED, {"tick": 0}, "tick: must be at least 1 ns for a span, not 0$"),
-    (SMALL, {"tick": 5}, "tick: the window of the filter counts insertions, not time$"),
+    (SMALL, {"tick": 5}, "tick: the filter's window counts insertions, not time$"),
     *((any_preset(name), {"secret": SECRET},
-       "secret: only a filter with siphash takes a secret$")
+       "secret: only a filter with siphash uses a secret$")
       for name in ("tiny", "timing-counted-tiny")),
     (COUNTED, {"table": 2}, "table: the filter has no classes$"),
     (TWO, {}, "the filter has 2 classes and needs a table$"),
@@ -717,7 +717,7 @@ def test_report(streams, name, request):
     assert not re.search(r'(src|href)="(?!#)|@import|url\((?!#)', page)
     assert not drawn or not re.search(r"#(0072b2|1c2430)", page[page.index("<svg") :])
     if spec.kind == "timing":
-        assert class_rows(result)[SLACK]["meaning"] == "past it, a trace may be left"
+        assert class_rows(result)[SLACK]["meaning"] == "past the window, a trace may be left"
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -785,4 +785,4 @@ def test_command(streams, tmp_path):
     table_of(TWO, 1).save(tmp_path / "table.json")
     words = (streams[0], "--spec", spec, "--table", tmp_path / "table.json")
     assert json.loads(command(*words, "--query-class", 1, "--json"))["repeats_found"] == 0
-    assert "in the window, where the table decides so" in command(*words)
+    assert "in the window that the table reports" in command(*words)

@@ -178,8 +178,8 @@ def test_text_that_is_read(tmp_path, case):
 REFUSED = {
     "empty": (b"", "no text lines"),
     "blank": (b"\n \r\n\t\n", "no text lines"),
-    "NULs": (b"\0" * 9, "not text: it has NUL bytes at its start"),
-    "UTF-16": ("a\nb\n".encode("utf-16"), "not text: it has NUL bytes at its start"),
+    "NULs": (b"\0" * 9, "not text: it starts with NUL bytes"),
+    "UTF-16": ("a\nb\n".encode("utf-16"), "not text: it starts with NUL bytes"),
     "gzip without its end": (gzip.compress(b"a\n" * 99)[:-9], "damaged gzip data: "),
     "gzip, cut": (gzip.compress(bytes(range(1, 100)))[:40], "damaged gzip data: "),
     "gzip, damaged": (b"\x1f\x8b\x08" + bytes(9), "damaged gzip data: "),
@@ -193,7 +193,7 @@ REFUSED = {
     "xz, cut": (lzma.compress(b"a\n" * 99)[:-9], "damaged xz data: "),
     "Parquet": (
         b"PAR1\n",
-        "must be text, plain or compressed by gzip, bzip2, xz, zstd or lz4, not Parquet",
+        "must be text, uncompressed or compressed with gzip, bzip2, xz, zstd or lz4, not Parquet",
     ),
 }
 

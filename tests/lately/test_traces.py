@@ -86,7 +86,7 @@ def test_other_formats(tmp_path, content, form):
     path = write(tmp_path / "keys", content)
     with pytest.raises(TraceError) as caught:
         records(path)
-    assert str(caught.value).startswith(f"{path} looks like {form}, not like an access log, ")
+    assert str(caught.value).startswith(f"{path} looks like {form}, not an access log, ")
     assert len(texts(path, format="lines")) == len(content.strip().splitlines())
 
 
@@ -292,7 +292,7 @@ def test_standard_input_closed(monkeypatch):
 
 COLUMNS = r"k.csv \('when, who, what'\)"
 WRONG = [
-    ("keys", b"PK\x03\x04", {}, "must be text, plain or compressed by gzip, .* or lz4, not zip"),
+    ("keys", b"PK\x03\x04", {}, "must be text, uncompressed or compressed with .* lz4, not zip"),
     ("log", COMMON, {"key": "client,ip"}, "key: must be one of client, user, .* not 'ip'"),
     ("log", COMMON, {"time": "when"}, "time: an access log has its own times"),
     ("log", "a\nb\n", {"format": "log"},

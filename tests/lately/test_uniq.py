@@ -75,7 +75,7 @@ def test_line_longer_than_the_buffer(monkeypatch):
     assert kept(stream) == b"a\n" + long + b"\nb\n\nc"
     monkeypatch.setattr(uniq, "MAX_LINE", 256)
     error = run(stream, code=2).stderr
-    assert error.endswith(": line 2 has 256 bytes or more\n")
+    assert error.endswith(": line 2: must be shorter than 256 bytes\n")
 
 
 @pytest.mark.parametrize("window", [1, 2, 100])
@@ -183,7 +183,7 @@ def test_first_seen_counts_from_the_line_that_was_kept(window, tmp_path, monkeyp
         if f"{line}.{at}" in certain:
             last[line] = at
     error = run(b"a\n", *options[2:], code=2).stderr
-    assert "which differs in window, rate, span or policy" in error
+    assert "which has a different window, rate, span or policy" in error
 
 
 def test_a_state_has_one_user(tmp_path, monkeypatch):
@@ -249,7 +249,7 @@ def test_wrong_state(tmp_path):
     state = tmp_path / "state.npz"
     kept(b"a\n", "--state", state, "--window", 50)
     error = run(b"a\n", "--state", state, code=2).stderr
-    assert "which differs in window, rate, span or policy" in error
+    assert "which has a different window, rate, span or policy" in error
     state.write_bytes(state.read_bytes()[:100])
     assert "expected a filter state" in run(b"a\n", "--state", state, code=2).stderr
     assert len(state.read_bytes()) == 100
