@@ -1,6 +1,6 @@
-"""FIFOs without a check for room: a plain one, and the queue of results.
+"""FIFOs without an overflow check: a plain queue, and a queue of results.
 
-The component that writes counts the free words, so that no write waits for such a check.
+The writing component counts the free words, so that no write waits for a check.
 """
 
 from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
@@ -14,9 +14,9 @@ from .pipeline import registered, successor
 
 
 class _Fifo(wiring.Component):
-    """Memories with common read addresses, whose words leave on the stream `o`.
+    """FIFO of memories with a common read address. Words leave on the stream `o`.
 
-    `LATENCY` cycles from `valid_next` to `o.valid`, one word per cycle.
+    Latency: `LATENCY` cycles from `valid_next` to `o.valid`. Throughput: one word per cycle.
     """
 
     LATENCY = QUEUE_LATENCY
@@ -34,22 +34,22 @@ class _Fifo(wiring.Component):
             for name, width in widths.items()
             if width
         }
-        """Memories of the words of each kind."""
+        """Memories for each kind of word, one for each replica."""
         super().__init__(members)
 
     def _elaborate_reading(self, m, *, twice=False):
-        """Load the output; return its enable `taken`, whether it loads, and counts.
+        """Load the output, and return the signals that control it.
 
-        The counts are of written words, of read words, and of words after the next read. `twice`:
-        there is a second register of the enable. It is inverted, so that synthesis does not merge
-        the two.
+        These are `came` (a word has arrived), `taken` (the output's enable), `load`, the numbers of
+        words `written` and `read`, and `after`, the number after the next read. If `twice`, the
+        enable has a second register, inverted so that synthesis does not merge the two.
         """
         taken = Signal()
         load = Signal()
         # Counts modulo twice the depth distinguish a full queue from an empty one.
         read = Signal(range(2 * self._depth))
         after = Signal(range(2 * self._depth), init=1)
-        # Whether a word is stored, as of the last cycle; after a load, whether another one is.
+        # Whether a word was stored in the last cycle, and whether another remains after a load.
         stored = Signal()
         another = Signal()
         loaded = Signal()
@@ -134,18 +134,18 @@ class ResultQueue(_Fifo):
     Parameters
     ----------
     depth : int
-        Results that wait. Power of two.
+        Maximum number of waiting results, a power of two.
     tag_bits, verdict_bits, status_bits : int
-        Widths.
+        Widths of the tags, the verdicts and the statuses.
     apart : int
         Number of high bits of the verdict that have their own address registers, so that a wide
         verdict may be placed in two parts of the chip.
     distributed : bool
-        Whether LUTs must hold the results.
+        Whether to store the results in LUT memory.
     copies : int
-        Replicas of each word; three replicas vote.
+        Number of replicas of each word. Three replicas are read by majority vote.
     check : bool
-        Whether the queue checks the addresses of its words.
+        Whether the queue checks the addresses of its words against each other.
     """
 
     def __init__(
@@ -175,13 +175,11 @@ class ResultQueue(_Fifo):
             "o": Out(stream.Signature(verdict_bits + status_bits + tag_bits)),
         }
         if status_bits:
-            # In the order of the tags, each status before its verdict.
+            # Statuses arrive in the order of the tags, each before its verdict.
             members |= {"status_valid": In(1), "status": In(status_bits)}
         if check:
             members |= {
-                "illegal": Out(
-                    1
-                ),  # in the previous cycle the distance of two addresses was illegal
+                "illegal": Out(1),  # two addresses disagreed in the previous cycle
                 # Number of tags received, and of results taken, modulo twice the depth.
                 "tagged": Out(range(2 * depth)),
                 "given": Out(range(2 * depth)),
@@ -218,7 +216,7 @@ class ResultQueue(_Fifo):
         return m
 
     def _elaborate_check(self, m, came, addresses, written, read, after):
-        """Check addresses that follow from each other."""
+        """Check the addresses against each other."""
         before = registered(m, written, "written_before")
         apart = [after != (read + 1)[: len(read)]]
         apart += [addresses["verdicts"] != before] if "verdicts" in addresses else []
@@ -243,7 +241,7 @@ class ResultQueue(_Fifo):
 
 
 class StreamRegister(wiring.Component):
-    """Register between a stream whose payload comes late, as from a block RAM, and its receiver."""
+    """Register for a stream whose payload arrives late in the cycle, such as from a block RAM."""
 
     def __init__(self, shape):
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})

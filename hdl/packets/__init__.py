@@ -1,1 +1,1 @@
-"""Frames in hardware: digests, and removal of duplicates."""
+"""Hardware for Ethernet frames: digests and deduplication."""

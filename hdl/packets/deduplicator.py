@@ -1,4 +1,4 @@
-"""Deduplicator of frames, alone, with a bus, and with flat ports for any hardware language."""
+"""Frame deduplicator: the core, a version with a bus, and one with flat ports for other HDLs."""
 
 from amaranth.hdl import Cat, Module, Mux, Shape, Signal
 from amaranth.lib import stream, wiring
@@ -24,13 +24,13 @@ from .frame_store import FATES, FrameIntake, FrameStore
 from .frames import AxisBeat, FrameNarrower, FrameOptions, FrameWidener, kept_bytes
 
 DIGEST_BITS = 64
-"""Width of the digest of a frame, which is the filter's key."""
+"""Width of a frame digest, which serves as the filter's key."""
 
 MAX_DISTRIBUTED = 64
-"""Maximum digests that wait in LUTs; larger queues use a block RAM."""
+"""Maximum depth of a digest queue in LUT memory; deeper queues use a block RAM."""
 
 FILTER_PORTS = ("hits", "shortened", "overfilled", "covered", "upsets", "secret")
-"""Ports of the filter's unit that the deduplicator has too, where they exist."""
+"""Ports of the filter unit that the deduplicator passes through, where they exist."""
 
 
 class Deduplicator(wiring.Component):
@@ -46,14 +46,14 @@ class Deduplicator(wiring.Component):
     Parameters
     ----------
     spec : Specification
-        Filter with a span, and keys of 64 bits.
+        Ring filter with a span and 64-bit keys.
     period : int
-        Cycles per tick of the filter, after reset.
+        Clock cycles per filter tick after reset.
     digest : Component, optional
-        Replaces the `FrameDigest`; has the same ports.
+        Component to use instead of `FrameDigest`, with the same ports.
     options
-        Options of `FrameOptions`, such as ``width``, and of the filter's unit, see
-        `lately.hdl.profile.UnitOptions`; ``ticks`` are "period", the default, or "tick".
+        Options of `FrameOptions`, such as ``width``, and of the filter unit (see
+        `lately.hdl.profile.UnitOptions`). ``ticks`` is "period" (default) or "tick".
 
     Members
     -------
@@ -61,33 +61,34 @@ class Deduplicator(wiring.Component):
         Without TREADY, the stream is always ready.
     o : Out(stream.Signature(AxisBeat(width, side, leaves=True)))
     enable : In(1)
-        While low, no new frame is accepted. The same applies while a change of `fields` or
-        `digest_secret` waits for the digests of earlier frames.
+        While low, no new frame is accepted. New frames are also held off while a change of
+        `fields` or `digest_secret` waits for the digests of earlier frames.
     clear : In(1)
-        High for one cycle: the filter forgets all frames, between two digests.
+        A one-cycle pulse makes the filter forget all frames, between two lookups.
     order : Out(1)
         A `clear` is pending.
     action : In(2)
-        `lately.golden.packets.frame_actions.Action` for frames whose verdict arrives. 3 acts as
-        COUNT.
+        `lately.golden.packets.frame_actions.Action` applied to frames as their verdicts arrive.
+        The value 3 acts like COUNT.
     fields : In(5)
-        `lately.golden.packets.comparison.Field`, for frames that begin after `DigestSettings`
-        has accepted it.
+        Compared fields (`lately.golden.packets.comparison.Field`), for frames that begin after
+        `DigestSettings` has accepted the change.
     digest_secret : In(stream.Signature(128))
-        Secret of the digest, with the same timing; 0 after reset.
+        Secret for the digests. It takes effect like `fields`, and is 0 after reset.
     period, or tick : In
-        As for the filter's unit.
+        Same as on the filter unit.
     hits, shortened, overfilled, covered, upsets, secret
-        As for the filter's unit.
+        Same as on the filter unit.
     frames_in, ... : Out(statistics_bits)
-        As for `lately.golden.packets.frame_deduplicator.FrameCounts`.
+        Counters, described in `lately.golden.packets.frame_deduplicator.FrameCounts`.
 
     Raises
     ------
     SpecificationError
-        If the filter has no span or other keys, or the hardware cannot implement it.
+        If the filter has no span, is not a ring, or has keys of another width, or if the hardware
+        cannot implement it.
     TypeError, ValueError
-        As for the parts.
+        If an option is not valid.
     """
 
     def __init__(self, spec, *, period=(1 << PERIOD_BITS) - 1, digest=None, **options):
@@ -95,7 +96,7 @@ class Deduplicator(wiring.Component):
         self.frame_options = frames = FrameOptions.taken_from(options)
         ticks = options.pop("ticks", "period")
         if ticks not in ("tick", "period"):
-            raise ValueError(f"Ticks must be tick or period for frames, not {ticks!r}")
+            raise ValueError(f"Ticks must be tick or period for deduplicators, not {ticks!r}")
         require_integer("Period", period, minimum=1, maximum=(1 << PERIOD_BITS) - 1)
         self.spec = spec
         self.unit = filter_unit(spec, tag_bits=1, ticks=ticks, **options)
@@ -171,8 +172,8 @@ class Deduplicator(wiring.Component):
         return m
 
     def _elaborate_settings(self, m):
-        """Connect the settings."""
-        # At one frame per cycle, more frames begin before the first digest arrives.
+        """Connect the settings of the digest, and the filter's inputs and status outputs."""
+        # Wide frames may begin in every cycle, so more digests are in progress at once.
         max_under_way = MAX_UNDER_WAY * (1 if self.frame_options.beat == 64 else 4)
         m.submodules.settings = settings = DigestSettings(max_under_way)
         wiring.connect(m, wiring.flipped(self.digest_secret), settings.secret)
@@ -201,7 +202,7 @@ class Deduplicator(wiring.Component):
     def _elaborate_questions(self, m):
         """Look up the digests of waiting frames, or clear the filter."""
         digest, request = self._digest.o, self.unit.i
-        # The frames digested but not looked up never exceed the capacity of the store.
+        # The store limits how many frames are digested but not yet looked up.
         depth, operation = self.frame_options.frames, Operation.CHECK_AND_INSERT
         m.submodules.questions = queue = ResultQueue(
             depth=depth,
@@ -215,7 +216,7 @@ class Deduplicator(wiring.Component):
             wiring.connect(m, queue.o, stage.i)
             question = stage.o
         if self._passes:
-            # A frame above the maximum uses its turn in the filter, and nothing else.
+            # An oversize frame passes through the filter as NONE, to keep the order.
             m.d.comb += [queue.tag_valid.eq(self._intake.keep), queue.tag.eq(self._intake.passes)]
             operation = Mux(question.p[-1], Operation.NONE, operation)
         with m.If(request.valid & request.ready):
@@ -234,7 +235,7 @@ class Deduplicator(wiring.Component):
         ]
 
     def _elaborate_answers(self, m):
-        """Pass the answers of the filter to the store."""
+        """Forward the filter's answers to the store."""
         answer = self.unit.o
         m.d.comb += [
             answer.ready.eq(1),
@@ -255,11 +256,11 @@ class Deduplicator(wiring.Component):
             moves = beats.valid & beats.ready
             events[name] = moves & beats.p.last
             size = beats.p.size
-            # For a wide beat the number itself is added, instead of one bit per byte.
+            # A wide beat adds its byte count; a 64-bit beat counts one event per byte.
             events[f"{name}_bytes"] = Mux(
                 moves, kept_bytes(size) if len(size) == 3 else (size + 1)[: len(size) + 1], 0
             )
-        # Registered events are counted, so that counting does not lengthen paths.
+        # Events are registered before they are counted, to keep timing paths short.
         events = {
             name: registered(m, Cat(event), f"{name}_event") for name, event in events.items()
         }
@@ -268,13 +269,13 @@ class Deduplicator(wiring.Component):
 
 
 def _check_filter(spec):
-    """Raise a SpecificationError unless the filter can look up digests of frames."""
+    """Raise a SpecificationError unless the filter can look up frame digests."""
     for met, rule in (
-        (getattr(spec, "timed", False), "span: must be given for a deduplicator of frames"),
+        (getattr(spec, "timed", False), "span: must be given for a frame deduplicator"),
         (hasattr(spec, "generation"),
-         f"family: must be a ring for a deduplicator of frames, not {spec.family}"),
+         f"family: must be a ring for a frame deduplicator, not {spec.family}"),
         (spec.key_bits == DIGEST_BITS,
-         f"key_bits: must be {DIGEST_BITS}, those of a digest, not {spec.key_bits}"),
+         f"key_bits: must be {DIGEST_BITS}, the width of a digest, not {spec.key_bits}"),
     ):  # fmt: skip
         if not met:
             raise SpecificationError(f"{rule}; `lately plan --wrap frames-64` finds a filter")
@@ -287,7 +288,7 @@ PARTS = ("data", "last", "user", "keep", "id", "dest")
 class ControlledDeduplicator(Controlled):
     """Deduplicator with a `bus` that accesses its settings and counters as registers.
 
-    `version` is that of Lately. For the other members and the errors see `Controlled`.
+    `version` is the version of Lately. `Controlled` describes the other members and the errors.
     """
 
     ELSEWHERE = ("clear", "order")
@@ -330,21 +331,21 @@ class AxisFrames(AxisUnit):
     -------
     aclk, aresetn : In(1)
     s_axis_tdata, s_axis_tkeep, s_axis_tlast, s_axis_tuser, s_axis_tvalid : In
-        A frame; the bad bit of TUSER with TLAST marks a damaged frame. Streams of 8 bits have no
-        TKEEP.
+        Incoming frames. The bad bit of TUSER, together with TLAST, marks a damaged frame. 8-bit
+        streams have no TKEEP.
     s_axis_tready : Out(1)
-        Only if the input has TREADY.
+        Present only if the input has TREADY.
     m_axis_tdata, m_axis_tkeep, m_axis_tlast, m_axis_tuser, m_axis_tvalid : Out
-        A frame; the mark bit of TUSER is high for a duplicate if duplicates are marked.
+        Outgoing frames. The mark bit of TUSER is high for a duplicate if `action` is MARK.
     m_axis_tready : In(1)
     s_axis_tid, s_axis_tdest, m_axis_tid, m_axis_tdest
-        Only if they have bits.
+        Present only if their width is not 0.
     tick, ...
-        Other ports, as for the unit.
+        The unit's other ports.
     """
 
     def __init__(self, unit):
-        # No port has several fields.
+        # The frame streams pack no fields into a port.
         self.requests, self.results = [], []
         self._ready = not unit.signature.members["i"].signature.always_ready
         self._parts, members = {}, {}
@@ -361,9 +362,9 @@ class AxisFrames(AxisUnit):
 
     @staticmethod
     def _order(payload):
-        """Return the names of the fields that have ports, in the order of the ports."""
+        """Return the names of the fields that have ports, in port order."""
         bits = {name: Shape.cast(shape).width for name, shape in payload.shape().members.items()}
-        # Each transfer of one byte is kept.
+        # TKEEP of a one-byte transfer is always 1 and has no port.
         return [name for name in PARTS if bits.get(name, 0) > (name == "keep")]
 
     def _elaborate_streams(self, m):

@@ -1,4 +1,4 @@
-"""Digests of Ethernet frames: `lately.golden.packets` in hardware."""
+"""Hardware digests of Ethernet frames, matching `lately.golden.packets`."""
 
 from amaranth.hdl import Module, Mux, Shape, Signal
 from amaranth.lib import data, stream, wiring
@@ -17,37 +17,37 @@ from .messages import FIELDS, AlignedBeats, FrameFacts, FrameReader
 from .polynomials import PolynomialDigest
 
 RESULTS = 8
-"""Results that wait or are due, for frames with beats of 64 bits."""
+"""Maximum number of results waiting or in progress, with 64-bit beats."""
 
 WIDE_RESULTS = 64
-"""Results that wait or are due, for frames with wider beats."""
+"""Maximum number of results waiting or in progress, with wider beats."""
 
 WIDTHS = (64, 128, 256, 512)
-"""Supported widths of a beat."""
+"""Supported beat widths."""
 
 MAX_UNDER_WAY = 63
-"""Default maximum of frames whose digests are in progress."""
+"""Default maximum number of digests in progress."""
 
 
 class DigestedFrame(data.StructLayout):
-    """Digest and facts of a frame."""
+    """Digest of a frame, with its IP version and errors."""
 
     def __init__(self):
         super().__init__(
             {
                 "digest": WORD_BITS,
-                "version": range(max(Version) + 1),  # of IP, 4 or 6, and 0 for others
+                "version": range(max(Version) + 1),  # IP version: 4, 6, or 0 for other frames
                 "malformed": 1,  # the headers are inconsistent or longer than the frame
-                "error": 1,  # from the last beat
+                "error": 1,  # `error` of the last beat
             }
         )
 
 
 class FrameDigest(wiring.Component):
-    """Computes digests of Ethernet frames, as `lately.golden.packets.packet_digest`.
+    """Computes the digests of Ethernet frames that `lately.golden.packets.packet_digest` defines.
 
     Frames are complete, without their check sequence. Beats of a frame may arrive in any cycle.
-    Results leave in the order of frames. With beats of 64 bits, frames of at least 8 beats may
+    Results leave in frame order. With beats of 64 bits, frames of at least 8 beats may
     follow each other without a gap while there is no back-pressure; shorter frames take 8 cycles
     each on average. With wider beats, a frame may begin in each cycle. The fields and the secret
     must be stable from the first beat of a frame to its result. After reset and after each change
@@ -58,16 +58,16 @@ class FrameDigest(wiring.Component):
     width : int
         Width of a beat, one of `WIDTHS`.
     table_bits : int
-        Address width of the tables of polynomials: 5 for distributed memories with 32 words, 4 for
-        16 words.
+        Address width of the polynomial tables: 5 for 32-word distributed memories, 4 for 16-word
+        ones.
     inner : bool
-        Whether layer 3 is the innermost, as golden's `inner_layers`. Then the field
-        ``layer2`` has no effect.
+        Whether to compare the innermost layer 3, as found by golden's `inner_layers`. The field
+        ``layer2`` then has no effect.
 
     Raises
     ------
     ValueError
-        If the width or the tables are not supported.
+        If `width` or `table_bits` is not supported.
     """
 
     def __init__(self, width=64, *, table_bits=5, inner=False):
@@ -136,7 +136,7 @@ class FrameDigest(wiring.Component):
 
 
 class DigestSettings(wiring.Component):
-    """Keeps fields and secret stable from the first beat of a frame to its digest.
+    """Keeps the fields and the secret stable from the first beat of a frame to its digest.
 
     After a change, no frame may begin until the digests of all earlier frames are complete. Then
     the change takes effect.

@@ -1,4 +1,4 @@
-"""Store of frames: which frames are kept, and where they wait for the answer of the filter."""
+"""Frame intake, which keeps or discards frames, and the store where they wait for verdicts."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -17,12 +17,12 @@ FATES = ("errored", "oversize", "no_room")
 
 
 def beats_of(size, width=8 * BEAT_BYTES):
-    """Return the number of beats of `width` bits in a frame of `size` bytes."""
+    """Return how many `width`-bit beats a frame of `size` bytes takes."""
     return -(-8 * size // width)
 
 
 class FrameRecord(data.StructLayout):
-    """Size of a kept frame, of at most `longest` bytes in beats of `width` bits."""
+    """Size of a kept frame of at most `longest` bytes, in beats of `width` bits."""
 
     def __init__(self, longest, width=8 * BEAT_BYTES):
         beats = range(beats_of(longest, width) + 1)
@@ -34,14 +34,15 @@ class FrameIntake(wiring.Component):
 
     A damaged frame, or a frame longer than allowed, is discarded. The digest still receives it,
     with `error` set. If `when_full` is "drop", a frame for which there is no room is discarded in
-    the same way. A frame that begins while `enable` is low is dropped and not passed on. If
-    `when_full` is "wait", both frames wait instead. Beats pass without delay.
+    the same way, and a frame that begins while `enable` is low is dropped without reaching the
+    digest. If `when_full` is "wait", such frames wait instead. Beats pass without delay.
 
     Without `ready`, a beat that arrives while `o.ready` is low is lost, and its frame is discarded
-    for lack of room. This frame is not passed on, or it ends with an error in a later cycle.
+    for lack of room. The digest either does not receive this frame, or receives its end with
+    `error` set in a later cycle.
 
-    Frames above `longest` bytes with at most `longest_kept` bytes are kept, with `passes`. By
-    default no frame above `longest` is kept.
+    Frames longer than `longest` but at most `longest_kept` bytes are kept, with `passes` set. By
+    default no frame longer than `longest` is kept.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class FrameIntake(wiring.Component):
     ):
         require_integer("Longest frame", longest, minimum=1, maximum=MAX_BYTES)
         if when_full not in WHEN_FULL:
-            raise ValueError(f"When full must be {' or '.join(WHEN_FULL)}, not {when_full!r}")
+            raise ValueError(f"when_full must be {' or '.join(WHEN_FULL)}, not {when_full!r}")
         self._longest = longest
         self._passes = longest_kept is not None
         self._longest_kept = longest_kept if self._passes else longest
@@ -62,14 +63,14 @@ class FrameIntake(wiring.Component):
                 "i": In(stream.Signature(beat, always_ready=not ready)),
                 "o": Out(stream.Signature(beat)),
                 "enable": In(1),
-                "room": In(1),  # for the arriving beat and for another frame
+                "room": In(1),  # the store has room for this beat and another frame
                 "begins": Out(1),  # the first beat of a frame leaves
                 "write": Out(1),  # the beat must be stored
                 # The frame ends: all of its written beats are kept, or all are discarded.
                 "keep": Out(1),
                 "discard": Out(1),
                 "record": Out(FrameRecord(self._longest_kept, width)),  # with `keep`
-                "fates": Out(len(FATES)),  # with `discard`: one bit is high
+                "fates": Out(len(FATES)),  # with `discard`: the reason, one-hot, as in `FATES`
             }
             # With `keep`: the frame is longer than `longest`.
             | ({"passes": Out(1)} if self._longest_kept > longest else {})
@@ -121,9 +122,10 @@ class FrameIntake(wiring.Component):
         return m
 
     def _elaborate_cuts(self, m, inside, skipped):
-        """Drop beats from the first that `o` does not take; return whether a beat is that first.
+        """Drop the rest of a frame from the first beat that `o` does not accept.
 
-        The part of the frame that has left gets its end later, which is `owed` until then.
+        Return whether the current beat is that first one. `owed` is high until the part of the
+        frame that has already left gets its end.
         """
         self.cut, self.owed, cuts = Signal(name="cut"), Signal(name="owed"), Signal()
         m.d.comb += cuts.eq(self.i.valid & inside & ~skipped & ~self.cut & ~self.o.ready)
@@ -133,7 +135,7 @@ class FrameIntake(wiring.Component):
         return cuts
 
     def _elaborate_length(self, m, transfer):
-        """Return whether the frame was too long before the beat, and whether it is with it."""
+        """Return whether the frame was too long before this beat, and whether it is with it."""
         beats, beat = range(beats_of(self._longest_kept, self._width) + 1), self.i.p
         before = Signal(beats, name="beat")
         over_before, over = Signal(), Signal()
@@ -164,19 +166,19 @@ class FrameStore(wiring.Component):
     """Circular buffer of beats, in which frames wait for their verdicts.
 
     Written beats belong to the current frame, until `keep` or `discard` ends it. Each kept frame
-    gets one verdict, in order, in the cycle after `keep` or later. The frame then leaves, or its
-    beats become free at once. Frames leave in order, and without a gap while there is no
+    gets one verdict, in order, in the cycle after `keep` or later. The frame then leaves, or is
+    dropped and frees its beats at once. Frames leave in order, and without a gap while there is no
     back-pressure and the next frame has its verdict.
 
     A word is read at least two cycles after its write, so the memory may return any word for a
     read during a write.
 
     The ring has `size` bytes, a power of two, enough for two of the `longest` frames. At most
-    `frames` frames wait. The variant of its `memory` is as for `cell_memory`.
+    `frames` frames wait. `memory` is a variant of `cell_memory`.
     """
 
     OUTPUT_DEPTH = 16
-    """Beats in flight between ring and output."""
+    """Maximum number of beats in flight between ring and output."""
 
     def __init__(self, *, size, frames, longest, memory="portable", width=8 * BEAT_BYTES, side=0):
         beat = width // 8
@@ -185,7 +187,7 @@ class FrameStore(wiring.Component):
         min_size = beat * (2 * beats_of(longest, width) + ROOM_LAG)
         if size < min_size:
             raise ValueError(
-                f"Buffer must be of at least {min_size} bytes for two frames of {longest}, "
+                f"Buffer must be at least {min_size} bytes, to hold two frames of {longest}, "
                 f"not {size}"
             )
         self._beats = size // beat
@@ -200,10 +202,10 @@ class FrameStore(wiring.Component):
                 "keep": In(1),
                 "discard": In(1),
                 "record": In(FrameRecord(longest, width)),  # with `keep`
-                # There is room for a beat, and for a frame. Frames with written beats need no room
-                # for a frame before `keep`.
+                # There is room for a beat and for another frame. The current frame counts only
+                # from `keep` on.
                 "room": Out(1, init=1),
-                # Of the oldest frame without a verdict.
+                # Verdict for the oldest frame that has none yet.
                 "verdict": In(data.StructLayout({"valid": 1, "seen": 1})),
                 "action": In(2),  # `Action` for frames that leave
                 "o": Out(stream.Signature(self._beat)),
@@ -219,7 +221,7 @@ class FrameStore(wiring.Component):
         return m
 
     def _elaborate_waiting(self, m):
-        """Return the stream of frames with verdicts."""
+        """Join kept frames with their verdicts; return the resulting stream."""
         m.submodules.waiting = queue = ResultQueue(
             depth=self._frames,
             tag_bits=self.record.shape().size,
@@ -237,11 +239,11 @@ class FrameStore(wiring.Component):
         return queue.o
 
     def _elaborate_writing(self, m, read_address, gone):
-        """Write beats, and return whether there is room; beats before `read_address` are free."""
+        """Write beats and drive `room`; the beats before `read_address` are free."""
         write_address = Signal(range(2 * self._beats))
         begin = Signal.like(write_address)
         kept = Signal(range(self._frames + 1))
-        # Added before it is known whether to use the sum.
+        # Incremented before it is known whether the sum is needed.
         after = (write_address + 1)[: len(write_address)]
         m.d.comb += [
             self.ring.b_address.eq(write_address),
@@ -264,7 +266,7 @@ class FrameStore(wiring.Component):
         ]
 
     def _elaborate_leaving(self, m, waiting):
-        """Read outgoing frames; return the address of the next beat, and when a frame leaves."""
+        """Read outgoing frames; return the read address, and whether a frame leaves the queue."""
         read_address = Signal(range(2 * self._beats))
         left = Signal.like(self.record.beats, name="left")
         frame = data.View(self.record.shape(), waiting.p[1:])
@@ -294,7 +296,7 @@ class FrameStore(wiring.Component):
         return read_address, gone
 
     def _elaborate_output(self, m, credits, reads, beside):
-        """Hold beats, with their marks, until they are accepted."""
+        """Queue beats with their marks until the output accepts them."""
         m.submodules.output = output = Queue(self._beat, depth=self.OUTPUT_DEPTH, distributed=True)
         latency = self.ring.LATENCY
         size, last, mark = (

@@ -1,4 +1,4 @@
-"""Frames as streams: beats inside the hardware, transfers of AXI4-Streams, and their options."""
+"""Frame streams: internal beats, AXI4-Stream transfers, and the options for both."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -18,15 +18,15 @@ from ...golden.packets.frame_actions import (
 from ..parameters import require_integer
 
 BEAT_BYTES = 8
-"""Default bytes of a beat."""
+"""Default number of bytes in a beat."""
 
 WHEN_FULL = ("wait", "drop")
-"""Rules for a frame without room: it waits outside, or it is discarded."""
+"""What happens to a frame without room: it waits at the input, or it is discarded."""
 
 SIDE_OPTIONS = {
     "user_bits": "user", "id_bits": "id", "dest_bits": "dest", "bad_bit": "bad", "mark_bit": "mark",
 }  # fmt: skip
-"""Options of a deduplicator that are attributes of its `Sideband`."""
+"""Deduplicator options that set attributes of its `Sideband`, and these attributes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,17 +38,17 @@ class Sideband:
     of an outgoing frame is low, and the mark bit reports that the frame was seen lately.
     """
 
-    user: int = 1  # width of TUSER of the input; 0: the signal does not exist
+    user: int = 1  # width of TUSER at the input; 0 if the signal does not exist
     id: int = 0  # width of TID
     dest: int = 0  # width of TDEST
     bad: int = 0  # bit of TUSER that marks a damaged frame, in its last transfer
-    # Bit of TUSER of the output that marks a frame; by default the bad bit. It may be the bit above
-    # the last one; then TUSER of the output is one bit wider.
+    # Bit of TUSER at the output that marks a duplicate; by default the bad bit. It may be the bit
+    # above the highest one; then TUSER is one bit wider at the output.
     mark: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("user", "id", "dest"):
-            require_integer(f"Bits of T{name.upper()}", getattr(self, name))
+            require_integer(f"T{name.upper()} width", getattr(self, name))
         require_integer("Bad bit", self.bad, maximum=max(self.user - 1, 0))
         if self.mark is None:
             object.__setattr__(self, "mark", self.bad)
@@ -65,7 +65,7 @@ class Sideband:
         return len(self.carried) + self.id + self.dest
 
     def widths(self, *, leaves: bool) -> dict[str, int]:
-        """Return the width of each signal of the input, or of the output if it `leaves`."""
+        """Return the width of each sideband signal: at the input, or if `leaves`, at the output."""
         user = max(self.user, self.mark + 1) if leaves and self.mark is not None else self.user
         return {"user": user, "id": self.id, "dest": self.dest}
 
@@ -76,21 +76,22 @@ ONLY_BAD = Sideband()
 
 @dataclass(frozen=True, kw_only=True)
 class FrameOptions:
-    """Options of a `lately.hdl.packets.deduplicator.Deduplicator`, except its filter's options."""
+    """Options of a `lately.hdl.packets.deduplicator.Deduplicator`, except those of its filter."""
 
     width: int = 64  # width of a transfer, one of 8, 64, 128, 256 and 512
-    # Bytes in which frames wait, a power of two. By default 8,192, or 512 beats if these are more.
+    # Size of the frame buffer in bytes, a power of two. By default the larger of 8,192 bytes and
+    # 512 beats.
     store: int | None = None
-    # Frames that can wait, a power of two. By default 64, or 256 for more than 64 bits.
+    # Maximum number of waiting frames, a power of two. By default 64, or 256 for more than 64 bits.
     frames: int | None = None
     longest: int = LONGEST_FRAME  # maximum bytes of a frame
-    # "drop": longer frames are discarded. "pass": they leave without a record, if the store has
-    # room for two of them.
+    # "drop": longer frames are discarded. "pass": they are forwarded but not recorded, if the store
+    # has room for two of them.
     oversize: str = "drop"
     when_full: str = "wait"  # one of `WHEN_FULL`
     ready: bool = True  # the input has TREADY; otherwise `when_full` must be "drop"
-    # Innermost packets are compared, as golden's `inner_layers` finds them. Then the field
-    # ``layer2`` has no effect.
+    # Whether to compare innermost packets, as found by golden's `inner_layers`. The field
+    # ``layer2`` then has no effect.
     inner: bool = False
     side: Sideband = ONLY_BAD
 
@@ -104,12 +105,12 @@ class FrameOptions:
             raise ValueError(f"Oversize must be {' or '.join(OVERSIZE)}, not {self.oversize!r}")
         if not self.ready and self.when_full != "drop":
             raise ValueError(
-                f"When full must be drop for an input without TREADY, not {self.when_full!r}"
+                f"When full, an input without TREADY must drop frames, not {self.when_full!r}"
             )
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> "FrameOptions":
-        """Remove the fields of this class, and `SIDE_OPTIONS`, from `options`; return them."""
+        """Build an instance from the frame and side options in `options`, and remove them there."""
         names = [field.name for field in fields(cls) if field.name in options]
         chosen = {name: options.pop(name) for name in names}
         side = {field: name for name, field in SIDE_OPTIONS.items() if name in options}
@@ -119,31 +120,31 @@ class FrameOptions:
 
     @property
     def beat(self) -> int:
-        """Width of a beat inside the hardware."""
+        """Width of an internal beat."""
         return 8 * beat_bytes(self.width)
 
     @property
     def longest_forwarded(self) -> int:
-        """Bytes of the longest frame that is forwarded."""
+        """Length of the longest forwarded frame, in bytes."""
         if self.oversize == "drop" or self.store is None:
             return self.longest
         return max(self.longest, longest_stored(self.store, self.width))
 
 
 def check_width(width: int) -> None:
-    """Reject an unsupported width of streams of frames with a ValueError."""
+    """Raise a ValueError unless frame streams support this width."""
     if width not in WIDTHS:
         raise ValueError(f"Width must be one of {', '.join(map(str, WIDTHS))}, not {width!r}")
 
 
 class FrameBeat(data.StructLayout):
-    """Beat of a frame, which has at least one byte. Bytes above the size are undefined."""
+    """Beat of a frame, with at least one byte. Bytes beyond `size` are undefined."""
 
     def __init__(self, width=8 * BEAT_BYTES):
         super().__init__(
             {
-                "data": width,  # the first byte lowest; 8 times a power of two
-                "size": range(width // 8),  # bytes less one, at the maximum except in the last beat
+                "data": width,  # first byte lowest; the width is 8 times a power of two
+                "size": range(width // 8),  # bytes minus one; maximum except in the last beat
                 "last": 1,
                 "error": 1,  # with `last`: damaged, must be neither recorded nor forwarded
             }
@@ -151,7 +152,7 @@ class FrameBeat(data.StructLayout):
 
 
 class MarkedBeat(data.StructLayout):
-    """Beat of an outgoing frame: as a `FrameBeat`, with the mark of its frame and sideband bits."""
+    """Beat of an outgoing frame, like `FrameBeat`, with the frame's mark and sideband bits."""
 
     def __init__(self, width=8 * BEAT_BYTES, side=0):
         super().__init__(
@@ -161,16 +162,16 @@ class MarkedBeat(data.StructLayout):
 
 
 def kept_bytes(size):
-    """Return a bit for each byte of a beat; the bits of the ``size + 1`` lowest bytes are set."""
+    """Return a byte mask for a beat, with the lowest ``size + 1`` bits set."""
     return Cat(1, *(size >= byte for byte in range(1, 1 << len(size))))
 
 
 class AxisBeat(data.StructLayout):
-    """Transfer of an AXI4-Stream of frames, of the input or of the output.
+    """AXI4-Stream transfer of a frame, at the input, or at the output if it `leaves`.
 
     TKEEP is contiguous from the lowest byte, and full except in the last transfer. With `last`, the
-    bad bit of `user` marks an incoming frame as damaged. The mark bit of an outgoing frame is equal
-    in all of its transfers: the frame was seen lately. Widths are those of `FrameOptions`.
+    bad bit of `user` marks an incoming frame as damaged. The mark bit is the same in all transfers
+    of an outgoing frame, and high if the frame was seen lately. `FrameOptions` lists the widths.
     """
 
     def __init__(self, width, side=ONLY_BAD, *, leaves=False):
@@ -183,7 +184,7 @@ class AxisBeat(data.StructLayout):
 
 
 class FrameWidener(wiring.Component):
-    """Converts the transfers of a stream into beats, of 64 bits for transfers of 8 bits.
+    """Converts stream transfers into beats; eight 8-bit transfers form a 64-bit beat.
 
     It accepts one transfer per cycle without back-pressure. Each beat leaves in the cycle after
     the arrival of its last byte. A transfer with an illegal TKEEP marks its frame as damaged.
@@ -246,8 +247,8 @@ class FrameWidener(wiring.Component):
                 with m.If(keep[byte]):
                     m.d.comb += size.eq(byte)
         else:
-            # The last kept byte precedes a byte that is not kept; this avoids a long chain of
-            # logic.
+            # The last kept byte is the one before a byte that is not kept. Finding it this way
+            # avoids a long logic chain.
             ends = keep & ~(keep >> 1)
             m.d.comb += size.eq(Cat(
                 Cat(ends[byte] for byte in range(len(keep)) if byte >> bit & 1).any()
@@ -266,7 +267,7 @@ class FrameWidener(wiring.Component):
 class FrameNarrower(wiring.Component):
     """Converts beats of frames into transfers, one per cycle unless stalled.
 
-    Each transfer carries the mark of its frame. Transfers of 8 bits have beats of 64 bits.
+    Each transfer carries the mark of its frame. For 8-bit transfers the beats have 64 bits.
     """
 
     def __init__(self, width, side=ONLY_BAD):
@@ -292,7 +293,7 @@ class FrameNarrower(wiring.Component):
         return m
 
     def _beside(self, beat):
-        """Return the assignments of the sideband bits."""
+        """Return the assignments to the sideband signals of the output."""
         side = self._side
         targets = [self.o.p.user[bit] for bit in side.carried]
         targets += [getattr(self.o.p, name) for name in ("id", "dest") if getattr(side, name)]

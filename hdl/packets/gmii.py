@@ -1,4 +1,4 @@
-"""Full-duplex gigabit Ethernet: media access by GMII, and a deduplicator between two lines.
+"""Full-duplex gigabit Ethernet: a GMII MAC, and a deduplicator between two lines.
 
 IEEE 802.3, clauses 3 and 35: preamble, start of frame, check sequence, padding and gaps.
 """
@@ -14,31 +14,31 @@ from ..target_clocks import GMII_HZ
 from .frames import AxisBeat
 
 PREAMBLE, START = 0x55, 0xD5
-"""Bytes before a frame, and the byte that starts it."""
+"""Preamble byte, and start-of-frame delimiter."""
 
 PREAMBLE_BYTES = 7
-"""Bytes of a transmitted preamble."""
+"""Number of bytes in a transmitted preamble."""
 
 CHECK_BYTES = 4
-"""Bytes of the check sequence."""
+"""Number of bytes in the check sequence."""
 
 SHORTEST_FRAME = 60
-"""Minimum bytes of a frame, without its check sequence."""
+"""Minimum frame length in bytes, without the check sequence."""
 
 GAP_BYTES = 12
-"""Minimum cycles between two transmitted frames."""
+"""Minimum number of cycles between two transmitted frames."""
 
 RECEIVING = "rx"
-"""Clock domain of received data."""
+"""Clock domain of the received data."""
 
 
 class GmiiReceiver(wiring.Component):
     """Receives frames from a PHY.
 
     A byte leaves six cycles after its arrival. Preamble and check sequence are removed; the
-    preamble may be shortened. `user` accompanies the last byte of a damaged frame: the PHY
+    preamble may be shortened. `user` is high with the last byte of a damaged frame: the PHY
     reported an error, the check sequence is wrong, or the frame is shorter than `SHORTEST_FRAME`.
-    A frame shorter than a check sequence and one byte is removed.
+    A frame too short for one byte and a check sequence is removed.
 
     Members
     -------
@@ -94,7 +94,7 @@ class GmiiReceiver(wiring.Component):
         return m
 
     def _elaborate_begin(self, m, begun):
-        """Start a frame after its start byte, unless the bytes before were not a preamble."""
+        """Begin a frame after its start byte, if only preamble bytes came before it."""
         refused = Signal()
         with m.If(~self.valid):
             m.d.sync += [begun.eq(0), refused.eq(0)]
@@ -108,14 +108,14 @@ class GmiiReceiver(wiring.Component):
 class GmiiTransmitter(wiring.Component):
     """Sends frames through a PHY, with preamble, padding, check sequence and gap.
 
-    Frames shorter than `SHORTEST_FRAME` are padded with zeros. Waiting frames leave `GAP_BYTES`
-    cycles apart. If a byte arrives too late, the frame is ended as damaged, and its remaining
-    bytes are dropped. A frame with `user` is also ended as damaged.
+    Frames shorter than `SHORTEST_FRAME` are padded with zeros. Back-to-back frames are sent
+    `GAP_BYTES` cycles apart. If a byte arrives too late, the frame is ended as damaged, and its
+    remaining bytes are dropped. A frame with `user` set is also ended as damaged.
 
     Parameters
     ----------
     marks : bool
-        Whether `user` is the mark of a duplicate, which is not sent and does not damage the frame.
+        Whether `user` marks a duplicate. The mark is not sent and does not damage the frame.
 
     Members
     -------
@@ -140,7 +140,7 @@ class GmiiTransmitter(wiring.Component):
         m = Module()
         m.submodules.crc = crc = CRC32_ETHERNET(data_width=8).create()
         left, size = Signal(range(GAP_BYTES)), Signal(range(SHORTEST_FRAME + 1))
-        # Output of the next cycle, except the check sequence, which is known later.
+        # Output of the next cycle, without the check sequence, which is known later.
         data, valid, error = Signal(8), Signal(), Signal()
         number, checks = Signal(range(CHECK_BYTES)), Signal()
         m.d.comb += crc.data.eq(data)
@@ -214,10 +214,10 @@ class FrameCrossing(wiring.Component):
 
     If there is no room for a transfer, its frame ends as damaged. A frame that begins before this
     end has left is damaged too. There is always room if the clocks differ by no more than Ethernet
-    permits, and a transfer is accepted in every cycle.
+    permits, and the receiver accepts a transfer in every cycle.
 
-    The input is in a clock `domain`, the output in ``sync``. `depth` transfers can wait, a power of
-    two, in addition to three that have crossed. The `width` of a transfer is as for `AxisBeat`.
+    The input is in clock domain `domain`, the output in ``sync``. Up to `depth` transfers, a power
+    of two, can wait, in addition to three that have crossed. `width` is the width of an `AxisBeat`.
     """
 
     def __init__(self, *, domain, depth=16, width=8):
@@ -243,7 +243,7 @@ class FrameCrossing(wiring.Component):
         )
         m.submodules.fifo = fifo
         given = self.i.p.shape()(fifo.w_data)
-        # The rest of a frame is not accepted, and the end of the accepted part is still due.
+        # `cut`: the rest of the frame is not accepted. `owed`: the accepted part has no end yet.
         cut, owed = Signal(), Signal()
         m.d.comb += [
             given.eq(self.i.p),
@@ -259,7 +259,7 @@ class FrameCrossing(wiring.Component):
         return m
 
     def _elaborate_leaving(self, m, fifo):
-        """Offer bytes from a register, and accept them whether `o.ready` is high or not."""
+        """Drive the output from a register; a spare one holds the word that arrives in a stall."""
         spare, waits = Signal(len(fifo.r_data)), Signal()
         out = Signal(len(fifo.r_data))
         m.d.comb += [fifo.r_en.eq(~waits), self.o.p.eq(out)]
@@ -283,9 +283,9 @@ class LineDeduplicator(wiring.Component):
     Received data has a separate clock, in domain `RECEIVING`; everything else is in ``sync``, at
     `GMII_HZ`. Damaged frames are not forwarded.
 
-    The deduplicator may have a bus, whose ports are then ports here, such as `wb_cyc_i`. It has
-    streams of 8 bits, and "drop" for frames without room, because a line does not wait. Inputs that
-    are not registers keep their values after reset.
+    If the deduplicator has a bus, the bus ports, such as `wb_cyc_i`, are ports here too. Without a
+    bus, its settings keep their reset values. The deduplicator must have 8-bit streams and drop
+    frames without room, because a line does not wait.
     """
 
     def __init__(self, deduplicator):

@@ -1,4 +1,4 @@
-"""Parser of Ethernet headers: `lately.golden.packets.packet_layers` in hardware."""
+"""Ethernet header parser: `lately.golden.packets.packet_layers` in hardware."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -20,19 +20,19 @@ from ..pipeline import Pipeline
 from .frames import BEAT_BYTES, FrameBeat
 
 SHORTEST, TYPE_AT = LINK_HEADERS[ETHERNET]
-"""Bytes before layer 3 in a frame without tags, and position of its EtherType."""
+"""Number of bytes before layer 3 in an untagged frame, and offset of its EtherType."""
 
 TAG_BYTES = 4
-"""Bytes of a tag."""
+"""Number of bytes in a VLAN tag."""
 
 LONGEST = SHORTEST + TAG_BYTES * MAX_TAGS + HEADERS[Version.IP6]
-"""Bytes of a frame up to the end of the longest header."""
+"""Number of bytes up to the end of the longest header."""
 
 BEGIN_BITS = MAX_READ.bit_length()
-"""Width of the position of an inner packet in a frame."""
+"""Width of the offset of an inner packet in a frame."""
 
 END_BITS = 17
-"""Width of a position that the length in a header can state."""
+"""Width of the end offset of layer 3, computed from a header's length field."""
 
 _NEXT_HEADER = 8
 _LAST_READ = TYPE_AT + TAG_BYTES * MAX_TAGS + _NEXT_HEADER
@@ -41,38 +41,38 @@ _PLACES = range(MAX_TAGS + 1)
 
 
 class FrameLayers(data.StructLayout):
-    """Facts in the header of a frame, known before the end of the frame."""
+    """Header information on a frame, known before the frame ends."""
 
     def __init__(self, inner=False):
         super().__init__(
             {
-                "half": 2,  # half the version of IP, 0 for others; the high bit: it is IP
+                "half": 2,  # half the IP version, 0 for other frames; high bit: IP
                 "count": range(MAX_TAGS + 1),
-                "tags": data.ArrayLayout(TAG_BITS, MAX_TAGS),  # padded with zeros
+                "tags": data.ArrayLayout(TAG_BITS, MAX_TAGS),  # VLAN IDs, padded with zeros
                 "open": 1,  # layer 3 ends with the frame
-                "end": END_BITS,  # the last byte of layer 3 that the header states
+                "end": END_BITS,  # offset of the last byte of layer 3, as the header states
                 "malformed": 1,
             }
-            # The first byte of an inner packet. Lenient: a header around the packet states its end,
-            # so a frame without that end is not malformed.
+            # `begin`: offset of the inner packet. `lenient`: an outer header states the end of the
+            # packet, so a frame that ends earlier is not malformed.
             | ({"begin": BEGIN_BITS, "lenient": 1} if inner else {})
         )
 
     @staticmethod
     def start(layers):
-        """Return the first byte of layer 3."""
+        """Return the offset of layer 3."""
         if "begin" in dict(layers.shape()):
             return layers.begin
         return SHORTEST + TAG_BYTES * layers.count
 
     @staticmethod
     def must_end(layers, bounded):
-        """Return whether a frame without the end of layer 3 is malformed."""
+        """Return whether a frame that ends before its layer 3 is malformed."""
         return bounded & ~layers.lenient if "lenient" in dict(layers.shape()) else bounded
 
 
 class HeaderParser(wiring.Component):
-    """Finds layer 3 of Ethernet frames from their beats, at most one beat per cycle.
+    """Finds layer 3 in Ethernet frames, which arrive at up to one beat per cycle.
 
     The layers leave `LATENCY` cycles after beat `decisive` of a frame, in which the longest header
     ends, or after the last beat of a shorter frame. The parser does not detect a frame shorter
@@ -99,7 +99,7 @@ class HeaderParser(wiring.Component):
         decided, reach, head = self._collect(m)
         valid = pipe.enter(decided, "decided", stage=1)
         reach = pipe.enter(reach, "reach", stage=1, reset_less=True)
-        # With 64 bits the next frame reaches its own types at least two cycles later.
+        # With 64-bit beats, the next frame overwrites `head` at least two cycles later.
         steady = pipe.enter(head, "head", stage=None if self._bytes == BEAT_BYTES else 1)
         head = pipe.enter(head, "head", stage=1)
         types = [
@@ -119,7 +119,7 @@ class HeaderParser(wiring.Component):
         return m
 
     def _collect(self, m):
-        """Store the bytes from the EtherType; return when they are sufficient, and how many."""
+        """Store bytes from the EtherType on; return whether they suffice, how many, and which."""
         size, decisive = self._bytes, self.decisive
         with_head = range(TYPE_AT // size, _LAST_READ // size + 1)
         index = Signal(range(decisive + 2))
@@ -143,7 +143,7 @@ class HeaderParser(wiring.Component):
 
 
 def _number(head, tags, offset=0):
-    """Two bytes of a frame with `tags` tags: the EtherType, or the number `offset` after it."""
+    """Return the 16-bit number `offset` bytes after the EtherType of a frame with `tags` tags."""
     at = TYPE_AT + TAG_BYTES * tags + offset - _HEAD_AT
     return Cat(head[at + 1], head[at])
 
@@ -154,7 +154,7 @@ def _types(value):
 
 
 def _enough(reach, tags):
-    """Whether the bytes before layer 3 exist, with a header of IPv4, and with one of IPv6."""
+    """Return three flags: whether layer 3, an IPv4 header and an IPv6 header fit in the frame."""
     begin = SHORTEST + TAG_BYTES * tags
     return Cat(reach >= begin + header - 1 for header in (0, *HEADERS.values()))
 
@@ -171,7 +171,7 @@ _CHOSEN = data.StructLayout(
         "next": 8,
     }
 )
-"""Parts of the header of layer 3, at any position."""
+"""Fields of the layer 3 header, selected by the number of tags."""
 
 
 def _choose(head, *types_enough):
@@ -196,7 +196,7 @@ def _choose(head, *types_enough):
 
 
 def _pick(number, values):
-    """Return one of four values."""
+    """Select one of four values."""
     return Mux(
         number[1],
         Mux(number[0], values[3], values[2]),
@@ -219,7 +219,7 @@ _JUDGED = data.StructLayout(
         "size": 16,
     }
 )
-"""Facts of the header of layer 3, whose end is `size` bytes after `base`."""
+"""Checks of the layer 3 header. Layer 3 ends `size` bytes after `base`."""
 
 
 def _judge(value):
@@ -228,7 +228,7 @@ def _judge(value):
     open4 = total == 0
     open6 = (chosen.payload == 0) & (chosen.next != NO_NEXT_HEADER)
     six = chosen.type.ip6
-    # Values of three bits each: an addition would be a carry chain before the one of the end.
+    # Selected, not added: an addition would put a carry chain before the one of the end.
     bases = [SHORTEST + TAG_BYTES * n - 1 for n in _PLACES]
     base = _pick(chosen.count, [Mux(six, at + HEADERS[Version.IP6], at) for at in bases])
     shortest = HEADERS[Version.IP4] // 4

@@ -1,4 +1,4 @@
-"""Innermost layer 3 of Ethernet frames: golden `inner_layers` in hardware."""
+"""Search for the innermost layer 3 of Ethernet frames: golden's `inner_layers` in hardware."""
 
 from enum import IntEnum, auto
 from itertools import pairwise
@@ -35,14 +35,14 @@ from .frames import BEAT_BYTES, FrameBeat
 from .header_parser import BEGIN_BITS, END_BITS, SHORTEST, TYPE_AT, FrameLayers
 
 WINDOW = 16
-"""Bytes that a step sees: an EtherType or the bytes before its header, and 14 bytes of the
+"""Number of bytes that a step sees: two before the header, such as an EtherType, and 14 of the
 header."""
 
 _HALF = 16
 
 
 class Kind(IntEnum):
-    """Kind of a header: the EtherType before a `TYPE` identifies it, and `NONE` ends the search."""
+    """Kind of a header. `TYPE`: the EtherType before it tells the kind. `NONE` ends the search."""
 
     NONE = 0
     TYPE = auto()
@@ -65,10 +65,10 @@ class Kind(IntEnum):
 class Walk(data.StructLayout):
     """State of the search in a frame.
 
-    The first beat of the frame has the address `base`. A header of a `kind` begins two bytes after
-    position `at`. If `bridged` is set, a control word may precede Ethernet. `limit` bytes can be
-    read; the frame has no further bytes if `ended` is set. There are `count` VLAN `tags`. The
-    content ends before position `end`.
+    The first beat of the frame has the address `base`. A header of kind `kind` begins two bytes
+    after position `at`. If `bridged` is set, a control word may precede Ethernet. `limit` bytes can
+    be read; the frame has no further bytes if `ended` is set. So far, `count` VLAN `tags` were
+    found. The content ends before position `end`.
 
     Once layer 3 is found, `half` is half its version, `begin` its position, `outer` the number of
     tags before it, and `last` its end. If `lenient` is set, another header states the end.
@@ -97,7 +97,7 @@ class Walk(data.StructLayout):
 
 
 def begin_walk(base_bits, base, reach):
-    """Return the first state for a frame with `reach` readable bytes, at most `MAX_READ`."""
+    """Return the initial state for a frame with `reach` readable bytes, at most `MAX_READ`."""
     ended = reach < MAX_READ
     return changed(
         data.View(Walk(base_bits), Const(0, Walk(base_bits).size)),
@@ -111,7 +111,7 @@ def begin_walk(base_bits, base, reach):
 
 
 def changed(view, **members):
-    """Return a view with new values of some `members`."""
+    """Return a copy of a view with new values for some `members`."""
     parts = []
     for name, field in view.shape():
         value = members.get(name, view[name])
@@ -121,9 +121,9 @@ def changed(view, **members):
 
 
 class InnerStep(wiring.Component):
-    """Parses one header of a frame; accepts a frame in each cycle.
+    """Parses one header per frame; accepts a frame in every cycle.
 
-    It has a replica of the last `beats` beats, a power of two.
+    Each step holds its own copy of the last `beats` beats, a power of two.
     """
 
     LATENCY = 7
@@ -172,7 +172,7 @@ class InnerStep(wiring.Component):
         return m
 
     def _read(self, m, walk):
-        """Return the half words from the position of a walk on, partly rotated, and their bank."""
+        """Read 16-bit words at a walk's position; return them, partly rotated, and their bank."""
         half_bits, bank_bits = ((n - 1).bit_length() for n in (self._halves, self._banks))
         address = (Cat(Const(0, half_bits), walk.base) + walk.at[1:])[: half_bits + len(walk.base)]
         row, start = address[bank_bits:], address[:bank_bits]
@@ -194,37 +194,37 @@ class InnerStep(wiring.Component):
                 read.addr.eq(Mux(start > bank, behind, row)),
             ]
             words_read.append(read.data)
-        # The upper digits of the bank rotate here, the others in the next cycle.
+        # Rotated here by the upper bits of the bank number, and by the others in the next cycle.
         upper = range(len(start) - len(start) // 2, len(start))
         halves = registered(m, _rotated(Cat(words_read), start, upper), "halves", reset_less=True)
         return halves, registered(m, start, "start", reset_less=True)
 
 
 def _rotated(halves, start, digits):
-    """Return halves rotated by some binary digits of the index of their first."""
+    """Rotate 16-bit words right by the part of `start` that the bits `digits` state."""
     for digit in reversed(digits):
         halves = Mux(start[digit], halves.rotate_right(_HALF << digit), halves)
     return halves
 
 
 def _octet(window, at):
-    """Return a byte of a header."""
+    """Return byte `at` of the header."""
     return window.word_select(at + 2, 8)
 
 
 def _number(window, at):
-    """Return two bytes of a header as a number."""
+    """Return the two header bytes from `at` on as a number."""
     return Cat(_octet(window, at + 1), _octet(window, at))
 
 
 def _ether_kind(number):
-    """Return the kind of an EtherType."""
+    """Return the header kind for an EtherType."""
     kinds = {IP4: Kind.IP4, IP6: Kind.IP6, MPLS: Kind.MPLS, MPLS + 1: Kind.MPLS}
     return _lookup(number, kinds | dict.fromkeys(TAG_TYPES, Kind.TAG))
 
 
 def _protocol_kind(number, *, six):
-    """Return the kind of a protocol in a packet of IP."""
+    """Return the header kind for an IP protocol number."""
     kinds = {4: Kind.IP4, 41: Kind.IP6, 17: Kind.UDP, 47: Kind.GRE, 137: Kind.MPLS}
     if six:
         units = {8: Kind.EXTENSION, 4: Kind.AUTHENTICATION, 0: Kind.FRAGMENT}
@@ -233,7 +233,7 @@ def _protocol_kind(number, *, six):
 
 
 def _lookup(number, kinds):
-    """Return the value of a number, 0 if there is none."""
+    """Return the kind listed for a number, or 0."""
     result = Const(0, 4)
     for key, kind in kinds.items():
         result = result | ((number == key).replicate(4) & kind)
@@ -241,7 +241,7 @@ def _lookup(number, kinds):
 
 
 _ENOUGH = (0, 1, 2, 3, 4, 5, 6, 8, 14, 20, 40)
-"""Bytes of a header that some header must have."""
+"""Minimum header lengths that are checked."""
 
 _FACTS = data.StructLayout(
     {
@@ -261,22 +261,24 @@ _FACTS = data.StructLayout(
         "like": 1,
     }
 )
-"""Facts of a header.
+"""Results of decoding a header.
 
-The next header has a `kind` and follows after `step` bytes, except Ethernet in content without a
-type. A `tag` has a `name`. The header is a correct header of `ip`, of version `six` or four. It
-states the `size` of a content that is `bounded`. A frame without IP so far is `malformed`.
+The next header has the given `kind` and begins `step` bytes later, except for Ethernet in untyped
+content. `name` is the ID of a VLAN `tag`. `ip`: this is a valid IP header, of version 6 if `six`.
+`bounded`: it states the `size` of its content. `malformed`: it is invalid or cut off, and no IP
+header came before it.
 
-The content is `untyped`, or follows a `control` word. It begins with `zeros`. It is `fitting` if it
-begins like IP, and `like` Ethernet if a known EtherType or a length follows two addresses.
+The content is `untyped`, or follows a `control` word. `zeros`: it begins with two zero bytes.
+`fitting`: it begins like IP. `like`: it begins like Ethernet, with a known EtherType or a length
+after two addresses.
 """
 
 _JUDGED = data.StructLayout({"kind": 4, "step": 9, "fits": 1, "shrinks": 1})
-"""Kind of the next header and the bytes to it; whether the content fits, and ends the bytes."""
+"""Kind and distance of the next header; whether the content fits, and whether it lowers `limit`."""
 
 
 def _look(window, types, left, walk):
-    """Return values of a window, each by few LUTs."""
+    """Return values decoded from a window with few LUTs each."""
     kind = Mux(walk.kind == Kind.TYPE, types & (left >= 0).replicate(4), walk.kind)
     high, low, total = _octet(window, 0)[4:], _octet(window, 0)[:4], _number(window, 2)
     behind, number = _number(window, 12), _number(window, 2)
@@ -309,14 +311,14 @@ def _look(window, types, left, walk):
 
 
 def _decode(window, seen, room, walk):
-    """Return the facts of the header in a window."""
+    """Decode the header in a window."""
     has = {entry: seen[f"has_{entry.name.lower()}"] for entry in Kind}
     enough = {size: seen[f"enough{size}"] for size in _ENOUGH}
     tag = has[Kind.TAG] & (walk.count != MAX_TAGS)
     fitting4 = seen["four"] & seen["long"] & seen["sound"]
     right4 = has[Kind.IP4] & enough[20] & fitting4
     right6 = has[Kind.IP6] & enough[40] & seen["six"]
-    # Without a type, the kind is NONE.
+    # Without its EtherType a header has kind NONE, so `walk.kind` is tested here.
     lacks = ((walk.kind == Kind.TYPE) & ~enough[0]) | (tag & ~enough[4])
     for kind, size in ((Kind.IP4, 20), (Kind.IP6, 40), (Kind.MPLS, 3), (Kind.UNTYPED, 2)):
         lacks = lacks | (has[kind] & ~enough[size])
@@ -352,7 +354,7 @@ def _decode(window, seen, room, walk):
 
 
 def _following(window, seen, enough, has, right4, right6, tag):
-    """Return the kind of the next header, and the bytes to it."""
+    """Return the kind of the next header, and the number of bytes to it."""
     first, second = _octet(window, 0), _octet(window, 1)
     third, fourth, fifth = (_octet(window, at) for at in (2, 3, 4))
     optional = first[7] + first[5] + first[4]
@@ -388,7 +390,7 @@ def _following(window, seen, enough, has, right4, right6, tag):
 
 
 def _judge(facts, room, left, walk):
-    """Return the next kind and its place, with what fits."""
+    """Decide kind and distance of the next header, and whether the content fits."""
     fits = facts.size <= room
     packet = facts.untyped & (facts.zeros | (facts.fitting & fits))
     ethernet = (facts.untyped & ~packet & facts.like) | (
@@ -407,7 +409,7 @@ def _judge(facts, room, left, walk):
 
 
 def _pass(facts, judged, walk):
-    """Return the state behind a header."""
+    """Return the state of the search after a header."""
     content = walk.at + 2
     at = walk.at + judged.step
     behind = content + facts.size
@@ -434,12 +436,12 @@ def _pass(facts, judged, walk):
 
 
 class InnerParser(wiring.Component):
-    """Finds the innermost layer 3 of Ethernet frames from their beats, at most one per cycle.
+    """Finds the innermost layer 3 in Ethernet frames, which arrive at up to one beat per cycle.
 
     Each step of a ring parses one header. A frame goes around the ring until `MAX_HEADERS` steps
-    are done. With one step for each 64 bits of a beat, frames of 60 bytes enter at full rate.
+    are done. There is one step per 64 bits of a beat, so frames of 60 bytes enter at full rate.
 
-    Layers are found in the order of frames. With beats of 512 bits they are found a fixed time
+    Layers are found in frame order. With beats of 512 bits they are found a fixed time
     after beat `decisive` of a frame, or after the last beat of a shorter frame. With narrower beats
     this may take another turn of the ring. Frames shorter than 60 bytes may wait.
 
@@ -455,7 +457,7 @@ class InnerParser(wiring.Component):
         self._size = width // 8
         self.decisive = (MAX_READ - 1) // self._size
         self._cycles = InnerStep.LATENCY * self._steps + 1
-        # A frame that passes the ring once waits only for the queue, and needs no more beats.
+        # A frame that goes around the ring once waits only for the queue, so fewer beats suffice.
         once = self.decisive + 1 + QUEUE_LATENCY + self._cycles
         self._beats = beats if self._turns > 1 else min(beats, 1 << (once - 1).bit_length())
         super().__init__(
@@ -496,7 +498,7 @@ class InnerParser(wiring.Component):
         return m
 
     def _collect(self, m, steps, waiting):
-        """Keep the beats; have a frame wait when as much of it as is read has come."""
+        """Store the beats; queue a frame once all of its bytes that may be read have arrived."""
         address, base = Signal(len(steps[0].address)), Signal(len(steps[0].address))
         index = Signal(range(self.decisive + 2))
         decided, reach = Signal(), Signal(BEGIN_BITS)

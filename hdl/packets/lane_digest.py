@@ -1,4 +1,4 @@
-"""Digest of messages with one word per cycle, in two lanes of SipHash-1-3."""
+"""Message digest at one word per cycle, using two lanes of SipHash-1-3."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -17,11 +17,11 @@ STATE = data.ArrayLayout(WORD_BITS, 4)
 """State of SipHash."""
 
 _COUNT_BITS = 6
-"""Width of the number of words; SipHash uses the number of each lane modulo 32."""
+"""Width of the word counter; SipHash uses the word count of each lane modulo 32."""
 
 
 class SipRound(wiring.Component):
-    """SipRound of a state, in two cycles with one addition each (SipHash, section 2.3)."""
+    """One SipRound in two cycles, each with one level of additions (SipHash, section 2.3)."""
 
     LATENCY = 2
 
@@ -42,7 +42,7 @@ class SipRound(wiring.Component):
         return m
 
     def _half(self, m, words, amounts, name):
-        """Add the second word to the first, and the fourth to the third."""
+        """Do half a round: add the second word to the first, and the fourth to the third."""
         values = [
             words[0] + words[1],
             words[1].rotate_left(amounts[0]),
@@ -56,13 +56,13 @@ class SipRound(wiring.Component):
             m.d.sync += [
                 register.eq(value) for register, value in zip(registers, values, strict=True)
             ]
-        # The sums are registered here, so that an addition has gates before it and none after it.
+        # Sums are registered directly; the XORs after them come before the next addition.
         first, rotated, second, other_rotated = registers
         return first, rotated ^ first, second, other_rotated ^ second
 
 
 class LaneDigest(wiring.Component):
-    """Digests messages of one word per beat: `lately.golden.packets.packet_digest`.
+    """Computes `lately.golden.packets.packet_digest` of messages, at one word per beat.
 
     The lanes alternate in one pair of half rounds. A second pair finishes them while the next
     message arrives. If a message begins in the cycle after `done`, its second word must follow in
@@ -75,8 +75,8 @@ class LaneDigest(wiring.Component):
         super().__init__(
             {
                 "secret": In(SECRET_BITS),  # constant while there are messages
-                "octets": In(WORD_BITS),  # zeros without a word
-                "counts": In(1),  # the octets are a word of a message
+                "octets": In(WORD_BITS),  # zeros if there is no word
+                "counts": In(1),  # `octets` is a word of a message
                 "last": In(1),  # the frame ends, with the last word or later
                 "closing": In(8 * CLOSING_BYTES),  # with `last`
                 "done": In(1),  # with `last` or later, at most once in 8 cycles
@@ -94,12 +94,12 @@ class LaneDigest(wiring.Component):
             # Both lanes need a word, and a frame of one beat has only one.
             single.eq(self.last & self.counts & (count == 0)),
             count.eq(Mux(self.done, 0, words)),
-            # Until there are two, the count is 0 or 1.
+            # Set by the second word; until then the count is 0 or 1.
             opened.eq(~self.done & (opened | (comes & count[0]))),
         ]
         ends = registered(m, self.done, "ends")
         closing = self._keep_closing(m, words)
-        # A word after the last pushes one lane out, the second after it the other.
+        # After the last word, one more step pushes out one lane, and a second step the other.
         pushes = ends | registered(m, ends, "ended")
         state, removed = self._elaborate_lanes(m, comes | pushes, ~opened, count[0])
         final = registered(m, closing(ends), "closing", reset_less=True)
@@ -118,21 +118,21 @@ class LaneDigest(wiring.Component):
         """Return a function that selects the closing word of a lane, for six cycles from `ends`."""
         closing, kept = Signal(len(self.closing)), Signal(len(self.closing))
         count = Signal(_COUNT_BITS)
-        # The next frame may end before the digest of this one needs no closing.
+        # The next frame may end while the digest of this one still needs its closing.
         with m.If(self.last):
             m.d.sync += closing.eq(self.closing)
         with m.If(self.done):
             m.d.sync += [kept.eq(Mux(self.last, self.closing, closing)), count.eq(words)]
 
         def word(first):
-            """Return the closing word of the lane whose last word came earlier, or of the other."""
+            """Return the closing word of the lane that ended first, or of the other lane."""
             half = Mux(first, count >> 1, (count + 1) >> 1)
             return Cat(kept, Const(CLOSING_BYTES, 3), half[:5])
 
         return word
 
     def _elaborate_lanes(self, m, step, opens, lane):
-        """Compress the words; return the state of a lane, and its last word, not removed yet."""
+        """Compress the words; return a lane's state, and its last word, not yet XORed into it."""
         key = self.secret ^ (lane.replicate(SECRET_BITS) & OTHER_LANE)
         opening = registered(m, opens, "opening", reset_less=True)
         mask = opens.replicate(WORD_BITS)
@@ -154,7 +154,7 @@ class LaneDigest(wiring.Component):
         return state, removed
 
     def _start(self, key, number):
-        """Return a word of the initial state of a lane."""
+        """Return word `number` of a lane's initial state."""
         return INITIAL[number] ^ key.word_select(number % 2, WORD_BITS)
 
     def _elaborate_finish(self, m, enters, left, closing, first):

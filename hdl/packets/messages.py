@@ -1,4 +1,4 @@
-"""Messages of frames: frames wait until their headers are parsed; then messages leave in beats."""
+"""Message extraction: frames wait until their headers are parsed, then their messages leave."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -30,17 +30,17 @@ from .header_parser import (
 from .inner_parser import InnerParser
 
 MIN_SLOTS = 8
-"""Minimum cycles for each frame of 64-bit beats: its beats of 60 bytes, or a digest."""
+"""Minimum cycles per frame with 64-bit beats: the beats of 60 bytes, or the time of a digest."""
 
 BEATS = 32
-"""Beats that wait: until a header is parsed, and until the result is known."""
+"""Number of beats that can wait until their header is parsed and the result is known."""
 
 INNER_BEATS = 128
-"""Beats that wait until an innermost layer 3 is found."""
+"""Number of beats that can wait until the innermost layer 3 is found."""
 
 FRAMES = 16
-"""Frames of 64-bit beats that wait, twice as many for an innermost layer 3; for wider beats, as
-many frames as beats."""
+"""Maximum number of waiting frames with 64-bit beats; doubled for an innermost layer 3. With wider
+beats, as many frames as beats can wait."""
 
 FIELDS = data.StructLayout({field.name.lower(): 1 for field in HARDWARE_FIELDS})
 """Fields of a digest, in the order of the bits of `lately.golden.packets.comparison.Field`."""
@@ -59,24 +59,25 @@ MUTABLE = {
         (IP6_HOP_LIMIT, _BOTH, "ttl"),
     ),
 }
-"""Bytes of IPv4 and IPv6 that change in transit; their halves; the field that includes them."""
+"""Header bytes of IPv4 (0) and IPv6 (1) that change in transit: their offset, their halves, and the
+field that includes them."""
 
 BEGINS = tuple(SHORTEST + TAG_BYTES * tags for tags in range(MAX_TAGS + 1))
 """Possible positions of layer 3 in a frame."""
 
 LAST_HIDDEN = BEGINS[-1] + max(byte for rows in MUTABLE.values() for byte, *_ in rows)
-"""Last byte of a message that may be hidden."""
+"""Offset of the last byte in a message that may be excluded from the comparison."""
 
 
 class Slot(data.StructLayout):
-    """Event of a frame in a cycle."""
+    """What happens to a frame in one cycle: a beat may be read, and the frame may be done."""
 
     def __init__(self, width=8 * BEAT_BYTES):
         super().__init__(
             {
                 "valid": 1,  # `beat` is read
                 "beat": FrameBeat(width),
-                "first": 1,  # it is the first beat of its frame
+                "first": 1,  # `beat` is the first of its frame
                 "done": 1,  # with the last beat, or in slot `MIN_SLOTS` if that is later
             }
         )
@@ -93,7 +94,7 @@ class Closing(data.StructLayout):
 
 
 class FrameFacts(data.StructLayout):
-    """Facts about a frame at its end."""
+    """IP version and errors of a frame, known at its end."""
 
     def __init__(self):
         super().__init__({"half": VERSION_BITS, "malformed": 1, "error": 1})  # half the IP version
@@ -125,7 +126,7 @@ class FrameReader(wiring.Component):
                 "i": In(stream.Signature(FrameBeat(width))),
                 "go": In(1),  # another frame may begin, two cycles later
                 "slot": Out(Slot(width)),
-                # Of the current frame, from its first slot to the first slot of the next frame.
+                # Layers of the current frame, from its first slot to the first slot of the next.
                 "layers": Out(self._layers),
             }
         )
@@ -133,7 +134,7 @@ class FrameReader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         beats, layers = self._elaborate_queues(m)
-        # Past slots of a frame, except the last one; and whether there were none.
+        # Number of past slots of the frame, up to the maximum; and whether there were none.
         index = Signal(range(self._min_slots))
         fresh = Signal(init=1)
         ended = Signal()
@@ -198,18 +199,18 @@ class FrameReader(wiring.Component):
 
 
 class _Beat(data.StructLayout):
-    """A beat of a frame, with facts of the frame and the position of the beat in the message.
+    """A beat of a frame, with information on the frame and the beat's position in the message.
 
-    A beat of the message, with number `index`, begins in this beat, or later if `before` is set.
+    Beat `index` of the message begins in this beat, or in a later one if `before` is set.
     """
 
     def __init__(self, byte_bits, inner):
         hidden = LAST_HIDDEN - BEGINS[-1] if inner else LAST_HIDDEN
         super().__init__(
             {
-                "start": BEGIN_BITS if inner else max(BEGINS).bit_length(),  # of the message
-                # Layer 3 begins in the message at 0, at one of `BEGINS`, or nowhere; an inner one
-                # at 0 or nowhere.
+                "start": BEGIN_BITS if inner else max(BEGINS).bit_length(),  # offset of the message
+                # One-hot offset of layer 3 in the message: 0, or one of `BEGINS`; 0 if there is no
+                # layer 3. An inner layer 3 has only the bit for offset 0.
                 "positions": 1 if inner else 1 + len(BEGINS),
                 "plain": 1,  # the message is the whole frame
                 "bounded": 1,  # a header states the end of layer 3
@@ -222,22 +223,22 @@ class _Beat(data.StructLayout):
                 "index": END_BITS - byte_bits,
                 "low": 1,  # the frame ends before the beat of the message begins
                 "top": byte_bits,  # position of the frame's last byte in the message
-                "bound": END_BITS,  # the end that the header states
+                "bound": END_BITS,  # end of layer 3, as the header states
                 "reached": 1,  # the beat of the message contains this end
-                "shorter": 1,  # the frame ends before this end, if in this beat
-                "near": (hidden >> byte_bits) + 1,  # the index, if it may contain hidden bytes
+                "shorter": 1,  # the frame ends before this end, if both are in this beat
+                "near": (hidden >> byte_bits) + 1,  # one-hot `index`, where bytes may be excluded
             }
-            # A header around the inner packet states its end.
+            # An outer header states the end of the inner packet.
             | ({"lenient": 1} if inner else {})
         )
 
 
 class AlignedBeats(wiring.Component):
-    """Extracts the message of each frame, as `lately.golden.packets.packet_digest.message`.
+    """Extracts the message of each frame, like `lately.golden.packets.packet_digest.message`.
 
-    A beat of the message consists of the end of a beat of the frame and the start of the next one.
-    So each beat of a frame produces a beat of its message, or an empty beat, after the next beat.
-    The message begins at the first byte of a beat. For an `inner` layer 3 the field ``layer2`` must
+    A beat of the message consists of the end of one frame beat and the start of the next one. So
+    each frame beat produces a message beat, or an empty one, after the next frame beat arrives. The
+    message begins at the first byte of a beat. For an `inner` layer 3 the field ``layer2`` must
     be low.
     """
 
@@ -255,10 +256,10 @@ class AlignedBeats(wiring.Component):
                 # ORed into `octets` one cycle later; 0 while there are frames.
                 "fill": In(width),
                 "octets": Out(width),  # zeros for bytes that are not compared
-                "counts": Out(1),  # the octets are a beat of the message
+                "counts": Out(1),  # `octets` is a beat of the message
                 "last": Out(1),  # the frame ends, with the last beat of its message or later
                 "closing": Out(Closing()),  # with `last`
-                "done": Out(1),  # `done` of the slot, at the time of `last` if it came with that
+                "done": Out(1),  # the slot's `done`; with `last` if it came with the last beat
                 "facts_valid": Out(1),  # once per frame, no later than `last`
                 "facts": Out(FrameFacts()),
             }
@@ -281,13 +282,13 @@ class AlignedBeats(wiring.Component):
             self.octets.eq(octets.value),
             self.counts.eq(counts.value),
             self.last.eq(last.value),
-            # The last beat waits a cycle, as others wait for the next beat.
+            # The last beat waits one cycle; other beats wait for the next one.
             self.done.eq(delayed(m, self.slot.done, self.LATENCY + 1, "done")),
         ]
         return m
 
     def _locate(self, m, pipe, slot, fields):
-        """Return each beat with its position."""
+        """Return the plan for each frame, and each beat with its position in the message."""
         bits = self._byte_bits
         number = Signal(END_BITS - bits)
         with m.If(self.slot.valid):
@@ -345,10 +346,11 @@ class AlignedBeats(wiring.Component):
         return planned, pipe.register("compared", compare, beat, reset_less=True)
 
     def _pair(self, m, pipe, valid, beat):
-        """Join each beat with the next one; return facts of the pair, its last byte, and the first.
+        """Pair each beat with the next one.
 
-        Facts: the pair counts; its frame ends; the message ends; the pair contains the header's
-        end.
+        Return whether the pair is part of the message, the frame ends, the message ends, and the
+        pair contains the end that the header states; then the offset of the last byte, and the
+        first beat of the pair.
         """
         now, stage = beat.value, beat.stage
         held = registered(m, now, "held", reset_less=True, enable=valid.value)
@@ -393,7 +395,7 @@ class AlignedBeats(wiring.Component):
         return *facts, *values
 
     def _conclude(self, m, pipe, last, final, meets, top, held):
-        """Output closing and facts of each frame at its end."""
+        """Output `closing` and `facts` at the end of each frame."""
         length, met = Signal(LENGTH_BITS), Signal()
         with m.If(final.value):
             m.d.sync += length.eq(Cat(top.value, held.value.index) + 1)
@@ -421,7 +423,7 @@ class AlignedBeats(wiring.Component):
         ]
 
     def _choose(self, pipe, counts, top, held, fields):
-        """Return for each half of a byte whether it comes from the held beat, and from the next."""
+        """Return for each half byte whether it comes from the held beat, and from the next."""
 
         def chosen(counts, top, held, fields, *, first):
             kept = kept_bytes(top) & counts.replicate(self._bytes)
@@ -449,7 +451,7 @@ class AlignedBeats(wiring.Component):
         ]
 
     def _merge(self, m, pipe, valid, slot, plan, from_held, from_next):
-        """Rotate each beat by the start of its message; return each pair of beats as one beat."""
+        """Rotate each beat by the start of its message; merge each pair into one message beat."""
         octets, plan = slot["data"].at(plan.stage), plan["start"]
         digits = range(1, min(len(plan.value), self._byte_bits))
         for low in range(digits.start, digits.stop, 2):
@@ -475,7 +477,7 @@ class AlignedBeats(wiring.Component):
 
 
 def _packed(base, **members):
-    """Return a view of a layout, or of a view, with other values of some members."""
+    """Return a view of a layout, or a copy of a view, with the given values for some members."""
     layout = base if isinstance(base, data.Layout) else base.shape()
     values = []
     for name, field in layout:
@@ -485,7 +487,7 @@ def _packed(base, **members):
 
 
 def _hidden(beat, fields, size):
-    """Return whether each half of a byte changes in transit and is not compared."""
+    """Return for each half byte whether it changes in transit and is not compared."""
     halves = [[] for _ in range(2 * size)]
     for is_here, begin in zip(beat.positions, (0, *BEGINS), strict=False):
         for six, rows in MUTABLE.items():

@@ -1,4 +1,4 @@
-"""Digest of messages in beats: `lately.golden.packets.polynomial_digest` in hardware."""
+"""Message digest, a beat per cycle: `lately.golden.packets.polynomial_digest` in hardware."""
 
 from functools import reduce
 from operator import xor
@@ -21,24 +21,24 @@ from ..pipeline import FAN_IN, Pipeline, delayed, registered
 from .lane_digest import SipRound
 
 TABLE_BITS = (4, 5)
-"""Supported address widths of a table, for the distributed memories of devices."""
+"""Supported table address widths, which match the distributed memories of devices."""
 
 _SUMMED = 6
-"""Terms that are added per cycle."""
+"""Number of terms that are XORed in one cycle."""
 
 _COMPARED = 16
-"""Bits of two secrets that are compared in one cycle, by three levels of LUTs."""
+"""Number of secret bits per comparator, which takes one cycle and three levels of LUTs."""
 
 
 def xor_tree(terms):
-    """XOR terms in a tree of LUTs with four inputs. Synthesis keeps the depth of a chain."""
+    """XOR terms in a tree of four-input LUTs. Synthesis would not shorten a chain."""
     while len(terms) > 1:
         terms = [reduce(xor, terms[at : at + FAN_IN]) for at in range(0, len(terms), FAN_IN)]
     return terms[0]
 
 
 def table_ranges(table_bits):
-    """Return the lowest bit of each table's part of a word, and the bit after its highest."""
+    """Return for each table the first bit of a word that it covers, and the bit after the last."""
     if table_bits not in TABLE_BITS:
         raise ValueError(f"Table bits must be 4 or 5, not {table_bits!r}")
     lows = range(0, WORD_BITS, table_bits)
@@ -57,7 +57,7 @@ class PolynomialKey(wiring.Component):
 
     `PolynomialFinish` computes both keys H, `latency` cycles after `hashes`. A loop computes
     H^p * x^i for each bit i. The XOR of the products that the bits of H select is H^(p+1). The
-    component keeps the products of the bits of a table, and writes each XOR of them. A load takes
+    component keeps the products for the bits of one table, and writes their XORs. A load takes
     37 cycles per table with 5 address bits, and 20 cycles with 4 address bits.
     """
 
@@ -70,16 +70,16 @@ class PolynomialKey(wiring.Component):
         super().__init__(
             {
                 "secret": In(SECRET_BITS),
-                # `PolynomialFinish` hashes this number, 0 and
+                # `PolynomialFinish` hashes `number`, 0 and
                 # `lately.golden.packets.polynomial_digest.EMPTY`.
                 "hashes": Out(1),
                 "number": Out(1),
                 "hashed": In(WORD_BITS),
-                # No message may be digested. High at most `LAG` cycles after a new secret.
+                # No message may be digested. Rises at most `LAG` cycles after a new secret.
                 "loading": Out(1, init=1),
                 # Address of all tables, one cycle before a write. 0 unless `loading`.
                 "address": Out(table_bits),
-                # A bit for each table, in the order of `table_ranges` for each power.
+                # Write enable of each table, in the order of `table_ranges` for each power.
                 "writes": Out(powers * len(self._tables)),
                 "value": Out(KEYS * WORD_BITS),  # products with both keys, first key low
             }
@@ -119,7 +119,7 @@ class PolynomialKey(wiring.Component):
             self.hashes.eq((phase == _Phase.HASH) & (count < KEYS)),
             self.number.eq(count[0]),
         ]
-        # The controls lead by a cycle and are registered, as each one drives hundreds of registers.
+        # The controls are registered, because each one drives hundreds of registers.
         hashed, walks, next_power, writes, count, table, power = (
             registered(m, Value.cast(value), f"{name}_now")
             for name, value in {
@@ -137,7 +137,7 @@ class PolynomialKey(wiring.Component):
         return m
 
     def _elaborate_walk(self, m, hashed, walks, next_power):
-        """Walk the products with powers of x; return the products of a table."""
+        """Step through the products with powers of x; return those for one table."""
         bits, width = len(self.address), KEYS * WORD_BITS
         walk = Signal(width)
         total = Signal(width)
@@ -160,7 +160,7 @@ class PolynomialKey(wiring.Component):
         return [columns.word_select(n, width) for n in range(bits)]
 
     def _elaborate_writes(self, m, writes, columns, count, table, power):
-        """Write each sum of the products of a table."""
+        """Write the XOR of every combination of the products for a table."""
         chosen = [bit.replicate(len(column)) & column
                   for bit, column in zip(count, columns, strict=False)]  # fmt: skip
         m.d.comb += self.address.eq(count & writes.replicate(len(self.address)))
@@ -183,9 +183,9 @@ def _times_x(word):
 class Polynomials(wiring.Component):
     """Computes the values of two polynomials from one beat of coefficients per cycle.
 
-    Products are read from tables in distributed memories. Each table has the products of a few bits
-    with a power of both keys. A message may follow another without a gap, and beats may arrive in
-    any cycle.
+    Products are read from tables in distributed memories. Each table holds the products of a few
+    bits with a power of both keys. A message may follow another without a gap, and beats may arrive
+    in any cycle.
     """
 
     def __init__(self, width, *, table_bits):
@@ -199,10 +199,10 @@ class Polynomials(wiring.Component):
         super().__init__(
             {
                 "octets": In(width),
-                "counts": In(1),  # the octets are a beat of a message
+                "counts": In(1),  # `octets` is a beat of a message
                 "last": In(1),  # a message ends, with this beat or an earlier one
-                # From `PolynomialKey`. The address of the tables for octets is in all their
-                # positions in `octets`, one cycle later.
+                # From `PolynomialKey`. Tables that `octets` addresses take the write address from
+                # `octets`, one cycle later.
                 "address": In(table_bits),
                 "writes": In(self.powers * len(self._tables)),
                 "value": In(KEYS * WORD_BITS),
@@ -236,7 +236,7 @@ class Polynomials(wiring.Component):
         last = pipe.enter(self.last, "last").at(number).value
         before = Signal(KEYS * WORD_BITS)
         address = registered(m, self.address, "address")
-        # The sum of the beat is last, so that only the products fill the first levels of the tree.
+        # The beat's own sum comes last, so that only products fill the first levels of the tree.
         total = xor_tree([*self._look_up(m, self.powers - 1, before, address), terms[0].value])
         with m.If(last):
             m.d.sync += before.eq(0)
@@ -248,9 +248,9 @@ class Polynomials(wiring.Component):
         return m
 
     def _look_up(self, m, power, values, address):
-        """Return products with a power of the keys: of a word with both, or of one word per key.
+        """Look up products with a power of the keys: of one word with both, or of one word per key.
 
-        The tables are written at `address`, or at the read address.
+        The tables are written at `address`, or by default at the read address.
         """
         products = []
         for table, (low, high) in enumerate(self._tables):
@@ -276,14 +276,14 @@ class Polynomials(wiring.Component):
 
 
 class PolynomialFinish(wiring.Component):
-    """SipHash-1-3 of two words and a closing of 7 bytes, one per cycle, with two-cycle rounds."""
+    """Computes SipHash-1-3 of two words and a closing of 7 bytes, one message per cycle."""
 
     LATENCY = 2 * (KEYS + 1 + FINALIZATION_ROUNDS) + 1
 
     def __init__(self):
         super().__init__(
             {
-                "secret": In(SECRET_BITS),  # of a message, in the cycle of the message
+                "secret": In(SECRET_BITS),  # for the message of the same cycle
                 "words": In(KEYS * WORD_BITS),
                 "closing": In(8 * CLOSING_BYTES),
                 "digest": Out(WORD_BITS),  # `LATENCY` cycles later
@@ -313,7 +313,7 @@ class PolynomialFinish(wiring.Component):
 
 
 class PolynomialDigest(wiring.Component):
-    """Digests messages: `lately.golden.packets.polynomial_digest`.
+    """Computes `lately.golden.packets.polynomial_digest` of messages.
 
     The digest leaves `latency` cycles after `last`.
     """

@@ -188,9 +188,9 @@ MESSAGES = {
         "--name x --spec frames.toml --wrap frames-8 --bad-bit 1":
         "Bad bit must be at most 0, not 1",
         "--name x --spec frames.toml --wrap frames-8 --no-tready --on-overflow wait":
-        "When full must be drop for an input without TREADY, not 'wait'",
+        "When full, an input without TREADY must drop frames, not 'wait'",
         "--name x --spec frames.toml --wrap frames-8 --max-frame 9000":
-        "Buffer must be of at least 18024 bytes for two frames of 9000, not 8192",
+        "Buffer must be at least 18024 bytes, to hold two frames of 9000, not 8192",
     },
     "host": {
         "--port /dev/none info": "/dev/none: ",
