@@ -520,7 +520,7 @@ def _checked(check: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 def _rule_facts(rules: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     frame = rules["fields"] == "frame"
-    note = "whole frames" if frame else f"fields of the {rules['layer3']} layer 3"
+    note = "each whole frame" if frame else f"fields of the {rules['layer3']} layer 3"
     yield "compared", rules["fields"], note
     policy = rules["differs"] or rules["scope"] != "any" or rules["policy"] != "last-seen"
     for name, value, note in (

@@ -136,7 +136,7 @@ def test_command(tmp_path, monkeypatch):
     for arguments, message in (
         (["convert", "seen.bin", "x.npz"], "give --spec, the filter of the C header"),
         (["convert", "seen.npz", "x.bin", "--spec", "seen/seen.toml"], "--spec applies only "),
-        (["convert", "seen/seen.h", "x.npz", "--spec", "seen/seen.toml"], "state: must have 208"),
+        (["convert", "seen/seen.h", "x.npz", "--spec", "seen/seen.toml"], "state: expected 208"),
         (["export", "--preset", "tiny", "--name", "a", "--c", "--bus", "wishbone"],
          "--c cannot be combined with --bus"),
         (["export", "--preset", "tiny", "--name", "3a", "--c"], "name: must be a C identifier"),

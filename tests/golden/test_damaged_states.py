@@ -183,8 +183,8 @@ WRONG = [
     ("apbf in time", ["turns", "overfull", 0], 1, "overfull slices: [1, "),
     # Timing filters.
     ("BlockTimingBloomFilter", ["insertions"], 1 << 70, "insertions: 1180591620717411303424 does"),
-    ("BlockTimingBloomFilter", ["insertions"], 6, "timestamps: must be of the 6 insertions that"),
-    ("block without insertions", "timestamps", 11, "timestamps: must be of the 44 insertions"),
+    ("BlockTimingBloomFilter", ["insertions"], 6, "timestamps: do not match the 6 insertions"),
+    ("block without insertions", "timestamps", 11, "timestamps: do not match the 44 insertions"),
     ("BlockTimingBloomFilter", "timestamps", 99, "timestamps: must be at most 12, not 99"),
     ("BlockTimingBloomFilter", ["block"], 0, "block: must be at least 1, not 0"),
     ("TimedTimingFilter", ["last"], 115, "stamps: must be at most 29, not 30"),

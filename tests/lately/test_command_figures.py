@@ -83,7 +83,7 @@ FIGURES = {
         ["(pcap): 1 IPv4, 0 IPv6", "whole frames 1 packets of other protocols",
          "compared tos fields of the outermost layer 3"]),
     "dedup other.pcap --dry-run --fields frame": (
-        {"dropped": 0}, ["frame whole frames", "no: whole frames"]),
+        {"dropped": 0}, ["frame each whole frame", "no: whole frames"]),
     "dedup late.pcapng --dry-run": (
         {"late": 1, "latest": MS, "clock_steps": 1},
         ["dropped 1 seen within 50 ms and 65,536 packets; 33.3% of all",

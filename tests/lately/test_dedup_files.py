@@ -216,8 +216,8 @@ def test_files_that_cannot_be_joined(tmp_path, other, message):
     paths[0].write_bytes(pcap([(0, frame(1))]))
     paths[1].write_bytes(other)
     result = dedup(*paths, tmp_path / "out", code=2)
-    ends = f"cannot be joined with {paths[0]}: {message}; use --reorder or --out-dir\n"
-    assert f"{paths[1]}: {ends if message else 'not a pcap or pcapng capture'}" in result
+    joined = f" cannot be joined with {paths[0]}: {message}; use --reorder or --out-dir\n"
+    assert f"{paths[1]}{joined if message else ': not a pcap or pcapng capture'}" in result
     assert not (tmp_path / "out").exists()
     if message:
         dedup(*paths, "--out-dir", tmp_path / "new")

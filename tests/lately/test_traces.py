@@ -308,8 +308,8 @@ WRONG = [
     ("k.csv", "key\n", {}, "no CSV rows with a key in 'key'"),
     ("keys", "a\n", {"format": "xml"}, "format: must be one of auto, log, .* not 'xml'"),
     ("keys", "a\n", {"key": "a,"}, "key: must be names separated by commas, not 'a,'"),
-    ("keys", "a\n", {"format": "lines", "key": "a"}, "key: lines have no columns"),
-    ("keys", "a\n", {"format": "lines", "time": "a"}, "time: lines have no columns"),
+    ("keys", "a\n", {"format": "lines", "key": "a"}, "key: plain lines have no columns"),
+    ("keys", "a\n", {"format": "lines", "time": "a"}, "time: plain lines have no columns"),
 ]  # fmt: skip
 
 
