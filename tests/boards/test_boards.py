@@ -492,7 +492,7 @@ def test_command_refuses(fake, tmp_path):
         ([*LINES, "--self-check"], " processes frames and has no self-check"),
         ([*LINES, "--clock", "100"], "clock: must be 125 MHz for Ethernet, not 100"),
         ([*LINES, "--baud", "9600"], "baud: must be 115200 to 3000000, not 9600"),
-        ([*LINES, "--preset", "default"], "span: must be given for a deduplicator of frames"),
+        ([*LINES, "--preset", "default"], "span: must be given for a frame deduplicator"),
     ):  # fmt: skip
         assert message in _error("build", *arguments, "--out-dir", tmp_path / "out")
         assert list(tmp_path.iterdir()) == []

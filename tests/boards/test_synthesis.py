@@ -582,7 +582,7 @@ REFUSED = [
     (["--device", "x"], "device: unknown 'x'; see `lately list devices`"),
     (["--device", "ice40-up5k", "--spec", "/none"], "/none: No such file or directory"),
     (["--device", "ecp5-25k-6", "--wrap", "frames-8"],
-     "span: must be given for a deduplicator of frames"),
+     "span: must be given for a frame deduplicator"),
     (["--device", "xc7a35t", "--placement-seed", "3"],
      "--placement-seed has no effect: no tool can place xc7a35t"),
 ]  # fmt: skip

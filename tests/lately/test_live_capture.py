@@ -284,8 +284,10 @@ def test_packets_that_cannot_be_sent(tmp_path):
     ("options", "steps", "code", "message"),
     [(["veth1", "--to", "veth2"], [("link", "veth2 down"), ("veth0", frame(1))], 1,
       "veth2: Network is down"),
-     (["veth3", "--to", "veth2"], [], 2, "--to veth2: veth3 is also an input, so packets would return"),
-     (["veth2", "--to", "veth2"], [], 2, "--to veth2: veth2 is also an input, so packets would return"),
+     (["veth3", "--to", "veth2"], [], 2,
+      "--to veth2: veth3 is also an input, so packets would return"),
+     (["veth2", "--to", "veth2"], [], 2,
+      "--to veth2: veth2 is also an input, so packets would return"),
      (["veth1", "--to", "none-such"], [], 2, "none-such: no interface with this name")],
 )  # fmt: skip
 def test_wrong_output(tmp_path, options, steps, code, message):

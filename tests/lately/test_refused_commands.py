@@ -182,7 +182,7 @@ MESSAGES = {
         "--name x --spec none.toml": "none.toml: ",
         "--name x --preset tiny --bus avalon": "Invalid value for '--bus': 'avalon' is not one of ",
         "--name x --preset tiny --wrap frames-8":
-        "span: must be given for a deduplicator of frames",
+        "span: must be given for a frame deduplicator",
         "--name x --spec frames.toml --wrap frames-8 --buffer 3000":
         "Buffer must be a power of two, not 3000",
         "--name x --spec frames.toml --wrap frames-8 --bad-bit 1":
