@@ -14,6 +14,7 @@ from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib.wiring import In
 
+from ...golden.hash.scalar_hash import ScalarHash
 from ...golden.hash.siphash import SECRET_BITS, WORD_BITS
 from ...golden.spec.presets import preset
 from ...hdl.hash.functions import KeyHash, hash_latency
@@ -21,7 +22,6 @@ from ...hdl.hash.siphash import BOUNDS, SipHash, siphash_latency
 from ...hdl.pipeline import delayed
 from .formal import Proof, Unrolled
 from .harness import Harness
-from .scalar_hash import ScalarHash
 
 
 class Symbol:

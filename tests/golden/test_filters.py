@@ -15,7 +15,7 @@ from lately.golden import (
     from_spec,
     preset,
 )
-from lately.sim.proofs.scalar_hash import ScalarHash
+from lately.golden.hash.scalar_hash import ScalarHash
 
 
 @pytest.mark.parametrize("family", CLASSES)

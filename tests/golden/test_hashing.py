@@ -29,7 +29,7 @@ from lately.golden.hash.functions import (
     mix_constants,
 )
 from lately.golden.hash.keys import check_keys
-from lately.sim.proofs.scalar_hash import ScalarHash
+from lately.golden.hash.scalar_hash import ScalarHash
 
 # Constants
 

@@ -26,8 +26,8 @@ from paths import PATHS, taking
 from lately.golden import GEBF, BlockedGEBF, WindowDictionary, load
 from lately.golden.hash import keys as keys_module
 from lately.golden.hash.keys import KeyDigest, check_keys, encoded, is_single, random_keys
+from lately.golden.hash.scalar_hash import siphash
 from lately.golden.spec.base import DIGESTS
-from lately.sim.proofs.scalar_hash import siphash
 
 EXPECTED = "must be integers, text or bytes"
 MIXED = "must be all integers, or all text and bytes, not a mixture"

@@ -15,10 +15,10 @@ from cases import daily
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lately.golden.hash import scalar_hash
 from lately.golden.hash.functions import KeyHash
 from lately.golden.hash.siphash import INITIAL, message_words, siphash
 from lately.hdl.hash.siphash import SipHash, siphash_latency
-from lately.sim.proofs import scalar_hash
 
 SEED = 2012
 DATA = Path(__file__).parents[1] / "data" / "siphash_2_4.csv"

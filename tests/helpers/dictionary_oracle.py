@@ -4,8 +4,8 @@ from functools import cache
 
 from lately.golden import Operation
 from lately.golden.hash.functions import offset_terms
+from lately.golden.hash.scalar_hash import ScalarHash
 from lately.golden.operations import OperationBit
-from lately.sim.proofs.scalar_hash import ScalarHash
 
 
 class DictionaryOracle:

@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 
 from lately.golden import Operation
+from lately.golden.hash.scalar_hash import ScalarHash
 from lately.golden.operations import OperationBit
-from lately.sim.proofs.scalar_hash import ScalarHash
 
 NEVER = -1
 

@@ -2,7 +2,7 @@
 
 from math import inf
 
-from lately.sim.proofs.scalar_hash import ScalarHash
+from lately.golden.hash.scalar_hash import ScalarHash
 
 
 class TimingOracle:

@@ -9,7 +9,7 @@ from copy import deepcopy
 from typing import Any
 
 from lately.golden.hash.functions import ConstantStream
-from lately.sim.proofs.scalar_hash import ScalarHash
+from lately.golden.hash.scalar_hash import ScalarHash
 
 
 class ScalarCuckoo:

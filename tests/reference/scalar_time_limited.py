@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log
 from typing import Any
 
-from lately.sim.proofs.scalar_hash import ScalarHash
+from lately.golden.hash.scalar_hash import ScalarHash
 
 
 @dataclass

@@ -4,7 +4,7 @@ Everything that depends on a key or a secret is plain integer arithmetic, so tha
 symbols in place of the integers.
 """
 
-from ...golden.hash.functions import (
+from .functions import (
     SHARD_BITS,
     WORD_BITS,
     IndexField,
