@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paths import PATHS, taking
 
-from lately.golden import GEBF, BlockedGEBF, WindowDictionary, load
+from lately.golden import GEBF, BlockedGEBF, WindowDictionary, compilation, load
 from lately.golden.hash import keys as keys_module
 from lately.golden.hash.keys import KeyDigest, check_keys, encoded, is_single, random_keys
 from lately.golden.hash.scalar_hash import siphash
@@ -489,6 +489,7 @@ SINGLE = [
 ]  # fmt: skip
 
 
+@pytest.mark.skipif(compilation.extension() is None, reason="the extension module is not built")
 def test_the_extension_takes_every_form_of_a_single_key(monkeypatch):
     monkeypatch.setattr(GEBF, "_python_check_and_insert", None)
     for name in DIGESTS:
