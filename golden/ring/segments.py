@@ -290,6 +290,9 @@ class PackedSegments:
 
     @bits.setter
     def bits(self, values: NDArray[np.bool_]) -> None:
+        self._set_bits(values)
+
+    def _set_bits(self, values: NDArray[np.bool_]) -> None:
         layout, segments = self._layout, len(values)
         parts = values.reshape(segments, layout.parts, self._blocks, layout.cells)
         bits = np.zeros((segments, self._blocks, self._pitch), np.bool_)
@@ -408,15 +411,9 @@ class CompiledSegments(PackedSegments):
         self.engine.columns(packed.memory, True)
         return packed
 
-    @property
-    def bits(self) -> NDArray[np.bool_]:
-        """Bits in the format of `PackedSegments.bits`."""
-        return super().bits
-
-    @bits.setter
-    def bits(self, values: NDArray[np.bool_]) -> None:
+    def _set_bits(self, values: NDArray[np.bool_]) -> None:
         if not self._lines:
-            PackedSegments.bits.__set__(self, values)  # type: ignore[attr-defined]
+            super()._set_bits(values)
             return
         packed = PackedSegments(self._layout)
         packed.bits = values
