@@ -1,4 +1,4 @@
-"""Monitors in units: they detect lost or duplicated results and wrong counts of free places."""
+"""Monitors in units: they detect lost or duplicated results and wrong counts of free entries."""
 
 from amaranth.hdl import Cat, ResetInserter, ResetSignal, Signal
 from amaranth.lib.wiring import Out
@@ -79,8 +79,8 @@ def watch_results(
     i,  # requests
     accepted,  # whether a request was accepted in the previous cycle
     queue,  # `ResultQueue` with `check`
-    # free places minus a constant; signed. At least one high bit repeats the sign of the number of
-    # places modulo twice the depth of the queue.
+    # free entries minus a constant; signed. At least one high bit repeats the sign of the number of
+    # entries modulo twice the depth of the queue.
     free,
     lags,  # cycles by which `free` reflects tags and results later than the queue does
     due,  # `due`, `valid_next`: whether a verdict is due in the next cycle, and whether one arrives
@@ -88,7 +88,7 @@ def watch_results(
 ):
     """Return whether an invariant of the results was violated a few cycles ago.
 
-    The invariants are: free places and results in flight add up to all places; every verdict
+    The invariants are: free entries and results in flight add up to the depth of the queue; every verdict
     follows its operation after the same number of cycles; the register of acceptances is correct.
     """
     missed = registered(m, due ^ valid_next, "missed")
@@ -96,7 +96,7 @@ def watch_results(
     given = delayed(m, queue.given, lags[1], "given_before")
     total = Signal.like(queue.tagged, init=free.init % (1 << len(queue.tagged)))
     unbalanced = Signal()
-    # The total cannot detect more places than exist, or fewer than none.
+    # The total cannot detect more entries than exist, or fewer than none.
     sign = free[len(total) - 1 :]
     m.d.sync += [
         total.eq(free + tagged - given),

@@ -418,12 +418,12 @@ class Unit(BaseUnit):
             m.d.comb += getattr(self.core, name).eq(getattr(secrets, name))
 
     def _elaborate_room(self, m, entered):
-        """Return whether all results in flight have room in the queue, and the free places."""
+        """Return whether all results in flight have room in the queue, and the count of free entries."""
         left = Signal()
         change = Signal(signed(2))
-        # Free places, minus one and minus the acceptances that are not counted yet.
+        # Free entries, minus one and minus the acceptances that are not counted yet.
         free = Signal(
-            signed(self.depth.bit_length() + 1), name="places", init=self.depth - 1 - self.LAG
+            signed(self.depth.bit_length() + 1), name="free", init=self.depth - 1 - self.LAG
         )
         room = Signal()
         m.d.sync += [

@@ -164,17 +164,17 @@ class VisitSignature(wiring.Signature):
     def __init__(self, *, spec):
         entry = Entry(spec=spec)
         outputs = {
-            "arrives": 1,  # while not `closed`: `entry` arrives from its `place` in the stash
+            "arrives": 1,  # while not `closed`: `entry` arrives from its `slot` in the stash
             "entry": entry,
-            "place": spec.stash,  # place in the stash, one-hot
-            "stale": spec.stash,  # places that changed in the previous cycle, or will be displaced
+            "slot": spec.stash,  # slot in the stash, one-hot
+            "stale": spec.stash,  # slots that changed in the previous cycle, or will be displaced
         }
         # `pushes`: an operation goes to the stash in the next cycle
         # `granted`: the entry may be written in the next cycle; never in two consecutive cycles
         outputs |= {"pushes": 1, "granted": 1}
         inputs = {
             "closed": 1,  # the column holds an entry, or its sweep is behind
-            # place of the held entry; 0 without an entry, or if the place was stale at the arrival
+            # slot of the held entry; 0 without an entry, or if the slot was stale at the arrival
             "holds": spec.stash,
             "requests": 1,  # the entry waits to be written
             "done": 1,  # the entry is written and replaces `evicted`

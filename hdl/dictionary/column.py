@@ -125,10 +125,10 @@ class Sweep(wiring.Component):
 class Visitor(wiring.Component):
     """Writes an entry of the stash into its cell, and returns the entry of the cell to the stash.
 
-    An entry arrives with its place in the stash, and the stash keeps the entry until the exchange.
-    The cell is read, and written some cycles later, while the place takes the evicted entry. In
+    An entry arrives with its slot in the stash, and the stash keeps the entry until the exchange.
+    The cell is read, and written some cycles later, while the slot takes the evicted entry. In
     this cycle no operation in flight has read the cell or will write it. All digests concerned have
-    the same row, so none of these operations searches for them. Otherwise, or if the place has
+    the same row, so none of these operations searches for them. Otherwise, or if the slot has
     changed, the entry stays in the stash. An entry never evicts a cell whose content an upset made
     unknown.
     """
@@ -194,7 +194,7 @@ class Visitor(wiring.Component):
         with m.If(ended):
             m.d.sync += [busy.eq(0), visit.holds.eq(0)]
         with m.If(visit.arrives):
-            m.d.sync += [busy.eq(1), visit.holds.eq(visit.place & ~visit.stale)]
+            m.d.sync += [busy.eq(1), visit.holds.eq(visit.slot & ~visit.stale)]
         self._elaborate_newcomer(m)
         return m
 
@@ -244,9 +244,9 @@ class Visitor(wiring.Component):
     def _elaborate_eviction(self, m):
         """Find the entry that the cell held; return whether its content is unknown."""
         visit, bits = self.visit, self._spec.timestamp_bits
-        held = registered(m, self.word, "found", reset_less=True, enable=self.read)
+        held = registered(m, self.word, "held_word", reset_less=True, enable=self.read)
         distance = (self.number - held.time)[:bits]
-        distance = registered(m, distance, "found_distance", reset_less=True)
+        distance = registered(m, distance, "held_distance", reset_less=True)
         low = row_of(self.row, held.rest, self._terms)
         m.d.sync += [
             visit.evicted.digest.eq(Cat(low, held.rest)),

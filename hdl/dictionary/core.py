@@ -306,7 +306,7 @@ class DictionaryCore(wiring.Component):
             reset_less=True,
         )
         distance = pipe.register(
-            "least_distance",
+            "min_distance",
             lambda distance, held, doubted: Mux(doubted & ~held, 1, distance),
             distance,
             held,

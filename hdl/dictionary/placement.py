@@ -321,10 +321,10 @@ class Verdict(wiring.Component):
         # If the stash holds the digest, no column holds it.
         alive = pipe.register("alive", lambda distance: distance <= window, other)
         is_held = pipe.register(
-            "found", lambda *flags: (flags[0] | flags[1]) & flags[2], held, stashed, query
+            "is_held", lambda *flags: (flags[0] | flags[1]) & flags[2], held, stashed, query
         )
         is_held = pipe.register(
-            "alive_found", lambda is_held, alive, stashed: is_held & (alive | ~stashed),
+            "alive_held", lambda is_held, alive, stashed: is_held & (alive | ~stashed),
             is_held, alive, stashed,
         )  # fmt: skip
         within = pipe.register(

@@ -12,32 +12,32 @@ from .cells import GROUP, Entry, VisitSignature, agreeing_pairs, lowest, selecte
 from .dictionary_figures import MAX_STALL, STALL_PERIOD, STASH_HAZARDS, crowded_stash
 
 MIN_TURN = 4
-"""Minimum cycles until the stash examines a place again. By then it is known whether a column
-has accepted the entry of the place."""
+"""Minimum cycles until the stash examines a slot again. By then it is known whether a column
+has accepted the entry of the slot."""
 
 
 def turn_bits(entries):
-    """Return the width of a stash's one-hot turn: one bit per place, but at least `MIN_TURN`."""
+    """Return the width of a stash's one-hot turn: one bit per slot, but at least `MIN_TURN`."""
     return max(MIN_TURN, entries)
 
 
-class PlaceSignature(wiring.Signature):
-    """Ports of a component that chooses the place of the next digest. Each bit is one place."""
+class SlotSignature(wiring.Signature):
+    """Ports of a component that chooses the slot of the next digest. Each bit is one slot."""
 
     def __init__(self, *, entries):
         inputs = {
-            "valid": entries,  # places in use
-            "match": entries,  # place that holds the digest of the current operation
-            "taken": entries,  # place whose entry the current operation removes
+            "valid": entries,  # slots in use
+            "match": entries,  # slot that holds the digest of the current operation
+            "taken": entries,  # slot whose entry the current operation removes
             "push": 1,  # the current operation goes to the stash
         }
-        # `held`: places whose entries columns are exchanging, as of the previous cycle
-        # `turn`: one-hot place that the stash examines; the bit moves to the next place in each
-        # cycle. Bits above the number of places select no place.
+        # `held`: slots whose entries columns are exchanging, as of the previous cycle
+        # `turn`: one-hot slot that the stash examines; the bit moves to the next slot in each
+        # cycle. Bits above the number of slots select no slot.
         inputs |= {"held": entries, "turn": turn_bits(entries)}
         outputs = {
-            "place": entries,  # place for the digest of the operation
-            "candidate": entries,  # `place`, if no place holds the digest
+            "slot": entries,  # slot for the digest of the operation
+            "candidate": entries,  # `slot`, if no slot holds the digest
             "displaces": 1,  # a push would replace the entry in `candidate`
         }
         super().__init__(
@@ -46,22 +46,22 @@ class PlaceSignature(wiring.Signature):
         )
 
 
-class OldestPlace(wiring.Component):
-    """Chooses the least recently written place; places that became free come first."""
+class OldestSlot(wiring.Component):
+    """Chooses the least recently written slot; slots that became free come first."""
 
     def __init__(self, *, entries):
         self._entries = range(entries)
-        super().__init__(PlaceSignature(entries=entries))
+        super().__init__(SlotSignature(entries=entries))
 
     def elaborate(self, platform):
         m = Module()
         held = self.match.any()
         m.d.comb += [
-            self.place.eq(Mux(held, self.match, self.candidate)),
+            self.slot.eq(Mux(held, self.match, self.candidate)),
             self.displaces.eq((self.valid & self.candidate).any() & ~held),
         ]
-        written = self.place & self.push.replicate(len(self._entries))
-        # older[i, j]: place i was written before place j.
+        written = self.slot & self.push.replicate(len(self._entries))
+        # older[i, j]: slot i was written before slot j.
         older = {(i, j): Signal(name=f"older{i}_{j}") for j in self._entries for i in range(j)}
         for (i, j), flag in older.items():
             with m.If(written[i]):
@@ -80,30 +80,30 @@ class OldestPlace(wiring.Component):
         return m
 
 
-class SparePlace(wiring.Component):
-    """Chooses a free place that no column holds, otherwise a place in use that no column holds.
+class SpareSlot(wiring.Component):
+    """Chooses a free slot that no column holds, otherwise a slot in use that no column holds.
 
-    A place is found within six cycles after it becomes free. The spare place takes the next push,
-    and the following place the push after that. So consecutive pushes go to different places, and
-    displace entries only if no other place is free; in a full stash a push may displace the entry
+    A slot is found within six cycles after it becomes free. The spare slot takes the next push,
+    and the following slot the push after that. So consecutive pushes go to different slots, and
+    displace entries only if no other slot is free; in a full stash a push may displace the entry
     of the push before.
     """
 
     def __init__(self, *, entries):
         self._entries = entries
-        # places that were free in the previous cycle, and are neither the next place nor displaced
+        # slots that were free in the previous cycle, and are neither the next slot nor displaced
         self.unused = Signal(entries)
-        super().__init__(PlaceSignature(entries=entries))
+        super().__init__(SlotSignature(entries=entries))
 
     def elaborate(self, platform):
         m = Module()
         spare = Signal(self._entries, init=1)
-        # The next push displaces the entry in the spare place; no push has arrived since.
+        # The next push displaces the entry in the spare slot; no push has arrived since.
         fresh = Signal()
-        # Another place has become the spare place.
+        # Another slot has become the spare slot.
         moved = Signal()
-        following, available = Signal(self._entries), Signal(name="found")
-        # A place whose entry can be displaced: the columns are offered another entry.
+        following, available = Signal(self._entries), Signal()
+        # A slot whose entry can be displaced: the columns are offered another entry.
         unheld = self.turn.rotate_left(len(self.turn) // 2)[: self._entries]
         unheld = registered(m, unheld & self.valid & ~self.held, "unheld")
         usable, other = registered(m, unheld.any(), "usable"), registered(m, unheld, "other")
@@ -112,7 +112,7 @@ class SparePlace(wiring.Component):
         m.d.sync += self.unused.eq(~occupied)
         unused = self.unused & ~following
         m.d.comb += [
-            self.place.eq(spare),
+            self.slot.eq(spare),
             self.candidate.eq(spare),
             self.displaces.eq((self.valid & spare & ~self.match).any()),
         ]
@@ -134,19 +134,19 @@ class ExchangeSignature(wiring.Signature):
     def __init__(self, *, spec):
         entry = Entry(spec=spec)
         outputs = {
-            # columns, at most one bit: the `entry` in `place` should move to this column
+            # columns, at most one bit: the `entry` in `slot` should move to this column
             "offers": spec.columns,
             "entry": entry,  # the entry as of two cycles ago
-            # place of the entry, or 0 if the place was `stale` in the previous cycle
-            "place": spec.stash,
-            # places that changed in the previous cycle, or received a pushed entry
+            # slot of the entry, or 0 if the slot was `stale` in the previous cycle
+            "slot": spec.stash,
+            # slots that changed in the previous cycle, or received a pushed entry
             "stale": spec.stash,
         }
         inputs = {
-            "held": spec.stash,  # places whose entries the columns hold
+            "held": spec.stash,  # slots whose entries the columns hold
             "takes": 1,  # a column accepts the offered entry
-            # the entry in the place `exchanged` is replaced by `evicted`; without `evicted_valid`
-            # the place becomes free. Not while an operation is pushed to the stash.
+            # the entry in the slot `exchanged` is replaced by `evicted`; without `evicted_valid`
+            # the slot becomes free. Not while an operation is pushed to the stash.
             "exchanges": 1,
             "exchanged": spec.stash,
         }
@@ -158,28 +158,28 @@ class ExchangeSignature(wiring.Signature):
 
 
 class Offers(wiring.Component):
-    """Offers the entries of the stash to the columns, one place per cycle.
+    """Offers the entries of the stash to the columns, one slot per cycle.
 
     Successive pushed entries start at successive columns. Each time an entry leaves for a column,
-    its next column advances. The entry that returns to its place continues with this column.
+    its next column advances. The entry that returns to its slot continues with this column.
     """
 
     def __init__(self, *, spec):
         self._spec = spec
         size = spec.stash
         inputs = {
-            # place that is examined, see `lately.hdl.dictionary.stash.PlaceSignature`
+            # slot that is examined, see `lately.hdl.dictionary.stash.SlotSignature`
             "turn": turn_bits(size),
-            "valid": size,  # places in use
-            "held": size,  # places whose entries columns held in the previous cycle
-            "written": size,  # place of a push
+            "valid": size,  # slots in use
+            "held": size,  # slots whose entries columns held in the previous cycle
+            "written": size,  # slot of a push
         }
         # `stale`: see `ExchangeSignature`
         inputs |= {"push": 1, "takes": 1, "stale": size}
         super().__init__(
             {name: In(width) for name, width in inputs.items()}
-            # `offers`, `place`: see `ExchangeSignature`; two cycles after the turn
-            | {"offers": Out(spec.columns), "place": Out(size)}
+            # `offers`, `slot`: see `ExchangeSignature`; two cycles after the turn
+            | {"offers": Out(spec.columns), "slot": Out(size)}
         )
 
     def elaborate(self, platform):
@@ -193,9 +193,9 @@ class Offers(wiring.Component):
         fit = registered(m, self.valid & ~self.held, "fit")
         ready = registered(m, (looked & fit).any(), "ready")
         column = registered(m, selected_later(m, turn, following, "looked_next"), "column")
-        taken = registered(m, self.place & self.takes.replicate(size), "taken")
+        taken = registered(m, self.slot & self.takes.replicate(size), "taken")
         m.d.comb += self.offers.eq(column & ready.replicate(columns))
-        m.d.sync += self.place.eq(looked & ~self.stale)
+        m.d.sync += self.slot.eq(looked & ~self.stale)
         with m.If(self.push):
             m.d.sync += start.eq(start.rotate_left(1))
         for at, after in enumerate(following):
@@ -211,7 +211,7 @@ class Crowd(wiring.Component):
 
     def __init__(self, *, spec):
         self._spec = spec
-        # `valid`: places in use
+        # `valid`: slots in use
         # `crowded`: the stash is almost full. High for at most `MAX_STALL` cycles in
         # `STALL_PERIOD`.
         super().__init__({"valid": In(spec.stash), "crowded": Out(1)})
@@ -262,7 +262,7 @@ class Moves(wiring.Component):
             m.d.comb += [
                 visit.arrives.eq(arrivals[column]),
                 visit.entry.eq(exchange.entry),
-                visit.place.eq(exchange.place),
+                visit.slot.eq(exchange.slot),
                 visit.stale.eq(exchange.stale),
                 visit.pushes.eq(self.pushes),
                 visit.granted.eq(granted[column]),
@@ -284,22 +284,22 @@ class Stash(wiring.Component):
     """Stash of a dictionary: digests without a cell, each with the number of its insertion.
 
     One operation per cycle. An insertion or removal takes its digest out of the stash. A pushed
-    insertion goes to a free place, or displaces an entry: the oldest, or with moves any entry that
+    insertion goes to a free slot, or displaces an entry: the oldest, or with moves any entry that
     no column holds. If the displaced entry has not expired, it is reported as lost. The stash
-    examines one place after another, and drops entries that have expired for all later operations.
+    examines one slot after another, and drops entries that have expired for all later operations.
     """
 
     def __init__(
         self,
         *,
-        spec,  # with moves, the stash has more places than there are columns
+        spec,  # with moves, the stash has more slots than there are columns
     ):
         self._spec = spec
         self._moves = bool(spec.moves)
         size, time = spec.stash, spec.timestamp_bits
-        self.place = (SparePlace if spec.moves else OldestPlace)(entries=size)
-        self.valid = Signal(size)  # places in use
-        # entries of all places
+        self.slot = (SpareSlot if spec.moves else OldestSlot)(entries=size)
+        self.valid = Signal(size)  # slots in use
+        # entries of all slots
         self.entries = [Signal(Entry(spec=spec), name=f"entry{at}") for at in range(size)]
         inputs = {
             # digest of the operation that takes effect `STASH_HAZARDS` cycles later
@@ -309,10 +309,10 @@ class Stash(wiring.Component):
             "same": STASH_HAZARDS,
         }
         # `acts`, `push`: the current operation inserts or removes; it goes to the stash
-        # `clear`: all places become free
+        # `clear`: all slots become free
         inputs |= dict.fromkeys(("acts", "push", "clear"), 1)
         outputs = {
-            "hit": 1,  # a place held the digest, one cycle later; the entry may have expired
+            "hit": 1,  # a slot held the digest, one cycle later; the entry may have expired
             "distance": time,  # number of the operation minus number of the entry, two cycles later
             "lost": 1,  # an entry that had not expired was displaced, three cycles later
             # number of the operation minus number of the lost entry, three cycles later
@@ -335,7 +335,7 @@ class Stash(wiring.Component):
         number = pipe.enter(self.number, "number", reset_less=True).at(STASH_HAZARDS).value
         match, written, taken = (Signal(size, name=name) for name in ("match", "written", "taken"))
         self._elaborate_match(m, pipe, digest, match, written, taken)
-        # The place that the stash examines; its entry is known two cycles later.
+        # The slot that the stash examines; its entry is known two cycles later.
         turn = Signal(turn_bits(size), init=1)
         m.d.sync += turn.eq(turn.rotate_left(1))
         entries = [entry.as_value() for entry in self.entries]
@@ -343,10 +343,10 @@ class Stash(wiring.Component):
         looked = registered(m, data.View(Entry(spec=self._spec), looked), "looked_entry")
         stale = Signal(size)
         held = self._elaborate_offers(m, turn, looked, written, stale) if self._moves else 0
-        m.submodules.place = chooser = self.place
+        m.submodules.slot = chooser = self.slot
         m.d.comb += [
             taken.eq(match & self.acts.replicate(size)),
-            written.eq(chooser.place & self.push.replicate(size)),
+            written.eq(chooser.slot & self.push.replicate(size)),
             chooser.valid.eq(self.valid),
             chooser.match.eq(match),
             chooser.taken.eq(taken),
@@ -364,7 +364,7 @@ class Stash(wiring.Component):
         return m
 
     def _elaborate_match(self, m, pipe, digest, match, written, taken):
-        """Find the place of a digest in three cycles, despite changes by earlier operations."""
+        """Find the slot of a digest in three cycles, despite changes by earlier operations."""
         pairs = [
             registered(m, agreeing_pairs(entry.digest, digest.value), f"pairs{at}")
             for at, entry in enumerate(self.entries)
@@ -386,7 +386,7 @@ class Stash(wiring.Component):
         m.d.sync += match.eq(after(equal, changed, written, same.at(2).value[0]))
 
     def _elaborate_offers(self, m, turn, looked, written, stale):
-        """Offer the examined entry; return the places whose entries columns hold."""
+        """Offer the examined entry; return the slots whose entries columns hold."""
         exchange = self.exchange
         held = registered(m, exchange.held, "holding")
         m.submodules.offers = offers = Offers(spec=self._spec)
@@ -400,7 +400,7 @@ class Stash(wiring.Component):
             offers.takes.eq(exchange.takes),
             offers.stale.eq(stale),
             exchange.offers.eq(offers.offers),
-            exchange.place.eq(offers.place),
+            exchange.slot.eq(offers.slot),
             exchange.entry.eq(looked),
             exchange.stale.eq(stale),
             crowd.valid.eq(self.valid),
@@ -409,7 +409,7 @@ class Stash(wiring.Component):
         return held
 
     def _elaborate_entries(self, m, operation_entry, written, taken, expired):
-        """Update the places; return the places that changed."""
+        """Update the slots; return the slots that changed."""
         size = self._spec.stash
         exchanged, returns, entry = Const(0, size), Const(0, size), operation_entry
         if self._moves:
@@ -427,10 +427,10 @@ class Stash(wiring.Component):
         return removed | written | self.clear.replicate(size)
 
     def _elaborate_expiry(self, m, turn, time, number, lately):
-        """Return the place whose entry has expired for all later operations."""
+        """Return the slot whose entry has expired for all later operations."""
         distance = registered(m, (number - time)[: len(number)], "looked_distance")
         expired = registered(m, distance > self._spec.window, "looked_expired")
-        # Places that have not changed since they were examined.
+        # Slots that have not changed since they were examined.
         examined = registered(m, turn[: self._spec.stash], "at")
         for cycle in range(3):
             examined = registered(m, examined & ~lately, f"at{cycle}")
@@ -440,8 +440,8 @@ class Stash(wiring.Component):
     def _elaborate_answer(self, m, match, number):
         times = [entry.time for entry in self.entries]
         time = selected_later(m, match, times, "matching_time")
-        displaced = selected_later(m, self.place.candidate, times, "candidate_time")
-        displaces = registered(m, self.push & self.place.displaces, "displaces")
+        displaced = selected_later(m, self.slot.candidate, times, "candidate_time")
+        displaces = registered(m, self.push & self.slot.displaces, "displaces")
         displaces = registered(m, displaces, "displaced")
         number, bits = registered(m, number, "own_number"), len(number)
         gone = registered(m, (number - displaced)[:bits], "displaced_distance")

@@ -209,7 +209,7 @@ class TimeWindow(wiring.Component):
 
     def _elaborate_scan(self, m):
         """Check live settled segments, oldest first, until one does not expire with the tick."""
-        index = Signal(range(self.times[0].depth), name="place")
+        index = Signal(range(self.times[0].depth))
         address = Signal.like(index, name="address")
         answers = []
         for times, number in zip(self.times, copy_names(self.times), strict=True):

@@ -271,7 +271,7 @@ class Secrets(wiring.Component):
         waits = self.waits
         # The secret must reach the pipeline before the first key that uses it.
         known = Signal(self.LEAD + 1)
-        adopting = Signal(name="told")
+        adopting = Signal()
         coming_in = Signal()
         taken = self.i.valid & self.i.ready
         m.d.comb += [

@@ -109,7 +109,7 @@ class ShiftFinder(wiring.Component):
         """
         length = registered(m, self.generation, "length")
         enough = registered(m, self.generation >= self._minimum, "enough")
-        minimum = Signal(high_bits + low_bits, name="least")
+        minimum = Signal(high_bits + low_bits, name="minimum")
         m.d.sync += minimum.eq(Mux(enough, length, self._minimum))
         begun = pipeline.register(
             "begun", lambda count: (count - minimum[:low_bits])[: low_bits + 1], count
@@ -120,7 +120,7 @@ class ShiftFinder(wiring.Component):
             turns,
             count,
         )
-        minimum_high = registered(m, minimum[low_bits:], "least_high")
+        minimum_high = registered(m, minimum[low_bits:], "minimum_high")
         minus_high = registered(m, (-minimum[low_bits:])[:high_bits], "minus_high")
 
         def high(begun):
@@ -168,7 +168,7 @@ class SameBeatKeys(wiring.Component):
         states = [self.states.word_select(lane, STATE_BITS) for lane in range(self._lanes)]
         repeats = []
         for lane in range(self._lanes):
-            repeated = Signal(max(1, lane), name=f"found{lane}")
+            repeated = Signal(max(1, lane), name=f"repeated{lane}")
             for earlier in range(lane):
                 same = self._elaborate_equal(
                     m, states[earlier], states[lane], f"same{earlier}_{lane}_"

@@ -75,7 +75,7 @@ class Collector(wiring.Component):
         results_latency,
         copies=1,  # copies of each memory word; a vote decides each read
         # whether the component checks the order of beats, and the queue of answers and its free
-        # places
+        # entries
         check=False,
     ):
         self._record = record

@@ -308,7 +308,7 @@ class Distributor(wiring.Component):
         slots,
         depth,  # beats that it stores, a power of two
         copies=1,  # copies of each word of a beat; a vote decides each read
-        # whether the component checks the counts of beats, and of free places in shards
+        # whether the component checks the counts of beats, and of free entries in shards
         check=False,
     ):
         check_lanes(lanes)
@@ -333,7 +333,7 @@ class Distributor(wiring.Component):
             )
             for number, width in enumerate((self._share.size, STATE_BITS * lanes))
         )
-        # Entries that may still be sent after a shard has run out of places.
+        # Entries that may still be sent after a shard has run out of room.
         self._lag = self._beats.latency + 4
         self._checks = check
         # `entry0`, `states0`: one of each per shard
@@ -398,9 +398,9 @@ class Distributor(wiring.Component):
         return m
 
     def _elaborate_credit(self, m, shard):
-        """Return whether a shard has places for all entries that may be in transit.
+        """Return whether a shard has room for all entries that may be in transit.
 
-        One place accounts for the entry that the shard is splitting into steps; it has left the
+        One entry accounts for the entry that the shard is splitting into steps; it has left the
         queue.
         """
         change = Signal(signed(2), name=f"change{shard}")

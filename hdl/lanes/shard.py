@@ -253,7 +253,7 @@ class Shard(wiring.Component):
             first,
         )
         steps = pipeline.enter(ordered_steps(m, wanted.value), "steps", stage=wanted.stage + 1)
-        performed = Signal(self._entry, name="own")
+        performed = Signal(self._entry)
         m.d.comb += [
             performed.eq(first.value),
             performed.query.eq(first.value.query & first.value.items),

@@ -132,7 +132,7 @@ class SegmentStore(wiring.Component):
             # While a segment is cleared, its bits are undefined.
             cleared = clear.at(base.stage)
             unlike = pipe.combine(
-                "found",
+                "upsets",
                 lambda cleared: Cat(
                     bank.upset & ~cleared[segment]
                     for segment, parts in enumerate(self.memories)

@@ -76,7 +76,7 @@ def _verdict(pipe, ages, expired, query, window, *, lost):
     """Return the fields of a verdict; `lost` is the age if a cell has expired."""
     nodes = [
         (pipe.enter(age, f"age{part}", reset_less=True),
-         pipe.enter(Const(1), f"one{part}", stage=None))
+         pipe.enter(Const(1), f"count{part}", stage=None))
         for part, age in enumerate(ages)
     ]  # fmt: skip
     while len(nodes) > 1:

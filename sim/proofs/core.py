@@ -39,7 +39,7 @@ class AnyHash(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        tracked = delayed(m, self.key == 0, self.latency, "own")
+        tracked = delayed(m, self.key == 0, self.latency, "was_tracked")
         width = len(self.tracked.as_value())
         m.d.comb += [
             self.tracked.eq(AnyConst(width)),
@@ -166,7 +166,7 @@ class GuaranteeOfCore(Harness):
             core.control.eq(control),
             core.key.eq(~self.tracked),
         ]
-        tracked = delayed(m, self.tracked, lag, "own")
+        tracked = delayed(m, self.tracked, lag, "was_tracked")
         known = Signal()
         age = Signal(range(window + 2))
         with m.If(control.clear):
@@ -215,7 +215,7 @@ class GuaranteeOfCore(Harness):
         for start in range(spec.window_generations + 1):
             self.require(~(known & (age == start)) | Cat(logical[start : start + run]).all())
         asking = delayed(m, tracked, core.selected, "asking")
-        positions = delayed(m, youngest, core.selected, "place")
+        positions = delayed(m, youngest, core.selected, "positions")
         for segment in range(segments):
             spare = positions[(segment + 1) % segments]
             self.require(~asking | spare | core.reads(segment))
@@ -293,9 +293,9 @@ class AnyKeyedHash(AnyHash):
         # After a reset, clearing takes longer than a secret needs to settle.
         same = Signal(SipHash.SETTLE + SipHash.HOLD, init=-1)
         m.d.sync += same.eq(Cat(secret == last, same))
-        steady = delayed(m, self.key == 0, self.latency, "own") & same.all()
+        steady = delayed(m, self.key == 0, self.latency, "was_tracked") & same.all()
         width = len(self.tracked.as_value())
-        choices = [Signal(width, name=f"own_{number}") for number in range(4)]
+        choices = [Signal(width, name=f"tracked_{number}") for number in range(4)]
         m.d.comb += [choice.eq(AnyConst(width)) for choice in choices]
         m.d.comb += [
             self.tracked.eq(Array(choices)[last]),
@@ -354,7 +354,7 @@ class RekeyingGuarantee(GuaranteeOfCore):
         super().build(m)
         # The secret changed after the key was inserted.
         newer = Signal()
-        tracked = delayed(m, self.tracked, CONTROL_LAG, "owns")
+        tracked = delayed(m, self.tracked, CONTROL_LAG, "was_tracked")
         with m.If(control.adopt & control.shift):
             m.d.sync += newer.eq(1)
         with m.If(control.clear | (control.insert & tracked)):

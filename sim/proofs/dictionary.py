@@ -90,7 +90,7 @@ class ColumnAnswers(Harness):
         ]
         m.d.comb += [
             column.tick.eq(tick),
-            column.number.eq(delayed(m, number, WORD, "told")),
+            column.number.eq(delayed(m, number, WORD, "number")),
             column.rest.eq(delayed(m, rest, 1 + WORD, "rest")),
             column.writes.eq(delayed(m, insert, WRITING, "inserted") & writes),
             column.clear.eq(~ready),
@@ -134,7 +134,7 @@ class ColumnAnswers(Harness):
         distance = Signal.like(number)
         m.d.comb += distance.eq(number - since)
         asked = self._opened & (read == cell) & ~writes
-        equal = held & (holds == registered(m, rest, "own_rest"))
+        equal = held & (holds == registered(m, rest, "tracked_rest"))
         match = equal & (distance <= window)
         free = ~held | (distance >= window)
         expected = delayed(m, Cat(asked, match, free, distance), MATCH, "expected")

@@ -203,7 +203,7 @@ class Counted(Harness):
     def _before(self, m, turns, name):
         """Return the address of the time that was written `turns` shifts ago."""
         address = Signal(range(self._times.depth), name=f"{name}_address")
-        m.d.comb += address.eq(self._inner["place"] - turns)
+        m.d.comb += address.eq(self._inner["index"] - turns)
         return address
 
     def _require_lost(self, m, lost, retired):

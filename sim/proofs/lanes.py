@@ -69,7 +69,7 @@ class Shares(Harness):
     def _follow(self, m, shard):
         """Require that a shard gets exactly the entries of the beats that need it."""
         part = self._part
-        followed = Signal(4, name=f"own{shard}")
+        followed = Signal(4, name=f"tracked{shard}")
         m.d.comb += followed.eq(AnyConst(len(followed)))
         hashed = ordinal(m, part.hashed, 16, f"hashed{shard}")
         beats = ordinal(m, part.arrived, 16, f"beats{shard}")

@@ -72,7 +72,7 @@ class ExchangeAnswers(ColumnAnswers):
         distance = Signal.like(number)
         m.d.comb += distance.eq(number - since)
         asked = self._opened & (read == cell) & ~writes
-        match = held & (holds == registered(m, rest, "own_rest"))
+        match = held & (holds == registered(m, rest, "tracked_rest"))
         match = match & (distance <= self.SIZES.window)
         expected = delayed(m, Cat(asked, match, moved, distance), MATCH, "expected")
         asked, match, moved, distance = expected[0], expected[1], expected[2], expected[3:]
@@ -93,7 +93,7 @@ class ExchangeAnswers(ColumnAnswers):
             visit.arrives.eq(AnySeq(1) & ~visit.closed & ~self._write),
             visit.entry.digest.eq(AnySeq(len(visit.entry.digest))),
             visit.entry.time.eq(came),
-            visit.place.eq(1),
+            visit.slot.eq(1),
             visit.stale.eq(changed),
             visit.pushes.eq(AnySeq(1)),
             visit.granted.eq(allows),
@@ -211,10 +211,10 @@ class PushesFindPlaces(Harness):
 
     def build(self, m):
         m.submodules.stash = stash = self._part
-        valid, spare, match = stash.valid, stash.place.candidate, stash.place.match
+        valid, spare, match = stash.valid, stash.slot.candidate, stash.slot.match
         exchange, exchanged = stash.exchange, stash.exchange.exchanged
         was_held = registered(m, exchange.held, "was_held")
-        offered = registered(m, exchange.place & ~exchange.stale, "offered")
+        offered = registered(m, exchange.slot & ~exchange.stale, "offered")
         m.d.comb += [
             Assume((exchanged & (exchanged - 1)) == 0),
             Assume(~(exchange.exchanges & stash.push)),
@@ -343,11 +343,11 @@ class Filled(UndefinedCells):
 
 def fill(stash):
     """Give a stash arbitrary contents in the second cycle, and return these entries."""
-    finder, m = elaborated(stash.place), elaborated(stash)
+    finder, m = elaborated(stash.slot), elaborated(stash)
     begun = registered(m, Const(1), "begun")
     # The search for free places starts after this.
     with finder.If(~begun):
-        finder.d.sync += stash.place.unused.eq(0)
+        finder.d.sync += stash.slot.unused.eq(0)
     first = []
     for at, entry_fields in enumerate(stash.entries):
         entry = Signal(), Signal.like(entry_fields.digest), Signal.like(entry_fields.time)

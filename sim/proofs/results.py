@@ -189,7 +189,7 @@ class StandInCore(wiring.Component):
 
 
 class SmallUnit(Unit):
-    """A unit with a stand-in core, and few places for results."""
+    """A unit with a stand-in core, and few entries for results."""
 
     def __init__(self, *, depth):
         spec = APBFSpec(k=1, l=1, slice_bits=4, clear=2, generation=40, key_bits=2)
@@ -218,12 +218,12 @@ class UnitHarness(Harness):
         return order, inner
 
     def room_is_counted(self, inner):
-        """Return whether the unit's count of free places is correct."""
-        counted = inner["places"] + inner["change"] + inner["left"] - inner["accepted"]
+        """Return whether the unit's count of free entries is correct."""
+        counted = inner["free"] + inner["change"] + inner["left"] - inner["accepted"]
         return counted == self._depth - 1 - self._unit.LAG - self.under_way
 
 
-class UnitPlaces(UnitHarness):
+class UnitEntries(UnitHarness):
     """A unit never accepts too many operations; `UnitOrder` proves the assumption."""
 
     def build(self, m):
@@ -238,7 +238,7 @@ class UnitPlaces(UnitHarness):
         if self._inside:
             self.require(self.room_is_counted(inner))
             self.require(~inner["front.gate.ready"] | ~inner["front.gate.closed"])
-        self.reach("all places except the spare are in use", self.under_way == self._depth - 1)
+        self.reach("all entries except the spare are in use", self.under_way == self._depth - 1)
         self.reach(
             "only missing room closes the gate",
             ~inner["room"]
@@ -284,7 +284,7 @@ class UnitOrder(UnitHarness):
         results_wait = o.valid & ~o.ready
         held = inner["front.gate.serializer.held"] & ~inner["front.gate.serializer.silent"]
         full = (self.under_way == self._depth - 1) & (order.verdicts == entered)
-        self.reach("results are in all places except the spare", results_wait & full)
+        self.reach("results are in all entries except the spare", results_wait & full)
         self.reach("results wait, and the gate waits for room", results_wait & ~inner["room"])
         self.reach("an operation is held while results wait", results_wait & held)
         self.reach("a result leaves as an operation enters", o.valid & o.ready & i.valid & i.ready)
@@ -357,25 +357,25 @@ _IN_ORDER = (
     "consecutive cycles."
 )
 _ROOM = (
-    "Operations in flight never exceed the places. The gate has room exactly if, three cycles ago, "
-    "the operations in flight left places for all that may still enter."
+    "Operations in flight never exceed the entries. The gate has room exactly if, three cycles ago, "
+    "the operations in flight left entries for all that may still enter."
 )
 
 PROOFS = (
     Proof(
         name="result queue",
         statement=_IN_ORDER.format(first="the n-th tag with the n-th verdict"),
-        design="16 places",
+        design="16 entries",
         build=partial(QueueOrder, depth=16),
-        smaller=("8 places", partial(QueueOrder, depth=8, inside=False)),
+        smaller=("8 entries", partial(QueueOrder, depth=8, inside=False)),
         method=Induction(ResultQueue.LATENCY + 1),
     ),
     Proof(
-        name="places",
+        name="free entries",
         statement=_ROOM,
-        design="replacement core, 32 places",
-        build=partial(UnitPlaces, depth=32),
-        smaller=("16 places", partial(UnitPlaces, depth=16, inside=False)),
+        design="replacement core, 32 entries",
+        build=partial(UnitEntries, depth=32),
+        smaller=("16 entries", partial(UnitEntries, depth=16, inside=False)),
         method=Induction(6),
     ),
     Proof(
@@ -384,16 +384,16 @@ PROOFS = (
             first="the result of the n-th accepted operation, with its tag and the verdict "
             "of its key"
         ),
-        design="replacement core, 32 places",
+        design="replacement core, 32 entries",
         build=partial(UnitOrder, depth=32),
-        smaller=("8 places", partial(UnitOrder, depth=8, inside=False)),
+        smaller=("8 entries", partial(UnitOrder, depth=8, inside=False)),
         method=Induction(6),
     ),
     Proof(
         name="pauses",
         statement="After its first opening after reset, the input is closed for at most "
         "`longest_pause` consecutive cycles, if results are taken and the spare is clean in time.",
-        design="replacement core, 8 places",
+        design="replacement core, 8 entries",
         build=partial(UnitOrder, depth=8, pauses=True),
         smaller=("without invariants", partial(UnitOrder, depth=8, pauses=True, inside=False)),
         method=Induction(27),

@@ -28,7 +28,7 @@ from lately.hdl.dictionary.dictionary_figures import (
 )
 from lately.hdl.dictionary.placement import NEAR_BITS, Guarantee
 from lately.hdl.dictionary.profile import rows_latency
-from lately.hdl.dictionary.stash import STASH_HAZARDS, SparePlace, Stash
+from lately.hdl.dictionary.stash import STASH_HAZARDS, SpareSlot, Stash
 
 NONE, QUERY, INSERT, CHECK, SHIFT, CLEAR, REMOVE = (
     Operation[name]
@@ -38,14 +38,14 @@ TINY, MOVING = dictionary_preset("tiny"), dictionary_preset("ring-tiny")
 
 
 def test_second_push_into_a_full_stash_spares_the_entry_of_the_first():
-    """Unless the stash examines this place again."""
+    """Unless the stash examines this slot again."""
     entries = 9
-    part = SparePlace(entries=entries)
+    part = SpareSlot(entries=entries)
     same, clock = 0, 0
 
     async def push(ctx, valid):
         nonlocal clock
-        cell = ctx.get(part.place)
+        cell = ctx.get(part.slot)
         ctx.set(part.push, valid)
         ctx.set(part.turn, 1 << clock % entries)
         clock += 1

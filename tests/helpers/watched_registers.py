@@ -1,7 +1,7 @@
 """Registers of units that watch themselves."""
 
 WATCHED = (
-    r"(shard\d\.)?core\.store\.ring\.(spare|write)|places|"
+    r"(shard\d\.)?core\.store\.ring\.(spare|write)|free|"
     r"((collector\.)?credits|under_way|waiting)\.left|"
     r"((shard\d|collector)\.)?queue\.(after|read|read_down|"
     r"((verdicts|tags|statuses|apart)_)?written)|"

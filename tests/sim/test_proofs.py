@@ -33,7 +33,7 @@ def record(build, method, **others):
     return done
 
 
-@pytest.mark.parametrize("name", ["result queue", "places", "sums of digits"])
+@pytest.mark.parametrize("name", ["result queue", "free entries", "sums of digits"])
 def test_holds(name):
     (proof,) = proofs.select([name])
     assert run_proof(proof).proven
@@ -103,7 +103,7 @@ def test_goal_out_of_reach_is_unknown():
 
 def test_search_is_in_the_smaller_design_and_ends_where_a_proof_ends():
     queue, ages = (proofs.select([name])[0] for name in ("result queue", "ages of cells"))
-    assert queue.search().design == "8 places"
+    assert queue.search().design == "8 entries"
     assert ages.search().method.clocks == ages.method.clocks
 
 
@@ -117,7 +117,7 @@ def test_names_of_goals_cause_no_warnings():
         covers = proof.covers()
         gc.collect()
     assert caught == []
-    assert {cover.design for cover in covers} == {"8 places"}
+    assert {cover.design for cover in covers} == {"8 entries"}
 
 
 def test_names_are_unique():
