@@ -88,8 +88,9 @@ def watch_results(
 ):
     """Return whether an invariant of the results was violated a few cycles ago.
 
-    The invariants are: free entries and results in flight add up to the depth of the queue; every verdict
-    follows its operation after the same number of cycles; the register of acceptances is correct.
+    The invariants are: free entries and results in flight add up to the depth of the queue; every
+    verdict follows its operation after the same number of cycles; the register of acceptances is
+    correct.
     """
     missed = registered(m, due ^ valid_next, "missed")
     tagged = delayed(m, queue.tagged, lags[0], "tagged_before")

@@ -418,7 +418,7 @@ class Unit(BaseUnit):
             m.d.comb += getattr(self.core, name).eq(getattr(secrets, name))
 
     def _elaborate_room(self, m, entered):
-        """Return whether all results in flight have room in the queue, and the count of free entries."""
+        """Return `room` (all results in flight fit into the queue) and the count of free entries."""
         left = Signal()
         change = Signal(signed(2))
         # Free entries, minus one and minus the acceptances that are not counted yet.

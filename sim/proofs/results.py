@@ -357,8 +357,8 @@ _IN_ORDER = (
     "consecutive cycles."
 )
 _ROOM = (
-    "Operations in flight never exceed the entries. The gate has room exactly if, three cycles ago, "
-    "the operations in flight left entries for all that may still enter."
+    "There are never more operations in flight than entries. The gate has room exactly if, three "
+    "cycles ago, the operations in flight left entries for all that may still enter."
 )
 
 PROOFS = (
