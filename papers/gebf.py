@@ -280,7 +280,7 @@ def conclude_synthetic(results: Results) -> Conclusion:
 
 def _with_order(finding: Finding, holds: bool) -> Finding:
     """Note, for a figure that is not met, whether the paper's conclusion still holds."""
-    also = "what it is printed for is found again" if holds else "nor what it is printed for"
+    also = "the paper's conclusion holds" if holds else "the paper's conclusion does not hold"
     return replace(finding, note=finding.note and f"{finding.note}; {also}.")
 
 

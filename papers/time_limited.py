@@ -127,7 +127,7 @@ def conclude_table(measured: Results) -> Conclusion:
         bits, extremes = PAPER.data["bits"][decimal(error)], _bits_range(results)
         for name, paper, value in zip(("least", "most"), bits, extremes, strict=True):
             shown = math.floor(value) != paper or round(value) != math.floor(value)
-            note = f"{value:.1f} before it is cut off." if shown else ""
+            note = f"{value:.1f} before truncation." if shown else ""
             fields = {"error": decimal(error), "extreme": name, "paper": paper, "remark": note}
             findings.append(PAPER.find("bits", value, **fields))
         low, high = _bits_range(results, "within")

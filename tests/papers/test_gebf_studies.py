@@ -215,7 +215,7 @@ def test_log_point(monkeypatch):
     *figures, missed = outcome.findings
     assert figures[1].verdict is figures[2].verdict is Verdict.NOT_MET
     assert all(
-        finding.note.endswith("its order of the filters is found again.") for finding in figures
+        finding.note.endswith("the order of the filters is the same.") for finding in figures
     )
     assert missed.verdict is Verdict.MET
     assert outcome.findings[0].what == "flights, GEBF r = 8: fresh keys reported"
@@ -250,7 +250,7 @@ def test_verdict(rates, verdict, note):
     results = [({"seed": seed}, {"a": {"fresh": rate}}) for seed, rate in enumerate(rates)]
     finding = gebf.beside("x", "0.19", results, "a", gebf.FRESH)
     assert (finding.what, finding.verdict) == ("x: fresh keys reported", verdict)
-    holds = {True: "what it is printed for is found again", False: "nor what it is printed for"}
+    holds = {True: "the paper's conclusion holds", False: "the paper's conclusion does not hold"}
     for state, text in holds.items():
         assert gebf._with_order(finding, state).note == note.format(text)
 
