@@ -38,7 +38,6 @@ default_role = "py:obj"
 # The types of attributes are taken for references, and several classes have a `shape`.
 suppress_warnings = ["ref.python"]
 
-myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 
 
