@@ -5,6 +5,7 @@ Names are imported on first use, so that `lately.hdl.build` does not need Amaran
 
 from importlib import import_module
 
+# public names of the package, by the module that defines them
 LAZY = {
     "build": ("Family", "filter_unit", "register", "unit_profile"),
     "control": ("CoreSignature",),
@@ -14,7 +15,6 @@ LAZY = {
     "ring.core": ("FilterCore", "ring_core"),
     "unit": ("Unit",),
 }
-"""Public names of the package, by the module that defines them."""
 
 _MODULES = {name: module for module, names in LAZY.items() for name in names}
 

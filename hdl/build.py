@@ -51,8 +51,7 @@ class Family:
     memory_map: Callable[[Any], MemoryMap] = _memory_map
 
 
-FAMILIES: dict[type[Specification], Family] = {}
-"""All families, by specification class."""
+FAMILIES: dict[type[Specification], Family] = {}  # all families, by specification class
 
 
 def register(family: Family) -> None:

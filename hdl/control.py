@@ -27,11 +27,7 @@ class Control(data.Struct):
 class Verdict(data.StructLayout):
     """Answer to a query: ``seen``, and ``age``, which is 0 if the key was not seen."""
 
-    def __init__(
-        self,
-        *,
-        ages,  # number of possible ages
-    ):
+    def __init__(self, *, ages):
         super().__init__({"seen": 1, "age": range(ages)})
 
 

@@ -253,11 +253,7 @@ def unpack(shape: Any, bits: int) -> Any:
     return list(fields.values()) if isinstance(shape, data.ArrayLayout) else fields
 
 
-def fields(
-    shape: Any,
-    name: str = "",  # prefix of the paths
-    offset: int = 0,  # position of the lowest bit of the payload
-) -> Iterator[tuple[str, int, int]]:
+def fields(shape: Any, name: str = "", offset: int = 0) -> Iterator[tuple[str, int, int]]:
     """Yield the path, offset and width of each field of a payload, such as ``lanes.0.key``."""
     if not isinstance(shape, data.Layout):
         yield name, offset, Shape.cast(shape).width

@@ -5,8 +5,7 @@ from amaranth.lib.wiring import Out
 
 from .pipeline import delayed, registered
 
-ALARM_BITS = 16
-"""Width of the alarm counter, which wraps around."""
+ALARM_BITS = 16  # width of the alarm counter, which wraps around
 
 
 def alarm_ports(check):
@@ -14,13 +13,7 @@ def alarm_ports(check):
     return {"fault": Out(1), "alarms": Out(ALARM_BITS)} if check else {}
 
 
-def recovering(
-    m,
-    unit,  # has the ports `alarm_ports`; ``fault`` is high in the cycle of the reset
-    # flags of violated invariants. Each has its own register, because the sources are far apart on
-    # the chip.
-    wrongs,
-):
+def recovering(m, unit, wrongs):
     """Make a unit reset itself after an illegal state and count these resets."""
     registers = [registered(m, flag, f"wrong{number}") for number, flag in enumerate(wrongs)]
     # Resets by the unit itself do not clear this count.
@@ -34,14 +27,7 @@ def recovering(
     return ResetInserter(unit.fault)(m)
 
 
-def watch_count(
-    m,
-    count,
-    name,
-    *,
-    more,  # `more`, `less`: whether the count increases or decreases in the next cycle
-    less=0,
-):
+def watch_count(m, count, name, *, more, less=0):
     """Return whether a counter disagrees with the events that it counts."""
     # This copy counts down, so synthesis cannot merge it with the count.
     other = Signal(len(count), name=f"{name}_other", init=~count.init & (1 << len(count)) - 1)
@@ -49,23 +35,13 @@ def watch_count(
     return registered(m, ~(Cat(count) ^ other).all(), f"{name}_wrong")
 
 
-def watch_credits(
-    m,
-    credits,  # `Credits` with `check`
-    name,
-):
+def watch_credits(m, credits, name):
     """Return whether the credits differed from the limit minus the operations in flight."""
     late = delayed(m, Cat(credits.spend, credits.refund), 2, f"{name}_late")
     return watch_count(m, credits.left, name, more=late[1], less=late[0])
 
 
-def watch_way(
-    m,
-    start,  # `start`, `end`: the flag when it is sent, and when it arrives
-    end,
-    cycles,  # delay of the flag
-    name,
-):
+def watch_way(m, start, end, cycles, name):
     """Return whether a delayed flag was lost, or arrived without being sent."""
     # This copy is inverted, so synthesis cannot merge it with the flag's registers.
     none = Signal(cycles, name=f"{name}_none", init=-1)

@@ -2,22 +2,14 @@
 
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
-FAN_IN = 4
-"""Number of LUT inputs for which pipelines are cut into steps."""
+FAN_IN = 4  # number of LUT inputs for which pipelines are cut into steps
 
 
 class StageError(ValueError):
     """Values of different stages were combined, or a value is needed before its stage."""
 
 
-def registered(
-    m,
-    value,
-    name,
-    *,
-    reset_less=False,  # whether the register keeps its value during a reset
-    enable=None,  # the register keeps its value while this is low
-):
+def registered(m, value, name, *, reset_less=False, enable=None):
     """Return a value, or a view, delayed by one cycle."""
     register = Signal(value.shape(), name=name, reset_less=reset_less)
     if enable is None:
@@ -28,14 +20,7 @@ def registered(
     return register
 
 
-def delayed(
-    m,
-    value,
-    cycles,
-    name,
-    *,
-    reset_less=False,  # whether the registers keep their values during a reset
-):
+def delayed(m, value, cycles, name, *, reset_less=False):
     """Return a value, or a view, delayed by `cycles` cycles."""
     for cycle in range(cycles):
         value = registered(m, value, f"{name}{cycle}", reset_less=reset_less)
@@ -197,13 +182,7 @@ class Pipeline:
         latest = max((value.stage for value in values if value.stage is not None), default=0)
         return [value.at(latest) for value in values]
 
-    def combine(
-        self,
-        name,  # name of the result
-        function,  # takes plain values; returns one value
-        *values,  # values of the same stage
-        levels=0,  # levels of LUTs in the function
-    ):
+    def combine(self, name, function, *values, levels=0):
         """Apply a function to values of the same stage, without a register."""
         stage = self.stage(*values)
         result = function(*(value.value for value in values))
@@ -258,11 +237,7 @@ class Pipeline:
         after = None if stage is None else stage + 1
         return self.enter(result, root or name, stage=after, reset_less=reset_less)
 
-    def drive(
-        self,
-        component,
-        **inputs,  # values by member name
-    ):
+    def drive(self, component, **inputs):
         """Connect values of the same stage to inputs of a component."""
         stage = self.stage(*inputs.values())
         self._m.d.comb += [
@@ -270,24 +245,13 @@ class Pipeline:
         ]
         return stage
 
-    def leave(
-        self,
-        *outputs,
-        latency,  # latency that the component states before elaboration
-    ):
+    def leave(self, *outputs, latency):
         """Check that values leave the pipeline together, after the stated latency."""
         stage = self.stage(*outputs)
         if stage != latency:
             raise StageError(f"{outputs[0]!r} leaves, but the stated latency is {latency}")
 
-    def all_of(
-        self,
-        name,
-        flags,
-        *,
-        steps=0,  # minimum number of steps
-        reset_less=False,  # whether the registers keep their values during a reset
-    ):
+    def all_of(self, name, flags, *, steps=0, reset_less=False):
         """Return whether all flags are set, in ``ceil(log4(len(flags)))`` steps."""
         number = 0
         while len(flags) > 1 or number < steps:
@@ -302,14 +266,7 @@ class Pipeline:
             number += 1
         return flags
 
-    def select(
-        self,
-        values,  # values of the same width and stage
-        number,  # index of the value, lowest digit first; of the same stage
-        name,
-        *,
-        reset_less=True,  # whether the registers keep their values during a reset
-    ):
+    def select(self, values, number, name, *, reset_less=True):
         """Select one of the values, by one binary digit of its index per step."""
         self.stage(number, *values)
         while len(values) > 1:

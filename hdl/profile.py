@@ -92,15 +92,10 @@ class Profile:
     spec: Any
     options: UnitOptions = field(default_factory=UnitOptions)
 
-    MEMORIES: ClassVar[tuple[str, ...]] = ("portable",)
-    """Memory variants that every family has."""
-
-    PROTECTIONS: ClassVar[tuple[str, ...]] = ("none",)
-    """Memory protections that every family has."""
-
+    MEMORIES: ClassVar[tuple[str, ...]] = ("portable",)  # memory variants that every family has
+    PROTECTIONS: ClassVar[tuple[str, ...]] = ("none",)  # memory protections that every family has
+    # Maximum levels of LUTs between two registers; with more, logic limits the clock, not memories.
     MAX_LEVELS: ClassVar[int] = 16
-    """Maximum levels of LUTs between two registers; with more, logic limits the clock, not
-    memories."""
 
     @classmethod
     def of(cls, spec: Any, **options: Any) -> Self:
@@ -228,12 +223,7 @@ class Profile:
         """Sentences that state when the input closes for a reason other than back-pressure."""
         return []
 
-    def promise(
-        self,
-        key: str,  # noun for a key in the sentences
-        *,
-        flags: bool,  # whether results have all fields
-    ) -> list[str]:
+    def promise(self, key: str, *, flags: bool) -> list[str]:
         """Return sentences that state which keys are reported."""
         raise NotImplementedError
 

@@ -26,6 +26,7 @@ class _Fifo(wiring.Component):
         self._depth = depth
         # Otherwise synthesis would put wide words into a block RAM, whose output is slow.
         attributes = {"ram_style": "distributed"} if distributed else {}
+        # memories for each kind of word, one for each replica
         self.words = {
             name: [
                 memory.Memory(shape=width, depth=depth, init=[], attrs=attributes)
@@ -34,7 +35,6 @@ class _Fifo(wiring.Component):
             for name, width in widths.items()
             if width
         }
-        """Memories for each kind of word, one for each replica."""
         super().__init__(members)
 
     def _elaborate_reading(self, m, *, twice=False):

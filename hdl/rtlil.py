@@ -25,9 +25,7 @@ def units() -> Iterator[tuple[str, object]]:
                 continue
 
 
-def write(
-    folder: Path,  # created if it does not exist
-) -> None:
+def write(folder: Path) -> None:
     """Write one file per unit, without source locations, and a list of digests."""
     # Rejected units have already been partly constructed.
     warnings.simplefilter("ignore", UnusedElaboratable)

@@ -8,8 +8,7 @@ from ..golden.hash.siphash import COMPRESSION_ROUNDS, FINALIZATION_ROUNDS, messa
 from .latencies import PAGE_WORDS
 from .parameters import ceil_log
 
-LUT_INPUTS = 4
-"""Number of LUT inputs of a step: equal to `lately.hdl.pipeline.FAN_IN`."""
+LUT_INPUTS = 4  # number of LUT inputs of a step: equal to `lately.hdl.pipeline.FAN_IN`
 
 
 def hash_stages(key_bits: int, hash: str, levels: int) -> int:

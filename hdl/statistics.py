@@ -11,15 +11,7 @@ from .parameters import require_integer
 from .registers import REGISTERS
 
 
-def count_events(
-    m,
-    unit,
-    # event signals by name; each bit is one event. An event is not counted if the unit has no
-    # output for it, or the output has no bits.
-    events,
-    *,
-    amounts=(),  # names of events whose values are numbers to add
-):
+def count_events(m, unit, events, *, amounts=()):
     """Count events on the unit's outputs that are named after registers."""
     for register in REGISTERS:
         if register.event not in events or register.name not in unit.signature.members:
@@ -42,13 +34,7 @@ class EventCounter(wiring.Component):
 
     DIGIT = 16
 
-    def __init__(
-        self,
-        *,
-        width,  # bits of the count, at least 1
-        events=1,  # bits of `event`, at least 1
-        amount=False,  # whether `event` is a number to add
-    ):
+    def __init__(self, *, width, events=1, amount=False):
         require_integer("Width", width, minimum=1)
         require_integer("Events", events, minimum=1)
         self._width = width

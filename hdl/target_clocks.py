@@ -9,6 +9,8 @@ from math import inf
 
 from .latencies import BLOCK_MODES, DEFAULT_LEVELS
 
+# Maximum MHz, by device class and write mode of the block RAMs; "" is a unit without block RAM.
+# Other classes have no known limit.
 CLOCK_MHZ: Mapping[str, Mapping[str, float]] = {
     "ecp5-6": {"": 257, "NORMAL": 212.0, "WRITETHROUGH": 213.6, "READBEFOREWRITE": 154.6},
     "ecp5-7": {"": 303, "NORMAL": 254.2, "WRITETHROUGH": 255.9, "READBEFOREWRITE": 193.7},
@@ -19,10 +21,9 @@ CLOCK_MHZ: Mapping[str, Mapping[str, float]] = {
     "gowin-gw1nr-9c": {"": 600, "NORMAL": 190},
     "gowin-gw2ar-18c": {"": 625, "NORMAL": 380, "READBEFOREWRITE": 230},
 }
-"""Maximum MHz, by device class and write mode of the block RAMs; "" is a unit without block RAM.
-Other classes have no known limit."""
 
 
+# target clocks for device classes whose logic is far slower than their block RAMs
 WITHIN_REACH_MHZ: Mapping[str, int] = {
     "ice40-hx8k": 150,
     "ice40-up5k": 48,
@@ -31,8 +32,8 @@ WITHIN_REACH_MHZ: Mapping[str, int] = {
     "lifcl-40": 200,
     "lcmxo3lf-6900": 100,
 }
-"""Target clocks for device classes whose logic is far slower than their block RAMs."""
 
+# highest clocks for 2, 3 and more levels of LUTs, by device class
 LEVELS_MHZ: Mapping[str, tuple[int, ...]] = {
     "ecp5-6": (225, 150),
     "ecp5-7": (265, 180),
@@ -42,23 +43,17 @@ LEVELS_MHZ: Mapping[str, tuple[int, ...]] = {
     "gowin-gw1nr-9c": (190, 130),
     "gowin-gw2ar-18c": (380, 200),
 }
-"""Highest clocks for 2, 3 and more levels of LUTs, by device class."""
 
-GMII_HZ = 125_000_000
-"""Clock of gigabit Ethernet between MAC and PHY."""
+GMII_HZ = 125_000_000  # clock of gigabit Ethernet between MAC and PHY
 
 
-def device_class(
-    device: str,  # device name, see `lately.boards.flow.devices`
-) -> str:
+def device_class(device: str) -> str:
     """Return the class of a device; devices of a class have the same clocks."""
     family, _, rest = device.partition("-")
     return f"{family}-{rest.rpartition('-')[2]}" if family == "ecp5" else device
 
 
-def limit_mhz(
-    device: str,  # device name, see `lately.boards.flow.devices`
-) -> float | None:
+def limit_mhz(device: str) -> float | None:
     """Return the highest clock of a unit with block RAMs on a device, in MHz.
 
     None if the vendor's limit is unknown.
@@ -75,10 +70,7 @@ def target_mhz(device: str) -> int:
     return int(min(limit_mhz(device) or inf, within_reach))
 
 
-def levels(
-    device: str,  # device name, see `lately.boards.flow.devices`
-    mhz: float,
-) -> int:
+def levels(device: str, mhz: float) -> int:
     """Return the number of LUT levels that fit between two registers at a clock frequency."""
     kind = device_class(device)
     if kind not in LEVELS_MHZ and kind in WITHIN_REACH_MHZ:

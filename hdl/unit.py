@@ -28,8 +28,7 @@ from .queue import ResultQueue
 from .registers import REGISTERS
 from .statistics import count_events
 
-EVENT_PORTS = {"upset": "fault"}
-"""Core port of each event whose port has another name."""
+EVENT_PORTS = {"upset": "fault"}  # core port of each event whose port has another name
 
 
 class BaseUnit(wiring.Component):
@@ -122,20 +121,17 @@ class BaseUnit(wiring.Component):
         Number of these resets since the last external reset.
     """
 
+    # cycles from a change of the generation length to its first effect on an operation
     GENERATION_LEAD = GENERATION_LEAD
-    """Cycles from a change of the generation length to its first effect on an operation."""
 
-    SHIFT_PAUSE = SHIFT_PAUSE
-    """Cycles for which a SHIFT closes the input if the spare is clean."""
-
+    SHIFT_PAUSE = SHIFT_PAUSE  # cycles for which a SHIFT closes the input if the spare is clean
+    # with re-keying: cycles from a secret's acceptance to the first operation that uses it
     SECRET_LEAD = SECRET_LEAD
-    """With re-keying: cycles from a secret's acceptance to the first operation that uses it."""
 
     def __init__(self, profile, family, *, core, clock=None, secrets=None):
         self.profile = profile
         self._family = family
-        self.core = core
-        """The core, or one of several cores: the pipeline from key to verdict."""
+        self.core = core  # the core, or one of several cores: the pipeline from key to verdict
         self.clock = clock
         self.secrets = secrets
         super().__init__(
@@ -251,8 +247,7 @@ class Unit(BaseUnit):
         Capacity of the queue, a power of two.
     """
 
-    LAG = ACCEPT_LAG
-    """Cycles until `i.ready` reflects an acceptance, plus one spare cycle."""
+    LAG = ACCEPT_LAG  # cycles until `i.ready` reflects an acceptance, plus one spare cycle
 
     def __init__(self, profile, family):
         spec, check = profile.spec, profile.options.self_check

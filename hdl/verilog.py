@@ -8,21 +8,14 @@ from amaranth.back import verilog
 from ..golden.spec.base import Specification, require
 from .build import filter_unit, unit_profile
 
-TAG_BITS = 8
-"""Tag width of simulated units."""
-
-TIME_BITS = 32
-"""Width of the times of simulated units with ticks."""
-
+TAG_BITS = 8  # tag width of simulated units
+TIME_BITS = 32  # width of the times of simulated units with ticks
+# maximum ticks between two operations of a simulated unit whose requests have times
 LONGEST_SILENCE = (1 << TIME_BITS - 1) - 1
-"""Maximum ticks between two operations of a simulated unit whose requests have times."""
 
-TOP = "lately_unit"
-"""Name of the top module."""
-
-
+TOP = "lately_unit"  # name of the top module
+# Variable in yosys output; its only change starts the combinational processes.
 _EVENT = re.compile(r"\\\$auto\$\S+:dump_module\$\d+ +")
-"""Variable in yosys output; its only change starts the combinational processes."""
 
 
 def convert(component: Any, name: str = TOP) -> str:

@@ -8,8 +8,7 @@ from ..registers import WORD_BITS
 from .register_bank import WORD_ADDRESS_BITS, AccessSignature
 from .register_map import ADDRESS_BITS, WORD_BYTES
 
-OKAY, SLVERR = 0, 2
-"""Response codes."""
+OKAY, SLVERR = 0, 2  # response codes
 
 
 class Axi4Lite(wiring.Component):
@@ -23,8 +22,7 @@ class Axi4Lite(wiring.Component):
 
     PREFIX = "s_axil"
 
-    INTERFACE = "xilinx.com:interface:aximm:1.0"
-    """Vivado's name for the interface."""
+    INTERFACE = "xilinx.com:interface:aximm:1.0"  # Vivado's name for the interface
 
     def __init__(self):
         channels = {
@@ -171,8 +169,7 @@ class Wishbone(wiring.Component):
         return m
 
 
-OKAY, SLAVEERROR = 0, 2
-"""Response codes."""
+OKAY, SLAVEERROR = 0, 2  # response codes
 
 
 class AvalonMm(wiring.Component):

@@ -11,29 +11,24 @@ from .buses import AvalonMm, Axi4Lite, Wishbone
 from .register_bank import RegisterBank
 from .register_map import OVERRUN, register_map
 
+# bus components by name
 BUSES = {"axi4-lite": Axi4Lite, "wishbone": Wishbone, "avalon-mm": AvalonMm}
-"""Bus components by name."""
 
-COUNTER_BITS = 64
-"""Counter width in units behind a bus."""
-
-MARK_BITS = 1
-"""Number of high tag bits that mark operations started through registers."""
-
-KEPT = ("tick",)
-"""Ports of a unit, other than its streams, that do not become registers."""
+COUNTER_BITS = 64  # counter width in units behind a bus
+MARK_BITS = 1  # number of high tag bits that mark operations started through registers
+KEPT = ("tick",)  # ports of a unit, other than its streams, that do not become registers
 
 
 class Controlled(wiring.Component):
     """Base class of components whose registers are accessible over a bus."""
 
+    # register fields, by the name of the unit's port
     FIELDS = {"enable": "control_enable", "clear": "control_clear", "order": "status_order",
               "fault": "faults_fault", "tick_lost": "faults_tick_lost",
               "action": "frames_action", "fields": "frames_fields"}  # fmt: skip
-    """Register fields, by the name of the unit's port."""
 
+    # ports of the unit that are not connected to the registers of the same name
     ELSEWHERE = ("swap",)
-    """Ports of the unit that are not connected to the registers of the same name."""
 
     def __init__(
         self,
@@ -46,8 +41,7 @@ class Controlled(wiring.Component):
     ):
         self.unit = unit
         self._front = BUSES[bus]()
-        self.registers = register_map(unit, **map)
-        """`RegisterMap` with the words on the bus."""
+        self.registers = register_map(unit, **map)  # `RegisterMap` with the words on the bus
         self._bank = RegisterBank(registers=self.registers)
         self._ports = {
             name: member

@@ -10,8 +10,7 @@ from ...golden.errors import SpecificationError
 from ..interface import fields, operation_bits
 from ..pipeline import delayed
 
-BYTE = 8
-"""Bits per byte."""
+BYTE = 8  # bits per byte
 
 
 class Field(NamedTuple):
@@ -30,14 +29,9 @@ class FlatUnit(wiring.Component):
 
     CLOCK = "clk"
     RESET = "rst"
-    ACTIVE_LOW = False
-    """Whether the reset is active low."""
+    ACTIVE_LOW = False  # whether the reset is active low
 
-    def __init__(
-        self,
-        unit,  # with a `UnitSignature`
-        members,  # ports for the unit's two streams
-    ):
+    def __init__(self, unit, members):
         self.unit = unit
         others = {
             name: member
@@ -45,8 +39,7 @@ class FlatUnit(wiring.Component):
             if name not in ("i", "o") and member.is_port
         }
         streams = set(unit.signature.members) - set(others) - {"i", "o"}
-        self.side_streams = {}
-        """Ports of each additional stream: data, valid and ready."""
+        self.side_streams = {}  # ports of each additional stream: data, valid and ready
         for name in sorted(streams):
             ports = self._stream_members(name, getattr(unit, name).payload.shape())
             self.side_streams[name] = list(ports)
@@ -95,12 +88,7 @@ class FlatUnit(wiring.Component):
         return [inner.eq(outer) if inward else outer.eq(inner) for inner, outer in pairs]
 
 
-def payload_fields(
-    payload,  # payload of a unit's stream
-    port_of,  # takes the name of a field and its lane; returns the name of its port
-    *,
-    padded=(),  # ports in which each lane starts at a byte boundary
-):
+def payload_fields(payload, port_of, *, padded=()):
     """Pack the fields of a payload into their ports; return the fields and the port widths."""
     port_fields, widths, last = [], {}, {}
     for path, source, width in fields(payload):
@@ -274,11 +262,8 @@ class RawUnit(FlatUnit):
         Other ports of the unit.
     """
 
-    READY = True
-    """Whether the streams have a ready signal."""
-
-    MORE = {}
-    """Members in addition to the unit's members."""
+    READY = True  # whether the streams have a ready signal
+    MORE = {}  # members in addition to the unit's members
 
     def __init__(self, unit):
         signature = unit.signature

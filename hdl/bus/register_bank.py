@@ -8,8 +8,7 @@ from ..registers import WORD_BITS, Access
 from ..statistics import EventCounter
 from .register_map import ADDRESS_BITS, WORD_BYTES
 
-WORD_ADDRESS_BITS = ADDRESS_BITS - (WORD_BYTES - 1).bit_length()
-"""Width of a word address."""
+WORD_ADDRESS_BITS = ADDRESS_BITS - (WORD_BYTES - 1).bit_length()  # width of a word address
 
 
 class AccessSignature(wiring.Signature):
@@ -45,8 +44,7 @@ class RegisterBank(wiring.Component):
     """
 
     READ_LATENCY = 3
-    WRITE_LATENCY = 9
-    """Long enough to complete a snapshot."""
+    WRITE_LATENCY = 9  # long enough to complete a snapshot
 
     def __init__(self, *, registers):
         self._registers = registers

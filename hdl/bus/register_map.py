@@ -11,15 +11,9 @@ from typing import Any
 from ...golden.spec.base import Specification
 from ..registers import REGISTERS, WORD_BITS, Access, Register
 
-WORD_BYTES = WORD_BITS // 8
-"""Bytes per word."""
-
-ADDRESS_BITS = 8
-"""Width of a byte address."""
-
-OVERRUN = "overrun"
-"""Port of units without back-pressure that refuse requests."""
-
+WORD_BYTES = WORD_BITS // 8  # bytes per word
+ADDRESS_BITS = 8  # width of a byte address
+OVERRUN = "overrun"  # port of units without back-pressure that refuse requests
 _READABLE = (Access.READ, Access.READ_WRITE, Access.STICKY)
 
 

@@ -11,8 +11,7 @@ from ..parameters import check_bits
 from ..pipeline import registered
 from .dictionary_figures import COMPARISON
 
-GROUP = 4
-"""Number of values that one or two levels of LUTs select from."""
+GROUP = 4  # number of values that one or two levels of LUTs select from
 
 
 class Cell(data.StructLayout):
@@ -22,12 +21,7 @@ class Cell(data.StructLayout):
     the digest of the cell.
     """
 
-    def __init__(
-        self,
-        *,
-        spec,
-        checked=False,  # whether the cell has parity
-    ):
+    def __init__(self, *, spec, checked=False):
         checks = {"unknown": 1, "check": check_bits(spec.cell_bits + 1)} if checked else {}
         super().__init__({"used": 1, "time": spec.timestamp_bits, "rest": spec.rest_bits} | checks)
 
@@ -39,11 +33,7 @@ class Entry(data.StructLayout):
         super().__init__({"digest": spec.digest_bits, "time": spec.timestamp_bits})
 
 
-def row_of(
-    low,  # `low`, `rest`: parts of the digest
-    rest,
-    terms,  # terms of the column, from `lately.golden.hash.functions.offset_terms`
-):
+def row_of(low, rest, terms):
     """Return the row of a digest in a column or, if `low` is the row, the digest's low bits."""
     return Cat(reduce(xor, [low[bit], *(rest[term] for term in added)])
                for bit, added in enumerate(terms))  # fmt: skip
@@ -54,13 +44,7 @@ def agreeing_pairs(first, second):
     return Cat(first[low : low + 2] == second[low : low + 2] for low in range(0, len(first), 2))
 
 
-def distance_within(
-    m,
-    time,  # `time`, `number`: time of the cell and number of the operation, modulo a power of two
-    number,
-    *windows,
-    side=0,  # 0 or 1: cells on the same side share the registers for numbers
-):
+def distance_within(m, time, number, *windows, side=0):
     """Return the distance of a cell, and whether it is in each window, two cycles later.
 
     The delay of a block RAM leaves little time in the first cycle, so distances are not compared
@@ -94,12 +78,7 @@ def selected(one_hot, values):
     )
 
 
-def selected_later(
-    m,  # module that receives a register for each group of values
-    one_hot,
-    values,
-    name,
-):
+def selected_later(m, one_hot, values, name):
     """Return the value whose `one_hot` bit was set in the previous cycle, or 0."""
     groups = [
         selected(one_hot[low : low + GROUP], values[low : low + GROUP])
@@ -108,11 +87,7 @@ def selected_later(
     return reduce(or_, [registered(m, group, name) for group in groups])
 
 
-def lowest(
-    bits,
-    *,
-    group=GROUP,  # bits per level
-):
+def lowest(bits, *, group=GROUP):
     """Return the lowest set bit, one-hot, in two levels of LUTs for up to 16 bits."""
     groups = [bits[low : low + group] for low in range(0, len(bits), group)]
     return Cat(
@@ -127,12 +102,7 @@ class HazardWindow(wiring.Component):
 
     LATENCY = COMPARISON
 
-    def __init__(
-        self,
-        *,
-        bits,  # width of a value
-        depth,  # number of previous cycles
-    ):
+    def __init__(self, *, bits, depth):
         self._depth = depth
         super().__init__(
             {

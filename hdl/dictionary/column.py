@@ -133,13 +133,7 @@ class Visitor(wiring.Component):
     unknown.
     """
 
-    def __init__(
-        self,
-        *,
-        spec,
-        cell,
-        terms,  # terms of the column, see `lately.hdl.dictionary.cells.row_of`
-    ):
+    def __init__(self, *, spec, cell, terms):
         self._spec = spec
         self._terms = terms
         row = range(spec.rows)
@@ -273,16 +267,7 @@ class Column(wiring.Component):
     WORD_LAG = COMPARISON + WORD
     WRITE_LAG = COMPARISON + WRITE
 
-    def __init__(
-        self,
-        *,
-        spec,
-        memory,  # builds the memory, like the classes of `lately.hdl.memory.cells`
-        # terms of the column, see `lately.hdl.dictionary.cells.row_of`, if entries move
-        terms=None,
-        side=0,  # 0 or 1: columns of the same side share registers
-        protect="none",  # one of `lately.hdl.latencies.PROTECTIONS`
-    ):
+    def __init__(self, *, spec, memory, terms=None, side=0, protect="none"):
         self._spec = spec
         self._side = side
         self._protection = CELL_PROTECTIONS[protect]

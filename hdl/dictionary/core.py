@@ -36,13 +36,7 @@ class DigestHash(wiring.Component):
     Latency: `latency` cycles.
     """
 
-    def __init__(
-        self,
-        *,
-        spec,
-        levels=DEFAULT_LEVELS,  # levels of LUTs between two registers of the hash, see `Pipeline`
-        hashed=False,  # whether keys are already digests
-    ):
+    def __init__(self, *, spec, levels=DEFAULT_LEVELS, hashed=False):
         self._spec = spec
         self._keyed = spec.hash == "siphash" and not hashed
         self.hash = None
@@ -112,13 +106,7 @@ class DictionaryCore(wiring.Component):
     request_lag = CONTROL_LAG
 
     def __init__(
-        self,
-        *,
-        spec,
-        memory="portable",  # memory variant, see `lately.hdl.memory.cells.cell_memory`
-        levels=DEFAULT_LEVELS,  # levels of LUTs between two registers of the hash, see `Pipeline`
-        protect="none",  # protection of the cells, see `Column`
-        digest=None,  # replaces `DigestHash`; has its ports and a `latency`
+        self, *, spec, memory="portable", levels=DEFAULT_LEVELS, protect="none", digest=None
     ):
         self._spec = spec
         terms = column_terms(spec) if spec.moves else [None] * spec.columns

@@ -3,63 +3,36 @@
 from ...golden.spec.dictionary_sizes import SWEEP_MARGIN, WindowDictionarySpec
 from ..latencies import CELL_LATENCY
 
-COMPARISON = 2
-"""Cycles to compare the row of an operation with the rows of earlier operations."""
-
-WORD = CELL_LATENCY
-"""Cycles from the address of a cell memory to its word."""
-
-MATCH = WORD + 2
-"""Cycles from the read of the cells to the answers of the columns."""
-
-DECISION = MATCH + 2
-"""Cycles from the read to the decision about the write."""
-
-WRITE = DECISION + 2
-"""Cycles from the read to the write."""
-
-HAZARDS = WRITE
-"""Number of earlier operations that have not written yet when an operation reads."""
-
+COMPARISON = 2  # cycles to compare the row of an operation with the rows of earlier operations
+WORD = CELL_LATENCY  # cycles from the address of a cell memory to its word
+MATCH = WORD + 2  # cycles from the read of the cells to the answers of the columns
+DECISION = MATCH + 2  # cycles from the read to the decision about the write
+WRITE = DECISION + 2  # cycles from the read to the write
+HAZARDS = WRITE  # number of earlier operations that have not written yet when an operation reads
+# number of earlier operations that may change the stash during the search for a digest
 STASH_HAZARDS = 3
-"""Number of earlier operations that may change the stash during the search for a digest."""
-
-VERDICT = 3
-"""Cycles from the distances of a digest in column and stash to the verdict."""
-
+VERDICT = 3  # cycles from the distances of a digest in column and stash to the verdict
+# Cycles from the read to the verdict; the search of the stash ends two cycles after the write.
 ANSWER = WRITE + 2 + VERDICT
-"""Cycles from the read to the verdict; the search of the stash ends two cycles after the write."""
-
+# shortest window: longer than the pipeline, so that no operation in flight has expired
 MIN_WINDOW = 16
-"""Shortest window: longer than the pipeline, so that no operation in flight has expired."""
-
+# maximum insertions per row of the sweep, so that a late sweep keeps its margin
 MAX_SWEPT_PER_ROW = 24
-"""Maximum insertions per row of the sweep, so that a late sweep keeps its margin."""
-
+# Backlog of rows at which a column's sweep stalls the input for one cycle per row. Twice this
+# backlog closes the input.
 SWEEP_BACKLOG = 4
-"""Backlog of rows at which a column's sweep stalls the input for one cycle per row. Twice this
-backlog closes the input."""
-
-MAX_STALL = 64
-"""With moves: maximum cycles for which a nearly full stash stalls the input."""
-
-STALL_PERIOD = 1024
-"""Minimum cycles from one such stall to the next, a power of two."""
-
+MAX_STALL = 64  # with moves: maximum cycles for which a nearly full stash stalls the input
+STALL_PERIOD = 1024  # minimum cycles from one such stall to the next, a power of two
+# Backlog of rows at which a column accepts no more entries: less than the backlog that stalls the
+# input.
 BEHIND_ROWS = SWEEP_BACKLOG // 2
-"""Backlog of rows at which a column accepts no more entries: less than the backlog that stalls the
-input."""
-
+# cycles from an entry's arrival in a column to the comparison of operations with its row
 WATCHED = 3
-"""Cycles from an entry's arrival in a column to the comparison of operations with its row."""
-
-KNOWN = 3
-"""Cycles from the word of a cell to its digest and to the check of its age."""
-
+KNOWN = 3  # cycles from the word of a cell to its digest and to the check of its age
+# Minimum cycles from an entry's arrival to its exchange. The sweep leaves the port in one cycle,
+# and the entry waits two cycles for its write. By then, operations in flight at the arrival have
+# been compared with the row, as they leave, `HAZARDS` cycles after their read.
 EARLIEST = WATCHED + 1 + WORD + KNOWN + 2
-"""Minimum cycles from an entry's arrival to its exchange. The sweep leaves the port in one cycle,
-and the entry waits two cycles for its write. By then, operations in flight at the arrival have been
-compared with the row, as they leave, `HAZARDS` cycles after their read."""
 
 
 def crowded_stash(spec: WindowDictionarySpec) -> int:

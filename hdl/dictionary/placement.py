@@ -59,11 +59,9 @@ class Wipe(wiring.Component):
         return m
 
 
-FREE_GROUP = 5
-"""Number of columns among which one level of LUTs finds the first free one."""
-
+FREE_GROUP = 5  # number of columns among which one level of LUTs finds the first free one
+# number of low bits of insertion numbers that distinguish the operations in flight
 NEAR_BITS = HAZARDS.bit_length()
-"""Number of low bits of insertion numbers that distinguish the operations in flight."""
 
 
 class Knowledge(data.StructLayout):

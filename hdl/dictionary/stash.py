@@ -11,9 +11,9 @@ from ..pipeline import Pipeline, registered
 from .cells import GROUP, Entry, VisitSignature, agreeing_pairs, lowest, selected, selected_later
 from .dictionary_figures import MAX_STALL, STALL_PERIOD, STASH_HAZARDS, crowded_stash
 
+# Minimum cycles until the stash examines a slot again. By then it is known whether a column has
+# accepted the entry of the slot.
 MIN_TURN = 4
-"""Minimum cycles until the stash examines a slot again. By then it is known whether a column
-has accepted the entry of the slot."""
 
 
 def turn_bits(entries):
@@ -289,11 +289,7 @@ class Stash(wiring.Component):
     examines one slot after another, and drops entries that have expired for all later operations.
     """
 
-    def __init__(
-        self,
-        *,
-        spec,  # with moves, the stash has more slots than there are columns
-    ):
+    def __init__(self, *, spec):
         self._spec = spec
         self._moves = bool(spec.moves)
         size, time = spec.stash, spec.timestamp_bits

@@ -16,12 +16,7 @@ class GenerationLength(wiring.Component):
 
     PERIOD = GENERATION_SAMPLE
 
-    def __init__(
-        self,
-        *,
-        width,  # width of a length
-        minimum,  # length below which operations enter one at a time
-    ):
+    def __init__(self, *, width, minimum):
         require_integer("Width", width, minimum=1)
         require_integer("Minimum", minimum, minimum=1)
         self._minimum = minimum
@@ -58,12 +53,7 @@ class GenerationCounter(wiring.Component):
     The count runs from minus the length to 0: its sign shows whether insertions are left.
     """
 
-    def __init__(
-        self,
-        *,
-        width,  # width of a length
-        goes_on=False,  # whether a full generation may continue
-    ):
+    def __init__(self, *, width, goes_on=False):
         require_integer("Width", width, minimum=1)
         super().__init__(
             {
@@ -135,14 +125,7 @@ class Schedule(wiring.Component):
     `one_at_a_time` is then high.
     """
 
-    def __init__(
-        self,
-        *,
-        generation_bits,  # width of the generation length
-        minimum_generation,  # shortest generation during which the spare can be cleared
-        clear_words,  # duration of a clear, in cycles; then `clean` is valid
-        when_full=None,  # "shorten" or "overfill" for a time-based window
-    ):
+    def __init__(self, *, generation_bits, minimum_generation, clear_words, when_full=None):
         require_integer("Generation bits", generation_bits, minimum=1)
         self._when_full = when_full
         self.minimum_generation = minimum_generation
@@ -214,15 +197,9 @@ class Serializer(wiring.Component):
     After reset the component releases a CLEAR without a result.
     """
 
-    SETTLE = SPARE_SETTLE
-    """Cycles until `clean` reflects earlier operations."""
+    SETTLE = SPARE_SETTLE  # cycles until `clean` reflects earlier operations
 
-    def __init__(
-        self,
-        *,
-        start,  # cycles from reset to the first CLEAR
-        check=False,  # whether the port `opens` exists
-    ):
+    def __init__(self, *, start, check=False):
         require_integer("Start", start, minimum=1)
         self._start = start
         super().__init__(
@@ -304,13 +281,7 @@ class Gate(wiring.Component):
 
     LATENCY = 2
 
-    def __init__(
-        self,
-        *,
-        start,  # cycles from reset to the first CLEAR
-        # whether the gate checks that each operation leaves once and the gate opens again
-        check=False,
-    ):
+    def __init__(self, *, start, check=False):
         self._serializer = Serializer(start=start, check=check)
         super().__init__(
             {
@@ -426,10 +397,10 @@ class FrontEnd(wiring.Component):
     def __init__(
         self,
         *,
-        generation_bits,  # width of the generation length
-        minimum_generation,  # shortest generation during which the spare can be cleared
-        clear_words,  # duration of a clear, in cycles; then `clean` is valid
-        window=None,  # `TimeWindow` that ends generations
+        generation_bits,
+        minimum_generation,
+        clear_words,
+        window=None,
         when_full=None,
         check=False,
     ):

@@ -11,12 +11,7 @@ from ..parameters import require_integer
 class Prescaler(wiring.Component):
     """Generates a tick every `period` cycles, starting `min_period` cycles after reset."""
 
-    def __init__(
-        self,
-        *,
-        width,  # width of a period
-        min_period,  # shortest period; a shorter setting acts as this one
-    ):
+    def __init__(self, *, width, min_period):
         require_integer("Width", width, minimum=1)
         require_integer("Shortest period", min_period, minimum=4, maximum=(1 << width) - 1)
         self._min_period = min_period
@@ -42,11 +37,7 @@ class TickSpacing(wiring.Component):
     Up to `lately.hdl.latencies.TICKS_WAITING` ticks wait; more are lost.
     """
 
-    def __init__(
-        self,
-        *,
-        min_period,  # minimum cycles from one tick to the next
-    ):
+    def __init__(self, *, min_period):
         require_integer("Shortest period", min_period, minimum=2)
         self._min_period = min_period
         super().__init__(
@@ -89,21 +80,14 @@ class Stamps(wiring.Component):
     Times are compared modulo ``2**len(time)``, so a gap must be shorter than half of this.
     """
 
-    LATENCY = STAMP_LATENCY
-    """Latency of an operation that does not wait, in cycles."""
-
+    LATENCY = STAMP_LATENCY  # latency of an operation that does not wait, in cycles
+    # cycles from an operation to the next one with a later time, if no segment expires
     INTERVAL = 20
-    """Cycles from an operation to the next one with a later time, if no segment expires."""
 
+    # cycles from the acceptance of an operation to its effect, if the operation does not wait
     SETTLE = 4
-    """Cycles from the acceptance of an operation to its effect, if the operation does not wait."""
 
-    def __init__(
-        self,
-        *,
-        request,  # payload of a request, with ``time``
-        span,  # number of ticks for which a key is reported
-    ):
+    def __init__(self, *, request, span):
         time_bits = Shape.cast(request["time"].shape).width
         require_integer("Span", span, minimum=1, maximum=(1 << time_bits - 1) - 1)
         self._span = span

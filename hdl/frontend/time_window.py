@@ -28,17 +28,10 @@ class TimeWindow(wiring.Component):
     Times are compared modulo ``2**lately.hdl.parameters.stamp_bits(span)``.
     """
 
-    INPUTS = ("limit",)
-    """Ports that are inputs of the core."""
-
-    EVENTS = ("shortened", "overfilled")
-    """Outputs that a unit counts."""
-
-    SETTLE = 5
-    """Cycles from a change until the next expiry is known."""
-
-    MEMORY = memory.Memory
-    """Type of the memory for the times of settled segments."""
+    INPUTS = ("limit",)  # ports that are inputs of the core
+    EVENTS = ("shortened", "overfilled")  # outputs that a unit counts
+    SETTLE = 5  # cycles from a change until the next expiry is known
+    MEMORY = memory.Memory  # type of the memory for the times of settled segments
 
     def __init__(
         self,
@@ -66,8 +59,8 @@ class TimeWindow(wiring.Component):
         self._stamped = stamped
         self._synchronous = synchronous_read
         depth = 1 << generations.bit_length()
+        # memories for the times of the settled segments
         self.times = [self.MEMORY(shape=self._bits, depth=depth, init=[]) for _ in range(copies)]
-        """Memories for the times of the settled segments."""
         time_bits = time_bits or self._bits
         # `target`, `far`: with `stamped` only, with `tick`, while no other tick waits: the new
         # time, and whether it is more than `span` ticks away. No operation may be in flight until

@@ -26,11 +26,7 @@ from ..pipeline import FAN_IN, Draft, Pipeline
 from .siphash import SipHash, siphash_latency
 
 
-def fold(
-    pipe,
-    key,
-    seed,  # selects the columns
-):
+def fold(pipe, key, seed):
     """Return the state of a key: the XOR of the 64-bit columns for its set bits (H3)."""
     columns = fold_columns(len(key), seed)
 
@@ -67,11 +63,7 @@ def fold(
     return terms[0]
 
 
-def mix(
-    pipe,
-    state,  # state as returned by `fold`
-    seed,  # selects the constants
-):
+def mix(pipe, state, seed):
     """Apply the quadratic Feistel rounds to a state; each bit of a round needs one LUT."""
     half = STATE_BITS // 2
     right, left = state[:half], state[half:]
@@ -103,14 +95,7 @@ def hash_latency(key_bits, hash="h3", *, levels=DEFAULT_LEVELS):
     return hashed_state(pipe, pipe.enter(Signal(key_bits), "key"), 0).stage
 
 
-def expand(
-    pipe,
-    state,
-    *,
-    sizes,  # number of values of each index of a function; powers of two
-    functions,  # number of hash functions
-    seed,  # selects the rotations
-):
+def expand(pipe, state, *, sizes, functions, seed):
     """Return the cell indices of every hash function: each bit is the XOR of three state bits.
 
     Synthesis shares XORs of two bits among functions. The indices are not registered, so that the
@@ -173,13 +158,7 @@ class StateHash(wiring.Component):
     Latency: `latency` cycles.
     """
 
-    def __init__(
-        self,
-        *,
-        key_bits,  # width of a key
-        seed,  # selects the constants
-        levels=DEFAULT_LEVELS,
-    ):
+    def __init__(self, *, key_bits, seed, levels=DEFAULT_LEVELS):
         require_integer("Key width", key_bits, minimum=1)
         require_integer("Seed", seed)
         require_integer("Levels", levels, minimum=1)
@@ -212,15 +191,7 @@ class KeyHash(wiring.Component):
     registers: the receiving component adds logic to this stage.
     """
 
-    def __init__(
-        self,
-        *,
-        spec,
-        levels=DEFAULT_LEVELS,
-        # whether `key` is a state that another component has computed. Then only the addresses are
-        # computed here.
-        hashed=False,
-    ):
+    def __init__(self, *, spec, levels=DEFAULT_LEVELS, hashed=False):
         self._spec = spec
         self._levels = levels
         self._hashed = hashed

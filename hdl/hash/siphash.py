@@ -20,11 +20,11 @@ from ..latencies import SECRET_LEAD
 from ..parameters import require_integer
 from ..pipeline import Draft, Pipeline, registered
 
+# Bit positions that divide a word into digits. An addition takes one cycle per digit.
 BOUNDS = (0, 22, 43, 64)
-"""Bit positions that divide a word into digits. An addition takes one cycle per digit."""
 
+# marks values that stay constant while keys are in flight, instead of a cycle number
 STATIC = float("-inf")
-"""Marks values that stay constant while keys are in flight, instead of a cycle number."""
 
 
 class Arithmetic:
@@ -39,11 +39,7 @@ class Arithmetic:
         self._m = m
         self._pipe = Pipeline(m)
 
-    def word(
-        self,
-        bits,
-        clock,  # cycle in which the bits are valid
-    ):
+    def word(self, bits, clock):
         """Return input bits as a word, or as a part of a word."""
         stage = None if clock == STATIC else clock
         digit = self._pipe.enter(bits, bits.name, stage=stage, reset_less=True)
@@ -53,11 +49,7 @@ class Arithmetic:
         """Return a constant as a word."""
         return [value >> bit & 1 for bit in range(WORD_BITS)]
 
-    def rotate(
-        self,
-        word,
-        amount,  # number of bits
-    ):
+    def rotate(self, word, amount):
         """Rotate left."""
         return word[-amount:] + word[:-amount]
 
@@ -73,12 +65,7 @@ class Arithmetic:
         stages = [bit[0].stage for bit in word if not isinstance(bit, int)]
         return max((stage for stage in stages if stage is not None), default=STATIC)
 
-    def add(
-        self,
-        a,  # `a`, `b`: words
-        b,
-        name,
-    ):
+    def add(self, a, b, name):
         """Add modulo 2**64, with registered carries between digits."""
         total = []
         carry = []
@@ -138,17 +125,10 @@ class SipHash(wiring.Component):
     does not depend on a carry is computed earlier. A round takes 5 cycles (SipHash, section 2.3).
     """
 
-    SETTLE = 2
-    """Cycles from a new secret to the first key that uses it."""
+    SETTLE = 2  # cycles from a new secret to the first key that uses it
+    HOLD = 6  # cycles for which a secret must stay stable after the last key that uses it
 
-    HOLD = 6
-    """Cycles for which a secret must stay stable after the last key that uses it."""
-
-    def __init__(
-        self,
-        *,
-        key_bits,  # width of a key
-    ):
+    def __init__(self, *, key_bits):
         require_integer("Key width", key_bits, minimum=1)
         self.latency = siphash_latency(key_bits)
         super().__init__({"key": In(key_bits), "secret": In(SECRET_BITS), "state": Out(WORD_BITS)})
@@ -235,15 +215,10 @@ class Secrets(wiring.Component):
     empty. No secret is accepted while a clear is in progress.
     """
 
+    # cycles from the acceptance of a secret to the first operation that uses the secret
     LEAD = SECRET_LEAD
-    """Cycles from the acceptance of a secret to the first operation that uses the secret."""
 
-    def __init__(
-        self,
-        *,
-        pipelines,  # 2 with re-keying, 1 without
-        ring_segments,  # segments in the ring
-    ):
+    def __init__(self, *, pipelines, ring_segments):
         require_integer("Pipelines", pipelines, minimum=1, maximum=2)
         require_integer("Ring segments", ring_segments, minimum=1)
         self._pipelines = pipelines

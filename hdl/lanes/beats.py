@@ -21,15 +21,7 @@ class ShiftFinder(wiring.Component):
     LATENCY = 7
     LOOK = 4
 
-    def __init__(
-        self,
-        *,
-        lanes,
-        generation_bits,  # width of the length
-        # shortest length; a shorter setting acts as this one. At least
-        # ``lately.hdl.latencies.MINIMUM_BEATS`` beats separate two insertions that turn the ring.
-        minimum,
-    ):
+    def __init__(self, *, lanes, generation_bits, minimum):
         check_lanes(lanes)
         if not lanes * MINIMUM_BEATS <= minimum < 1 << generation_bits:
             raise ValueError(
@@ -193,9 +185,7 @@ def check_lanes(lanes):
         raise ValueError(f"Lanes must be 2 or 4, not {lanes!r}")
 
 
-def count_bits(
-    slots,  # beats in flight, which bound the difference of two counts
-):
+def count_bits(slots):
     """Return the width of entry counts, which are compared modulo a power of two."""
     return max(8, slots.bit_length())
 
@@ -203,14 +193,7 @@ def count_bits(
 class BeatRecord(data.StructLayout):
     """The part of a beat that is kept until its results arrive."""
 
-    def __init__(
-        self,
-        *,
-        lanes,
-        shards,
-        slots,  # maximum number of beats in flight
-        tag_bits,  # width of the tag
-    ):
+    def __init__(self, *, lanes, shards, slots, tag_bits):
         lane = data.StructLayout(
             {
                 "valid": 1,
@@ -245,10 +228,7 @@ def steps_layout(lanes):
     )
 
 
-def ordered_steps(
-    m,
-    wanted,  # a bit for each lane; the highest bit is the turn
-):
+def ordered_steps(m, wanted):
     """Return the steps of an entry, turn first, as a value of `steps_layout`, one cycle later."""
     lanes = len(wanted) - 1
     of_lanes = data.StructLayout(
@@ -301,13 +281,7 @@ class OrderedEntry(data.StructLayout):
 class Share(data.StructLayout):
     """Work of a beat for all shards: the fields of `Entry`, with ``items`` for each shard."""
 
-    def __init__(
-        self,
-        *,
-        lanes,
-        shards,
-        slots,  # maximum number of beats in flight
-    ):
+    def __init__(self, *, lanes, shards, slots):
         common = {name: field.shape for name, field in Entry(lanes=lanes, slots=slots)}
         super().__init__(
             common

@@ -14,12 +14,7 @@ from .beats import count_bits
 class Credits(wiring.Component):
     """Counts the operations in flight, and reports whether credits for more are available."""
 
-    def __init__(
-        self,
-        *,
-        limit,  # maximum number of operations in flight at which `available` is high
-        check=False,  # whether the port `left` exists
-    ):
+    def __init__(self, *, limit, check=False):
         if type(limit) is not int or limit < 0:
             raise ValueError(f"Limit must be a non-negative integer, not {limit!r}")
         self._limit = limit
@@ -59,8 +54,7 @@ class Collector(wiring.Component):
     """
 
     DEPTH = 32
-    UNDER_WAY = 7
-    """Beats that may pass without credits, in addition to the beats being checked."""
+    UNDER_WAY = 7  # beats that may pass without credits, in addition to the beats being checked
 
     def __init__(
         self,
@@ -85,8 +79,7 @@ class Collector(wiring.Component):
         self._count_bits = count_bits(slots)
         # Cycles from a beat's number until it is known whether the shards have finished the beat.
         self._look = paged_latency(slots, far=True) + 5
-        self.poll = self._look + 3
-        """Cycles after which the collector checks a beat again."""
+        self.poll = self._look + 3  # cycles after which the collector checks a beat again
         self._answer = answer
         self._verdict_bits = verdict_bits
         self._results_latency = results_latency

@@ -62,13 +62,7 @@ class Dispatcher(wiring.Component):
     Latency: `latency` cycles to `share`; one beat per cycle.
     """
 
-    def __init__(
-        self,
-        *,
-        profile,
-        beat,  # layout of the unit's input payload
-        slots,
-    ):
+    def __init__(self, *, profile, beat, slots):
         self._spec = spec = profile.spec
         self._checks = profile.self_check
         self._lanes = spec.lanes
@@ -297,20 +291,9 @@ class Distributor(wiring.Component):
     limit the number of beats to `depth`, including beats of which only the states have arrived.
     """
 
-    PLACES = SHARD_PLACES
-    """Capacity of a shard's queue."""
+    PLACES = SHARD_PLACES  # capacity of a shard's queue
 
-    def __init__(
-        self,
-        *,
-        lanes,
-        shards,
-        slots,
-        depth,  # beats that it stores, a power of two
-        copies=1,  # copies of each word of a beat; a vote decides each read
-        # whether the component checks the counts of beats, and of free entries in shards
-        check=False,
-    ):
+    def __init__(self, *, lanes, shards, slots, depth, copies=1, check=False):
         check_lanes(lanes)
         require_integer("Shards", shards, minimum=1)
         require_power_of_two("Slots", slots, minimum=2)

@@ -25,15 +25,9 @@ class Sequencer(wiring.Component):
 
     LATENCY = STEP_LATENCY
 
-    SETTLE = 6
-    """Minimum cycles that a step waits if it depends on a clean spare."""
+    SETTLE = 6  # minimum cycles that a step waits if it depends on a clean spare
 
-    def __init__(
-        self,
-        *,
-        entry,  # layout of a queue entry
-        clear_words,  # cycles to clear the spare
-    ):
+    def __init__(self, *, entry, clear_words):
         self._entry = entry
         self._lanes = entry["items"].width
         self._clear_words = clear_words
@@ -142,17 +136,9 @@ class Shard(wiring.Component):
 
     DEPTH = SHARD_PLACES
 
-    WAY_IN = ENTRY_LATENCY
-    """Cycles from `valid` until the queue holds the entry."""
+    WAY_IN = ENTRY_LATENCY  # cycles from `valid` until the queue holds the entry
 
-    def __init__(
-        self,
-        *,
-        profile,  # profile of the whole unit
-        core,  # core that accepts states as keys, with a control lag of 0
-        number,
-        slots,  # maximum number of beats in flight
-    ):
+    def __init__(self, *, profile, core, number, slots):
         spec = profile.spec
         if number not in range(spec.shards):
             raise ValueError(f"Number must be below the {spec.shards} shards, not {number!r}")

@@ -44,14 +44,12 @@ class LaneUnit(BaseUnit):
         Must pass `check_buildable`, and have several lanes.
     """
 
-    LAG = 8
-    """Cycles until `i.ready` reflects an acceptance, plus two spare cycles."""
-
+    LAG = 8  # cycles until `i.ready` reflects an acceptance, plus two spare cycles
+    # cycles from the acceptance of a secret to the first clear that activates the secret
     SECRET_LEAD = Secrets.LEAD + 2
-    """Cycles from the acceptance of a secret to the first clear that activates the secret."""
 
+    # Cycles between two beats while a secret waits; earlier keys need their secret this long.
     SECRET_PACE = 1 << (SECRET_SETTLE + SipHash.HOLD - 1).bit_length()
-    """Cycles between two beats while a secret waits; earlier keys need their secret this long."""
 
     def __init__(self, profile, family):
         spec, check, slots = profile.spec, profile.self_check, profile.lane_slots

@@ -24,12 +24,7 @@ class CellMemory(wiring.Component):
 
     LATENCY = CELL_LATENCY
 
-    def __init__(
-        self,
-        *,
-        depth,  # number of words, a power of two
-        width,  # bits per word
-    ):
+    def __init__(self, *, depth, width):
         require_power_of_two("Depth", depth, minimum=2)
         require_integer("Width", width, minimum=1)
         self._depth = depth
@@ -108,17 +103,11 @@ class ECP5CellMemory(CellMemory):
         return m
 
 
+# cell memory classes, by variant
 CELL_MEMORIES = {"portable": PortableCellMemory, "ecp5": ECP5CellMemory}
-"""Cell memory classes, by variant."""
 
 
-def cell_memory(
-    # one of `CELL_MEMORIES`, or a class with the ports of `lately.hdl.memory.cells.CellMemory`
-    variant,
-    *,
-    depth,
-    width,
-):
+def cell_memory(variant, *, depth, width):
     """Build a cell memory of the given variant."""
     kind = CELL_MEMORIES.get(variant, variant)
     if isinstance(kind, str):

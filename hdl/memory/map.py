@@ -33,32 +33,29 @@ class BlockKind(NamedTuple):
     width: int = BLOCK_CLEAR_BITS
 
 
+# block RAMs, by the segment memory variants that instantiate them
 BLOCK_KINDS = {
     "ecp5": BlockKind("DP16KD", 1 << 14, BANK_COLUMNS),
     "ice40": BlockKind("SB_RAM40_4K", 1 << 12),
     "gowin": BlockKind("DPB", 1 << 14),
 }
-"""Block RAMs, by the segment memory variants that instantiate them."""
 
 
-CELL_VARIANTS = ("portable", "ecp5")
-"""Variants of cell memories."""
+CELL_VARIANTS = ("portable", "ecp5")  # variants of cell memories
 
 
-def cell_columns(
-    depth: int,  # number of cells; at most the bits of a block without its ninth bits
-) -> int:
+def cell_columns(depth: int) -> int:
     """Return how many bits of each cell one DP16KD holds, for a memory of `depth` cells."""
     bits = min(16, BLOCK_KINDS["ecp5"].bits // depth)
     return bits + bits // 8
 
 
+# segment memory variants that synthesis infers, without and with an output register
 PORTABLE = ("portable", "portable-registered")
-"""Segment memory variants that synthesis infers, without and with an output register."""
 
 
+# suffix of variants that never use a word while another port writes a bit of the word
 STRICT = "-strict"
-"""Suffix of variants that never use a word while another port writes a bit of the word."""
 
 BLOCK_KINDS |= {f"{name}{STRICT}": kind for name, kind in BLOCK_KINDS.items()}
 
@@ -76,8 +73,8 @@ class PhysicalMemory:
     shard: int = 0  # shard of the memory; 0 in units of one lane
 
 
+# function that returns the bits of a memory, shape (words, width), lowest bit first
 Read = Callable[[PhysicalMemory], NDArray[np.bool_]]
-"""Function that returns the bits of a memory, shape (words, width), lowest bit first."""
 
 
 class Place(NamedTuple):
@@ -106,19 +103,11 @@ class MemoryMap:
     # model's `memory`
     decode: Callable[[NDArray[np.bool_], int], NDArray[Any]] = lambda bits, now: bits
 
-    def view(
-        self,
-        read: Read,
-        # for a timing filter, number of ticks or blocks so far; for a dictionary, of insertions
-        now: int = 0,
-    ) -> NDArray[Any]:
+    def view(self, read: Read, now: int = 0) -> NDArray[Any]:
         """Return the contents of the memories as the golden model's `memory`."""
         return self.decode(self.gather(read), now)
 
-    def gather(
-        self,
-        read: Read,  # returns the bits of a memory, shape (words, width), lowest bit first
-    ) -> NDArray[np.bool_]:
+    def gather(self, read: Read) -> NDArray[np.bool_]:
         """Return all bits, read from the memories."""
         words = max(memory.words for memory in self.memories)
         width = max(memory.width for memory in self.memories)
@@ -132,10 +121,7 @@ class MemoryMap:
             bits[segment, part] = held[position.memory, position.word, position.bit]
         return bits
 
-    def copied(
-        self,
-        copies: int,  # number of copies; 1 returns the same map
-    ) -> "MemoryMap":
+    def copied(self, copies: int) -> "MemoryMap":
         """Return the map with several copies of each memory; cells refer to the first copy."""
         if copies == 1:
             return self
@@ -183,24 +169,13 @@ class BlockGrid(NamedTuple):
     low: int  # address bits below the bits that select the column
 
     @classmethod
-    def of(
-        cls,
-        *,
-        depth: int,
-        clear_bits: int,
-        block_bits: int,  # bits of a block RAM
-    ) -> "BlockGrid":
+    def of(cls, *, depth: int, clear_bits: int, block_bits: int) -> "BlockGrid":
         """Return the grid for a part of `depth` bits with `clear_bits` zeroed per cycle."""
         columns, rows = memory_shape(bits=depth, clear=clear_bits, block_bits=block_bits)
         return cls(columns, rows, min(clear_bits, BLOCK_CLEAR_BITS).bit_length() - 1)
 
 
-def segment_map(
-    variant: str,  # one of `lately.hdl.memory.segment.VARIANTS`
-    *,
-    depth: int,
-    clear_bits: int,
-) -> MemoryMap:
+def segment_map(variant: str, *, depth: int, clear_bits: int) -> MemoryMap:
     """Return the map of one segment memory."""
     if variant in PORTABLE:
         array = PhysicalMemory(("words",), depth // clear_bits, clear_bits)
@@ -233,10 +208,7 @@ def segment_map(
     return MemoryMap(blocks, 1, 1, depth, find)
 
 
-def separate_map(
-    spec: FilterSpec,
-    variant: str,  # variant of the segment memories
-) -> MemoryMap:
+def separate_map(spec: FilterSpec, variant: str) -> MemoryMap:
     """Return the map of a unit with a memory for each part of each segment in each shard."""
     shard_bits = spec.part_bits // spec.shards
     store = segment_map(variant, depth=shard_bits, clear_bits=spec.clear)
@@ -263,10 +235,7 @@ def separate_map(
     return MemoryMap(memories, spec.segments, spec.parts, spec.part_bits, find)
 
 
-def cell_map(
-    spec: Specification,
-    variant: str,  # one of `CELL_VARIANTS`
-) -> MemoryMap:
+def cell_map(spec: Specification, variant: str) -> MemoryMap:
     """Return the map of the cells of a dictionary or timing filter, without parity bits."""
     parts, cells, bits = spec.cell_shape
     if variant == "portable":
@@ -324,10 +293,7 @@ def _numbers(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
 
 
 def memory_map(
-    spec: Specification,  # specification of a family with hardware
-    *,
-    memory: str = "portable",
-    protect: str = "none",
+    spec: Specification, *, memory: str = "portable", protect: str = "none"
 ) -> MemoryMap:
     """Return the map of a unit's memories."""
     if spec.kind == "ring":

@@ -183,12 +183,7 @@ class DelayLine(wiring.Component):
     After reset the first values are undefined.
     """
 
-    def __init__(
-        self,
-        *,
-        width,  # at least 1; `cycles` is from 2 to `PAGE_WORDS` + 1
-        cycles,
-    ):
+    def __init__(self, *, width, cycles):
         require_integer("Width", width, minimum=1)
         require_integer("Cycles", cycles, minimum=2, maximum=PAGE_WORDS + 1)
         self._depth = cycles - 1

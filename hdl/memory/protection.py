@@ -12,8 +12,7 @@ from ..latencies import VOTE_LATENCY, VOTES
 from ..parameters import check_bits
 from ..pipeline import delayed, registered
 
-DIGIT = 4
-"""Bits of a word that are compared, or combined, per cycle."""
+DIGIT = 4  # bits of a word that are compared, or combined, per cycle
 
 
 class Copies(wiring.Component):
@@ -81,10 +80,7 @@ class Copies(wiring.Component):
         domain += self.upset.eq(Cat(upsets))
         return m
 
-    def unlike(
-        self,
-        name,  # one of the `answers`
-    ):
+    def unlike(self, name):
         """Return, for each copy after the first, whether it differs from the first, by bit group.
 
         Only without registers.
@@ -110,14 +106,7 @@ def copy_names(copies):
     return range(len(copies)) if len(copies) > 1 else [""]
 
 
-def protected(
-    build,  # takes no argument; returns a memory
-    *,
-    copies,  # 1 for a single memory
-    answers,
-    latency=None,
-    **options,
-):
+def protected(build, *, copies, answers, latency=None, **options):
     """Build a memory, or the given number of copies of it."""
     if copies == 1:
         return build()
@@ -138,50 +127,26 @@ class CellProtection:
     The methods of this class report no errors; synthesis removes the logic that depends on them.
     """
 
-    copies = 1
-    """Number of copies of the memory."""
-
-    checked = False
-    """Whether the component stores `parity` in each cell."""
+    copies = 1  # number of copies of the memory
+    checked = False  # whether the component stores `parity` in each cell
 
     def check_bits(self, held):
         """Return the number of parity bits of a cell with `held` bits; 0 without parity."""
         return check_bits(held) if self.checked else 0
 
-    def memory(
-        self,
-        build,
-        *,
-        depth,  # `depth`, `width`: number of cells, and bits per cell including parity
-        width,
-    ):
+    def memory(self, build, *, depth, width):
         """Return a memory of cells."""
         return build(depth=depth, width=width)
 
-    def wrong(
-        self,
-        m,
-        memory,  # memory built by `memory`
-        port,  # "a" or "b"
-    ):
+    def wrong(self, m, memory, port):
         """Return whether the word of the previous cycle belongs to an upset cell."""
         return Const(0)
 
-    def lost(
-        self,
-        wrong,  # whether the cell is upset
-    ):
+    def lost(self, wrong):
         """Return whether the content of a cell is lost."""
         return wrong & Const(0)
 
-    def repair(
-        self,
-        m,
-        memory,  # memory built by `memory`
-        read=None,  # whether the word of the cell is at the port; by default in every cycle
-        *,
-        port="b",  # "a" or "b"
-    ):
+    def repair(self, m, memory, read=None, *, port="b"):
         """Return the `Repair` of the cell that a sweep has read."""
         return Repair(self, memory, Const(0))
 
@@ -253,17 +218,9 @@ def _kept(m, read):
 class Repair:
     """Repair of the cell that a sweep read last."""
 
-    LATENCY = 2
-    """Cycles from a word to its repair."""
+    LATENCY = 2  # cycles from a word to its repair
 
-    def __init__(
-        self,
-        protection,
-        memory,  # memory built by `CellProtection.memory`
-        copies,  # whether the cell is wrong; with copies, one bit for each copy that differs
-        *,
-        word=None,  # content of the cell in the other copies
-    ):
+    def __init__(self, protection, memory, copies, *, word=None):
         self._protection = protection
         self._memory = memory
         self._copies = copies
@@ -281,21 +238,11 @@ class Repair:
             word = delayed(m, word, cycles, "repair_word_", reset_less=True)
         return Repair(self._protection, self._memory, copies, word=word)
 
-    def value(
-        self,
-        repairs,  # the cell is repaired in this cycle
-        value,  # value to write if there is no repair, or if the content of the cell is lost
-    ):
+    def value(self, repairs, value):
         """Return the value to write into the memory."""
         return value if self._word is None else Mux(repairs, self._word, value)
 
-    def write(
-        self,
-        m,
-        repairs,  # the cell is repaired in this cycle
-        *,
-        domain="comb",  # "comb", or "sync" to write the copy in the next cycle
-    ):
+    def write(self, m, repairs, *, domain="comb"):
         """Rewrite the copy that differs; return whether the component must write the cell."""
         if self._word is None:
             return repairs & self.lost
@@ -304,10 +251,10 @@ class Repair:
         return Const(0)
 
 
+# Cell protections by name; the names are keys of `lately.hdl.latencies.PROTECTIONS`.
 CELL_PROTECTIONS = MappingProxyType(
     {"none": CellProtection(), "parity": Parity(), "tmr": Triplication()}
 )
-"""Cell protections by name; the names are keys of `lately.hdl.latencies.PROTECTIONS`."""
 
 
 def parity(held):
@@ -325,10 +272,7 @@ def sums(word):
     return Cat(word[at : at + DIGIT].xor() for at in range(0, len(word), DIGIT))
 
 
-def deviating(
-    second,  # `second`, `third`: bits in which the second and third copies differ from the first
-    third,
-):
+def deviating(second, third):
     """Return which of three copies differs from the other two, as at most one set bit.
 
     If all three differ, as after an upset in each of two copies, the first copy is chosen.

@@ -84,8 +84,7 @@ class SegmentMemory(wiring.Component):
             }
         )
 
-    ANSWER_CYCLES = 2
-    """Cycles from an address to its bit, without the selection among block RAMs."""
+    ANSWER_CYCLES = 2  # cycles from an address to its bit, without the selection among block RAMs
 
     def _late(self, m, bit):
         """Return a bit, delayed like the output of the selection among block RAMs."""
@@ -220,10 +219,9 @@ class BlockSegmentMemory(SegmentMemory):
     """
 
     VARIANT: str
-    READ_CYCLES = 1
-    """Cycles from the address at a block to its word."""
+    READ_CYCLES = 1  # cycles from the address at a block to its word
+    # whether no result depends on a word while another port writes a bit of the word
     STRICT = False
-    """Whether no result depends on a word while another port writes a bit of the word."""
 
     def __init__(self, **parameters):
         super().__init__(**parameters)
@@ -619,6 +617,7 @@ class ICE40SegmentMemory(BlockSegmentMemory):
         )
 
 
+# segment memory components, by variant name
 VARIANTS = {
     "portable": PortableSegmentMemory,
     "portable-registered": RegisteredSegmentMemory,
@@ -626,7 +625,6 @@ VARIANTS = {
     "ice40": ICE40SegmentMemory,
     "gowin": GowinSegmentMemory,
 }
-"""Segment memory components, by variant name."""
 
 VARIANTS |= {
     f"{name}{STRICT}": type(
@@ -643,10 +641,7 @@ VARIANTS |= {
 }
 
 
-def segment_memory(
-    variant,  # one of `VARIANTS`
-    **parameters,
-):
+def segment_memory(variant, **parameters):
     """Build a segment memory of the given variant."""
     if variant not in VARIANTS:
         raise ValueError(f"Memory must be one of {', '.join(VARIANTS)}, not {variant!r}")

@@ -23,14 +23,12 @@ from .frame_digest import MAX_UNDER_WAY, DigestSettings, FrameDigest
 from .frame_store import FATES, FrameIntake, FrameStore
 from .frames import AxisBeat, FrameNarrower, FrameOptions, FrameWidener, kept_bytes
 
-DIGEST_BITS = 64
-"""Width of a frame digest, which serves as the filter's key."""
-
+DIGEST_BITS = 64  # width of a frame digest, which serves as the filter's key
+# Maximum depth of a digest queue in LUT memory; deeper queues use a block RAM.
 MAX_DISTRIBUTED = 64
-"""Maximum depth of a digest queue in LUT memory; deeper queues use a block RAM."""
 
+# ports of the filter unit that the deduplicator passes through, where they exist
 FILTER_PORTS = ("hits", "shortened", "overfilled", "covered", "upsets", "secret")
-"""Ports of the filter unit that the deduplicator passes through, where they exist."""
 
 
 class Deduplicator(wiring.Component):
@@ -281,8 +279,8 @@ def _check_filter(spec):
             raise SpecificationError(f"{rule}; `lately plan --wrap frames-64` finds a filter")
 
 
+# fields of a transfer, in the order of their ports
 PARTS = ("data", "last", "user", "keep", "id", "dest")
-"""Fields of a transfer, in the order of their ports."""
 
 
 class ControlledDeduplicator(Controlled):

@@ -16,17 +16,10 @@ from .lane_digest import LaneDigest
 from .messages import FIELDS, AlignedBeats, FrameFacts, FrameReader
 from .polynomials import PolynomialDigest
 
-RESULTS = 8
-"""Maximum number of results waiting or in progress, with 64-bit beats."""
-
-WIDE_RESULTS = 64
-"""Maximum number of results waiting or in progress, with wider beats."""
-
-WIDTHS = (64, 128, 256, 512)
-"""Supported beat widths."""
-
-MAX_UNDER_WAY = 63
-"""Default maximum number of digests in progress."""
+RESULTS = 8  # maximum number of results waiting or in progress, with 64-bit beats
+WIDE_RESULTS = 64  # maximum number of results waiting or in progress, with wider beats
+WIDTHS = (64, 128, 256, 512)  # supported beat widths
+MAX_UNDER_WAY = 63  # default maximum number of digests in progress
 
 
 class DigestedFrame(data.StructLayout):

@@ -12,8 +12,8 @@ from ..pipeline import delayed
 from ..queue import Queue, ResultQueue
 from .frames import BEAT_BYTES, WHEN_FULL, FrameBeat, MarkedBeat
 
+# Reasons to discard a frame; the first reason that applies is reported.
 FATES = ("errored", "oversize", "no_room")
-"""Reasons to discard a frame; the first reason that applies is reported."""
 
 
 def beats_of(size, width=8 * BEAT_BYTES):
@@ -177,8 +177,7 @@ class FrameStore(wiring.Component):
     `frames` frames wait. `memory` is a variant of `cell_memory`.
     """
 
-    OUTPUT_DEPTH = 16
-    """Maximum number of beats in flight between ring and output."""
+    OUTPUT_DEPTH = 16  # maximum number of beats in flight between ring and output
 
     def __init__(self, *, size, frames, longest, memory="portable", width=8 * BEAT_BYTES, side=0):
         beat = width // 8

@@ -17,16 +17,14 @@ from ...golden.packets.frame_actions import (
 )
 from ..parameters import require_integer
 
-BEAT_BYTES = 8
-"""Default number of bytes in a beat."""
-
+BEAT_BYTES = 8  # default number of bytes in a beat
+# what happens to a frame without room: it waits at the input, or it is discarded
 WHEN_FULL = ("wait", "drop")
-"""What happens to a frame without room: it waits at the input, or it is discarded."""
 
+# deduplicator options that set attributes of its `Sideband`, and these attributes
 SIDE_OPTIONS = {
     "user_bits": "user", "id_bits": "id", "dest_bits": "dest", "bad_bit": "bad", "mark_bit": "mark",
 }  # fmt: skip
-"""Deduplicator options that set attributes of its `Sideband`, and these attributes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +68,8 @@ class Sideband:
         return {"user": user, "id": self.id, "dest": self.dest}
 
 
+# TUSER with one bit: the bad bit of the input, and the mark bit of the output
 ONLY_BAD = Sideband()
-"""TUSER with one bit: the bad bit of the input, and the mark bit of the output."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,23 +13,12 @@ from ..statistics import EventCounter
 from ..target_clocks import GMII_HZ
 from .frames import AxisBeat
 
-PREAMBLE, START = 0x55, 0xD5
-"""Preamble byte, and start-of-frame delimiter."""
-
-PREAMBLE_BYTES = 7
-"""Number of bytes in a transmitted preamble."""
-
-CHECK_BYTES = 4
-"""Number of bytes in the check sequence."""
-
-SHORTEST_FRAME = 60
-"""Minimum frame length in bytes, without the check sequence."""
-
-GAP_BYTES = 12
-"""Minimum number of cycles between two transmitted frames."""
-
-RECEIVING = "rx"
-"""Clock domain of the received data."""
+PREAMBLE, START = 0x55, 0xD5  # preamble byte, and start-of-frame delimiter
+PREAMBLE_BYTES = 7  # number of bytes in a transmitted preamble
+CHECK_BYTES = 4  # number of bytes in the check sequence
+SHORTEST_FRAME = 60  # minimum frame length in bytes, without the check sequence
+GAP_BYTES = 12  # minimum number of cycles between two transmitted frames
+RECEIVING = "rx"  # clock domain of the received data
 
 
 class GmiiReceiver(wiring.Component):

@@ -19,21 +19,15 @@ from ...golden.packets.packet_layers import (
 from ..pipeline import Pipeline
 from .frames import BEAT_BYTES, FrameBeat
 
+# number of bytes before layer 3 in an untagged frame, and offset of its EtherType
 SHORTEST, TYPE_AT = LINK_HEADERS[ETHERNET]
-"""Number of bytes before layer 3 in an untagged frame, and offset of its EtherType."""
 
-TAG_BYTES = 4
-"""Number of bytes in a VLAN tag."""
-
+TAG_BYTES = 4  # number of bytes in a VLAN tag
+# number of bytes up to the end of the longest header
 LONGEST = SHORTEST + TAG_BYTES * MAX_TAGS + HEADERS[Version.IP6]
-"""Number of bytes up to the end of the longest header."""
 
-BEGIN_BITS = MAX_READ.bit_length()
-"""Width of the offset of an inner packet in a frame."""
-
-END_BITS = 17
-"""Width of the end offset of layer 3, computed from a header's length field."""
-
+BEGIN_BITS = MAX_READ.bit_length()  # width of the offset of an inner packet in a frame
+END_BITS = 17  # width of the end offset of layer 3, computed from a header's length field
 _NEXT_HEADER = 8
 _LAST_READ = TYPE_AT + TAG_BYTES * MAX_TAGS + _NEXT_HEADER
 _HEAD_AT = TYPE_AT
@@ -159,6 +153,7 @@ def _enough(reach, tags):
     return Cat(reach >= begin + header - 1 for header in (0, *HEADERS.values()))
 
 
+# fields of the layer 3 header, selected by the number of tags
 _CHOSEN = data.StructLayout(
     {
         "count": range(MAX_TAGS + 1),
@@ -171,7 +166,6 @@ _CHOSEN = data.StructLayout(
         "next": 8,
     }
 )
-"""Fields of the layer 3 header, selected by the number of tags."""
 
 
 def _choose(head, *types_enough):
@@ -204,6 +198,7 @@ def _pick(number, values):
     )
 
 
+# Checks of the layer 3 header. Layer 3 ends `size` bytes after `base`.
 _JUDGED = data.StructLayout(
     {
         "count": range(MAX_TAGS + 1),
@@ -219,7 +214,6 @@ _JUDGED = data.StructLayout(
         "size": 16,
     }
 )
-"""Checks of the layer 3 header. Layer 3 ends `size` bytes after `base`."""
 
 
 def _judge(value):

@@ -34,9 +34,9 @@ from ..queue import Queue
 from .frames import BEAT_BYTES, FrameBeat
 from .header_parser import BEGIN_BITS, END_BITS, SHORTEST, TYPE_AT, FrameLayers
 
+# Number of bytes that a step sees: two before the header, such as an EtherType, and 14 of the
+# header.
 WINDOW = 16
-"""Number of bytes that a step sees: two before the header, such as an EtherType, and 14 of the
-header."""
 
 _HALF = 16
 
@@ -240,9 +240,13 @@ def _lookup(number, kinds):
     return result
 
 
-_ENOUGH = (0, 1, 2, 3, 4, 5, 6, 8, 14, 20, 40)
-"""Minimum header lengths that are checked."""
-
+_ENOUGH = (0, 1, 2, 3, 4, 5, 6, 8, 14, 20, 40)  # minimum header lengths that are checked
+# Results of decoding a header. The next header has the given `kind` and begins `step` bytes later,
+# except for Ethernet in untyped content. `name` is the ID of a VLAN `tag`. `ip`: this is a valid IP
+# header, of version 6 if `six`. `bounded`: it states the `size` of its content. `malformed`: it is
+# invalid or cut off, and no IP header came before it. The content is `untyped`, or follows a
+# `control` word. `zeros`: it begins with two zero bytes. `fitting`: it begins like IP. `like`: it
+# begins like Ethernet, with a known EtherType or a length after two addresses.
 _FACTS = data.StructLayout(
     {
         "kind": 4,
@@ -261,20 +265,9 @@ _FACTS = data.StructLayout(
         "like": 1,
     }
 )
-"""Results of decoding a header.
 
-The next header has the given `kind` and begins `step` bytes later, except for Ethernet in untyped
-content. `name` is the ID of a VLAN `tag`. `ip`: this is a valid IP header, of version 6 if `six`.
-`bounded`: it states the `size` of its content. `malformed`: it is invalid or cut off, and no IP
-header came before it.
-
-The content is `untyped`, or follows a `control` word. `zeros`: it begins with two zero bytes.
-`fitting`: it begins like IP. `like`: it begins like Ethernet, with a known EtherType or a length
-after two addresses.
-"""
-
+# Kind and distance of the next header; whether the content fits, and whether it lowers `limit`.
 _JUDGED = data.StructLayout({"kind": 4, "step": 9, "fits": 1, "shrinks": 1})
-"""Kind and distance of the next header; whether the content fits, and whether it lowers `limit`."""
 
 
 def _look(window, types, left, walk):

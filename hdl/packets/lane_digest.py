@@ -13,11 +13,8 @@ from ...golden.hash.siphash import (
 from ...golden.packets.packet_digest import CLOSING_BYTES, OTHER_LANE
 from ..pipeline import delayed, registered
 
-STATE = data.ArrayLayout(WORD_BITS, 4)
-"""State of SipHash."""
-
-_COUNT_BITS = 6
-"""Width of the word counter; SipHash uses the word count of each lane modulo 32."""
+STATE = data.ArrayLayout(WORD_BITS, 4)  # state of SipHash
+_COUNT_BITS = 6  # Width of the word counter; SipHash uses the word count of each lane modulo 32.
 
 
 class SipRound(wiring.Component):

@@ -29,23 +29,21 @@ from .header_parser import (
 )
 from .inner_parser import InnerParser
 
+# minimum cycles per frame with 64-bit beats: the beats of 60 bytes, or the time of a digest
 MIN_SLOTS = 8
-"""Minimum cycles per frame with 64-bit beats: the beats of 60 bytes, or the time of a digest."""
 
-BEATS = 32
-"""Number of beats that can wait until their header is parsed and the result is known."""
-
-INNER_BEATS = 128
-"""Number of beats that can wait until the innermost layer 3 is found."""
-
+BEATS = 32  # number of beats that can wait until their header is parsed and the result is known
+INNER_BEATS = 128  # number of beats that can wait until the innermost layer 3 is found
+# Maximum number of waiting frames with 64-bit beats; doubled for an innermost layer 3. With wider
+# beats, as many frames as beats can wait.
 FRAMES = 16
-"""Maximum number of waiting frames with 64-bit beats; doubled for an innermost layer 3. With wider
-beats, as many frames as beats can wait."""
 
+# fields of a digest, in the order of the bits of `lately.golden.packets.comparison.Field`
 FIELDS = data.StructLayout({field.name.lower(): 1 for field in HARDWARE_FIELDS})
-"""Fields of a digest, in the order of the bits of `lately.golden.packets.comparison.Field`."""
 
 _LOW, _HIGH, _BOTH = (0,), (1,), (0, 1)
+# Header bytes of IPv4 (0) and IPv6 (1) that change in transit: their offset, their halves, and the
+# field that includes them.
 MUTABLE = {
     0: (
         (IP4_TOS, _BOTH, "tos"),
@@ -59,14 +57,12 @@ MUTABLE = {
         (IP6_HOP_LIMIT, _BOTH, "ttl"),
     ),
 }
-"""Header bytes of IPv4 (0) and IPv6 (1) that change in transit: their offset, their halves, and the
-field that includes them."""
 
+# possible positions of layer 3 in a frame
 BEGINS = tuple(SHORTEST + TAG_BYTES * tags for tags in range(MAX_TAGS + 1))
-"""Possible positions of layer 3 in a frame."""
 
+# offset of the last byte in a message that may be excluded from the comparison
 LAST_HIDDEN = BEGINS[-1] + max(byte for rows in MUTABLE.values() for byte, *_ in rows)
-"""Offset of the last byte in a message that may be excluded from the comparison."""
 
 
 class Slot(data.StructLayout):

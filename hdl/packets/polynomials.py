@@ -20,14 +20,12 @@ from ...golden.packets.polynomial_digest import EMPTY, FINISH_BITS, KEYS, MODULU
 from ..pipeline import FAN_IN, Pipeline, delayed, registered
 from .lane_digest import SipRound
 
+# supported table address widths, which match the distributed memories of devices
 TABLE_BITS = (4, 5)
-"""Supported table address widths, which match the distributed memories of devices."""
 
-_SUMMED = 6
-"""Number of terms that are XORed in one cycle."""
-
+_SUMMED = 6  # number of terms that are XORed in one cycle
+# number of secret bits per comparator, which takes one cycle and three levels of LUTs
 _COMPARED = 16
-"""Number of secret bits per comparator, which takes one cycle and three levels of LUTs."""
 
 
 def xor_tree(terms):

@@ -23,15 +23,7 @@ class StoreSignature(wiring.Signature):
     need not be registered.
     """
 
-    def __init__(
-        self,
-        *,
-        spec,
-        latency,
-        hashes=1,  # number of hash pipelines in use at the same time
-        upsets=False,  # whether upsets are detected
-        checks=False,  # whether the masks of the ring are checked
-    ):
+    def __init__(self, *, spec, latency, hashes=1, upsets=False, checks=False):
         self.latency = latency
         self.hashes = hashes
         addresses = Addresses(spec=spec)
@@ -168,11 +160,7 @@ class SegmentStore(wiring.Component):
         )
 
 
-def reported_upset(
-    pipe,
-    unlike,  # flags, one for each pair of copies
-    control,  # `Control` of the operation
-):
+def reported_upset(pipe, unlike, control):
     """Return whether an operation read a bit whose copies differ."""
     upset = ~pipe.all_of("upset", ~unlike)
     asked = (control["query"] | control["insert"]).at(upset.stage)
@@ -210,8 +198,8 @@ class FilterCore(wiring.Component):
         self.clear_cycles = clear_cycles
         self.control_lag = control_lag
         # A fast hash waits for the control.
+        # cycles from a key to its addresses
         self.addresses_latency = max(control_lag, latencies[0])
-        """Cycles from a key to its addresses."""
         self.latency = self.addresses_latency + store.latency + detector.latency + timed
         self._timed = timed
         super().__init__(

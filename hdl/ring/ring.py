@@ -25,15 +25,7 @@ class Ring(wiring.Component):
     cycles may follow for `clear_words` cycles.
     """
 
-    def __init__(
-        self,
-        *,
-        segments,  # physical segments, including the spare
-        run,  # segments that an insertion writes
-        clear_words,  # cycles of clearing, a power of two
-        # whether the ring checks its masks, and checks that the spare is clean at each shift
-        check=False,
-    ):
+    def __init__(self, *, segments, run, clear_words, check=False):
         require_integer("Segments", segments, minimum=2)
         require_integer("Run", run, minimum=1, maximum=segments - 1)
         require_power_of_two("Words to clear", clear_words)
@@ -134,13 +126,7 @@ class Ring(wiring.Component):
         return running & (self.shift | (self.insert & everything))
 
 
-def illegal_masks(
-    m,
-    mask,  # a bit for each segment
-    spare,
-    *,
-    run,
-):
+def illegal_masks(m, mask, spare, *, run):
     """Return whether the mask of the previous cycle was not the `run` segments after the spare.
 
     The check detects an upset of any single bit of `mask` or `spare`. The result stays set in each
@@ -167,15 +153,7 @@ class RingDetector(wiring.Component):
     them at once.
     """
 
-    def __init__(
-        self,
-        *,
-        segments,  # physical segments, including the spare; at least ``run + starts - 1``
-        parts,
-        run,  # length of a run (k); 1 reports any match (GEBF)
-        starts,  # number of possible first segments of a run (l + 1)
-        levels=DEFAULT_LEVELS,
-    ):
+    def __init__(self, *, segments, parts, run, starts, levels=DEFAULT_LEVELS):
         require_integer("Parts", parts, minimum=1)
         require_integer("Run", run, minimum=1)
         require_integer("Starts", starts, minimum=1)

@@ -12,11 +12,7 @@ from ..parameters import require_integer
 class BlockCount(wiring.Component):
     """Generates a tick at the last insertion of each block."""
 
-    def __init__(
-        self,
-        *,
-        block,  # insertions per block
-    ):
+    def __init__(self, *, block):
         require_integer("Block", block, minimum=1)
         self._block = block
         super().__init__(
@@ -44,19 +40,10 @@ class BlockCount(wiring.Component):
 class TickClock(wiring.Component):
     """Passes external ticks to the core, no closer together than the core allows."""
 
-    INPUTS = ()
-    """Ports that are inputs of the core."""
+    INPUTS = ()  # ports that are inputs of the core
+    EVENTS = ()  # outputs that a unit counts
 
-    EVENTS = ()
-    """Outputs that a unit counts."""
-
-    def __init__(
-        self,
-        *,
-        time_bits,  # width of the tick counter
-        # minimum cycles between two ticks; 0 if the spacing of `tick` is always sufficient
-        min_period=0,
-    ):
+    def __init__(self, *, time_bits, min_period=0):
         self._min_period = min_period
         super().__init__(
             {
@@ -94,12 +81,7 @@ class BlockClock(wiring.Component):
     EVENTS = ()
     report = {}
 
-    def __init__(
-        self,
-        *,
-        block,  # insertions per block
-        phase_bits=0,  # width of the phase
-    ):
+    def __init__(self, *, block, phase_bits=0):
         self._blocks = BlockCount(block=block)
         # `phase`: high bits of the number of insertions into the block, with the flags; only if
         # `phase_bits` is not 0

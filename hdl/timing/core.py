@@ -24,13 +24,7 @@ from .timing_profile import TimingProfile
 class Threshold(data.StructLayout):
     """Table entry with its position, like those of `lately.golden.DecisionTable.thresholds`."""
 
-    def __init__(
-        self,
-        *,
-        spec,
-        classes,
-        bits,  # width of the phase
-    ):
+    def __init__(self, *, spec, classes, bits):
         super().__init__(
             {
                 "phase": bits,
@@ -49,13 +43,7 @@ class DecisionTables(wiring.Component):
 
     LATENCY = DECISION_LATENCY
 
-    def __init__(
-        self,
-        *,
-        entry,
-        memory="portable",
-        copies=1,  # copies of the tables; three copies vote
-    ):
+    def __init__(self, *, entry, memory="portable", copies=1):
         self._entry = entry
         # All fields except the last one, which is the threshold.
         self._at = at = entry["least"].offset
@@ -103,23 +91,13 @@ class DecisionTables(wiring.Component):
 class DecidingCore(wiring.Component):
     """Core of a timing filter that looks up its answers in a table of thresholds."""
 
-    def __init__(
-        self,
-        *,
-        core,
-        spec,  # blocks of insertions must be a power of two
-        classes,  # number of query classes, at least 1
-        # width of the phase: the high bits of the number of insertions into the block; 0 if a block
-        # is a tick
-        bits,
-        memory="portable",  # memory of the tables, see `lately.hdl.memory.cells.cell_memory`
-    ):
+    def __init__(self, *, core, spec, classes, bits, memory="portable"):
         require_integer("Classes", classes, minimum=1)
         require_integer("Phase bits", bits, maximum=spec.block_units.bit_length() - 1)
         self._core = core
         self._memory = memory
+        # layout of an entry of the table
         self.entry = Threshold(spec=spec, classes=classes, bits=bits)
-        """Layout of an entry of the table."""
         self.latency = core.latency + DecisionTables.LATENCY
         self._protected = "upset" in core.signature.events
         super().__init__(
@@ -226,14 +204,7 @@ class TimingCore(wiring.Component):
     ``stall`` for one in `TimingProfile.rest_interval` cycles.
     """
 
-    def __init__(
-        self,
-        spec,  # a tick is a period or a block
-        *,
-        memory="portable",  # memory variant, see `lately.hdl.memory.cells.cell_memory`
-        levels=DEFAULT_LEVELS,
-        protect="none",
-    ):
+    def __init__(self, spec, *, memory="portable", levels=DEFAULT_LEVELS, protect="none"):
         self._spec = spec
         self._levels = levels
         self._protected = protect != "none"
@@ -256,8 +227,8 @@ class TimingCore(wiring.Component):
         self.oldest = OldestCell(window=window, hashes=spec.hashes)
         terms = profile.latency_terms
         self.hash_latency = terms["hash"]
+        # cycles from a key to the ages of its cells
         self.read_latency = self.hash_latency + terms["cells"]
-        """Cycles from a key to the ages of its cells."""
         self.latency = self.read_latency + terms["oldest"]
         super().__init__(
             CoreSignature(

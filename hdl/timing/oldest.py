@@ -9,19 +9,13 @@ from amaranth.lib.wiring import In, Out
 from ..parameters import require_integer
 from ..pipeline import Draft, Pipeline
 
-_DIGIT = 6
-"""Bits of ages that are compared per cycle."""
+_DIGIT = 6  # bits of ages that are compared per cycle
 
 
 class TimingVerdict(data.StructLayout):
     """Answer to a query, with the fields of `lately.golden.Results`."""
 
-    def __init__(
-        self,
-        *,
-        window,  # longest window, in blocks; ``age`` is ``window + 1`` if a cell has expired
-        hashes,  # number of cells per key
-    ):
+    def __init__(self, *, window, hashes):
         super().__init__({"seen": 1, "age": range(window + 2), "oldest": range(hashes + 1)})
 
 
@@ -31,12 +25,7 @@ class OldestCell(wiring.Component):
     Latency: `latency` cycles.
     """
 
-    def __init__(
-        self,
-        *,
-        window,  # longest window, in blocks, at least 1
-        hashes,  # number of cells per key
-    ):
+    def __init__(self, *, window, hashes):
         require_integer("Window", window, minimum=1)
         require_integer("Hashes", hashes, minimum=1)
         self._window = window

@@ -17,13 +17,7 @@ from .sweep_rules import BETWEEN, PART_LATENCY
 class StampSignature(wiring.Signature):
     """Current tick for the accesses in the pipeline of a part."""
 
-    def __init__(
-        self,
-        *,
-        # width of a stamp, a tick modulo ``2**stamp_bits``; and width of its parity, if any
-        stamp_bits,
-        check_bits=0,
-    ):
+    def __init__(self, *, stamp_bits, check_bits=0):
         word = Out(stamp_bits + check_bits)
         super().__init__(
             {
@@ -42,15 +36,7 @@ class TickCount(wiring.Component):
     NOW = 2 + CellMemory.LATENCY
     STAMP = PART_LATENCY
 
-    def __init__(
-        self,
-        *,
-        stamp_bits,
-        limit,  # age of an expired cell
-        # width of the parity of a stamp, see `lately.hdl.memory.protection.parity`; 0 without
-        # parity
-        check_bits=0,
-    ):
+    def __init__(self, *, stamp_bits, limit, check_bits=0):
         self._limit = limit
         self._check_bits = check_bits
         stamps = StampSignature(stamp_bits=stamp_bits, check_bits=check_bits)
@@ -83,18 +69,7 @@ class TickCount(wiring.Component):
         return check
 
 
-def recent_insertion(
-    pipe,
-    # `address`, `insert`, `tick`: the access, in the cycle of its read. Its tick precedes its
-    # insertion.
-    address,
-    insert,
-    tick,
-    port,  # holds the insertion of the access `distance` accesses earlier
-    *,
-    distance,  # number of earlier accesses that are compared
-    max_ticks,  # maximum number of ticks during these accesses
-):
+def recent_insertion(pipe, address, insert, tick, port, *, distance, max_ticks):
     """Return whether and how long ago a recent access inserted into the same cell."""
     recent, since, passed = [], [], Const(0)
     for ahead in range(1, distance + 1):
@@ -228,14 +203,7 @@ class TimingPart(wiring.Component):
         now = pipe.enter(self.stamps.now, "now", stage=stamp.stage)
         return pipe.register("age", lambda now, stamp: (now - stamp)[: self._bits], now, stamp)
 
-    def _elaborate_trust(
-        self,
-        pipe,
-        known,  # result of `recent_insertion`
-        # whether the sweep writes the cell during the read, and whether its content was lost
-        swept,
-        wrong,  # whether the cell is upset
-    ):
+    def _elaborate_trust(self, pipe, known, swept, wrong):
         """Return the `Trust` in the word that was read, one stage after `known`."""
         held = pipe.register("held", lambda recent, swept: ~(recent | swept), known[0], swept[0])
         gone = pipe.register(

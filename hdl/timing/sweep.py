@@ -8,17 +8,10 @@ from ..latencies import CELL_LATENCY
 from ..pipeline import Pipeline, registered
 from .sweep_rules import BETWEEN
 
-SAME_LATENCY = 2
-"""Latency of `same_address`, in cycles."""
+SAME_LATENCY = 2  # latency of `same_address`, in cycles
 
 
-def same_address(
-    pipe,
-    name,
-    address,
-    other,  # `other`, `flag`: the other address and whether it is valid, in the cycle of `address`
-    flag,
-):
+def same_address(pipe, name, address, other, flag):
     """Return whether an address equals another valid address, `SAME_LATENCY` stages later."""
     pairs = pipe.register(
         f"{name}_pairs",
@@ -99,10 +92,8 @@ class VisitSweep(wiring.Component):
     their reads. Ticks may arrive in every cycle.
     """
 
-    PORT = "a"
-    """Port at which the sweep reads."""
-    MAX_TICKS = BETWEEN
-    """Maximum number of ticks during the accesses between a read and its write."""
+    PORT = "a"  # port at which the sweep reads
+    MAX_TICKS = BETWEEN  # maximum number of ticks during the accesses between a read and its write
 
     def __init__(self, *, cells, stamp_bits, limit):
         super().__init__(SweepSignature(cells=cells, stamp_bits=stamp_bits))
@@ -129,10 +120,8 @@ class PortSweep(wiring.Component):
     delay the sweep.
     """
 
-    PORT = "b"
-    """Port at which the sweep reads."""
-    MAX_TICKS = 1
-    """Maximum number of ticks during the accesses between a read and its write."""
+    PORT = "b"  # port at which the sweep reads
+    MAX_TICKS = 1  # maximum number of ticks during the accesses between a read and its write
 
     def __init__(self, *, cells, stamp_bits, limit):
         self._limit = limit
@@ -214,14 +203,7 @@ class Visits(wiring.Component):
     After reset and `clear`, visits wipe all cells, one per cycle.
     """
 
-    def __init__(
-        self,
-        *,
-        cells,
-        # if not 0, every cycle without an operation is a visit, and the sweep needs one such cycle
-        # in every `interval` cycles
-        interval=0,
-    ):
+    def __init__(self, *, cells, interval=0):
         self._interval = interval
         super().__init__(
             {

@@ -4,18 +4,11 @@ from ...golden.errors import SpecificationError
 from ...golden.spec.base import require
 from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec
 
-CELL_CLOCKS = 10
-"""Cycles that the sweep needs per cell while its port is free."""
-
-BETWEEN = 7
-"""Number of operations that may read between the read of an operation and its write."""
-
-
-PART_LATENCY = 7
-"""Cycles from the address of a cell to its age."""
-
+CELL_CLOCKS = 10  # cycles that the sweep needs per cell while its port is free
+BETWEEN = 7  # number of operations that may read between the read of an operation and its write
+PART_LATENCY = 7  # cycles from the address of a cell to its age
+# cycles from the age of a key and its number of oldest cells to the answer of a table
 DECISION_LATENCY = 3
-"""Cycles from the age of a key and its number of oldest cells to the answer of a table."""
 
 
 def elision_need(cells: int) -> int:
@@ -27,19 +20,13 @@ def elision_need(cells: int) -> int:
     return (CELL_CLOCKS + 1) * cells + 2 * CELL_CLOCKS
 
 
-def elision_period(
-    spec: StampedPartsSpec,  # the number of cells must be a power of two
-) -> int:
+def elision_period(spec: StampedPartsSpec) -> int:
     """Return the minimum cycles per tick for which `check_elision` accepts a filter."""
     swept = -(-elision_need(spec.cells) // spec.sweep_blocks)
     return max(BETWEEN + 1, spec.cells + swept)
 
 
-def check_elision(
-    spec: StampedPartsSpec,
-    *,
-    clocks: int,  # minimum cycles per tick
-) -> None:
+def check_elision(spec: StampedPartsSpec, *, clocks: int) -> None:
     """Reject a filter that hardware with elided writes cannot implement.
 
     In a tick each of the m cells of a part is written at most once. So at least C - m of the C
