@@ -26,23 +26,7 @@ def _memory_map(profile: Profile) -> MemoryMap:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """The hardware of one class of specifications.
-
-    Attributes
-    ----------
-    specification : type
-        Specification class.
-    profile : type
-        `Profile` class: latency and limits of a unit, from a specification and `UnitOptions`.
-    core : callable
-        Takes the profile; returns a component with a `lately.hdl.control.CoreSignature`.
-    clock : callable
-        Takes the profile; returns the component that makes ticks, or None. For a ring the component
-        is a `lately.hdl.frontend.time_window.TimeWindow`. For other families it has the ports that
-        `lately.hdl.frontend.front.PlainFrontEnd` lists.
-    memory_map : callable
-        Takes the profile; returns the memories of a unit.
-    """
+    """Hardware of one specification class: its profile, core, tick source and memory map."""
 
     specification: type[Specification]
     profile: type[Profile]
@@ -55,12 +39,7 @@ FAMILIES: dict[type[Specification], Family] = {}  # all families, by specificati
 
 
 def register(family: Family) -> None:
-    """Add a family to `FAMILIES`.
-
-    Parameters
-    ----------
-    family : Family
-    """
+    """Add a family to `FAMILIES`."""
     name = family.specification.__name__
     if not hasattr(family.specification, "storage_bits"):
         raise SpecificationError(
@@ -140,12 +119,12 @@ def unit_profile(spec: Specification, **options: Any) -> Profile:
     ----------
     spec : Specification
     options
-        Fields of `lately.hdl.profile.UnitOptions`; `levels` is capped at `Profile.MAX_LEVELS`.
+        Fields of `lately.hdl.profile.UnitOptions`. `levels` is capped at `Profile.MAX_LEVELS`.
 
     Raises
     ------
     SpecificationError
-        If there is no hardware for the family.
+        If the family has no hardware.
     """
     profile = family_of(spec).profile.of(spec, **options)
     levels = min(profile.levels, profile.MAX_LEVELS)

@@ -36,59 +36,22 @@ class CoreSignature(wiring.Signature):
 
     Results leave in order, each `latency` cycles after its key. An operation sees the effects of
     all earlier operations. `control` follows its key by a fixed number of cycles
-    (`lately.hdl.latencies.CONTROL_LAG` in a single-lane unit), so hashing need not wait for the
-    shift decision. After a clear no operation may enter until `clean` is high.
+    (`lately.hdl.latencies.CONTROL_LAG` in a single-lane unit), so that hashing need not wait for
+    the shift decision. After a clear no operation may enter until `clean` is high.
 
-    A core has these attributes:
+    A core has the attribute ``latency``. If shifts retire a segment, it also has ``clear_cycles``:
+    the cycles after a shift or clear until `clean` is valid. ``request_lag``, if not 0, is the
+    number of cycles from a key to the other fields of its request.
 
-    - ``latency``
-    - ``clear_cycles``, if shifts retire a segment: cycles after a shift or clear until `clean` is
-      valid
-    - ``request_lag``, if not 0: cycles from a key to the other fields of its request
-
-    Parameters
-    ----------
-    key_bits : int
-        Width of a key.
-    verdict : layout
-        Answer to an operation: ``seen``, ``age``, and other fields of a result.
-    secrets : int
-        Number of secrets in use at the same time.
-    request : mapping of str to shape, optional
-        Additional request fields; ``remove`` comes from a bit of the operation.
-    ports : mapping of str to Member, optional
-        Core ports that the unit exposes.
-    events : sequence of str
-        Outputs that the unit counts in addition to ``valid``, ``insert`` and ``hit``: see
-        `lately.hdl.registers`.
-    others : mapping of str to Member, optional
-        Additional ports: the members below that only some cores have.
-
-    Members
-    -------
-    control : In(Control)
-    key : In(key_bits)
-    secret0, ... : In(128)
-        One port per secret; see `lately.hdl.hash.siphash.SipHash`.
-    valid_next : Out(1)
-        `valid` of the next cycle.
-    valid, hit, insert, shift : Out(1)
-        Flags of the operation that leaves the core; `hit` is its ``seen`` if `valid` is high.
-    verdict : Out(verdict)
-    clean : Out(1)
-        High once all pending clears have completed, as far as the core can tell.
-    fault : Out(1)
-        An error was found in a memory. Always low in cores without protection.
-    stall : Out(1)
-        Only some cores: the core needs a cycle without an operation.
-    limit : In(range(ages + 1))
-        Only some cores; valid with `control`: keys of this age or older are not reported.
-    phase : In
-        Only some cores; valid with `control`: how full the current block of insertions is.
-    illegal : Out(1)
-        Only cores that check their state: the state is illegal.
-
-    Raises the errors of `require_integer`.
+    Parameters ---------- key_bits : int Width of a key. verdict : layout Answer to an operation:
+    ``seen``, ``age``, and other fields of a result. secrets : int Number of secrets in use at the
+    same time. request : mapping of str to shape, optional Additional request fields; ``remove``
+    comes from a bit of the operation. ports : mapping of str to Member, optional Core ports that
+    the unit exposes. events : sequence of str Outputs that the unit counts in addition to
+    ``valid``, ``insert`` and ``hit``: see `lately.hdl.registers`. others : mapping of str to
+    Member, optional Ports that only some cores have: ``stall`` (the core needs a cycle without an
+    operation), ``limit`` (keys of this age or older are not reported), ``phase`` (number of
+    insertions in the current block) and ``illegal`` (the core has detected an illegal state).
     """
 
     def __init__(

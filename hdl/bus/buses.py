@@ -12,12 +12,10 @@ OKAY, SLVERR = 0, 2  # response codes
 
 
 class Axi4Lite(wiring.Component):
-    """AXI4-Lite subordinate for the registers.
+    """AXI4-Lite subordinate for the registers; pending reads and writes alternate.
 
-    Address and data of a write may arrive in any order. One access is performed at a time; pending
-    reads and writes alternate. No output depends on an input in the same cycle: all outputs are
-    registers, or one gate behind registers. Valid outputs stay stable until they are accepted. A
-    failed access returns SLVERR. The two lowest bits of an address and AxPROT are ignored.
+    Outputs are registers, or one gate behind registers, and depend on no input of the same cycle.
+    A failed access returns SLVERR. The two lowest address bits and AxPROT are ignored.
     """
 
     PREFIX = "s_axil"
@@ -113,10 +111,9 @@ class _Request:
 class Wishbone(wiring.Component):
     """Wishbone B4 slave for the registers, for classic and pipelined masters.
 
-    STALL is low only in the cycle of a response, so that a pipelined master holds its request like
-    a classic master. All outputs are registers, or one gate behind registers. If a master drops CYC
-    or STB before the response, the access may still be performed, without a response. A failed
-    access returns ERR.
+    STALL is low only in the cycle of a response, so a pipelined master holds its request like a
+    classic master. If the master drops CYC or STB before the response, the access may still be
+    performed, without a response. A failed access returns ERR.
     """
 
     PREFIX = "wb"
@@ -175,9 +172,8 @@ OKAY, SLAVEERROR = 0, 2  # response codes
 class AvalonMm(wiring.Component):
     """Avalon-MM agent for the registers; one access at a time.
 
-    WAITREQUEST is high from the cycle after the acceptance of an access until the cycle of its
-    response. READDATAVALID marks the response to a read, WRITERESPONSEVALID the response to a
-    write. RESPONSE is SLAVEERROR if the access fails. All outputs are registers.
+    WAITREQUEST is high from the cycle after an access is accepted until its response. If the access
+    fails, RESPONSE is SLAVEERROR.
     """
 
     PREFIX = "avs"

@@ -88,7 +88,7 @@ class Controlled(wiring.Component):
         self._elaborate_registers(m)
 
     def _elaborate_lead(self, m, given, waits):
-        """Hold a command until the settings written before it apply; return whether it is due."""
+        """Delay a command until earlier settings apply; return whether it is due."""
         lead = Signal(range(GENERATION_LEAD))
         with m.If(given):
             m.d.sync += [waits.eq(1), lead.eq(GENERATION_LEAD - 1)]
@@ -133,10 +133,8 @@ class Controlled(wiring.Component):
 class ControlledUnit(Controlled):
     """Unit with its settings, counters and secret in registers on a bus.
 
-    `i.ready` is low while `enable` is low, or while a command to SHIFT or CLEAR is pending. A
-    command starts `GENERATION_LEAD` cycles after its write, when the unit next accepts an
-    operation. It therefore uses the settings written before it. A command has no result. If
-    requests carry times, a command has the time of the last accepted request.
+    A SHIFT or CLEAR from a register waits until all settings written before it apply. If requests
+    have times, the command gets the time of the last accepted request.
     """
 
     def __init__(
@@ -234,7 +232,7 @@ def _outer(signature, others):
 
 
 def _copied(source, target):
-    """Return the assignments between two payloads whose tags differ in width."""
+    """Return the assignments between two payloads that differ only in tag width."""
     targets = {path: (at, width) for path, at, width in fields(target.shape())}
     bits, goal = source.as_value(), target.as_value()
     assignments = []

@@ -109,36 +109,10 @@ def payload_fields(payload, port_of, *, padded=()):
 class AxisUnit(FlatUnit):
     """Unit with an AXI4-Stream input and an AXI4-Stream output.
 
-    Requests enter on ``s_axis``. TDATA holds the keys, each in whole bytes, the first byte in the
-    lowest bits. TUSER holds the other fields. Results leave on ``m_axis``. TUSER holds the tags,
-    and TDATA the other fields, each lane in whole bytes. TREADY does not depend on TVALID, or on
-    the TREADY of the other stream in the same cycle.
-
-    Parameters
-    ----------
-    unit : Component
-        With a `UnitSignature`.
-    last : bool
-        Whether the highest bit of the tag is TLAST, which returns with the result.
-
-    Members
-    -------
-    aclk, aresetn : In(1)
-    s_axis_tdata, s_axis_tuser, s_axis_tvalid : In
-    s_axis_tready : Out(1)
-    m_axis_tdata, m_axis_tuser, m_axis_tvalid : Out
-    m_axis_tready : In(1)
-    s_axis_tlast, m_axis_tlast : In(1), Out(1)
-        With `last` only.
-    s_axis_secret_tdata, s_axis_secret_tvalid, s_axis_secret_tready
-        With ``hash="siphash"``: secrets, like the unit's `secret` stream.
-    generation, operations, ...
-        Other ports of the unit.
-
-    Raises
-    ------
-    SpecificationError
-        If `last` is set for several lanes.
+    Requests enter on ``s_axis``: TDATA holds the keys, each in whole bytes, and TUSER the other
+    fields. Results leave on ``m_axis``: TUSER holds the tags, and TDATA the other fields, each lane
+    in whole bytes. With `last`, the highest tag bit is TLAST. Each TREADY is independent of TVALID
+    and of the other TREADY in the same cycle.
     """
 
     CLOCK, RESET, ACTIVE_LOW = "aclk", "aresetn", True
@@ -217,7 +191,7 @@ class AxisUnit(FlatUnit):
 
 
 def _ports(prefix, payload, apart, last):
-    """Pack a payload into an AXI4-Stream: `apart` is the TDATA of requests, or TUSER of results."""
+    """Split a payload into TDATA and TUSER; the fields `apart` belong to one of them alone."""
     data, user = f"{prefix}_tdata", f"{prefix}_tuser"
     is_key = apart == ("key",)
 
@@ -243,23 +217,8 @@ def _ports(prefix, payload, apart, last):
 class RawUnit(FlatUnit):
     """Unit with a port for each field, and with valid and ready for both streams.
 
-    Parameters
-    ----------
-    unit : Component
-        With a `UnitSignature`.
-
-    Members
-    -------
-    clk, rst : In(1)
-    in_valid, out_valid : In(1), Out(1)
-    in_ready, out_ready : Out(1), In(1)
-    in_key, in_operation, out_seen, ...
-        Fields of the request and the result. With several lanes, each lane has its own ports, such
-        as ``in0_key``, and all lanes share ``in_alone``.
-    secret_data, secret_valid, secret_ready
-        With ``hash="siphash"``: secrets, like the unit's `secret` stream.
-    generation, operations, ...
-        Other ports of the unit.
+    With several lanes, each lane has its own ports, such as ``in0_key``; all lanes share
+    ``in_alone``.
     """
 
     READY = True  # whether the streams have a ready signal
@@ -312,22 +271,7 @@ class RawUnit(FlatUnit):
 class AvalonUnit(RawUnit):
     """Unit with an Avalon-ST input and output, ready latency 0 and symbols of one byte.
 
-    One port holds all fields of a stream, each lane in whole bytes. The first symbol is in the
-    lowest bits.
-
-    Parameters
-    ----------
-    unit : Component
-        With a `UnitSignature`.
-
-    Members
-    -------
-    in_data, in_valid : In
-    in_ready : Out(1)
-    out_data, out_valid : Out
-    out_ready : In(1)
-
-    The other members are those of `RawUnit`, except the ports of the fields.
+    One port holds all fields of a stream, each lane in whole bytes, the first symbol lowest.
     """
 
     @staticmethod
@@ -343,29 +287,9 @@ class AvalonUnit(RawUnit):
 class ExternUnit(RawUnit):
     """Unit of fixed latency without ready, for match-action pipelines.
 
-    The result leaves `latency` cycles after its request. A request is refused if it arrives while
-    the unit's `i.ready` is low. Its result then has `out_refused` set and all other fields 0, and
-    `overrun` stays high. A request is also refused if the unit resets itself and loses the result.
-    The fields of a SHIFT or CLEAR are also 0.
-
-    Parameters
-    ----------
-    unit : Component
-        With a `UnitSignature` of one lane.
-
-    Members
-    -------
-    out_refused : Out(1)
-        With `out_valid`: the request was not performed.
-    overrun : Out(1)
-        A request was refused since the last reset.
-
-    The other members are those of `RawUnit`, except `in_ready` and `out_ready`.
-
-    Raises
-    ------
-    SpecificationError
-        If the unit has several lanes, so that its latency varies.
+    A request is refused if it arrives while the unit's `i.ready` is low, or if the unit resets
+    itself and loses the result. The result then has `out_refused` set and all other fields 0. The
+    fields of a SHIFT or CLEAR are also 0.
     """
 
     READY = False

@@ -36,11 +36,9 @@ class AccessSignature(wiring.Signature):
 class RegisterBank(wiring.Component):
     """Registers of a `RegisterMap`.
 
-    A read takes `READ_LATENCY` cycles and a write `WRITE_LATENCY`. Counters return the values of
-    the last snapshot, all from the same cycle, although their carries take several cycles. A write
-    of the last word of a stream register loads the stream. The words of this register cannot be
-    written again until the stream is accepted. Likewise, the commands SHIFT and CLEAR cannot be
-    written while one of them is pending.
+    Counters return the values of the last snapshot, all from the same cycle. Writing the last word
+    of a stream register loads the stream; its words cannot be written again until the stream is
+    accepted. SHIFT and CLEAR cannot be written while either is pending.
     """
 
     READ_LATENCY = 3
@@ -122,7 +120,7 @@ class RegisterBank(wiring.Component):
         return written, reads[-1] | writes[-1]
 
     def _elaborate_known(self, m, name, words):
-        """Return, one cycle later, whether one of `words` is at the address."""
+        """Return, one cycle later, whether the address belongs to one of `words`."""
         known = Signal(name=name)
         addresses = sum(1 << word.address // WORD_BYTES for word in words)
         m.d.sync += known.eq(
@@ -131,7 +129,7 @@ class RegisterBank(wiring.Component):
         return known
 
     def _is_held(self, word):
-        """Return whether a word cannot be written now because it is pending."""
+        """Return whether a word cannot be written because an earlier write is pending."""
         (signal, *_) = {field.signal for field in word.fields}
         if word.fields[0].access is Access.WRITE:
             return getattr(self, signal).valid

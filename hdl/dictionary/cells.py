@@ -15,11 +15,7 @@ GROUP = 4  # number of values that one or two levels of LUTs select from
 
 
 class Cell(data.StructLayout):
-    """A cell: whether it is in use, the number of its insertion, and the remainder of its digest.
-
-    A cell with parity has two more fields: the parity, and ``unknown``, set if an upset destroyed
-    the digest of the cell.
-    """
+    """A cell: insertion number and rest of the digest; with parity, also upset flags."""
 
     def __init__(self, *, spec, checked=False):
         checks = {"unknown": 1, "check": check_bits(spec.cell_bits + 1)} if checked else {}
@@ -34,23 +30,18 @@ class Entry(data.StructLayout):
 
 
 def row_of(low, rest, terms):
-    """Return the row of a digest in a column or, if `low` is the row, the digest's low bits."""
+    """Return the row of a digest in a column; if `low` is a row, return the low digest bits."""
     return Cat(reduce(xor, [low[bit], *(rest[term] for term in added)])
                for bit, added in enumerate(terms))  # fmt: skip
 
 
 def agreeing_pairs(first, second):
-    """Compare two values two bits at a time, in one level of LUTs; return a flag for each pair."""
+    """Compare two values two bits at a time; return one flag per pair."""
     return Cat(first[low : low + 2] == second[low : low + 2] for low in range(0, len(first), 2))
 
 
 def distance_within(m, time, number, *windows, side=0):
-    """Return the distance of a cell, and whether it is in each window, two cycles later.
-
-    The delay of a block RAM leaves little time in the first cycle, so distances are not compared
-    with windows. Instead, a time is in the window if it is neither after the number nor before the
-    start of the window. If the numbers wrap in between, a time is outside only if it is both.
-    """
+    """Return a cell's distance, and whether it is in each window, two cycles later."""
     bits = len(time)
 
     def copied(value, name):
@@ -129,7 +120,7 @@ class HazardWindow(wiring.Component):
 
 
 class VisitSignature(wiring.Signature):
-    """Ports through which entries of the stash arrive at a column, as seen by the stash."""
+    """Ports through which stash entries arrive at a column, as seen by the stash."""
 
     def __init__(self, *, spec):
         entry = Entry(spec=spec)

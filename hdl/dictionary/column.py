@@ -32,9 +32,8 @@ from .dictionary_figures import (
 class Sweep(wiring.Component):
     """Reads a row after each `tick`, and writes its cell if the cell has expired or is upset.
 
-    The sweep reads and writes in cycles in which the port is free. An operation that writes the
-    cell in between cancels the write of the sweep. A cell has expired if its insertion is older
-    than the window; no later operation can report it.
+    The sweep uses cycles in which the port is free. If an operation writes the cell in between, the
+    sweep does not write it. A cell has expired if its insertion is older than the window.
     """
 
     def __init__(self, *, spec, cell):
@@ -123,14 +122,12 @@ class Sweep(wiring.Component):
 
 
 class Visitor(wiring.Component):
-    """Writes an entry of the stash into its cell, and returns the entry of the cell to the stash.
+    """Writes an entry of the stash into its cell, and returns the evicted entry to the stash.
 
-    An entry arrives with its slot in the stash, and the stash keeps the entry until the exchange.
-    The cell is read, and written some cycles later, while the slot takes the evicted entry. In
-    this cycle no operation in flight has read the cell or will write it. All digests concerned have
-    the same row, so none of these operations searches for them. Otherwise, or if the slot has
-    changed, the entry stays in the stash. An entry never evicts a cell whose content an upset made
-    unknown.
+    The stash keeps the entry until the exchange. The exchange takes place only in a cycle in which
+    no operation in flight has read the cell or will write it. Otherwise, or if the slot has
+    changed, the entry stays in the stash. A cell whose content an upset made unknown is never
+    evicted.
     """
 
     def __init__(self, *, spec, cell, terms):
@@ -252,15 +249,14 @@ class Visitor(wiring.Component):
 
 
 class Column(wiring.Component):
-    """Cells of a column: one port serves the reads of operations; all writers share the other port.
+    """Cells of a column: operations read at one port, and all writers share the other port.
 
     Operations have priority at the write port, then the `Visitor` if entries move, then the
-    `Sweep`. If a cell is read in the cycle of its write, the word is undefined and the cell counts
-    as empty; `Placement` tracks the writes of operations.
+    `Sweep`. A cell that is written during its read counts as empty; `Placement` tracks the writes
+    of operations.
 
-    With "parity" an upset cell is `doubted`: neither a match nor free. The sweep gives it an
-    unknown digest and the current number; it is usable again when this entry has expired. With
-    "tmr" the memory has three copies, and the sweep rewrites a copy that differs from the others.
+    With "parity", an upset cell is `doubted`: it is neither a match nor free. The sweep gives it an
+    unknown digest and the current number, and it is usable again when this entry has expired.
     """
 
     LATENCY = COMPARISON + MATCH
@@ -362,10 +358,7 @@ class Column(wiring.Component):
         ]
 
     def _elaborate_port(self, m, write, write_row):
-        """Give the second port to an operation, the visitor or the sweep.
-
-        Return whether the sweep writes a whole cell.
-        """
+        """Connect the port to one writer; return whether the sweep writes a whole cell."""
         memory, sweep, visitor = self.memory, self.sweep, self.visitor
         visits, row = Const(0), sweep.row
         entry, used = self.written, write & self.written.used

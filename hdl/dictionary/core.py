@@ -31,10 +31,7 @@ def column_terms(spec):
 
 
 class DigestHash(wiring.Component):
-    """Computes the digest of a key and its row in each column.
-
-    Latency: `latency` cycles.
-    """
+    """Computes the digest of a key and its row in each column, `latency` cycles later."""
 
     def __init__(self, *, spec, levels=DEFAULT_LEVELS, hashed=False):
         self._spec = spec
@@ -97,10 +94,6 @@ class DictionaryCore(wiring.Component):
 
     A shift does nothing. The core asserts `stall` if the sweep of a column needs a cycle without an
     operation, or if the stash of a dictionary with moves is almost full.
-
-    With moves, an operation that finds no cell stores its digest in the stash. Later each column
-    exchanges an entry of the stash for the entry of its cell, which then tries the next column. An
-    entry that arrives at a free cell stays there. Operations continue during the exchanges.
     """
 
     request_lag = CONTROL_LAG
@@ -263,10 +256,7 @@ class DictionaryCore(wiring.Component):
             wiring.connect(m, getattr(moves, f"visit{index}"), column.visit)
 
     def _elaborate_cells(self, pipe):
-        """Return whether a column holds the digest or may hold it, and the distance.
-
-        An entry that is found is younger than all entries in upset cells.
-        """
+        """Return whether a column holds, or may hold, the digest, and its distance."""
         placement, matched = self.placement, self._read + MATCH
         doubted = Cat(column.doubted for column in self.columns)
         doubted = pipe.enter(doubted, "doubted", stage=matched)
@@ -329,7 +319,7 @@ class DictionaryCore(wiring.Component):
         ]
 
     def _elaborate_upsets(self, m, pipe, operation):
-        """Report upsets found by the sweep, and by operations other than NONE."""
+        """Report upsets that the sweep or an operation with a key has found."""
         stage = self._read + MATCH
         upset = pipe.enter(Cat(column.upset for column in self.columns), "upset", stage=stage)
         looks = operation["query"] | operation["insert"] | operation["remove"]

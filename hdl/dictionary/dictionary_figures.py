@@ -36,15 +36,11 @@ EARLIEST = WATCHED + 1 + WORD + KNOWN + 2
 
 
 def crowded_stash(spec: WindowDictionarySpec) -> int:
-    """Return the number of stash entries at which the input stalls: three quarters of the stash."""
+    """Return the number of stash entries that stalls the input: three quarters of the stash."""
     return -(-3 * spec.stash // 4)
 
 
 def swept_per_row(spec: WindowDictionarySpec) -> int:
-    """Return the number of insertions after which the sweep visits another row.
-
-    The sweep finds and erases an expired entry before its timestamp repeats. The window, a whole
-    sweep and the margin together are at most 2**T.
-    """
+    """Return the insertions per swept row, so that entries expire before timestamps repeat."""
     limit = ((1 << spec.timestamp_bits) - spec.window - SWEEP_MARGIN) // spec.rows
     return min(MAX_SWEPT_PER_ROW, limit)

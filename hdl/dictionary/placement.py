@@ -10,7 +10,7 @@ from .dictionary_figures import DECISION, HAZARDS, MATCH, VERDICT, swept_per_row
 
 
 class InsertionCount(wiring.Component):
-    """Numbers the insertions modulo 2**T, and requests the sweep of a row at a fixed interval."""
+    """Numbers the insertions modulo 2**T, and requests sweeps at a fixed interval."""
 
     def __init__(self, *, spec):
         self._turn = swept_per_row(spec)
@@ -65,7 +65,7 @@ NEAR_BITS = HAZARDS.bit_length()
 
 
 class Knowledge(data.StructLayout):
-    """What is known about an operation's cells, from its read and from earlier operations."""
+    """Cells of an operation, as known from its read and from earlier operations."""
 
     def __init__(self, *, columns):
         super().__init__(
@@ -84,14 +84,11 @@ class Knowledge(data.StructLayout):
 
 
 class Placement(wiring.Component):
-    """Decides which cell an operation writes, if any; one operation per cycle.
+    """Selects the cell that an operation writes; one operation per cycle.
 
-    An insertion writes the cell that holds its digest, otherwise the first free cell, otherwise
-    the stash. A removal empties the cell that holds its digest.
-
-    An operation enters in the cycle in which its cells are read. The decision follows `DECISION`
-    cycles later, and the write two cycles after the decision. Operations that read before the write
-    do not see it. So they receive the decision and merge it into their reads, the nearest decision
+    An insertion writes the cell that holds its digest, otherwise the first free cell, otherwise the
+    stash. A removal empties the cell that holds its digest. Operations that read a cell before an
+    earlier operation writes it merge the earlier decision into their reads, the latest decision
     last.
     """
 
@@ -168,7 +165,7 @@ class Placement(wiring.Component):
         return m
 
     def _merged(self, state):
-        """Combine what was read with the reports of earlier operations, which have priority."""
+        """Combine the words read with earlier decisions, which have priority."""
         return data.View(
             Knowledge(columns=self._columns),
             Cat(
@@ -182,7 +179,7 @@ class Placement(wiring.Component):
         )
 
     def _informed(self, m, state, distance, reports):
-        """Update `state` with the report of the operation `distance` cycles earlier."""
+        """Update `state` with the decision of the operation `distance` cycles earlier."""
         fills, empties, acts, inserts, number = reports
         known = Signal(state.shape(), name=f"informed{distance}")
         stage = max(0, DECISION + 1 - distance)
@@ -215,11 +212,7 @@ class Placement(wiring.Component):
 
 
 class WindowVerdict(data.StructLayout):
-    """Answer to a query: ``seen``, ``age`` in insertions (0 if not seen), and ``status``.
-
-    The status is 1 if the window of the query exceeds the guaranteed window, so that keys may be
-    missed.
-    """
+    """Answer to a query: ``seen``, ``age`` in insertions (0 if not seen), and ``status``."""
 
     def __init__(self, *, window):
         super().__init__({"seen": 1, "age": range(window), "status": 1})

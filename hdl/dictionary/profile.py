@@ -13,10 +13,7 @@ from .dictionary_figures import ANSWER, COMPARISON, HAZARDS, MIN_WINDOW
 
 
 def rows_latency(spec: WindowDictionarySpec, *, levels: int = DEFAULT_LEVELS) -> int:
-    """Return the cycles from a key to the addresses of its cells, at the memories.
-
-    One cycle for the digest, one for the rows, and the cycles of the row comparison.
-    """
+    """Return the cycles from a key to the addresses of its cells at the memories."""
     return max(CONTROL_LAG, hash_stages(spec.key_bits, spec.hash, levels)) + 2 + COMPARISON
 
 
@@ -40,7 +37,7 @@ class DictionaryProfile(Profile):
 
     @property
     def cell_bits(self) -> int:
-        """Bits per cell. With parity, these include the parity and whether the entry is known."""
+        """Bits per cell, including the parity bits and the unknown flag."""
         bits = self.spec.cell_bits
         return bits + 1 + check_bits(bits + 1) if self.protect == "parity" else bits
 

@@ -22,7 +22,7 @@ def turn_bits(entries):
 
 
 class SlotSignature(wiring.Signature):
-    """Ports of a component that chooses the slot of the next digest. Each bit is one slot."""
+    """Ports of a component that selects the slot of the next digest; one bit per slot."""
 
     def __init__(self, *, entries):
         inputs = {
@@ -47,7 +47,7 @@ class SlotSignature(wiring.Signature):
 
 
 class OldestSlot(wiring.Component):
-    """Chooses the least recently written slot; slots that became free come first."""
+    """Selects a free slot, otherwise the least recently written slot."""
 
     def __init__(self, *, entries):
         self._entries = range(entries)
@@ -81,12 +81,10 @@ class OldestSlot(wiring.Component):
 
 
 class SpareSlot(wiring.Component):
-    """Chooses a free slot that no column holds, otherwise a slot in use that no column holds.
+    """Selects a free slot that no column holds, otherwise a slot in use that no column holds.
 
-    A slot is found within six cycles after it becomes free. The spare slot takes the next push,
-    and the following slot the push after that. So consecutive pushes go to different slots, and
-    displace entries only if no other slot is free; in a full stash a push may displace the entry
-    of the push before.
+    The spare slot takes the next push, and the following slot takes the push after it. In a full
+    stash, a push may displace the entry of the previous push.
     """
 
     def __init__(self, *, entries):
@@ -129,7 +127,7 @@ class SpareSlot(wiring.Component):
 
 
 class ExchangeSignature(wiring.Signature):
-    """Ports through which the stash exchanges entries with the columns, as seen by the stash."""
+    """Ports through which the stash and the columns exchange entries, as seen by the stash."""
 
     def __init__(self, *, spec):
         entry = Entry(spec=spec)
@@ -161,7 +159,7 @@ class Offers(wiring.Component):
     """Offers the entries of the stash to the columns, one slot per cycle.
 
     Successive pushed entries start at successive columns. Each time an entry leaves for a column,
-    its next column advances. The entry that returns to its slot continues with this column.
+    its next column advances.
     """
 
     def __init__(self, *, spec):
@@ -233,7 +231,7 @@ class Crowd(wiring.Component):
 
 
 class Moves(wiring.Component):
-    """Moves entries from the stash to the columns, and displaced entries back to the stash."""
+    """Moves entries from the stash to the columns, and evicted entries back to the stash."""
 
     def __init__(self, *, spec):
         self._columns = spec.columns
@@ -281,12 +279,12 @@ class Moves(wiring.Component):
 
 
 class Stash(wiring.Component):
-    """Stash of a dictionary: digests without a cell, each with the number of its insertion.
+    """Stash of a dictionary: digests without a cell, each with its insertion number.
 
-    One operation per cycle. An insertion or removal takes its digest out of the stash. A pushed
-    insertion goes to a free slot, or displaces an entry: the oldest, or with moves any entry that
-    no column holds. If the displaced entry has not expired, it is reported as lost. The stash
-    examines one slot after another, and drops entries that have expired for all later operations.
+    An insertion or removal takes its digest out of the stash. A pushed insertion goes to a free
+    slot, or displaces the oldest entry; with moves it may displace any entry that no column holds.
+    If the displaced entry has not expired, it is reported as lost. Entries that have expired are
+    dropped.
     """
 
     def __init__(self, *, spec):

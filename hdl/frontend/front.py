@@ -1,4 +1,4 @@
-"""Front ends of units: they admit operations, end generations and drive a core's control flags."""
+"""Front ends of units: they accept operations, end generations and drive the control flags."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
@@ -12,7 +12,7 @@ from ..pipeline import below, delayed, registered
 
 
 class GenerationLength(wiring.Component):
-    """Samples the generation length every `PERIOD` cycles, and announces short generations."""
+    """Samples the generation length every `PERIOD` cycles, and reports short generations."""
 
     PERIOD = GENERATION_SAMPLE
 
@@ -48,9 +48,9 @@ class GenerationLength(wiring.Component):
 
 
 class GenerationCounter(wiring.Component):
-    """Counts insertions and signals a full generation; one event per cycle.
+    """Counts insertions and reports a full generation; one event per cycle.
 
-    The count runs from minus the length to 0: its sign shows whether insertions are left.
+    The count runs from minus the length to 0, so that its sign shows whether insertions are left.
     """
 
     def __init__(self, *, width, goes_on=False):
@@ -92,7 +92,7 @@ class GenerationCounter(wiring.Component):
 
 
 class SpareTimer(wiring.Component):
-    """Signals that the spare is clean, `words` cycles after the last start."""
+    """Reports that the spare is clean, `words` cycles after the last start."""
 
     def __init__(self, *, words):
         require_integer("Words", words, minimum=1)
@@ -116,13 +116,12 @@ _TIMED = {"old": In(1), "out": In(1), "beyond": Out(1)}
 
 
 class Schedule(wiring.Component):
-    """Ends a full or old generation: the next insertion carries the shift.
+    """Ends full and old generations: the next insertion carries the shift.
 
-    Generations end by count alone if `when_full` is None. Otherwise an old generation continues
-    while the oldest segment is within the span. With "overfill" a full generation does the same.
-
-    In generations shorter than `minimum_generation` a shift could find the spare unclean.
-    `one_at_a_time` is then high.
+    Without `when_full`, generations end by count alone. Otherwise an old generation continues while
+    the oldest segment is within the span. With "overfill", a full generation does the same.
+    `one_at_a_time` is high in generations shorter than `minimum_generation`, because a shift could
+    otherwise find the spare unclean.
     """
 
     def __init__(self, *, generation_bits, minimum_generation, clear_words, when_full=None):
@@ -190,11 +189,9 @@ class Schedule(wiring.Component):
 class Serializer(wiring.Component):
     """Holds operations that must wait, and signals when the gate may open again.
 
-    Such an operation enters alone, and the gate closes behind it. A SHIFT or CLEAR is held until
-    the spare is clean and then released. After a CLEAR, and after every operation in short
-    generations, the gate stays closed until the spare is clean again.
-
-    After reset the component releases a CLEAR without a result.
+    A SHIFT or CLEAR is held until the spare is clean. After a CLEAR, and after every operation in
+    short generations, the gate stays closed until the spare is clean again. After reset, the
+    component releases a CLEAR without a result.
     """
 
     SETTLE = SPARE_SETTLE  # cycles until `clean` reflects earlier operations
@@ -271,12 +268,11 @@ class Serializer(wiring.Component):
 
 
 class Gate(wiring.Component):
-    """Admits operations while there are credits; some operations enter one at a time.
+    """Accepts operations while there are credits; some operations enter one at a time.
 
-    The gate is the same for all families. Accepted operations never stall the pipeline: an
-    operation that may have to wait closes the gate behind itself, and a `Serializer` holds it.
-
-    Latency: `LATENCY` cycles from acceptance to the outputs, except for operations that wait.
+    Accepted operations never stall the pipeline: an operation that may have to wait closes the
+    gate, and a `Serializer` holds it. The outputs follow after `LATENCY` cycles unless an operation
+    waits.
     """
 
     LATENCY = 2
@@ -329,7 +325,7 @@ class Gate(wiring.Component):
         return m
 
     def _elaborate_check(self, m, closed, alone):
-        """Check that each operation leaves once, even after a wait, and that the gate reopens."""
+        """Check that each operation leaves once, and that the gate reopens."""
         serializer = self._serializer
         # Operations that have entered and not left: at most 2.
         inside = Signal(2)
@@ -373,20 +369,10 @@ class Gate(wiring.Component):
 class FrontEnd(wiring.Component):
     """Front end of a ring: converts one operation per cycle into control flags of the core.
 
-    The front end counts the insertions of the generation. The first insertion of the next
-    generation carries the shift. Accepted operations never stall the pipeline. An operation that
-    may have to wait closes the gate behind itself and is held aside. These operations wait:
-
-    - a SHIFT, until the spare is clean
-    - a CLEAR, after which the gate stays closed until the memory is clear
-    - every operation while generations are shorter than `minimum_generation`: operations then
-      enter one at a time, each with a clean spare
-
-    In longer generations insertions never wait.
-
-    Latency: `LATENCY` cycles from acceptance on `i` to `control`, except for SHIFT and CLEAR. A
-    SHIFT closes the input for `SHIFT_PAUSE` cycles if the spare is clean. Otherwise a SHIFT or
-    CLEAR closes the input until at most `PAUSE` cycles after the spare is clean.
+    The first insertion of a generation carries the shift. A SHIFT waits until the spare is clean. A
+    CLEAR closes the gate until the memory is clean. While generations are shorter than
+    `minimum_generation`, operations enter one at a time; in longer generations insertions never
+    wait. Other operations take `LATENCY` cycles from `i` to `control`.
     """
 
     LATENCY = Gate.LATENCY + 1
@@ -477,7 +463,7 @@ class FrontEnd(wiring.Component):
 class PlainFrontEnd(wiring.Component):
     """Front end of a core without generations: a gate and a source of ticks.
 
-    SHIFT does nothing. A CLEAR or reset closes the gate until the memory is clean.
+    SHIFT does nothing. After a CLEAR or reset, the gate is closed until the memory is clean.
     """
 
     LATENCY = Gate.LATENCY + 1

@@ -32,10 +32,7 @@ class Prescaler(wiring.Component):
 
 
 class TickSpacing(wiring.Component):
-    """Delays each tick until at least `min_period` cycles after the previous one.
-
-    Up to `lately.hdl.latencies.TICKS_WAITING` ticks wait; more are lost.
-    """
+    """Delays ticks so that they are at least `min_period` cycles apart."""
 
     def __init__(self, *, min_period):
         require_integer("Shortest period", min_period, minimum=2)
@@ -73,11 +70,10 @@ class TickSpacing(wiring.Component):
 class Stamps(wiring.Component):
     """Advances time to the time of each operation before the operation enters.
 
-    Operations with the same time pass at one per cycle, three cycles later. An operation with a
-    later time waits until its predecessors have taken effect and time has advanced. It passes
-    `INTERVAL` cycles after its predecessor, and `TimeWindow.SETTLE` cycles later for each settled
-    segment that expires in between. An operation with an earlier time gets the current time.
-    Times are compared modulo ``2**len(time)``, so a gap must be shorter than half of this.
+    Operations with the same time pass at one per cycle. An operation with a later time waits until
+    its predecessors have taken effect and time has advanced, at least `INTERVAL` cycles. An
+    operation with an earlier time gets the current time. Times are compared modulo
+    ``2**len(time)``, so a gap must be shorter than half of this.
     """
 
     LATENCY = STAMP_LATENCY  # latency of an operation that does not wait, in cycles

@@ -17,15 +17,13 @@ class TimeWindow(wiring.Component):
 
     `lately.golden.RotationPolicy` defines the rules. A segment is *live* while its last insertion
     is at most `span` ticks ago. The `run` youngest segments share the time of the last insertion.
-    Each other segment is *settled*: its time was fixed when it stopped receiving insertions. The
-    live segments precede the others, so one number separates the two groups.
+    Each other segment is *settled*: its time is fixed. Live segments precede the others, so one
+    number separates them.
 
-    A tick takes effect between two operations and uses no cycle. In advance, the window checks
-    segments one by one, to find the segments that expire with the next tick. So no comparison is in
-    the critical path. Expiry is permanent, so a long gap cannot make times wrap around. A tick
-    waits for this check. A tick that makes a generation old also waits until the spare is clean.
-
-    Times are compared modulo ``2**lately.hdl.parameters.stamp_bits(span)``.
+    A tick takes effect between two operations and uses no cycle. The segments that expire with the
+    next tick are found in advance, and the tick waits for this search. Expiry is permanent, so a
+    long gap cannot make times wrap around. A tick that makes a generation old also waits until the
+    spare is clean.
     """
 
     INPUTS = ("limit",)  # ports that are inputs of the core
@@ -264,7 +262,7 @@ class TimeWindow(wiring.Component):
 
 
 def _report(m, window):
-    """Report for how many ticks all keys are kept, and whether too many keys have arrived."""
+    """Report how many ticks are covered, and whether a generation exceeds its capacity."""
     limit = window._generations
     retired = window._turn & (window._settled == window._generations)
     lost = Signal(window._bits)

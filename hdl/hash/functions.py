@@ -1,7 +1,6 @@
 """Keyed hash in hardware: the three steps of `lately.golden.hash.functions`, as a pipeline.
 
-Each step takes and returns values of a `Pipeline`. The levels of the pipeline determine the number
-of registers. The registers have no reset.
+Each step takes and returns values of a `Pipeline`. The registers have no reset.
 """
 
 from collections import Counter
@@ -96,11 +95,7 @@ def hash_latency(key_bits, hash="h3", *, levels=DEFAULT_LEVELS):
 
 
 def expand(pipe, state, *, sizes, functions, seed):
-    """Return the cell indices of every hash function: each bit is the XOR of three state bits.
-
-    Synthesis shares XORs of two bits among functions. The indices are not registered, so that the
-    caller can add logic to their stage.
-    """
+    """Return the unregistered cell indices of each hash function: XORs of three state bits."""
     fields = index_fields(sizes)
     for field in fields:
         if not field.power_of_two:
@@ -128,11 +123,7 @@ def expand(pipe, state, *, sizes, functions, seed):
 
 
 def _shared_first(rotations):
-    """Order the rotation amounts so that synthesis can share the first XOR.
-
-    In each group of three, the pair with the commonest distance comes first, because several
-    functions often share XORs of two bits at the same distance.
-    """
+    """Order rotation amounts so that functions share XORs of two bits at the same distance."""
 
     def distance(pair):
         apart = abs(pair[0] - pair[1])
@@ -153,10 +144,7 @@ def _shared_first(rotations):
 
 
 class StateHash(wiring.Component):
-    """Computes the state of a key with `fold` and `mix`; one key per cycle.
-
-    Latency: `latency` cycles.
-    """
+    """Computes the state of a key with `fold` and `mix`; one key per cycle."""
 
     def __init__(self, *, key_bits, seed, levels=DEFAULT_LEVELS):
         require_integer("Key width", key_bits, minimum=1)
@@ -185,10 +173,10 @@ class Addresses(data.ArrayLayout):
 
 
 class KeyHash(wiring.Component):
-    """Computes the addresses of a key, pipelined, with the hash of the specification.
+    """Computes the addresses of a key with the hash of the specification; one key per cycle.
 
-    Latency: `latency` cycles; one key per cycle. The addresses come from a level of LUTs, not from
-    registers: the receiving component adds logic to this stage.
+    The addresses come from a level of LUTs, not from registers: the receiver adds logic to this
+    stage. With `hashed`, `key` is a hash state already.
     """
 
     def __init__(self, *, spec, levels=DEFAULT_LEVELS, hashed=False):

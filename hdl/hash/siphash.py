@@ -31,8 +31,7 @@ class Arithmetic:
     """Operations on words whose digits become valid in different cycles.
 
     A word is a list of bits, lowest first. Each bit is a digit and a position in the digit, or the
-    constant 0 or 1. Every operation uses each digit as soon as its operands are valid, and
-    registers the result.
+    constant 0 or 1. Every operation uses each digit as soon as its operands are valid.
     """
 
     def __init__(self, m):
@@ -54,7 +53,7 @@ class Arithmetic:
         return word[-amount:] + word[:-amount]
 
     def value(self, word, clock):
-        """Return the bits of a word, or of part of a word, delayed to a cycle."""
+        """Return the bits of a word, or of part of a word, in a later cycle."""
         return Cat(
             Const(bit, 1) if isinstance(bit, int) else bit[0].at(clock).value[bit[1]]
             for bit in word
@@ -112,17 +111,14 @@ class Arithmetic:
 
 
 class SipHash(wiring.Component):
-    """SipHash-1-3 of a key under a secret.
-
-    Latency: `latency` cycles; one key per cycle. The pipeline has no reset: its output is always
-    the hash of the key `latency` cycles ago.
+    """SipHash-1-3 of a key under a secret; one key per cycle.
 
     Terms that depend only on the secret are computed once, not for each key. So the secret must be
-    stable from `SETTLE` cycles before its first key until `HOLD` cycles after its last key. Other
-    keys may enter during this time, but their hashes are invalid.
+    stable from `SETTLE` cycles before its first key until `HOLD` cycles after its last key. Hashes
+    of other keys that enter during this time are invalid.
 
-    Every addition is split into three digits, one per cycle, with registered carries. Logic that
-    does not depend on a carry is computed earlier. A round takes 5 cycles (SipHash, section 2.3).
+    Each addition is split into three digits, one per cycle. A round takes 5 cycles (SipHash,
+    section 2.3).
     """
 
     SETTLE = 2  # cycles from a new secret to the first key that uses it
@@ -206,13 +202,11 @@ def _round(ops, v, added, name):
 
 
 class Secrets(wiring.Component):
-    """Holds the secrets of the hash pipelines, and decides which turn of the ring adopts a new one.
+    """Holds the secrets of the hash pipelines, and selects the shift or clear that activates a new one.
 
-    A new secret waits while the current secret stays in use. With re-keying, the next turn of the
-    ring adopts the new secret. The pipeline of the old secret is free again when all its segments
-    have left the ring; no other secret is accepted until then. Without re-keying there is one
-    pipeline. A clear adopts the secret that was pending at its acceptance, once the pipeline is
-    empty. No secret is accepted while a clear is in progress.
+    With re-keying, the next shift activates a pending secret in a second pipeline. No further
+    secret is accepted until all segments of the old secret have left the ring. Without re-keying, a
+    clear activates the secret that was pending when the clear was accepted.
     """
 
     # cycles from the acceptance of a secret to the first operation that uses the secret
@@ -267,7 +261,7 @@ class Secrets(wiring.Component):
         return m
 
     def _elaborate_single(self, m, taken, coming_in):
-        """Keep the last secret until a clear; a clear activates no secret that arrived after it."""
+        """Keep the last secret until a clear; ignore secrets that arrive after the clear."""
         waiting = Signal(SECRET_BITS)
         # One clear in progress, and up to three that wait.
         clears = Signal(range(5))
