@@ -26,10 +26,7 @@ class Operation(Enum, shape=3):
 
 
 def operation_bits(operation: Any) -> Any:
-    """View an operation as its bits ``query``, ``insert``, ``alone`` and ``remove``.
-
-    In units without removal, operations have three bits and no ``remove``.
-    """
+    """View an operation as bits ``query``, ``insert``, ``alone`` and, with removal, ``remove``."""
     value = Value.cast(operation)
     names = [bit.name.lower() for bit in OperationBit][: len(value)]
     return data.View(data.StructLayout(dict.fromkeys(names, 1)), value)
@@ -74,8 +71,6 @@ class UnitSignature(wiring.Signature):
 
     Raises
     ------
-    TypeError
-        If the number of lanes is not an integer.
     ValueError
         If the number of lanes is below 1, or the key has no bits.
     """
@@ -133,7 +128,7 @@ class UnitSignature(wiring.Signature):
 
         The prefix ``I_`` denotes the input, and ``O_`` the output. ``I_BITS`` is the width of the
         payload, ``I_LANE_AT`` the lowest bit of lane 0, and ``I_LANE_BITS`` the width of a lane.
-        ``I_KEY_AT`` and ``I_KEY_BITS`` are the position and width of a field within its lane.
+        ``I_KEY_AT`` and ``I_KEY_BITS`` are the position and width of the key within its lane.
         ``I_ALONE_AT`` is the position of the field ``alone`` of a beat.
         """
         lines = [f"LANES {self._lanes}"]
@@ -153,19 +148,12 @@ class UnitSignature(wiring.Signature):
     ) -> int:
         """Pack requests into an input payload, returned as an integer.
 
-        Parameters
-        ----------
-        requests : sequence
-            Fields of each lane's request, or None for an idle lane. With one lane, the request is
-            required.
-        alone : int
-            Operation that takes effect before all lanes; only with several lanes.
+        Parameters ---------- requests : sequence Fields of each lane's request, or None for an idle
+        lane. With one lane, the request is required. alone : int Operation that takes effect before
+        all lanes; only with several lanes.
 
-        Raises
-        ------
-        ValueError
-            If the number of requests is not the number of lanes, or for the same reasons as in
-            `pack`.
+        Raises ------ ValueError If the number of requests is not the number of lanes, a field is
+        unknown, or a value does not fit.
         """
         if len(requests) != self._lanes:
             raise ValueError(f"Requests: need {self._lanes}, one per lane, got {len(requests)}")
@@ -177,13 +165,7 @@ class UnitSignature(wiring.Signature):
         return pack(self._request, {"alone": alone, "lanes": lanes})
 
     def unpack_result(self, bits: int) -> list[dict[str, int] | None]:
-        """Return the fields of each lane's result, or None for a lane without a result.
-
-        Parameters
-        ----------
-        bits : int
-            Payload of the output.
-        """
+        """Return the fields of each lane's result, or None for a lane without a result."""
         fields = unpack(self._result, bits)
         if self._lanes == 1:
             return [fields]
@@ -191,19 +173,7 @@ class UnitSignature(wiring.Signature):
 
 
 def pack(shape: Any, value: Any) -> int:
-    """Pack a value into a payload, returned as an integer.
-
-    Parameters
-    ----------
-    shape : layout or shape
-    value : mapping, sequence or int
-        Values of the fields or elements, or the bits as an integer. Missing fields are 0.
-
-    Raises
-    ------
-    ValueError
-        If a field is unknown, or a value does not fit.
-    """
+    """Pack fields, elements or an int into a payload; missing fields are 0."""
     if isinstance(shape, data.Layout):
         named = dict(value.items() if isinstance(value, Mapping) else enumerate(value))
         bits = 0
@@ -238,15 +208,7 @@ def _nothing(shape: Any) -> Any:
 
 
 def unpack(shape: Any, bits: int) -> Any:
-    """Unpack a payload into a dict of fields, a list of elements, or an int.
-
-    This is the inverse of `pack`.
-
-    Parameters
-    ----------
-    shape : layout or shape
-    bits : int
-    """
+    """Unpack a payload into a dict of fields, a list of elements, or an int."""
     if not isinstance(shape, data.Layout):
         return bits & ((1 << _width(shape)) - 1)
     fields = {name: unpack(part, bits >> offset) for name, offset, part in _members(shape)}

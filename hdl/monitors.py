@@ -14,7 +14,7 @@ def alarm_ports(check):
 
 
 def recovering(m, unit, wrongs):
-    """Make a unit reset itself after an illegal state and count these resets."""
+    """Make a unit with `alarm_ports` reset itself if a flag is set, and count these resets."""
     registers = [registered(m, flag, f"wrong{number}") for number, flag in enumerate(wrongs)]
     # Resets by the unit itself do not clear this count.
     alarms = Signal.like(unit.alarms, reset_less=True)
@@ -42,7 +42,7 @@ def watch_credits(m, credits, name):
 
 
 def watch_way(m, start, end, cycles, name):
-    """Return whether a delayed flag was lost, or arrived without being sent."""
+    """Return whether the delayed flag `end` was lost, or arrived although `start` was not set."""
     # This copy is inverted, so synthesis cannot merge it with the flag's registers.
     none = Signal(cycles, name=f"{name}_none", init=-1)
     m.d.sync += none.eq(Cat(~start, none))
@@ -62,12 +62,7 @@ def watch_results(
     due,  # `due`, `valid_next`: whether a verdict is due in the next cycle, and whether one arrives
     valid_next,
 ):
-    """Return whether an invariant of the results was violated a few cycles ago.
-
-    The invariants are: free entries and results in flight add up to the depth of the queue; every
-    verdict follows its operation after the same number of cycles; the register of acceptances is
-    correct.
-    """
+    """Return whether results were lost or duplicated, or `accepted` was wrong, some cycles ago."""
     missed = registered(m, due ^ valid_next, "missed")
     tagged = delayed(m, queue.tagged, lags[0], "tagged_before")
     given = delayed(m, queue.given, lags[1], "given_before")

@@ -28,19 +28,12 @@ def delayed(m, value, cycles, name, *, reset_less=False):
 
 
 def successor(count):
-    """Return `count` plus 1, modulo ``2**len(count)``.
-
-    Uses LUTs instead of a carry chain. Otherwise synthesis would share the slow sum with other
-    logic that depends on the bits of the count.
-    """
+    """Return `count` plus 1 in LUTs: a carry chain would be shared with slower logic."""
     return Cat(bit ^ count[:index].all() for index, bit in enumerate(count))
 
 
 def below(value, limit):
-    """Return whether `value` is below the constant `limit`, using only LUTs.
-
-    The carry chain that synthesis infers from ``<`` takes twice as many LUTs.
-    """
+    """Return whether `value` is below the constant `limit`, in half the LUTs of a carry chain."""
     if limit >> len(value):
         return Const(1)
     less = Const(0)
@@ -53,8 +46,8 @@ def below(value, limit):
 class Staged:
     """A value and the stage of a pipeline at which it is valid.
 
-    `Pipeline` creates these values. ``&``, ``|``, ``^`` and ``~`` return a value of the same stage;
-    both operands must have the same stage. ``[...]`` selects bits, or a member of a view.
+    ``&``, ``|``, ``^`` and ``~`` return a value of the same stage; both operands must have the same
+    stage. ``[...]`` selects bits, or a member of a view.
     """
 
     def __init__(self, pipeline, value, stage, name, *, reset_less=False, levels=0):
@@ -91,10 +84,7 @@ class Staged:
         return self._pipeline.combine(self.name, lambda value: ~value, self)
 
     def at(self, stage):
-        """Return the value at a stage, delayed by the necessary registers.
-
-        Registers are shared: two uses at the same stage get the same register.
-        """
+        """Return the value at a stage; equal uses share the registers that delay it."""
         if self.stage is None:
             return self
         if stage < self.stage:
@@ -134,9 +124,8 @@ class Pipeline:
     """Builds a pipeline in a module from values with known stages.
 
     The stage of a value is the number of cycles from the input of the pipeline to the value.
-    `register` joins values of different stages and delays the earlier values. `combine` and
-    `drive` add no registers and reject values of different stages. The latency follows from the
-    stage of the output.
+    `register` joins values of different stages and delays the earlier values. `combine` and `drive`
+    add no registers and reject values of different stages.
     """
 
     def __init__(
@@ -191,11 +180,7 @@ class Pipeline:
         return self.enter(result, name, stage=stage, reset_less=reset_less, levels=levels)
 
     def step(self, name, function, *values, reset_less=False):
-        """Apply a function that takes one level of LUTs.
-
-        The result is registered if its stage has no LUT level left. So the clock frequency
-        determines the number of registers in a chain of steps.
-        """
+        """Apply a function of one LUT level; register its result if no level is left."""
         values = self.align(*values)
         if (levels := max(value.levels for value in values)) == self._levels:
             values = self.align(*(value.settled() for value in values))
@@ -212,21 +197,7 @@ class Pipeline:
         )
 
     def register(self, name, function, *values, reset_less=False, root=None):
-        """Apply a function and register the result, one stage after the latest value.
-
-        Parameters
-        ----------
-        name : str
-            Name of the register.
-        function : callable
-            Takes plain values; returns one value.
-        values : Staged
-            Values of earlier stages are delayed.
-        reset_less : bool
-            Whether the register keeps its value during a reset.
-        root : str, optional
-            Name of the result; by default the name of the register.
-        """
+        """Apply a function and register the result, one stage after the latest value."""
         values = self.align(*values)
         stage = self.stage(*values)
         result = function(*(value.value for value in values))

@@ -25,13 +25,7 @@ def option(default: Any, *, minimum: int | None = None, choices: Iterable[str] =
 
 @dataclass(frozen=True, kw_only=True)
 class UnitOptions:
-    """Options of a unit of any family.
-
-    Raises
-    ------
-    SpecificationError
-        If an option has the wrong type or is out of range.
-    """
+    """Options of a unit of any family; raises SpecificationError for an invalid option."""
 
     memory: Any = "portable"
     """Memory variant, one that the family supports. Units of dictionaries and timing filters also
@@ -170,10 +164,7 @@ class Profile:
 
     @property
     def latency(self) -> int:
-        """Cycles from the acceptance of an operation to its result, on an idle output.
-
-        With several lanes, this is the minimum. The times of requests add `STAMP_LATENCY` cycles.
-        """
+        """Minimum cycles from an operation to its result, on an idle output and without times."""
         return sum(self.latency_terms.values())
 
     @property
@@ -184,10 +175,7 @@ class Profile:
 
     @property
     def result_depth(self) -> int:
-        """Capacity of the result queue of a single-lane unit: a power of two.
-
-        While the receiver accepts results, at most `latency` results are in flight.
-        """
+        """Capacity of the result queue: a power of two above the number of results in flight."""
         return 1 << ceil_log(2, self.latency + ACCEPT_LAG + 1)
 
     @property
@@ -207,10 +195,7 @@ class Profile:
 
     @property
     def longest_pause(self) -> int:
-        """Maximum cycles for which a CLEAR, or another operation, closes the input.
-
-        The default is for a core that clears in one cycle.
-        """
+        """Maximum cycles for which a CLEAR, or another operation, closes the input."""
         return PAUSE
 
     @property
@@ -229,11 +214,7 @@ class Profile:
 
     @property
     def edges(self) -> tuple[int, int] | None:
-        """Greatest age at which a key is always reported, and least age at which it is forgotten.
-
-        Ages are in insertions after the key's own, or in units of time. None if a table of
-        thresholds decides.
-        """
+        """Ages up to which a key is always reported, and from which it is forgotten."""
         if self.spec.classes is not None:
             return None
         last = self.spec.guaranteed_window - (not self.spec.timed)

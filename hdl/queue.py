@@ -1,7 +1,4 @@
-"""FIFOs without an overflow check: a plain queue, and a queue of results.
-
-The writing component counts the free words, so that no write waits for a check.
-"""
+"""FIFOs without an overflow check: the writer counts the free words."""
 
 from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
 from amaranth.lib import memory, stream, wiring
@@ -14,10 +11,7 @@ from .pipeline import registered, successor
 
 
 class _Fifo(wiring.Component):
-    """FIFO of memories with a common read address. Words leave on the stream `o`.
-
-    Latency: `LATENCY` cycles from `valid_next` to `o.valid`. Throughput: one word per cycle.
-    """
+    """FIFO of memories with a common read address; words leave on `o`."""
 
     LATENCY = QUEUE_LATENCY
 
@@ -40,9 +34,11 @@ class _Fifo(wiring.Component):
     def _elaborate_reading(self, m, *, twice=False):
         """Load the output, and return the signals that control it.
 
-        These are `came` (a word has arrived), `taken` (the output's enable), `load`, the numbers of
-        words `written` and `read`, and `after`, the number after the next read. If `twice`, the
-        enable has a second register, inverted so that synthesis does not merge the two.
+        These are `came` (a word has arrived), `taken` (the output's enable), `load`, the number of
+        words `written` and `read`, and `after`, the value of `read` after the next read.
+
+        If `twice`, the enable has a second register, inverted so that synthesis does not merge the
+        two.
         """
         taken = Signal()
         load = Signal()
@@ -129,23 +125,9 @@ class Queue(_Fifo):
 class ResultQueue(_Fifo):
     """Queue that joins each verdict with the tag of its operation.
 
-    Tags and verdicts arrive in the same order, each tag before its verdict.
-
-    Parameters
-    ----------
-    depth : int
-        Maximum number of waiting results, a power of two.
-    tag_bits, verdict_bits, status_bits : int
-        Widths of the tags, the verdicts and the statuses.
-    apart : int
-        Number of high bits of the verdict that have their own address registers, so that a wide
-        verdict may be placed in two parts of the chip.
-    distributed : bool
-        Whether to store the results in LUT memory.
-    copies : int
-        Number of replicas of each word. Three replicas are read by majority vote.
-    check : bool
-        Whether the queue checks the addresses of its words against each other.
+    Tags and verdicts arrive in the same order, each tag before its verdict. The `apart` high bits
+    of the verdict have their own address registers, so that a wide verdict may be placed in two
+    parts of the chip.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
 """Registers of units and boards: one list for hardware, host software and documentation.
 
-Each row defines a register at a fixed address. A unit behind a bus has the registers of its ports,
-see `lately.hdl.bus.register_map`. A board adds the registers of its serial line at higher
-addresses. This module does not import Amaranth.
+A unit behind a bus has the registers of its ports, see `lately.hdl.bus.register_map`. A board adds
+the registers of its serial line at higher addresses. This module does not import Amaranth.
 """
 
 from collections.abc import Sequence

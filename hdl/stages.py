@@ -1,7 +1,4 @@
-"""Pipeline stages of a unit that is not built yet, for planning without Amaranth.
-
-Each component counts its own stages; `filter_unit` checks the sum against the profile.
-"""
+"""Pipeline stages of a unit that is not built yet, for planning without Amaranth."""
 
 from ..golden.hash.functions import MIX_ROUNDS
 from ..golden.hash.siphash import COMPRESSION_ROUNDS, FINALIZATION_ROUNDS, message_words

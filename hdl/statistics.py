@@ -26,7 +26,7 @@ def count_events(m, unit, events, *, amounts=()):
 
 
 class EventCounter(wiring.Component):
-    """Counter of the high bits of `event`, or sum of its values, modulo ``2**width``.
+    """Counter of the set bits of `event`, or sum of its values, modulo ``2**width``.
 
     The carry between digits is registered, so that width does not limit the clock frequency.
     `count` is exact `latency` cycles after the last event.

@@ -1,7 +1,6 @@
 """Target clocks: the highest clock that the vendor permits for a unit on each device.
 
-Pipelines are designed for these clocks, and nextpnr aims for them. This module does not import
-Amaranth. `lately.boards.flow.limits` lists the sources of the figures.
+`lately.boards.flow.limits` lists the sources of the figures. This module does not import Amaranth.
 """
 
 from collections.abc import Mapping
@@ -54,10 +53,7 @@ def device_class(device: str) -> str:
 
 
 def limit_mhz(device: str) -> float | None:
-    """Return the highest clock of a unit with block RAMs on a device, in MHz.
-
-    None if the vendor's limit is unknown.
-    """
+    """Return the highest clock of a unit with block RAMs, in MHz; None if it is unknown."""
     kind = device_class(device)
     if kind not in CLOCK_MHZ and kind in WITHIN_REACH_MHZ:
         return None

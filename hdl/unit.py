@@ -38,87 +38,59 @@ class BaseUnit(wiring.Component):
     `i.ready` is low under back-pressure, for at most `longest_pause` cycles after a CLEAR or reset,
     and in the cases that `Profile.pauses` lists. No operation is lost.
 
-    Parameters
-    ----------
-    profile : Profile
-        Must pass `check_buildable`.
-    family : Family
-    core : Component
-        With a `CoreSignature`; any one of the cores if there are several lanes.
-    clock : Component, optional
-        Source of ticks, see `Family`.
-    secrets : Secrets, optional
-        Holds the secrets of a keyed hash.
-
-    Members
-    -------
-    i, o
-        See `lately.hdl.interface.UnitSignature`. With several lanes, `i` accepts beats, and `o`
-        returns one answer for each beat.
+    Members ------- i, o See `lately.hdl.interface.UnitSignature`. With several lanes, `i` accepts
+    beats, and `o` returns one result for each beat.
 
         Ring: the age counts generations. With a time-based window, ``status`` is 1 if the window
-        was shortened for this answer, 2 if the false-positive rate may exceed its bound, and 0
+        was shortened for this result, 2 if the false-positive rate may exceed its bound, and 0
         otherwise. ``time`` is the tick counter, and ``covered`` is the value of the port `covered`
-        at the operation, before the operation takes effect.
+        before the operation takes effect.
 
-        Dictionary: the window of a request counts insertions. A longer window acts as the window
+        Dictionary: the window of a request counts insertions. A longer window acts like the window
         of the specification; with window 0 no key is seen. An operation with the bits insert and
-        remove removes the key. The age counts insertions, 0 for the last insertion. The status is
-        1 if the window exceeds the guaranteed window, so that keys may be missed.
+        remove removes the key. The age counts insertions, 0 for the last insertion. The status is 1
+        if the window exceeds the guaranteed window, so that keys may be missed.
 
-        Timing filter: window and age count ticks or blocks; a longer window acts as the window of
+        Timing filter: window and age count ticks or blocks; a longer window acts like the window of
         the specification. ``age`` is the age of the oldest cell of the key, or one more than the
         longest window if that cell has expired; ``oldest`` counts the cells of this age. Both are
         valid for every operation with a key, and undefined for SHIFT and CLEAR. ``time`` is the
         tick counter, which a CLEAR does not change. If the specification has several classes,
-        requests have a ``query_class`` instead of a window. With classes, a table of thresholds
-        decides ``seen``. A class number of ``classes`` or more uses the entries of the highest
-        class. The answer of an entry that was never loaded is undefined.
-    generation : In(generation_bits)
-        Ring only. Insertions per generation; the guarantees of the specification hold for
+        requests have a ``query_class`` instead of a window, and a table of thresholds determines
+        ``seen``. A class number of ``classes`` or more uses the entries of the highest class. The
+        result of an entry that was never loaded is undefined. generation : In(generation_bits) Ring
+        only. Insertions per generation; the guarantees of the specification hold for
         ``spec.generation``. With 0 or 1 every insertion begins a generation. The first insertion
         after a SHIFT or CLEAR is an exception: it begins a generation with 0, but not with 1. A
         change applies from the first generation that begins with an operation accepted at least
-        `lately.hdl.latencies.GENERATION_LEAD` cycles later.
-    tick, or period : In
-        See `UnitOptions`. A tick takes effect between two operations without using a cycle. The
-        ``time`` of the results reports it.
-    tick_lost : Out(1)
-        With `tick` only: high for a cycle after a tick is lost, because
-        `lately.hdl.latencies.TICKS_WAITING` ticks, less than `Profile.min_period` cycles apart,
-        were still waiting.
-    covered : Out(range(span + 2))
-        Ring with a time-based window only: number of ticks, including the current one, whose keys
-        are all still reported; ``span + 1`` unless the window is shortened.
-    guaranteed : Out
-        Dictionary only. Largest window for which answers are exact.
-    table, swap : In
-        If the specification has classes: entries of a table of thresholds, as
-        `lately.golden.DecisionTable` computes them, and the command to use the loaded table; see
-        `lately.hdl.timing.core.DecidingCore`. A swap applies to operations accepted in
-        later cycles. All entries of the first table are 0, so every key is seen.
-    secret : In(stream.Signature(128))
+        `lately.hdl.latencies.GENERATION_LEAD` cycles later. tick, or period : In See `UnitOptions`.
+        A tick takes effect between two operations without using a cycle. The ``time`` of the
+        results reports it. tick_lost : Out(1) With `tick` only: high for a cycle after a tick is
+        lost, because `lately.hdl.latencies.TICKS_WAITING` ticks, less than `Profile.min_period`
+        cycles apart, were still waiting. covered : Out(range(span + 2)) Ring with a time-based
+        window only: number of ticks, including the current one, whose keys are all still reported;
+        ``span + 1`` unless the window is shortened. guaranteed : Out Dictionary only. Largest
+        window for which results are exact. table, swap : In If the specification has classes:
+        entries of a table of thresholds, as computed by `lately.golden.DecisionTable`, and the
+        command to use the loaded table. A swap applies to operations accepted in later cycles. All
+        entries of the first table are 0, so every key is seen. secret : In(stream.Signature(128))
         With ``hash="siphash"`` only: the secret of the hash, 0 after reset. For several lanes see
         `LaneUnit`.
 
-        Without re-keying, a secret applies from the next CLEAR accepted in the same cycle or
-        later, unless another secret replaces it first. `secret.ready` is low from the acceptance
-        of a CLEAR until the CLEAR has taken effect.
+        Without re-keying, a secret applies from the next CLEAR accepted in the same cycle or later,
+        unless another secret replaces it first. `secret.ready` is low from the acceptance of a
+        CLEAR until the CLEAR has taken effect.
 
         With re-keying, a secret applies from the next shift or CLEAR, to the segment that begins
         then; the other segments keep their secrets. It applies to operations accepted at least
         `lately.hdl.latencies.SECRET_LEAD` cycles after the secret. `secret.ready` is low until the
-        last segment with an older secret has retired.
-    operations, insertions, hits, ... : Out(statistics_bits)
-        Counters of `lately.hdl.registers` whose events the unit has. They count events since reset,
-        when the results leave the core. They are exact once the unit has been idle for its own
-        latency plus the latency of an `EventCounter`.
-    fault : Out(1)
-        If the unit checks its state: high for the cycle in which the unit resets itself after an
-        illegal state. Operations in flight then produce no result. The input opens once the
-        memory is clear.
-    alarms : Out(16)
-        Number of these resets since the last external reset.
+        last segment with an older secret has retired. operations, insertions, hits, ... :
+        Out(statistics_bits) Counters of `lately.hdl.registers` whose events the unit has. They
+        count results since reset, and are exact once the unit has been idle for its own latency
+        plus the latency of an `EventCounter`. fault : Out(1) If the unit checks its state: high for
+        the cycle in which the unit resets itself after an illegal state. Operations in flight then
+        produce no result. The input opens once the memory is clear. alarms : Out(16) Number of
+        these resets since the last external reset.
     """
 
     # cycles from a change of the generation length to its first effect on an operation
@@ -231,20 +203,8 @@ class BaseUnit(wiring.Component):
 class Unit(BaseUnit):
     """Single-lane unit: a front end, a core and a result queue. See `BaseUnit`.
 
-    The unit accepts one operation per cycle without back-pressure. A result leaves `latency`
-    cycles after the acceptance of its operation, or later under back-pressure.
-
-    Parameters
-    ----------
-    profile : Profile
-        Must pass `check_buildable`.
-    family : Family
-
-    Attributes
-    ----------
-    front : FrontEnd or PlainFrontEnd
-    depth : int
-        Capacity of the queue, a power of two.
+    The unit accepts one operation per cycle without back-pressure. A result leaves `latency` cycles
+    after the acceptance of its operation, or later under back-pressure.
     """
 
     LAG = ACCEPT_LAG  # cycles until `i.ready` reflects an acceptance, plus one spare cycle
@@ -413,7 +373,7 @@ class Unit(BaseUnit):
             m.d.comb += getattr(self.core, name).eq(getattr(secrets, name))
 
     def _elaborate_room(self, m, entered):
-        """Return `room` (all results in flight fit into the queue) and the count of free entries."""
+        """Return whether all results in flight fit into the queue, and the free entries."""
         left = Signal()
         change = Signal(signed(2))
         # Free entries, minus one and minus the acceptances that are not counted yet.

@@ -26,8 +26,7 @@ def convert(component: Any, name: str = TOP) -> str:
 def with_start(text: str) -> str:
     """Make every combinational process in `text`, Verilog from yosys, run once at the start.
 
-    Otherwise a process whose signals never change would not run in Icarus, and its outputs would be
-    X.
+    Otherwise, in Icarus, the outputs of a process whose inputs never change would stay X.
     """
     # An immediate change may occur before the processes wait for it.
     text = _EVENT.sub("_start_ ", text)

@@ -202,7 +202,7 @@ def _round(ops, v, added, name):
 
 
 class Secrets(wiring.Component):
-    """Holds the secrets of the hash pipelines, and selects the shift or clear that activates a new one.
+    """Holds the secrets of the hash pipelines, and selects when a new secret becomes active.
 
     With re-keying, the next shift activates a pending secret in a second pipeline. No further
     secret is accepted until all segments of the old secret have left the ring. Without re-keying, a

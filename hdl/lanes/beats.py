@@ -13,10 +13,7 @@ from ..pipeline import FAN_IN, Pipeline, registered
 
 
 class ShiftFinder(wiring.Component):
-    """Finds the insertion that turns the ring: the first one after a full generation.
-
-    Latency: `LATENCY` cycles; one beat per cycle, from the third cycle after reset.
-    """
+    """Finds the insertion that carries the shift: the first one after a full generation."""
 
     LATENCY = 7
     LOOK = 4
@@ -97,7 +94,7 @@ class ShiftFinder(wiring.Component):
     def _elaborate_changes(self, m, pipeline, high_bits, low_bits, turns, count):
         """Return a beat's change of the count: the low digit, and the high digit one cycle later.
 
-        The first pair applies if a generation is over before the beat, the second if not.
+        The first pair applies if a generation ends before the beat, and the second pair if not.
         """
         length = registered(m, self.generation, "length")
         enough = registered(m, self.generation >= self._minimum, "enough")
@@ -142,7 +139,7 @@ class ShiftFinder(wiring.Component):
 
 
 class SameBeatKeys(wiring.Component):
-    """Finds lanes whose key an earlier lane of the beat inserts. Latency: `LATENCY` cycles."""
+    """Finds lanes whose key an earlier lane of the same beat inserts."""
 
     LATENCY = 5
     INSERTS_LAG = LATENCY - 2
@@ -229,7 +226,7 @@ def steps_layout(lanes):
 
 
 def ordered_steps(m, wanted):
-    """Return the steps of an entry, turn first, as a value of `steps_layout`, one cycle later."""
+    """Return the steps of an entry one cycle later; the highest bit of `wanted` is the turn."""
     lanes = len(wanted) - 1
     of_lanes = data.StructLayout(
         {"codes": data.ArrayLayout(range(lanes + 1), lanes), "there": lanes}
@@ -267,10 +264,7 @@ class Entry(data.StructLayout):
 
 
 class OrderedEntry(data.StructLayout):
-    """An `Entry` with its ``steps`` as a `steps_layout`.
-
-    ``query`` and ``insert`` are set only for lanes in ``items``.
-    """
+    """An `Entry` with its ``steps``; ``query`` and ``insert`` are masked by ``items``."""
 
     def __init__(self, entry):
         lanes = entry["items"].width

@@ -12,7 +12,7 @@ from .beats import count_bits
 
 
 class Credits(wiring.Component):
-    """Counts the operations in flight, and reports whether credits for more are available."""
+    """Counts the operations in flight, and reports whether more may enter."""
 
     def __init__(self, *, limit, check=False):
         if type(limit) is not int or limit < 0:
@@ -49,8 +49,7 @@ class Collector(wiring.Component):
     """Returns the results of beats in the order of the beats.
 
     The collector checks one beat per cycle. If a shard has not finished its part of a beat, the
-    collector checks this beat again `poll` cycles later. Once the collector lags behind the
-    shards, it need not check a beat twice.
+    collector checks the beat again `poll` cycles later.
     """
 
     DEPTH = 32
@@ -264,8 +263,7 @@ class Collector(wiring.Component):
     def _elaborate_beat(self, m, beat, goes, fails, back):
         """Advance to the next beat, or return to a beat that has failed its check.
 
-        The carry into the high digit is computed ahead. No beat is checked for two cycles after a
-        return.
+        No beat is checked for two cycles after a return.
         """
         low, high = beat[:2], beat[2:]
         next_high = registered(m, successor(high), "next_high")

@@ -24,7 +24,7 @@ from .beats import BeatRecord, Entry, RingCommand, SameBeatKeys, Share, ShiftFin
 
 
 class ShardSelect(wiring.Component):
-    """Selects the shard of a state. Latency: `LATENCY` cycles; one state per cycle."""
+    """Selects the shard of a state; one state per cycle."""
 
     LATENCY = 2
 
@@ -57,10 +57,7 @@ class ShardSelect(wiring.Component):
 
 
 class Dispatcher(wiring.Component):
-    """Hashes the keys of a beat and determines the work of each shard.
-
-    Latency: `latency` cycles to `share`; one beat per cycle.
-    """
+    """Hashes the keys of a beat and computes the work of each shard; one beat per cycle."""
 
     def __init__(self, *, profile, beat, slots):
         self._spec = spec = profile.spec
@@ -285,10 +282,10 @@ class Dispatcher(wiring.Component):
 
 
 class Distributor(wiring.Component):
-    """Holds beats until all shards have room, then sends each shard its share.
+    """Holds beats until all shards have room, then sends each shard its part; one beat per cycle.
 
-    One beat per cycle. The distributor does not check for room: the previous component must
-    limit the number of beats to `depth`, including beats of which only the states have arrived.
+    The distributor has no overflow check: at most `depth` beats may be in flight, including beats
+    of which only the states have arrived.
     """
 
     PLACES = SHARD_PLACES  # capacity of a shard's queue
@@ -381,11 +378,7 @@ class Distributor(wiring.Component):
         return m
 
     def _elaborate_credit(self, m, shard):
-        """Return whether a shard has room for all entries that may be in transit.
-
-        One entry accounts for the entry that the shard is splitting into steps; it has left the
-        queue.
-        """
+        """Return whether a shard has room for all entries that may be in transit."""
         change = Signal(signed(2), name=f"change{shard}")
         left = Signal(signed(self.PLACES.bit_length() + 1), name=f"left{shard}",
                       init=self.PLACES - 2 - self._lag)  # fmt: skip
@@ -416,10 +409,7 @@ class Distributor(wiring.Component):
             self._wrong.append(watch_count(m, written, f"{name}_written", more=comes))
 
     def _elaborate_entry(self, m, shard, share, goes):
-        """Drive the entry of a shard from separate registers.
-
-        Synthesis cannot share them, because each shard loads them separately.
-        """
+        """Drive the entry of a shard from registers that synthesis cannot share."""
         here = registered(m, goes, f"here{shard}")
         entry = Signal(self._entry)
         m.d.comb += [

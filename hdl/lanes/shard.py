@@ -1,4 +1,4 @@
-"""A shard: the queue, the sequencer and the part of a filter that serve a share of the keys."""
+"""A shard: the queue, the sequencer and the part of a filter that serve some of the keys."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -19,7 +19,7 @@ from .beats import Entry, OrderedEntry, RingCommand, count_bits, ordered_steps
 class Sequencer(wiring.Component):
     """Splits entries into steps, one step per cycle.
 
-    An entry with a shift waits until the spare is clean. After a clear or reset every entry waits
+    An entry with a shift waits until the spare is clean. After a clear or reset, every entry waits
     until the memory is clean.
     """
 
@@ -112,10 +112,7 @@ class Sequencer(wiring.Component):
         return turns
 
     def _elaborate_wait(self, m, timer, blocked, load, clears):
-        """Decide when the next step must wait until the spare is clean.
-
-        Return whether the wait ends.
-        """
+        """Hold steps that need a clean spare; return whether the wait ends."""
         # By then the timer reflects the previous step.
         aged = Signal(self.SETTLE)
         opens = Signal()
@@ -128,10 +125,10 @@ class Sequencer(wiring.Component):
 
 
 class Shard(wiring.Component):
-    """Queue, pipeline and results of a shard.
+    """Queue, pipeline and results of a shard; accepts an entry in any cycle.
 
-    A shard accepts an entry in any cycle. The previous component must count the entries: at most
-    `DEPTH` fit. Entries take effect in order, and so do the lanes of each entry.
+    The queue has no overflow check: at most `DEPTH` entries fit. Entries take effect in order, and
+    so do the lanes of each entry.
     """
 
     DEPTH = SHARD_PLACES
@@ -251,7 +248,7 @@ class Shard(wiring.Component):
         return pipeline.enter(self.valid, "arrived").at(entry.stage - 1).value, entry.value
 
     def _elaborate_states(self, m, pipeline, sequencer):
-        """Store the states of each entry until their turn; return the state of a step."""
+        """Store the states of each entry until its steps leave; return the state of a step."""
         written = Signal(range(self.DEPTH))
         # The clear after reset precedes the first entry.
         read = Signal(range(self.DEPTH), init=self.DEPTH - 1)

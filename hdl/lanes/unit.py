@@ -20,28 +20,18 @@ class LaneUnit(BaseUnit):
     """Unit that accepts several keys per cycle for one common window. See `BaseUnit`.
 
     A beat holds an operation for each lane. Operations take effect beat by beat and lane by lane,
-    each as if all earlier operations had finished. The outcome equals the golden model's for the
-    same sequence, in every verdict and every bit of memory. Every beat has one answer, in order.
-
+    each as if all earlier operations had finished. Every beat has one result, in order.
 
     The hash distributes the keys over ``spec.shards`` shards. A shard performs one operation per
-    cycle. The ring turns in all shards at the same position in the sequence. `i.ready` is low while
-    too many operations wait for one shard, while clearing lags behind, and while answers are not
-    accepted. An operation on a key that an earlier lane of its beat inserts needs no shard, because
-    its outcome is known. So a stream of one key runs at full rate.
+    cycle. `i.ready` is low while too many operations wait for one shard, while clearing lags
+    behind, and under back-pressure. An operation whose key an earlier lane of the same beat inserts
+    needs no shard, so a stream of one key runs at full rate.
 
-    Latency: `latency` cycles from acceptance to answer, plus fewer than `poll` cycles, if nothing
+    A result leaves `latency` cycles after its beat, plus fewer than `poll` cycles, if nothing
     waits. A `generation` below `minimum_generation` acts as `minimum_generation`.
 
     A secret applies from the next beat that starts with a CLEAR and is accepted at least
-    `SECRET_LEAD` cycles later. If the secret replaces one that has waited this long, the beat may
-    be accepted in the same cycle. From the acceptance of the secret to this beat, the unit accepts
-    one beat per `SECRET_PACE` cycles.
-
-    Parameters
-    ----------
-    profile : RingProfile
-        Must pass `check_buildable`, and have several lanes.
+    `SECRET_LEAD` cycles later. Until then, the unit accepts one beat per `SECRET_PACE` cycles.
     """
 
     LAG = 8  # cycles until `i.ready` reflects an acceptance, plus two spare cycles

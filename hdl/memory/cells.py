@@ -1,8 +1,4 @@
-"""Memory of whole cells: in every cycle one port reads, and the other port reads or writes.
-
-Every variant has the signature of `CellMemory`. Except for undefined words, all variants behave
-identically at their ports in every cycle.
-"""
+"""Memory of whole cells: one port reads in every cycle, and the other port reads or writes."""
 
 from amaranth.hdl import Cat, Const, Module
 from amaranth.lib import memory, wiring
@@ -70,10 +66,7 @@ class PortableCellMemory(CellMemory):
 
 
 class ECP5CellMemory(CellMemory):
-    """Cell memory of DP16KD block RAMs in NORMAL mode; each block holds some bits of all words.
-
-    No multiplexer follows the block RAMs. Both ports use the output register of the block.
-    """
+    """Cell memory of DP16KD block RAMs, each of which holds some bits of all words."""
 
     def __init__(self, *, depth, width):
         super().__init__(depth=depth, width=width)

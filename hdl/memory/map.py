@@ -138,31 +138,20 @@ class MemoryMap:
 
 
 def memory_shape(*, bits: int, clear: int, block_bits: int = BLOCK_BITS) -> tuple[int, int]:
-    """Return the columns and rows of block RAMs that hold `bits` and zero `clear` bits per cycle.
-
-    All pipelines use `BLOCK_BITS`, so a pipeline is the same on all devices.
-    """
+    """Return the columns and rows of a block RAM grid that zeroes `clear` bits per cycle."""
     columns = max(1, clear // BLOCK_CLEAR_BITS)
     return columns, max(1, bits // columns // block_bits)
 
 
 def memory_latency(*, bits: int, clear: int, registers: int = 1) -> int:
-    """Return the cycles from an address to its bit, which are the same in all memory variants.
-
-    `registers` precede the memory, and the block RAM has two. `SELECTED_DIGITS` address bits per
-    cycle then select the bit from the words of all block RAMs. If more than two registers precede
-    the memory, one follows it.
-    """
+    """Return the cycles from an address to its bit, which are the same in all variants."""
     _, rows = memory_shape(bits=bits, clear=clear)
     selection = ceil_log(1 << SELECTED_DIGITS, rows * clear)
     return 2 + registers + max(1, selection) + (registers > 2)
 
 
 class BlockGrid(NamedTuple):
-    """Columns and rows of the block RAMs that hold one part of a segment.
-
-    A clear zeroes up to `BLOCK_CLEAR_BITS` bits in each column.
-    """
+    """Columns and rows of the block RAMs that hold one part of a segment."""
 
     columns: int
     rows: int
@@ -274,10 +263,7 @@ def decoded_ages(spec: Any, bits: NDArray[np.bool_], now: int) -> NDArray[np.int
 
 
 def decoded_entries(spec: Any, bits: NDArray[np.bool_], now: int) -> NDArray[np.int64]:
-    """Return the entries of a dictionary after `now` insertions, shape (2, columns, rows).
-
-    An entry is the age plus 1 and the remainder of a live digest; 0 for a free cell.
-    """
+    """Return ages plus 1 and digest remainders of a dictionary; 0 for free cells."""
     rest = 1 + spec.timestamp_bits
     times = _numbers(bits[:, 1:rest]).astype(np.int64)
     distances = (now - times) % (1 << spec.timestamp_bits)

@@ -14,11 +14,7 @@ from .protection import copy_names, vote
 
 @lru_cache(maxsize=16)
 def address_maps(width):
-    """Return bijective address maps, no two of which share an address bit.
-
-    Different maps have different registers, so synthesis does not merge them. Memories with the
-    same addresses can then be placed far apart.
-    """
+    """Return bijective address maps with distinct bits, so that synthesis merges no registers."""
     unused = sorted(range(1, 1 << width), key=lambda mask: (mask.bit_count(), mask))
     maps = []
     while True:
@@ -42,7 +38,7 @@ class PagedMemory(wiring.Component):
     """Memory divided into pages; two address bits per cycle select among the pages.
 
     One write and one read per cycle. A read sees writes from at least two cycles earlier; with
-    `far`, also writes in the same cycle. Latency: `latency` cycles from `read_address` to `word`.
+    `far`, it also sees writes in the same cycle. `word` follows `read_address` by `latency` cycles.
     """
 
     def __init__(
@@ -178,10 +174,7 @@ def paged_latency(depth, *, far=False):
 
 
 class DelayLine(wiring.Component):
-    """Delays a value by `cycles` cycles in a small circular memory.
-
-    After reset the first values are undefined.
-    """
+    """Delays a value in a small circular memory; after reset the first values are undefined."""
 
     def __init__(self, *, width, cycles):
         require_integer("Width", width, minimum=1)

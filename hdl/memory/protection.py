@@ -18,9 +18,9 @@ DIGIT = 4  # bits of a word that are compared, or combined, per cycle
 class Copies(wiring.Component):
     """Two or three copies of a memory with the same inputs and one voted answer.
 
-    A bit of the answer is set if it is set in either of two copies, or in two of three copies. So
-    two copies mask a lost bit, and three copies correct any single bit. A wrong bit persists until
-    it is written, or until `mend` writes its copy.
+    A bit of the answer is set if it is set in either of two copies, or in at least two of three
+    copies. So two copies mask a lost bit, and three copies correct any single bit. A wrong bit
+    persists until it is written, or until `mend` writes its copy.
     """
 
     def __init__(
@@ -81,10 +81,7 @@ class Copies(wiring.Component):
         return m
 
     def unlike(self, name):
-        """Return, for each copy after the first, whether it differs from the first, by bit group.
-
-        Only without registers.
-        """
+        """Return, for each copy after the first, which bit groups differ from the first copy."""
         start, width = self._indices[name], len(getattr(self, name))
         each = [self.upset[start + number * width :][:width] for number in range(self._others)]
         return [Cat(differs[at : at + DIGIT].any() for at in range(0, width, DIGIT))
@@ -92,7 +89,7 @@ class Copies(wiring.Component):
 
 
 def vote(values):
-    """Vote bit by bit: the value itself if it is alone, the OR of two, or the majority of three."""
+    """Vote bit by bit: one value passes, two are ORed, three give the majority."""
     first, *others = values
     if not others:
         return first
@@ -119,12 +116,9 @@ def protected(build, *, copies, answers, latency=None, **options):
 class CellProtection:
     """Cells without protection; defines the interface of all protections.
 
-    A component builds its memory with `memory`. One cycle after each word of a port, `wrong`
-    reports whether the cell is upset. If `lost`, the content of the cell is unknown and must be
-    discarded; otherwise the word is already correct. A sweep reads cells at port B and writes wrong
-    cells with `repair`.
-
-    The methods of this class report no errors; synthesis removes the logic that depends on them.
+    One cycle after each word of a port, `wrong` reports whether the cell is upset. If `lost`, the
+    content of the cell is unknown; otherwise the word is already correct. A sweep reads cells at
+    port B and writes wrong cells with `repair`. Here, nothing is ever wrong.
     """
 
     copies = 1  # number of copies of the memory
@@ -157,31 +151,23 @@ class Parity(CellProtection):
     checked = True
 
     def wrong(self, m, memory, port):
-        """See `CellProtection.wrong`."""
         word = getattr(memory, f"{port}_word")
         return ~registered(m, sums(word), f"{port}_sums").xor()
 
     def lost(self, wrong):
-        """See `CellProtection.lost`."""
         return wrong
 
     def repair(self, m, memory, read=None, *, port="b"):
-        """See `CellProtection.repair`."""
         wrong = self.wrong(m, memory, port)
         return Repair(self, memory, _kept(m, read)(wrong, "repair_wrong"))
 
 
 class Triplication(CellProtection):
-    """Three copies of the memory, which vote; a copy that differs is rewritten.
-
-    Only the copy that differs is written. Until then, the other two copies answer each read. A
-    repair never overwrites the write of an operation.
-    """
+    """Three copies of the memory, which vote; only a copy that differs is rewritten."""
 
     copies = VOTES
 
     def memory(self, build, *, depth, width):
-        """See `CellProtection.memory`."""
         copies = [build(depth=depth, width=width) for _ in range(VOTES)]
         return Copies(
             copies,
@@ -192,11 +178,9 @@ class Triplication(CellProtection):
         )
 
     def wrong(self, m, memory, port):
-        """See `CellProtection.wrong`."""
         return registered(m, Cat(memory.unlike(f"{port}_word")), f"{port}_unlike").any()
 
     def repair(self, m, memory, read=None, *, port="b"):
-        """See `CellProtection.repair`."""
         keep = _kept(m, read)
         answer = f"{port}_word"
         word = registered(m, getattr(memory, answer), "repair_word_before", reset_less=True)
@@ -239,7 +223,7 @@ class Repair:
         return Repair(self._protection, self._memory, copies, word=word)
 
     def value(self, repairs, value):
-        """Return the value to write into the memory."""
+        """Return the value to write: the content of the other copies if the cell is repaired."""
         return value if self._word is None else Mux(repairs, self._word, value)
 
     def write(self, m, repairs, *, domain="comb"):
@@ -258,11 +242,7 @@ CELL_PROTECTIONS = MappingProxyType(
 
 
 def parity(held):
-    """Return the parity bits of a cell, which make the number of ones odd.
-
-    Words of only zeros or only ones must count as wrong. To ensure this, the parity has a second
-    bit, always 0, if the total number of bits would otherwise be odd.
-    """
+    """Return the parity bits of a cell: words of only zeros or only ones count as wrong."""
     held = Value.cast(held)
     return Cat(~held.xor(), Const(0, check_bits(len(held)) - 1))
 
@@ -273,9 +253,6 @@ def sums(word):
 
 
 def deviating(second, third):
-    """Return which of three copies differs from the other two, as at most one set bit.
-
-    If all three differ, as after an upset in each of two copies, the first copy is chosen.
-    """
+    """Return the copy that differs from the other two, one-hot; the first if all differ."""
     second, third = second.any(), third.any()
     return Cat(second & third, second & ~third, third & ~second)

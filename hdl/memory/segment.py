@@ -1,8 +1,4 @@
-"""Memories for one part of a segment: an access reads and sets a single bit.
-
-Every variant has the signature of `SegmentMemory` and behaves identically at its ports in
-every cycle.
-"""
+"""Memories for one part of a segment: an access reads and sets a single bit."""
 
 from abc import ABC, abstractmethod
 from functools import partial
@@ -21,42 +17,26 @@ from .map import BLOCK_KINDS, STRICT, BlockGrid, memory_latency
 class SegmentMemory(wiring.Component):
     """Array of bits with a test-and-set port and a wide clear port.
 
-    One access per cycle. An access returns the bit `latency` cycles after its
-    address, with the effect of all earlier accesses, including an access in
-    the previous cycle. Reset does not clear the memory; only the clear port
-    does.
+    One access per cycle. An access returns the bit `latency` cycles after its address, with the
+    effect of all earlier accesses, including an access in the previous cycle. Only the clear port
+    clears the memory; reset does not.
 
-    A clear belongs to a sweep over the whole memory. During the sweep,
-    accesses set no bits and their answers are undefined. Accesses may resume
-    in the cycle after the sweep. An access that sets a bit in the cycle before
-    the sweep may or may not take effect; the sweep clears the bit.
+    A clear belongs to a sweep over the whole memory. During the sweep, accesses set no bits and
+    their results are undefined. Accesses may resume in the cycle after the sweep. An access that
+    sets a bit in the cycle before the sweep may or may not take effect; the sweep clears the bit.
 
-    Parameters
-    ----------
-    depth : int
-        Number of bits, a power of two.
-    clear_bits : int
-        Bits zeroed by one cycle of `clear`, a power of two and at most `depth`.
-    address_registers : int
-        Registers between the ports and the memory; each adds to `latency` in all variants. The
-        address of a clear enters before the first register, or after it if there are more than
-        two. With more than two registers, the output also has an additional register.
-    shared_bits : int
-        Number of high address bits that neighbouring memories have in common. Their logic for these
-        bits is the same, so that synthesis shares it.
+    Parameters ---------- depth : int Number of bits, a power of two. clear_bits : int Bits zeroed
+    by one cycle of `clear`, a power of two and at most `depth`. address_registers : int Registers
+    between the ports and the memory; each adds to `latency` in all variants. The address of a clear
+    enters before the first register, or after it if there are more than two. With more than two
+    registers, the output also has an additional register. shared_bits : int Number of high address
+    bits that neighbouring memories have in common, so that synthesis shares their logic for these
+    bits.
 
-    Members
-    -------
-    address : In(range(depth))
-    set : In(1)
-        Whether the access sets the bit.
-    bit : Out(1)
-        The bit before the access, `latency` cycles later.
-    clear : In(1)
-        Zeroes `clear_bits` bits, starting at ``clear_address * clear_bits``.
-    clear_address : In(range(depth // clear_bits))
-
-    Raises the errors of `require_integer`.
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
     """
 
     def __init__(self, *, depth, clear_bits, address_registers=1, shared_bits=0):
@@ -104,9 +84,9 @@ class SegmentMemory(wiring.Component):
 class PortableSegmentMemory(SegmentMemory):
     """Portable segment memory: one inferred memory, `words`.
 
-    An access reads its word in one cycle and writes the word back with the bit set in the next. The
-    only hazard is the same word in two consecutive cycles. One comparator detects it and uses the
-    word that is being written, so the result of a read during a write does not matter.
+    An access reads its word in one cycle and writes the word back with the bit set in the next. If
+    the next access uses the same word, it takes the word that is being written, so the result of a
+    read during a write does not matter.
     """
 
     def __init__(self, **parameters):
@@ -153,9 +133,8 @@ class PortableSegmentMemory(SegmentMemory):
 class RegisteredSegmentMemory(PortableSegmentMemory):
     """Portable segment memory with an output register, which block RAMs provide.
 
-    All variants have the same latency, because all wait for the selection of block RAMs. An access
-    reads its word in one cycle and writes the word back two cycles later. Clears use the same path.
-    Two comparators find words that are being written.
+    An access reads its word in one cycle and writes the word back two cycles later. Clears use the
+    same path. Two comparators find words that are being written.
     """
 
     ANSWER_CYCLES = 3
@@ -211,11 +190,8 @@ class BlockSegmentMemory(SegmentMemory):
     """Segment memory of explicit block RAMs: one port reads a word, another port sets a bit later.
 
     If two successive cycles access the same bit, the read coincides with the write. A comparator
-    detects this and reports the bit as set, so the result of such a read does not matter. The
-    block RAM must return the other bits of the word correctly during a write.
-
-    A clear uses the path of the addresses. Memories whose addresses agree in some bits have the
-    same logic for these bits, so that synthesis shares it.
+    reports the bit as set, so the result of such a read does not matter. The block RAM must return
+    the other bits of the word correctly during a write. Clears use the address path.
     """
 
     VARIANT: str
@@ -359,10 +335,7 @@ class BlockSegmentMemory(SegmentMemory):
         return pipe.register("repeated", remaining, flags)
 
     def _select(self, pipe, values, address, same):
-        """Return the selected bit, after the remaining stages of the latency.
-
-        The result is also set if all flags `same` are set, unless `same` is None.
-        """
+        """Return the selected bit; it is also set if all flags `same` are set."""
         stage = pipe.stage(*values)
         number = pipe.combine("number", self._number, address.at(stage))
         for clocks in range(self.latency - self._far - stage, 0, -1):
@@ -428,8 +401,7 @@ def _all_of_four(flags):
 class DualPortSegmentMemory(BlockSegmentMemory, ABC):
     """Segment memory of true dual-port block RAMs: port A reads or clears, port B sets bits.
 
-    A clear blocks all writes of single bits, also in words that it has already cleared. So the
-    ports never write the same bit.
+    A clear blocks all writes of single bits, so the ports never write the same bit.
     """
 
     def _setting(self, pipe, set, clear):
@@ -475,11 +447,7 @@ class DualPortSegmentMemory(BlockSegmentMemory, ABC):
 
 
 class ECP5SegmentMemory(DualPortSegmentMemory):
-    """Segment memory of DP16KD block RAMs in NORMAL mode.
-
-    Words use the block's output register, which synthesis does not infer. The register removes the
-    clock-to-output time of the memory from the path.
-    """
+    """Segment memory of DP16KD block RAMs, whose output register synthesis does not infer."""
 
     VARIANT = "ecp5"
     READ_CYCLES = 2
@@ -500,10 +468,7 @@ class ECP5SegmentMemory(DualPortSegmentMemory):
 
 
 class GowinSegmentMemory(DualPortSegmentMemory):
-    """Segment memory of DPB block RAMs; no port reads and writes in the same cycle.
-
-    The output register of the block supports only words of 32 bits and is not used.
-    """
+    """Segment memory of DPB block RAMs; no port reads and writes in the same cycle."""
 
     VARIANT = "gowin"
 

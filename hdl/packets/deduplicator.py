@@ -35,58 +35,14 @@ class Deduplicator(wiring.Component):
     """Looks up the digest of each frame in a filter; counts, marks or drops duplicates.
 
     Ethernet frames start at the destination address, without preamble and frame check sequence.
-    Frames are never cut, merged or reordered. A frame waits in a `FrameStore` until the filter has
-    answered. Frames leave in the order of arrival, except duplicates that `action` drops, and
-    frames that a `FrameIntake` discards. Discarded frames are neither looked up nor recorded.
+    Frames are never cut, merged or reordered. A frame waits in a `FrameStore` for its verdict.
+    Frames leave in the order of arrival, except duplicates that `action` drops, and frames that a
+    `FrameIntake` discards. Discarded frames are neither looked up nor recorded. Frames of at least
+    60 bytes enter and leave without gaps.
 
-    Frames of at least 60 bytes enter and leave without gaps.
-
-    Parameters
-    ----------
-    spec : Specification
-        Ring filter with a span and 64-bit keys.
-    period : int
-        Clock cycles per filter tick after reset.
-    digest : Component, optional
-        Component to use instead of `FrameDigest`, with the same ports.
-    options
-        Options of `FrameOptions`, such as ``width``, and of the filter unit (see
-        `lately.hdl.profile.UnitOptions`). ``ticks`` is "period" (default) or "tick".
-
-    Members
-    -------
-    i : In(stream.Signature(AxisBeat(width, side)))
-        Without TREADY, the stream is always ready.
-    o : Out(stream.Signature(AxisBeat(width, side, leaves=True)))
-    enable : In(1)
-        While low, no new frame is accepted. New frames are also held off while a change of
-        `fields` or `digest_secret` waits for the digests of earlier frames.
-    clear : In(1)
-        A one-cycle pulse makes the filter forget all frames, between two lookups.
-    order : Out(1)
-        A `clear` is pending.
-    action : In(2)
-        `lately.golden.packets.frame_actions.Action` applied to frames as their verdicts arrive.
-        The value 3 acts like COUNT.
-    fields : In(5)
-        Compared fields (`lately.golden.packets.comparison.Field`), for frames that begin after
-        `DigestSettings` has accepted the change.
-    digest_secret : In(stream.Signature(128))
-        Secret for the digests. It takes effect like `fields`, and is 0 after reset.
-    period, or tick : In
-        Same as on the filter unit.
-    hits, shortened, overfilled, covered, upsets, secret
-        Same as on the filter unit.
-    frames_in, ... : Out(statistics_bits)
-        Counters, described in `lately.golden.packets.frame_deduplicator.FrameCounts`.
-
-    Raises
-    ------
-    SpecificationError
-        If the filter has no span, is not a ring, or has keys of another width, or if the hardware
-        cannot implement it.
-    TypeError, ValueError
-        If an option is not valid.
+    `digest` replaces the `FrameDigest`. The other options are those of `FrameOptions` and of the
+    filter unit (`lately.hdl.profile.UnitOptions`). The filter must be a ring with a span and 64-bit
+    keys.
     """
 
     def __init__(self, spec, *, period=(1 << PERIOD_BITS) - 1, digest=None, **options):
@@ -129,12 +85,14 @@ class Deduplicator(wiring.Component):
             {
                 "i": In(stream.Signature(incoming, always_ready=not frames.ready)),
                 "o": Out(stream.Signature(AxisBeat(frames.width, frames.side, leaves=True))),
+                # While low, no new frame is accepted. New frames also wait while a change of `fields`
+                # or `digest_secret` waits for the digests of earlier frames.
                 "enable": In(1, init=1),
-                "clear": In(1),
-                "order": Out(1),
-                "action": In(2, init=Action.DROP),
-                "fields": In(len(HARDWARE_FIELDS), init=DEFAULT_FIELDS.value),
-                "digest_secret": In(stream.Signature(SECRET_BITS)),
+                "clear": In(1),  # a one-cycle pulse makes the filter forget all frames
+                "order": Out(1),  # a `clear` is pending
+                "action": In(2, init=Action.DROP),  # for frames as their verdicts arrive
+                "fields": In(len(HARDWARE_FIELDS), init=DEFAULT_FIELDS.value),  # compared fields
+                "digest_secret": In(stream.Signature(SECRET_BITS)),  # takes effect like `fields`
             }
             | members
         )
@@ -284,10 +242,7 @@ PARTS = ("data", "last", "user", "keep", "id", "dest")
 
 
 class ControlledDeduplicator(Controlled):
-    """Deduplicator with a `bus` that accesses its settings and counters as registers.
-
-    `version` is the version of Lately. `Controlled` describes the other members and the errors.
-    """
+    """Deduplicator with a `bus` that accesses its settings and counters as registers."""
 
     ELSEWHERE = ("clear", "order")
 
@@ -319,27 +274,9 @@ class ControlledDeduplicator(Controlled):
 class AxisFrames(AxisUnit):
     """Deduplicator with an AXI4-Stream input and output of frames.
 
-    TREADY does not depend on TVALID, or on the TREADY of the other stream in the same cycle.
-
-    Parameters
-    ----------
-    unit : ControlledDeduplicator or Deduplicator
-
-    Members
-    -------
-    aclk, aresetn : In(1)
-    s_axis_tdata, s_axis_tkeep, s_axis_tlast, s_axis_tuser, s_axis_tvalid : In
-        Incoming frames. The bad bit of TUSER, together with TLAST, marks a damaged frame. 8-bit
-        streams have no TKEEP.
-    s_axis_tready : Out(1)
-        Present only if the input has TREADY.
-    m_axis_tdata, m_axis_tkeep, m_axis_tlast, m_axis_tuser, m_axis_tvalid : Out
-        Outgoing frames. The mark bit of TUSER is high for a duplicate if `action` is MARK.
-    m_axis_tready : In(1)
-    s_axis_tid, s_axis_tdest, m_axis_tid, m_axis_tdest
-        Present only if their width is not 0.
-    tick, ...
-        The unit's other ports.
+    Each TREADY is independent of TVALID and of the other TREADY in the same cycle. The bad bit of
+    TUSER, together with TLAST, marks a damaged incoming frame; the mark bit is high for a duplicate
+    if `action` is MARK. 8-bit streams have no TKEEP.
     """
 
     def __init__(self, unit):

@@ -39,28 +39,10 @@ class DigestedFrame(data.StructLayout):
 class FrameDigest(wiring.Component):
     """Computes the digests of Ethernet frames that `lately.golden.packets.packet_digest` defines.
 
-    Frames are complete, without their check sequence. Beats of a frame may arrive in any cycle.
-    Results leave in frame order. With beats of 64 bits, frames of at least 8 beats may
-    follow each other without a gap while there is no back-pressure; shorter frames take 8 cycles
-    each on average. With wider beats, a frame may begin in each cycle. The fields and the secret
-    must be stable from the first beat of a frame to its result. After reset and after each change
-    of the secret, frames with wider beats wait until a `PolynomialKey` is loaded.
-
-    Parameters
-    ----------
-    width : int
-        Width of a beat, one of `WIDTHS`.
-    table_bits : int
-        Address width of the polynomial tables: 5 for 32-word distributed memories, 4 for 16-word
-        ones.
-    inner : bool
-        Whether to compare the innermost layer 3, as found by golden's `inner_layers`. The field
-        ``layer2`` then has no effect.
-
-    Raises
-    ------
-    ValueError
-        If `width` or `table_bits` is not supported.
+    Frames have no check sequence. Results leave in frame order. With 64-bit beats, frames of at
+    least 8 beats may follow each other without a gap while there is no back-pressure; shorter
+    frames take 8 cycles each on average. With wider beats, a frame may begin in each cycle. The
+    fields and the secret must be stable from the first beat of a frame to its result.
     """
 
     def __init__(self, width=64, *, table_bits=5, inner=False):
@@ -129,11 +111,7 @@ class FrameDigest(wiring.Component):
 
 
 class DigestSettings(wiring.Component):
-    """Keeps the fields and the secret stable from the first beat of a frame to its digest.
-
-    After a change, no frame may begin until the digests of all earlier frames are complete. Then
-    the change takes effect.
-    """
+    """Keeps the fields and the secret stable from the first beat of a frame to its digest."""
 
     def __init__(self, max_under_way=MAX_UNDER_WAY):
         self._max_under_way = max_under_way

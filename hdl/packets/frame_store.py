@@ -30,19 +30,16 @@ class FrameRecord(data.StructLayout):
 
 
 class FrameIntake(wiring.Component):
-    """Passes beats to the digest, and stores or discards whole frames.
+    """Passes beats to the digest without delay, and stores or discards whole frames.
 
-    A damaged frame, or a frame longer than allowed, is discarded. The digest still receives it,
-    with `error` set. If `when_full` is "drop", a frame for which there is no room is discarded in
-    the same way, and a frame that begins while `enable` is low is dropped without reaching the
-    digest. If `when_full` is "wait", such frames wait instead. Beats pass without delay.
+    A damaged or oversize frame is discarded. The digest still receives it, with `error` set. If
+    `when_full` is "drop", a frame for which there is no room is discarded in the same way, and a
+    frame that begins while `enable` is low is dropped without reaching the digest. If `when_full`
+    is "wait", these frames wait instead.
 
     Without `ready`, a beat that arrives while `o.ready` is low is lost, and its frame is discarded
-    for lack of room. The digest either does not receive this frame, or receives its end with
-    `error` set in a later cycle.
-
-    Frames longer than `longest` but at most `longest_kept` bytes are kept, with `passes` set. By
-    default no frame longer than `longest` is kept.
+    for lack of room. Frames longer than `longest` but at most `longest_kept` bytes are kept, with
+    `passes` set.
     """
 
     def __init__(
@@ -122,11 +119,7 @@ class FrameIntake(wiring.Component):
         return m
 
     def _elaborate_cuts(self, m, inside, skipped):
-        """Drop the rest of a frame from the first beat that `o` does not accept.
-
-        Return whether the current beat is that first one. `owed` is high until the part of the
-        frame that has already left gets its end.
-        """
+        """Drop a frame from the first beat that `o` rejects; return whether this is that beat."""
         self.cut, self.owed, cuts = Signal(name="cut"), Signal(name="owed"), Signal()
         m.d.comb += cuts.eq(self.i.valid & inside & ~skipped & ~self.cut & ~self.o.ready)
         with m.If(self.i.valid):
@@ -166,15 +159,9 @@ class FrameStore(wiring.Component):
     """Circular buffer of beats, in which frames wait for their verdicts.
 
     Written beats belong to the current frame, until `keep` or `discard` ends it. Each kept frame
-    gets one verdict, in order, in the cycle after `keep` or later. The frame then leaves, or is
-    dropped and frees its beats at once. Frames leave in order, and without a gap while there is no
-    back-pressure and the next frame has its verdict.
-
-    A word is read at least two cycles after its write, so the memory may return any word for a
-    read during a write.
-
-    The ring has `size` bytes, a power of two, enough for two of the `longest` frames. At most
-    `frames` frames wait. `memory` is a variant of `cell_memory`.
+    gets one verdict, in order, in the cycle after `keep` or later. The frame then leaves in order,
+    or is dropped and frees its beats at once. A word is read at least two cycles after its write,
+    so the memory may return any word for a read during a write.
     """
 
     OUTPUT_DEPTH = 16  # maximum number of beats in flight between ring and output

@@ -31,9 +31,9 @@ SIDE_OPTIONS = {
 class Sideband:
     """Signals of an AXI4-Stream in addition to the bytes of frames.
 
-    TUSER, TID and TDEST of a transfer leave with the same bytes. A beat of several transfers
-    leaves with the signals of its last transfer. Two bits of TUSER are exceptions: the bad bit
-    of an outgoing frame is low, and the mark bit reports that the frame was seen lately.
+    TUSER, TID and TDEST of a transfer leave with the same bytes. A beat of several transfers leaves
+    with the signals of its last transfer. Two bits of TUSER are exceptions: the bad bit of an
+    outgoing frame is low, and the mark bit is high if the frame is a duplicate.
     """
 
     user: int = 1  # width of TUSER at the input; 0 if the signal does not exist
@@ -169,7 +169,7 @@ class AxisBeat(data.StructLayout):
 
     TKEEP is contiguous from the lowest byte, and full except in the last transfer. With `last`, the
     bad bit of `user` marks an incoming frame as damaged. The mark bit is the same in all transfers
-    of an outgoing frame, and high if the frame was seen lately. `FrameOptions` lists the widths.
+    of an outgoing frame, and high if the frame is a duplicate.
     """
 
     def __init__(self, width, side=ONLY_BAD, *, leaves=False):
@@ -184,9 +184,8 @@ class AxisBeat(data.StructLayout):
 class FrameWidener(wiring.Component):
     """Converts stream transfers into beats; eight 8-bit transfers form a 64-bit beat.
 
-    It accepts one transfer per cycle without back-pressure. Each beat leaves in the cycle after
-    the arrival of its last byte. A transfer with an illegal TKEEP marks its frame as damaged.
-    Without `ready` each beat must be accepted at once.
+    Each beat leaves in the cycle after its last byte arrives. A transfer with an illegal TKEEP
+    marks its frame as damaged. Without `ready` each beat must be accepted at once.
     """
 
     def __init__(self, width, side=ONLY_BAD, *, ready=True):
@@ -263,10 +262,7 @@ class FrameWidener(wiring.Component):
 
 
 class FrameNarrower(wiring.Component):
-    """Converts beats of frames into transfers, one per cycle unless stalled.
-
-    Each transfer carries the mark of its frame. For 8-bit transfers the beats have 64 bits.
-    """
+    """Converts beats of frames into transfers, each with the mark of its frame."""
 
     def __init__(self, width, side=ONLY_BAD):
         self._side = side

@@ -26,21 +26,14 @@ class GmiiReceiver(wiring.Component):
 
     A byte leaves six cycles after its arrival. Preamble and check sequence are removed; the
     preamble may be shortened. `user` is high with the last byte of a damaged frame: the PHY
-    reported an error, the check sequence is wrong, or the frame is shorter than `SHORTEST_FRAME`.
-    A frame too short for one byte and a check sequence is removed.
-
-    Members
-    -------
-    data : In(8)
-    valid, error : In(1)
-        RXD, RX_DV and RX_ER.
-    o : Out(stream.Signature(AxisBeat(8), always_ready=True))
+    reported an error, the check sequence is wrong, or the frame is shorter than `SHORTEST_FRAME`. A
+    frame too short for one byte and a check sequence is removed.
     """
 
     def __init__(self):
         super().__init__(
             {
-                "data": In(8),
+                "data": In(8),  # `data`, `valid`, `error`: RXD, RX_DV and RX_ER
                 "valid": In(1),
                 "error": In(1),
                 "o": Out(stream.Signature(AxisBeat(8), always_ready=True)),
@@ -97,21 +90,9 @@ class GmiiReceiver(wiring.Component):
 class GmiiTransmitter(wiring.Component):
     """Sends frames through a PHY, with preamble, padding, check sequence and gap.
 
-    Frames shorter than `SHORTEST_FRAME` are padded with zeros. Back-to-back frames are sent
-    `GAP_BYTES` cycles apart. If a byte arrives too late, the frame is ended as damaged, and its
-    remaining bytes are dropped. A frame with `user` set is also ended as damaged.
-
-    Parameters
-    ----------
-    marks : bool
-        Whether `user` marks a duplicate. The mark is not sent and does not damage the frame.
-
-    Members
-    -------
-    i : In(stream.Signature(AxisBeat(8)))
-    data : Out(8)
-    valid, error : Out(1)
-        TXD, TX_EN and TX_ER.
+    Frames shorter than `SHORTEST_FRAME` are padded with zeros. If a byte arrives too late, the
+    frame is ended as damaged, and its remaining bytes are dropped. A frame with `user` set is also
+    ended as damaged, unless `marks` is set: `user` then marks a duplicate.
     """
 
     def __init__(self, *, marks=False):
@@ -119,7 +100,7 @@ class GmiiTransmitter(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(AxisBeat(8))),
-                "data": Out(8),
+                "data": Out(8),  # `data`, `valid`, `error`: TXD, TX_EN and TX_ER
                 "valid": Out(1),
                 "error": Out(1),
             }
@@ -199,14 +180,11 @@ class GmiiTransmitter(wiring.Component):
 
 
 class FrameCrossing(wiring.Component):
-    """Transfers frames from one clock domain to another.
+    """Transfers frames from clock domain `domain` to ``sync``.
 
-    If there is no room for a transfer, its frame ends as damaged. A frame that begins before this
-    end has left is damaged too. There is always room if the clocks differ by no more than Ethernet
+    If there is no room for a transfer, its frame ends as damaged, and so does a frame that begins
+    before this end has left. There is always room if the clocks differ by no more than Ethernet
     permits, and the receiver accepts a transfer in every cycle.
-
-    The input is in clock domain `domain`, the output in ``sync``. Up to `depth` transfers, a power
-    of two, can wait, in addition to three that have crossed. `width` is the width of an `AxisBeat`.
     """
 
     def __init__(self, *, domain, depth=16, width=8):
@@ -267,14 +245,11 @@ class FrameCrossing(wiring.Component):
 
 
 class LineDeduplicator(wiring.Component):
-    """Forwards frames from one line to another and drops duplicates.
+    """Forwards frames from one line to another and drops duplicates and damaged frames.
 
     Received data has a separate clock, in domain `RECEIVING`; everything else is in ``sync``, at
-    `GMII_HZ`. Damaged frames are not forwarded.
-
-    If the deduplicator has a bus, the bus ports, such as `wb_cyc_i`, are ports here too. Without a
-    bus, its settings keep their reset values. The deduplicator must have 8-bit streams and drop
-    frames without room, because a line does not wait.
+    `GMII_HZ`. Without a bus, the settings of the deduplicator keep their reset values. The
+    deduplicator must have 8-bit streams and drop frames without room, because a line does not wait.
     """
 
     def __init__(self, deduplicator):

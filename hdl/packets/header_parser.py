@@ -69,8 +69,7 @@ class HeaderParser(wiring.Component):
     """Finds layer 3 in Ethernet frames, which arrive at up to one beat per cycle.
 
     The layers leave `LATENCY` cycles after beat `decisive` of a frame, in which the longest header
-    ends, or after the last beat of a shorter frame. The parser does not detect a frame shorter
-    than its header states.
+    ends, or after the last beat of a shorter frame.
     """
 
     LATENCY = 5

@@ -42,7 +42,7 @@ _HALF = 16
 
 
 class Kind(IntEnum):
-    """Kind of a header. `TYPE`: the EtherType before it tells the kind. `NONE` ends the search."""
+    """Kind of a header. `TYPE`: the preceding EtherType states it. `NONE` ends the search."""
 
     NONE = 0
     TYPE = auto()
@@ -121,10 +121,7 @@ def changed(view, **members):
 
 
 class InnerStep(wiring.Component):
-    """Parses one header per frame; accepts a frame in every cycle.
-
-    Each step holds its own copy of the last `beats` beats, a power of two.
-    """
+    """Parses one header of a frame per cycle, from a copy of the last `beats` beats."""
 
     LATENCY = 7
 
@@ -432,14 +429,9 @@ class InnerParser(wiring.Component):
     """Finds the innermost layer 3 in Ethernet frames, which arrive at up to one beat per cycle.
 
     Each step of a ring parses one header. A frame goes around the ring until `MAX_HEADERS` steps
-    are done. There is one step per 64 bits of a beat, so frames of 60 bytes enter at full rate.
-
-    Layers are found in frame order. With beats of 512 bits they are found a fixed time
-    after beat `decisive` of a frame, or after the last beat of a shorter frame. With narrower beats
-    this may take another turn of the ring. Frames shorter than 60 bytes may wait.
-
-    The layers of a frame must be found before `beats` beats have followed its first beat. At most
-    `frames` frames wait. Both are powers of two.
+    are done. There is one step per 64 bits of a beat, so frames of 60 bytes enter at full rate;
+    shorter frames may wait. Layers are found in frame order, before `beats` beats have followed the
+    first beat of their frame.
     """
 
     def __init__(self, width, *, beats, frames):

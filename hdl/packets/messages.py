@@ -99,10 +99,9 @@ class FrameFacts(data.StructLayout):
 class FrameReader(wiring.Component):
     """Reads frames once the positions of their layers are known.
 
-    The first nine beats of a frame, or all if there are fewer, are read in consecutive cycles.
-    A frame takes at least `MIN_SLOTS` cycles. Frames with at least this number of beats follow
-    each other without a gap. If beats are wider than 64 bits, a frame takes one cycle per beat.
-    The input does not stall while each frame has `MIN_SLOTS` beats, and `go` is high.
+    The first nine beats of a frame, or all if there are fewer, are read in consecutive cycles. A
+    frame takes at least `MIN_SLOTS` cycles, or one cycle per beat if beats are wider than 64 bits.
+    While `go` is high and frames are not shorter, the input does not stall.
     """
 
     def __init__(self, width=8 * BEAT_BYTES, *, inner=False):
@@ -234,8 +233,8 @@ class AlignedBeats(wiring.Component):
 
     A beat of the message consists of the end of one frame beat and the start of the next one. So
     each frame beat produces a message beat, or an empty one, after the next frame beat arrives. The
-    message begins at the first byte of a beat. For an `inner` layer 3 the field ``layer2`` must
-    be low.
+    message begins at the first byte of a beat. For an `inner` layer 3 the field ``layer2`` must be
+    low.
     """
 
     LATENCY = 6
@@ -342,12 +341,7 @@ class AlignedBeats(wiring.Component):
         return planned, pipe.register("compared", compare, beat, reset_less=True)
 
     def _pair(self, m, pipe, valid, beat):
-        """Pair each beat with the next one.
-
-        Return whether the pair is part of the message, the frame ends, the message ends, and the
-        pair contains the end that the header states; then the offset of the last byte, and the
-        first beat of the pair.
-        """
+        """Pair each beat with the next one; return flags, the last byte and the first beat."""
         now, stage = beat.value, beat.stage
         held = registered(m, now, "held", reset_less=True, enable=valid.value)
         waits, past = Signal(), Signal()

@@ -53,10 +53,10 @@ class _Phase(enum.Enum):
 class PolynomialKey(wiring.Component):
     """Loads the tables of products with H, H^2, ... after reset and each change of the secret.
 
-    `PolynomialFinish` computes both keys H, `latency` cycles after `hashes`. A loop computes
-    H^p * x^i for each bit i. The XOR of the products that the bits of H select is H^(p+1). The
-    component keeps the products for the bits of one table, and writes their XORs. A load takes
-    37 cycles per table with 5 address bits, and 20 cycles with 4 address bits.
+    `PolynomialFinish` computes both keys H. A loop computes H^p * x^i for each bit i. The XOR of
+    the products that the bits of H select is H^(p+1). The component keeps the products for the bits
+    of one table, and writes their XORs. A load takes 37 cycles per table with 5 address bits, and
+    20 cycles with 4 address bits.
     """
 
     LAG = 5
@@ -181,9 +181,8 @@ def _times_x(word):
 class Polynomials(wiring.Component):
     """Computes the values of two polynomials from one beat of coefficients per cycle.
 
-    Products are read from tables in distributed memories. Each table holds the products of a few
-    bits with a power of both keys. A message may follow another without a gap, and beats may arrive
-    in any cycle.
+    Each table in distributed memory holds the products of a few bits with a power of both keys. A
+    message may follow another without a gap, and beats may arrive in any cycle.
     """
 
     def __init__(self, width, *, table_bits):
@@ -246,10 +245,7 @@ class Polynomials(wiring.Component):
         return m
 
     def _look_up(self, m, power, values, address):
-        """Look up products with a power of the keys: of one word with both, or of one word per key.
-
-        The tables are written at `address`, or by default at the read address.
-        """
+        """Look up products; tables are written at `address` or, by default, at the read address."""
         products = []
         for table, (low, high) in enumerate(self._tables):
             keys = range(0, len(values), WORD_BITS)
@@ -311,10 +307,7 @@ class PolynomialFinish(wiring.Component):
 
 
 class PolynomialDigest(wiring.Component):
-    """Computes `lately.golden.packets.polynomial_digest` of messages.
-
-    The digest leaves `latency` cycles after `last`.
-    """
+    """Computes `lately.golden.packets.polynomial_digest`, `latency` cycles after `last`."""
 
     def __init__(self, width, *, table_bits):
         self._polynomials = Polynomials(width, table_bits=table_bits)

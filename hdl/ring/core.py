@@ -19,8 +19,7 @@ class StoreSignature(wiring.Signature):
     """Ports of a segment store, independent of its memory layout.
 
     One operation per cycle; `bits` and `base` are valid `latency` cycles later. A query sees all
-    earlier insertions. The core must follow the rules of `Ring` or observe `clean`. The inputs
-    need not be registered.
+    earlier insertions. The core must follow the rules of `Ring` or observe `clean`.
     """
 
     def __init__(self, *, spec, latency, hashes=1, upsets=False, checks=False):
@@ -168,11 +167,11 @@ def reported_upset(pipe, unlike, control):
 
 
 class FilterCore(wiring.Component):
-    """Pipeline of a ring: hash, segments and detector.
+    """Pipeline of a ring: hash, segments and detector. See `CoreSignature` for the contract.
 
-    See `CoreSignature` for the contract. The component that drives the core must follow the rules
-    of `Ring`: at least ``clear_words`` cycles between two shifts, and as many idle cycles after a
-    clear. If the store reports `clean`, it must wait for `clean` instead.
+    The component that drives the core must follow the rules of `Ring`: at least ``clear_words``
+    cycles between two shifts, and as many idle cycles after a clear. If the store reports `clean`,
+    it must wait for `clean` instead.
     """
 
     def __init__(

@@ -89,19 +89,12 @@ class RingProfile(Profile):
 
     @property
     def address_registers(self) -> int:
-        """Number of address registers per memory.
-
-        A unit with many block RAMs spreads across the chip and needs more; the block RAMs of one
-        shard are placed side by side.
-        """
+        """Number of address registers per memory; a unit with many block RAMs needs more."""
         return 1 + (2 if self.spec.lanes == 1 else 1) * (self.block_rams > CROWDED_BLOCKS)
 
     @property
     def shard_spec(self) -> FilterSpec:
-        """Specification of one shard, whose keys are 64-bit hash states.
-
-        All shards turn together; the generation counts the insertions of all shards.
-        """
+        """Specification of one shard, whose keys are 64-bit hash states."""
         return replace(self.spec, lanes=1, key_bits=64, **self.spec.shard_sizes)
 
     # Clearing
@@ -132,11 +125,7 @@ class RingProfile(Profile):
 
     @property
     def min_period(self) -> int:
-        """Minimum cycles between two ticks of a time-based window; 0 for a window of insertions.
-
-        Every tick takes effect before the next one. The unit searches for expired segments one by
-        one, and a generation ends only when the spare is clean.
-        """
+        """Minimum cycles between two ticks: time to scan the segments and to clean the spare."""
         if not self.spec.timed:
             return 0
         scanned = 8 * (self.spec.window_generations + 2)

@@ -15,14 +15,13 @@ from ..pipeline import FAN_IN, Draft, Pipeline, registered
 
 
 class Ring(wiring.Component):
-    """Selects the segments that an operation writes, and clears the spare.
+    """Selects the segments that an operation writes, and clears the spare; one operation per cycle.
 
-    One operation per cycle. `set` and `base` are valid in the cycle of the operation, after LUTs.
     A shift takes effect between the query and the insertion of its operation: `base` is the
-    position before the shift, `set` selects the segments after it. From the next cycle, the retired
-    segment is cleared for `clear_words` cycles; the next shift may follow one cycle later. A clear
-    returns the ring to its first position and clears all segments in the same way; only idle
-    cycles may follow for `clear_words` cycles.
+    position before the shift, and `set` selects the segments after it. From the next cycle, the
+    retired segment is cleared for `clear_words` cycles; the next shift may follow one cycle later.
+    A clear returns the ring to its first position and clears all segments in the same way; only
+    idle cycles may follow for `clear_words` cycles.
     """
 
     def __init__(self, *, segments, run, clear_words, check=False):
@@ -99,10 +98,7 @@ class Ring(wiring.Component):
             m.d.sync += newest.eq(entering)
 
     def _elaborate_clear(self, m, spare):
-        """Sweep until the highest bit of the count is set; this bit is not part of the address.
-
-        Return whether an operation arrived that must wait for the end.
-        """
+        """Clear segments; return whether an operation arrived that must wait for the end."""
         everything = Signal()
         count = Signal(range(2 * self._clear_words), init=self._clear_words)
         running = ~count[-1]
@@ -127,11 +123,7 @@ class Ring(wiring.Component):
 
 
 def illegal_masks(m, mask, spare, *, run):
-    """Return whether the mask of the previous cycle was not the `run` segments after the spare.
-
-    The check detects an upset of any single bit of `mask` or `spare`. The result stays set in each
-    turn until a clear: if the spare is not one segment, more than `run` segments follow, or none.
-    """
+    """Return whether the mask of the previous cycle was not the `run` segments after the spare."""
     behind = reduce(or_, map(spare.rotate_left, range(1, run + 1)))
     return registered(m, mask ^ behind, "differs").any()
 
@@ -148,9 +140,8 @@ class DetectorShape(NamedTuple):
 class RingDetector(wiring.Component):
     """Finds the youngest run of segments in which every part holds the key's bit.
 
-    Latency: `latency` cycles; one operation per cycle. The result equals Algorithm 1 of the APBF
-    paper (section 5.1, query). The algorithm visits segments one by one; this circuit uses all of
-    them at once.
+    One operation per cycle. The result equals Algorithm 1 of the APBF paper (section 5.1, query),
+    which visits the segments one by one.
     """
 
     def __init__(self, *, segments, parts, run, starts, levels=DEFAULT_LEVELS):
@@ -248,10 +239,7 @@ def _extended_spans(pipe, spans, run):
 
 
 def _youngest(pipe, runs, query, starts):
-    """Return whether a flag is set, and the index of the lowest set flag, by halving.
-
-    The last step masks the result: it is 0 without a flag or without a query.
-    """
+    """Return whether a flag is set and the lowest set index, by halving; 0 without a query."""
     candidates = [runs[start] for start in range(starts)]
     last = False
     while not last:

@@ -36,10 +36,7 @@ class Threshold(data.StructLayout):
 
 
 class DecisionTables(wiring.Component):
-    """Looks up the minimum number of oldest cells for which a key is reported.
-
-    Latency: `LATENCY` cycles.
-    """
+    """Looks up the minimum number of oldest cells for which a key is reported."""
 
     LATENCY = DECISION_LATENCY
 
@@ -195,13 +192,11 @@ class TimingCore(wiring.Component):
 
     A query with window w reports every key inserted at most w ticks ago. It reports an older key
     only if other insertions wrote all cells of this key within w. No stamp is used again while a
-    cell holds it, however long the gap between insertions. The verdicts equal the golden model's,
-    whose time is the number of ticks.
+    cell holds it, however long the gap between insertions.
 
-    If a tick is a unit of time, ticks arrive at least `TimingProfile.min_period` cycles apart,
-    and the core accepts an operation in every cycle. If a tick is a block of insertions, ticks may
-    arrive in every cycle. Then the sweep needs cycles without an operation, and the core asserts
-    ``stall`` for one in `TimingProfile.rest_interval` cycles.
+    If a tick is a unit of time, ticks arrive at least `TimingProfile.min_period` cycles apart. If a
+    tick is a block of insertions, ticks may arrive in every cycle, and the core asserts ``stall``
+    for one in `TimingProfile.rest_interval` cycles, so that the sweep gets idle cycles.
     """
 
     def __init__(self, spec, *, memory="portable", levels=DEFAULT_LEVELS, protect="none"):

@@ -20,10 +20,7 @@ class TimingVerdict(data.StructLayout):
 
 
 class OldestCell(wiring.Component):
-    """Finds the oldest cell of a key by pairwise comparison, two cycles for each comparison.
-
-    Latency: `latency` cycles.
-    """
+    """Finds the oldest cell of a key by pairwise comparison, two cycles for each comparison."""
 
     def __init__(self, *, window, hashes):
         require_integer("Window", window, minimum=1)

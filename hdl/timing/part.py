@@ -111,18 +111,14 @@ def _last(pipe, recent, since):
 class TimingPart(wiring.Component):
     """Cells of one hash function, each with the time stamp of its last insertion.
 
-    A stamp is a tick modulo ``2**stamp_bits``. One access per cycle. Latency: `LATENCY` cycles. An
-    access is an operation, or a visit of the sweep to a cell. An insertion writes the current
-    stamp. The sweep gives each cell of age `limit` or more a stamp of age `limit`, before the old
-    stamp could be mistaken for a new one.
+    A stamp is a tick modulo ``2**stamp_bits``. One access per cycle: an operation, or a visit of
+    the sweep to a cell. The sweep gives each cell of age `limit` or more a stamp of age `limit`,
+    before the old stamp could be mistaken for a new one.
 
-    The part never uses a word that is undefined in the memory:
-
-    - If one of the `BETWEEN` previous accesses has not yet written the cell, or writes it in the
-      cycle of the read, the part uses the stamp of that access, whose age is known.
-    - If the sweep writes the cell in the cycle of the read, the cell has expired. If the sweep
-      writes it because its content is lost, its age is 0.
-    - The sweep never overwrites an insertion that follows the read of the sweep.
+    The part never uses a word that is undefined in the memory. If one of the `BETWEEN` previous
+    accesses writes the cell, the part uses the stamp of that access. If the sweep writes the cell
+    in the cycle of the read, the cell has expired, or has age 0 if its content was lost. The sweep
+    never overwrites an insertion that follows the read of the sweep.
     """
 
     LATENCY = PART_LATENCY

@@ -24,11 +24,7 @@ def same_address(pipe, name, address, other, flag):
 
 
 def constant_flags(value, minimum):
-    """Return two flags for each four bits of `value`: above, or equal to, these bits of `minimum`.
-
-    `reaches_limit` combines the flags: whether the value is `minimum` or more. This takes half of
-    the LUTs of a comparison with a carry chain, and permits a register in between.
-    """
+    """Return two flags per four bits of `value`: above, or equal to, these bits of `minimum`."""
     flags = []
     for low in range(0, len(value), 4):
         digit, limit = value[low : low + 4], minimum >> low & 15
@@ -114,10 +110,8 @@ class PortSweep(wiring.Component):
     """Sweep at the write port: reads one cell after another, and rewrites expired cells.
 
     A cell takes `lately.hdl.timing.sweep_rules.CELL_CLOCKS` cycles, plus each cycle in which an
-    operation uses the port. An operation uses the port only if its insertion is ``due``. So
-    operations write a cell at most once per tick, and the sweep has all other cycles. The sweep
-    does not write a cell if an operation has inserted into it since the read. A query does not
-    delay the sweep.
+    operation writes. Operations write a cell at most once per tick, and the sweep has all other
+    cycles. It does not write a cell if an operation has inserted into the cell since the read.
     """
 
     PORT = "b"  # port at which the sweep reads

@@ -115,7 +115,7 @@ class TimingProfile(Profile):
 
     @property
     def cell_bits(self) -> int:
-        """Bits per cell: the stamp, and its parity if any."""
+        """Bits per cell: the stamp and, with "parity", its parity."""
         bits = self.spec.stamp_bits
         return bits + (check_bits(bits) if self.protect == "parity" else 0)
 
