@@ -447,10 +447,10 @@ class DualPortSegmentMemory(BlockSegmentMemory, ABC):
 
 
 class ECP5SegmentMemory(DualPortSegmentMemory):
-    """Segment memory of DP16KD block RAMs, whose output register synthesis does not infer."""
+    """Segment memory of DP16KD block RAMs in NORMAL mode."""
 
     VARIANT = "ecp5"
-    READ_CYCLES = 2
+    READ_CYCLES = 2  # uses the output register of the block, which synthesis does not infer
 
     def _instance(self, *, word_address, word, clear, bit_address, set):
         # Bytes have nine bits; single bits never use the ninth. In wide words the lowest address

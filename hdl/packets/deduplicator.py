@@ -85,8 +85,8 @@ class Deduplicator(wiring.Component):
             {
                 "i": In(stream.Signature(incoming, always_ready=not frames.ready)),
                 "o": Out(stream.Signature(AxisBeat(frames.width, frames.side, leaves=True))),
-                # While low, no new frame is accepted. New frames also wait while a change of `fields`
-                # or `digest_secret` waits for the digests of earlier frames.
+                # While low, no new frame is accepted. New frames also wait until a change of
+                # `fields` or `digest_secret` takes effect, after the digests of earlier frames.
                 "enable": In(1, init=1),
                 "clear": In(1),  # a one-cycle pulse makes the filter forget all frames
                 "order": Out(1),  # a `clear` is pending
