@@ -42,9 +42,9 @@ MINIMUM_BEATS = 8  # minimum cycles between two shifts with several lanes
 LANE_SLOTS = 112
 # Number of beats that can wait for room in a shard, in addition to beats whose keys are being
 # hashed.
-BEAT_PLACES = 48
+BEAT_CAPACITY = 48
 SECRET_SETTLE = 3  # cycles that a beat waits for the secret that its clear activates
-SHARD_PLACES = 32  # maximum number of entries that wait in a shard
+SHARD_CAPACITY = 32  # maximum number of entries that wait in a shard
 STEP_LATENCY = 3  # cycles from a shard's step to the control flags of the step
 PAGE_WORDS = 16  # words per page of a `PagedMemory`: the depth of an ECP5's distributed memory
 BANK_COLUMNS = 18  # width of the widest word of a DP16KD

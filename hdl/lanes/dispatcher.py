@@ -15,7 +15,7 @@ from ...golden.hash.siphash import SECRET_BITS
 from ..hash.functions import StateHash
 from ..hash.siphash import SipHash
 from ..interface import operation_bits
-from ..latencies import DISPATCH_LATENCY, SHARD_PLACES
+from ..latencies import DISPATCH_LATENCY, SHARD_CAPACITY
 from ..memory.paged import PagedMemory
 from ..monitors import watch_count, watch_way
 from ..parameters import require_integer, require_power_of_two
@@ -288,7 +288,7 @@ class Distributor(wiring.Component):
     of which only the states have arrived.
     """
 
-    PLACES = SHARD_PLACES  # capacity of a shard's queue
+    PLACES = SHARD_CAPACITY  # capacity of a shard's queue
 
     def __init__(self, *, lanes, shards, slots, depth, copies=1, check=False):
         check_lanes(lanes)

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...golden.hash.functions import STATE_BITS
 from ..control import Control
 from ..frontend.front import SpareTimer
-from ..latencies import ENTRY_LATENCY, SHARD_PLACES, STEP_LATENCY
+from ..latencies import ENTRY_LATENCY, SHARD_CAPACITY, STEP_LATENCY
 from ..memory.paged import PagedMemory
 from ..monitors import watch_count, watch_way
 from ..parameters import require_power_of_two
@@ -131,7 +131,7 @@ class Shard(wiring.Component):
     so do the lanes of each entry.
     """
 
-    DEPTH = SHARD_PLACES
+    DEPTH = SHARD_CAPACITY
 
     WAY_IN = ENTRY_LATENCY  # cycles from `valid` until the queue holds the entry
 

@@ -77,7 +77,7 @@ class PhysicalMemory:
 Read = Callable[[PhysicalMemory], NDArray[np.bool_]]
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Position of a cell: memory number, word, and lowest bit; integers or arrays."""
 
     memory: Any
@@ -97,8 +97,8 @@ class MemoryMap:
     segments: int
     parts: int
     cells: int
-    # takes segment, part and cell, integers or arrays; returns the `Place` of the bit
-    find: Callable[[Any, Any, Any], Place]
+    # takes segment, part and cell, integers or arrays; returns the `Position` of the bit
+    find: Callable[[Any, Any, Any], Position]
     # takes the bits from `gather` and the current time or number of insertions; returns the golden
     # model's `memory`
     decode: Callable[[NDArray[np.bool_], int], NDArray[Any]] = lambda bits, now: bits
@@ -173,20 +173,22 @@ def segment_map(variant: str, *, depth: int, clear_bits: int) -> MemoryMap:
             1,
             1,
             depth,
-            lambda s, p, cell: Place(0, cell // clear_bits, cell % clear_bits),
+            lambda s, p, cell: Position(0, cell // clear_bits, cell % clear_bits),
         )
     kind = BLOCK_KINDS[variant]
     grid = BlockGrid.of(depth=depth, clear_bits=clear_bits, block_bits=kind.bits)
     width = kind.width
 
-    def find(segment: Any, part: Any, cell: Any) -> Place:
+    def find(segment: Any, part: Any, cell: Any) -> Position:
         column = cell >> grid.low & (grid.columns - 1)
         above = (cell >> grid.low) // grid.columns
         inside = above * (1 << grid.low) + cell % (1 << grid.low)
         row, inside = inside // kind.bits, inside % kind.bits
         word, bit = inside // BLOCK_CLEAR_BITS, inside % BLOCK_CLEAR_BITS
         # The ninth bits of bytes are unused.
-        return Place(row * grid.columns + column, word, bit + bit // 8 * (width > BLOCK_CLEAR_BITS))
+        return Position(
+            row * grid.columns + column, word, bit + bit // 8 * (width > BLOCK_CLEAR_BITS)
+        )
 
     words = -(-min(depth // grid.columns, kind.bits) // BLOCK_CLEAR_BITS)
     blocks = tuple(
@@ -203,7 +205,7 @@ def separate_map(spec: FilterSpec, variant: str) -> MemoryMap:
     store = segment_map(variant, depth=shard_bits, clear_bits=spec.clear)
     each = len(store.memories)
 
-    def find(segment: Any, part: Any, cell: Any) -> Place:
+    def find(segment: Any, part: Any, cell: Any) -> Position:
         shard = cell // shard_bits
         position = store.find(0, 0, cell % shard_bits)
         number = (shard * spec.segments + segment) * spec.parts + part
@@ -236,15 +238,15 @@ def cell_map(spec: Specification, variant: str) -> MemoryMap:
             for number in range(-(-bits // columns))
         )
 
-    def find(part: Any, bit: Any, cell: Any) -> Place:
+    def find(part: Any, bit: Any, cell: Any) -> Position:
         block, within = divmod(bit, columns)
         number = part * len(blocks) + block
         if variant == "portable":
-            return Place(number, cell, within)
+            return Position(number, cell, within)
         # Cells narrower than a byte do not use the ninth bits.
         whole = BANK_COLUMNS if columns >= 9 else BANK_COLUMNS // 9 * 8
         low = cell * columns % whole + within
-        return Place(number, cell * columns // whole, low if columns >= 9 else low + low // 8)
+        return Position(number, cell * columns // whole, low if columns >= 9 else low + low // 8)
 
     core = ("core",) if spec.classes is None else ("core", "core")
     memories = tuple(

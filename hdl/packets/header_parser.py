@@ -31,7 +31,7 @@ END_BITS = 17  # width of the end offset of layer 3, computed from a header's le
 _NEXT_HEADER = 8
 _LAST_READ = TYPE_AT + TAG_BYTES * MAX_TAGS + _NEXT_HEADER
 _HEAD_AT = TYPE_AT
-_PLACES = range(MAX_TAGS + 1)
+_TAG_COUNTS = range(MAX_TAGS + 1)
 
 
 class FrameLayers(data.StructLayout):
@@ -97,11 +97,11 @@ class HeaderParser(wiring.Component):
         head = pipe.enter(head, "head", stage=1)
         types = [
             pipe.register(f"type{n}", lambda h, n=n: _types(_number(h, n)), head, reset_less=True)
-            for n in _PLACES
+            for n in _TAG_COUNTS
         ]
         enough = [
             pipe.register(f"enough{n}", lambda r, n=n: _enough(r, n), reach, reset_less=True)
-            for n in _PLACES
+            for n in _TAG_COUNTS
         ]
         chosen = pipe.register("chosen", _choose, steady, *types, *enough, reset_less=True)
         judged = pipe.register("judged", _judge, chosen, reset_less=True)
@@ -168,7 +168,7 @@ _CHOSEN = data.StructLayout(
 
 
 def _choose(head, *types_enough):
-    types, enough = types_enough[: len(_PLACES)], types_enough[len(_PLACES) :]
+    types, enough = types_enough[: len(_TAG_COUNTS)], types_enough[len(_TAG_COUNTS) :]
     tagged = [types[n][0] for n in range(MAX_TAGS)]
     count = Mux(~tagged[0], 0, Mux(~tagged[1], 1, Mux(~tagged[2], 2, 3)))
     within = [Cat(tagged[: n + 1]).all() for n in range(MAX_TAGS)]
@@ -181,10 +181,10 @@ def _choose(head, *types_enough):
         *(_number(head, n, 2)[:TAG_BITS] & within[n].replicate(TAG_BITS) for n in range(MAX_TAGS)),
         choose(types),
         choose(enough),
-        choose([_number(head, n, 2)[8:] for n in _PLACES]),
-        choose([_number(head, n, 4) for n in _PLACES]),
-        choose([_number(head, n, 6) for n in _PLACES]),
-        choose([_number(head, n, _NEXT_HEADER)[8:] for n in _PLACES]),
+        choose([_number(head, n, 2)[8:] for n in _TAG_COUNTS]),
+        choose([_number(head, n, 4) for n in _TAG_COUNTS]),
+        choose([_number(head, n, 6) for n in _TAG_COUNTS]),
+        choose([_number(head, n, _NEXT_HEADER)[8:] for n in _TAG_COUNTS]),
     )
 
 
@@ -222,7 +222,7 @@ def _judge(value):
     open6 = (chosen.payload == 0) & (chosen.next != NO_NEXT_HEADER)
     six = chosen.type.ip6
     # Selected, not added: an addition would put a carry chain before the one of the end.
-    bases = [SHORTEST + TAG_BYTES * n - 1 for n in _PLACES]
+    bases = [SHORTEST + TAG_BYTES * n - 1 for n in _TAG_COUNTS]
     base = _pick(chosen.count, [Mux(six, at + HEADERS[Version.IP6], at) for at in bases])
     shortest = HEADERS[Version.IP4] // 4
     return Cat(

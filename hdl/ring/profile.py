@@ -7,7 +7,7 @@ from ...golden.spec import FilterSpec
 from ...golden.spec.base import require
 from ..latencies import (
     ACCEPT_LAG,
-    BEAT_PLACES,
+    BEAT_CAPACITY,
     CONTROL_LAG,
     CROWDED_BLOCKS,
     DISPATCH_LATENCY,
@@ -24,7 +24,7 @@ from ..latencies import (
     PROTECTIONS,
     QUEUE_LATENCY,
     SECRET_SETTLE,
-    SHARD_PLACES,
+    SHARD_CAPACITY,
     SHIFT_PAUSE,
     TICKS,
     TIMED_GENERATION,
@@ -162,7 +162,7 @@ class RingProfile(Profile):
             "dispatch": DISPATCH_LATENCY,
             "distribution": 3 + paged_stages(self.waiting_beats, far=True),
             "entries": ENTRY_LATENCY + QUEUE_LATENCY,
-            "step": 1 + paged_stages(SHARD_PLACES) - (-ceil_log(2, spec.lanes) // self.levels),
+            "step": 1 + paged_stages(SHARD_CAPACITY) - (-ceil_log(2, spec.lanes) // self.levels),
             **core,
             "done": 2,
             "check": 8,
@@ -197,7 +197,7 @@ class RingProfile(Profile):
     @property
     def waiting_beats(self) -> int:
         """Maximum beats that wait for the shards with several lanes, a power of two."""
-        return 1 << ceil_log(2, BEAT_PLACES + self.lane_hash_latency)
+        return 1 << ceil_log(2, BEAT_CAPACITY + self.lane_hash_latency)
 
     @property
     def result_depth(self) -> int:

@@ -172,7 +172,7 @@ class RingDetector(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         pipe = Pipeline(m, levels=self._levels)
-        matches, verdict = _found_run(pipe, self.bits, self.base, self.query, self._shape)
+        matches, verdict = _detect(pipe, self.bits, self.base, self.query, self._shape)
         m.d.comb += [
             self.matches.eq(matches.value),
             self.verdict.as_value().eq(verdict.value),
@@ -186,11 +186,11 @@ class RingDetector(wiring.Component):
 def detector_latencies(shape, *, levels=DEFAULT_LEVELS):
     """Return the cycles from bits to matches and to the verdict, from a throwaway pipeline."""
     bits, base = Signal(shape.segments * shape.parts), Signal(range(shape.segments))
-    staged = _found_run(Pipeline(Draft(), levels=levels), bits, base, Signal(), shape)
+    staged = _detect(Pipeline(Draft(), levels=levels), bits, base, Signal(), shape)
     return tuple(value.stage for value in staged)
 
 
-def _found_run(pipe, bits, base, query, shape):
+def _detect(pipe, bits, base, query, shape):
     """Return the matches of the logical segments, and the verdict."""
     segments = [
         pipe.all_of(

@@ -12,7 +12,7 @@ from lately.hdl import filter_unit
 from lately.hdl.memory.map import (
     BLOCK_KINDS,
     CELL_VARIANTS,
-    Place,
+    Position,
     floorplan_groups,
     memory_map,
     segment_map,
@@ -114,12 +114,12 @@ def test_place_by_hand():
     assert [memory.path for memory in layout.memories] == [
         ("block0_0",), ("block0_1",), ("block1_0",), ("block1_1",),
     ]  # fmt: skip
-    assert layout.find(0, 0, 15) == Place(0, 0, 16)
-    assert layout.find(0, 0, 7) == Place(0, 0, 7)
-    assert layout.find(0, 0, 8) == Place(0, 0, 9)
-    assert layout.find(0, 0, 16) == Place(1, 0, 0)
-    assert layout.find(0, 0, 35) == Place(0, 1, 3)
-    assert layout.find(0, 0, (1 << 15) + 49) == Place(3, 1, 1)
+    assert layout.find(0, 0, 15) == Position(0, 0, 16)
+    assert layout.find(0, 0, 7) == Position(0, 0, 7)
+    assert layout.find(0, 0, 8) == Position(0, 0, 9)
+    assert layout.find(0, 0, 16) == Position(1, 0, 0)
+    assert layout.find(0, 0, 35) == Position(0, 1, 3)
+    assert layout.find(0, 0, (1 << 15) + 49) == Position(3, 1, 1)
 
 
 def test_shards_follow_each_other():

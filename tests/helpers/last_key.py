@@ -13,7 +13,7 @@ from lately.golden.spec.base import optional
 from lately.hdl.build import Family, register
 from lately.hdl.control import CoreSignature, Verdict
 from lately.hdl.latencies import CONTROL_LAG, QUEUE_LATENCY
-from lately.hdl.memory.map import MemoryMap, PhysicalMemory, Place
+from lately.hdl.memory.map import MemoryMap, PhysicalMemory, Position
 from lately.hdl.pipeline import Pipeline, registered
 from lately.hdl.profile import Profile
 from lately.planner import PLANNER_FAMILIES, PlannerFamily
@@ -105,7 +105,7 @@ def _memory_map(profile):
     """Say where the memory of the golden model lies in the unit."""
     bits = profile.spec.storage_bits
     word = PhysicalMemory(("core", "words"), words=1, width=bits)
-    return MemoryMap((word,), 1, bits, 1, lambda segment, bit, cell: Place(0, cell, bit))
+    return MemoryMap((word,), 1, bits, 1, lambda segment, bit, cell: Position(0, cell, bit))
 
 
 class LastKeyPlan(PlannerFamily):
