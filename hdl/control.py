@@ -14,11 +14,10 @@ class Control(data.Struct):
     """Flags that accompany a key through the pipeline."""
 
     valid: 1  # a result is expected. The other flags act independently of this flag.
-    # `query`, `insert`, `shift`, `clear`: the effects of the operation. A shift takes effect
-    # between query and insertion. In a timing filter it is a tick and takes effect before the
-    # operation.
     query: 1
     insert: 1
+    # Takes effect between query and insertion. In a timing filter, a shift is a tick and takes
+    # effect before the operation.
     shift: 1
     clear: 1
     adopt: 1  # with a shift or clear: the pending secret takes effect

@@ -59,8 +59,8 @@ def watch_results(
     # entries modulo twice the depth of the queue.
     free,
     lags,  # cycles by which `free` reflects tags and results later than the queue does
-    due,  # `due`, `valid_next`: whether a verdict is due in the next cycle, and whether one arrives
-    valid_next,
+    due,  # whether a verdict is due in the next cycle
+    valid_next,  # whether a verdict arrives in the next cycle
 ):
     """Return whether results were lost or duplicated, or `accepted` was wrong, some cycles ago."""
     missed = registered(m, due ^ valid_next, "missed")

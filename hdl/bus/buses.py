@@ -182,7 +182,7 @@ class AvalonMm(wiring.Component):
         super().__init__(
             {
                 "avs_address": In(WORD_ADDRESS_BITS),  # word address
-                "avs_read": In(1),  # `avs_read`, `avs_write`: at most one is high
+                "avs_read": In(1),  # never together with `avs_write`
                 "avs_write": In(1),
                 "avs_byteenable": In(WORD_BYTES),
                 "avs_writedata": In(WORD_BITS),

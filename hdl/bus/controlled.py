@@ -50,10 +50,8 @@ class Controlled(wiring.Component):
         }
         self._kept = [name for name in KEPT if name in unit.signature.members]
         others = self._ports | {name: unit.signature.members[name] for name in self._kept}
-        # `irq`: see `RegisterBank`
         irq = {"irq": Out(1)} if "irq" in self._bank.signature.members else {}
-        # The unit's `tick`, and the ports of the bus, such as `s_axil_awaddr`, `wb_cyc_i`,
-        # `avs_address`.
+        # The bus has ports such as `s_axil_awaddr`, `wb_cyc_i` or `avs_address`.
         super().__init__(signature(others | irq))
 
     @property
@@ -149,7 +147,6 @@ class ControlledUnit(Controlled):
         # error.
         waits=True,
     ):
-        # `i`, `o`: same as the unit's
         super().__init__(
             unit,
             lambda others: _outer(unit.signature, others),

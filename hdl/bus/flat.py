@@ -19,7 +19,7 @@ class Field(NamedTuple):
     port: str
     name: str  # field of `lately.hdl.interface.UnitSignature`
     lane: int
-    offset: int  # `offset`, `width`: lowest bit in the port, and number of bits
+    offset: int  # lowest bit in the port
     width: int
     source: int  # lowest bit in the payload
 
@@ -45,9 +45,6 @@ class FlatUnit(wiring.Component):
             self.side_streams[name] = list(ports)
             members |= ports
         self._others, self._streams = list(others), sorted(streams)
-        # `clock`, `reset`: named by `CLOCK` and `RESET`; the reset is synchronous
-        # `generation`, `operations`: the unit's other ports, under the same names; a stream has one
-        # port for each of its parts
         super().__init__({self.CLOCK: In(1), self.RESET: In(1)} | members | others)
 
     def elaborate(self, platform):
@@ -316,8 +313,7 @@ class ExternUnit(RawUnit):
     def _elaborate_streams(self, m):
         unit = self.unit
         taken = self.in_valid & unit.i.ready
-        # The result of a SHIFT or CLEAR follows after its effect; no other request enters before
-        # then.
+        # No request enters until a SHIFT or CLEAR has taken effect and returned its result.
         flows = taken & ~operation_bits(unit.i.p.operation).alone
         came = {"asked": self.in_valid, "flows": flows, "refused": self.in_valid & ~unit.i.ready}
         asked, answered, refused = (

@@ -17,16 +17,14 @@ class AccessSignature(wiring.Signature):
     def __init__(self):
         super().__init__(
             {
-                # `read`, `write`: high for one cycle when an access begins. Its other signals stay
-                # stable until `done`.
+                # High for one cycle when an access begins; other signals are stable until `done`.
                 "read": Out(1),
                 "write": Out(1),
                 "address": Out(WORD_ADDRESS_BITS),  # word address
                 "data": Out(WORD_BITS),
                 "strobe": Out(WORD_BYTES),  # bytes to be written
                 "done": In(1),  # high for one cycle, a fixed time later: the access is complete
-                # with `done`: the register does not exist or does not permit this access; nothing
-                # has changed
+                # With `done`: the register does not exist or does not permit this access.
                 "error": In(1),
                 "word": In(WORD_BITS),  # with `done`: the word that was read
             }
@@ -47,11 +45,8 @@ class RegisterBank(wiring.Component):
     def __init__(self, *, registers):
         self._registers = registers
         self._signals = registers.signals()
-        # `operations`: readable registers and fields, by signal name, and counters `generation`,
-        # `control_enable`: settings
-        # `control_shift`: commands: high for a cycle
-        # `faults_overrun`: events of sticky bits
-        # `secret`, `table`: write-only registers
+        # Ports have the names of registers, or of a register and its field: readable registers and
+        # counters, settings, commands (high for a cycle), events of sticky bits, and streams.
         super().__init__(
             {"access": In(AccessSignature())}
             | {
@@ -59,8 +54,7 @@ class RegisterBank(wiring.Component):
                 for name, (field, width) in self._signals.items()
                 if not field.constant
             }
-            # `irq`: only if there are sticky bits: whether a sticky bit is set whose bit of
-            # `irq_mask` is also set
+            # Whether a sticky bit is set whose bit in `irq_mask` is also set.
             | ({"irq": Out(1)} if registers.find("faults") else {})
         )
 

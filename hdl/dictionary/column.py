@@ -48,8 +48,7 @@ class Sweep(wiring.Component):
         inputs |= {
             "coming_row": row,  # row of the operation that writes two cycles later, if one writes
             "word": cell,  # word at the port
-            # `wrong`, `lost`: from the `lately.hdl.memory.protection.Repair` of the cell that was
-            # read
+            # From the `Repair` of the cell that was read.
             "wrong": 1,
             "lost": 1,
         }
@@ -62,8 +61,7 @@ class Sweep(wiring.Component):
             "repairs": 1,
             "upset": 1,  # the cell was upset
         }
-        # `behind`, `late`, `overdue`: at least `BEHIND_ROWS`, `SWEEP_BACKLOG`, or twice
-        # `SWEEP_BACKLOG` rows are due
+        # At least `BEHIND_ROWS`, `SWEEP_BACKLOG`, or twice `SWEEP_BACKLOG` rows are due.
         outputs |= dict.fromkeys(("behind", "late", "overdue"), 1)
         super().__init__(
             {name: In(shape) for name, shape in inputs.items()}
@@ -144,7 +142,7 @@ class Visitor(wiring.Component):
             "swept": 1,  # the sweep uses a row
             "behind": 1,  # the sweep is behind
             "word": cell,  # word at the port
-            "lost": 1,  # from the `lately.hdl.memory.protection.Repair` of the cell that was read
+            "lost": 1,  # from the `Repair` of the cell that was read
         }
         outputs = {
             "hold": 1,  # the sweep must not start a row
@@ -274,8 +272,7 @@ class Column(wiring.Component):
         row, time = range(spec.rows), spec.timestamp_bits
         inputs = {
             "row": row,  # row of an operation; its cell is read `COMPARISON` cycles later
-            # `rest`, `number`: rest of the digest, and number modulo 2**T, of the operation whose
-            # row arrived `WORD_LAG` cycles ago
+            # For the operation whose row arrived `WORD_LAG` cycles ago.
             "rest": spec.rest_bits,
             "number": time,
             # whether the operation whose row arrived `WRITE_LAG` - 1 cycles ago writes
@@ -283,25 +280,21 @@ class Column(wiring.Component):
         }
         inputs |= {
             "written": cell,  # word that an operation writes in the next cycle
-            "clear": 1,  # `clear`, `clear_row`: whether a row is cleared; same timing as `writes`
+            "clear": 1,  # whether `clear_row` is cleared; same timing as `writes`
             "clear_row": row,
             "tick": 1,  # one more row is due for the sweep
         }
-        # `same`: bit k - 1, when the cell is read: the operation k cycles earlier has the same row
-        # `distance`: number of the operation minus number of the cell; `LATENCY` cycles after `row`
+        # `same`, bit k - 1, when the cell is read: the operation k cycles earlier has the same row.
+        # `distance`: age of the cell in insertions, `LATENCY` cycles after `row`.
         outputs = {"same": HAZARDS, "distance": time}
-        # `match`, `free`, `doubted`: `LATENCY` cycles after `row`: the cell holds the digest and
-        # has not expired; the cell is empty, or expires with the operation; an upset cell may hold
-        # the digest
-        # `upset`: the cell was upset; `LATENCY` cycles after `row`
-        # `late`, `overdue`: see `Sweep`
-        # `swept_upset`: the sweep has found an upset cell
+        # `LATENCY` cycles after `row`: the cell is a `match` (it holds the digest and has not
+        # expired), `free` (it is empty, or expires with the operation), `doubted` (it may hold the
+        # digest), or was `upset`. `swept_upset`: the sweep has found an upset cell.
         flags = ("match", "free", "doubted", "upset", "late", "overdue", "swept_upset")
         outputs |= dict.fromkeys(flags, 1)
         super().__init__(
             {name: In(shape) for name, shape in inputs.items()}
             | {name: Out(shape) for name, shape in outputs.items()}
-            # `visit`: with moves only
             | ({"visit": In(VisitSignature(spec=spec))} if self.visitor else {})
         )
 

@@ -49,7 +49,6 @@ class DigestHash(wiring.Component):
                 # item c: the row in column c
                 "rows": Out(data.ArrayLayout(range(spec.rows), spec.columns)),
             }
-            # `secret`: with ``hash="siphash"`` only, see `lately.hdl.hash.siphash.SipHash`
             | ({"secret": In(SECRET_BITS)} if self._keyed else {})
         )
 
@@ -127,13 +126,11 @@ class DictionaryCore(wiring.Component):
                 key_bits=spec.key_bits,
                 verdict=WindowVerdict(window=spec.window),
                 secrets=1 if spec.hash == "siphash" else 0,
-                # `remove`, `window`: with the control: whether the key is removed; the window of a
-                # query, at most the window of the specification. With window 0 no key is seen.
+                # With `control`. With window 0 no key is seen.
                 request={"remove": 1, "window": range(spec.window + 1)},
-                # `guaranteed`: largest window for which answers are exact, after the last operation
-                # that left
+                # Largest window for which results are exact, after the last operation that left.
                 ports={"guaranteed": Out(range(spec.window + 1), init=spec.window)},
-                # `lost`: the operation that leaves evicted an entry
+                # `lost`: the operation that leaves has evicted an entry.
                 events=["lost", *(["upset"] if protect != "none" else [])],
                 others={"lost": Out(1), "stall": Out(1)},
             )

@@ -37,8 +37,7 @@ class Wipe(wiring.Component):
 
     def __init__(self, *, rows):
         super().__init__(
-            # `announced`: a clear has arrived
-            # `clear`: all operations before the clear have been decided
+            # `announced`: a clear has arrived. `clear`: its predecessors have been decided.
             {"announced": In(1), "clear": In(1)}
             | {
                 "clears": Out(1),  # a row is cleared
@@ -105,22 +104,18 @@ class Placement(wiring.Component):
                 "same": In(HAZARDS),
                 # the same for the row in each column
                 "same_rows": In(data.ArrayLayout(HAZARDS, columns)),
-                # `match`, `free`: answers of the columns, `MATCH` cycles later
+                # Results of the columns, `MATCH` cycles later.
                 "match": In(columns),
                 "free": In(columns),
                 "hit": Out(1),  # a column holds the digest; `LATENCY` cycles later
                 # cell that the operation fills or empties; `LATENCY` cycles later
                 "writes": Out(columns),
-                # `fills`, `pushes`: the operation fills a cell; it goes to the stash; `LATENCY`
-                # cycles later
-                "fills": Out(1),
-                "pushes": Out(1),
-                # `acts`, `push`: the operation inserts or removes; it goes to the stash; one cycle
-                # later
-                "acts": Out(1),
-                "push": Out(1),
-                # an operation in flight wrote the cell that holds the digest, `near_distance`
-                # insertions earlier; one cycle later
+                "fills": Out(1),  # the operation fills a cell; `LATENCY` cycles later
+                "pushes": Out(1),  # the operation goes to the stash; `LATENCY` cycles later
+                "acts": Out(1),  # the operation inserts or removes; one cycle after `fills`
+                "push": Out(1),  # `pushes` one cycle later
+                # An operation in flight wrote the cell that holds the digest, `near_distance`
+                # insertions earlier; one cycle after `fills`.
                 "near": Out(1),
                 "near_distance": Out(NEAR_BITS),
             }
@@ -234,14 +229,14 @@ class Guarantee(wiring.Component):
         self._ordered = ordered
         super().__init__(
             {
-                "insert": In(1),  # `insert`, `clear`: flags of one operation
+                "insert": In(1),
                 "clear": In(1),
                 "lost": In(1),  # the operation evicted an entry
                 "lost_distance": In(bits),  # distance of the entry from the operation
                 "asked": In(range(window + 1)),  # window of the operation
                 # the window of the operation exceeds the guaranteed window; one cycle later
                 "short": Out(1),
-                # largest window for which answers are exact; two cycles later
+                # Largest window for which results are exact; two cycles later.
                 "guaranteed": Out(range(window + 1), init=window),
             }
         )
@@ -274,10 +269,9 @@ class Verdict(wiring.Component):
     def __init__(self, *, spec):
         self._window = window = spec.window
         bits = spec.timestamp_bits
-        # `query`, `insert`, `clear`, `window`: the operation
-        # `held`: a column holds the digest, inserted `distance` insertions earlier `stashed`: the
-        # stash holds the digest, inserted `stash_distance` insertions earlier; may have expired
-        # `lost`, `lost_distance`: see `Guarantee`; one cycle later
+        # `held`: a column holds the digest, inserted `distance` insertions earlier. `stashed`: the
+        # stash holds the digest, which may have expired. `lost` and `lost_distance` are one cycle
+        # late.
         inputs = dict.fromkeys(("query", "insert", "clear", "held", "stashed", "lost"), 1)
         inputs |= dict.fromkeys(("distance", "stash_distance", "lost_distance"), bits)
         inputs |= {"window": range(window + 1)}
@@ -287,7 +281,7 @@ class Verdict(wiring.Component):
             {name: In(shape) for name, shape in inputs.items()}
             | {
                 "verdict": Out(WindowVerdict(window=window)),
-                # see `Guarantee`; valid with the verdict
+                # See `Guarantee`; valid with the verdict.
                 "guaranteed": Out(range(window + 1), init=window),
             }
         )

@@ -176,7 +176,7 @@ class Offers(wiring.Component):
         inputs |= {"push": 1, "takes": 1, "stale": size}
         super().__init__(
             {name: In(width) for name, width in inputs.items()}
-            # `offers`, `slot`: see `ExchangeSignature`; two cycles after the turn
+            # Two cycles after `turn`; see `ExchangeSignature`.
             | {"offers": Out(spec.columns), "slot": Out(size)}
         )
 
@@ -302,18 +302,16 @@ class Stash(wiring.Component):
             # bit k - 1: whether the operation k cycles earlier has the same digest
             "same": STASH_HAZARDS,
         }
-        # `acts`, `push`: the current operation inserts or removes; it goes to the stash
-        # `clear`: all slots become free
+        # `acts`: the current operation inserts or removes. `push`: it goes to the stash. `clear`:
+        # all slots become free.
         inputs |= dict.fromkeys(("acts", "push", "clear"), 1)
         outputs = {
             "hit": 1,  # a slot held the digest, one cycle later; the entry may have expired
-            "distance": time,  # number of the operation minus number of the entry, two cycles later
+            "distance": time,  # age of the entry in insertions, two cycles later
             "lost": 1,  # an entry that had not expired was displaced, three cycles later
-            # number of the operation minus number of the lost entry, three cycles later
+            # Age of the lost entry in insertions, three cycles later.
             "lost_distance": time,
         }
-        # `exchange`, with moves: entries offered to columns, and entries that return
-        # `crowded`, with moves: see `Crowd`
         moves = {"exchange": Out(ExchangeSignature(spec=spec)), "crowded": Out(1)}
         super().__init__(
             {name: In(shape) for name, shape in inputs.items()}

@@ -66,13 +66,13 @@ class GenerationCounter(wiring.Component):
                 "full": Out(1),  # the generation is full: the next event begins a new one
                 "left": Out(signed(width + 1)),  # number of insertions left, negated
             }
-            # `turn`, with `goes_on`: whether this event begins a generation
+            # Whether this event begins a generation.
             | ({"turn": In(1)} if goes_on else {})
         )
 
     def elaborate(self, platform):
         m = Module()
-        # The event counts toward the next generation, unless it only turns the ring.
+        # The event counts toward the next generation, unless it is not an insertion.
         m.d.comb += self.full.eq(~self.left[-1])
         start = Cat(~self.length, 1).as_signed()
         if "turn" in self.signature.members:
@@ -97,7 +97,7 @@ class SpareTimer(wiring.Component):
     def __init__(self, *, words):
         require_integer("Words", words, minimum=1)
         self._words = words
-        # `clean`: low for `words` cycles, from the cycle after `start` or reset
+        # `clean` is low for `words` cycles, from the cycle after `start` or reset.
         super().__init__({"start": In(1), "clean": Out(1)})
 
     def elaborate(self, platform):
@@ -131,17 +131,14 @@ class Schedule(wiring.Component):
         self.length = GenerationLength(width=generation_bits, minimum=minimum_generation)
         self.counter = GenerationCounter(width=generation_bits, goes_on=when_full is not None)
         self._timer = SpareTimer(words=clear_words)
-        # `old`, `out`: with a time-based window only: from the `TimeWindow`
-        # `beyond`: with a time-based window only: the event is an insertion beyond the capacity of
-        # its generation
         super().__init__(
             {
                 "generation": In(generation_bits),  # insertions in a generation, at least 1
-                "event": In(1),  # an insertion, or an operation that turns the ring after `fill`
-                "fill": In(1),  # an operation that turns the ring is waiting
+                "event": In(1),  # an insertion, or a shift or clear after `fill`
+                "fill": In(1),  # a shift or clear is waiting
                 "clean": In(1, init=1),  # whether the store reports a clean spare
-                "full": Out(1),  # the event turns the ring
-                "turned": Out(1),  # the event in the previous cycle turned the ring
+                "full": Out(1),  # the event shifts or clears the ring
+                "turned": Out(1),  # the event in the previous cycle shifted or cleared the ring
                 "spare_clean": Out(1),  # whether the spare is clean
                 "one_at_a_time": Out(1, init=1),  # whether operations must enter one at a time
             }
@@ -173,7 +170,7 @@ class Schedule(wiring.Component):
         return m
 
     def _elaborate_due(self, m):
-        """Return whether an event turns the ring, for a time-based window."""
+        """Return whether an event shifts or clears the ring, for a time-based window."""
         full = self.counter.full
         m.d.comb += [
             self.counter.turn.eq(self.full),
@@ -201,13 +198,10 @@ class Serializer(wiring.Component):
         self._start = start
         super().__init__(
             {
-                # the gate closes. If high in two consecutive cycles, the second one determines the
-                # operation.
+                # The gate closes. In two consecutive cycles, the second determines the operation.
                 "arrive": In(1),
-                # `accepted`, `operation`: with `arrive`: whether an operation has just entered, and
-                # which one
-                "accepted": In(1),
-                "operation": In(Operation),
+                "accepted": In(1),  # with `arrive`: an operation has just entered
+                "operation": In(Operation),  # with `accepted`
                 "one_at_a_time": In(1),  # whether operations enter one at a time
                 "clean": In(1),  # whether the spare is clean
                 "fill": Out(1),  # high while an operation that shifts or clears the ring is held
@@ -218,7 +212,7 @@ class Serializer(wiring.Component):
                 "turn": Out(1),  # with `release`: the operation shifts or clears the ring
                 "open": Out(1),  # pulse: the gate may open
             }
-            # `opens`, with `check`: a pulse of `open` is pending, or waits for the spare
+            # A pulse of `open` is pending, or waits for the spare.
             | ({"opens": Out(1)} if check else {})
         )
 
@@ -258,7 +252,7 @@ class Serializer(wiring.Component):
         with m.If(self.arrive):
             m.d.sync += [
                 held.eq(self.accepted & bits.alone),
-                # SHIFT has neither low bit, CLEAR has one; no other operation turns the ring.
+                # SHIFT has neither low bit, and CLEAR has the bit `query`.
                 turning.eq(~bits.insert),
                 self.clears.eq(bits.query & ~bits.insert),
             ]
@@ -286,16 +280,13 @@ class Gate(wiring.Component):
                 "one_at_a_time": In(1),  # whether every operation must enter alone
                 "clean": In(1),  # whether the spare is clean
                 "fill": Out(1),  # high while a held operation shifts or clears the ring
-                # `valid`, `query`, `insert`: flags of the operation: a result is due; it is a
-                # query; it is an insertion
-                "valid": Out(1),
+                "valid": Out(1),  # a result is due
                 "query": Out(1),
                 "insert": Out(1),
                 "event": Out(1),  # the operation inserts, or shifts or clears the ring
-                "clears": Out(1),  # the operation is a clear
+                "clears": Out(1),
             }
-            # `illegal`, with `check`: in the previous cycle an operation was lost or
-            # duplicated, or the gate was closed and could not open
+            # In the previous cycle an operation was lost or duplicated, or the gate could not open.
             | ({"illegal": Out(1)} if check else {})
         )
 
@@ -355,7 +346,7 @@ class Gate(wiring.Component):
         m.d.comb += self.i.ready.eq(ready)
         m.d.sync += [
             ready.eq(allowed & ~alone & ~(self.i.valid & ready & held)),
-            # One at a time, the gate opens for one cycle, with or without an operation.
+            # One at a time: the gate opens for one cycle, even without an operation.
             allowed.eq(self.credit & ~alone & ~closed & ~(single & (allowed | ready))),
             alone.eq(ready & (single | (self.i.valid & held))),
             closed.eq(alone | (closed & ~reopen)),
@@ -406,11 +397,11 @@ class FrontEnd(wiring.Component):
                 # insertions in a generation, at least 1. A change applies to generations that begin
                 # with an operation accepted at least `LEAD` cycles later.
                 "generation": In(generation_bits),
-                "adopt": In(1),  # whether a shift or clear adopts a pending secret
+                "adopt": In(1),  # whether a shift or clear activates a pending secret
                 "turned": Out(1),  # whether `control` contains a shift or clear
                 "control": Out(Control),
             }
-            # `limit`: with a `window`: the window's `limit`, valid with `control`
+            # `TimeWindow.limit`, valid with `control`.
             | ({"limit": Out(len(window.limit))} if window else {})
             # `illegal`: see `Gate`
             | ({"illegal": Out(1)} if check else {})
@@ -481,7 +472,6 @@ class PlainFrontEnd(wiring.Component):
         self.gate = Gate(start=SPARE_SETTLE + 1, check=check)
         super().__init__(
             {
-                # `i`, `credit`, `clean`, `control`: see `FrontEnd`
                 "i": In(stream.Signature(Operation)),
                 "credit": In(1),
                 "clean": In(1, init=1),

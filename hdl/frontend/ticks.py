@@ -15,7 +15,7 @@ class Prescaler(wiring.Component):
         require_integer("Width", width, minimum=1)
         require_integer("Shortest period", min_period, minimum=4, maximum=(1 << width) - 1)
         self._min_period = min_period
-        # `period`: a change applies from the next tick
+        # A change of `period` applies from the next tick.
         super().__init__({"period": In(width), "tick": Out(1)})
 
     def elaborate(self, platform):
@@ -92,7 +92,8 @@ class Stamps(wiring.Component):
             {
                 "i": In(stream.Signature(request)),
                 "o": Out(stream.Signature(request)),
-                "tick": Out(1),  # `tick`, `target`, `far`: for a `TimeWindow` with `stamped`
+                # Inputs of a `TimeWindow` with `stamped`.
+                "tick": Out(1),
                 "target": Out(time_bits),
                 "far": Out(1),
                 "idle": In(1),  # from the `TimeWindow`

@@ -60,49 +60,42 @@ class TimeWindow(wiring.Component):
         # memories for the times of the settled segments
         self.times = [self.MEMORY(shape=self._bits, depth=depth, init=[]) for _ in range(copies)]
         time_bits = time_bits or self._bits
-        # `target`, `far`: with `stamped` only, with `tick`, while no other tick waits: the new
-        # time, and whether it is more than `span` ticks away. No operation may be in flight until
-        # `idle`.
+        # With a tick: the new time, and whether it is more than `span` ticks away. No operation may
+        # be in flight until `idle`.
         ports = {"target": In(time_bits), "far": In(1)} if stamped else {}
         self._reports = report_covered
         if report_covered:
             fields = {
-                # for the operation of two cycles ago, before its effects: the code of a
-                # `lately.golden.PoolStatus`
-                "status": STATUS_BITS,
-                "time": time_bits,  # for the same operation: the tick counter
-                # number of ticks, including the current one, whose keys are all still reported
+                "status": STATUS_BITS,  # code of a `lately.golden.PoolStatus`
+                "time": time_bits,  # tick counter
+                # Number of ticks, including the current one, whose keys are all still reported.
                 "covered": range(span + 2),
             }
-            # `reported`: layout of ``status``, ``time`` and ``covered``, all for the operation of
-            # three cycles ago, before its effects; the port `covered` may be one cycle late
+            # For the operation of three cycles ago, before it takes effect. The port `covered` may
+            # be one cycle late.
             ports["reported"] = Out(data.StructLayout(fields))
         super().__init__(
             {
-                # advances time. Up to `lately.hdl.latencies.TICKS_WAITING` ticks may wait to take
-                # effect.
+                # Advances time; up to `lately.hdl.latencies.TICKS_WAITING` ticks may wait.
                 "tick": In(1),
                 **ports,
                 "idle": Out(1),  # no tick waits
-                # `insert`, `turn`, `clear`: an operation inserts, turns the ring, or clears
-                "insert": In(1),
-                "turn": In(1),
+                "insert": In(1),  # the operation inserts
+                "turn": In(1),  # the operation shifts or clears the ring
                 "clear": In(1),
-                "beyond": In(1),  # the operation inserts beyond the capacity of its generation
+                "beyond": In(1),  # the insertion exceeds the capacity of its generation
                 "clean": In(1),  # whether the spare is clean
-                # `old`, `out`: for the operation of this cycle: whether its generation is old, and
-                # whether the oldest segment of the ring is live
-                "old": Out(1),
-                "out": Out(1),
-                # for the operation of the previous cycle: the number of live settled segments, plus
-                # one; 0 if no segment of the ring is live
+                "old": Out(1),  # the generation of this cycle's operation is old
+                "out": Out(1),  # the oldest segment of the ring is live
+                # Number of live settled segments, plus one, for the operation of the previous
+                # cycle; 0 if no segment of the ring is live.
                 "limit": Out(range(generations + 2)),
                 "status": Out(STATUS_BITS),
                 "time": Out(time_bits),
                 "covered": Out(range(span + 2), init=span + 1),
                 "shortened": Out(1),  # a live segment was retired
-                "overfilled": Out(1),  # an insertion was beyond the capacity
-                # a tick was lost in the previous cycle, because too many ticks waited already
+                "overfilled": Out(1),  # an insertion exceeded the capacity of its generation
+                # A tick was lost in the previous cycle, because too many ticks waited.
                 "tick_lost": Out(1),
             }
         )
@@ -194,7 +187,7 @@ class TimeWindow(wiring.Component):
                 self._remaining.eq(Mux(self._drop, self._remaining - 1, remaining)),
             ]
         m.d.comb += self.limit.eq(Mux(self._young, self._settled + 1, 0))
-        # After a turn nothing uses `out` until the ring's new state is known.
+        # After a shift or clear, nothing uses `out` until the new state of the ring is known.
         passing = self._tick | self._coming
         m.d.sync += self.out.eq(Mux(passing, self._remaining == limit, self._settled == limit))
 

@@ -217,16 +217,14 @@ class Secrets(wiring.Component):
         require_integer("Ring segments", ring_segments, minimum=1)
         self._pipelines = pipelines
         self._ring_segments = ring_segments
-        # `secret0`, `secret1`: secret of each pipeline
         super().__init__(
             {
-                # a secret. Without re-keying, it replaces a pending secret.
+                # A new secret. Without re-keying, it replaces a pending secret.
                 "i": In(stream.Signature(SECRET_BITS)),
-                # an operation turns or clears the ring; it read `adopt` one cycle earlier
-                "turned": In(1),
-                "cleared": In(1),  # an operation clears the ring; it read `adopt` one cycle earlier
+                "turned": In(1),  # a shift or clear, which read `adopt` one cycle earlier
+                "cleared": In(1),  # a clear, which read `adopt` one cycle earlier
                 "waits": Out(1),  # whether a secret is pending
-                "adopt": Out(1),  # whether a turn adopts a pending secret
+                "adopt": Out(1),  # whether a shift or clear activates a pending secret
             }
             # `clears`: without re-keying only: a clear is accepted; `cleared` follows. A secret
             # accepted in the same cycle as the clear takes effect if `cleared` follows at least

@@ -29,12 +29,12 @@ class ShiftFinder(wiring.Component):
         self._minimum = minimum
         super().__init__(
             {
-                # insertions in a generation. Sampled with the turn that starts the generation, or
-                # `LOOK` cycles after the insertion that starts it.
+                # Insertions in a generation. Sampled with the SHIFT or CLEAR that starts the
+                # generation, or `LOOK` cycles after the insertion that starts it.
                 "generation": In(generation_bits),
-                "turn": In(1),  # the ring turns before this beat; a new generation starts
+                "turn": In(1),  # a SHIFT or CLEAR starts a generation before this beat
                 "inserts": In(lanes),
-                "shifts": Out(lanes),  # lane of the insertion that turns the ring, one-hot or 0
+                "shifts": Out(lanes),  # lane whose insertion carries the shift, one-hot or 0
             }
         )
 
@@ -42,7 +42,7 @@ class ShiftFinder(wiring.Component):
         m = Module()
         pipeline = Pipeline(m)
         inserts = pipeline.enter(self.inserts, "inserts").at(1)
-        # After reset, a generation begins as if the ring had turned.
+        # After reset, a generation begins like after a CLEAR.
         starts = Signal(3, init=1)
         m.d.sync += starts.eq(starts << 1)
         turns = pipeline.enter(self.turn | starts[-1], "turns").at(2)
@@ -59,7 +59,7 @@ class ShiftFinder(wiring.Component):
         carry = Signal()
         turn = Signal(2)
         over = Signal()
-        # A beat that turned in between has started a generation itself.
+        # A SHIFT or CLEAR in between has started a generation itself.
         quiet = registered(m, ~Cat(turns.value, turn).any(), "quiet")
         m.d.sync += [
             turn.eq(Cat(turns.value, turn)),
@@ -80,8 +80,8 @@ class ShiftFinder(wiring.Component):
         # Sign of the count before the beat.
         negative = registered(m, left_high[-1], "negative")
         m.d.sync += left_high.eq(high)
-        # Restart the count for a beat that starts with a turn, just before the beat's change is
-        # added.
+        # Restart the count for a beat that starts with a SHIFT or CLEAR, just before the beat's
+        # change is added.
         with m.If(turn[0]):
             m.d.sync += left_low.eq(-1)
         with m.If(turn[1]):
@@ -148,7 +148,7 @@ class SameBeatKeys(wiring.Component):
         check_lanes(lanes)
         self._lanes = lanes
         super().__init__(
-            # `inserts`: `INSERTS_LAG` cycles after `states`
+            # `inserts` follow `states` by `INSERTS_LAG` cycles.
             {"states": In(STATE_BITS * lanes), "inserts": In(lanes), "repeats": Out(lanes)}
         )
 
@@ -194,7 +194,7 @@ class BeatRecord(data.StructLayout):
         lane = data.StructLayout(
             {
                 "valid": 1,
-                "asked": 1,  # a shard has the answer
+                "asked": 1,  # a shard performs the operation
                 "known": 1,  # an earlier lane of the beat inserts the key
                 "query": 1,
                 "number": range(shards),  # number of the shard
@@ -219,14 +219,14 @@ class RingCommand(Enum, shape=2):
 
 
 def steps_layout(lanes):
-    """Return the layout of an entry's steps: codes (a lane, or `lanes` for a turn) and a mask."""
+    """Return the layout of an entry's steps; code `lanes` is a SHIFT or CLEAR."""
     return data.StructLayout(
         {"codes": data.ArrayLayout(range(lanes + 1), lanes + 1), "more": lanes}
     )
 
 
 def ordered_steps(m, wanted):
-    """Return the steps of an entry one cycle later; the highest bit of `wanted` is the turn."""
+    """Return an entry's steps one cycle later; the top bit of `wanted` is a SHIFT or CLEAR."""
     lanes = len(wanted) - 1
     of_lanes = data.StructLayout(
         {"codes": data.ArrayLayout(range(lanes + 1), lanes), "there": lanes}
@@ -255,7 +255,7 @@ class Entry(data.StructLayout):
                 "items": lanes,  # lanes with an operation for this shard
                 "query": lanes,
                 "insert": lanes,
-                "shifts": lanes,  # lane whose insertion turns the ring, in any shard
+                "shifts": lanes,  # lane whose insertion carries the shift, in any shard
                 "turn": RingCommand,
                 "waits": 1,  # the ring shifts, by a command or an insertion
                 "slot": range(slots),  # number of the beat

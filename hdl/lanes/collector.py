@@ -21,13 +21,12 @@ class Credits(wiring.Component):
         self._shape = signed(limit.bit_length() + 3)
         super().__init__(
             {
-                "spend": In(1),  # `spend`, `refund`: an operation enters; an operation leaves
-                "refund": In(1),
+                "spend": In(1),  # an operation enters
+                "refund": In(1),  # an operation leaves
                 # whether at most `limit` operations were in flight three cycles ago
                 "available": Out(1),
             }
-            # `left`: `limit` minus the operations in flight two cycles ago. Signed, with two bits
-            # more than the count needs.
+            # `limit` minus the operations in flight two cycles ago, with two spare bits.
             | ({"left": Out(self._shape, init=limit)} if check else {})
         )
 
@@ -62,13 +61,10 @@ class Collector(wiring.Component):
         shards,
         slots,
         answer,  # layout of the unit's output payload
-        # `verdict_bits`, `results_latency`: bits of a lane's verdict, and cycles from `read` to
-        # `results`
-        verdict_bits,
-        results_latency,
+        verdict_bits,  # width of a lane's verdict
+        results_latency,  # cycles from `read` to `results`
         copies=1,  # copies of each memory word; a vote decides each read
-        # whether the component checks the order of beats, and the queue of answers and its free
-        # entries
+        # whether the component checks the order of beats, the result queue and its free entries
         check=False,
     ):
         self._record = record
@@ -86,8 +82,7 @@ class Collector(wiring.Component):
         self._checks = check
         super().__init__(
             {
-                # `recorded`, `record`, `slot`: a beat starts to wait for its results
-                "recorded": In(1),
+                "recorded": In(1),  # a beat starts to wait for its results
                 "record": In(record),
                 "slot": In(range(slots)),
                 # number of entries that each shard has finished
@@ -95,10 +90,9 @@ class Collector(wiring.Component):
                 "read": Out(range(slots)),
                 "results": In(shards * self._lanes * verdict_bits),
                 "o": Out(stream.Signature(answer)),
-                # lanes of an answer that report their key, for the counter
+                # Lanes of a result that report their key, for the counter.
                 "hit": Out(self._lanes),
             }
-            # `illegal`, with `check`: the state is illegal
             | ({"illegal": Out(1)} if check else {})
         )
 
@@ -238,7 +232,7 @@ class Collector(wiring.Component):
                 for at in (0, 2, 4, 6)
             )
 
-        # Whether the difference borrows from the higher bits, and whether it propagates a borrow.
+        # Whether the low digits of the difference borrow, and whether they propagate a borrow.
         less = pipeline.register(
             f"{name}_less", lambda *both: Cat(reached < other for reached, other in pairs(*both)),
             count, goal,

@@ -86,9 +86,9 @@ class Dispatcher(wiring.Component):
                 "hashed": Out(1),
                 "states": Out(STATE_BITS * spec.lanes),  # states of these keys
                 "arrived": Out(1),  # a beat arrives
-                # work of this beat, by shard
+                # Work of this beat for all shards.
                 "share": Out(Share(lanes=spec.lanes, shards=spec.shards, slots=slots)),
-                # `recorded`, `record`, `slot`: inputs of `Collector`, one cycle later
+                # Inputs of `Collector`, one cycle later.
                 "recorded": Out(1),
                 "record": Out(
                     BeatRecord(
@@ -99,16 +99,15 @@ class Dispatcher(wiring.Component):
                     )
                 ),
                 "slot": Out(range(slots)),
+                # Events of the counters.
                 "performed": Out(spec.lanes + 1),
                 "inserted": Out(spec.lanes),
-                # `performed`, `inserted`, `shifted`: for the counters: operations and insertions of
-                # a beat, and whether the ring shifts
                 "shifted": Out(1),
             }
-            # `secret`: with siphash only. Must be stable from the cycle after a beat.
-            # `cleared`, with siphash: this beat starts with a clear
+            # `secret` must be stable from the cycle after a beat. `cleared`: the beat starts with a
+            # clear.
             | ({"secret": In(SECRET_BITS), "cleared": Out(1)} if spec.hash == "siphash" else {})
-            # `illegal`: with self-check only: a beat did not arrive, or a count of beats is wrong
+            # A beat did not arrive, or a count of beats is wrong.
             | ({"illegal": Out(1)} if profile.self_check else {})
         )
 
@@ -210,7 +209,7 @@ class Dispatcher(wiring.Component):
         return pipeline.enter(repeats.repeats, "repeats", stage=states.stage + repeats.LATENCY)
 
     def _elaborate_shifts(self, m, pipeline, beat):
-        """Return the lane whose insertion turns the ring."""
+        """Return the lane whose insertion carries the shift."""
         m.submodules.finder = finder = self._finder
         m.d.comb += finder.generation.eq(self.generation)
         turn = pipeline.combine("turn", lambda command: command.any(), beat["command"])
@@ -316,20 +315,19 @@ class Distributor(wiring.Component):
         # Entries that may still be sent after a shard has run out of room.
         self._lag = self._beats.latency + 4
         self._checks = check
-        # `entry0`, `states0`: one of each per shard
         super().__init__(
             {
                 "hashed": In(1),  # the states of a beat arrive, before the beat or with it
                 "states": In(STATE_BITS * lanes),
                 "arrived": In(1),  # a beat arrives
-                "share": In(self._share),  # work of this beat, by shard
+                "share": In(self._share),  # work of this beat for all shards
                 "taken": In(shards),  # an entry has left the queue of a shard
                 "left": Out(1),  # a beat has left
                 "valid": Out(shards),  # a shard receives an entry
             }
             | {f"entry{shard}": Out(self._entry) for shard in range(shards)}
             | {f"states{shard}": Out(STATE_BITS * lanes) for shard in range(shards)}
-            # `illegal`, with `check`: a count is wrong
+            # A count is wrong.
             | ({"illegal": Out(1)} if check else {})
         )
 

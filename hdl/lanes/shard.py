@@ -53,10 +53,10 @@ class Sequencer(wiring.Component):
         entry = Signal(self._entry, init={"turn": RingCommand.CLEAR})
         first = Signal(init=1)
         blocked = Signal()
-        # The step leaves and is the last of its entry, so the next entry, if any, is loaded.
+        # The step leaves and is the last step of its entry, so the next entry is loaded.
         load = Signal(init=1)
         goes = Signal()
-        # Whether the step is a clear, which is always the first of its entry.
+        # Whether the step is a clear, which is always the first step of its entry.
         clears = Signal(init=1)
         m.d.comb += [
             goes.eq(~blocked),
@@ -86,7 +86,7 @@ class Sequencer(wiring.Component):
         return m
 
     def _elaborate_step(self, m, entry, code, there, goes, first):
-        """Decode the step; return, four cycles later, whether it turns the ring."""
+        """Decode the step; return, four cycles later, whether it shifts or clears the ring."""
         lanes = self._lanes
         code = registered(m, code, "code_late")
         acts = registered(m, there[0] & goes, "acts")
@@ -170,10 +170,9 @@ class Shard(wiring.Component):
                 # `latency` cycles after `slot`
                 "results": Out(spec.lanes * self._verdict_bits),
             }
-            # `upset`, with protected memories: like `fault` in `lately.hdl.control.CoreSignature`
+            # See `fault` in `lately.hdl.control.CoreSignature`.
             | ({"upset": Out(1)} if profile.protect != "none" else {})
-            # `illegal`: with self-check only: the state of the ring or queue is illegal, or a count
-            # of entries is wrong
+            # The state of the ring or queue is illegal, or a count of entries is wrong.
             | ({"illegal": Out(1)} if profile.self_check else {})
         )
 

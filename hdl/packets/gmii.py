@@ -33,9 +33,9 @@ class GmiiReceiver(wiring.Component):
     def __init__(self):
         super().__init__(
             {
-                "data": In(8),  # `data`, `valid`, `error`: RXD, RX_DV and RX_ER
-                "valid": In(1),
-                "error": In(1),
+                "data": In(8),  # RXD
+                "valid": In(1),  # RX_DV
+                "error": In(1),  # RX_ER
                 "o": Out(stream.Signature(AxisBeat(8), always_ready=True)),
             }
         )
@@ -100,9 +100,9 @@ class GmiiTransmitter(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(AxisBeat(8))),
-                "data": Out(8),  # `data`, `valid`, `error`: TXD, TX_EN and TX_ER
-                "valid": Out(1),
-                "error": Out(1),
+                "data": Out(8),  # TXD
+                "valid": Out(1),  # TX_EN
+                "error": Out(1),  # TX_ER
             }
         )
 

@@ -34,12 +34,11 @@ class Ring(wiring.Component):
         self._checks = check
         super().__init__(
             {
-                # `insert`, `shift`, `clear`: the operation. `clear` excludes the others.
                 "insert": In(1),
                 "shift": In(1),
-                "clear": In(1),
-                # whether the new segment (at a clear, every segment) switches to the other hash
-                # pipeline; later segments use the same pipeline
+                "clear": In(1),  # excludes the others
+                # Whether the new segment (at a clear, every segment) and later segments use the
+                # other hash pipeline.
                 "adopt": In(1),
                 # segments that use the second hash pipeline, including a change by this operation
                 "pipelines": Out(segments),
@@ -49,8 +48,8 @@ class Ring(wiring.Component):
                 "clear_segments": Out(segments),  # segments that are being cleared in this cycle
                 "clear_address": Out(range(clear_words)),
             }
-            # `illegal`, with `check`: in the previous cycle the masks were illegal; or a
-            # shift, or an insertion after a clear, occurred while its segment was being cleared
+            # In the previous cycle the masks were illegal, or an operation used a segment that was
+            # being cleared.
             | ({"illegal": Out(1)} if check else {})
         )
 

@@ -17,9 +17,8 @@ class BlockCount(wiring.Component):
         self._block = block
         super().__init__(
             {
-                # `insert`, `clear`: flags of the operation; a clear starts a block
                 "insert": In(1),
-                "clear": In(1),
+                "clear": In(1),  # starts a block
                 "tick": Out(1),  # in the cycle of the last insertion of a block
                 # insertions left in the block after the next one
                 "left": Out(range(block), init=block - 1),
@@ -83,11 +82,9 @@ class BlockClock(wiring.Component):
 
     def __init__(self, *, block, phase_bits=0):
         self._blocks = BlockCount(block=block)
-        # `phase`: high bits of the number of insertions into the block, with the flags; only if
-        # `phase_bits` is not 0
+        # `phase`: high bits of the number of insertions in the block, with the flags.
         self.INPUTS = ("phase",) if phase_bits else ()
         super().__init__(
-            # `control`, `shift`: see `TickClock`
             {"control": In(Control), "shift": Out(1)}
             | {name: Out(phase_bits) for name in self.INPUTS}
         )

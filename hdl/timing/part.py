@@ -144,10 +144,9 @@ class TimingPart(wiring.Component):
         self._limit = limit
         self.memory = self._protection.memory(memory, depth=cells, width=stamp_bits + checks)
         self.sweep = sweep(cells=cells, stamp_bits=stamp_bits, limit=limit)
-        # `visit`, `wipe`: the access is a visit of the sweep; with `wipe` the cell expires,
-        # independent of its content
-        # `tick`: a tick occurs before the access, or without an access
-        # `clean`: low from the cycle after a clear until all cells are wiped
+        # `visit`: the access is a visit of the sweep. `wipe`: the cell expires, independent of its
+        # content. `tick`: a tick occurs before the access, or without an access. `clean`: low from
+        # the cycle after a clear until all cells are wiped.
         flags = ("insert", "visit", "wipe", "tick", "clean")
         super().__init__(
             {
@@ -329,10 +328,9 @@ class WritePort:
     """Registers in front of the memory's write port."""
 
     def __init__(self, m, memory):
-        # `address`, `value`, `write`: see the ports of the memory
         self.address = Signal.like(memory.b_address, name="b_address", reset_less=True)
         self.value = Signal.like(memory.value, name="b_value", reset_less=True)
-        # `inserts`, `sweeps`: an operation writes; the sweep writes
+        # Whether anything writes, an operation writes, or the sweep writes.
         self.write, self.inserts, self.sweeps = Signal(), Signal(), Signal()
         self.renews = Signal()  # with `sweeps`: the content of the cell was lost
         m.d.comb += [

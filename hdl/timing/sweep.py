@@ -68,14 +68,14 @@ class SweepSignature(wiring.Signature):
                 "decided": In(decided),
                 # an operation that is decided some cycles later
                 "soon": In(data.StructLayout({"address": address, "insert": 1})),
-                # `clean`: all cells are wiped
-                # `wrong`, `lost`: the cell that the sweep read last is upset; its content is lost
+                # All cells are wiped (`clean`).
+                # The cell that the sweep read last is `wrong` (upset); its content is `lost`.
                 **dict.fromkeys(("clean", "wrong", "lost"), In(1)),
-                # `now`, `stamp`: the current stamp; the word of port B
+                # The current stamp, and the stamp of the word at port B.
                 **dict.fromkeys(("now", "stamp"), In(stamp_bits)),
                 "read": Out(1),  # the word of port B belongs to the sweep's cell
-                # write of the part in the next cycle: for an operation that ``inserts``, for the
-                # sweep if the cell has expired (``sweeps``), or for the sweep if the cell is wrong
+                # Write of the part in the next cycle: an operation ``inserts``, the sweep restamps
+                # an expired cell (``sweeps``), or the sweep ``repairs`` a wrong cell.
                 "writes": Out(data.StructLayout(writes)),
             }
         )
@@ -119,10 +119,9 @@ class PortSweep(wiring.Component):
 
     def __init__(self, *, cells, stamp_bits, limit):
         self._limit = limit
-        # `asks`, `decides`: the sweep is about to read; the sweep has its result
-        # `restamps`, `touched`: with `decides`: the cell has expired or is wrong; an operation has
-        # since inserted into it
-        # `busy`: an operation uses the port
+        # The sweep is about to read (`asks`); it has its result (`decides`), and then whether the
+        # cell has expired or is wrong (`restamps`), and whether an operation has inserted into the
+        # cell since the read (`touched`). `busy`: an operation uses the port.
         probes = ("asks", "decides", "restamps", "touched", "busy")
         super().__init__(
             {
