@@ -54,14 +54,14 @@ def test_block_rams():
     assert [unit_profile(any_preset(name)).block_rams for name in names] == [32, 28, 96, 10, 30]
 
 
-def test_parts_that_are_alike():
+def test_equal_parts():
     assert unit_profile(preset("default")).segments == preset("default").segments
     assert unit_profile(dictionary_preset("1000")).segments == 5
     assert unit_profile(preset("two-lanes")).lanes == 2
     assert unit_profile(dictionary_preset("1000")).lanes == 1
 
 
-def test_memories_are_those_that_there_are():
+def test_profile_lists_the_memories_that_exist():
     rings, *others = FAMILIES.values()
     assert set(rings.profile.MEMORIES) == set(VARIANTS)
     presets = ("dictionary-tiny", "timing-tiny", "timing-counted-default")

@@ -77,7 +77,7 @@ def requests(draw):
     return kind, values, shape, options
 
 
-def one_line(error):
+def require_single_line(error):
     assert str(error)
     assert "\n" not in str(error)
 
@@ -170,7 +170,7 @@ def test_lanes_with_many_levels(name, levels):
     Fragment.get(filter_unit(preset(name), levels=levels), None)
 
 
-def test_golden_takes_what_hardware_does_not():
+def test_golden_accepts_more_than_hardware():
     """Only hardware is limited: 1,024 segments, and 300 hash functions."""
     for values in ({**APBF, "l": 1021}, {**TIMING, "hashes": 300}):
         model = from_spec(Specification.from_dict(values))
@@ -202,11 +202,11 @@ def check(request):
     try:
         spec = kind(**kind.fields_of(values))
     except SpecificationError as error:
-        return one_line(error)
+        return require_single_line(error)
     try:
         unit_profile(spec, **shape).check_buildable()
     except SpecificationError as error:
-        one_line(error)
+        require_single_line(error)
         with pytest.raises(SpecificationError):
             filter_unit(spec, **shape, **options)
         return None
@@ -220,12 +220,12 @@ FAST = {"deadline": None, "database": None, "derandomize": True,
 
 @settings(max_examples=15, **FAST)
 @given(requests())
-def test_what_is_accepted_can_be_built(request):
+def test_accepted_options_can_be_built(request):
     check(request)
 
 
 @pytest.mark.slow
 @settings(max_examples=3000, **FAST)
 @given(requests())
-def test_whatever_is_accepted_can_be_built(request):
+def test_random_accepted_options_can_be_built(request):
     check(request)

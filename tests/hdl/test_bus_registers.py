@@ -383,7 +383,7 @@ class Counting(AllPorts):
         return m
 
 
-def test_snapshots_are_of_one_moment(monkeypatch):
+def test_snapshot_is_of_a_single_cycle(monkeypatch):
     """Whatever digits carry meanwhile, and all counters the same; they stay until the next."""
     monkeypatch.setattr(EventCounter, "DIGIT", 4)
     monkeypatch.setattr("lately.hdl.bus.register_bank.RegisterBank.WRITE_LATENCY", 30)

@@ -281,7 +281,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("kind", SMALL)
-def test_nothing_is_watched_but_where_it_is_asked_for(kind):
+def test_only_self_checking_units_have_monitors(kind):
     build = SMALL[kind]
     watched = {"illegal", "left", "fault"}
     for component, there in ((build(), False), (build(check=True), True)):

@@ -19,7 +19,7 @@ HINT = "; `lately plan --wrap frames-64` finds a filter"
 
 
 @pytest.mark.parametrize(
-    ("how", "error", "message"),
+    ("options", "error", "message"),
     [
         ({"spec": any_preset("tiny")}, SpecificationError,
          f"span: must be given for a frame deduplicator{HINT}"),
@@ -39,22 +39,22 @@ HINT = "; `lately plan --wrap frames-64` finds a filter"
          "When full, an input without TREADY must drop frames, not 'wait'"),
     ],
 )  # fmt: skip
-def test_deduplicator_wrong(how, error, message):
+def test_deduplicator_wrong(options, error, message):
     with pytest.raises(error, match=f"^{message}$"):
-        Deduplicator(**{"spec": SPEC} | how)
+        Deduplicator(**{"spec": SPEC} | options)
 
 
 def test_settings_wait_for_digests():
     """None begins after a change until all digests are there; then both count at once."""
     settings = DigestSettings()
-    told = (settings.open, settings.steady_fields, settings.steady_secret, settings.secret.ready)
+    outputs = (settings.open, settings.steady_fields, settings.steady_secret, settings.secret.ready)
 
     async def bench(ctx):
         async def clock(begins=0, ends=0):
             ctx.set(settings.begins, begins)
             ctx.set(settings.ends, ends)
             await ctx.tick()
-            return tuple(map(ctx.get, told))
+            return tuple(map(ctx.get, outputs))
 
         ctx.set(settings.fields, DEFAULT_FIELDS.value)
         before = (1, DEFAULT_FIELDS.value, 0, 0)
@@ -109,7 +109,7 @@ def test_no_frame_is_lost_by_a_clear():
     deduplicator, taken = Deduplicator(SPEC, width=64), []
     choose = seeded(1)
     frames = [random_frame(choose, 60, 70) for _ in range(4)]
-    sent = [one for frame in [*frames, *frames] for one in transfers(frame, 64)]
+    sent = [transfer for frame in [*frames, *frames] for transfer in transfers(frame, 64)]
 
     async def source(ctx):
         ctx.set(deduplicator.action, Action.MARK)

@@ -66,7 +66,7 @@ def test_a_lost_entry_is_seen_for_its_window(form):
 
 
 @pytest.mark.parametrize("form", SHORT)
-def test_an_upset_is_told(form):
+def test_upset_is_reported(form):
     """By an operation that asks for its cell, and by the sweep where none does."""
     spec = FORMS[form]
     model = WindowDictionary.from_spec(spec)
@@ -88,7 +88,7 @@ def test_an_upset_is_told(form):
 
 
 @pytest.mark.parametrize("swept", [True, pytest.param(False, marks=slow)])
-def test_no_entry_takes_the_place_of_a_lost_one(swept):
+def test_lost_entry_is_not_replaced(swept):
     """Entries of the stash come to its cell, before the sweep does or after, and go on."""
     key, *others = sharing(FORMS["ring"], 5)
     # What passes must not ask for that cell.

@@ -45,7 +45,7 @@ def changes(name, figures):
     ]
 
 
-def test_figures_are_those_of_the_table():
+def test_latencies_match_the_table():
     assert FIGURES.keys() == ALL_PRESETS.keys()
     differences = [change for name, spec in ALL_PRESETS.items()
              for change in changes(name, figures(filter_unit(spec)))]  # fmt: skip

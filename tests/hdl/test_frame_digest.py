@@ -176,7 +176,7 @@ def test_frames_that_follow_each_other_lose_no_cycle(digest):
         assert at[-1] - at[0] <= -(-8 * size // digest.width) * (count - 1) + 8
 
 
-def test_results_that_nobody_takes(digest):
+def test_results_wait_for_the_receiver(digest):
     """The input stalls, and nothing is lost."""
     count, stall = 20 * WIDE_RESULTS, 0.97
     if digest.by_day:
@@ -220,7 +220,7 @@ def test_tables_of_polynomials(table_bits, latency):
     """Each sum of products is written once, in the cycles that the docstring has."""
     component = PolynomialKey(powers=2, table_bits=table_bits, latency=latency)
     tables, secret = table_ranges(table_bits), SECRETS[1]
-    least = len(tables) * 2 * (table_bits + 2**table_bits)
+    min_cycles = len(tables) * 2 * (table_bits + 2**table_bits)
     written = {}
 
     async def bench(ctx):
@@ -234,20 +234,20 @@ def test_tables_of_polynomials(table_bits, latency):
             if asked is not None:
                 ctx.set(component.hashed, keys(secret)[cycle - asked == latency + 1])
             if writes := ctx.get(component.writes):
-                place = writes.bit_length() - 1, address
+                position = writes.bit_length() - 1, address
                 assert writes.bit_count() == 1
-                assert place not in written
-                written[place] = ctx.get(component.value)
+                assert position not in written
+                written[position] = ctx.get(component.value)
             address = ctx.get(component.address)
             await ctx.tick()
             cycle += 1
-            assert cycle <= least + latency + 2 * component.LAG
-        assert cycle >= least
+            assert cycle <= min_cycles + latency + 2 * component.LAG
+        assert cycle >= min_cycles
 
     simulate(component, bench)
     assert len(written) == 2 * sum(2 ** (high - low) for low, high in tables)
-    for (place, address), value in written.items():
-        power, table = divmod(place, len(tables))
+    for (index, address), value in written.items():
+        power, table = divmod(index, len(tables))
         low, _ = tables[table]
         for number, key in enumerate(keys(secret)):
             factor = key if power == 0 else multiply(key, key)

@@ -113,9 +113,9 @@ class Run:
                 self.waited += bool(valid and not ready)
                 if valid and ready and beat.last:
                     self.through.append(bool(beat.error))
-                    (found,) = [name for at, name in enumerate(FATES) if fates >> at & 1] or [None]
-                    self.fates.append(found)
-                    assert (keep, discard) == (found is None, found is not None)
+                    (fate,) = [name for at, name in enumerate(FATES) if fates >> at & 1] or [None]
+                    self.fates.append(fate)
+                    assert (keep, discard) == (fate is None, fate is not None)
 
         async def judge(ctx):
             nonlocal waiting
@@ -173,19 +173,19 @@ def test_longest_frame(longest, width):
         [bytes([size]) * size for size in sizes], longest=longest, size=2 * width, width=width
     )
     assert run.fates == [None if size <= longest else "oversize" for size in sizes]
-    assert [len(frame) for frame, _ in run.frames] == [one for one in sizes if one <= longest]
+    assert [len(frame) for frame, _ in run.frames] == [size for size in sizes if size <= longest]
 
 
 @pytest.mark.parametrize("width", [64, 512])
 def test_frames_above_the_maximum_pass(width):
     """A frame of more bytes than `most` has no room."""
-    most = 128
+    max_kept = 128
     run = Run(
-        [bytes([number]) * size for number, size in enumerate([40, 41, most, most + 1, 9])],
-        longest=40, longest_kept=most, size=512, width=width,
+        [bytes([number]) * size for number, size in enumerate([40, 41, max_kept, max_kept + 1, 9])],
+        longest=40, longest_kept=max_kept, size=512, width=width,
     )  # fmt: skip
     assert run.fates == [None, None, None, "no_room", None]
-    assert [len(frame) for frame, _ in run.frames] == [40, 41, most, 9]
+    assert [len(frame) for frame, _ in run.frames] == [40, 41, max_kept, 9]
     assert run.passed == [0, 1, 1, 0]
 
 
@@ -206,7 +206,7 @@ def test_no_cycle_is_lost(size, width):
     assert run.flows[first : first + clocks] == [1] * clocks
 
 
-def test_dropped_frames_of_one_beat_hold_up_no_other():
+def test_dropped_short_frames_delay_no_frame():
     """In each cycle a frame comes, and half of them are dropped: none has to wait."""
     frames, seen = [bytes([number]) * 64 for number in range(80)], [1, 0] * 40
     run = Run(frames, seen=seen, action=Action.DROP, width=512, size=1024)
@@ -240,16 +240,16 @@ def stuck(sizes, **options):
 
 def test_full_store_drops():
     """The ring is used but for what the count of its places lags behind."""
-    places = 64 + FrameStore.OUTPUT_DEPTH
+    capacity = 64 + FrameStore.OUTPUT_DEPTH
     fates = stuck([96] * 12)
     count = fates.index("no_room")
     assert fates[count:] == ["no_room"] * (12 - count)
-    assert (places - 4 - ROOM_LAG) // 12 - 1 <= count <= places // 12
+    assert (capacity - 4 - ROOM_LAG) // 12 - 1 <= count <= capacity // 12
     # A shorter one finds room still, and what it gave up takes none.
     assert stuck([96] * 12 + [8])[-1] is None
 
 
-def test_most_frames():
+def test_maximum_number_of_frames():
     """Of short ones as many as there are places for frames, but for the lag."""
     fates = stuck([1] * 40, size=2048)
     count = fates.index("no_room")
@@ -258,7 +258,7 @@ def test_most_frames():
     assert 16 - ROOM_LAG <= count <= 16 + under_way
 
 
-def test_what_is_discarded_takes_no_room():
+def test_discarded_frames_take_no_room():
     """Damaged frames, and those that are too long, leave the ring as it was."""
     sizes = [300, 96] * 9
     assert set(stuck(sizes, errors=[True] * len(sizes))) == {"errored"}

@@ -79,12 +79,12 @@ def test_frames_pass(width, stall):
         user = choose.getrandbits(side.user) & ~(1 << side.bad)
         marked = user >> side.carried[0] & 1 if side.bits else 1
         beside = {"id": number % 8, "dest": number} if side.id else {}
-        found = transfers(random_frame(choose, size, size), width, user=user, **beside)
+        moves = transfers(random_frame(choose, size, size), width, user=user, **beside)
         left = user & ~(1 << side.mark) | marked << side.mark
-        expected += [one | {"user": left} for one in found]
+        expected += [move | {"user": left} for move in moves]
         damaged.append(choose.random() < 0.3)
-        found[-1]["user"] |= damaged[-1] << side.bad
-        sent += found
+        moves[-1]["user"] |= damaged[-1] << side.bad
+        sent += moves
 
     async def source(ctx):
         await send(ctx, through.i, sent, stall, choose)
@@ -103,11 +103,11 @@ def test_frames_pass(width, stall):
 
     simulate(through, source, background=[watch, sink])
     assert ends == damaged
-    for one, was in zip(taken, expected, strict=True):
-        kept = 1 << 8 * one.keep.bit_count()
-        assert one.data % kept == was["data"] % kept
+    for move, was in zip(taken, expected, strict=True):
+        kept = 1 << 8 * move.keep.bit_count()
+        assert move.data % kept == was["data"] % kept
         for name in was.keys() - {"data"}:
-            assert getattr(one, name) == was[name], name
+            assert getattr(move, name) == was[name], name
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -116,7 +116,7 @@ def test_no_clock_is_lost(width):
     through = Through(width, ONLY_BAD)
     step = max(1, width // 64)
     sizes = [step * size for size in (64, 8, 64, 16)]
-    sent = [one for size in sizes for one in transfers(bytes(size), width)]
+    sent = [move for size in sizes for move in transfers(bytes(size), width)]
     flows = []
 
     async def source(ctx):

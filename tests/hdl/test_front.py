@@ -18,7 +18,7 @@ def flags(operations, *, start=0, generation=500, dirty=range(0)):
     """Feed a front end from a clock on; return the clocks of what it accepts and of its flags."""
     # What the unit itself gives it, not what a bench does.
     front = filter_unit(SPEC).front
-    found = {name: [] for name in ("valid", "insert", "shift", "clear")}
+    events = {name: [] for name in ("valid", "insert", "shift", "clear")}
     accepted = []
     waiting = list(operations)
 
@@ -33,7 +33,7 @@ def flags(operations, *, start=0, generation=500, dirty=range(0)):
                 waiting.pop(0)
                 accepted.append(clock)
             await ctx.tick()
-            for name, clocks in found.items():
+            for name, clocks in events.items():
                 if ctx.get(getattr(front.control, name)):
                     clocks.append(clock + 1)
             if not waiting and clock > max(accepted[-1], dirty.stop) + 4 * WORDS:
@@ -41,7 +41,7 @@ def flags(operations, *, start=0, generation=500, dirty=range(0)):
         assert not waiting
 
     simulate(front, bench)
-    return found | {"accepted": accepted}
+    return events | {"accepted": accepted}
 
 
 def gaps(clocks):
@@ -49,32 +49,32 @@ def gaps(clocks):
 
 
 def test_nothing_comes_before_the_clear_of_reset():
-    found = flags([Operation.INSERT] * 3)
-    (cleared,) = found["clear"]
-    assert WORDS < found["insert"][0] - cleared <= WORDS + FrontEnd.PAUSE
-    assert gaps(found["insert"]) == [1, 1]
+    events = flags([Operation.INSERT] * 3)
+    (cleared,) = events["clear"]
+    assert WORDS < events["insert"][0] - cleared <= WORDS + FrontEnd.PAUSE
+    assert gaps(events["insert"]) == [1, 1]
 
 
 def test_latency():
-    found = flags([Operation.INSERT] * 5)
-    pairs = zip(found["accepted"], found["insert"], strict=True)
+    events = flags([Operation.INSERT] * 5)
+    pairs = zip(events["accepted"], events["insert"], strict=True)
     assert {after - before for before, after in pairs} == {FrontEnd.LATENCY}
 
 
-def test_shift_waits_for_the_spare_of_the_one_before():
-    found = flags([Operation.SHIFT] * 4)["shift"]
-    assert len(found) == 4
-    assert all(WORDS < gap <= WORDS + FrontEnd.PAUSE for gap in gaps(found))
+def test_shift_waits_for_the_spare_of_the_previous_shift():
+    events = flags([Operation.SHIFT] * 4)["shift"]
+    assert len(events) == 4
+    assert all(WORDS < gap <= WORDS + FrontEnd.PAUSE for gap in gaps(events))
 
 
 def test_clear_keeps_the_gate_closed_until_all_is_clear():
-    found = flags([Operation.CLEAR, Operation.INSERT])
-    assert WORDS < found["insert"][0] - found["clear"][1] <= WORDS + FrontEnd.PAUSE
+    events = flags([Operation.CLEAR, Operation.INSERT])
+    assert WORDS < events["insert"][0] - events["clear"][1] <= WORDS + FrontEnd.PAUSE
 
 
 def test_clear_does_not_wait_for_the_spare():
-    found = flags([Operation.SHIFT, Operation.CLEAR])
-    assert found["clear"][1] - found["shift"][0] < WORDS
+    events = flags([Operation.SHIFT, Operation.CLEAR])
+    assert events["clear"][1] - events["shift"][0] < WORDS
 
 
 def test_core_may_say_that_the_spare_is_not_clean():
@@ -82,28 +82,28 @@ def test_core_may_say_that_the_spare_is_not_clean():
     dirty = range(200, 600)
     (shifted,) = flags([Operation.SHIFT], start=250, dirty=dirty)["shift"]
     assert dirty.stop <= shifted <= dirty.stop + FrontEnd.PAUSE
-    found = flags([Operation.CLEAR, Operation.INSERT], start=250, dirty=dirty)
-    assert 250 < found["clear"][1] < dirty.stop
-    assert dirty.stop <= found["insert"][0] <= dirty.stop + FrontEnd.PAUSE
+    events = flags([Operation.CLEAR, Operation.INSERT], start=250, dirty=dirty)
+    assert 250 < events["clear"][1] < dirty.stop
+    assert dirty.stop <= events["insert"][0] <= dirty.stop + FrontEnd.PAUSE
 
 
 def test_generations_as_short_as_a_unit_allows_never_wait():
     unit = filter_unit(SPEC)
     shortest = unit.minimum_generation
-    found = flags([Operation.INSERT] * 5 * shortest, generation=shortest)
-    assert set(gaps(found["insert"])) == {1}
-    assert set(gaps(found["shift"])) == {shortest}
+    events = flags([Operation.INSERT] * 5 * shortest, generation=shortest)
+    assert set(gaps(events["insert"])) == {1}
+    assert set(gaps(events["shift"])) == {shortest}
     assert shortest > WORDS
 
 
 def test_first_generation_after_reset_has_its_length():
     shortest = filter_unit(SPEC).minimum_generation
-    found = flags([Operation.INSERT] * 2 * shortest, generation=shortest)
-    assert found["shift"] == [found["insert"][shortest]]
+    events = flags([Operation.INSERT] * 2 * shortest, generation=shortest)
+    assert events["shift"] == [events["insert"][shortest]]
 
 
 @pytest.mark.parametrize("generation", [2, WORDS])
 def test_shorter_generations_wait_for_the_spare(generation):
-    found = flags([Operation.INSERT] * 4 * generation, generation=generation)
-    assert len(found["shift"]) == 3
-    assert min(gaps(found["shift"])) > WORDS
+    events = flags([Operation.INSERT] * 4 * generation, generation=generation)
+    assert len(events["shift"]) == 3
+    assert min(gaps(events["shift"])) > WORDS

@@ -78,7 +78,7 @@ def clocks(octets, gap=1, errors=()):
 def test_frames_are_received():
     """One clock between frames is enough, and a byte of the preamble, or none."""
     frames = random_frames([60, 61, 64, 100, 300])
-    line = [one for at, frame in enumerate(frames) for one in clocks(on_the_line(frame, at))]
+    line = [clock for at, frame in enumerate(frames) for clock in clocks(on_the_line(frame, at))]
     assert received(line) == [(frame, False) for frame in frames]
 
 
@@ -165,15 +165,17 @@ def sent(frames, *, missing=None, **options):
             bursts[-1].append((ctx.get(dut.data), ctx.get(dut.error)))
 
     simulate(m, drive, watch)
-    told = [(bytes(octet for octet, _ in burst), any(e for _, e in burst)) for burst in bursts]
-    return told, idle
+    sent_frames = [
+        (bytes(octet for octet, _ in burst), any(e for _, e in burst)) for burst in bursts
+    ]
+    return sent_frames, idle
 
 
 def test_frames_are_sent():
     """One after another, at the full rate of the line."""
     frames = random_frames([60, 61, 200, 64, 60])
-    told, idle = sent([(frame, False) for frame in frames])
-    assert told == [(on_the_line(frame), False) for frame in frames]
+    sent_frames, idle = sent([(frame, False) for frame in frames])
+    assert sent_frames == [(on_the_line(frame), False) for frame in frames]
     assert idle[1:] == [GAP_BYTES] * 4
 
 
@@ -187,27 +189,27 @@ def test_shortest_frame_sent(size):
 def test_user(options, damaged):
     """A damaged frame is sent with an error; a mark is not sent."""
     frames = random_frames([60, 60])
-    told, idle = sent([(frames[0], True), (frames[1], False)], **options)
-    assert told == [(on_the_line(frames[0]), damaged), (on_the_line(frames[1]), False)]
+    sent_frames, idle = sent([(frames[0], True), (frames[1], False)], **options)
+    assert sent_frames == [(on_the_line(frames[0]), damaged), (on_the_line(frames[1]), False)]
     assert idle[1] == GAP_BYTES
 
 
 def test_byte_that_comes_late():
     """The frame is ended with an error, and the next one is whole."""
     frames = random_frames([80, 70])
-    told, _ = sent([(frame, False) for frame in frames], missing=(0, 50))
+    sent_frames, _ = sent([(frame, False) for frame in frames], missing=(0, 50))
     begin = PREAMBLE_BYTES + 1
-    assert told[0][1]
-    assert told[0][0][: begin + 50] == on_the_line(frames[0])[: begin + 50]
-    assert len(told[0][0]) == begin + 51
-    assert told[1:] == [(on_the_line(frames[1]), False)]
+    assert sent_frames[0][1]
+    assert sent_frames[0][0][: begin + 50] == on_the_line(frames[0])[: begin + 50]
+    assert len(sent_frames[0][0]) == begin + 51
+    assert sent_frames[1:] == [(on_the_line(frames[1]), False)]
 
 
-def test_what_is_sent_is_received():
+def test_sent_frames_are_received():
     frames = random_frames([1, 60, 61, 63, 64, 65, 700])
-    told, idle = sent([(frame, False) for frame in frames])
+    sent_frames, idle = sent([(frame, False) for frame in frames])
     line = []
-    for (octets, error), quiet in zip(told, idle, strict=True):
+    for (octets, error), quiet in zip(sent_frames, idle, strict=True):
         line += [(0, 0, 0)] * quiet + [(octet, 1, error) for octet in octets]
     padded = [(frame.ljust(SHORTEST_FRAME, b"\0"), False) for frame in frames]
     assert received(line) == padded
@@ -229,10 +231,10 @@ def crossed(frames, *, faster=1.0, stall=0.0, gap=20):
         line += [(octet, at == len(frame) - 1) for at, octet in enumerate(frame)] + [None] * gap
 
     async def drive(ctx):
-        for one in line:
-            ctx.set(dut.i.valid, one is not None)
-            if one is not None:
-                ctx.set(dut.i.p, {"data": one[0], "keep": 1, "last": one[1], "user": 0})
+        for octet in line:
+            ctx.set(dut.i.valid, octet is not None)
+            if octet is not None:
+                ctx.set(dut.i.p, {"data": octet[0], "keep": 1, "last": octet[1], "user": 0})
             await ctx.tick("rx")
         ctx.set(dut.i.valid, 0)
         await ctx.tick("rx").repeat(600)
@@ -283,7 +285,7 @@ def test_frames_without_room():
     whole = [frame for frame, damaged in taken if not damaged]
     assert 1 < len(whole) < len(frames)
     assert [frame for frame in frames if frame in whole] == whole
-    assert all(any(one.startswith(part[:-1]) for one in frames) for part, bad in taken if bad)
+    assert all(any(frame.startswith(part[:-1]) for frame in frames) for part, bad in taken if bad)
 
 
 SPEC = replace(preset("timed-tiny"), key_bits=64, blocks=256, window=None, generation=None)
@@ -319,7 +321,7 @@ def test_registers_and_led(monkeypatch):
 @pytest.mark.rtl
 @pytest.mark.parametrize(
     ("simulator", "count"),
-    [("icarus", 12), *(pytest.param(one, 200, marks=pytest.mark.slow) for one in SIMULATORS)],
+    [("icarus", 12), *(pytest.param(name, 200, marks=pytest.mark.slow) for name in SIMULATORS)],
 )
 def test_frames_pass_once(simulator, count, tmp_path):
     deduplicator = Deduplicator(SPEC, width=8, when_full="drop")

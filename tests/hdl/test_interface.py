@@ -35,7 +35,7 @@ def test_operation_bits_by_name():
     assert operation_bits(Const(0, 4)).shape()["remove"].offset == 3
 
 
-def test_one_lane_is_plain():
+def test_single_lane_is_plain():
     plain = signature()
     assert list(fields(plain.request)) == [("key", 0, 20), ("operation", 20, 3), ("tag", 23, 8)]
     assert list(fields(plain.result)) == [("seen", 0, 1), ("age", 1, 3), ("tag", 4, 8)]
@@ -44,7 +44,7 @@ def test_one_lane_is_plain():
     assert plain.of_lane(plain.request, 0) is plain.request
 
 
-def test_fields_to_come():
+def test_fields_of_further_families():
     """A field needs no more than a width; a field without bits is left out."""
     wide = signature(
         request={"operation": unsigned(4), "time": 40, "window": 16, "query_class": 0},
@@ -55,7 +55,7 @@ def test_fields_to_come():
     assert list(fields(wide.result))[2:] == [("status", 4, 2), ("tag", 6, 8)]
 
 
-def test_several_lanes_have_the_fields_of_one():
+def test_several_lanes_have_the_fields_of_a_single_lane():
     four, single = signature(lanes=4, request={"time": 9}), signature(request={"time": 9})
     for payload, plain in ((four.request, single.request), (four.result, single.result)):
         lane = dict(four.of_lane(payload, 3))
@@ -98,7 +98,7 @@ def test_ports_of_units(name, options, ports):
                                                                if row.event}]  # fmt: skip
 
 
-def test_requests_and_results_of_one_lane():
+def test_requests_and_results_of_a_single_lane():
     plain = signature()
     bits = plain.pack_request([{"key": 0xABCDE, "operation": 7, "tag": 0x91}])
     assert bits == 0xABCDE | 7 << 20 | 0x91 << 23
@@ -128,7 +128,7 @@ def test_packed_bits_are_those_of_the_layout():
     assert unpack(layout, pack(layout, value)) == value
 
 
-def test_macros_say_where_fields_lie():
+def test_macros_have_the_positions_of_fields():
     for lanes in (1, 4):
         unit = signature(lanes=lanes, request={"time": 5})
         lines = [line.split() for line in unit.macros()]

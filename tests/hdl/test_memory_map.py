@@ -108,7 +108,7 @@ def test_segments_of_several_blocks(memory, depth, clear_bits):
     assert_distinct_positions(layout)
 
 
-def test_place_by_hand():
+def test_positions_by_hand():
     """32 bits zeroed at a time lie in two columns of two bytes, which have ninth bits."""
     layout = segment_map("ecp5", depth=1 << 16, clear_bits=32)
     assert [memory.path for memory in layout.memories] == [
@@ -146,7 +146,7 @@ def test_gather():
 
 @pytest.mark.parametrize("name", ["dictionary-tiny", "timing-tiny", "timing-default"])
 @pytest.mark.parametrize("memory", CELL_VARIANTS)
-def test_every_bit_of_a_cell_has_a_place_of_its_own(name, memory):
+def test_every_bit_of_a_cell_has_a_separate_position(name, memory):
     layout = memory_map(any_preset(name), memory=memory)
     parts, cells, bits = any_preset(name).cell_shape
     assert (layout.segments, layout.parts, layout.cells) == (parts, bits, cells)

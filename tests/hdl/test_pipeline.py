@@ -119,7 +119,7 @@ def test_component_gets_its_inputs_in_one_cycle():
     assert pipe.drive(component, a=a.at(2), b=b) == 2
 
 
-def test_values_leave_together_after_the_promised_latency():
+def test_values_leave_together_after_the_stated_latency():
     pipe = Pipeline(Module())
     seen, age = (pipe.enter(Signal(), name, stage=5) for name in ("seen", "age"))
     pipe.leave(seen, age, latency=5)
@@ -148,7 +148,7 @@ def test_members_of_views_keep_their_stage():
     assert repr(view["tag"]) == "control_tag (stage 3)"
 
 
-def test_pipeline_stands_still_while_it_is_not_enabled():
+def test_pipeline_stalls_while_disabled():
     m = Module()
     a, out, go = Signal(8), Signal(8), Signal(init=1)
     pipe = Pipeline(m, enable=go)

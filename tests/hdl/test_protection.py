@@ -1,4 +1,4 @@
-"""Protections of cells: one upset bit is found at either port, and a sweep repairs its cell."""
+"""Protections of cells: an upset bit is detected at either port, and a sweep repairs its cell."""
 
 import pytest
 from amaranth.hdl import Module
@@ -21,7 +21,7 @@ class SweptCells(wiring.Component):
         self.memory = protection.memory(PortableCellMemory, depth=2, width=6)
         super().__init__(
             {"write": In(1), "value": In(6), "read": In(1), "repairs": In(1), "wrong": Out(2)}
-            | {name: Out(1) for name in ("found", "lost")}
+            | {name: Out(1) for name in ("upset", "lost")}
         )
 
     def elaborate(self, platform):
@@ -36,28 +36,28 @@ class SweptCells(wiring.Component):
             memory.value.eq(repair.value(self.repairs, self.value)),
             self.wrong[0].eq(self.protection.wrong(m, memory, "a")),
             self.wrong[1].eq(self.protection.wrong(m, memory, "b")),
-            self.found.eq(repair.wrong),
+            self.upset.eq(repair.wrong),
             self.lost.eq(repair.lost),
         ]
         return m
 
 
 async def look(ctx, cells):
-    """Read the cell at both ports; return `wrong`, `found` and `lost`."""
+    """Read the cell at both ports; return `wrong`, `upset` and `lost`."""
     await ctx.tick().repeat(PortableCellMemory.LATENCY)
     ctx.set(cells.read, 1)
     await ctx.tick()
     ctx.set(cells.read, 0)
     wrong = ctx.get(cells.wrong)
     await ctx.tick().repeat(3)
-    return wrong, ctx.get(cells.found), ctx.get(cells.lost)
+    return wrong, ctx.get(cells.upset), ctx.get(cells.lost)
 
 
 @pytest.mark.parametrize(
     ("protect", "copy"),
     [(name, copy) for name, each in CELL_PROTECTIONS.items() for copy in range(each.copies)],
 )
-def test_an_upset_is_found_and_repaired(protect, copy):
+def test_upset_is_detected_and_repaired(protect, copy):
     cells = SweptCells(CELL_PROTECTIONS[protect])
     copies = [each.words.data for each in getattr(cells.memory, "copies", [cells.memory])]
     reported, lost = protect != "none", protect == "parity"

@@ -47,7 +47,7 @@ def test_table_has_a_row_for_each():
     ]
 
 
-ONE_MORE = """
+EXTRA_REGISTER = """
 from lately.hdl import registers
 registers.REGISTERS += (
     registers.Register(name="reports", event="hit", address=0xE8, meaning="Reports once more."),
@@ -76,9 +76,9 @@ simulator.run()
 """
 
 
-def test_counter_is_one_line():
+def test_new_counter_needs_a_single_row():
     """One more row is a port that counts, and a register of boards and documents."""
-    subprocess.run([sys.executable, "-c", ONE_MORE], check=True)
+    subprocess.run([sys.executable, "-c", EXTRA_REGISTER], check=True)
 
 
 def test_table_needs_no_hardware():

@@ -89,7 +89,7 @@ def test_longer_windows_act_as_the_longest(name):
 
 
 @pytest.mark.parametrize("period", [0, 1, 6])
-def test_shorter_periods_count_as_the_least(period):
+def test_shorter_periods_act_like_the_minimum(period):
     source = Prescaler(width=8, min_period=6)
     ticks = []
 

@@ -226,7 +226,7 @@ def struck(copies):
 
 
 @pytest.mark.slow
-def test_times_in_three_copies_of_which_one_holds_anything():
+def test_times_survive_a_corrupted_copy():
     """Settled segments count for the whole span and no longer; with one copy keys are lost."""
     struck(copies=3).check()
     with pytest.raises(AssertionError, match=r"^clock "):
@@ -374,7 +374,7 @@ def a_shift_of_a_full_ring(window=TimeWindow):
     return course(window=window).run([*["insert"] * 61, "shift", *[""] * 20])
 
 
-def test_an_overfull_generation_is_told_of_while_it_counts():
+def test_overfull_generation_is_reported_while_it_counts():
     _, statuses = an_overfull_generation_gets_old().check()
     assert {0, 2} == set(statuses)
     assert statuses[-1] == 0

@@ -33,7 +33,7 @@ SPEC = timing_preset("tiny")
 @pytest.mark.parametrize("protect", ["parity", "tmr"])
 @pytest.mark.parametrize("operation", daily(1, [Operation.QUERY, Operation.INSERT]))
 @pytest.mark.parametrize("counted", daily(1, [False, True]))
-def test_an_upset_is_told_with_the_ages_of_the_one_operation_that_reads_it(
+def test_upset_is_reported_with_the_ages_of_the_operation_that_reads_it(
     counted, operation, protect
 ):
     spec = timing_preset("counted-tiny") if counted else SPEC

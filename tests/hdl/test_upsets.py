@@ -47,7 +47,7 @@ async def access(ctx, memory, address, *, set=0, clear=0):
 
 @pytest.mark.parametrize("copies", [2, 3])
 @pytest.mark.parametrize("gained", [False, True])
-def test_a_bit_that_one_copy_has_lost_or_gained(copies, gained):
+def test_bit_lost_or_gained_in_a_copy(copies, gained):
     """Set counts with two copies, most of them with three; the next clear makes it good."""
     memory = make(copies)
     assert memory.latency == memory.copies[0].latency + VOTE_LATENCY
@@ -92,7 +92,7 @@ def test_copies_wrong(copies):
 
 
 @pytest.mark.parametrize("name", ["timing-tiny", "timing-counted-tiny"])
-def test_the_sweep_writes_what_a_copy_has_lost(name):
+def test_sweep_restores_bits_lost_in_a_copy(name):
     """Within a lap, in all copies, while a query of a cell in each cycle meets the sweep."""
     spec = any_preset(name)
     # Cycles of a cell; without ticks, until there is a free cycle for it.
@@ -116,7 +116,7 @@ def test_the_sweep_writes_what_a_copy_has_lost(name):
 
 @pytest.mark.parametrize("expired", [False, True])
 @pytest.mark.parametrize("protect", ["parity", "tmr"])
-def test_the_sweep_restamps_what_has_expired(protect, expired):
+def test_sweep_restamps_expired_cells(protect, expired):
     """The age of a cell with a wrong parity is any; that of copies that differ is known."""
     sweep = PortSweep(cells=4, limit=5, stamp_bits=4)
     lost = protect == "parity"
@@ -134,7 +134,7 @@ def test_the_sweep_restamps_what_has_expired(protect, expired):
     simulate(sweep, stream)
 
 
-def test_one_copy_alone_is_written():
+def test_only_the_wrong_copy_is_written():
     kind = with_own_garbage(GarbageMemory)
     copies = [kind(depth=4, width=5) for _ in range(VOTES)]
     memory = Copies(copies, answers=["a_word", "b_word"], latency=2, registers=0, writes="write")
