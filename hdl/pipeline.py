@@ -111,7 +111,7 @@ class Staged:
 
 
 class Draft:
-    """Stand-in for a module when only the stages of a pipeline matter: drops all statements."""
+    """Stand-in for a module that drops all statements, used to count stages."""
 
     def __init__(self):
         self.d = self.sync = self.comb = self

@@ -100,7 +100,6 @@ class Profile:
 
     @property
     def memory(self) -> Any:
-        """Memory variant."""
         return self.options.memory
 
     @property
@@ -110,7 +109,6 @@ class Profile:
 
     @property
     def protect(self) -> str:
-        """Memory protection, see `UnitOptions`."""
         return self.options.protect
 
     @property
@@ -164,12 +162,12 @@ class Profile:
 
     @property
     def latency(self) -> int:
-        """Minimum cycles from an operation to its result, on an idle output and without times."""
+        """Minimum cycles from an operation to its result on an idle output, without times."""
         return sum(self.latency_terms.values())
 
     @property
     def unit_latency(self) -> int:
-        """Cycles from the acceptance of a request to its result, including any `STAMP_LATENCY`."""
+        """Like `latency`, but with `STAMP_LATENCY` if requests have times."""
         stamped = bool(self.ticks) and self.options.ticks == "time"
         return self.latency + (STAMP_LATENCY if stamped else 0)
 
@@ -214,7 +212,7 @@ class Profile:
 
     @property
     def edges(self) -> tuple[int, int] | None:
-        """Ages up to which a key is always reported, and from which it is forgotten."""
+        """Maximum age of keys always reported, and minimum age of forgotten keys, or None."""
         if self.spec.classes is not None:
             return None
         last = self.spec.guaranteed_window - (not self.spec.timed)

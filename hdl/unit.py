@@ -163,7 +163,6 @@ class BaseUnit(wiring.Component):
 
     @property
     def spec(self):
-        """Specification of the unit."""
         return self.profile.spec
 
     @property
@@ -191,7 +190,7 @@ class BaseUnit(wiring.Component):
 
     @property
     def longest_pause(self):
-        """Longest input stall, in cycles, after a SHIFT, a CLEAR or clearing of the spare."""
+        """Maximum cycles of an input stall after a SHIFT, a CLEAR or clearing of the spare."""
         return self.profile.longest_pause
 
     @property

@@ -61,7 +61,7 @@ class Controlled(wiring.Component):
 
     @property
     def interface(self):
-        """Prefix of the bus and Vivado's name for the bus interface, or None."""
+        """Prefix of the bus, and the name that Vivado gives the bus interface, or None."""
         name = getattr(self._front, "INTERFACE", None)
         return None if name is None else (self._front.PREFIX, name)
 

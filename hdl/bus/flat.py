@@ -307,7 +307,6 @@ class ExternUnit(RawUnit):
 
     @property
     def latency(self):
-        """Cycles from a request to its result."""
         return self.unit.latency
 
     def _elaborate_streams(self, m):

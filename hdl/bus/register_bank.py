@@ -141,7 +141,7 @@ class RegisterBank(wiring.Component):
         return self.access.data[field.low] & self.access.strobe[field.low // 8]
 
     def _elaborate_signal(self, m, name, first, width, written):
-        """Return the value that a read of a signal returns."""
+        """Connect a signal to its port; return the value of the signal for reads."""
         if first.constant:
             return Const(
                 sum(field.reset << field.signal_low for _, field in self._fields(name)), width
@@ -165,7 +165,7 @@ class RegisterBank(wiring.Component):
         return port
 
     def _fields(self, name):
-        """Return the words and fields that contain a signal, the lowest bits first."""
+        """Return the words and fields that contain a signal, lowest bits first."""
         return [
             (word.name, field)
             for word in self._registers.words
@@ -226,7 +226,7 @@ class RegisterBank(wiring.Component):
         return level[0]
 
     def _value(self, word, values):
-        """Return the value that a read of a word returns."""
+        """Return the value of a word for reads."""
         parts, end = [], 0
         for field in sorted(word.fields, key=lambda field: field.low):
             bits = values[field.signal][field.signal_low :][: field.width]

@@ -33,7 +33,6 @@ class BusField:
 
     @property
     def mask(self) -> int:
-        """Mask of the field's bits in the word."""
         return (1 << self.width) - 1 << self.low
 
 
@@ -48,12 +47,10 @@ class BusWord:
 
     @property
     def readable(self) -> bool:
-        """Whether the word can be read."""
         return any(field.access in _READABLE for field in self.fields)
 
     @property
     def writable(self) -> bool:
-        """Whether the word has writable bits."""
         return any(field.access is not Access.READ for field in self.fields)
 
 
@@ -113,7 +110,6 @@ def register_map(
 
 
 def _width(port: Any) -> int:
-    """Return the width of a port, or of a stream's payload."""
     payload = getattr(port, "payload", port)
     return len(getattr(payload, "as_value", lambda: payload)())
 
@@ -150,7 +146,6 @@ def _whole(
 
 
 def _constant(row: Register, value: int) -> Iterator[BusWord]:
-    """Yield the words of a constant register."""
     if row.fields:
         yield from _parts(row, set(), value)
     else:

@@ -76,7 +76,6 @@ class DigestHash(wiring.Component):
         return m
 
     def _elaborate_hash(self, m, pipe, key):
-        """Return the digest of a key."""
         spec = self._spec
         m.submodules.hash = key_hash = self.hash
         if self._keyed:

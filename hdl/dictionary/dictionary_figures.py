@@ -36,11 +36,11 @@ EARLIEST = WATCHED + 1 + WORD + KNOWN + 2
 
 
 def crowded_stash(spec: WindowDictionarySpec) -> int:
-    """Return the number of stash entries that stalls the input: three quarters of the stash."""
+    """Return three quarters of the stash: with this number of entries the input stalls."""
     return -(-3 * spec.stash // 4)
 
 
 def swept_per_row(spec: WindowDictionarySpec) -> int:
-    """Return the insertions per swept row, so that entries expire before timestamps repeat."""
+    """Return the number of insertions per swept row; entries expire before timestamps repeat."""
     limit = ((1 << spec.timestamp_bits) - spec.window - SWEEP_MARGIN) // spec.rows
     return min(MAX_SWEPT_PER_ROW, limit)

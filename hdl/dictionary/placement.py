@@ -64,7 +64,7 @@ NEAR_BITS = HAZARDS.bit_length()
 
 
 class Knowledge(data.StructLayout):
-    """Cells of an operation, as known from its read and from earlier operations."""
+    """Known state of an operation's cells, from its read and from earlier operations."""
 
     def __init__(self, *, columns):
         super().__init__(

@@ -43,7 +43,6 @@ class DictionaryProfile(Profile):
 
     @property
     def copies(self) -> int:
-        """Number of copies of each memory; a vote decides each read."""
         return PROTECTIONS[self.protect] if self.protect == "tmr" else 1
 
     @property

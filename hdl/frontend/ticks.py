@@ -138,7 +138,7 @@ class Stamps(wiring.Component):
         return m
 
     def _elaborate_stages(self, m, move):
-        """Return the first request, and whether its time is later, and by more than the span."""
+        """Return the first request, and whether its time is later, or far ahead."""
         stage = data.StructLayout({"valid": 1, "request": self._request})
         first, second, head = (Signal(stage, name=name) for name in ("first", "second", "head"))
         reached = Signal.like(self.target)

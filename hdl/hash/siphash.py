@@ -45,11 +45,9 @@ class Arithmetic:
         return [(digit, index) for index in range(len(bits))]
 
     def constant(self, value):
-        """Return a constant as a word."""
         return [value >> bit & 1 for bit in range(WORD_BITS)]
 
     def rotate(self, word, amount):
-        """Rotate left."""
         return word[-amount:] + word[:-amount]
 
     def value(self, word, clock):
@@ -79,7 +77,6 @@ class Arithmetic:
         return total
 
     def xor(self, *words, name):
-        """Return the XOR of words."""
         total = []
         columns = [self._column(bits) for bits in zip(*words, strict=True)]
         cuts = [sum(low <= bit for low in BOUNDS) for bit in range(WORD_BITS)]
@@ -98,7 +95,7 @@ class Arithmetic:
         return total
 
     def _column(self, bits):
-        """Separate the variable bits of an XOR from the XOR of its constant bits."""
+        """Split a column of an XOR into its variable bits and the XOR of its constant bits."""
         constant = sum(bit for bit in bits if isinstance(bit, int)) % 2
         return [bit for bit in bits if not isinstance(bit, int)], constant
 

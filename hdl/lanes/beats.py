@@ -177,7 +177,6 @@ class SameBeatKeys(wiring.Component):
 
 
 def check_lanes(lanes):
-    """Reject an unsupported number of lanes."""
     if lanes not in (2, 4):
         raise ValueError(f"Lanes must be 2 or 4, not {lanes!r}")
 

@@ -266,7 +266,7 @@ class Collector(wiring.Component):
             m.d.sync += high.eq(Mux(fails, back[2:], next_high))
 
     def _elaborate_answer(self, m, pipeline, passes, record):
-        """Return whether an answer leaves in the next cycle, and the answer."""
+        """Return whether a result leaves in the next cycle, and the result."""
         # Two cycles for the path from the shards.
         stage = passes.stage + self._results_latency
         results = pipeline.enter(self.results, "results", stage=stage).at(stage + 2)

@@ -1,4 +1,4 @@
-"""Hashes the keys of a beat, and sends each shard its share when all shards have room."""
+"""Hashes the keys of a beat, and sends each shard its part when all shards have room."""
 
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import wiring
@@ -176,7 +176,6 @@ class Dispatcher(wiring.Component):
         return {name: pipeline.enter(value, name) for name, value in values.items()}
 
     def _elaborate_states(self, m, pipeline):
-        """Return the states of all lanes."""
         states = []
         for lane, key_hash in enumerate(self._hashes):
             m.submodules[f"hash{lane}"] = key_hash
@@ -217,7 +216,6 @@ class Dispatcher(wiring.Component):
         return pipeline.enter(finder.shifts, "shifts", stage=stage + finder.LATENCY)
 
     def _elaborate_slot(self, m, pipeline, arrived):
-        """Number the beats."""
         slot = Signal(self.share.slot.shape())
         with m.If(arrived.value):
             m.d.sync += slot.eq(successor(slot))

@@ -178,7 +178,6 @@ class Shard(wiring.Component):
 
     @property
     def core(self):
-        """Core of the shard."""
         return self._core
 
     def elaborate(self, platform):

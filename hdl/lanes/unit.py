@@ -135,7 +135,6 @@ class LaneUnit(BaseUnit):
         return m
 
     def _elaborate_check(self, m, accepted, credits):
-        """Return the error flags of the unit's parts."""
         illegal = [shard.illegal for shard in self._shards]
         illegal += [watch_credits(m, credit, name) for name, credit in credits.items()]
         parts = (self._dispatcher, self._distributor, self._collector)

@@ -101,7 +101,6 @@ CELL_MEMORIES = {"portable": PortableCellMemory, "ecp5": ECP5CellMemory}
 
 
 def cell_memory(variant, *, depth, width):
-    """Build a cell memory of the given variant."""
     kind = CELL_MEMORIES.get(variant, variant)
     if isinstance(kind, str):
         raise ValueError(f"Memory must be one of {', '.join(CELL_MEMORIES)}, not {variant!r}")

@@ -26,7 +26,7 @@ from ..parameters import ceil_log
 
 
 class BlockKind(NamedTuple):
-    """A kind of block RAM: cell type, capacity in bits, and width of the widest word."""
+    """A kind of block RAM: cell type, capacity in bits, and maximum word width."""
 
     cell: str
     bits: int
@@ -45,7 +45,7 @@ CELL_VARIANTS = ("portable", "ecp5")  # variants of cell memories
 
 
 def cell_columns(depth: int) -> int:
-    """Return how many bits of each cell one DP16KD holds, for a memory of `depth` cells."""
+    """Return the number of bits of each cell that a DP16KD holds, with `depth` cells."""
     bits = min(16, BLOCK_KINDS["ecp5"].bits // depth)
     return bits + bits // 8
 
@@ -274,7 +274,7 @@ def decoded_entries(spec: Any, bits: NDArray[np.bool_], now: int) -> NDArray[np.
 
 
 def _numbers(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Return the numbers whose bits are along the middle axis, lowest first."""
+    """Convert the bits along the middle axis, lowest first, to numbers."""
     values = np.uint64(1) << np.arange(bits.shape[1], dtype=np.uint64)
     numbers: NDArray[np.uint64] = np.tensordot(values, bits.astype(np.uint64), axes=(0, 1))
     return numbers

@@ -99,7 +99,7 @@ def vote(values):
 
 
 def copy_names(copies):
-    """Return the suffixes of the names of copies; empty for a single copy."""
+    """Return the name suffixes of copies; empty for a single copy."""
     return range(len(copies)) if len(copies) > 1 else [""]
 
 
@@ -129,7 +129,6 @@ class CellProtection:
         return check_bits(held) if self.checked else 0
 
     def memory(self, build, *, depth, width):
-        """Return a memory of cells."""
         return build(depth=depth, width=width)
 
     def wrong(self, m, memory, port):
@@ -215,7 +214,6 @@ class Repair:
         self.lost = protection.lost(self.wrong)
 
     def delayed(self, m, cycles):
-        """Return the repair delayed by `cycles` cycles."""
         copies = delayed(m, self._copies, cycles, "repair_copies_")
         word = self._word
         if word is not None:

@@ -443,7 +443,7 @@ class DualPortSegmentMemory(BlockSegmentMemory, ABC):
 
     @abstractmethod
     def _instance(self, *, word_address, word, clear, bit_address, set):
-        """Instantiate a block."""
+        """Instantiate a block RAM."""
 
 
 class ECP5SegmentMemory(DualPortSegmentMemory):
@@ -607,7 +607,6 @@ VARIANTS |= {
 
 
 def segment_memory(variant, **parameters):
-    """Build a segment memory of the given variant."""
     if variant not in VARIANTS:
         raise ValueError(f"Memory must be one of {', '.join(VARIANTS)}, not {variant!r}")
     return VARIANTS[variant](**parameters)

@@ -17,7 +17,7 @@ FATES = ("errored", "oversize", "no_room")
 
 
 def beats_of(size, width=8 * BEAT_BYTES):
-    """Return how many `width`-bit beats a frame of `size` bytes takes."""
+    """Return the number of `width`-bit beats in a frame of `size` bytes."""
     return -(-8 * size // width)
 
 
@@ -128,7 +128,7 @@ class FrameIntake(wiring.Component):
         return cuts
 
     def _elaborate_length(self, m, transfer):
-        """Return whether the frame was too long before this beat, and whether it is with it."""
+        """Return whether the frame was too long before this beat, and whether it is now."""
         beats, beat = range(beats_of(self._longest_kept, self._width) + 1), self.i.p
         before = Signal(beats, name="beat")
         over_before, over = Signal(), Signal()

@@ -112,7 +112,7 @@ class HeaderParser(wiring.Component):
         return m
 
     def _collect(self, m):
-        """Store bytes from the EtherType on; return whether they suffice, how many, and which."""
+        """Store bytes from the EtherType on; return when they suffice, their number and the bytes."""
         size, decisive = self._bytes, self.decisive
         with_head = range(TYPE_AT // size, _LAST_READ // size + 1)
         index = Signal(range(decisive + 2))
@@ -189,7 +189,6 @@ def _choose(head, *types_enough):
 
 
 def _pick(number, values):
-    """Select one of four values."""
     return Mux(
         number[1],
         Mux(number[0], values[3], values[2]),

@@ -198,14 +198,13 @@ class InnerStep(wiring.Component):
 
 
 def _rotated(halves, start, digits):
-    """Rotate 16-bit words right by the part of `start` that the bits `digits` state."""
+    """Rotate 16-bit words right by the given digits of `start`."""
     for digit in reversed(digits):
         halves = Mux(start[digit], halves.rotate_right(_HALF << digit), halves)
     return halves
 
 
 def _octet(window, at):
-    """Return byte `at` of the header."""
     return window.word_select(at + 2, 8)
 
 
@@ -215,7 +214,6 @@ def _number(window, at):
 
 
 def _ether_kind(number):
-    """Return the header kind for an EtherType."""
     kinds = {IP4: Kind.IP4, IP6: Kind.IP6, MPLS: Kind.MPLS, MPLS + 1: Kind.MPLS}
     return _lookup(number, kinds | dict.fromkeys(TAG_TYPES, Kind.TAG))
 
@@ -380,7 +378,7 @@ def _following(window, seen, enough, has, right4, right6, tag):
 
 
 def _judge(facts, room, left, walk):
-    """Decide kind and distance of the next header, and whether the content fits."""
+    """Compute kind and distance of the next header, and whether the content fits."""
     fits = facts.size <= room
     packet = facts.untyped & (facts.zeros | (facts.fitting & fits))
     ethernet = (facts.untyped & ~packet & facts.like) | (

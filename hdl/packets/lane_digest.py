@@ -129,7 +129,7 @@ class LaneDigest(wiring.Component):
         return word
 
     def _elaborate_lanes(self, m, step, opens, lane):
-        """Compress the words; return a lane's state, and its last word, not yet XORed into it."""
+        """Compress the words; return the state of a lane, and its last word, not yet XORed."""
         key = self.secret ^ (lane.replicate(SECRET_BITS) & OTHER_LANE)
         opening = registered(m, opens, "opening", reset_less=True)
         mask = opens.replicate(WORD_BITS)

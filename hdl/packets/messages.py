@@ -66,7 +66,7 @@ LAST_HIDDEN = BEGINS[-1] + max(byte for rows in MUTABLE.values() for byte, *_ in
 
 
 class Slot(data.StructLayout):
-    """What happens to a frame in one cycle: a beat may be read, and the frame may be done."""
+    """Events of a frame in one cycle: a beat may be read, and the frame may be done."""
 
     def __init__(self, width=8 * BEAT_BYTES):
         super().__init__(

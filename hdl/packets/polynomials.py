@@ -36,7 +36,7 @@ def xor_tree(terms):
 
 
 def table_ranges(table_bits):
-    """Return for each table the first bit of a word that it covers, and the bit after the last."""
+    """Return the range of word bits that each table covers."""
     if table_bits not in TABLE_BITS:
         raise ValueError(f"Table bits must be 4 or 5, not {table_bits!r}")
     lows = range(0, WORD_BITS, table_bits)

@@ -74,7 +74,6 @@ class RingProfile(Profile):
 
     @property
     def copies(self) -> int:
-        """Number of copies of each memory; a vote decides each read."""
         return PROTECTIONS[self.protect]
 
     @property

@@ -86,7 +86,7 @@ class DecisionTables(wiring.Component):
 
 
 class DecidingCore(wiring.Component):
-    """Core of a timing filter that looks up its answers in a table of thresholds."""
+    """Core of a timing filter that looks up its verdicts in a table of thresholds."""
 
     def __init__(self, *, core, spec, classes, bits, memory="portable"):
         require_integer("Classes", classes, minimum=1)

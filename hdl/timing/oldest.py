@@ -1,4 +1,4 @@
-"""Answer of a timing filter: the oldest of a key's cells, and tables of thresholds."""
+"""Verdict of a timing filter: the age and the number of the oldest cells of a key."""
 
 from functools import cache
 

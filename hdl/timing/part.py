@@ -217,7 +217,7 @@ class TimingPart(wiring.Component):
         return Trust(trusted=held & ~lost, gone=gone, young=lost | met, upset=upset)
 
     def _elaborate_due(self, pipe, age, insert, known, trust):
-        """Return whether the access inserts, and the cell does not hold the current stamp."""
+        """Return whether an insertion must write, because the cell lacks the current stamp."""
         zero = pipe.register(
             "zero", lambda age: Cat(age[at : at + 4] == 0 for at in range(0, len(age), 4)), age
         )
@@ -272,7 +272,7 @@ class TimingPart(wiring.Component):
         return expired
 
     def _elaborate_sweep(self, m, pipe, access, decided):
-        """Connect the sweep to the decided access, to the next operation, and to its word."""
+        """Connect the sweep to the decided access, the next operation and its word."""
         sweep, stage = self.sweep, decided["due"].stage
         soon = {name: access[name].at(stage - SAME_LATENCY) for name in ("address", "insert")}
         decided |= {name: flag.at(stage) for name, flag in access.items() if name != "tick"}

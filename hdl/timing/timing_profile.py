@@ -77,7 +77,7 @@ class TimingProfile(Profile):
 
     @property
     def rest_interval(self) -> int:
-        """Interval, in cycles, in which one cycle must accept no operation; 0 if none need to."""
+        """Number of cycles of which one must be idle; 0 if no idle cycles are needed."""
         return rest_interval(self.spec) if self.counted else 0
 
     @property
@@ -121,7 +121,6 @@ class TimingProfile(Profile):
 
     @property
     def copies(self) -> int:
-        """Number of copies of each memory; a vote decides each read."""
         return PROTECTIONS[self.protect] if self.protect == "tmr" else 1
 
     def check_buildable(self) -> None:
@@ -157,7 +156,7 @@ class TimingProfile(Profile):
 
     @property
     def table_words(self) -> int:
-        """Number of words for both tables; each field of a position has its own address bits."""
+        """Number of words in both tables together."""
         classes, ages, phases = self.spec.table_shape
         bits = (classes - 1).bit_length() + (ages - 1).bit_length() + (phases - 1).bit_length()
         return 2 << bits
