@@ -112,7 +112,7 @@ class HeaderParser(wiring.Component):
         return m
 
     def _collect(self, m):
-        """Store bytes from the EtherType on; return when they suffice, their number and the bytes."""
+        """Store bytes from the EtherType on; return whether they suffice, and the bytes."""
         size, decisive = self._bytes, self.decisive
         with_head = range(TYPE_AT // size, _LAST_READ // size + 1)
         index = Signal(range(decisive + 2))

@@ -1,4 +1,4 @@
-"""The table of units: each specification gets its unit, whose figures are those told before."""
+"""Units that `filter_unit` builds, and their latency and limits."""
 
 import random
 import re
@@ -49,7 +49,6 @@ def test_protection_reaches_the_unit(name, protect):
 
 
 def test_block_rams():
-    """Those of the measured units: see also the cases of `python -m campaigns run hardware`."""
     names = ("default", "small", "two-lanes", "dictionary-1000", "dictionary-10000")
     assert [unit_profile(any_preset(name)).block_rams for name in names] == [32, 28, 96, 10, 30]
 
@@ -75,7 +74,6 @@ def test_profile_lists_the_memories_that_exist():
 
 
 def test_memory_of_a_device():
-    """The portable one where a kind of units has none of its own; strict is never another."""
     spec, ring = dictionary_preset("tiny"), preset("tiny")
     assert device_memory(device("ecp5-25k-6"), spec) == "ecp5"
     assert device_memory(device("ice40-up5k"), spec) == "portable"
@@ -108,7 +106,7 @@ def test_figures_need_no_amaranth():
 
 
 def test_every_process_starts_in_every_simulator():
-    """One that waits for a change gets one after time 0, so that Icarus leaves no X behind it."""
+    """Otherwise Icarus would leave X at the outputs of a process whose inputs never change."""
     modules = unit_verilog(any_preset("dictionary-tiny")).split("endmodule")
     waiting = [module for module in modules if "begin end" in module]
     assert len(waiting) > 10

@@ -1,4 +1,4 @@
-"""What `check_buildable` accepts can be built, and what it refuses has a message of one line."""
+"""`check_buildable`: accepted options can be built, and refusals have a message of one line."""
 
 import re
 from dataclasses import fields
@@ -47,7 +47,7 @@ SIZES = [1, 2, 3, 4, 6, 8, 12, 16, 24, 64, 1024]
 
 
 def values_of(item):
-    """Return a strategy for a field: a small size, or one at an edge."""
+    """Return a strategy for a field: small values, and values at the limits."""
     if item.name in CHOICES:
         return st.sampled_from(CHOICES[item.name])
     minimum, maximum = item.metadata["range"]
@@ -58,7 +58,7 @@ def values_of(item):
 
 @st.composite
 def requests(draw):
-    """Draw a specification with up to three fields at an edge, and options of its unit."""
+    """Draw a specification with up to three fields at a limit, and options of its unit."""
     values = dict(draw(st.sampled_from(BASES)))
     kind = Specification.of_family(values["family"])
     for item in draw(st.lists(st.sampled_from(fields(kind)), max_size=3)):
@@ -171,7 +171,6 @@ def test_lanes_with_many_levels(name, levels):
 
 
 def test_golden_accepts_more_than_hardware():
-    """Only hardware is limited: 1,024 segments, and 300 hash functions."""
     for values in ({**APBF, "l": 1021}, {**TIMING, "hashes": 300}):
         model = from_spec(Specification.from_dict(values))
         times = {"now": [0, 0]} if "span" in values else {}

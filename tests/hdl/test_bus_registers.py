@@ -33,7 +33,7 @@ COUNTERS = [row.name for row in ROWS if row.event]
 
 
 class AllPorts(wiring.Component):
-    """Stands for a unit that has every port that a unit can have."""
+    """Stand-in for a unit that has every port that a unit can have."""
 
     latency = 1
 
@@ -80,7 +80,6 @@ def of_spec(name, bus="axi4-lite", **options):
 
 
 def test_addresses_do_not_overlap():
-    """Nor do fields; wide registers have room for their words."""
     taken = set()
     for row in ROWS:
         width = COUNTER_BITS if row.event else row.width or WORD_BITS
@@ -104,7 +103,6 @@ def test_all_registers_are_there():
 
 @pytest.mark.parametrize("bus", MASTERS)
 def test_every_address(bus):
-    """What is there answers with its value after reset, the rest with an error; so do writes."""
     unit = behind(bus, AllPorts())
     words = {word.address: word for word in unit.registers.words}
     digest = int(SPEC.fingerprint.hex(), 16)
@@ -132,7 +130,6 @@ def test_every_address(bus):
 
 @pytest.mark.parametrize("bus", MASTERS)
 def test_settings_and_strobes(bus):
-    """A write changes the bytes that it names; a refused one nothing."""
     unit = behind(bus, AllPorts())
     inner = unit.unit
 
@@ -155,7 +152,6 @@ def test_settings_and_strobes(bus):
 
 
 def test_streams():
-    """Their last word loads them; till they are taken, their words cannot be written."""
     unit = behind("axi4-lite", AllPorts())
     inner = unit.unit
 
@@ -185,7 +181,6 @@ def test_streams():
 
 @pytest.mark.parametrize("bus", MASTERS)
 def test_secrets_do_not_come_back(bus):
-    """No word of one is on any output behind the bus, at any clock, whatever is read."""
     unit = behind(bus, AllPorts())
     secrets = [0x13579BDF + 0x01010101 * number for number in range(8)]
     outputs = [value for _, member, value in unit.signature.flatten(unit) if member.flow is Out]
@@ -224,7 +219,6 @@ ACCESSES = st.tuples(
 @settings(max_examples=max(1, settings().max_examples // 100), deadline=None)
 @given(accesses=st.lists(ACCESSES, min_size=60, max_size=80))
 def test_any_accesses_are_answered(bus, accesses):
-    """Soon; and afterwards all is there that cannot be written."""
     unit = behind(bus, AllPorts())
     known = {word.address for word in unit.registers.words}
 
@@ -242,7 +236,6 @@ def test_any_accesses_are_answered(bus, accesses):
 
 
 def test_orders_of_a_clock():
-    """Each order is high for a clock, and none for a byte that is not written."""
     unit = behind("axi4-lite", AllPorts())
     counted = []
 
@@ -271,7 +264,6 @@ def test_orders_of_a_clock():
 
 
 def test_faults():
-    """An event is kept till it is cleared."""
     unit = behind("axi4-lite", AllPorts())
     inner = unit.unit
     positions = {"shortened": 1, "overfilled": 2, "lost": 3}
@@ -308,11 +300,7 @@ def test_faults():
 
 @pytest.mark.parametrize("bus", MASTERS)
 def test_no_event_is_lost_as_its_bit_is_cleared(bus):
-    """Seen on `irq`, with an event of one cycle at each distance from the start of the write.
-
-    An event before the clearing is cleared, too; after one in its very cycle `irq` stays high; and
-    each cycle later is one more in which it is low.
-    """
+    """Send one event at each distance from the write that clears its bit."""
     unit = behind(bus, AllPorts())
     bit, distances, watched = 1 << 6, 16, 30
     passed = low = distance = 0
@@ -348,7 +336,6 @@ def test_no_event_is_lost_as_its_bit_is_cleared(bus):
 
 
 def test_interrupts():
-    """`irq` is high exactly while a bit is set in both `faults` and `irq_mask`."""
     unit = behind("wishbone", AllPorts())
     inner = unit.unit
     events = {0: unit.i.valid, 5: inner.fault, 6: inner.tick_lost}
@@ -372,7 +359,7 @@ def test_interrupts():
 
 
 class Counting(AllPorts):
-    """Counts the clocks in which a request comes, and those in which its key is even."""
+    """Counts the requests, and the requests whose key is even."""
 
     def elaborate(self, platform):
         m = super().elaborate(platform)
@@ -384,7 +371,6 @@ class Counting(AllPorts):
 
 
 def test_snapshot_is_of_a_single_cycle(monkeypatch):
-    """Whatever digits carry meanwhile, and all counters the same; they stay until the next."""
     monkeypatch.setattr(EventCounter, "DIGIT", 4)
     monkeypatch.setattr("lately.hdl.bus.register_bank.RegisterBank.WRITE_LATENCY", 30)
     unit = behind("axi4-lite", Counting())
@@ -428,7 +414,6 @@ def test_snapshot_is_of_a_single_cycle(monkeypatch):
                ("two-lanes-tiny", "dictionary-tiny", "timed-tiny"))],
 )  # fmt: skip
 def test_orders_beside_golden(name):
-    """SHIFT and CLEAR of registers come between operations, once, and have no results."""
     unit = of_spec(name)
     inner = unit.unit
     lanes = inner.signature.lanes
@@ -495,7 +480,7 @@ def test_orders_beside_golden(name):
 
 
 def expected_of(name, performed):
-    """Return what golden says of the operations that have results."""
+    """Return the golden model's results of the operations that have results."""
     spec = any_preset(name)
     codes, keys = (np.array(column) for column in zip(*performed, strict=True))
     times = np.zeros(len(codes), np.int64) if spec.timed else None
@@ -505,7 +490,7 @@ def expected_of(name, performed):
 
 
 class TimedOrders:
-    """Orders to a unit whose requests carry times, which steadily go on, and what comes of it."""
+    """SHIFT and CLEAR from registers in a unit whose requests carry times."""
 
     def __init__(self, seed):
         self.unit = of_spec("timed-tiny", "wishbone", ticks="time", time_bits=16)
@@ -565,7 +550,6 @@ class TimedOrders:
 
 
 def test_orders_take_effect_at_the_time_that_was_reached():
-    """That is the latest time of a request before the order, whatever time waits behind it."""
     seed = 6
     print("seed", seed)
     run = TimedOrders(seed)

@@ -1,4 +1,4 @@
-"""Units that watch their own state: no alarm without an upset, and one at once with it."""
+"""Self-checking units: no alarm without an upset, and an early alarm after an upset."""
 
 import random
 import re
@@ -49,14 +49,12 @@ class Watched(wiring.Component):
 
 
 def turned(mask, shift):
-    """A mask, so many segments further."""
     both = mask << shift
     return (both | both >> SEGMENTS) & (1 << SEGMENTS) - 1
 
 
 @pytest.mark.parametrize("run", [1, 2, SEGMENTS - 1])
 def test_masks(run):
-    """Every position of the ring is legal, and with any one bit flipped it is not."""
     masks, spares = (1 << run) - 1, 1 << SEGMENTS - 1
     component = Watched(run)
 
@@ -81,7 +79,6 @@ WORDS = 4
 @pytest.mark.parametrize("then", ["shift", "insert", "clear"])
 @pytest.mark.parametrize("pause", [2, WORDS, WORDS + 1])
 def test_ring_that_turns_early(first, then, pause):
-    """A shift finds the spare clean, and an insertion after a clear all segments."""
     ring = Ring(segments=SEGMENTS, run=2, clear_words=WORDS, check=True)
     early = pause <= WORDS and (then == "shift" or (first, then) == ("clear", "insert"))
 
@@ -158,7 +155,6 @@ async def load(ctx, unit, seed):
               "dictionary-ring-tiny", "timing-tiny", "timing-counted-tiny"]),
 )  # fmt: skip
 def test_reset_under_load(name):
-    """In every clock after a reset a unit is as after power-up, whoever resets it."""
     unit = filter_unit(any_preset(name), self_check=True, tag_bits=3)
     whole = Module()
     whole.domains.sync = domain = ClockDomain("sync")
@@ -187,7 +183,6 @@ def test_reset_under_load(name):
     ids=["four lanes", "siphash"],
 )
 def test_no_alarm_of_lanes(spec):
-    """Whatever operations come, and however late answers are taken."""
     with compiled_unit(spec, upsets=True, check=True, optimisation=0) as unit:
         draw = np.random.default_rng(SEED)
         codes = draw.choice([Operation.CHECK_AND_INSERT] * 40 + [*Operation], 20_000)
@@ -231,7 +226,6 @@ MOMENTS = 16
     ],
 )
 def test_alarm_at_once(name, bits):
-    """The unit reports every upset of a watched register, at any cycle, most within a few."""
     with compiled_unit(any_preset(name), upsets=True, check=True, optimisation=0) as unit:
         draw = np.random.default_rng(SEED)
         others = [Operation.SHIFT, Operation.CLEAR, Operation.NONE, Operation.QUERY]

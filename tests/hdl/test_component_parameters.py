@@ -1,4 +1,4 @@
-"""Every component refuses parameters that it cannot be built with, and says which and why."""
+"""Components reject invalid parameters with a message that names the parameter."""
 
 import re
 from functools import partial

@@ -1,4 +1,4 @@
-"""Tables of thresholds: where they lie, and parameters; the test plan has their contract."""
+"""Tables of thresholds: their memories and parameters."""
 
 from dataclasses import replace
 
@@ -54,7 +54,6 @@ class OneVerdict(AnyCore):
 
 
 def test_every_key_is_reported_until_the_first_swap_after_a_reset():
-    """Also the key of the swap's own cycle."""
     part = DecidingCore(core=OneVerdict(), spec=SPEC, classes=1, bits=0)
     reset, answers = Signal(), []
 

@@ -1,4 +1,4 @@
-"""The deduplicator of frames: what it is built from, and settings that change between frames."""
+"""Frame deduplicator: parameters, and settings that change between frames."""
 
 import pytest
 from bus_masters import MASTERS
@@ -45,7 +45,6 @@ def test_deduplicator_wrong(options, error, message):
 
 
 def test_settings_wait_for_digests():
-    """None begins after a change until all digests are there; then both count at once."""
     settings = DigestSettings()
     outputs = (settings.open, settings.steady_fields, settings.steady_secret, settings.secret.ready)
 
@@ -85,7 +84,6 @@ def test_settings_wait_for_digests():
 
 
 def test_a_clear_by_register_is_held():
-    """As by the registers of every unit: for `GENERATION_LEAD` cycles, and no other is taken."""
     unit = ControlledDeduplicator(Deduplicator(SPEC, width=8), bus="wishbone", version=(0, 1, 0))
 
     async def bench(ctx):

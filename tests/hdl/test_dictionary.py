@@ -1,4 +1,4 @@
-"""Parts of dictionaries by themselves, figures and parameters; the test plan has the contract."""
+"""Components of dictionaries, their latencies and parameters."""
 
 import random
 from dataclasses import replace
@@ -38,7 +38,6 @@ TINY, MOVING = dictionary_preset("tiny"), dictionary_preset("ring-tiny")
 
 
 def test_second_push_into_a_full_stash_spares_the_entry_of_the_first():
-    """Unless the stash examines this slot again."""
     entries = 9
     part = SpareSlot(entries=entries)
     same, clock = 0, 0
@@ -66,7 +65,6 @@ def test_second_push_into_a_full_stash_spares_the_entry_of_the_first():
 
 @pytest.mark.parametrize("protect", daily(1, ["parity", "none"]))
 def test_no_entry_stays_in_the_stash(protect):
-    """Whatever its place, where a column has room for it."""
     seed = 5
     print("seed", seed)
     choose = random.Random(seed)
@@ -132,7 +130,7 @@ def test_numbers_under_way_differ():
 
 
 def beside(component, bench):
-    """Return the result of a `bench`, which gets the context and the component."""
+    """Return the result of `bench`, which gets the context and the component."""
     seen = []
 
     async def run(ctx):
@@ -158,7 +156,6 @@ async def push(ctx, stash, digest, number, *, pause=3):
 @pytest.mark.parametrize("beyond", [0, 1])
 @pytest.mark.parametrize("name", ["tiny", "ring-tiny"])
 def test_an_entry_of_the_stash_lives_for_exactly_the_window(name, beyond):
-    """However long no insertion comes."""
     spec = dictionary_preset(name)
 
     async def bench(ctx, stash):
@@ -173,7 +170,6 @@ def test_an_entry_of_the_stash_lives_for_exactly_the_window(name, beyond):
 @pytest.mark.parametrize("before", [0, 1])
 @pytest.mark.parametrize("name", ["tiny", "ring-tiny"])
 def test_a_displaced_entry_is_lost_if_the_next_operation_could_report_it(name, before):
-    """Not one whose window ends with the insertion that displaces it."""
     spec = dictionary_preset(name)
 
     async def bench(ctx, stash):
@@ -186,8 +182,6 @@ def test_a_displaced_entry_is_lost_if_the_next_operation_could_report_it(name, b
 
 
 def test_an_older_lost_entry_leaves_the_guarantee():
-    """With moves, entries are evicted in any order."""
-
     async def bench(ctx, guarantee):
         ctx.set(guarantee.lost, 1)
         for distance in (3, 7):

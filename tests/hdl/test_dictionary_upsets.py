@@ -1,4 +1,4 @@
-"""Upsets of the cells of dictionaries: what they cost without protection, and with it."""
+"""Upsets in the cells of dictionaries, without and with protection."""
 
 import random
 from dataclasses import replace
@@ -35,7 +35,7 @@ LAP = FEW_ROWS.rows * swept_per_row(FEW_ROWS)
 
 
 def sharing(spec, count, *, apart=False):
-    """Keys of different digests that share their cell in the first column, or one apart from it."""
+    """Return keys with different digests and the same or neighbouring cells in a column."""
     model = WindowDictionary.from_spec(spec)
     digests, rows = model._digests(check_keys(list(range(64)), model._hash.key_bits))
     keys = {}
@@ -47,8 +47,6 @@ def sharing(spec, count, *, apart=False):
 
 @pytest.mark.parametrize("form", SHORT)
 def test_a_lost_entry_is_seen_for_its_window(form):
-    """Whatever the sweep makes of it: in its last insertion too, and not for ever."""
-
     async def script(struck):
         bits = unit_profile(struck.spec, protect="parity").cell_bits
         await struck.do([(INSERT, 1)] * 150)
@@ -67,7 +65,6 @@ def test_a_lost_entry_is_seen_for_its_window(form):
 
 @pytest.mark.parametrize("form", SHORT)
 def test_upset_is_reported(form):
-    """By an operation that asks for its cell, and by the sweep where none does."""
     spec = FORMS[form]
     model = WindowDictionary.from_spec(spec)
     _, rows = model._digests(check_keys(list(range(64)), model._hash.key_bits))
@@ -89,7 +86,6 @@ def test_upset_is_reported(form):
 
 @pytest.mark.parametrize("swept", [True, pytest.param(False, marks=slow)])
 def test_lost_entry_is_not_replaced(swept):
-    """Entries of the stash come to its cell, before the sweep does or after, and go on."""
     key, *others = sharing(FORMS["ring"], 5)
     # What passes must not ask for that cell.
     (elsewhere,) = sharing(FORMS["ring"], 1, apart=True)
@@ -111,8 +107,6 @@ def test_lost_entry_is_not_replaced(swept):
 @pytest.mark.slow
 @pytest.mark.parametrize("form", SHORT)
 def test_the_sweep_mends_copies(form):
-    """Of an entry, which is asked for meanwhile in every clock, and of an empty cell."""
-
     async def script(struck):
         spec = struck.spec
         column, row = cell = await struck.insert(2)
@@ -136,7 +130,6 @@ def test_the_sweep_mends_copies(form):
 
 @pytest.mark.slow
 def test_no_entry_that_moves_becomes_unknown():
-    """The sweep has made that of a cell last, and an entry comes to another in its place."""
     choose = random.Random(SEED)
     spec = replace(FORMS["ring"], rows=4, digest_bits=10, stash=6, window=16)
 
@@ -166,8 +159,6 @@ def test_no_entry_that_moves_becomes_unknown():
 @pytest.mark.slow
 @pytest.mark.parametrize("form", SHORT)
 def test_the_sweep_erases_a_cell_whose_copies_differ(form):
-    """One that has expired is not mended first, which would take a visit."""
-
     async def script(struck):
         column, row = cell = await struck.insert(2)
         await struck.do([(INSERT, 1)] * (struck.spec.window - LAP))
@@ -187,7 +178,6 @@ def test_the_sweep_erases_a_cell_whose_copies_differ(form):
 @pytest.mark.parametrize("protect", PROTECTIONS)
 @pytest.mark.parametrize("name", ["dictionary-1000", "dictionary-ring-10000"])
 def test_profile_knows_the_protection(name, protect):
-    """A parity is in bits that block RAMs have left, or takes one more."""
     plain, profile = (unit_profile(any_preset(name), protect=kind) for kind in ("none", protect))
     each = plain.block_rams // plain.segments
     blocks = {"none": each, "parity": 2 if each == 2 else 4, "tmr": 3 * each}[protect]

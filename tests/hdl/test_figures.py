@@ -1,4 +1,4 @@
-"""Figures of units that users rely on, compared with a table instead of the unit's own formulas."""
+"""Latencies and limits that users rely on, compared with a table."""
 
 import tomllib
 from pathlib import Path
@@ -15,7 +15,7 @@ FIGURES = tomllib.loads(TABLE.read_text("utf-8"))
 
 
 def figures(unit):
-    """Return the figures of a unit that are known before elaboration."""
+    """Return the latency and limits of a unit before elaboration."""
     profile = unit.profile
     # The sum of the parts in the unit, and the figure that is known without it.
     assert unit.latency == profile.unit_latency
@@ -29,7 +29,7 @@ def figures(unit):
 
 
 def lut_ram_words(fragment):
-    """Return the words of all memories that are read without a clock, which block RAMs cannot."""
+    """Return the number of words in memories with asynchronous read ports."""
     if isinstance(fragment, MemoryInstance):
         in_luts = any(port._domain == "comb" for port in fragment._read_ports)
         return fragment._data.depth if in_luts else 0
@@ -37,7 +37,7 @@ def lut_ram_words(fragment):
 
 
 def changes(name, figures):
-    """Return a line for each of the `figures` that is not the one in the table."""
+    """Return a line for each value that differs from the table."""
     return [
         f"{name}: {figure} is {value}, and {FIGURES[name][figure]} in {TABLE.name}"
         for figure, value in figures.items()

@@ -1,4 +1,4 @@
-"""Flat ports of units: every bit of every stream goes straight through, to its place."""
+"""Flat ports of units: every bit of every stream is connected to its position."""
 
 import pytest
 from amaranth.hdl import Module
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.rtl
 
 
 class Unit(wiring.Component):
-    """Stands for a unit, at whose ports a test is."""
+    """Stand-in for a unit; a test drives its ports."""
 
     def elaborate(self, platform):
         return Module()
@@ -31,7 +31,7 @@ def unit(**options):
 
 
 def check_straight(component, pairs, seed=1):
-    """Set the first of each pair to anything; the second has the same without a clock."""
+    """Check that the second signal of each pair follows the first without a register."""
     choose = seeded(seed)
 
     async def bench(ctx):
@@ -48,7 +48,7 @@ def check_straight(component, pairs, seed=1):
 
 
 def handshakes(outer, inner, taken, given):
-    """Return the pairs of valid and ready of two streams, whose ports begin with some names."""
+    """Return the pairs of valid and ready of two streams."""
     return [
         (getattr(outer, f"{taken}valid"), inner.i.valid),
         (inner.i.ready, getattr(outer, f"{taken}ready")),
@@ -58,7 +58,7 @@ def handshakes(outer, inner, taken, given):
 
 
 def others(outer, inner, secret):
-    """Return the pairs of what is not in the streams of requests and results."""
+    """Return the pairs of ports outside the request and result streams."""
     return [
         (outer.generation, inner.generation),
         (inner.hits, outer.hits),
@@ -69,7 +69,6 @@ def others(outer, inner, secret):
 
 
 def test_stream_of_a_unit():
-    """With TLAST, what is behind the tag moves up by a bit."""
     inner = unit(request={"time": 9})
     outer = AxisUnit(inner, last=True)
     asked, result = inner.i.p, inner.o.p
@@ -146,7 +145,6 @@ FAULT = 60
 
 
 def test_requests_that_a_reset_loses_are_refused():
-    """Each request without ready has a result: one that is under way as the unit resets itself."""
     inner = filter_unit(preset("tiny"), self_check=True, tag_bits=5)
     outer, outputs = ExternUnit(inner), []
 

@@ -1,6 +1,6 @@
-"""Digests of Ethernet frames in hardware against golden: every length, place and choice of fields.
+"""Digests of Ethernet frames in hardware against the golden model.
 
-Every width is simulated with few frames by day, and compiled with many in a long run.
+By default, every width is simulated with few frames; a long run compiles it and uses many.
 """
 
 import random
@@ -58,13 +58,11 @@ def digest(request):
 
 
 def drawn(digest, choose, count):
-    """Draw frames for the layers that a digest looks for."""
     print("seed", SEED)
     return (inner_frames if digest.inner else random_frames)(choose, count)
 
 
 def test_random_frames(digest):
-    """Under all fields, with pauses on both sides, errors, and padding of any length."""
     daily = (Field.TOS | Field.VLAN, Field.LAYER2, Field.FRAME)
     fields = daily if digest.by_day else map(Field, range(32))
     for number, chosen in enumerate(fields):
@@ -77,7 +75,7 @@ def test_random_frames(digest):
 
 
 def header_edges():
-    """Frames about each edge of what is read of a header."""
+    """Return frames that end near each limit of the header parser."""
     for tags in range(5):
         for kind, layer3 in ((0x0800, ip4(bytes(60))), (0x86DD, ip6(bytes(60)))):
             whole = ethernet(kind, layer3, tags=range(tags))
@@ -103,7 +101,7 @@ def header_edges():
 
 
 def inner_edges():
-    """Frames with each encapsulation, and packets that begin with the last bytes that are read."""
+    """Return frames with each encapsulation, and packets that begin near the read limit."""
     yield from [*LAYER2.values(), *TUNNELS.values()]
     yield from (ethernet(0x8847, mpls(packet, 20)) for packet in LIKE_ETHERNET)
     packets = [INNER]
@@ -119,14 +117,12 @@ def inner_edges():
 
 
 def test_edges(digest):
-    """Headers that are cut or whose lengths are wrong; a message without a length goes on."""
     frames = [*(inner_edges if digest.inner else header_edges)()]
     fields = Field.TOS if digest.inner else Field.VLAN
     digest.check(frames[:: 8 if digest.by_day and digest.width > 64 else 1], fields)
 
 
 def test_every_byte(digest):
-    """Each byte of a header is the last of a frame, or has other values."""
     choose, frames = random.Random(SEED), []
     whole = [packet_frame(choose, tags=range(tags), shortest=80) for tags in range(5)]
     if digest.inner:
@@ -143,7 +139,7 @@ def test_every_byte(digest):
 
 
 def test_lengths(digest):
-    """A long header is known a few cycles later, so that each beat takes a cycle."""
+    """A long header is known a few cycles later, so each beat then takes a cycle."""
     choose = random.Random(SEED)
     frames = [sized_frame(choose, size)
               for size in (LENGTHS if digest.by_day else range(1, LONGEST + 1))]  # fmt: skip
@@ -156,14 +152,12 @@ def test_lengths(digest):
 
 @pytest.mark.slow
 def test_longest_frames(digest):
-    """Longer than a header can state, and than 16 bits can."""
     whole = ethernet(0x0800, ip4(bytes(1000), size=0))
     long = bytearray(ethernet(0x86DD, ip6(bytes(65535), size=65535), tags=[1, 2, 3]) + bytes(100))
     digest.check([whole, bytes(long), bytes((1 << 16) + 9), whole])
 
 
 def test_frames_that_follow_each_other_lose_no_cycle(digest):
-    """With as many headers as are passed in half of them."""
     choose, count = random.Random(SEED), 25 if digest.by_day else 400
     sizes = [60 if digest.width == 64 else 16] if digest.by_day else [60, 64, 65, 191, 193, 1518]
     deep = ethernet(0x8847, mpls(INNER, *range(MAX_HEADERS - 2))) + choose.randbytes(1500)
@@ -177,7 +171,6 @@ def test_frames_that_follow_each_other_lose_no_cycle(digest):
 
 
 def test_results_wait_for_the_receiver(digest):
-    """The input stalls, and nothing is lost."""
     count, stall = 20 * WIDE_RESULTS, 0.97
     if digest.by_day:
         count, stall = (14, 0.97) if digest.width == 64 else (WIDE_RESULTS + 16, 0.9)
@@ -197,7 +190,6 @@ def test_changes_of_the_secret(digest):
     ("width", "cycles"), [(64, 68), pytest.param(512, 61, marks=pytest.mark.slow)]
 )
 def test_latency_of_inner_layers(width, cycles):
-    """The page of the deduplicator states the cycles from the end of a short frame."""
     parser = InnerParser(width, beats=128, frames=128)
 
     async def bench(ctx):
@@ -217,7 +209,6 @@ def test_latency_of_inner_layers(width, cycles):
     ("table_bits", "latency"), [(4, 20), pytest.param(5, 3, marks=pytest.mark.slow)]
 )
 def test_tables_of_polynomials(table_bits, latency):
-    """Each sum of products is written once, in the cycles that the docstring has."""
     component = PolynomialKey(powers=2, table_bits=table_bits, latency=latency)
     tables, secret = table_ranges(table_bits), SECRETS[1]
     min_cycles = len(tables) * 2 * (table_bits + 2**table_bits)

@@ -1,4 +1,4 @@
-"""What synthesis makes of the parts of wide frames that limited their clock, on an ECP5."""
+"""ECP5 netlists of the wide-frame components that once limited the clock."""
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
@@ -17,7 +17,7 @@ SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
 
 
 class Inside(wiring.Component):
-    """The digest of polynomials as a part of a design, with the name that it has in a digest."""
+    """The polynomial digest as a named part of a design."""
 
     def __init__(self):
         self._part = PolynomialDigest(128, table_bits=4)
@@ -31,10 +31,6 @@ class Inside(wiring.Component):
 
 
 def test_levels_of_polynomials(tmp_path):
-    """Trees of four and registered controls, beside the carry chains of the finish.
-
-    The loop reads a table, and adds 17 terms.
-    """
     netlists = mapped(Inside(), tmp_path)
     levels = {
         "polynomials": {"before": 4, "values": 4, r"sum\d_\d+": 3},
@@ -48,7 +44,6 @@ def test_levels_of_polynomials(tmp_path):
 
 
 def test_end_of_layer_3_is_added_from_registers(tmp_path):
-    """One carry chain, with a register before it: nothing that is judged has a carry chain."""
     netlist = mapped(HeaderParser(128), tmp_path)["unit"]
     judged = [cell["connections"]["DI"][0] for cell in netlist.registers("judged")]
     assert len(judged) > 40
@@ -57,7 +52,7 @@ def test_end_of_layer_3_is_added_from_registers(tmp_path):
 
 
 class StandIn(wiring.Component):
-    """A digest that is the first bytes of each beat."""
+    """Stand-in for a digest: the first bytes of each beat."""
 
     def __init__(self, width):
         super().__init__(digest_signature(width))
@@ -73,7 +68,6 @@ class StandIn(wiring.Component):
 
 
 def test_a_register_follows_the_block_ram_of_the_questions(tmp_path):
-    """The output of a block RAM is late: only the bypass of a written word follows."""
     part = Deduplicator(SPEC, width=128, digest=StandIn(128), statistics_bits=1)
     netlist = unmapped(part, tmp_path)
     words = {
@@ -90,6 +84,5 @@ def test_a_register_follows_the_block_ram_of_the_questions(tmp_path):
 
 
 def test_queues_are_block_rams_without_memories_of_luts():
-    """An iCE40 has no such memories, and its flow ignores that a queue asks for them."""
     queue = Queue(32, depth=32, distributed=True)
     assert count_cells(queue, device("ice40-hx8k")).bram == 2

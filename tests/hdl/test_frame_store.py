@@ -1,4 +1,4 @@
-"""Frames that wait for their verdicts: whole or not at all, in order, without a lost clock."""
+"""Frame intake and store: frames leave whole, in order and without lost cycles."""
 
 import random
 
@@ -27,7 +27,7 @@ LONGEST = 100
 
 
 class Kept(wiring.Component):
-    """An intake before a store, whose verdicts come from outside."""
+    """An intake in front of a store; a test supplies the verdicts."""
 
     def __init__(self, when_full="wait", *, size=512, frames=16, longest=LONGEST, memory,
                  longest_kept=None, ready=True, width=64):  # fmt: skip
@@ -74,10 +74,10 @@ class Kept(wiring.Component):
 
 
 class Run:
-    """Frames through an intake and a store, and what came of them.
+    """Runs frames through an intake and a store.
 
-    `through` has a frame's error as it goes on to be digested, `fates` the reason if it is
-    discarded, `frames` what left, each with its mark. Verdicts are those of `seen`, in order.
+    `through` holds the errors sent to the digest, `fates` the reasons for discarding frames, and
+    `frames` the frames that left, each with its mark.
     """
 
     def __init__(self, frames, *, errors=(), seen=(), action=Action.MARK, stall=(0, 0, 0), seed=1,
@@ -144,7 +144,6 @@ class Run:
     ],
 )
 def test_frames_leave_whole_and_in_order(stall, action):
-    """What is discarded does not leave, nor what is dropped."""
     choose = seeded(6)
     frames = [random_frame(choose, 1, LONGEST + 10) for _ in range(25)]
     errors = [choose.random() < 0.2 for _ in frames]
@@ -167,7 +166,6 @@ def test_frames_leave_whole_and_in_order(stall, action):
 
 @pytest.mark.parametrize(("longest", "width"), [(16, 64), (17, 64), (23, 64), (63, 512), (64, 512)])
 def test_longest_frame(longest, width):
-    """One byte more is too long, wherever in a beat that is."""
     sizes = [longest - 1, longest, longest + 1, 3 * longest, longest, 8]
     run = Run(
         [bytes([size]) * size for size in sizes], longest=longest, size=2 * width, width=width
@@ -178,7 +176,6 @@ def test_longest_frame(longest, width):
 
 @pytest.mark.parametrize("width", [64, 512])
 def test_frames_above_the_maximum_pass(width):
-    """A frame of more bytes than `most` has no room."""
     max_kept = 128
     run = Run(
         [bytes([number]) * size for number, size in enumerate([40, 41, max_kept, max_kept + 1, 9])],
@@ -190,14 +187,12 @@ def test_frames_above_the_maximum_pass(width):
 
 
 def test_frame_above_a_maximum_that_fills_the_store_has_no_room():
-    """The counter of frames without room has the frame, as discarded frames have a counter."""
     run = Run([bytes(128), bytes(129)], longest=128, longest_kept=128, size=512)
     assert run.fates == [None, "no_room"]
 
 
 @pytest.mark.parametrize(("size", "width"), [(60, 64), (64, 64), (64, 512), (65, 512), (96, 256)])
 def test_no_cycle_is_lost(size, width):
-    """Frames that follow each other at once leave so, also if each of them is one beat."""
     count = 30
     frames = [bytes([number]) * size for number in range(count)]
     run = Run(frames, width=width, size=8 * width)
@@ -207,14 +202,12 @@ def test_no_cycle_is_lost(size, width):
 
 
 def test_dropped_short_frames_delay_no_frame():
-    """In each cycle a frame comes, and half of them are dropped: none has to wait."""
     frames, seen = [bytes([number]) * 64 for number in range(80)], [1, 0] * 40
     run = Run(frames, seen=seen, action=Action.DROP, width=512, size=1024)
     assert (run.waited, [frame for frame, _ in run.frames]) == (0, frames[1::2])
 
 
 def test_full_store_waits():
-    """No frame is lost, though nothing leaves for long."""
     frames = [bytes([number]) * LONGEST for number in range(12)]
     run = Run(frames, stall=(0, 0.8, 0), drained=600)
     assert [frame for frame, _ in run.frames] == frames
@@ -222,7 +215,6 @@ def test_full_store_waits():
 
 
 def test_full_store_of_short_frames_waits():
-    """No frame is lost, though more frames come than may wait for their verdicts."""
     frames = [bytes([number]) * (1 + number % 7) for number in range(60)]
     run = Run(frames, stall=(0, 0, 0.96), drained=1500, size=2048)
     assert [frame for frame, _ in run.frames] == frames
@@ -230,7 +222,7 @@ def test_full_store_of_short_frames_waits():
 
 
 def stuck(sizes, **options):
-    """Return what happens to frames while none leaves: the fates, and the clocks waited."""
+    """Return the fates and the cycles waited while no frame leaves."""
     frames = [bytes([number % 256]) * size for number, size in enumerate(sizes)]
     run = Run(frames, stall=(0, 1, 0), when_full="drop", **options)
     assert run.frames == []
@@ -239,7 +231,6 @@ def stuck(sizes, **options):
 
 
 def test_full_store_drops():
-    """The ring is used but for what the count of its places lags behind."""
     capacity = 64 + FrameStore.OUTPUT_DEPTH
     fates = stuck([96] * 12)
     count = fates.index("no_room")
@@ -250,7 +241,6 @@ def test_full_store_drops():
 
 
 def test_maximum_number_of_frames():
-    """Of short ones as many as there are places for frames, but for the lag."""
     fates = stuck([1] * 40, size=2048)
     count = fates.index("no_room")
     assert set(fates[count:]) == {"no_room"}
@@ -259,7 +249,6 @@ def test_maximum_number_of_frames():
 
 
 def test_discarded_frames_take_no_room():
-    """Damaged frames, and those that are too long, leave the ring as it was."""
     sizes = [300, 96] * 9
     assert set(stuck(sizes, errors=[True] * len(sizes))) == {"errored"}
     fates = stuck([*sizes, 96, 96], errors=[False, True] * 9)
@@ -267,14 +256,13 @@ def test_discarded_frames_take_no_room():
 
 
 def test_a_frame_that_is_discarded_for_two_reasons_counts_once():
-    """Damaged before too long, and both before a lack of room."""
     fates = stuck([96] * 12 + [300, 300, 96], errors=[*[False] * 13, True, True])
     assert fates[11:] == ["no_room", "oversize", "errored", "errored"]
 
 
 @pytest.mark.parametrize("when_full", WHEN_FULL)
 def test_enable(when_full):
-    """A frame that began goes on; none begins: it waits, or is discarded."""
+    """A frame that has begun continues; no other frame begins."""
     kept = Kept(when_full, memory=GarbageMemory)
     first, second, third = (bytes([number]) * 20 for number in range(3))
     taken, fates = [], []

@@ -1,4 +1,4 @@
-"""Frames of AXI4-Streams as beats and back: every byte, every width, at full rate."""
+"""Frames of AXI4-Streams, converted to beats and back: every byte, every width, full rate."""
 
 import random
 
@@ -37,7 +37,7 @@ SIDES = dict(
 
 
 class Through(wiring.Component):
-    """A widener and a narrower; the first bit beside a frame marks it."""
+    """A widener and a narrower; the first sideband bit marks a frame."""
 
     def __init__(self, width, side):
         self.side = side
@@ -72,7 +72,6 @@ class Through(wiring.Component):
 @pytest.mark.parametrize("stall", [pytest.param(0, marks=pytest.mark.slow), 0.4])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_frames_pass(width, stall):
-    """Bytes and the signals beside them leave as they came, except the bad bit and the mark."""
     side, choose, taken, ends = SIDES[width], seeded(3), [], []
     through, sent, expected, damaged = Through(width, side), [], [], []
     for number, size in enumerate(LENGTHS):
@@ -112,7 +111,6 @@ def test_frames_pass(width, stall):
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_clock_is_lost(width):
-    """A transfer of whole beats is taken in every clock, and leaves in every clock."""
     through = Through(width, ONLY_BAD)
     step = max(1, width // 64)
     sizes = [step * size for size in (64, 8, 64, 16)]
@@ -138,7 +136,6 @@ def test_no_clock_is_lost(width):
 
 
 def test_longest_frame_that_is_forwarded():
-    """Two of them fit into 512 beats, unless the maximum is higher."""
     assert FrameOptions(width=512).longest_forwarded == LONGEST_FRAME
     assert FrameOptions(width=512, oversize="pass").longest_forwarded == longest_stored(
         512 * 64, 512

@@ -1,4 +1,4 @@
-"""The front end of a unit: what waits for the spare, and for how long."""
+"""Front end of a unit: operations that wait for the spare."""
 
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ WORDS = SPEC.slice_bits // SPEC.clear
 
 
 def flags(operations, *, start=0, generation=500, dirty=range(0)):
-    """Feed a front end from a clock on; return the clocks of what it accepts and of its flags."""
+    """Feed a front end; return the cycles of its acceptances and of its flags."""
     # What the unit itself gives it, not what a bench does.
     front = filter_unit(SPEC).front
     events = {name: [] for name in ("valid", "insert", "shift", "clear")}
@@ -78,7 +78,6 @@ def test_clear_does_not_wait_for_the_spare():
 
 
 def test_core_may_say_that_the_spare_is_not_clean():
-    """A SHIFT waits for that, and so does what comes after a CLEAR, which does not."""
     dirty = range(200, 600)
     (shifted,) = flags([Operation.SHIFT], start=250, dirty=dirty)["shift"]
     assert dirty.stop <= shifted <= dirty.stop + FrontEnd.PAUSE

@@ -1,4 +1,4 @@
-"""Lines of gigabit Ethernet: media access, another clock, and a deduplicator between two lines."""
+"""Gigabit Ethernet: media access, a clock crossing, and a deduplicator between two lines."""
 
 import random
 import zlib
@@ -47,7 +47,7 @@ def random_frames(sizes):
 
 
 def received(line):
-    """Frames, and whether each is damaged, of (data, valid, error) clock by clock."""
+    """Return the received frames, and whether each is damaged."""
     m = Module()
     m.submodules.dut = dut = GmiiReceiver()
     frames, current = [], bytearray()
@@ -76,14 +76,12 @@ def clocks(octets, gap=1, errors=()):
 
 
 def test_frames_are_received():
-    """One clock between frames is enough, and a byte of the preamble, or none."""
     frames = random_frames([60, 61, 64, 100, 300])
     line = [clock for at, frame in enumerate(frames) for clock in clocks(on_the_line(frame, at))]
     assert received(line) == [(frame, False) for frame in frames]
 
 
 def test_latency():
-    """A byte is there in the sixth clock after its own."""
     dut = GmiiReceiver()
 
     async def bench(ctx):
@@ -106,7 +104,6 @@ def test_shortest_frame_received(size):
 
 
 def test_damaged_frames():
-    """A bit that flips anywhere, an error that the PHY tells, and a frame that is cut."""
     (frame,) = random_frames([70])
     good = on_the_line(frame)
     begin = PREAMBLE_BYTES + 1
@@ -118,7 +115,6 @@ def test_damaged_frames():
 
 
 def test_no_frames():
-    """What has no preamble, and what ends before a byte and a check sequence, is no frame."""
     (frame,) = random_frames([60])
     good = on_the_line(frame)
     line = clocks(b"\x00" + good) + clocks(good[:PREAMBLE_BYTES]) + clocks(good[:12])
@@ -127,10 +123,10 @@ def test_no_frames():
 
 
 def sent(frames, *, missing=None, **options):
-    """Bytes of each burst on the line with its errors, and the idle clocks before each.
+    """Return the bytes and errors of each burst, and the idle cycles before each burst.
 
-    `frames` have (bytes, user); `missing` is the number of a frame and of the byte before which a
-    clock is without one.
+    `frames` have (bytes, user). `missing` is the number of a frame, and of the byte before which a
+    cycle has no byte.
     """
     m = Module()
     m.submodules.dut = dut = GmiiTransmitter(**options)
@@ -172,7 +168,6 @@ def sent(frames, *, missing=None, **options):
 
 
 def test_frames_are_sent():
-    """One after another, at the full rate of the line."""
     frames = random_frames([60, 61, 200, 64, 60])
     sent_frames, idle = sent([(frame, False) for frame in frames])
     assert sent_frames == [(on_the_line(frame), False) for frame in frames]
@@ -187,7 +182,6 @@ def test_shortest_frame_sent(size):
 
 @pytest.mark.parametrize(("options", "damaged"), [({}, True), ({"marks": True}, False)])
 def test_user(options, damaged):
-    """A damaged frame is sent with an error; a mark is not sent."""
     frames = random_frames([60, 60])
     sent_frames, idle = sent([(frames[0], True), (frames[1], False)], **options)
     assert sent_frames == [(on_the_line(frames[0]), damaged), (on_the_line(frames[1]), False)]
@@ -195,7 +189,6 @@ def test_user(options, damaged):
 
 
 def test_byte_that_comes_late():
-    """The frame is ended with an error, and the next one is whole."""
     frames = random_frames([80, 70])
     sent_frames, _ = sent([(frame, False) for frame in frames], missing=(0, 50))
     begin = PREAMBLE_BYTES + 1
@@ -219,7 +212,7 @@ PERIOD = 8e-9
 
 
 def crossed(frames, *, faster=1.0, stall=0.0, gap=20):
-    """Frames that come out, and whether they are damaged; `gap` clocks are between those sent."""
+    """Return the frames that leave, and whether they are damaged; `gap` cycles separate them."""
     print("seed", SEED)
     choose = random.Random(SEED)
     m = Module()
@@ -273,13 +266,11 @@ def test_frames_cross(faster):
 
 @pytest.mark.parametrize("stall", [0.5, 0.9])
 def test_frames_wait(stall):
-    """Frames that find room are whole, however long who takes them pauses."""
     frames = growing_frames(7, 10)
     assert crossed(frames, stall=stall, gap=400) == [(frame, False) for frame in frames]
 
 
 def test_frames_without_room():
-    """What leaves is a frame as it came, or the beginning of one, told as damaged."""
     frames = growing_frames(30, 40)
     taken = crossed(frames, faster=1.3, stall=0.1, gap=40)
     whole = [frame for frame, damaged in taken if not damaged]
@@ -293,7 +284,6 @@ SPEC = replace(preset("timed-tiny"), key_bits=64, blocks=256, window=None, gener
 
 @pytest.mark.rtl
 def test_registers_and_led(monkeypatch):
-    """The bus of a deduplicator that has one is that of the line; the LED goes on and off."""
     monkeypatch.setattr(gmii, "GMII_HZ", 16)
     inner = ControlledDeduplicator(
         Deduplicator(SPEC, width=8, when_full="drop"), bus="wishbone", version=(1, 2, 3)

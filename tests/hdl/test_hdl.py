@@ -1,4 +1,4 @@
-"""Parts of the units, each against a plain statement of what it does."""
+"""Components of units against simple models."""
 
 import random
 
@@ -26,7 +26,7 @@ SEED = 8128
 
 
 def pipeline(component, inputs, read, latency=None):
-    """Feed one dict of inputs per cycle; return what `read` gives `latency` cycles later."""
+    """Feed a dict of inputs per cycle; return the result of `read` `latency` cycles later."""
     outputs = []
     if latency is None:
         latency = component.latency
@@ -75,10 +75,6 @@ def test_hash_equals_golden(key_bits, levels):
      (3, 4, 1, 1), (4, 3, 3, 3), (5, 3, 1, 2), (9, 2, 1, 5)],
 )  # fmt: skip
 def test_detector_every_pattern(run, starts, parts, levels):
-    """At every position of the ring, with a spare that always matches and is never counted.
-
-    A segment matches if all its parts do.
-    """
     segments, full, choose = starts + run, (1 << parts) - 1, random.Random(SEED)
     detector = RingDetector(segments=segments, parts=parts, run=run, starts=starts, levels=levels)
     cases = [(matches, number % segments, number % 7 > 0)
@@ -137,7 +133,7 @@ def test_event_counter_adds_numbers():
 
 
 class Counter(wiring.Component):
-    """Generation counter with its length, as the front end connects them."""
+    """Generation counter and generation length, connected like in the front end."""
 
     def __init__(self, *, width, minimum=2):
         self.length = GenerationLength(width=width, minimum=minimum)
@@ -202,8 +198,6 @@ def test_generation_is_full_exactly_then(length, pauses):
 @pytest.mark.parametrize("before", daily(2, [1, 8, 2, 7, 40]))
 @pytest.mark.parametrize("after", daily(2, [1, 2, 9, 40]))
 def test_generation_changes_as_a_whole(before, after):
-    """A length that changes in any cycle counts as the old one or the new one, never a mix."""
-
     async def bench(ctx):
         for clock in range(2, 2 * before + 2 * SETTLE):
             ctx.set(counter.generation, before)
@@ -234,7 +228,6 @@ def test_generation_changes_as_a_whole(before, after):
     [(3, 0, 0, 0), (0, 0, 3, 0), (3, 5, 4, 0), (0, 5, 4, 0), (3, 5, 4, 1), (3, 0, 4, 3)],
 )
 def test_result_queue_of_some_words(verdict, status, tag, apart):
-    """Whatever has bits is there, each at its place."""
     queue = ResultQueue(
         depth=4, tag_bits=tag, verdict_bits=verdict, status_bits=status, apart=apart
     )
@@ -271,7 +264,6 @@ def test_result_queue_of_some_words(verdict, status, tag, apart):
     ids=lambda spec: spec.family,
 )
 def test_parts_of_two_bits(spec):
-    """The fewest that there are."""
     choose = random.Random(SEED)
     kinds = (Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_INSERT)
     codes = choose.choices([kind.value for kind in kinds], k=400)
@@ -287,7 +279,6 @@ def test_parts_of_two_bits(spec):
 @pytest.mark.parametrize("again", ["shift", "clear"])
 @pytest.mark.parametrize("words", daily(2, [8, 16, 64]))
 def test_clearing_that_starts_again_reaches_every_word(words, again):
-    """In whichever cycle of the clearing before the turn comes."""
     ring, cleared = Ring(segments=4, run=1, clear_words=words), []
 
     async def bench(ctx):

@@ -1,4 +1,4 @@
-"""The interface of units: fields of requests and results, and where their bits lie."""
+"""Interface of units: fields of requests and results, and their positions."""
 
 import pytest
 from amaranth.hdl import Const, unsigned
@@ -45,7 +45,6 @@ def test_single_lane_is_plain():
 
 
 def test_fields_of_further_families():
-    """A field needs no more than a width; a field without bits is left out."""
     wide = signature(
         request={"operation": unsigned(4), "time": 40, "window": 16, "query_class": 0},
         result={"status": 2, "covered": 0},

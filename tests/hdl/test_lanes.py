@@ -1,4 +1,4 @@
-"""Several keys a clock: parts alone, and the whole unit against the golden model, bit for bit."""
+"""Components of multi-lane units, and whole units against the golden model."""
 
 import itertools
 import random
@@ -56,7 +56,6 @@ def test_paged_memory(depth, latency, width, number):
 
 @pytest.mark.parametrize(("width", "pages"), [(9, [2, 2, 2, 2, 1]), (12, [2] * 6)])
 def test_pages_have_bits(width, pages, monkeypatch):
-    """With six maps 9 bits have pages of two at least, of which there are five; none is empty."""
     built = []
 
     class KnownMemory(Memory):
@@ -77,7 +76,7 @@ def test_paged_memory_from_afar(depth, latency):
 
 
 def check_paged_memory(depth, latency, *, width, number, far=False):
-    """Read in each clock; what comes is what was written long enough before."""
+    """Read in each cycle, and compare with a model of the latency."""
     memory = PagedMemory(depth=depth, width=width, number=number, memories=number + 1, far=far)
     assert memory.latency == latency
     draw = random.Random(SEED)
@@ -111,7 +110,6 @@ def check_paged_memory(depth, latency, *, width, number, far=False):
 
 @pytest.mark.parametrize("struck", range(VOTES))
 def test_paged_memory_outvotes_an_upset(struck, monkeypatch):
-    """A word that one copy has wrong is read right, in each page."""
     built = []
 
     class KnownMemory(Memory):
@@ -145,7 +143,6 @@ def test_paged_memory_outvotes_an_upset(struck, monkeypatch):
 
 @pytest.mark.parametrize(("width", "count"), [(1, 2), (3, 4), (5, 12), (6, 20), (7, 34)])
 def test_address_maps(width, count):
-    """Each is one-to-one, and no bit of an address is that of another map."""
     bits = set()
     maps = address_maps(width)
     for rows, inverted in maps:
@@ -161,7 +158,6 @@ def test_address_maps(width, count):
 
 
 def test_memories_are_as_many_as_maps():
-    """Wide words share registers rather than find no map; a memory of its own needs one."""
     assert PagedMemory(depth=8, width=1000, number=3, memories=4).latency == 2
 
 
@@ -194,9 +190,9 @@ def test_shard_select(lanes):
 @pytest.mark.parametrize("share", daily(1, [0.1, 0.6, 1.0]))
 @pytest.mark.parametrize("more", [(0,), (3,), (0, 7, 30, -5, 1)])
 def test_shift_finder(lanes, share, more):
-    """The ring turns for the first insertion after those of a generation, and there alone.
+    """The first insertion after a full generation carries the shift.
 
-    A generation has the length that is asked for as it begins, and at least the minimum.
+    The generation length is sampled at the start of the generation, and is at least the minimum.
     """
     minimum = lanes * MINIMUM_BEATS
     lengths = [max(minimum + extra, minimum) for extra in more]
@@ -237,7 +233,6 @@ def test_shift_finder(lanes, share, more):
 
 
 def test_repeats():
-    """A lane repeats an earlier one that inserts the same state, whatever bit differs else."""
     lanes = 4
     repeats = SameBeatKeys(lanes=lanes)
     draw = random.Random(SEED)
@@ -291,7 +286,6 @@ def test_ordered_steps(lanes):
 
 @pytest.mark.parametrize("words", [4, 16])
 def test_shifts_that_follow_each_other_wait_for_the_spare(words):
-    """It is clean `words` cycles after the shift before, and not known to be at once."""
     lanes, shifts = 2, []
     entry = OrderedEntry(Entry(lanes=lanes, slots=8))
     sequencer = Sequencer(entry=entry, clear_words=words)
@@ -312,7 +306,6 @@ def test_shifts_that_follow_each_other_wait_for_the_spare(words):
 
 
 def test_an_entry_is_taken_a_cycle_after_it_arrives():
-    """The next state is read then, and the distributor may send one entry more."""
     lanes, draw = 2, random.Random(SEED)
     sequencer = Sequencer(entry=OrderedEntry(Entry(lanes=lanes, slots=8)), clear_words=4)
     arrived, taken = [], []
@@ -349,7 +342,6 @@ def test_credits_at_the_edge(limit):
 
 @pytest.mark.parametrize("taken_from", [0, 150])
 def test_collector_loses_no_answer(taken_from):
-    """Complete beats pass at the full rate, and no answer is taken until all places are used."""
     slots = 64
     answer = data.StructLayout({"valid": 1, "tag": 8, "seen": 1, "age": 1})
     collector = Collector(
@@ -397,13 +389,8 @@ def test_beats_skip():
 
 
 def test_clear_with_a_secret_keeps_its_distance_from_the_last_beat():
-    """Beats come at the full rate up to the secret, at every phase of a counter of `SECRET_PACE`.
-
-    The clear comes at every distance behind them.
-    """
-
     class WithoutLanes(LaneUnit):
-        """Accepts beats as its secrets allow, and performs no operation except the clears."""
+        """Accepts beats as its secrets allow, and performs only clears."""
 
         def elaborate(self, platform):
             m = Module()
@@ -447,7 +434,6 @@ def test_clear_with_a_secret_keeps_its_distance_from_the_last_beat():
 
 @pytest.mark.slow
 def test_parts_of_a_sequence(monkeypatch):
-    """Looking after interrupts in between changes neither answers nor cycles."""
     keys = np.random.default_rng(SEED).integers(0, 250, 4001)
     results = []
     with CompiledUnit(preset("two-lanes-tiny"), optimisation=0) as unit:

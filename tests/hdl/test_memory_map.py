@@ -1,4 +1,4 @@
-"""Where the bits lie, against the units that are built; benches and replays compare the bits."""
+"""Memory maps, compared with the units that are built."""
 
 import re
 
@@ -23,7 +23,7 @@ TINY = ["tiny", "apbf-tiny", "gebf-tiny", "two-lanes-tiny"]
 
 
 class Hierarchy:
-    """Cells and memories of a design, by their paths."""
+    """Cells and memories of a design, by path."""
 
     def __init__(self, component):
         text = rtlil.convert(component, name="top", emit_src=False)
@@ -46,7 +46,7 @@ class Hierarchy:
 
 
 def check(memories, hierarchy):
-    """Every memory is in the design, and every block RAM of the design is in the map."""
+    """Check that the map and the design have the same memories and block RAMs."""
     for memory in memories:
         if memory.cell:
             assert hierarchy.cells[memory.path] == memory.cell
@@ -82,7 +82,7 @@ def test_units_have_these_memories(name, memory):
 
 
 def assert_distinct_positions(layout):
-    """No two cells lie in the same place, and all lie within their memories."""
+    """No two cells have the same position, and all are within their memories."""
     cells = np.arange(layout.cells)
     words = np.array([memory.words for memory in layout.memories])
     addresses = []
@@ -109,7 +109,6 @@ def test_segments_of_several_blocks(memory, depth, clear_bits):
 
 
 def test_positions_by_hand():
-    """32 bits zeroed at a time lie in two columns of two bytes, which have ninth bits."""
     layout = segment_map("ecp5", depth=1 << 16, clear_bits=32)
     assert [memory.path for memory in layout.memories] == [
         ("block0_0",), ("block0_1",), ("block1_0",), ("block1_1",),
@@ -132,7 +131,6 @@ def test_shards_follow_each_other():
 
 
 def test_gather():
-    """Bits are read through the map."""
     spec = preset("blocked-gebf-tiny")
     expected = np.random.default_rng(5).random((spec.segments, spec.parts, spec.part_bits)) < 0.5
     for memory in ("portable", "ecp5"):
@@ -162,7 +160,6 @@ def test_every_bit_of_a_cell_has_a_separate_position(name, memory):
 
 
 def test_cells_are_read_as_golden_has_them():
-    """Entries of age 1 and 5, and one that has expired."""
     spec = dictionary_preset("tiny")
     layout = memory_map(spec)
     bits = np.zeros((3, spec.cell_bits, 16), np.bool_)

@@ -1,4 +1,4 @@
-"""Values that know their stage: delayed where they are joined, refused where they do not meet."""
+"""Pipelines: values are delayed where stages differ, and misaligned values are rejected."""
 
 from operator import and_, or_, xor
 
@@ -20,13 +20,13 @@ from lately.hdl.pipeline import (
 
 
 def run(module, bench):
-    """Run a test bench, also of what has no registers."""
+    """Run a test bench, also for a module without registers."""
     module.d.sync += Signal(name="clocked").eq(1)
     simulate(module, bench)
 
 
 def history(module, source, sink, values):
-    """Feed a value per cycle; return what comes out in each."""
+    """Feed a value per cycle; return the outputs."""
     outputs = []
 
     async def bench(ctx):
@@ -190,7 +190,6 @@ def test_every_value_can_be_selected(size):
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 8])
 def test_steps_fill_stages(levels):
-    """A register behind as many steps as there are levels, and one behind what is left."""
     m = Module()
     source, out = Signal(8), Signal(8)
     pipe = Pipeline(m, levels=levels)
@@ -249,7 +248,6 @@ def test_plain_delays():
 
 @pytest.mark.parametrize("width", [1, 3, 4, 5, 8, 9])
 def test_below_is_a_comparison(width):
-    """At each edge between digits, and with limits that no value reaches."""
     value = Signal(width)
     edges = {0, 1, 2, 7, 8, 15, 16, 17, 128, 129, 255, 256, 257, (1 << width) - 1, 1 << width}
     limits = sorted(edges | {(1 << width) + 1})

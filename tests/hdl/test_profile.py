@@ -1,4 +1,4 @@
-"""Hardware figures: by hand, as the components have them, and every rule with its message."""
+"""Latencies and limits in profiles, compared with components and with values computed by hand."""
 
 import re
 from itertools import product
@@ -119,7 +119,6 @@ def test_shortest_generation(values, words):
     ("levels", "terms"), [(1, (7, 9)), (2, (4, 5)), (3, (3, 3)), (4, (3, 3)), (9, (3, 1))]
 )
 def test_levels(levels, terms):
-    """Of seven steps of the hash and nine of the detector; a fast hash waits for the control."""
     latencies = RingProfile.of(preset("default"), levels=levels).latency_terms
     assert (latencies["hash"], latencies["detector"]) == terms
     keyed = RingProfile.of(preset("siphash-default"), levels=levels).latency_terms
@@ -127,7 +126,6 @@ def test_levels(levels, terms):
 
 
 def test_stages_are_those_of_the_pipelines():
-    """Profiles know the stages without Amaranth; the parts count their own."""
     for key_bits, levels in product((1, 4, 5, 16, 17, 64, 65, 104, 300), range(1, 5)):
         assert hash_latency(key_bits, levels=levels) == hash_stages(key_bits, "h3", levels)
     for key_bits in (8, 64, 104, 128):

@@ -1,4 +1,4 @@
-"""Protections of cells: an upset bit is detected at either port, and a sweep repairs its cell."""
+"""Cell protections: an upset bit is detected at either port, and a sweep repairs the cell."""
 
 import pytest
 from amaranth.hdl import Module
@@ -14,7 +14,7 @@ HELD, FRESH, ROW = 0b10110, 0b01001, 1
 
 
 class SweptCells(wiring.Component):
-    """A protected memory, and the repair of the cell at port B while `repairs` is high."""
+    """A protected memory; a sweep repairs the cell at port B while `repairs` is high."""
 
     def __init__(self, protection):
         self.protection = protection

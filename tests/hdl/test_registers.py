@@ -1,4 +1,4 @@
-"""The table of registers, and all that read it."""
+"""The table of registers, and the code that reads it."""
 
 import subprocess
 import sys
@@ -22,7 +22,6 @@ def test_names_and_events_are_unique():
 
 
 def test_addresses_do_not_overlap():
-    """Registers of the line are above those of units; a counter of a unit has two words."""
     taken = {}
     for row in REGISTERS:
         line = row.holder is Block.LINE
@@ -77,7 +76,7 @@ simulator.run()
 
 
 def test_new_counter_needs_a_single_row():
-    """One more row is a port that counts, and a register of boards and documents."""
+    """A new row adds a port, a register of boards, and documentation."""
     subprocess.run([sys.executable, "-c", EXTRA_REGISTER], check=True)
 
 

@@ -1,4 +1,4 @@
-"""Secrets of a keyed hash: with which turn a new one comes in, and when the next may be loaded."""
+"""Secrets of a keyed hash: when a new secret is activated, and when the next may be loaded."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ FIRST, SECOND = 0x11 << 100, 0x22 << 122
 
 
 def course(pipelines, offered, *, turned=(), clears=(), cleared=(), clocks=70):
-    """Return what is told in each clock; secrets, turns and clears come in some of them."""
+    """Return the outputs in each cycle for given cycles of secrets, shifts and clears."""
     secrets, outputs = Secrets(pipelines=pipelines, ring_segments=SEGMENTS), []
     ports = {name: getattr(secrets, name) for name in secrets.signature.members if name != "i"}
     ports["ready"] = secrets.i.ready
@@ -48,7 +48,6 @@ def high(outputs, name):
 
 
 def test_secret_waits_for_a_clear():
-    """For one by an operation that looked at `adopt` when the hash knew it already."""
     cleared = [3 + KNOWN, 30]
     outputs = course(1, {3: FIRST}, turned=range(70), clears=cleared, cleared=cleared)
     assert high(outputs, "waits") == [*range(4, 31)]
@@ -58,7 +57,6 @@ def test_secret_waits_for_a_clear():
 
 
 def test_first_clear_that_brings_a_secret_in():
-    """It comes in with a clear that is accepted in the same clock, and not with one before."""
     clears, cleared = [3, 40], [3 + KNOWN + 1, 60]
     outputs = course(1, {3: FIRST, 4: SECOND, 40: SECOND}, clears=clears, cleared=cleared)
     assert high(outputs, "ready") == [*range(4), *range(3 + KNOWN + 2, 41), *range(61, 70)]
@@ -74,14 +72,12 @@ def test_secret_that_replaces_another_is_known_at_once():
 
 
 def test_no_secret_is_taken_until_all_clears_have_taken_effect():
-    """Three may wait for their time, beside the one that the gate holds."""
     outputs = course(1, {}, clears=[10, 11, 12, 13], cleared=[20, 30, 40, 50])
     assert high(outputs, "ready") == [*range(11), *range(51, 70)]
 
 
 @pytest.mark.parametrize("clears", [False, True])
 def test_pipelines_take_turns(clears):
-    """One is loaded when nothing is in the ring that the other was not used for."""
     turns = [40, 45, 50] if clears else [40, 45, 50, 51]
     free = 48 if clears else 52
     outputs = course(2, {20: FIRST}, turned=turns, cleared=[47] if clears else [])
@@ -120,7 +116,7 @@ AFTER = [*[(Operation.INSERT, key) for key in HELD], *[(Operation.QUERY, key) fo
 
 
 class Loaded:
-    """A unit and its operations, among them CLEARs, between which secrets are loaded."""
+    """A unit and its operations; secrets are loaded between CLEARs."""
 
     def __init__(self, kind):
         self.kind = kind
@@ -144,16 +140,15 @@ class Loaded:
             await ctx.tick().repeat(clocks)
 
     def requests(self, time=0):
-        """What is asked after a CLEAR."""
         return [self.request({"operation": int(code), "key": key}, time) for code, key in AFTER]
 
     def request(self, fields, time=0):
-        """A request of a time, if there is one, and of the longest window."""
+        """Return a request with the longest window, and a time where the unit needs one."""
         others = {"ring": {}, "ring in time": {"time": time}, "dictionary": {"window": 40}}
         return fields | others[self.kind]
 
     def answers(self, secret):
-        """The answers of golden to what is asked after a CLEAR that brings in a secret."""
+        """Return the golden model's results after a CLEAR that activates a secret."""
         model = from_spec(self.spec)
         model.rekey(secret)
         codes, keys = map(list, zip((Operation.CLEAR, 0), *AFTER, strict=True))
@@ -161,13 +156,11 @@ class Loaded:
         return model.perform(codes, keys, **times).seen[1:].tolist()
 
     def run(self, requests, load):
-        """Return what was seen."""
         return [seen for (seen,) in UnitStreams(self.unit, ("seen",)).run(requests, load)]
 
 
 @pytest.mark.parametrize("kind", daily(1, UNITS))
 def test_clear_of_the_reset_brings_in_no_secret(kind):
-    """The secret is 0 until a CLEAR, though one is loaded at once."""
     loaded = Loaded(kind)
     clear = loaded.request(CLEAR)
 
@@ -197,7 +190,6 @@ def test_only_a_clear_keeps_secrets_out(kind):
 
 @pytest.mark.parametrize("kind", daily(1, UNITS))
 def test_clears_in_a_row_let_secrets_in_again(kind):
-    """A CLEAR counts once, however long it waits for its acceptance."""
     loaded, secret, ready = Loaded(kind), 0x5678, []
     clear, shift = loaded.request(CLEAR), loaded.request({"operation": int(Operation.SHIFT)})
 
@@ -215,7 +207,6 @@ def test_clears_in_a_row_let_secrets_in_again(kind):
 
 
 def test_clears_that_wait_for_their_time_keep_secrets_out():
-    """No secret comes in with one that was accepted before it."""
     loaded, secret, taken = Loaded("ring in time"), 0x5678, []
     requests = [loaded.request(CLEAR, time) for time in range(3)] + loaded.requests(3)
 

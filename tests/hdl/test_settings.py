@@ -1,4 +1,4 @@
-"""Settings of units at values that no specification has: each has a defined effect."""
+"""Settings that no specification has: each has a defined effect."""
 
 import random
 from itertools import pairwise
@@ -16,7 +16,7 @@ SEED = 45
 
 
 def mixed(choose, count):
-    """Return operations on few keys; the first insertion after a SHIFT or CLEAR does not ask."""
+    """Return operations on few keys."""
     codes, fresh = [], True
     for _ in range(count):
         code = choose.choices(
@@ -32,7 +32,6 @@ def mixed(choose, count):
 
 @pytest.mark.parametrize(("name", "length"), daily(1, [("tiny", 0), ("tiny", 1), ("gebf-tiny", 0)]))
 def test_generation_of_no_insertion(name, length):
-    """0 is as 1, and the first insertion after a SHIFT or CLEAR begins a generation, too."""
     spec = preset(name)
     unit, model = filter_unit(spec), from_spec(spec)
     operations = mixed(random.Random(SEED), 120)
@@ -64,7 +63,6 @@ def test_generation_of_no_insertion(name, length):
     "name", daily(1, ["timing-tiny", "timing-counted-tiny", "dictionary-tiny"])
 )
 def test_longer_windows_act_as_the_longest(name):
-    """Whatever the field of a request can hold."""
     spec, choose = any_preset(name), random.Random(SEED)
     codes = [choose.choice([Operation.QUERY, Operation.INSERT]) for _ in range(100)]
     keys = [choose.randrange(64) for _ in codes]

@@ -1,4 +1,4 @@
-"""Parts of few cells: nothing counts as an upset but an upset, after any reset."""
+"""Small components: only upsets are reported as upsets, after any reset."""
 
 import random
 
@@ -26,7 +26,7 @@ def small_unit(sweep, cells, protect):
 
 
 def garble(ctx, words, choose):
-    """Give memories any contents, as they may have after power-up."""
+    """Give memories random contents, like after power-up."""
     for copy in (copy for copies in words for copy in copies):
         for row in range(copy.depth):
             ctx.set(copy.data[row], choose.getrandbits(copy.shape))
@@ -36,7 +36,6 @@ def garble(ctx, words, choose):
 @pytest.mark.parametrize("cells", daily(1, [2, 4, 8, 16]))
 @pytest.mark.parametrize("sweep", SWEEPS)
 def test_upsets_of_small_parts(sweep, cells, protect):
-    """None after power-up and after a reset under load, but some once a bit has flipped."""
     unit, reset, choose = small_unit(sweep, cells, protect), Signal(), random.Random(cells)
     words, period = cell_words(unit), unit.profile.min_period
     counts = []

@@ -26,7 +26,6 @@ def test_levels_become_fewer_as_the_clock_rises(clock_class):
 
 
 def test_levels_at_the_target():
-    """Two at what the block RAMs of an ECP5 allow, in every grade."""
     for grade in (6, 7, 8):
         device = f"ecp5-85k-{grade}"
         assert levels(device, target_mhz(device)) == 2

@@ -1,4 +1,4 @@
-"""Windows in time: what turns the ring and what counts, against golden's rules, clock by clock."""
+"""Time windows against the golden model's rules, cycle by cycle."""
 
 import random
 from functools import partial
@@ -23,7 +23,7 @@ CODES = {"insert": Operation.INSERT, "shift": Operation.SHIFT, "clear": Operatio
 
 
 class Ring(wiring.Component):
-    """A schedule and a time window, as the front end connects them."""
+    """A schedule and a time window, connected like in the front end."""
 
     def __init__(self, policy, *, words, window=TimeWindow):
         self.window = window(policy, time_bits=24)
@@ -57,7 +57,7 @@ class Ring(wiring.Component):
 
 
 class Course:
-    """Drives a ring clock by clock, and keeps what was done and what was told."""
+    """Drives a ring cycle by cycle, and records inputs and outputs."""
 
     def __init__(self, policy, *, words, window=TimeWindow):
         self.policy = policy
@@ -70,7 +70,7 @@ class Course:
         self.each_clock = lambda ctx: None
 
     def run(self, actions):
-        """Perform actions: names in `CODES`, "tick", both joined by a plus, or empty ones."""
+        """Perform actions: names in `CODES`, "tick", both joined by a plus, or empty strings."""
 
         async def bench(ctx):
             self._ctx = ctx
@@ -122,7 +122,7 @@ class Course:
         await ctx.tick()
 
     def check(self):
-        """Compare every clock with golden's rules at the times that were told."""
+        """Compare every cycle with the golden model's rules."""
         turns, statuses = RotationState(self.policy), []
         for clock, code in enumerate(self.done[:-2]):
             now = self.outputs[clock + 2]["time"]
@@ -150,7 +150,7 @@ def course(*, policy=None, words=4, window=TimeWindow, **changes):
 
 
 def min_period(policy, words):
-    """Return the least clocks between ticks, as the profile has it."""
+    """Return the minimum cycles between ticks."""
     cleaned = words + 40
     return max(8 * (policy.settled + 2), -(-cleaned // (policy.generation_span - 1)))
 
@@ -206,7 +206,7 @@ def test_a_silence_that_would_wrap_the_times_brings_nothing_back():
 
 
 def struck(copies):
-    """A busy course of a ring one copy of whose times holds anything, now this copy, now that."""
+    """Return a busy course of a ring; in turn, one copy of its times is corrupted."""
     choose = random.Random(SEED)
     busy = [*["insert"] * 21, *[""] * 30, "tick", *[""] * 45]
     window = course(window=partial(TimeWindow, copies=copies))
@@ -227,7 +227,6 @@ def struck(copies):
 
 @pytest.mark.slow
 def test_times_survive_a_corrupted_copy():
-    """Settled segments count for the whole span and no longer; with one copy keys are lost."""
     struck(copies=3).check()
     with pytest.raises(AssertionError, match=r"^clock "):
         struck(copies=1).check()
@@ -235,7 +234,6 @@ def test_times_survive_a_corrupted_copy():
 
 @pytest.mark.parametrize("settled", daily(1, [3, 1, 2, 4]))
 def test_times_that_are_read_with_the_clock(settled):
-    """Every clock tells the same; nothing is read while it is written, which would be garbage."""
     busy = [*["insert"] * 21, *[""] * 30, "tick", *[""] * 45]
     actions = [*busy * 5, *["insert"] * 90, "shift", *busy * 3, *["tick", *[""] * 45] * 10]
     other, made = (
@@ -256,7 +254,6 @@ def test_times_that_are_read_with_the_clock(settled):
 
 @pytest.mark.parametrize("distance", daily(1, [0, 3, 1, 5, 8, 2, 4, 6, 7, 9]))
 def test_tick_at_every_distance_from_a_turn(distance):
-    """By count, by age and by a SHIFT, of a ring whose oldest segment counts or expires then."""
     turn = ["insert"] * 21
     fill = [*turn, *[""] * 30, "tick", *[""] * 45] * 3
     actions = []
@@ -268,11 +265,7 @@ def test_tick_at_every_distance_from_a_turn(distance):
 
 
 def turns_behind_a_tick(kind, window=TimeWindow):
-    """Return the course of a ring that turns at every distance behind the end of a wait.
-
-    The tick there is the last one with which all segments of the ring count, or would make the
-    generation old that the turn ends.
-    """
+    """Return the course of a ring with a shift at every distance after a tick."""
     turn, rest = ["insert"] * 21, [""] * 60
     fill = {"last": [*turn * 3, *["tick", *[""] * 8] * 8], "old": [*["insert", "tick"] * 3]}[kind]
     actions = []
@@ -288,7 +281,6 @@ def test_turn_at_every_distance_behind_a_tick(kind):
 
 
 def a_first_insertion_before_all_expire(before, when_full="shorten", window=TimeWindow):
-    """Return the course of a full ring, an insertion `before` clocks behind a tick, a silence."""
     silence = [*[""] * 45, "tick"] * 9 + [""] * 45
     late = ["tick", *[""] * before]
     actions = ["insert"] * 101 + silence
@@ -301,7 +293,6 @@ def a_first_insertion_before_all_expire(before, when_full="shorten", window=Time
 @pytest.mark.parametrize("when_full", daily(1, ["shorten", "overfill"]))
 @pytest.mark.parametrize("before", daily(1, range(4)))
 def test_first_insertion_just_before_all_others_expire(before, when_full):
-    """The turn that comes right after the tick takes its time, not that of those before it."""
     a_first_insertion_before_all_expire(before, when_full).check()
 
 
@@ -325,7 +316,7 @@ def test_ticks_that_come_close_wait_for_their_effect():
 
 
 def ticks_that_meet(window=TimeWindow):
-    """Return the course of ticks at every distance behind others that wait; all clocks insert."""
+    """Return a course with ticks at every distance after waiting ticks."""
     actions = []
     for distance in range(24):
         actions += ["insert+tick"] * 3 + ["insert"] * distance + ["insert+tick"] + ["insert"] * 70
@@ -337,17 +328,13 @@ def test_no_tick_is_lost_as_another_passes():
 
 
 def waiting_for_the_spare(ticks, window=TimeWindow):
-    """Return the course of a ring that turned, whose generation gets old before its spare is clean.
-
-    `ticks` come meanwhile, the first of which makes it old.
-    """
+    """Return a course in which a generation becomes old before the spare is clean."""
     made = course(words=200, generation=300, span=3, generation_span=2, window=window)
     actions = ["shift", "insert", "tick", *[""] * 30, *["tick", ""] * ticks]
     return made.run([*actions, *["insert"] * 400])
 
 
 def test_a_tick_that_makes_a_generation_old_waits_for_the_spare():
-    """So the next turn finds it clean, however close ticks are."""
     window = waiting_for_the_spare(1)
     window.check()
     turns = [clock for clock, values in enumerate(window.outputs) if values["turn"]]
@@ -364,13 +351,13 @@ def test_ticks_beyond_those_that_may_wait_are_lost(lost):
 
 
 def an_overfull_generation_gets_old(window=TimeWindow):
-    """Return the course of a generation with too many insertions, and of those after it."""
+    """Return a course with an overfull generation, and the generations after it."""
     slowly = [*[*[""] * 40, "tick"] * 4, *["insert"] * 3]
     return course(when_full="overfill", window=window).run(["insert"] * 101 + slowly * 8)
 
 
 def a_shift_of_a_full_ring(window=TimeWindow):
-    """Return the course of a SHIFT that retires a segment which counts."""
+    """Return a course with a SHIFT that retires a live segment."""
     return course(window=window).run([*["insert"] * 61, "shift", *[""] * 20])
 
 
@@ -404,7 +391,6 @@ def test_a_prescaler_ticks_at_its_period(period, real):
 
 
 def test_a_prescaler_loses_no_tick_as_its_period_changes():
-    """A period that is set between two ticks applies from the next one on."""
     prescaler, choose = Prescaler(width=8, min_period=6), random.Random(SEED)
     ticks, periods = [], []
 

@@ -1,7 +1,7 @@
-"""Parts of timing filters by themselves: each hazard with its cure.
+"""Components of timing filters: each hazard and its remedy.
 
-Memories answer with garbage where ports meet. Stamps have 5 bits, so that they come round every
-32 ticks; without its cure, every hazard gives errors.
+Words are random where accesses collide. Stamps have 5 bits and repeat every 32 ticks, so a missing
+remedy causes errors.
 """
 
 import itertools
@@ -68,7 +68,7 @@ def test_upset_is_reported_with_the_ages_of_the_operation_that_reads_it(
 
 
 def mixed(seed, clocks, choose_cell, inserts=0.5):
-    """Return a stream of random operations on cells that are chosen by the swept one."""
+    """Return a stream of random operations on cells near the swept cell."""
     choose = random.Random(seed)
 
     async def stream(ctx, bench):
@@ -94,7 +94,6 @@ STREAMS = {
 )
 @pytest.mark.parametrize("name", STREAMS)
 def test_ages_of_cells(name, inserts):
-    """With the fewest clocks of a tick that the rule allows, over three rounds of stamps."""
     clocks = 16 - (-elision_need(16) // (30 - 20))
     check_elision(SPEC, clocks=clocks)
     with pytest.raises(SpecificationError):
@@ -108,10 +107,7 @@ def test_ages_of_cells(name, inserts):
 
 @pytest.mark.parametrize(("clocks", "holds"), [(36, True), (22, False)])
 def test_sweep_that_is_starved(clocks, holds):
-    """All other cells are inserted in each tick just when the sweep is to read; two are left alone.
-
-    The rule asks for 36 clocks: with 22 of them, stamps come round.
-    """
+    """Insertions block the sweep whenever it reads; 22 cycles per tick are too few."""
 
     async def stream(ctx, bench):
         quiet, cell, waited, tick = (0, 8), -1, 0, -1
@@ -148,10 +144,7 @@ async def each_distance(ctx, bench):
 
 
 def ask_swept(insert_at, clocks=100 * 64):
-    """Return a stream of queries for the cell in hand, and an insertion at a clock of each cell.
-
-    The clocks come from `insert_at` in turn, in every 24th tick.
-    """
+    """Return a stream of queries for the swept cell, with insertions from `insert_at`."""
 
     async def stream(ctx, bench):
         cell, age, moments = -1, 0, itertools.cycle(insert_at)
@@ -200,7 +193,6 @@ HAZARDS = {
 
 @pytest.mark.parametrize("hazard", HAZARDS)
 def test_hazard(hazard):
-    """No answer is wrong, however operations and the sweep meet."""
     stream, options = HAZARDS[hazard]
     assert PartBench(**options).run(stream).errors == []
 

@@ -1,4 +1,4 @@
-"""Parts of timing units by themselves, figures and parameters; the test plan has the contract."""
+"""Components of timing filter units, their latencies and parameters."""
 
 import random
 from dataclasses import replace
@@ -37,7 +37,7 @@ TIGHT = PartitionedTimingSpec(window=5, hashes=1, cells=4, stamp_bits=5, key_bit
 
 
 def passed(period, ticks, clocks):
-    """Clocks in which the ticks of some clocks have passed, and those whose ticks were lost."""
+    """Return the cycles in which ticks passed, and in which ticks were lost."""
     spacing, passes, lost = TickSpacing(min_period=period), [], []
 
     async def bench(ctx):
@@ -67,7 +67,7 @@ def test_ticks_that_are_too_close_wait():
 
 
 def due(period, ticks):
-    """Clocks in which ticks have to pass: up to `TICKS_WAITING` wait, and the others are lost."""
+    """Return the cycles in which ticks must pass and must be lost."""
     passes, lost = [], []
     for clock in sorted(ticks):
         if sum(time > clock for time in passes) < TICKS_WAITING + (clock in passes):
@@ -79,7 +79,6 @@ def due(period, ticks):
 
 @pytest.mark.parametrize("period", [2, 3, 8])
 def test_ticks_at_random_pass_once_each(period):
-    """Seldom, about as often as they may, and in every clock."""
     choose, ticks = random.Random(period), set()
     for part, rate in enumerate((0.5 / period, 1 / period, 1.5 / period, 1.0, 0.3 / period)):
         ticks |= {clock for clock in range(part * 300, part * 300 + 300) if choose.random() < rate}
@@ -131,7 +130,6 @@ def test_cells_with_a_parity_have_an_even_number_of_bits(stamp_bits):
 
 @pytest.mark.parametrize(("levels", "hashes"), [(1, 4), (1, 1), (1, 2)])
 def test_latency_is_that_of_the_profile(levels, hashes):
-    """Told, stated and measured: the first result comes `latency` clocks after its acceptance."""
     spec = replace(SPEC, hashes=hashes)
     built = filter_unit(spec, levels=levels)
     assert built.latency == built.profile.latency == TimingProfile.of(spec, levels=levels).latency
@@ -153,7 +151,6 @@ def test_latency_is_that_of_the_profile(levels, hashes):
 
 
 def test_sweep_of_the_longest_window():
-    """With as many insertions as the sweep needs it takes every other cycle."""
     spec = replace(TIGHT, window=14)
     check_rest(spec)
     assert (spec.sweep_blocks, rest_interval(spec)) == (2 * 4 + BETWEEN + 1, 2)

@@ -1,6 +1,6 @@
-"""Upsets of memories: what they cost without protection, and with it.
+"""Upsets of memories, without and with protection.
 
-All bits of the memories of tiny units are flipped under full load, one after another.
+All memory bits of tiny units are flipped under full load, one after another.
 """
 
 import re
@@ -48,7 +48,6 @@ async def access(ctx, memory, address, *, set=0, clear=0):
 @pytest.mark.parametrize("copies", [2, 3])
 @pytest.mark.parametrize("gained", [False, True])
 def test_bit_lost_or_gained_in_a_copy(copies, gained):
-    """Set counts with two copies, most of them with three; the next clear makes it good."""
     memory = make(copies)
     assert memory.latency == memory.copies[0].latency + VOTE_LATENCY
 
@@ -93,7 +92,6 @@ def test_copies_wrong(copies):
 
 @pytest.mark.parametrize("name", ["timing-tiny", "timing-counted-tiny"])
 def test_sweep_restores_bits_lost_in_a_copy(name):
-    """Within a lap, in all copies, while a query of a cell in each cycle meets the sweep."""
     spec = any_preset(name)
     # Cycles of a cell; without ticks, until there is a free cycle for it.
     pace = rest_interval(spec) if not spec.timed else CELL_CLOCKS + 1
@@ -117,7 +115,6 @@ def test_sweep_restores_bits_lost_in_a_copy(name):
 @pytest.mark.parametrize("expired", [False, True])
 @pytest.mark.parametrize("protect", ["parity", "tmr"])
 def test_sweep_restamps_expired_cells(protect, expired):
-    """The age of a cell with a wrong parity is any; that of copies that differ is known."""
     sweep = PortSweep(cells=4, limit=5, stamp_bits=4)
     lost = protect == "parity"
 
@@ -203,7 +200,7 @@ def test_map_and_profile_know_the_copies(name, protect):
 
 
 def names_below(component):
-    """Yield the names of all parts of a component."""
+    """Yield the names of all submodules of a component."""
     waiting = [Fragment.get(component, None)]
     while waiting:
         for fragment, name, _ in waiting.pop().subfragments:
@@ -226,7 +223,6 @@ def names_below(component):
     ],
 )  # fmt: skip
 def test_every_kind_of_unit_is_protected(name, protect):
-    """Its small memories, too, of which there are three."""
     unit = filter_unit(any_preset(name), protect=protect)
     assert ("upsets" in unit.signature.members) == (protect != "none")
     copies = {name for name in names_below(unit) if re.fullmatch(r"verdicts\d", name)}
@@ -236,8 +232,6 @@ def test_every_kind_of_unit_is_protected(name, protect):
 @pytest.mark.slow
 @pytest.mark.parametrize("protect", ["parity", "tmr"])
 def test_small_memories_of_lanes_are_protected(protect):
-    """Of all that are not block RAMs of the ring: records, keys, verdicts and results."""
-
     def memories(protect):
         unit = filter_unit(preset("two-lanes-tiny"), memory="ecp5", protect=protect)
         return len(re.findall(r"^  memory ", rtlil.convert(unit, emit_src=False), re.M))
