@@ -198,7 +198,7 @@ def test_secrets_do_not_come_back(bus):
             ctx.set(unit.unit.digest_secret.ready, taken)
             for address, word in zip(addresses, secrets, strict=True):
                 assert await master.access(address, word) == (False, None)
-            # What may be read is seen.
+            # Readable registers show the value.
             assert await master.access(0x24, 0x123456) == (False, None)
             for address in range(0, 1 << ADDRESS_BITS, 4):
                 seen.add((await master.access(address))[1])
@@ -283,7 +283,7 @@ def test_faults():
             assert await master.access(0x1C) == (False, 1 << position)
             assert await master.access(0x1C, 1 << position) == (False, None)
             assert await master.access(0x1C) == (False, 0)
-        # All counts return to 0, which is no event of theirs.
+        # All counters return to 0, which is not an event.
         ctx.set(inner.fault, 1)
         await ctx.tick()
         ctx.set(inner.fault, 0)
@@ -322,7 +322,7 @@ def test_no_event_is_lost_as_its_bit_is_cleared(bus):
             await ctx.tick().repeat(6)
             assert ctx.get(unit.irq)
             passed, low, distance = 0, 0, later
-            # A new master pauses as the one before.
+            # The new master pauses like the previous one.
             await MASTERS[bus](ctx, unit).access(0x1C, bit)
             await ctx.tick().repeat(watched)
             lows.append(low)
@@ -398,14 +398,14 @@ def test_snapshot_is_of_a_single_cycle(monkeypatch):
             counters = [(await master.access(address))[1] for address in (0x80, 0x90)]
             again = [(await master.access(address))[1] for address in (0x80, 0x90)]
             assert counters == again
-            # Exact a few clocks after the events, as counters are.
+            # Counters are exact a few cycles after the events.
             assert tuple(counters) in counts[before - 2 :]
 
     simulate(unit, bench, background=[events])
     assert counts[-1][0] > 1000
 
 
-# Orders between the operations of a stream
+# Commands between the operations of a stream
 
 
 @pytest.mark.parametrize(
@@ -436,7 +436,7 @@ def test_orders_beside_golden(name):
             *taken, operation, request.key, answer.seen
         ):
             if came:
-                # A beat without an operation that is alone has that of its lane.
+                # Without an operation in `alone`, the operation is in the lane.
                 performed.append((int(getattr(code, "value", code)) or 3, key))
             if went:
                 results.append(seen)
@@ -458,7 +458,7 @@ def test_orders_beside_golden(name):
         for bits in asked:
             await ctx.tick().repeat(60)
             assert await master.access(0x14, 1 | bits) == (False, None)
-            # Another one has to wait.
+            # Another command has to wait.
             assert await master.access(0x14, 1 | bits) == (True, None)
             while (await master.access(0x18))[1] & 1:
                 pass
@@ -495,7 +495,7 @@ class TimedOrders:
     def __init__(self, seed):
         self.unit = of_spec("timed-tiny", "wishbone", ticks="time", time_bits=16)
         self.choose = random.Random(seed)
-        # What is offered: "steady" or "late" requests, or "none".
+        # Requests that are offered: "steady", "late" or "none".
         self.mode = "steady"
         self.performed, self.results = [], []
 
@@ -525,7 +525,7 @@ class TimedOrders:
             while not (await ctx.tick().sample(i.ready))[-1]:
                 pass
             ctx.set(i.valid, 0)
-            # What is not offered means nothing.
+            # Payloads without `valid` have no meaning.
             ctx.set(i.p.time, choose.randrange(1 << 14))
             while self.mode == "none":
                 await ctx.tick()
@@ -538,7 +538,7 @@ class TimedOrders:
             self.mode = "steady" if later == "steady" else "none"
             await ctx.tick().repeat(4)
             assert await access(0x14, choose.choice([3, 3, 3, 5])) == (False, None)
-            # The order still waits.
+            # The command still waits.
             self.mode = later
             while (await access(0x18))[1] & 1:
                 pass
@@ -562,7 +562,7 @@ def test_orders_take_effect_at_the_time_that_was_reached():
     assert run.shortened == model.shortened > 0
 
 
-# Wrong
+# Errors
 
 
 def test_bus_wrong():

@@ -83,7 +83,7 @@ def test_ring_that_turns_early(first, then, pause):
     early = pause <= WORDS and (then == "shift" or (first, then) == ("clear", "insert"))
 
     async def operations(ctx):
-        # The spare that comes with reset is clean.
+        # The spare is clean after reset.
         await act(ctx, ring, "shift")
         await ctx.tick().repeat(WORDS)
         await act(ctx, ring, first)
@@ -211,7 +211,7 @@ MOMENTS = 16
     ("name", "bits"),
     [
         ("tiny", 52),
-        # A model of several lanes takes long to compile; the others have a few registers more.
+        # Multi-lane models take long to compile; the others have a few more registers.
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in (

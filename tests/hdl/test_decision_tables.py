@@ -82,5 +82,5 @@ def test_every_key_is_reported_until_the_first_swap_after_a_reset():
             await ctx.tick()
 
     simulate(ResetInserter(reset)(part), bench)
-    # The first answer is that of a key `latency - 1` cycles before the swap.
+    # The first result belongs to a key `latency - 1` cycles before the swap.
     assert answers == [1] * part.latency + [0] * part.latency

@@ -61,7 +61,7 @@ def test_settings_wait_for_digests():
         ctx.set(settings.fields, 6)
         ctx.set(settings.secret.valid, 1)
         ctx.set(settings.secret.payload, 1 << 127)
-        # One begins in the very clock of the change.
+        # A frame begins in the cycle of the change.
         assert await clock(begins=1) == (0, *before[1:])
         assert await clock(ends=1) == (0, *before[1:])
         assert await clock() == (0, *before[1:])
@@ -74,7 +74,7 @@ def test_settings_wait_for_digests():
         ctx.set(settings.fields, 7)
         assert (await clock())[0] == 0
         assert (await clock())[:3] == (1, 7, 1 << 127)
-        # And a secret alone.
+        # Then only the secret changes.
         ctx.set(settings.secret.valid, 1)
         ctx.set(settings.secret.payload, 5)
         assert await clock() == (0, 7, 1 << 127, 1)
@@ -89,7 +89,7 @@ def test_a_clear_by_register_is_held():
     async def bench(ctx):
         master = MASTERS["pipelined"](ctx, unit)
         for pause in (1, 2, 60):
-            # The first order may find the filter closed after reset.
+            # The filter may still be closed when the first command arrives.
             await ctx.tick().repeat(1200)
             assert await master.access(0x14, 5) == (False, None)
             begun = 0

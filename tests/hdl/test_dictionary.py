@@ -90,7 +90,7 @@ def test_no_entry_stays_in_the_stash(protect):
     assert left == [0]
 
 
-# Figures and parameters
+# Latencies and parameters
 
 
 def test_figures():
@@ -104,7 +104,7 @@ def test_figures():
     for name, period in (("tiny", 13), ("1000", 14), ("10000", 10)):
         spec = dictionary_preset(name)
         assert swept_per_row(spec) == period
-        # The window, a sweep, and rows and operations by which it may be late.
+        # The window, a sweep, and the rows and operations by which the sweep may be late.
         late = 2 * SWEEP_BACKLOG * period + 32
         assert late <= 256
         assert spec.window + period * spec.rows + late <= 1 << spec.timestamp_bits
@@ -113,7 +113,7 @@ def test_figures():
 @pytest.mark.parametrize("levels", [1, 2])
 def test_latency(levels):
     built = filter_unit(TINY, levels=levels)
-    # The window counts insertions, and so there are no ticks.
+    # The window counts insertions, so there are no ticks.
     assert unit_profile(TINY, levels=levels).min_period == 0
     assert built.latency == rows_latency(TINY, levels=levels) + ANSWER + 2
     assert DictionaryCore(spec=TINY, levels=levels).latency == built.latency - 2
@@ -126,7 +126,7 @@ def test_numbers_under_way_differ():
     assert HAZARDS < 1 << NEAR_BITS
 
 
-# Components by themselves, at the exact insertion
+# Separate components, at the exact insertion
 
 
 def beside(component, bench):

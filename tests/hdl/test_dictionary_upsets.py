@@ -20,7 +20,7 @@ NONE, QUERY, INSERT, CHECK, REMOVE = (
 slow = pytest.mark.slow
 
 
-# One cell
+# A single cell
 
 FEW_ROWS = WindowDictionarySpec(
     window=100, columns=2, rows=2, digest_bits=9, stash=3, moves=None, key_bits=16, seed=2
@@ -28,7 +28,7 @@ FEW_ROWS = WindowDictionarySpec(
 """The sweep comes twice to each row in a window."""
 
 FORMS = {"still": FEW_ROWS, "ring": replace(FEW_ROWS, moves=64)}
-# One of the forms is enough but for a long run.
+# Except in a long run, a single form is enough.
 SHORT = [pytest.param("still", marks=slow), "ring"]
 LAP = FEW_ROWS.rows * swept_per_row(FEW_ROWS)
 """Insertions in which the sweep comes to all rows."""
@@ -87,7 +87,7 @@ def test_upset_is_reported(form):
 @pytest.mark.parametrize("swept", [True, pytest.param(False, marks=slow)])
 def test_lost_entry_is_not_replaced(swept):
     key, *others = sharing(FORMS["ring"], 5)
-    # What passes must not ask for that cell.
+    # Other operations must not read that cell.
     (elsewhere,) = sharing(FORMS["ring"], 1, apart=True)
 
     async def script(struck):
@@ -163,7 +163,7 @@ def test_the_sweep_erases_a_cell_whose_copies_differ(form):
         column, row = cell = await struck.insert(2)
         await struck.do([(INSERT, 1)] * (struck.spec.window - LAP))
         for copy in range(LAP):
-            # Until it expires the sweep mends it.
+            # The sweep repairs the cell until it expires.
             struck.flip(cell, 3, copy=copy % VOTES)
             await struck.do([(INSERT, 1)])
         assert await struck.do([(QUERY, 2)]) == [(False, 0)]

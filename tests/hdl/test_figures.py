@@ -17,7 +17,7 @@ FIGURES = tomllib.loads(TABLE.read_text("utf-8"))
 def figures(unit):
     """Return the latency and limits of a unit before elaboration."""
     profile = unit.profile
-    # The sum of the parts in the unit, and the figure that is known without it.
+    # The sum over the unit's parts, and the latency in the profile.
     assert unit.latency == profile.unit_latency
     return {
         "latency": unit.latency,

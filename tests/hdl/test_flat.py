@@ -171,7 +171,7 @@ def test_requests_that_a_reset_loses_are_refused():
     results = outputs[outer.latency :]
     assert all(valid for valid, *_ in results)
     refused = [clock for clock, (_, refused, *_) in enumerate(results) if refused]
-    # Those under way, and from then on until the memory is clear.
+    # Requests in flight, and all requests until the memory is clear.
     assert refused == [*range(FAULT - outer.latency + 1, refused[-1] + 1)]
     assert FAULT + 10 < refused[-1] < 150
     for clock, (_, lost, seen, tag, _) in enumerate(results):

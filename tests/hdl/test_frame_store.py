@@ -236,7 +236,7 @@ def test_full_store_drops():
     count = fates.index("no_room")
     assert fates[count:] == ["no_room"] * (12 - count)
     assert (capacity - 4 - ROOM_LAG) // 12 - 1 <= count <= capacity // 12
-    # A shorter one finds room still, and what it gave up takes none.
+    # A shorter frame still fits, because discarded frames take no room.
     assert stuck([96] * 12 + [8])[-1] is None
 
 

@@ -16,7 +16,7 @@ WORDS = SPEC.slice_bits // SPEC.clear
 
 def flags(operations, *, start=0, generation=500, dirty=range(0)):
     """Feed a front end; return the cycles of its acceptances and of its flags."""
-    # What the unit itself gives it, not what a bench does.
+    # Inputs that the unit itself drives.
     front = filter_unit(SPEC).front
     events = {name: [] for name in ("valid", "insert", "shift", "clear")}
     accepted = []

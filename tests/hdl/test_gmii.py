@@ -257,7 +257,7 @@ def growing_frames(count, size):
     return [choose.randbytes(size + number) for number in range(count)]
 
 
-# Clocks of Ethernet differ by 0.02 % at most.
+# Ethernet clocks differ by at most 0.02 %.
 @pytest.mark.parametrize("faster", daily(2, [1.003, 0.9998, 1.0, 1.0002]))
 def test_frames_cross(faster):
     frames = growing_frames(6, 200)

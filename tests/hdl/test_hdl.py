@@ -185,7 +185,7 @@ def test_generation_is_full_exactly_then(length, pauses):
             event = choose.random() >= pauses
             ctx.set(counter.event, event)
             await ctx.tick()
-            # The insertion that finds it full is the first of the next generation.
+            # The insertion after a full generation is the first of the next generation.
             inserted = (1 if full else inserted + 1) if event else inserted
             if choose.random() < 0.5 / length / 4:
                 ctx.set(counter.event, 0)

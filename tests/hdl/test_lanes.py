@@ -43,7 +43,7 @@ SEED = 20261121
 NONE, CLEAR = Operation.NONE.value, Operation.CLEAR.value
 
 
-# Parts
+# Components
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def check_paged_memory(depth, latency, *, width, number, far=False):
             ctx.set(memory.value, value)
             ctx.set(memory.read_address, reading)
             writes.append((address, value) if write else None)
-            # A read sees all writes of at least two clocks before it, from afar those of its own.
+            # A read sees writes from two cycles earlier; with `far`, also from the same cycle.
             before = 1 if far else 3
             if len(writes) >= before and (done := writes[-before]):
                 held[done[0]] = done[1]
@@ -207,7 +207,7 @@ def test_shift_finder(lanes, share, more):
         generation = lengths[0]
         await ctx.tick().repeat(3)
         for clock in range(1500):
-            # That of a generation that begins with an insertion is looked at somewhat later.
+            # The length of a generation that begins with an insertion is sampled later.
             asked, soon = (at // 97 % len(more) for at in (clock, clock + finder.LOOK))
             ctx.set(finder.generation, minimum + more[asked])
             turn = draw.random() < 0.02
@@ -336,7 +336,7 @@ def test_credits_at_the_edge(limit):
             available.append(ctx.get(credits.available))
 
     simulate(credits, bench)
-    # As many as the limit are enough; one is too many, three clocks after it came.
+    # Up to the limit there are credits; one operation more removes them three cycles later.
     assert available == [1] * (limit + 3) + [0] * 5 + [1] * 2
 
 

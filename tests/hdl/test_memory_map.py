@@ -63,7 +63,7 @@ def check(memories, hierarchy):
         pytest.param(
             name,
             memory,
-            # A ring of each family has the same memories: one has all variants each day.
+            # Rings of all families have the same memories, so one ring is tested with all variants.
             marks=pytest.mark.slow if name != "tiny" and memory != "ecp5" else (),
         )
         for name in TINY

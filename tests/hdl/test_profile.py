@@ -37,7 +37,7 @@ def test_components_have_the_figures(spec, memory):
         assert unit.minimum_generation == profile.minimum_generation
 
 
-# Figures by hand
+# Values computed by hand
 
 
 @pytest.mark.parametrize(("lanes", "shards"), [(1, 1), (2, 3), (4, 6)])

@@ -12,7 +12,7 @@ from lately.hdl.statistics import EventCounter
 
 def test_units_of_every_memory(monkeypatch):
     gebf, lanes = any_preset("gebf-tiny"), any_preset("two-lanes-tiny")
-    # Those of one specification are built once, under the first of its names.
+    # Equal specifications are built once, under the first name.
     monkeypatch.setattr(rtlil, "ALL_PRESETS", {"one": gebf, "two": lanes, "same": gebf})
     kinds = ["ecp5", "ice40", "gowin"]
     memories = ["portable", "portable-registered", *kinds, *(f"{kind}-strict" for kind in kinds)]
@@ -25,7 +25,7 @@ def test_units_of_every_memory(monkeypatch):
 def test_files_and_their_digests(monkeypatch, tmp_path, capsys):
     counters = {f"counter{width}": EventCounter(width=width) for width in (3, 4)}
     monkeypatch.setattr(rtlil, "units", counters.items)
-    # Also where there were others.
+    # Also in a folder with earlier files.
     for _ in range(2):
         rtlil.write(tmp_path / "new" / "folder")
     report = f"2 units in {tmp_path / 'new' / 'folder'}\n"

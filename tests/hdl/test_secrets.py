@@ -99,7 +99,7 @@ def test_turn_before_the_secret_is_known_does_not_bring_it_in():
     assert high(outputs, "ready") == [*range(SETTLED, 21)]
 
 
-# Units: what a CLEAR brings in
+# Units: secrets activated by a CLEAR
 
 
 GEBF = replace(preset("gebf-tiny"), hash="siphash")

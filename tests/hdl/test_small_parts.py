@@ -63,7 +63,7 @@ def test_upsets_of_small_parts(sweep, cells, protect):
         await ctx.tick().repeat(60)
         cell = words[0][-1].data[cells - 1]
         ctx.set(cell, ctx.get(cell) ^ 2)
-        # A lap of the sweep at its slowest, and what the counter is late.
+        # The slowest lap of the sweep, and the latency of the counter.
         await ctx.tick().repeat(12 * (cells + 2) + 40)
         counts.append(ctx.get(unit.upsets))
 

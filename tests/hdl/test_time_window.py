@@ -74,7 +74,7 @@ class Course:
 
         async def bench(ctx):
             self._ctx = ctx
-            # As the gate does after reset.
+            # Like the gate after reset.
             await ctx.tick().repeat(2 * self.ring.schedule.length.PERIOD + 1)
             await self._alone("clear")
             for action in actions:
@@ -130,7 +130,7 @@ class Course:
             statuses.append(turns.status(now).code)
             assert self.outputs[clock + 2]["status"] == statuses[-1], where
             passed = turns.follow(np.array([code], np.uint8), np.array([now]))
-            # After a CLEAR or SHIFT the golden rules have no query of their own.
+            # A CLEAR or SHIFT has no query.
             limit = max(0, int(passed.alive[0]) - self.policy.writes + 1)
             assert self.outputs[clock + 1]["limit"] == limit, where
             turned = passed.turned[0] or code in (Operation.SHIFT, Operation.CLEAR)
@@ -201,7 +201,7 @@ def test_a_silence_that_would_wrap_the_times_brings_nothing_back():
     wraps = 3 << window.ring.window._bits
     window.run(["insert", *[*[""] * 40, "tick"] * wraps]).check()
     limits = [values["limit"] for values in window.outputs if values["time"] > 9]
-    # The limit is a clock ahead of the time.
+    # The limit is valid a cycle before the time.
     assert not any(limits)
 
 
@@ -215,7 +215,7 @@ def struck(copies):
         times = window.ring.window.times
         struck = len(window.done) // 50 % copies
         for row in range(times[0].depth):
-            # What the copy struck before held is made good.
+            # The copy that was corrupted before is restored.
             right = ctx.get(times[(struck + 1) % copies].data[row])
             for number, copy in enumerate(times):
                 wrong = choose.randrange(1 << copy.shape)

@@ -64,7 +64,7 @@ def test_upset_is_reported_with_the_ages_of_the_operation_that_reads_it(
     simulate(core, stream)
 
 
-# A part, and its hazards
+# A part and its hazards
 
 
 def mixed(seed, clocks, choose_cell, inserts=0.5):
@@ -197,7 +197,7 @@ def test_hazard(hazard):
     assert PartBench(**options).run(stream).errors == []
 
 
-# What is beside the parts
+# Other components
 
 
 @pytest.mark.parametrize("cycles", [2, 3, 9, 16, 17])

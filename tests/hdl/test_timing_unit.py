@@ -111,7 +111,7 @@ def test_blocks():
     assert ends == [2, 5, 10]
 
 
-# Figures and parameters
+# Latencies and parameters
 
 
 def test_interval():

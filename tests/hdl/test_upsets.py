@@ -93,7 +93,7 @@ def test_copies_wrong(copies):
 @pytest.mark.parametrize("name", ["timing-tiny", "timing-counted-tiny"])
 def test_sweep_restores_bits_lost_in_a_copy(name):
     spec = any_preset(name)
-    # Cycles of a cell; without ticks, until there is a free cycle for it.
+    # Cycles per cell; without ticks, cycles until a free cycle.
     pace = rest_interval(spec) if not spec.timed else CELL_CLOCKS + 1
 
     async def script(struck):
@@ -166,7 +166,7 @@ def test_only_the_wrong_copy_is_written():
         ((4, 5, 5), 0b001),
         ((5, 7, 5), 0b010),
         ((5, 5, 0), 0b100),
-        # Two have been hit.
+        # Two copies have been upset.
         ((4, 7, 5), 0b001),
     ],
 )  # fmt: skip
@@ -192,7 +192,7 @@ def test_map_and_profile_know_the_copies(name, protect):
     copies, plain = PROTECTIONS[protect], RingProfile.of(preset(name), memory="ecp5")
     assert unit.profile.copies == copies
     assert unit.profile.block_rams == copies * plain.block_rams == len(unit.memory_map.memories)
-    # Of many block RAMs, some lie far away.
+    # With many block RAMs, some are far away.
     farther = unit.profile.address_registers - plain.address_registers
     assert farther == (name != "tiny" and copies > 1)
     assert unit.profile.latency == plain.latency + farther + VOTE_LATENCY * (copies > 1)
@@ -257,7 +257,7 @@ def test_board_reports_upsets():
     assert link.unit.registers.registers["upsets"] == 64
 
 
-# What waits beside the memories of a filter
+# Memories outside the filter
 
 
 def test_results_that_wait_in_three_copies():
