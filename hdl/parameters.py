@@ -18,6 +18,12 @@ def require_power_of_two(name, value, *, minimum=1):
         raise ValueError(f"{name} must be a power of two, not {value}")
 
 
+def alternatives(values) -> str:
+    """Quote values, and join them with commas and "or"."""
+    *others, last = map(repr, values)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
 def ceil_log(base: int, value: int) -> int:
     """Return the smallest n with ``base**n >= value``."""
     exponent, power = 0, 1

@@ -15,7 +15,7 @@ from .latencies import (
     STAMP_LATENCY,
     VOTES,
 )
-from .parameters import ceil_log
+from .parameters import alternatives, ceil_log
 
 
 def option(default: Any, *, minimum: int | None = None, choices: Iterable[str] = ()) -> Any:
@@ -76,7 +76,7 @@ class UnitOptions:
             if minimum is not None and not (value is None and item.default is None):
                 require_integer(item.name, value, minimum)
             if choices := item.metadata.get("choices"):
-                require(value in choices, item.name, f"must be {' or '.join(choices)}", value)
+                require(value in choices, item.name, f"must be {alternatives(choices)}", value)
 
 
 @dataclass(frozen=True)
@@ -233,12 +233,12 @@ class Profile:
         """Reject a specification or option that the hardware cannot implement."""
         memory, named = self.memory, f"for family {self.spec.family}"
         known = not isinstance(memory, str) or memory in self.MEMORIES
-        require(known, "memory", f"must be {' or '.join(self.MEMORIES)} {named}", memory)
-        known, rule = self.protect in self.PROTECTIONS, f"must be {' or '.join(self.PROTECTIONS)}"
+        require(known, "memory", f"must be {alternatives(self.MEMORIES)} {named}", memory)
+        known, rule = self.protect in self.PROTECTIONS, f"must be {alternatives(self.PROTECTIONS)}"
         require(known, "protect", f"{rule} {named}", self.protect)
         ticks = self.options.ticks
         if self.ticks:
-            rule = f"must be {' or '.join(self.ticks)} {named}"
+            rule = f"must be {alternatives(self.ticks)} {named}"
             require(ticks in self.ticks, "ticks", rule, ticks)
         if self.options.omit and self.lanes > 1:
             raise SpecificationError("omit: not supported with several lanes")

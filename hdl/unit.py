@@ -23,6 +23,7 @@ from .latencies import (
 )
 from .memory.map import floorplan_groups
 from .monitors import alarm_ports, recovering, watch_results
+from .parameters import alternatives
 from .pipeline import Pipeline, delayed, registered
 from .queue import ResultQueue
 from .registers import REGISTERS
@@ -132,7 +133,7 @@ class BaseUnit(wiring.Component):
         fields = verdict | {name: value.shape() for name, value in report.items()}
         for name in self.profile.options.omit:
             known = [field for field in fields if field != "seen"]
-            require(name in known, "omit", f"must be {' or '.join(known)} for this unit", name)
+            require(name in known, "omit", f"must be {alternatives(known)} for this unit", name)
             del fields[name]
         return fields | {"tag": self.profile.options.tag_bits}
 

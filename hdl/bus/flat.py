@@ -300,8 +300,8 @@ class ExternUnit(RawUnit):
             )
         if "time" in signature.request.members:
             raise SpecificationError(
-                "ticks: must be tick or period for ports without ready, not time: the latency of a "
-                "request with a later time varies"
+                "ticks: must be 'tick' or 'period' for ports without ready, not 'time', because "
+                "the latency of a request with a later time varies"
             )
         super().__init__(unit)
 

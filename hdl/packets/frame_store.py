@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...golden.packets.frame_actions import MAX_BYTES, ROOM_LAG, Action
 from ..lanes.collector import Credits
 from ..memory.cells import cell_memory
-from ..parameters import require_integer, require_power_of_two
+from ..parameters import alternatives, require_integer, require_power_of_two
 from ..pipeline import delayed
 from ..queue import Queue, ResultQueue
 from .frames import BEAT_BYTES, WHEN_FULL, FrameBeat, MarkedBeat
@@ -47,7 +47,7 @@ class FrameIntake(wiring.Component):
     ):
         require_integer("Longest frame", longest, minimum=1, maximum=MAX_BYTES)
         if when_full not in WHEN_FULL:
-            raise ValueError(f"when_full must be {' or '.join(WHEN_FULL)}, not {when_full!r}")
+            raise ValueError(f"when_full: must be {alternatives(WHEN_FULL)}, not {when_full!r}")
         self._longest = longest
         self._passes = longest_kept is not None
         self._longest_kept = longest_kept if self._passes else longest

@@ -15,7 +15,7 @@ from ...golden.packets.frame_actions import (
     default_store,
     longest_stored,
 )
-from ..parameters import require_integer
+from ..parameters import alternatives, require_integer
 
 BEAT_BYTES = 8  # default number of bytes in a beat
 # what happens to a frame without room: it waits at the input, or it is discarded
@@ -100,7 +100,7 @@ class FrameOptions:
         if self.frames is None:
             object.__setattr__(self, "frames", 64 if self.width <= 64 else 256)
         if self.oversize not in OVERSIZE:
-            raise ValueError(f"Oversize must be {' or '.join(OVERSIZE)}, not {self.oversize!r}")
+            raise ValueError(f"oversize: must be {alternatives(OVERSIZE)}, not {self.oversize!r}")
         if not self.ready and self.when_full != "drop":
             raise ValueError(
                 f"When full, an input without TREADY must drop frames, not {self.when_full!r}"

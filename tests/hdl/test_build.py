@@ -68,7 +68,9 @@ def test_profile_lists_the_memories_that_exist():
         for memory in kind.profile.MEMORIES:
             filter_unit(any_preset(name), memory=memory)
     for memory in ("ice40", "ecp5-strict"):
-        message = f"^memory: must be portable or ecp5 for family window-dictionary, not '{memory}'$"
+        message = (
+            f"^memory: must be 'portable' or 'ecp5' for family window-dictionary, not '{memory}'$"
+        )
         with pytest.raises(SpecificationError, match=message):
             filter_unit(dictionary_preset("tiny"), memory=memory)
 
@@ -137,8 +139,8 @@ def test_omitted_fields_change_no_other(name, omit):
 @pytest.mark.parametrize(
     ("name", "omit", "message"),
     [
-        ("tiny", "seen", "omit: must be age for this unit, not 'seen'"),
-        ("timing-tiny", "tag", "omit: must be age or oldest or time for this unit, not 'tag'"),
+        ("tiny", "seen", "omit: must be 'age' for this unit, not 'seen'"),
+        ("timing-tiny", "tag", "omit: must be 'age', 'oldest' or 'time' for this unit, not 'tag'"),
         ("two-lanes-tiny", "age", "omit: not supported with several lanes"),
     ],
 )

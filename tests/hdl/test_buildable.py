@@ -140,15 +140,15 @@ REFUSED = [
      "stamp_bits: the sweep needs 40 insertions for 16 cells per part; 5 bits leave 25 "
      "(25 blocks of 1)"),
     (DICTIONARY, {"memory": "sram"},
-     "memory: must be portable or ecp5 for family window-dictionary, not 'sram'"),
+     "memory: must be 'portable' or 'ecp5' for family window-dictionary, not 'sram'"),
     (TIMING, {"memory": "sram"},
-     "memory: must be portable or ecp5 for family timed-timing, not 'sram'"),
-    *((values, {"protect": "some"}, "protect: must be none or parity or tmr, not 'some'")
+     "memory: must be 'portable' or 'ecp5' for family timed-timing, not 'sram'"),
+    *((values, {"protect": "some"}, "protect: must be 'none', 'parity' or 'tmr', not 'some'")
       for values in (APBF, DICTIONARY)),
     (TIMED, {"ticks": "clock"},
-     "ticks: must be tick or period or time for family apbbf, not 'clock'"),
+     "ticks: must be 'tick', 'period' or 'time' for family apbbf, not 'clock'"),
     (TIMING, {"ticks": "time"},
-     "ticks: must be tick or period for family timed-timing, not 'time'"),
+     "ticks: must be 'tick' or 'period' for family timed-timing, not 'time'"),
     (APBF, {"report_covered": True},
      "report_covered: needs a ring with a span"),
     *((values, {option: -1}, f"{option}: must be at least {low}, not -1")

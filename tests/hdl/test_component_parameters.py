@@ -157,7 +157,7 @@ def deciding(**options):
          "Buffer must be at least 232 bytes, to hold two frames of 100, not 128"),
         (intake, {"longest": 0}, "Longest frame must be at least 1, not 0"),
         (intake, {"longest": 131072}, "Longest frame must be at most 131071, not 131072"),
-        (intake, {"when_full": "cut"}, "when_full must be wait or drop, not 'cut'"),
+        (intake, {"when_full": "cut"}, "when_full: must be 'wait' or 'drop', not 'cut'"),
         *((FrameWidener, {"width": width},
            f"Width must be one of 8, 64, 128, 256, 512, not {width!r}")
           for width in (0, 16, 65, "8")),

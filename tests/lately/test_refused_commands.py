@@ -171,7 +171,7 @@ MESSAGES = {
         "single "
         "underscores, not 'a b'",
         "--name x --preset none": "preset: unknown 'none'; ",
-        "--name x --preset tiny --memory sram": "memory: must be portable or ",
+        "--name x --preset tiny --memory sram": "memory: must be 'portable', ",
         "--name x --preset timing-tiny --covered":
         "--covered needs a ring with a time window (see",
         "--name x --preset tiny --ticks tick":
