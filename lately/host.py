@@ -10,45 +10,41 @@ from numpy.typing import ArrayLike, NDArray
 
 from .boards.link import layout
 from .boards.link.layout import MISSING, register_address
-from .golden import from_spec
-from .golden.errors import RekeyError, SpecificationError
+from .golden import DecisionTable, Operation, RekeyError, Results, SpecificationError, from_spec
 from .golden.hash.keys import KeyDigest, check_keys
 from .golden.hash.siphash import check_secret
-from .golden.operations import Operation
 from .golden.packets.comparison import Field
 from .golden.packets.frame_actions import Action
-from .golden.results import Results
 from .golden.spec.base import Specification
 from .golden.spec.presets import ALL_PRESETS
 from .golden.times import Times, check_each
-from .golden.timestamp.decisions import DecisionTable, entry_widths, packed_entries
+from .golden.timestamp.decisions import entry_widths, packed_entries
 from .hdl.latencies import PERIOD_BITS
 from .hdl.registers import ADDRESSES, REGISTERS
 from .uartbone import DEFAULT_BAUD, HostError, NoAnswerError, UartBone
 
 Windows = ArrayLike | None
-"""Window of the queries, or their class if the filter has a table: one value for all, or one each,
-shape (n,). None means the longest window, or class 0."""
+"""Windows of queries, or classes if the filter has a table: a number for all queries, or an array
+with a number for each query, shape (n,). None means the longest window, or class 0."""
 
 _FIELDS = {register.name: register.fields for register in REGISTERS}
 
+# Registers in `Board.statistics` that are not event counters.
 _STATES = ("generation", "period", "covered", "guaranteed", "alarms")
-"""Registers in `Board.statistics` that are not event counters."""
 
+# Maximum status reads until a command is complete; one read takes longer than a command.
 _MAX_POLLS = 100
-"""Maximum status reads until a command is complete; one read takes longer than a command."""
 
-_MIN_OPERATIONS = 1 << 11
-"""Minimum number of operations in a self-test."""
+_MIN_OPERATIONS = 1 << 11  # of a self-test
 
 
 class SelfTestResult(NamedTuple):
-    """Result of a self-test, with the index of the first result that differs from the model's."""
+    """Result of `Board.self_test`."""
 
     passed: bool
     operations: int
-    mismatches: int
-    first_mismatch: int | None
+    mismatches: int  # results that differ from those of the golden model
+    first_mismatch: int | None  # operation with the first such result
     upsets: int  # cycles in which an upset of a protected memory was detected
 
 
@@ -56,10 +52,10 @@ class Board(UartBone):
     """A board with a filter or a frame deduplicator on a serial port.
 
     Operations take effect one after another, as in the golden model, whose methods have the same
-    names. Use the board from one thread at a time.
+    names. Use a board from only one thread at a time.
 
-    Takes the parameters of `lately.uartbone.UartBone`, and `spec`, which is required unless the
-    filter is a preset. Raises `HostError` if the board has a different filter.
+    `spec` is required unless the filter is a preset; for the other parameters see
+    `lately.uartbone.UartBone`. Raises `HostError` if the board has a different filter.
     """
 
     spec: Specification
@@ -112,7 +108,7 @@ class Board(UartBone):
         return self.read(register_address(name))[0]
 
     def _changed(self, register: str, **values: int | None) -> list[int]:
-        """Return the word of a register with some of its fields changed."""
+        """Return the word of a register with new values of some fields."""
         word = self._read(register)
         for field in _FIELDS[register]:
             if (value := values.get(field.name)) is not None:
@@ -124,7 +120,7 @@ class Board(UartBone):
         return bool(self._read("status") >> bit & 1)
 
     def _set(self, name: str, value: int) -> None:
-        """Set a number; if the board does not store it, restore the previous one."""
+        """Write a number to a register; restore the earlier one if the board does not store it."""
         if not isinstance(value, int) or not 1 <= value < MISSING:
             raise ValueError(f"{name}: must be an integer from 1 to {MISSING - 1}, not {value!r}")
         former = self._read(name)
@@ -134,7 +130,6 @@ class Board(UartBone):
             raise HostError(f"{self.port}: {name}: the board stored {stored}, not {value}")
 
     def _require(self, name: str, has: bool, lacks: str) -> None:
-        """Raise an error if the board does not support an operation."""
         if not has:
             raise SpecificationError(f"{name}: the board at {self.port} {lacks}")
 
@@ -150,14 +145,14 @@ class Board(UartBone):
     ) -> Results:
         """Perform a sequence of operations, given as `Operation` codes of shape (n,) or ().
 
-        The results are those of the golden model's method `perform` for the same `keys`, of shape
+        The results equal those of the golden model's method `perform` for the same `keys`, of shape
         (n,) or (n, words), at the same times. `windows`, of shape (n,) or (), are in the unit of
         the hardware: insertions, blocks of insertions, or ticks. `progress` is called with the
         number of operations since its last call. Times are correct if fewer than 2**30 ticks pass
         between two operations: 12 days with ticks of a millisecond.
 
-        Raises TypeError, ValueError or SpecificationError before anything is sent, and HostError if
-        the board no longer answers; it may have performed the first part of the sequence.
+        Raises TypeError, ValueError or SpecificationError before it sends anything, and HostError
+        if the board stops answering; the board may then have performed some of the operations.
         """
         self._require("operations", not self.frames, "processes frames")
         spec = self.spec
@@ -176,12 +171,10 @@ class Board(UartBone):
         return results._replace(time=self._times(results.time)) if spec.timed else results
 
     def _perform(self, blocks: Sequence[layout.Block]) -> Iterator[NDArray[np.uint32]]:
-        """Perform blocks of operations one after another, and yield their result words.
-
-        The words of the next block are sent while results arrive, but its trailer is sent only when
-        these results are correct. After an interrupted or damaged exchange, the board's count of
-        performed operations shows what is left to do.
-        """
+        """Perform blocks of operations one after another, and yield their result words."""
+        # The words of the next block are sent while results arrive, but its trailer is sent only
+        # when these results are correct. After an interrupted or damaged exchange, the board's
+        # count of performed operations shows what is left to do.
         performed, ahead = self._count if self._count is not None else self._performed(), False
         self._count = None
         for block, following in zip(blocks, [*blocks, None][1:], strict=True):
@@ -214,7 +207,7 @@ class Board(UartBone):
         self._count = performed
 
     def _performed(self) -> int:
-        """Resynchronise; return the number of operations that the board has performed."""
+        """Resynchronise, and read the number of operations that the board has performed."""
         self.synchronise()
         return self.read(layout.RESULTS)[0]
 
@@ -223,7 +216,7 @@ class Board(UartBone):
         self.send(layout.WRITE, address, block.words)
 
     def checked_windows(self, windows: Windows, count: int) -> Times:
-        """Return the window or class of each of `count` operations; raises like `perform`."""
+        """Return the window or class of each of `count` operations; same errors as `perform`."""
         longest, has_classes = self.longest, self.spec.classes is not None
         if windows is None:
             return np.full(count, 0 if has_classes else longest)
@@ -235,22 +228,22 @@ class Board(UartBone):
         return checked
 
     def _times(self, stamps: NDArray[np.int64]) -> Times:
-        """Extend the low time bits in `stamps`, shape (n,), to full times."""
+        """Extend `stamps`, the low bits of times, to full times."""
         steps = np.diff(stamps, prepend=self._time) % (1 << layout.TIME_BITS)
         times = self._time + np.cumsum(steps)
         self._time = int(times[-1]) if len(times) else self._time
         return times
 
     def insert(self, keys: ArrayLike) -> None:
-        """Insert `keys`, of shape (n,), in order; raises like `perform`."""
+        """Insert `keys`, of shape (n,), in order; same errors as `perform`."""
         self.perform(Operation.INSERT, keys)
 
     def query(self, keys: ArrayLike, window: Windows = None) -> Results:
-        """Report which keys are in the filter; arguments and errors are those of `perform`."""
+        """Report which keys are in the filter; see `perform`."""
         return self.perform(Operation.QUERY, keys, window)
 
     def check_and_insert(self, keys: ArrayLike, window: Windows = None) -> Results:
-        """Query, then insert each key in order; arguments and errors are those of `perform`."""
+        """Query, then insert each key in order; see `perform`."""
         return self.perform(Operation.CHECK_AND_INSERT, keys, window)
 
     def remove(self, keys: ArrayLike) -> None:
@@ -275,7 +268,7 @@ class Board(UartBone):
     # The board
 
     def statistics(self) -> dict[str, int]:
-        """Return a snapshot of the counters since reset, and other registers, by name."""
+        """Return the counters since reset, all sampled at the same time, and state registers."""
         self.write(register_address("control"), self._changed("control", snapshot=1))
         figures = {}
         for register in REGISTERS:
@@ -288,7 +281,7 @@ class Board(UartBone):
         return figures
 
     def window_seconds(self, statistics: Mapping[str, int]) -> dict[str, float]:
-        """Return the length of a tick, and how long every key is still reported, in seconds."""
+        """Convert `statistics` to the tick length and the time that is covered, in seconds."""
         if "period" not in statistics:
             return {}
         tick = statistics["period"] / self.clock_hz
@@ -305,19 +298,17 @@ class Board(UartBone):
         action: Action | None = None,
         fields: Field | None = None,
     ) -> None:
-        """Set lengths, load a secret, or set how frames are treated.
+        """Change settings of the board; None leaves a setting unchanged.
 
-        `generation` is the length of a generation in insertions, `period` that of a tick in clock
-        cycles. `secret` has 128 bits. `action` applies to duplicate frames, and `fields` are the
-        additional fields of the frame digest.
+        `generation` is the generation length in insertions, and `period` the tick length in clock
+        cycles. Both take effect at the next generation or tick. `secret` has 128 bits. In a filter,
+        it takes effect at the next CLEAR or, with re-keying, at the next shift; while two secrets
+        are in use, it waits. In a frame deduplicator, `secret` and `fields`, the additional digest
+        fields, apply to frames that begin afterwards, and `action` to duplicate frames.
 
-        Lengths take effect at the next generation or tick. A filter's secret takes effect at the
-        next CLEAR or, with re-keying, at the next shift; while two secrets are in use, it waits.
-        For the frame digest, secret and fields apply to frames that begin afterwards.
-
-        Raises TypeError or ValueError if a value is invalid, SpecificationError if the board has no
-        such setting, RekeyError if another secret is waiting, and HostError if the board rejects a
-        length.
+        Raises TypeError or ValueError if a value is invalid, SpecificationError if the board does
+        not have the setting, RekeyError if another secret is waiting, and HostError if the board
+        rejects a length.
         """
         spec, frames = self.spec, self.frames
         for name, value, has, lacks in (
@@ -345,8 +336,8 @@ class Board(UartBone):
     def decide_by(self, table: DecisionTable) -> None:
         """Load a threshold table, which takes effect at the next operation.
 
-        If the board stops answering, its previous table remains. Raises SpecificationError if the
-        filter has no table, or one of a different shape.
+        If the board stops answering, it keeps its previous table. Raises SpecificationError if the
+        filter has no table, or a table of a different shape.
         """
         self._require("table", self.spec.classes is not None, "has no classes")
         spec: Any = self.spec
@@ -372,7 +363,7 @@ class Board(UartBone):
     def self_test(self) -> SelfTestResult:
         """Perform random operations, and compare the results with those of the golden model.
 
-        The filter is reset before and after the test; a secret or a table must be loaded again.
+        Resets the filter before and after the test, so the secret and the table are lost.
         """
         self._require("self-test", not self.frames, "processes frames")
         spec, names = self.spec, ["generation"] * self._has_generations
@@ -395,7 +386,7 @@ class Board(UartBone):
 def differing(
     spec: Specification, golden: Any, codes: Any, keys: Any, windows: Any, results: Results
 ) -> NDArray[np.int64]:
-    """Return the indices of results that differ from those of the model at the same times."""
+    """Perform operations on a golden model; return the indices of results that differ from it."""
     unit = spec.block_units
     if windows is not None and spec.classes is None:
         windows = windows * unit
@@ -406,11 +397,9 @@ def differing(
 
 
 def self_test_operations(spec: Specification) -> tuple[Any, Any, Any, int]:
-    """Return the codes, keys and windows of a self-test's operations, and operations per tick.
-
-    Half of the operations insert, at least two windows of keys. Keys repeat at distances of up to
-    two windows, short ones as often as long ones, and timestamps wrap around at least once.
-    """
+    """Return random operation codes, keys and windows, and the number of operations per tick."""
+    # Half of the operations insert, at least two windows of keys. Keys repeat at distances of up to
+    # two windows, short ones as often as long ones, and timestamps wrap around at least once.
     fields: dict[str, Any] = spec.to_dict()
     window = fields.get("window") or fields.get("cells") or 64
     # Number of operations per tick, or per block of insertions.

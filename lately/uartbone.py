@@ -18,7 +18,7 @@ MAX_WORDS = 255
 """Maximum number of words in a command."""
 
 QUIET = 0.3
-"""Seconds of silence after which no answer can be on its way."""
+"""Seconds of silence after which no answer can still be in transit."""
 
 
 class HostError(LatelyError, RuntimeError):
@@ -36,11 +36,11 @@ class NoAnswerError(HostError):
 class UartBone:
     """Accesses words on a board's bus through a serial `port` such as ``/dev/ttyUSB0``.
 
-    Addresses are in bytes. UARTBone has no checksum, so a read must give the same words twice in a
-    row. After a write, the board's checksum of all writes must be as expected; this detects lost,
-    duplicated and corrupted bytes. An answer may take `timeout` seconds, plus the time for its
-    bytes at `baud`. A command is sent up to `attempts` times. Raises PortError if the port cannot
-    be opened.
+    Addresses are in bytes. UARTBone has no checksum, so every word is read until two consecutive
+    reads agree. After a write, the board's checksum of all writes must be as expected; this detects
+    lost, duplicated and corrupted bytes. An answer may take `timeout` seconds, plus the time for
+    its bytes at `baud`. A command is sent up to `attempts` times. Raises PortError if the port
+    cannot be opened.
     """
 
     repeated = 0  # number of exchanges repeated because of bad bytes
@@ -53,7 +53,7 @@ class UartBone:
         self._check: int | None = None  # checksum of all writes, if known
         import serial
 
-        with self._explained():
+        with self._one_line_errors():
             self._serial = serial.serial_for_url(
                 port, baudrate=baud, write_timeout=30, exclusive=True
             )
@@ -69,8 +69,7 @@ class UartBone:
         self._serial.close()
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn an error of the port into a one-line message."""
+    def _one_line_errors(self) -> Iterator[None]:
         import serial
 
         try:
@@ -87,7 +86,7 @@ class UartBone:
     def send(self, command: int, address: int, words: Any = (), count: int = 0) -> None:
         """Send a command to write `words`, or to read `count` words."""
         header = bytes([command, count or len(words)]) + (address // 4).to_bytes(4, "big")
-        with self._explained():
+        with self._one_line_errors():
             self._serial.write(header + np.asarray(words, ">u4").tobytes())
 
     def receive(self, count: int) -> list[int]:
@@ -103,17 +102,15 @@ class UartBone:
         return words
 
     def _read_bytes(self, size: int, seconds: float) -> bytes:
-        with self._explained():
+        with self._one_line_errors():
             self._serial.timeout = seconds
             data: bytes = self._serial.read(size)
         return data
 
     def synchronise(self) -> None:
-        """Discard what is on the line, until the board answers a command again.
-
-        The board may mistake some commands for the rest of an earlier write.
-        """
+        """Discard what is on the line, until the board answers a command again."""
         self._check = None
+        # The board may mistake some commands for the rest of an earlier write.
         for _ in range(self.attempts):
             # Wait until the line is quiet: a late answer must not be mistaken for the next one.
             all(self._read_bytes(4096, QUIET) for _ in range(10))
@@ -123,7 +120,7 @@ class UartBone:
                     return
         raise NoAnswerError(
             f"{self.port}: no answer in {self.attempts} attempts of {self._timeout:.2g} s; "
-            f"is it a Lately board, built for {self.baud} baud?"
+            f"check that a Lately board, built for {self.baud} baud, is at this port"
         )
 
     # Checked transfers
@@ -145,7 +142,7 @@ class UartBone:
         raise NoAnswerError(f"{self.port}: no two consecutive answers are equal")
 
     def try_write(self, address: int, words: Any, *, same: bool = False) -> bool:
-        """Write words with one command; return whether the board received exactly these."""
+        """Write words with one command; return whether the board received exactly these words."""
         check = register_address("write_check")
         before = self.read(check)[0] if self._check is None else self._check
         # If its length is corrupted, a single word still does not reach the following registers.
@@ -164,7 +161,7 @@ class UartBone:
         return self._check == expected
 
     def write(self, address: int, words: Any, *, same: bool = False) -> None:
-        """Write words to consecutive addresses, or all to one if `same`; retry on errors."""
+        """Write words to consecutive addresses, or all to one address if `same` is set."""
         for start in range(0, len(words), MAX_WORDS):
             first, part = address + 4 * start * (not same), words[start : start + MAX_WORDS]
             if not any(self.try_write(first, part, same=same) for _ in range(self.attempts)):

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,30 +14,34 @@ from ...golden.packets.frame_deduplicator import FrameDeduplicator
 from ...hdl.bus.flat import Field, FlatUnit
 from ...hdl.interface import UnitSignature, pack
 from ...hdl.packets.frame_store import beats_of
-from ...hdl.packets.frames import FrameOptions, Sideband
+from ...hdl.packets.frames import FrameOptions
 from .design import Design, Port
 
+OPERATIONS = 200  # transfers of the test bench of a filter
+
+# Cycles after reset within which the frame digest has loaded its keys.
+KEY_CYCLES = 5000
+
+_SEED = 1
 _CODES = [Operation.QUERY, Operation.INSERT, *[Operation.CHECK_AND_INSERT] * 4]
-_ALONE = 0.02
-_KEYS = 24
-"""Number of distinct keys; many of them are queried more than once."""
+_ALONE = 0.02  # probability of a SHIFT or CLEAR
+_KEYS = 24  # number of distinct keys; many of them are queried more than once
+
+Transfer = dict[str, int]  # values of the ports that carry fields
 
 
-@dataclass(frozen=True)
-class Vectors:
-    """Transfers of a test bench: for each transfer, the values of the ports that carry fields."""
+class Vectors(NamedTuple):
+    """Transfers of a test bench."""
 
-    requests: list[dict[str, int]]
-    results: list[dict[str, int]]
+    requests: list[Transfer]
+    results: list[Transfer]
 
 
 class _Step(NamedTuple):
-    """An operation: code, key, window or class, and tag; the tag is None without a result."""
-
     code: int
     key: Any
-    asked: int
-    tag: int | None
+    asked: int  # window or class
+    tag: int | None  # None for an operation without a result
 
 
 def vectors(design: Design, count: int, *, seed: int) -> Vectors:
@@ -56,11 +59,13 @@ def vectors(design: Design, count: int, *, seed: int) -> Vectors:
 
 
 def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[list[_Step]]:
-    """Yield the operations of each transfer; SHIFT and CLEAR come before those of the lanes."""
+    """Yield the operations of each transfer; a SHIFT or CLEAR comes first."""
     signature: UnitSignature = design.component.unit.signature
     lanes, tags = signature.lanes, 1 << design.tag_bits + design.tlast
     keys = random_keys(rng, _KEYS, design.spec.key_bits)
-    first, last = _asked_range(design)
+    spec, first, last = design.spec, 1, 1
+    if spec.query_field:
+        first, last = (1, spec.window_blocks) if spec.classes is None else (0, spec.classes - 1)
     # SHIFT and CLEAR have no result without back-pressure; otherwise it has no age or cells.
     has_result = design.waits and "oldest" not in signature.of_lane(signature.result, 0).members
     for number in range(count):
@@ -74,7 +79,7 @@ def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[lis
             for lane in range(lanes)
         ]
         if has_result and rng.random() < _ALONE:
-            shifts = design.spec.kind == "ring" and rng.random() < 0.8
+            shifts = spec.kind == "ring" and rng.random() < 0.8
             code = int(Operation.SHIFT if shifts else Operation.CLEAR)
             beat = (
                 [beat[0]._replace(code=code)]
@@ -84,25 +89,14 @@ def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[lis
         yield beat
 
 
-def _asked_range(design: Design) -> tuple[int, int]:
-    """Return the minimum and maximum window, or class, of a query."""
-    spec = design.spec
-    if not spec.query_field:
-        return 1, 1
-    return (1, spec.window_blocks) if spec.classes is None else (0, spec.classes - 1)
-
-
 def table_layout(design: Design) -> Any:
-    """Return the layout of a table entry; None if no port loads a table."""
+    """Return the layout of a table entry; None if the unit has no table port."""
     unit = design.component.unit
     return unit.table.p.shape() if "table" in unit.signature.members else None
 
 
 def bench_thresholds(design: Design) -> NDArray[np.int64]:
-    """Return the table that the test bench loads: address modulo the number of thresholds.
-
-    Its shape is that of `lately.golden.DecisionTable.thresholds`.
-    """
+    """Return the table that the test bench loads: address modulo the number of thresholds."""
     layout = table_layout(design)
     spec: Any = design.spec
     indices = np.indices(spec.table_shape)
@@ -114,17 +108,16 @@ def bench_thresholds(design: Design) -> NDArray[np.int64]:
 
 def _answers(design: Design, steps: list[_Step]) -> Iterator[dict[str, int]]:
     """Yield the result fields of each operation, except the tag."""
+    spec = design.spec
     codes = np.array([step.code for step in steps], np.uint8)
     keys = np.array([step.key for step in steps], np.uint64)
     asked = np.array([step.asked for step in steps])
-    times = np.zeros(len(steps), np.int64)
-    spec = design.spec
+    times = np.zeros(len(steps), np.int64) if spec.timed else None
     model: Any = from_spec(spec)
     if table_layout(design) is not None:
         model.decide_by(bench_thresholds(design))
     unit = spec.block_units if spec.classes is None else 1
-    windows = asked * unit if spec.query_field else None
-    results = model.perform(codes, keys, times if spec.timed else None, windows)
+    results = model.perform(codes, keys, times, asked * unit if spec.query_field else None)
     signature: UnitSignature = design.component.unit.signature
     names = signature.of_lane(signature.result, 0).members.keys() & results._fields
     columns = {name: np.maximum(getattr(results, name), 0) for name in names - {"time"}}
@@ -135,7 +128,11 @@ def _answers(design: Design, steps: list[_Step]) -> Iterator[dict[str, int]]:
 def _request(signature: UnitSignature, beat: list[_Step]) -> int:
     asks = {"window", "query_class"} & signature.request.members.keys()
     requests = [
-        {"operation": step.code, "key": _number(step.key), "tag": step.tag}
+        {
+            "operation": step.code,
+            "key": sum(int(word) << 64 * n for n, word in enumerate(np.atleast_1d(step.key))),
+            "tag": step.tag,
+        }
         | dict.fromkeys(asks, step.asked)
         for step in beat
         if step.tag is not None
@@ -151,37 +148,32 @@ def _result(signature: UnitSignature, lane_fields: list[dict[str, Any]]) -> int:
     return pack(signature.result, {"lanes": [{"valid": 1} | fields for fields in results]})
 
 
-def _number(key: Any) -> int:
-    words = np.atleast_1d(key)
-    return sum(int(word) << 64 * index for index, word in enumerate(words))
-
-
-def _spread(fields: list[Field], bits: int) -> dict[str, int]:
+def _spread(fields: list[Field], bits: int) -> Transfer:
     """Distribute a payload over the ports that carry its fields."""
-    values: dict[str, int] = {}
+    values: Transfer = {}
     for field in fields:
         part = bits >> field.source & (1 << field.width) - 1
         values[field.port] = values.get(field.port, 0) | part << field.offset
     return values
 
 
+# Frames
+
 _FRAMES = 24
-_SHORTEST, MAX_FRAME = 14, 80
-"""Bytes of a frame."""
-_SHORTEST_OF_LINE = 60
-"""Minimum frame length in bytes if the input has no back-pressure."""
-_AGAIN = 0.4
-"""Probability that a frame repeats an earlier frame."""
-_IP4 = b"\x08\x00\x45"
-"""IPv4: EtherType and first byte."""
-_LABEL = b"\x88\x47\x00\x01\x41\x40"
-"""MPLS: EtherType and label."""
+_MIN_FRAME, MAX_FRAME = 14, 80  # frame length in bytes
+_MIN_LINE_FRAME = 60  # minimum length if the input has no back-pressure
+_REPEATS = 0.4  # probability that a frame repeats an earlier frame
+_IP4 = b"\x08\x00\x45"  # IPv4: EtherType and first byte
+_LABEL = b"\x88\x47\x00\x01\x41\x40"  # MPLS: EtherType and label
+
+# Cycles within which a frame leaves, even with one-byte transfers and pauses.
+FRAME_CYCLES = 4 * MAX_FRAME + 200
 
 
 def all_fit(options: FrameOptions) -> bool:
     """Return whether every frame of the test bench fits into the buffer, at any input rate."""
     beats = _FRAMES * beats_of(MAX_FRAME, options.beat) + ROOM_LAG
-    slow = options.ready or options.longest >= _SHORTEST_OF_LINE
+    slow = options.ready or options.longest >= _MIN_LINE_FRAME
     fits = (
         beats * options.beat <= 8 * (options.store or 0)
         and (options.frames or 0) >= _FRAMES + ROOM_LAG
@@ -190,21 +182,25 @@ def all_fit(options: FrameOptions) -> bool:
 
 
 def frame_vectors(design: Design, *, seed: int) -> Vectors:
-    """Return the transfers of random frames, and those of the output without duplicates."""
+    """Return the transfers of random frames, and the transfers that leave the deduplicator."""
     choose = random.Random(seed)
     options = design.frame_options
-    shortest = _SHORTEST if options.ready else min(_SHORTEST_OF_LINE, options.longest)
+    shortest = _MIN_FRAME if options.ready else min(_MIN_LINE_FRAME, options.longest)
     frames: list[bytes] = []
     for _ in range(_FRAMES):
-        if frames and choose.random() < _AGAIN:
-            frames.append(_copy(choose, choose.choice(frames), inner=options.inner))
+        if frames and choose.random() < _REPEATS:
+            frames.append(_duplicate(choose, choose.choice(frames), inner=options.inner))
         else:
             frames.append(_frame(choose, choose.randint(shortest, MAX_FRAME)))
     if options.longest < MAX_FRAME:
         # At least one frame is forwarded.
         frames[0] = frames[0][: options.longest]
-    side = options.side
-    beside = [_beside(side, choose) for _ in frames]
+    side, widths = options.side, options.side.widths(leaves=False)
+    sidebands = []
+    for _ in frames:
+        signals = {name: choose.getrandbits(bits) if bits else 0 for name, bits in widths.items()}
+        # Every frame is intact.
+        sidebands.append(signals | {"user": signals["user"] & ~(1 << side.bad)})
     model = FrameDeduplicator(
         design.spec,
         longest=options.longest,
@@ -214,18 +210,16 @@ def frame_vectors(design: Design, *, seed: int) -> Vectors:
         inner=options.inner,
     )
     requests, results = [], []
-    for frame, signals in zip(frames, beside, strict=True):
+    for frame, signals in zip(frames, sidebands, strict=True):
         requests += _transfers("s_axis", frame, options.width // 8, signals)
         if model.perform([frame], [0]):
             carried = sum(signals["user"] & 1 << at for at in side.carried)
             results += _transfers("m_axis", frame, options.width // 8, signals | {"user": carried})
     names = {port.name for port in design.ports}
-    return Vectors(
-        *(
-            [{name: values[name] for name in values if name in names} for values in transfers]
-            for transfers in (requests, results)
-        )
-    )
+    for values in requests + results:
+        for name in values.keys() - names:
+            del values[name]
+    return Vectors(requests, results)
 
 
 def _frame(choose: random.Random, size: int) -> bytes:
@@ -236,8 +230,8 @@ def _frame(choose: random.Random, size: int) -> bytes:
     return frame[:12] + _IP4 + frame[15:16] + (size - 14).to_bytes(2, "big") + frame[18:]
 
 
-def _copy(choose: random.Random, frame: bytes, *, inner: bool) -> bytes:
-    """Return a frame as seen on another link: same packet, other addresses, TTL and checksum."""
+def _duplicate(choose: random.Random, frame: bytes, *, inner: bool) -> bytes:
+    """Return a frame with the same packet, but other addresses, TTL and checksum."""
     if frame[12:15] != _IP4:
         return frame
     hop = choose.randbytes(15)
@@ -246,36 +240,18 @@ def _copy(choose: random.Random, frame: bytes, *, inner: bool) -> bytes:
     return hop[:12] + frame[12:22] + hop[12:13] + frame[23:24] + hop[13:] + frame[26:]
 
 
-def _beside(side: Sideband, choose: random.Random) -> dict[str, int]:
-    """Return random sideband signals for an intact frame."""
-    widths = side.widths(leaves=False)
-    signals = {name: choose.getrandbits(width) if width else 0 for name, width in widths.items()}
-    return signals | {"user": signals["user"] & ~(1 << side.bad)}
-
-
-def _transfers(
-    prefix: str, frame: bytes, size: int, beside: dict[str, int]
-) -> list[dict[str, int]]:
-    """Split a frame into transfers of `size` bytes; yield the port values of each."""
+def _transfers(prefix: str, frame: bytes, size: int, signals: Transfer) -> list[Transfer]:
+    """Split a frame into transfers of `size` bytes, with the same sideband signals in each."""
     transfers = []
-    for at in range(0, len(frame), size):
-        part = frame[at : at + size]
-        values = {"data": int.from_bytes(part, "little"), "last": int(at + size >= len(frame)),
-                  "keep": (1 << len(part)) - 1} | beside  # fmt: skip
+    for start in range(0, len(frame), size):
+        part = frame[start : start + size]
+        values = {"data": int.from_bytes(part, "little"), "last": int(start + size >= len(frame)),
+                  "keep": (1 << len(part)) - 1} | signals  # fmt: skip
         transfers.append({f"{prefix}_t{name}": value for name, value in values.items()})
     return transfers
 
 
-OPERATIONS = 200
-"""Transfers of the test bench."""
-
-KEY_CYCLES = 5000
-"""Cycles after reset within which the frame digest has loaded its keys."""
-
-FRAME_CYCLES = 4 * MAX_FRAME + 200
-"""Cycles within which a frame leaves, even with one-byte transfers and pauses."""
-
-_SEED = 1
+# Templates
 
 
 def bench_values(design: Design) -> dict[str, Any]:
@@ -288,22 +264,45 @@ def bench_values(design: Design) -> dict[str, Any]:
         stimuli = vectors(design, OPERATIONS, seed=_SEED)
     requests = [port for port in ports if port.name in stimuli.requests[0]]
     results = [port for port in ports if port.name in stimuli.results[0]]
-    resets = _resets(component, ports)
+    # Values of inputs that nothing else drives. With the maximum period, time does not advance.
+    resets = {
+        port.name: (1 << port.width) - 1 if port.name == "period" else members[port.name].init or 0
+        for port in ports
+        if port.inward
+    }
     connections = _connections(component, ports, requests, results, resets)
+    table = _table(design)
+    connections |= {name: name for name in table.get("inputs", {})}
+    # Inputs that may keep their reset values.
+    needed = ("aclk", "aresetn", "clk", "rst", "tick", "s_axis_tvalid", "m_axis_tready",
+              "in_valid", "out_ready")  # fmt: skip
+    optional = [
+        port for port in ports if port.inward and port not in requests and port.name not in needed
+    ]
+    # Ports of additional streams, and ports that the bus uses.
+    streams = (getattr(design.unit, "bus_ports", ()), *component.side_streams.values())
+    wired = {name for names in streams for name in names if not name.endswith("prot")}
     pause = design.profile.longest_pause
     gap = pause + FRAME_CYCLES if design.frames and not all_fit(design.frame_options) else 0
-    table = _table(design, ports)
-    connections |= {name: name for name in table.get("inputs", {})}
-    entries = table.get("entries", 0)
+    # Cycles from reset until an input without ready accepts all requests.
+    settled = KEY_CYCLES if design.frames else pause + int(component.unit.latency)
+    if design.input_waits:
+        settled = 8
     return {
         "table": table,
-        "outputs": [port for port in ports if _is_watched(port, connections)],
+        "outputs": [
+            port
+            for port in ports
+            if not port.inward
+            and connections[port.name] == port.name
+            and port.name not in ("in_ready", "out_valid")
+        ],
         "resets": resets,
-        "open": {port.name for port in ports if _may_be_open(port, requests)},
+        "open": {port.name for port in optional},
         "values": {
             port.name: f"{port.width}'d{members[port.name].init or resets[port.name]}"
-            for port in ports
-            if _may_be_open(port, requests) and port.name not in _wired(design)
+            for port in optional
+            if port.name not in wired
         },
         "waits": design.waits,
         "always_ready": not design.input_waits,
@@ -314,27 +313,23 @@ def bench_values(design: Design) -> dict[str, Any]:
         "result_mask": _word(results, _compared(design, results)),
         "connections": connections,
         "gap": gap,
-        "settled": KEY_CYCLES if gap else _settled(design, pause),
-        "max_cycles": 100 * max(OPERATIONS, len(stimuli.requests)) * (pause + 1) + 2 * entries,
+        "settled": KEY_CYCLES if gap else settled,
+        "max_cycles": 100 * max(OPERATIONS, len(stimuli.requests)) * (pause + 1)
+        + 2 * table.get("entries", 0),
     }
 
 
-def _settled(design: Design, pause: int) -> int:
-    """Return the cycles from reset until an input without ready accepts all requests."""
-    if design.input_waits:
-        return 8
-    return KEY_CYCLES if design.frames else pause + int(design.component.unit.latency)
-
-
-def _table(design: Design, ports: list[Port]) -> dict[str, Any]:
-    """Describe the ports that load a table; empty if there are none."""
+def _table(design: Design) -> dict[str, Any]:
+    """Return the values for the ports that load a table; empty without these ports."""
     layout = table_layout(design)
     if layout is None:
         return {}
     data, valid, ready = design.component.side_streams["table"]
     spec: Any = design.spec
     return {
-        "inputs": {port.name: port.range for port in ports if port.name in (data, valid, "swap")},
+        "inputs": {
+            port.name: port.range for port in design.ports if port.name in (data, valid, "swap")
+        },
         "data": data,
         "valid": valid,
         "ready": ready,
@@ -343,49 +338,18 @@ def _table(design: Design, ports: list[Port]) -> dict[str, Any]:
     }
 
 
-def _resets(component: FlatUnit, ports: list[Port]) -> dict[str, int]:
-    """Return the values for inputs that nothing else drives."""
-    members = component.signature.members
-    # With the maximum period, time does not advance during the test bench.
-    return {
-        port.name: (1 << port.width) - 1 if port.name == "period" else members[port.name].init or 0
-        for port in ports
-        if port.inward
-    }
-
-
-def _may_be_open(port: Port, requests: list[Port]) -> bool:
-    """Whether a unit works if this input keeps its reset value."""
-    needed = ("aclk", "aresetn", "clk", "rst", "tick", "s_axis_tvalid", "m_axis_tready",
-              "in_valid", "out_ready")  # fmt: skip
-    return port.inward and port not in requests and port.name not in needed
-
-
-def _wired(design: Design) -> set[str]:
-    """Return the ports of additional streams, and the ports that the bus uses."""
-    bus = getattr(design.unit, "bus_ports", ())
-    streams = design.component.side_streams.values()
-    return {name for names in (bus, *streams) for name in names if not name.endswith("prot")}
-
-
-def _is_watched(port: Port, connections: dict[str, str]) -> bool:
-    """Whether an output has its own wire in the test bench."""
-    has_wire = connections[port.name] == port.name
-    return has_wire and not port.inward and port.name not in ("in_ready", "out_valid")
-
-
-def _compared(design: Design, results: list[Port]) -> dict[str, int]:
-    """Return the bits of each port to compare; the time is left out once a period has begun."""
-    free = dict.fromkeys((port.name for port in results), 0)
+def _compared(design: Design, results: list[Port]) -> Transfer:
+    """Return a mask of the bits to compare; with a `period`, the time is not predictable."""
+    masks = {port.name: (1 << port.width) - 1 for port in results}
     if design.options.get("ticks") == "period":
         for field in design.component.results:
             if field.name == "time":
-                free[field.port] |= (1 << field.width) - 1 << field.offset
-    return {port.name: (1 << port.width) - 1 & ~free[port.name] for port in results}
+                masks[field.port] &= ~((1 << field.width) - 1 << field.offset)
+    return masks
 
 
-def _word(ports: list[Port], values: dict[str, int]) -> int:
-    """Concatenate port values, the first one in the highest bits."""
+def _word(ports: list[Port], values: Transfer) -> int:
+    """Concatenate port values, the first port in the highest bits."""
     word = 0
     for port in ports:
         word = word << port.width | values[port.name]
@@ -397,9 +361,9 @@ def _connections(
     ports: list[Port],
     requests: list[Port],
     results: list[Port],
-    resets: dict[str, int],
+    resets: Transfer,
 ) -> dict[str, str]:
-    """Return the expression to connect to each port in the test bench."""
+    """Return the Verilog expression that the test bench connects to each port."""
     expressions = {port.name: port.name for port in ports}
     expressions |= {
         name: f"{len(getattr(component, name))}'d{value}" for name, value in resets.items()

@@ -12,8 +12,7 @@ from ...hdl.target_clocks import target_mhz
 from .bench import bench_values
 from .design import NO_BUS, Design
 from .folder import write_folder
-from .interfaces import labels, platform_interfaces, vivado_interfaces
-from .litex_values import litex_values
+from .interfaces import labels, litex_values, platform_interfaces, vivado_interfaces
 from .page import page_values
 from .waves import save_file
 
@@ -38,11 +37,7 @@ EXAMPLE_MHZ = 100
 
 
 def write(design: Design, directory: str | os.PathLike[str], *, force: bool = False) -> list[str]:
-    """Write all files of an exported unit to a folder; return their names.
-
-    The folder must be new or empty; with `force`, existing files are replaced. After an interrupt,
-    the folder never holds a mixture of two exports.
-    """
+    """Write all files of an exported unit to a new or empty folder, or to any with `force`."""
     return write_folder(texts(design), directory, force=force)
 
 
@@ -81,7 +76,7 @@ def _tool_files(tool: str) -> list[str]:
 
 
 def _c_header(rdl: str, name: str) -> str:
-    """Return the C header that PeakRDL generates from SystemRDL; `name` is in the include guard."""
+    """Generate a C header with PeakRDL; `name` is in the include guard."""
     from peakrdl_cheader.exporter import CHeaderExporter
     from systemrdl import RDLCompiler
 
@@ -95,13 +90,11 @@ def _c_header(rdl: str, name: str) -> str:
 
 
 def _heading(design: Design) -> dict[str, str]:
-    """Return the values for the heading of every file."""
     shape = f"{'frame deduplicator, ' if design.frames else ''}{design.spec.shape}"
     return {"name": design.name, "version": __version__, "shape": shape, "digest": design.digest}
 
 
 def _values(design: Design) -> dict[str, Any]:
-    """Return the values for the templates."""
     component, device = design.component, design.device
     placed_on = device.name if design.target and device.placed else ""
     return {

@@ -26,8 +26,7 @@ from ...hdl.target_clocks import target_mhz
 from ..flow.devices import Device, device
 from .folder import ExportError as ExportError
 from .memories import RAM_STYLES, with_templates
-from .plain_names import keywords
-from .verilog import verilog_text
+from .verilog import keywords, verilog_text
 
 WRAPS: dict[str, Callable[..., FlatUnit]] = {
     "axis": AxisUnit, "avalon-st": AvalonUnit, "raw": RawUnit, "extern": ExternUnit,
@@ -112,21 +111,18 @@ def check_name(name: str) -> None:
 
 
 def release() -> tuple[int, int, int]:
-    """Return the version of Lately as three numbers."""
     major, minor, patch, *_ = map(int, re.findall(r"\d+", f"{__version__}.0.0"))
     return major, minor, patch
 
 
 class Port(NamedTuple):
-    """A port of the exported module."""
-
     name: str
     inward: bool
     width: int
 
     @property
     def range(self) -> str:
-        """Verilog range of the port's bits, such as [7:0]; empty for one bit."""
+        """Bit range in Verilog, such as [7:0]; empty for one bit."""
         return f"[{self.width - 1}:0]" if self.width > 1 else ""
 
 
@@ -177,17 +173,15 @@ class Design:
 
     @property
     def _kind(self) -> str:
-        """Memory variant without the suffix "-strict"."""
         return self.memory.split("-")[0]
 
     @property
     def device(self) -> Device:
-        """Device for which the unit is synthesised."""
         return device(self.target or DEVICES.get(self._kind, DEVICES["portable"]))
 
     @property
     def clock_mhz(self) -> float | None:
-        """Clock of the line, or the device's target clock; None if unknown."""
+        """Line clock, or the device's target clock; None if unknown."""
         if self.frames:
             return LINE_MHZ[FRAMES[self.wrap]]
         return target_mhz(self.device.name) if self.target and self.device.placed else None
@@ -200,13 +194,11 @@ class Design:
         return ceil(self.tick * Fraction(self.clock_mhz) * 10**6)
 
     def part(self, tool: str) -> str:
-        """Return the part that a tool's script selects."""
         parts = TOOLS[tool]
         return parts.get(self.device.name if self.target else "", next(iter(parts.values())))
 
     @property
     def frames(self) -> bool:
-        """Whether the unit is a frame deduplicator."""
         return self.wrap in FRAMES
 
     @property
@@ -221,14 +213,12 @@ class Design:
 
     @cached_property
     def component(self) -> FlatUnit:
-        """The unit with its ports, as an Amaranth component."""
         if self.frames:
             return AxisFrames(self.unit)
         return AxisUnit(self.unit, last=True) if self.tlast else WRAPS[self.wrap](self.unit)
 
     @cached_property
     def unit(self) -> Any:
-        """The unit or deduplicator with its registers, as an Amaranth component."""
         try:
             return self._unit()
         except ValueError as error:
@@ -269,17 +259,15 @@ class Design:
 
     @property
     def frame_options(self) -> FrameOptions:
-        """Options of a frame deduplicator besides those of its filter."""
         return FrameOptions.taken_from({"width": FRAMES[self.wrap], **self.options})
 
     @property
     def registers(self) -> RegisterMap | None:
-        """Registers on the bus; None without a bus."""
         return getattr(self.unit, "registers", None)
 
     @property
     def ports(self) -> list[Port]:
-        """All ports, clock and reset first."""
+        """All ports; clock and reset come first."""
         component = self.component
         return [
             Port(name, member.flow is In, len(getattr(component, name)))
@@ -288,12 +276,10 @@ class Design:
 
     @property
     def digest(self) -> str:
-        """Digest of the specification, in hexadecimal."""
         return self.spec.fingerprint.hex()
 
     @property
     def profile(self) -> Profile:
-        """Latency and limits of the unit."""
         return unit_profile(self.spec, **self._shape)
 
     @property
@@ -302,9 +288,6 @@ class Design:
 
     @cached_property
     def verilog(self) -> str:
-        """Verilog of the module and its submodules; all names begin with the module's name.
-
-        Initial contents of memories are omitted if they are never read.
-        """
+        """Verilog of the module and its submodules, whose names begin with the module's name."""
         text = verilog_text(self.component, self.name, initial_values=self.initial_values)
         return ZEROES.sub("", with_templates(text, self.ram_style))

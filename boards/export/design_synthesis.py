@@ -22,11 +22,7 @@ def synthesize_design(
     self_check: bool = False,
     **options: Any,
 ) -> SynthesisReport | CountReport:
-    """Synthesise, place and route a unit with its registers; report area and timing.
-
-    The default target clock of a frame deduplicator is its line clock. `options` are those of
-    `lately.boards.flow.synthesis.synthesize`, plus ``inner``.
-    """
+    """Synthesise a unit with its registers; `options` are those of `synthesize`, and `inner`."""
     frames = FRAMES.get(wrap)
     inner = options.pop("inner", False)
     clock = options.pop("target_mhz", None) or (frames and ceil(LINE_MHZ[frames]))

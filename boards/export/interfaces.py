@@ -1,21 +1,20 @@
-"""Stream fields of an exported unit, and its interfaces for Vivado and Platform Designer."""
+"""Interfaces of an exported unit for Vivado, Platform Designer and LiteX, and its stream fields."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...hdl.bus.flat import BYTE, FlatUnit
-from .design import Design, Port
+from ...hdl.bus.register_map import ADDRESS_BITS
+from .design import NO_BUS, Design, Port
 
+# Library, kind, name and signal of an interface in a port attribute.
 _INFO = re.compile(r"xilinx\.com:(\w+):(\w+):1\.0 (\w+) (\w+)")
-"""Library, kind, name and signal of an interface in a port attribute."""
 
 
 @dataclass
 class Interface:
-    """Ports that form an interface."""
-
     name: str
     kind: str  # type in Vivado or Platform Designer
     inward: bool = True  # whether the unit is the slave, or the sink of the stream
@@ -44,7 +43,7 @@ def vivado_interfaces(design: Design) -> list[Interface]:
 
 
 def platform_interfaces(design: Design) -> list[Interface]:
-    """Return the interfaces for Platform Designer: clock, reset, streams, the bus, and conduits."""
+    """Return the interfaces for Platform Designer; other ports become conduits."""
     component = design.component
     ports = {port.name: port for port in design.ports}
     reset = "reset_n" if component.ACTIVE_LOW else "reset"
@@ -62,7 +61,12 @@ def platform_interfaces(design: Design) -> list[Interface]:
     bus = getattr(design.unit, "bus_ports", ())
     if design.bus == "avalon-mm":
         agent = {ports.pop(name): name.removeprefix("avs_") for name in bus}
-        interfaces.append(Interface("avs", "avalon", ports=agent, properties=_AGENT))
+        properties: dict[str, str | int] = {
+            "addressUnits": "WORDS",
+            "maximumPendingReadTransactions": 1,
+            "maximumPendingWriteTransactions": 1,
+        }
+        interfaces.append(Interface("avs", "avalon", ports=agent, properties=properties))
     if design.wrap == "avalon-st":
         interfaces += _avalon_streams(design, ports)
     agents = [
@@ -70,7 +74,7 @@ def platform_interfaces(design: Design) -> list[Interface]:
     ]
     if agents and "irq" in ports:
         sender = {ports.pop("irq"): "irq"}
-        properties: dict[str, str | int] = {"associatedAddressablePoint": agents[0]}
+        properties = {"associatedAddressablePoint": agents[0]}
         interfaces.append(Interface("irq", "interrupt", ports=sender, properties=properties))
     interfaces += [Interface(name, "conduit", ports={port: name}) for name, port in ports.items()]
     for interface in interfaces:
@@ -83,22 +87,13 @@ def platform_interfaces(design: Design) -> list[Interface]:
     return interfaces
 
 
-_AGENT: dict[str, str | int] = {
-    "addressUnits": "WORDS",
-    "maximumPendingReadTransactions": 1,
-    "maximumPendingWriteTransactions": 1,
-}
-"""Platform Designer properties of the register bus."""
-
-
 def _avalon_streams(design: Design, ports: dict[str, Port]) -> Iterator[Interface]:
-    """Remove the stream ports from `ports`; yield the streams."""
+    """Yield the streams, and remove their ports from `ports`."""
     for name in ("in", "out", *design.component.side_streams):
         parts = {ports.pop(f"{name}_{part}"): part for part in ("data", "valid", "ready")}
-        symbols = next(iter(parts)).width // BYTE
         properties: dict[str, str | int] = {
             "dataBitsPerSymbol": BYTE,
-            "symbolsPerBeat": symbols,
+            "symbolsPerBeat": next(iter(parts)).width // BYTE,
             "firstSymbolInHighOrderBits": "false",
             "readyLatency": 0,
         }
@@ -108,7 +103,7 @@ def _avalon_streams(design: Design, ports: dict[str, Port]) -> Iterator[Interfac
 
 
 class Label(NamedTuple):
-    """A field in a stream."""
+    """A field in a stream of requests or results."""
 
     side: str  # "in" or "out"
     label: str  # name, with the lane number if there are several lanes
@@ -133,3 +128,90 @@ def labels(component: FlatUnit) -> list[Label]:
         for side, fields in (("in", component.requests), ("out", component.results))
         for field in fields
     ]
+
+
+# LiteX
+
+# A bus port: its AXI4-Lite channel or nothing, and its signal.
+_BUS_PORT = re.compile(r"(?:s_axil_(aw|ar|[wbr])|avs_|wb_)(\w+?)(?:_[io])?")
+
+# Signals whose names in LiteX differ from those of the ports.
+_SIGNALS = {"wb_dat_i": "dat_w", "wb_dat_o": "dat_r"}
+
+# Ports without a LiteX counterpart: LiteX has only classic Wishbone, and no Avalon responses.
+_ABSENT = ("wb_stall_o", "avs_response", "avs_writeresponsevalid")
+
+
+def litex_values(design: Design) -> dict[str, Any]:
+    """Return the values for the LiteX module template, with the signal of each port."""
+    component, ports = design.component, {port.name: port for port in design.ports}
+    fields = _stream_fields(design)
+    streams = {side: [field for field in fields if field.side == side] for side in ("in", "out")}
+    sides = {"s_axis_t": "sink", "m_axis_t": "source", "in_": "sink", "out_": "source"}
+    connected = _bus_signals(design) | {
+        f"{prefix}{flag}": f"self.{endpoint}.{flag}"
+        for prefix, endpoint in sides.items()
+        for flag in ("valid", "ready")
+        if f"{prefix}{flag}" in ports
+    }
+    for name, (data, valid, ready) in component.side_streams.items():
+        connected |= {data: f"self.{name}.data", valid: f"self.{name}.valid",
+                      ready: f"self.{name}.ready"}  # fmt: skip
+    parts = list(dict.fromkeys(field.port for field in fields))
+    return {
+        "streams": streams,
+        "side_streams": {
+            name: ports[names[0]].width for name, names in component.side_streams.items()
+        },
+        "parts": [ports[name] for name in parts],
+        "signals": [
+            port
+            for name, port in ports.items()
+            if name not in (component.CLOCK, component.RESET, *parts, *connected)
+        ],
+        "connected": connected | {name: name for name in parts},
+        "assignments": [_assignment(field) for field in fields],
+        "irq": "irq" in ports,
+        "size": 1 << ADDRESS_BITS,
+        # A LiteX SoC does not accept Avalon-MM slaves.
+        "on_bus": design.bus not in (NO_BUS, "avalon-mm"),
+    }
+
+
+def _stream_fields(design: Design) -> list[Label]:
+    if not design.frames:
+        refused = [
+            Label("out", "refused", port.name, 0, 1)
+            for port in design.ports
+            if port.name == "out_refused"
+        ]
+        return [*labels(design.component), *refused]
+    sides = {"s_axis_t": "in", "m_axis_t": "out"}
+    return [
+        Label(sides[port.name[:8]], port.name[8:], port.name, 0, port.width)
+        for port in design.ports
+        if port.name[:8] in sides and not port.name.endswith(("valid", "ready"))
+    ]
+
+
+def _bus_signals(design: Design) -> dict[str, str]:
+    """Return the LiteX signal that each bus port connects to."""
+    signals = {}
+    for port in design.ports:
+        if port.name not in getattr(design.unit, "bus_ports", ()):
+            continue
+        parts = _BUS_PORT.fullmatch(port.name)
+        assert parts is not None
+        channel, signal = parts[1], _SIGNALS.get(port.name, parts[2])
+        bits = f"[:{port.width}]" if signal in ("adr", "address", "addr") else ""
+        signals[port.name] = f"self.bus.{channel + '.' if channel else ''}{signal}{bits}"
+        if port.name in _ABSENT:
+            signals[port.name] = f"Signal({port.width})"
+    return signals
+
+
+def _assignment(label: Label) -> str:
+    endpoint = "sink" if label.side == "in" else "source"
+    bits = f"{label.port}[{label.offset}:{label.offset + label.width}]"
+    field = f"self.{endpoint}.{label.label}"
+    return f"{bits}.eq({field})" if label.side == "in" else f"{field}.eq({bits})"

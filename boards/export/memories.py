@@ -54,18 +54,13 @@ _READ = re.compile(r"    (\S+) <= words\[(.+)\];\n")
 
 
 def with_templates(text: str, style: str) -> str:
-    """Rewrite Verilog so that each memory has one process per port, and attributes.
-
-    The write port reads in the same process, so that tools infer a true dual-port memory.
-    Initial contents are omitted, because units clear their memories after reset.
-    """
+    """Rewrite Verilog so that each memory has attributes, and a process for each port."""
     values = {"rw_addr_collision": "no"} | RAM_STYLES[style]
     attributes = ", ".join(f'{name} = "{value}"' for name, value in values.items())
     return _MEMORY.sub(lambda match: _template(match, attributes), text)
 
 
 def _template(match: re.Match[str], attributes: str) -> str:
-    """Return the Verilog of one memory with its ports."""
     reads = _READ.findall(match["reads"])
     beside = [register for register, address in reads if address == match["address"]]
     lines = [

@@ -277,7 +277,7 @@ FRAME_MEANINGS = MEANINGS | {
 
 
 def field_meanings(spec: Specification) -> dict[str, str]:
-    """Return the meanings of the fields in requests, results and table entries."""
+    """Return the meanings of fields in requests, results and table entries."""
     if not spec.query_field:
         return _FIELDS | _FIELDS_OF_KIND.get(spec.kind, {})
     steps, longest = "insertions", spec.window_blocks

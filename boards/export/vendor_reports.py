@@ -9,7 +9,7 @@ REPORTED = "reported by users"
 
 
 class ReportError(LatelyError, ValueError):
-    """The text is not a report of a known vendor tool, or lacks a figure."""
+    """The text is not a report of a known vendor tool, or a figure is missing."""
 
 
 def _vivado_mhz(figures: dict[str, str]) -> float:

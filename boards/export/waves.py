@@ -9,10 +9,7 @@ _INSTANCE = re.compile(r"^  (\w+) (\w+) \($", re.M)
 
 
 def save_file(text: str, name: str) -> str:
-    """Return a GTKWave save file with a group for the ports of each instance.
-
-    Of several instances that share a module, only the first gets a group.
-    """
+    """Return a GTKWave save file with a group for the ports of each distinct module."""
     lines = [f'[dumpfile] "{name}.vcd"', "[timestart] 0"]
     for path, ports in groups(text, name, f"{name}_tb.dut"):
         # Only the unit's own group is expanded.

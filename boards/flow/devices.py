@@ -16,7 +16,7 @@ from ...hdl.target_clocks import levels, limit_mhz, target_mhz
 
 
 class UnknownDeviceError(LatelyError, ValueError):
-    """There is no device with this name."""
+    """No device has this name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +53,10 @@ class Device:
 
     @property
     def placed(self) -> bool:
-        """Whether a place-and-route tool exists; otherwise units are counted but not placed."""
         return bool(self.place_and_route)
 
     @property
     def figures(self) -> str:
-        """Kind of figures available for units on this device."""
         return "placed" if self.placed else COUNTED
 
     @property
@@ -69,7 +67,7 @@ class Device:
         return levels(self.name, target_mhz(self.name))
 
     def levels_at(self, mhz: float | None) -> int:
-        """Return the maximum LUT levels at a clock in MHz; by default, at the target clock."""
+        """Return the maximum LUT levels at a clock in MHz, by default the target clock."""
         return levels(self.name, mhz) if mhz and self.placed else self.levels
 
     @property
@@ -114,17 +112,12 @@ DEVICES: Mapping[str, Device] = {
 
 
 def device(name: str) -> Device:
-    """Return the device with this name; UnknownDeviceError if there is none."""
     if name not in DEVICES:
         raise UnknownDeviceError(unknown_name("device", name, DEVICES))
     return DEVICES[name]
 
 
 def device_memory(device: Device, spec: Specification, *, strict: bool = False) -> str:
-    """Return the memory variant that uses a device's block RAMs, for a unit.
-
-    This is "portable" if this kind of unit has no variant for the device family. In a `strict`
-    variant, the unit never uses a word while another port writes a bit of this word.
-    """
+    """Return the memory variant for a unit on a device, or 'portable' if there is no variant."""
     variant = device.family + STRICT * strict
     return variant if strict or variant in family_of(spec).profile.MEMORIES else "portable"

@@ -22,16 +22,12 @@ class Sites(NamedTuple):
     bands: tuple[tuple[int, int], ...] = ()
 
     def name(self, row: int, index: int) -> str:
-        """Return nextpnr's name for the site at `index` in `row`."""
+        """Return nextpnr's name of a site."""
         column, number = self.columns[index]
         return f"X{column}/Y{row}/EBR{number}"
 
     def near(self, count: int) -> list[str]:
-        """Return the names of `count` sites that are close together, column by column.
-
-        The sites are in the middle of neighbouring rows, at minimum distances. Raises ValueError if
-        there are fewer sites.
-        """
+        """Return the names of `count` adjacent sites in the middle of the device."""
         if not count:
             return []
         if count > len(self.rows) * len(self.columns):
@@ -44,13 +40,13 @@ class Sites(NamedTuple):
         return [self.name(row, column) for column in columns for row in rows][:count]
 
     def _neighbours(self, count: int) -> Iterator[tuple[int, ...]]:
-        """Yield ranges of consecutive rows that have `count` sites."""
+        """Yield each range of consecutive rows that has `count` sites."""
         for number in range(-(-count // len(self.columns)), len(self.rows) + 1):
             for first in range(len(self.rows) - number + 1):
                 yield self.rows[first : first + number]
 
     def _extent(self, rows: tuple[int, ...], count: int) -> tuple[float, ...]:
-        """Return the extent of sites in the middle of rows and their offset, in tiles."""
+        """Return the size of a group of sites, and its distance from the middle, in tiles."""
         wide, high = -(-count // len(rows)) * TILES, rows[-1] - rows[0]
         off = abs(rows[0] + rows[-1] - self.rows[0] - self.rows[-1])
         return max(wide, high), wide + high, off
@@ -92,7 +88,7 @@ If the shards of several lanes fill the chip, rerouting takes nine minutes or mo
 
 
 def options_for(options: tuple[str, ...], *, shards: bool) -> tuple[str, ...]:
-    """Adapt the nextpnr options to placed block RAMs, with or without several shards."""
+    """Change the nextpnr options for placed block RAMs."""
     at = options.index(WEIGHT[0])
     changed = (*options[:at], *WEIGHT, *options[at + 2 :])
     return changed if shards else (*changed, REROUTE)

@@ -55,18 +55,15 @@ INFERRED: Mapping[str, InferredBlock] = {
 
 
 def is_inferred(family: str) -> bool:
-    """Return whether yosys infers the block RAMs of all unit memories on a family."""
+    """Return whether yosys infers the block RAMs of all unit memories."""
     return family in INFERRED and family not in BLOCK_KINDS
 
 
 def has_lut_memory(family: str) -> bool:
-    """Return whether LUTs of a family can hold small memories."""
     return family not in INFERRED or INFERRED[family].table_cost < inf
 
 
 class Inferred(NamedTuple):
-    """Resources that a memory uses."""
-
     blocks: int  # number of block RAMs
     tables: int  # approximate number of LUTs that hold bits or select among blocks
 
@@ -113,7 +110,7 @@ def inferred_memory(
 
 
 def _small_cost(block: InferredBlock, depth: int, width: int, ports: int) -> float:
-    """Return the cost with the smaller kind of block; infinite if there is no such kind."""
+    """Return the cost of small blocks; infinite if the family has none."""
     if not block.small:
         return inf
     banks = -(-depth // block.small["rows"])
@@ -123,7 +120,7 @@ def _small_cost(block: InferredBlock, depth: int, width: int, ports: int) -> flo
 
 
 def _fullest(block: InferredBlock, depth: int, width: int, ports: int) -> Inferred:
-    """Return the resources if the fullest blocks are selected."""
+    """Return the resources for the word width that fills blocks best."""
     choices = []
     for plain, unit in block.widths.items():
         words = block.bits // plain
@@ -194,7 +191,7 @@ def _ring_blocks(spec: Any, device: Device) -> int:
 
 
 def _cells(spec: Any) -> tuple[int, int, list[range]]:
-    """Return depth and width of a cell memory, and the bits that each port reads."""
+    """Return depth, width and bits read per port of a cell memory."""
     _, depth, width = spec.cell_shape
     whole = range(width)
     if spec.kind == "dictionary" and not spec.moves:

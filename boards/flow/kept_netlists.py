@@ -22,10 +22,7 @@ def cache_directory() -> Path:
 
 
 class KeptNetlist:
-    """A cached netlist in `folder`, identified by all the `texts` that determine it.
-
-    A damaged netlist is ignored.
-    """
+    """A cached netlist, identified by all the `texts` that determine it."""
 
     def __init__(self, folder: Path, *texts: str) -> None:
         digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()
@@ -39,7 +36,7 @@ class KeptNetlist:
             return None
 
     def write(self, netlist: bytes) -> None:
-        """Save a netlist, if the folder is writable."""
+        """Save a netlist if the folder is writable."""
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with replace_file(self._path) as file:

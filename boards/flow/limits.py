@@ -28,18 +28,13 @@ class LimitError(LatelyError, ValueError):
 
 @dataclass(frozen=True)
 class Limit:
-    """Maximum clock, `mhz`, that a vendor permits for a part of a device.
-
-    `name` is the part, such as "clock tree" or "block RAM port, NORMAL". `source` gives the
-    document, edition, and table or page.
-    """
+    """Maximum clock that a vendor permits for a part of a device."""
 
     name: str
     mhz: float
     source: str
 
     def check(self, clock_mhz: float, device: str) -> None:
-        """Raise LimitError if the clock is above this limit; `device` appears in the message."""
         if clock_mhz > self.mhz:
             raise LimitError(
                 f"clock: must be at most {self.mhz:g} MHz on {device} "
@@ -53,7 +48,7 @@ UNKNOWN = Limit("none known", inf, "")
 
 @dataclass(frozen=True, order=True)
 class PortLimit:
-    """Write mode of a block RAM port, and its width in bits; 0 stands for all widths."""
+    """Write mode of a block RAM port, and its width in bits; 0 means any width."""
 
     mode: str
     width: int = 0
@@ -61,19 +56,17 @@ class PortLimit:
 
 @cache
 def limits_table() -> Mapping[str, Any]:
-    """Return the contents of `limits.toml`."""
     text = resources.files(__package__).joinpath("limits.toml").read_text("utf-8")
     return tomllib.loads(text)
 
 
 def limits(device: str) -> tuple[Limit, ...]:
-    """Return all limits of the named device."""
     table = limits_table().get(device_class(device), {})
     return tuple(Limit(part, entry["mhz"], entry["source"]) for part, entry in table.items())
 
 
 def lowest_limit(device: str, ports: Iterable[PortLimit]) -> Limit:
-    """Return the lowest limit of the named device, if it uses these block RAM ports."""
+    """Return the lowest limit of a device that uses these block RAM ports."""
     named = {limit.name: limit for limit in limits(device)}
     blocks = [limit for name, limit in named.items() if name.startswith(PORT)]
     binding = [limit for name, limit in named.items() if not name.startswith(PORT)]
@@ -85,13 +78,13 @@ def lowest_limit(device: str, ports: Iterable[PortLimit]) -> Limit:
 
 
 def unit_limit(device: str) -> Limit:
-    """Return the clock limit of a unit that uses the block RAMs of the named device."""
+    """Return the clock limit of a unit on a device."""
     mode = BLOCK_MODES.get(device.partition("-")[0])
     return lowest_limit(device, [PortLimit(mode)] if mode else [])
 
 
 def undocumented(device: str, ports: Iterable[PortLimit]) -> str:
-    """Describe block RAM ports used in a way that the vendor does not document; empty if none."""
+    """Describe block RAM ports that are used in an undocumented way; empty if there are none."""
     table = limits_table().get(device.partition("-")[0], {}).get("widths", {})
     return "; ".join(
         f"{port.mode} is documented for widths of {', '.join(map(str, table[port.mode]['bits']))} "

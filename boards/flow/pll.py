@@ -33,10 +33,7 @@ class Limits:
 
     @classmethod
     def of(cls, *, after: bool, **values: list[Any]) -> Self:
-        """Create limits from `after` and from `values`, which map attributes to `limits.toml` data.
-
-        A pair of divisors gives the start and end of a `range`.
-        """
+        """Create limits from a table in `limits.toml`; two divisors are the ends of a range."""
         fields: dict[str, Any] = {
             name: tuple(value) if name.endswith("mhz") or len(value) > 2 else range(*value)
             for name, value in values.items()
@@ -55,7 +52,7 @@ TOLERANCE = Fraction(1, 10)
 
 @dataclass(frozen=True)
 class Setting:
-    """Divisors of a PLL, and the exact resulting frequencies in Hz."""
+    """Divisors of a PLL, and the exact frequencies in Hz."""
 
     input_hz: int
     # Divisors, as in `Limits`.
@@ -68,12 +65,7 @@ class Setting:
 
 
 def find_setting(family: str, *, input_hz: int, wanted_hz: int) -> Setting:
-    """Return the setting whose output is closest to the requested clock.
-
-    Ties go to the setting with the fastest phase detector, for low jitter, then to the one with the
-    oscillator farthest from its limits. Raises ClockError if a frequency is outside the family's
-    limits, or if the closest output differs by more than `TOLERANCE`.
-    """
+    """Return the setting whose output is closest to the requested clock."""
     limits = LIMITS[family]
     _check("oscillator", input_hz, limits.input_mhz, family)
     _check("clock", wanted_hz, limits.output_mhz, family)
@@ -105,7 +97,6 @@ def _check(name: str, hz: int, limits_mhz: tuple[float, float], family: str) -> 
 
 
 def _settings(limits: Limits, input_hz: int) -> Iterator[Setting]:
-    """Yield all settings within the limits."""
     for reference in limits.reference:
         detector = Fraction(input_hz, reference)
         if not _within(detector, limits.detector_mhz):
@@ -126,7 +117,7 @@ def _within(hz: Fraction, limits_mhz: tuple[float, float]) -> bool:
 
 
 class PLL(Elaboratable):
-    """PLL between a board's oscillator pin and a clock domain."""
+    """PLL between an oscillator pin and a clock domain."""
 
     def __init__(self, *, setting: Setting, pin: io.SingleEndedPort) -> None:
         self._setting = setting
@@ -179,7 +170,7 @@ class ECP5PLL(PLL):
 
 
 class ICE40PLL(PLL):
-    """SB_PLL40_CORE, which has no fixed position and takes its input from a net."""
+    """SB_PLL40_CORE, whose input is a net."""
 
     cell = "SB_PLL40_CORE"
 
@@ -207,7 +198,7 @@ class ICE40PLL(PLL):
 
 
 class ICE40PadPLL(ICE40PLL):
-    """SB_PLL40_PAD at a dedicated pin; includes the pin's input buffer."""
+    """SB_PLL40_PAD at a dedicated pin, with its input buffer."""
 
     cell = "SB_PLL40_PAD"
 

@@ -29,7 +29,7 @@ _CELL_SUFFIX = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """Numbers of LUTs, flip-flops, block RAMs and uSRAMs in a netlist."""
+    """Number of LUTs, flip-flops, block RAMs and uSRAMs in a netlist."""
 
     lut: int
     ff: int
@@ -37,7 +37,6 @@ class Resources:
     usram: int = 0
 
     def fields(self) -> dict[str, Any]:
-        """Return the counts by name; `usram` is left out if it is 0."""
         return {kind: count for kind, count in asdict(self).items() if count or kind != "usram"}
 
 
@@ -71,11 +70,9 @@ class Placement:
 
     @property
     def limited_by(self) -> str:
-        """What limits the clock: "timing", or the name in `limit`."""
         return self.limit if (self.limit_mhz or inf) < self.timing_mhz else "timing"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all figures, including derived ones, as JSON values."""
         return asdict(self) | {"fmax_mhz": self.fmax_mhz, "limited_by": self.limited_by}
 
 
@@ -90,7 +87,6 @@ class CountReport(Resources):
     figures: str = COUNTED
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all figures as JSON values."""
         return asdict(self)
 
 
@@ -106,26 +102,20 @@ class SynthesisReport(Placement):
 
     @property
     def logic_cells(self) -> int:
-        """Number of iCE40 logic cells; 0 on other devices.
-
-        The harness is excluded: it uses one cell per register, shared with its LUTs.
-        """
+        """Number of iCE40 logic cells without the harness; 0 on other devices."""
         return max(0, self.utilisation.get("ICESTORM_LC", 0) - self.harness_ff)
 
     @property
     def operations_per_second(self) -> float:
-        """Operations per second at `fmax_mhz`: `lanes` per cycle."""
         return self.fmax_mhz * 1e6 * self.lanes
 
     @property
     def latency_ns(self) -> float | None:
-        """Nanoseconds from an operation to its result at `fmax_mhz`."""
         if self.latency_cycles is None:
             return None
         return self.latency_cycles * 1e3 / self.fmax_mhz
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all figures, including derived ones, as JSON values."""
         return super().to_dict() | {
             "operations_per_second": self.operations_per_second,
             "latency_ns": self.latency_ns,
@@ -140,8 +130,6 @@ def _limits(name: str, ports: Iterable[PortLimit], caveat: str) -> dict[str, Any
 
 
 class Top(NamedTuple):
-    """A top level, and its pins."""
-
     module: Elaboratable
     ports: Sequence[Signal]
 
@@ -205,10 +193,7 @@ def synthesize(
 def placement(
     device: Device, netlist: dict[str, Any], timing: dict[str, Any], unit: str = "unit"
 ) -> dict[str, Any]:
-    """Derive `Placement` fields from yosys's `netlist` and nextpnr's `timing` report.
-
-    For `unit` see `describe_critical_path`.
-    """
+    """Derive `Placement` fields from the netlist and nextpnr's report."""
     clock, mhz = slowest_clock(timing)
     used = {kind: count["used"] for kind, count in timing["utilization"].items() if count["used"]}
     return {
@@ -231,12 +216,7 @@ def synthesize_unit(
     self_check: bool = False,
     **options: Any,
 ) -> SynthesisReport | CountReport:
-    """Synthesise the unit of a specification, pipelined for the target clock.
-
-    By default, `device_memory` chooses the memories, depending on `strict`. For `protect` and
-    `self_check` see `lately.hdl.build.filter_unit`. `options` and errors are those of `synthesize`,
-    plus SpecificationError if the hardware cannot implement the specification.
-    """
+    """Synthesise the unit of a specification; `options` are those of `synthesize`."""
     clock = options.get("target_mhz")
     unit = filter_unit(
         spec,
@@ -250,16 +230,13 @@ def synthesize_unit(
 
 
 def count_unit(spec: Specification, *, device: Device) -> Resources:
-    """Synthesise the unit of a specification, and count its cells without placement.
-
-    Raises the same errors as `synthesize_unit`.
-    """
+    """Synthesise the unit of a specification, and count its cells without placement."""
     unit = filter_unit(spec, memory=device_memory(device, spec), levels=device.levels)
     return count_cells(unit, device)
 
 
 def count_cells(module: wiring.Component, device: Device) -> Resources:
-    """Synthesise a module, and count its cells without placement; raises like `synthesize`."""
+    """Synthesise a module, and count its cells without placement."""
     device = replace(device, place_and_route=())
     with tempfile.TemporaryDirectory(prefix="lately-") as name:
         flow = Flow(Path(name), device)
@@ -279,7 +256,7 @@ def _convert(module: wiring.Component | Top, *, reset: bool) -> str:
 
 
 def count_resources(netlist: dict[str, Any], device: Device) -> tuple[Resources, Resources]:
-    """Count the cells of unit and harness in a yosys netlist; a top level has no harness."""
+    """Count the cells of unit and harness in a netlist."""
     kept = [module for name, module in netlist.items() if name.startswith("top.unit")]
     top = _count([netlist["top"]], device)
     return (_count(kept, device), top) if kept else (top, Resources(lut=0, ff=0, bram=0))
@@ -296,7 +273,6 @@ def _count(modules: Iterable[dict[str, Any]], device: Device) -> Resources:
 
 
 def check_fit(device: Device, *needed: Resources) -> None:
-    """Raise DoesNotFitError if the sum of the needed resources exceeds the device."""
     kinds = {"bram": "block RAMs", "usram": "uSRAMs", "lut": "LUTs", "ff": "flip-flops"}
     counts = (
         (name, sum(getattr(part, kind) for part in needed), getattr(device, kind))
@@ -309,10 +285,7 @@ def check_fit(device: Device, *needed: Resources) -> None:
 
 
 def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
-    """Return the name and Fmax in MHz of the slowest clock in a nextpnr report.
-
-    Raises SynthesisError if there is no clock to time.
-    """
+    """Return the name and the frequency in MHz of the slowest clock in nextpnr's report."""
     if not report["fmax"]:
         raise SynthesisError("module: no path between two registers to time")
     clock = min(report["fmax"], key=lambda name: report["fmax"][name]["achieved"])
@@ -320,10 +293,7 @@ def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
 
 
 def describe_critical_path(report: dict[str, Any], clock: str, unit: str = "unit") -> str:
-    """Describe the slowest path of a clock in a nextpnr report.
-
-    The text says so if the path is outside the unit, which is given by its hierarchical name.
-    """
+    """Describe the slowest path of a clock, and whether it is outside the unit."""
     steps = next(
         entry["path"]
         for entry in report["critical_paths"]
@@ -348,7 +318,7 @@ def describe_critical_path(report: dict[str, Any], clock: str, unit: str = "unit
 
 
 def _endpoint(pin: dict[str, Any], net: str | None = None) -> str:
-    """Name a register after its output net or signal, any other pin after its cell and port."""
+    """Name a register after its output net, and any other pin after its cell and port."""
     cell, port = pin["cell"], pin["port"]
     signal = _CELL_SUFFIX.sub("", cell)
     if signal == cell:

@@ -40,11 +40,9 @@ class TimingHarness(Elaboratable):
 
     @property
     def ports(self) -> list[Signal]:
-        """The pins, as ports for conversion to RTLIL."""
         return [self.clk, self.serial_i, self.serial_o]
 
     def elaborate(self, platform: object) -> Module:
-        """Return the unit with its harness."""
         m = Module()
         m.domains.sync = domain = ClockDomain(reset_less=not self._reset)
         m.d.comb += domain.clk.eq(self.clk)

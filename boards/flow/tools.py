@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 from ...golden.errors import LatelyError, install_hint
 from ...golden.files import replace_file
 from .devices import Device
-from .ecp5_netlist import use_normal_mode
 from .floorplan import SITES, Groups, options_for, place_blocks
-from .gowin_netlist import make_timeable
 from .inference import is_inferred
 from .kept_netlists import KeptNetlist
+from .netlists import make_timeable, use_normal_mode
 
 Progress = Callable[[str, float], None]
 """Function of the current stage and the completed share of the whole run, 0 to 1."""
@@ -80,15 +79,11 @@ class SynthesisError(LatelyError):
 
 
 class DoesNotFitError(LatelyError):
-    """The design exceeds a resource of the device; the message gives both numbers."""
+    """The design needs more of a resource than the device has."""
 
 
 class Flow:
-    """Runs the tools in one folder, because they require relative paths.
-
-    All tools, including additional `programs`, must be installed at the start. A tool that runs for
-    more than `time_limit` seconds is stopped with a SynthesisError.
-    """
+    """Runs the tools in one folder, because they require relative paths."""
 
     def __init__(
         self,
@@ -110,10 +105,7 @@ class Flow:
         self._reported: set[tuple[str, float]] = set()
 
     def synthesise(self, text: str, netlists: Path | None = None) -> dict[str, Any]:
-        """Synthesise the RTLIL `text` to ``netlist.json``; return its modules.
-
-        The folder `netlists` caches netlists; a cached netlist has no log.
-        """
+        """Synthesise RTLIL to ``netlist.json``; return its modules."""
         self.report("synthesis", 0.0)
         (self._folder / "top.il").write_text(text)
         delay = self._device.delay_ps
@@ -157,10 +149,7 @@ class Flow:
             path.write_bytes(netlist)
 
     def complete(self, modules: dict[str, Any], groups: Groups = ()) -> None:
-        """Rewrite ``netlist.json`` with changes that nextpnr needs but does not make itself.
-
-        `modules` comes from `synthesise`; for `groups` see `place_blocks`.
-        """
+        """Rewrite ``netlist.json`` with changes that nextpnr does not make itself."""
         size = self._device.place_and_route[1]
         if self._device.family in ("gowin", "gw5a"):
             make_timeable(modules)
@@ -191,7 +180,6 @@ class Flow:
         return self._json("report.json")
 
     def run(self, program: str, *arguments: str) -> None:
-        """Run a tool and write its log."""
         log = self._run(program, *arguments)
         if log.status:
             if program in self._device.place_and_route[:1]:
@@ -199,7 +187,6 @@ class Flow:
             raise SynthesisError(f"{program}: {log.error}")
 
     def keep(self, directory: Path) -> None:
-        """Copy the files to `directory`, which is created if necessary."""
         directory.mkdir(parents=True, exist_ok=True)
         names = [path.name for path in self._folder.iterdir() if path.is_file()]
         keep_files(self._folder, directory, names)
@@ -249,7 +236,7 @@ class Flow:
                 self.report(stage, fraction)
 
     def report(self, stage: str, fraction: float) -> None:
-        """Report a stage of `STAGES` and the completed fraction, unless already reported."""
+        """Report a stage and the completed fraction, unless already reported."""
         # yosys runs some passes more than once.
         if self._progress is not None and (stage, fraction) not in self._reported:
             self._reported.add((stage, fraction))
@@ -260,7 +247,7 @@ class Flow:
 
 
 def keep_files(folder: Path, directory: Path, names: Iterable[str]) -> None:
-    """Copy the named files to `directory`; they appear together, once all are complete."""
+    """Copy files to `directory`, where they appear together."""
     with ExitStack() as stack:
         for name in names:
             target = stack.enter_context(replace_file(directory / name))
@@ -268,7 +255,6 @@ def keep_files(folder: Path, directory: Path, names: Iterable[str]) -> None:
 
 
 def _constraints(top: dict[str, Any], device: Device, line: str) -> str:
-    """Return the pin constraints for the top-level ports, clock first."""
     names = [
         f"{name}[{index}]" if len(port["bits"]) > 1 else name
         for name, port in sorted(top["ports"].items(), key=lambda item: item[0] != "clk")
@@ -280,14 +266,12 @@ def _constraints(top: dict[str, Any], device: Device, line: str) -> str:
 
 
 class Log(NamedTuple):
-    """Exit status of a tool, 0 for success, and the lines of its output."""
-
     status: int
     lines: list[str]
 
     @property
     def error(self) -> str:
-        """First line with ERROR, without this word, or else the last line."""
+        """First error message, or else the last line."""
         for line in self.lines:
             if "ERROR: " in line:
                 return line.partition("ERROR: ")[2]
@@ -296,10 +280,7 @@ class Log(NamedTuple):
 
 
 def executable(program: str) -> str:
-    """Return the path of the PyPI build of `program`; SynthesisError if it is missing.
-
-    Other builds are not used, so that figures are reproducible.
-    """
+    """Return the path of the PyPI build of `program`; other builds give other figures."""
     name = program if program == "gowin_pack" else f"yowasp-{program}"
     folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
     path = shutil.which(name, path=os.pathsep.join(folders))
@@ -323,7 +304,7 @@ def _version(package: str) -> str:
 
 
 def _check_placed(device: Device, log: Log) -> None:
-    """Raise an error if the design did not fit; only nextpnr considers pins and packing."""
+    """Raise DoesNotFitError if nextpnr reports that the design does not fit."""
     counts = [match.groups() for line in log.lines if (match := _UTILISATION.match(line))]
     named = ((_RESOURCES.get(kind, kind), int(need), int(have)) for kind, need, have in counts)
     refuse_excess(device, named)
@@ -332,10 +313,7 @@ def _check_placed(device: Device, log: Log) -> None:
 
 
 def refuse_excess(device: Device, counts: Iterable[tuple[str, int, int]]) -> None:
-    """Raise DoesNotFitError if a design needs more resources than the device has.
-
-    Each entry of `counts` is a resource name, the needed number and the available number.
-    """
+    """Raise DoesNotFitError if more of a resource is needed than available."""
     excess = [
         f"needs {needed} {name}, has {available}"
         for name, needed, available in counts

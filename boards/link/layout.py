@@ -14,42 +14,30 @@ from ...golden.results import Results
 from ...golden.spec.base import Specification, require
 from ...hdl.registers import ADDRESSES
 
+# UARTBone commands for consecutive addresses, and for one address.
 WRITE, READ, WRITE_SAME, READ_SAME = COMMANDS = 1, 2, 3, 4
-"""UARTBone commands for consecutive addresses and for one address. The number of words and the word
-address follow, high byte first."""
 
+# Byte addresses of registers, of the block of operations, and of the results. One corrupted address
+# byte cannot turn an address of a block into one of a register, so a block cannot change settings.
 BASE, BLOCK, RESULTS = 0x4C41_0000, 0xB3BE_0400, 0xB3BE_0800
-"""Byte addresses: the registers; a block of operations, which are performed when its last word is
-written; and the results of the last block, after `performed` and the signature. One corrupted
-address byte cannot turn an address of the last two into one of a register, so a block cannot
-overwrite settings."""
 
-BLOCK_WORDS, TRAILER = 256, 252
-"""Number of words in a block, and index of its trailer, which follows the operations. The trailer
-holds the operation and window of all of them (or 0), the index of their first word, `performed`
-before the block, and the CRC-32 of all words from that index on."""
+BLOCK_WORDS = 256
+TRAILER = 252  # index of the trailer in a block
+MIXED = 1 << 8  # flag in the trailer: a word with operation and window precedes each key
+MISSING = (1 << 32) - 1  # value read at an address without a register
 
-MIXED = 1 << 8
-"""Flag next to the index of the first word: a word with operation and window precedes each key."""
-
+# Field widths: operation and window of a request; age and status of a result, below `seen`, and
+# time, which has its own word.
 CODE_BITS, WINDOW_BITS = 4, 28
 AGE_BITS, STATUS_BITS, TIME_BITS = 26, 5, 30
-"""Widths in a result: `seen` is the highest bit of the first word; the time has its own word."""
-
-MISSING = (1 << 32) - 1
-"""Value read at an address without a register."""
 
 
 def register_address(name: str) -> int:
-    """Return the byte address of a register behind the serial line."""
     return BASE + ADDRESSES[name]
 
 
 def write_check(check: int, address: int, words: Iterable[int], *, same: bool) -> int:
-    """Return the checksum of all writes to registers after one more write.
-
-    `check` is the checksum before it. The words go to consecutive addresses, or to one if `same`.
-    """
+    """Return the checksum of all register writes after another write; `check` is that before it."""
     for number, word in enumerate(words):
         rotated = (check << 1 | check >> 31) & MISSING
         check = rotated ^ (address // 4 + number * (not same)) ^ int(word)
@@ -57,47 +45,40 @@ def write_check(check: int, address: int, words: Iterable[int], *, same: bool) -
 
 
 def check_spec(spec: Specification) -> None:
-    """Raise SpecificationError if the line does not support a filter."""
+    """Raise SpecificationError if a board cannot have this filter."""
     for name, limit in (("lanes", 1), ("span", (1 << TIME_BITS - 1) - 1)):
         value = getattr(spec, name, None) or 0
         require(value <= limit, name, f"must be at most {limit} for a serial link", value)
 
 
 def result_words(spec: Specification) -> int:
-    """Return the number of words per result."""
     return 2 if spec.timed else 1
 
 
 def longest_query(spec: Specification) -> int:
-    """Return the maximum window of a query, or its maximum class; 0 if it has neither."""
+    """Return the longest query window, or the highest class; 0 without windows and classes."""
     if spec.classes is not None:
         return spec.classes - 1
     return spec.window_blocks if spec.query_field else 0
 
 
 class Block(NamedTuple):
-    """Operations performed together: their words, and the first two words of the trailer."""
+    """Operations that a board performs together."""
 
-    operations: int
-    words: NDArray[np.uint32]
-    head: list[int]
+    operations: int  # number of operations
+    words: NDArray[np.uint32]  # words before the trailer
+    head: list[int]  # first two words of the trailer
 
     def trailer(self, performed: int) -> list[int]:
         """Return the trailer of this block; `performed` is the number of earlier operations."""
-        head = [*self.head, performed & MISSING]
-        return [
-            *head,
-            zlib.crc32(np.array(head, "<u4").tobytes(), zlib.crc32(self.words.tobytes())),
-        ]
+        head = np.array([*self.head, performed & MISSING], "<u4")
+        return [*head.tolist(), zlib.crc32(head.tobytes(), zlib.crc32(self.words.tobytes()))]
 
 
 def pack_blocks(
     spec: Specification, codes: NDArray[Any], keys: NDArray[np.uint64], windows: NDArray[Any]
 ) -> Iterator[Block]:
-    """Split operations into blocks.
-
-    `codes` and `windows` have shape (n,), and `keys`, of 64-bit words, shape (n, words).
-    """
+    """Split operations into blocks; `keys`, in 64-bit words, has shape (n, words)."""
     heads = codes.astype("<u4") | windows.astype("<u4") << CODE_BITS
     words = np.ascontiguousarray(keys, "<u8").view("<u4")[:, : -(-spec.key_bits // 32)]
     mixed = len(heads) > 0 and bool((heads != heads[0]).any())
@@ -113,7 +94,7 @@ def pack_blocks(
 
 
 def unpack_results(spec: Specification, words: NDArray[np.uint32]) -> Results:
-    """Decode results from their words, shape (n, words); times are only the low bits."""
+    """Decode results from `words`, shape (n, words); of times, only the low bits."""
     first = words[:, 0].astype(np.int64)
     seen, status = first >> 31 > 0, first >> AGE_BITS & (1 << STATUS_BITS) - 1
     age = first & (1 << AGE_BITS) - 1

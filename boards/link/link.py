@@ -1,9 +1,11 @@
 """A unit behind a serial line: all of a board except clock, reset and pins."""
 
-from amaranth.hdl import Const, Module, Mux, ResetInserter, Signal
-from amaranth.lib import fifo, wiring
+from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetInserter, Signal, Value
+from amaranth.lib import fifo, memory, stream, wiring
+from amaranth.lib.crc import catalog
 from amaranth.lib.wiring import In, Out
 
+from ...golden.spec.base import require
 from ...hdl.build import filter_unit, unit_profile
 from ...hdl.bus.controlled import COUNTER_BITS, MARK_BITS, ControlledUnit
 from ...hdl.bus.register_bank import WORD_ADDRESS_BITS
@@ -12,40 +14,185 @@ from ...hdl.packets.gmii import LineDeduplicator
 from ...hdl.registers import ADDRESSES, WORD_BITS, Block, counters
 from ...hdl.statistics import EventCounter
 from ...hdl.target_clocks import GMII_HZ
-from .bridge import Bridge, BusSignature
-from .layout import BASE, BLOCK, TIME_BITS, check_spec
-from .operations import OperationPort
-from .uart import BaudRate, Receiver, Transmitter
+from . import layout
+from .bridge import BUS, BaudRate, Bridge, Receiver, Transmitter
 
+# Depth of the byte buffer for input while results are sent or the unit is not ready.
 QUEUE = 1024
-"""Depth of the byte buffer for input while results are sent or the unit is not ready."""
 
+# A command that pauses for this many bit times is dropped: 10 ms at 1 Mbaud.
 TIMEOUT_BITS = 10_000
-"""A command that pauses for this many bit times is dropped: 10 ms at 1 Mbaud."""
 
-_WORDS = 10
-"""Width of a word address on the board's bus."""
+_ADDRESS_BITS = 10  # width of a word address on the board's bus
+_CRC = catalog.CRC32_ISO_HDLC
+
+
+def padded(name, value, width):
+    """Zero-extend a value to `width` bits; raise SpecificationError if it is wider."""
+    rule = f"must have at most {width} bits for a serial link"
+    require(len(value) <= width, name, rule, len(value))
+    return Cat(value, Const(0, width - len(value)))
+
+
+class OperationPort(wiring.Component):
+    """Performs a block of operations once a correct trailer arrives, and stores the results.
+
+    Bus accesses wait until the block is complete.
+    """
+
+    def __init__(self, unit):
+        super().__init__(
+            {
+                "bus": In(BUS),
+                "i": Out(stream.Signature(unit.signature.request)),
+                "o": In(stream.Signature(unit.signature.result)),
+                "busy": Out(1),
+                "rejected": Out(1),  # high for one cycle for each block with a wrong trailer
+            }
+        )
+        result = self.o.p
+        fields = {name: getattr(result, name) for name in result.shape().members}
+        mark = fields.get("status", fields.get("oldest", Const(0, 0)))
+        age = padded("age", fields.get("age", Const(0, 0)), layout.AGE_BITS)
+        time = [padded("time", result.time, WORD_BITS)] if "time" in fields else []
+        # Same layout as in `layout.unpack_results`.
+        self.record = Cat(age, padded("status", mark, layout.STATUS_BITS), result.seen, time)
+
+    def elaborate(self, platform):
+        m = Module()
+        depth = layout.BLOCK_WORDS
+        m.submodules.block = block = memory.Memory(shape=WORD_BITS, depth=depth, init=[])
+        write, read = block.write_port(), block.read_port()
+        performed, begin = Signal(WORD_BITS), Signal()
+        self._elaborate_bus(m, write, performed, begin)
+        head, shape, expected = (Signal(WORD_BITS, name=name) for name in ("head", "at", "expect"))
+        for number, word in enumerate((head, shape, expected)):
+            with m.If(write.en & (write.addr == layout.TRAILER + number)):
+                m.d.sync += word.eq(write.data)
+        m.submodules.check = check = _CRC(data_width=WORD_BITS).create()
+        index, fetched, right = Signal(range(depth)), Signal(), Signal()
+        m.d.comb += [
+            read.addr.eq(index),
+            check.start.eq(begin),
+            check.data.eq(read.data),
+            check.valid.eq(fetched),
+        ]
+        m.d.sync += [
+            self.rejected.eq(0),
+            fetched.eq(0),
+            right.eq(check.match_detected & (expected == performed)),
+        ]
+        with m.FSM(name="block") as fsm:
+            m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
+            with m.State("IDLE"):
+                m.d.sync += index.eq(shape)
+                with m.If(begin):
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                m.d.sync += [index.eq(index + 1), fetched.eq(1)]
+                with m.If(index.all()):
+                    m.next = "LAST"
+            with m.State("LAST"):
+                m.next = "COMPARE"
+            with m.State("COMPARE"):
+                m.next = "DECIDE"
+            with m.State("DECIDE"):
+                m.d.sync += [self.rejected.eq(~right), index.eq(shape)]
+                m.next = "IDLE"
+                with m.If(right):
+                    m.next = "FETCH"
+            self._elaborate_operations(m, read.data, index, head, shape & layout.MIXED != 0)
+        return m
+
+    def _elaborate_operations(self, m, word, index, head, mixed):
+        """Perform the operations of a block from `index` on."""
+        request = self.i.p
+        key = Signal(-(-len(request.key) // WORD_BITS) * WORD_BITS)
+        # Words of an operation: code and window if `mixed`, then the key.
+        last = len(key) // WORD_BITS
+        number, pending = Signal(range(last + 1)), Signal(range(layout.BLOCK_WORDS))
+        m.d.sync += pending.eq(pending + (self.i.valid & self.i.ready) - self.o.valid)
+        with m.State("FETCH"):
+            m.next = "TAKE"
+            with m.If(index >= layout.TRAILER):
+                m.next = "WAIT"
+        with m.State("TAKE"):
+            m.d.sync += [index.eq(index + 1), number.eq(number + 1)]
+            m.next = "FETCH"
+            with m.If(mixed & (number == 0)):
+                m.d.sync += head.eq(word)
+            with m.Else():
+                m.d.sync += key.eq(Cat(key, word) >> WORD_BITS)
+            with m.If(number == Mux(mixed, last, last - 1)):
+                m.next = "OFFER"
+        with m.State("OFFER"):
+            m.d.comb += self.i.valid.eq(1)
+            m.d.sync += number.eq(0)
+            with m.If(self.i.ready):
+                m.next = "FETCH"
+        with m.State("WAIT"):
+            m.d.sync += number.eq(0)
+            with m.If(pending == 0):
+                m.next = "IDLE"
+        code, width = head[: layout.CODE_BITS], len(Value.cast(request.operation))
+        m.d.comb += [request.operation.eq(Mux(code >> width, 0, code)), request.key.eq(key)]
+        for name in {"window", "query_class"} & request.shape().members.keys():
+            padded(name, getattr(request, name), layout.WINDOW_BITS)
+            m.d.comb += getattr(request, name).eq(head[layout.CODE_BITS :])
+
+    def _elaborate_bus(self, m, write, performed, begin):
+        """Store the words of a block, and read back results; assert `begin` at the last word."""
+        bus, size = self.bus, len(self.record)
+        words = size // WORD_BITS
+        depth = layout.BLOCK_WORDS // words
+        m.submodules.results = results = memory.Memory(shape=size, depth=depth, init=[])
+        put, get = results.write_port(), results.read_port()
+        m.submodules.signature = crc = _CRC(data_width=size).create()
+        begins = bus.stb & ~bus.ack & ~self.busy
+        read = Array(get.data.word_select(number, WORD_BITS) for number in range(words))
+        m.d.comb += [
+            write.en.eq(begins & bus.we & ~bus.adr[9]),
+            write.addr.eq(bus.adr),
+            write.data.eq(bus.dat_w),
+            begin.eq(write.en & write.addr.all()),
+            get.addr.eq(bus.adr[words // 2 :]),
+            self.o.ready.eq(1),
+            put.en.eq(self.o.valid),
+            put.data.eq(self.record),
+            crc.start.eq(begin),
+            crc.valid.eq(self.o.valid),
+            crc.data.eq(self.record),
+            bus.dat_r.eq(read[bus.adr[0] if words > 1 else 0]),
+        ]
+        # Results start two words later.
+        for index, value in enumerate((performed, crc.crc)):
+            with m.If(bus.adr[:8] == index):
+                m.d.comb += bus.dat_r.eq(value)
+        m.d.sync += [bus.ack.eq(begins), performed.eq(performed + self.o.valid)]
+        m.d.sync += put.addr.eq(Mux(begin, 2 // words, put.addr + put.en))
 
 
 class Link(wiring.Component):
-    """A unit on a Wishbone bus behind a serial line: base class of `FilterLink` and `FrameLink`."""
+    """Base class for a unit on a Wishbone bus behind a serial line."""
 
     def __init__(self, unit, *, clock_hz, baud, others, timeout_bits=TIMEOUT_BITS):
         self.unit = unit
         self._rate = BaudRate(clock_hz=clock_hz, baud=baud)
         self._clock_hz, self._timeout = clock_hz, timeout_bits * clock_hz // baud
-        line = {
-            "rx": In(1, init=1),  # from the host; may change at any time
-            "tx": Out(1, init=1),
-            "busy": Out(1),  # bytes are in transit, or operations are in progress
-        }
-        super().__init__(line | others)
+        super().__init__(
+            {
+                "rx": In(1, init=1),  # from the host; may change at any time
+                "tx": Out(1, init=1),
+                "busy": Out(1),  # bytes are in transit, or operations are in progress
+                **others,
+            }
+        )
 
     def _elaborate_line(self, m, unit, port, events, reset=None):
-        """Connect the line to the registers of unit and board, and to `port` on the bus.
+        """Connect the line to the registers of `unit` and of the board, and to `port` on the bus.
 
-        Events of the line are added to `events`, which are counted. Writing the register `reset`
-        asserts the signal `reset`.
+        Counts `events`, to which it adds those of the line. A write to register `reset` asserts the
+        signal `reset`.
         """
         m.submodules.uart_receiver = receiver = Receiver(rate=self._rate)
         m.submodules.uart_transmitter = transmitter = Transmitter(rate=self._rate)
@@ -53,15 +200,16 @@ class Link(wiring.Component):
         m.submodules.bridge = bridge = Bridge(timeout=self._timeout)
         wiring.connect(m, queue.r_stream, bridge.i)
         wiring.connect(m, bridge.o, transmitter.i)
-        bus, board = bridge.bus, BusSignature().create()
+        bus, board = bridge.bus, BUS.create()
         # The address is stable before an access starts.
         for_unit, for_board, for_port = Signal(), Signal(), Signal()
-        address, above = bus.adr[:_WORDS], bus.adr[_WORDS:]
-        registers, low = above == BASE >> _WORDS + 2, address[WORD_ADDRESS_BITS:] == 0
+        address, above = bus.adr[:_ADDRESS_BITS], bus.adr[_ADDRESS_BITS:]
+        registers = above == layout.BASE >> _ADDRESS_BITS + 2
+        low = address[WORD_ADDRESS_BITS:] == 0
         m.d.sync += [
             for_unit.eq(registers & low),
             for_board.eq(registers & ~low),
-            for_port.eq(above == BLOCK >> _WORDS + 2),
+            for_port.eq(above == layout.BLOCK >> _ADDRESS_BITS + 2),
         ]
         missing = ~for_unit & ~for_board & ~for_port
         m.d.comb += [
@@ -111,21 +259,16 @@ class Link(wiring.Component):
 
 
 class FilterLink(Link):
-    """A one-lane filter behind a serial line.
-
-    For a time window, the unit generates the ticks: after reset one per millisecond, or at the
-    unit's minimum period if that is longer, until another period is set. `options` are those of
-    `lately.hdl.build.filter_unit`. Raises SpecificationError if hardware or line do not support the
-    specification, and BaudError if the clock cannot be divided to the baud rate.
-    """
+    """A one-lane filter behind a serial line; `options` are those of `filter_unit`."""
 
     def __init__(
         self, spec, *, clock_hz, baud, version=(0, 0, 0), timeout_bits=TIMEOUT_BITS, **options
     ):
-        check_spec(spec)
+        layout.check_spec(spec)
         if min_period := unit_profile(spec, **options).min_period:
+            # One tick per millisecond, until the host sets another period.
             period = max(-(-clock_hz // 1000), min_period)
-            options |= {"ticks": "period", "period": period, "time_bits": TIME_BITS}
+            options |= {"ticks": "period", "period": period, "time_bits": layout.TIME_BITS}
         inner = filter_unit(spec, tag_bits=MARK_BITS, statistics_bits=COUNTER_BITS, **options)
         unit = ControlledUnit(inner, spec=spec, bus="wishbone", version=version, status_bits=0)
         self._checks = options.get("self_check", False)
@@ -186,7 +329,7 @@ class FrameLink(Link):
     def elaborate(self, platform):
         m = Module()
         m.submodules.line = line = self.unit
-        no_port = BusSignature().create()
+        no_port = BUS.create()
         m.d.comb += no_port.err.eq(no_port.stb)
         self._elaborate_line(m, line, no_port, {})
         for name, member in self._lines.items():

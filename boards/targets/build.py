@@ -32,11 +32,7 @@ REPORT_FILE, FILTER_FILE = "build.json", "filter.toml"
 
 
 class _Packer(NamedTuple):
-    """Program that creates the bitstream.
-
-    `package` contains it, `written` is the nextpnr option that writes its input, and `arguments`
-    contain placeholders for the input and the bitstream.
-    """
+    """Program that creates the bitstream."""
 
     program: str
     package: str
@@ -139,7 +135,7 @@ def _make_link(board: Board, setting: Setting, shape: dict[str, Any]) -> wiring.
 def plan_files(
     link: wiring.Component, *, board: Board, setting: Setting, platform: Any
 ) -> dict[str, str]:
-    """Return the RTLIL and pin files for a link on a board, by name; `platform` is Amaranth's."""
+    """Return the RTLIL and the pin file of a board, by name."""
     top = BoardTop(link, board=board, setting=setting)
     # No source locations, so that the text does not depend on the path of the checkout.
     plan = platform.prepare(top, "top", emit_src=False)
@@ -147,8 +143,6 @@ def plan_files(
 
 
 class _Build:
-    """One run of the tools for a board, in a folder."""
-
     def __init__(
         self,
         folder: Path,

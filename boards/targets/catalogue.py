@@ -27,8 +27,6 @@ class UnknownBoardError(LatelyError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """A board, with the defaults for its bitstream."""
-
     # Name on the command line, and readable description.
     name: str
     description: str
@@ -58,22 +56,18 @@ class Board:
 
     @property
     def family(self) -> str:
-        """Device family."""
         return self.device.family
 
     @property
     def lights(self) -> dict[str, str]:
-        """Pins of the LEDs `alive`, `hit` and `fault`, if present."""
         every = {"alive": self.alive, "hit": self.hit, "fault": self.fault}
         return {name: pin for name, pin in every.items() if pin is not None}
 
     @property
     def bitstream(self) -> str:
-        """File name of the bitstream."""
         return f"{self.name}{SUFFIX[self.family]}"
 
     def make_platform(self) -> Any:
-        """Create the amaranth-boards platform, with all resources."""
         path, _, name = self.platform.rpartition(".")
         package = "amaranth_boards" if not path.startswith(".") else __package__
         module = importlib.import_module(f".{path.removeprefix('.')}", package)
@@ -201,7 +195,6 @@ BOARDS: Mapping[str, Board] = {
 
 
 def board(name: str) -> Board:
-    """Return the board with this name; UnknownBoardError if there is none."""
     if name not in BOARDS:
         raise UnknownBoardError(unknown_name("board", name, BOARDS))
     return BOARDS[name]

@@ -12,8 +12,6 @@ from amaranth_boards.resources import ButtonResources, LEDResources, UARTResourc
 
 
 class TangNano20kPlatform(GowinPlatform):
-    """Clock, buttons, LEDs and serial port of the board."""
-
     part = "GW2AR-LV18QN88C8/I7"
     family = "GW2AR-18C"
     default_clk = "clk27"

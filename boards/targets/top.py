@@ -3,7 +3,17 @@
 from math import ceil
 from typing import Any
 
-from amaranth.hdl import ClockDomain, ClockSignal, Const, Elaboratable, Module, Signal, Value
+from amaranth.hdl import (
+    Cat,
+    ClockDomain,
+    ClockSignal,
+    Const,
+    Elaboratable,
+    Instance,
+    Module,
+    Signal,
+    Value,
+)
 from amaranth.lib import io, wiring
 from amaranth.lib.cdc import ResetSynchronizer
 from amaranth.lib.wiring import In, Out
@@ -12,14 +22,17 @@ from ...hdl.packets.gmii import RECEIVING
 from ..flow import pll
 from ..flow.pll import Setting
 from .catalogue import Board
-from .rgmii import RgmiiReceiver, RgmiiTransmitter
 
+# Seconds from a stable clock to the end of reset; iCE40 block RAMs need about 3 us.
 STARTUP_S = 50e-6
-"""Seconds from a stable clock to the end of reset; iCE40 block RAMs need about 3 us."""
+
+# Delay of received data relative to its clock, in steps of about 25 ps: 2 ns. For transmitted data,
+# the PHY delays the clock.
+DELAY_TAPS = 80
 
 
 class Startup(wiring.Component):
-    """Resets domain ``sync``; the reset lasts for some cycles after its cause ends."""
+    """Resets domain ``sync`` until `clocks` cycles after the cause of the reset ends."""
 
     def __init__(self, *, clocks: int) -> None:
         self._clocks = clocks
@@ -42,12 +55,70 @@ class Startup(wiring.Component):
         return m
 
 
-class BoardTop(Elaboratable):
-    """Top level of a board for `platform.build`: a link, or a frame deduplicator.
+class RgmiiReceiver(wiring.Component):
+    """Receives bytes from a PHY over RGMII 2.0: half a byte per clock edge, low half first."""
 
-    The PLL generates the clock of domain ``sync``. Configuration, loss of lock or the button
-    resets the domain. The reset is synchronous and ends `STARTUP_S` after its cause. `link` is
-    a `lately.boards.link.link.FilterLink`, or on a board with PHYs a `FrameLink`.
+    def __init__(self, pins: Any, *, domain: str) -> None:
+        self._pins = pins  # pins `rx_data` and `rx_ctl`
+        self._domain = domain  # clock domain of the PHY's `rx_clk`
+        super().__init__({"data": Out(8), "valid": Out(1), "error": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.data_pins = data = io.Buffer("i", self._pins.rx_data)
+        m.submodules.control_pin = control = io.Buffer("i", self._pins.rx_ctl)
+        halves = Signal(5), Signal(5)
+        for number, pin in enumerate(Cat(data.i, control.i)):
+            delayed = Signal(name=f"delayed_{number}")
+            m.submodules[f"delay_{number}"] = Instance(
+                "DELAYG",
+                p_DEL_MODE="SCLK_ALIGNED",
+                p_DEL_VALUE=DELAY_TAPS,
+                i_A=pin,
+                o_Z=delayed,
+            )
+            m.submodules[f"halves_{number}"] = Instance(
+                "IDDRX1F",
+                i_D=delayed,
+                i_SCLK=ClockSignal(self._domain),
+                i_RST=Const(0),
+                o_Q0=halves[0][number],
+                o_Q1=halves[1][number],
+            )
+        first, second = halves
+        m.d[self._domain] += [
+            self.data.eq(Cat(first[:4], second[:4])),
+            self.valid.eq(first[4]),
+            self.error.eq(first[4] ^ second[4]),
+        ]
+        return m
+
+
+class RgmiiTransmitter(wiring.Component):
+    """Sends bytes to a PHY over RGMII 2.0, with the clock of domain ``sync``."""
+
+    def __init__(self, pins: Any) -> None:
+        self._pins = pins  # pins `tx_data`, `tx_ctl` and `tx_clk`
+        super().__init__({"data": In(8), "valid": In(1), "error": In(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for name, first, second in (
+            ("data", self.data[:4], self.data[4:]),
+            ("ctl", self.valid, self.valid ^ self.error),
+            ("clk", Const(1, 1), Const(0, 1)),
+        ):
+            buffer = io.DDRBuffer("o", getattr(self._pins, f"tx_{name}"))
+            m.submodules[name] = buffer
+            m.d.comb += [buffer.o[0].eq(first), buffer.o[1].eq(second)]
+        return m
+
+
+class BoardTop(Elaboratable):
+    """Top level of a board: a `FilterLink`, or with PHYs a `FrameLink`, in domain ``sync``.
+
+    The PLL generates the clock. Configuration, loss of lock or the button resets the domain; the
+    reset is synchronous and ends `STARTUP_S` after its cause.
     """
 
     def __init__(self, link: wiring.Component, *, board: Board, setting: Setting) -> None:
@@ -58,24 +129,20 @@ class BoardTop(Elaboratable):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         pins = _Pins(platform)
-        m.submodules.link = self._link
+        m.submodules.link = link = self._link
         self._elaborate_clock(m, platform, pins)
-        self._elaborate_lines(m, platform, pins)
+        if self._board.rgmii:
+            self._elaborate_rgmii(m, platform)
+        m.submodules.rx = rx = io.Buffer("i", pins.port("uart.rx 0"))
+        m.submodules.tx = tx = io.Buffer("o", pins.port("uart.tx 0"))
+        m.d.comb += [link.rx.eq(rx.i), tx.o.eq(link.tx)]
         for name, pin in self._board.lights.items():
             m.submodules[name] = light = io.Buffer("o", pins.port(pin))
-            m.d.comb += light.o.eq(getattr(self._link, name))
+            m.d.comb += light.o.eq(getattr(link, name))
         if self._board.high is not None:
             m.submodules.high = high = io.Buffer("o", pins.port(self._board.high))
             m.d.comb += high.o.eq(1)
         return m
-
-    def _elaborate_lines(self, m: Module, platform: Any, pins: "_Pins") -> None:
-        if self._board.rgmii:
-            self._elaborate_rgmii(m, platform)
-        link = self._link
-        m.submodules.rx = rx = io.Buffer("i", pins.port("uart.rx 0"))
-        m.submodules.tx = tx = io.Buffer("o", pins.port("uart.tx 0"))
-        m.d.comb += [link.rx.eq(rx.i), tx.o.eq(link.tx)]
 
     def _elaborate_rgmii(self, m: Module, platform: Any) -> None:
         """Receive from the first PHY, and send to the second."""
@@ -101,21 +168,19 @@ class BoardTop(Elaboratable):
         m.domains.sync = sync = ClockDomain()
         platform.add_clock_constraint(loop.clk, float(self._setting.output_hz))
         m.submodules.startup = startup = Startup(clocks=ceil(STARTUP_S * self._setting.output_hz))
+        pressed: Value = Const(0)
+        if self._board.reset is not None:
+            m.submodules.button = button = io.Buffer("i", pins.port(self._board.reset))
+            pressed = button.i
         m.d.comb += [
             sync.clk.eq(loop.clk),
             sync.rst.eq(startup.reset),
-            startup.cause.eq(~loop.locked | self._elaborate_button(m, pins)),
+            startup.cause.eq(~loop.locked | pressed),
         ]
-
-    def _elaborate_button(self, m: Module, pins: "_Pins") -> Value:
-        if self._board.reset is None:
-            return Const(0)
-        m.submodules.button = button = io.Buffer("i", pins.port(self._board.reset))
-        return button.i
 
 
 class _Pins:
-    """Requests resources from a platform, which provides each resource only once."""
+    """Requests each resource of a platform only once."""
 
     def __init__(self, platform: Any) -> None:
         self._platform = platform

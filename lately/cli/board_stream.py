@@ -11,7 +11,6 @@ import numpy as np
 
 from ..golden import DecisionTable, Filter, Operation, from_spec
 from ..golden.hash.keys import KeyDigest, check_keys
-from ..golden.results import Results
 from ..host import Board, differing
 from ..replay.stream_times import check_table
 from ..replay.traces import Trace
@@ -19,20 +18,14 @@ from ..uartbone import HostError
 from .interrupts import interruptible
 from .progress import counting_bar
 
-CHUNK = 2048
-"""Number of keys sent at a time."""
-
-_COLUMNS = ("bar", "{task.completed:,.0f} operations", "elapsed")
+CHUNK = 2048  # number of keys sent at a time
 
 
 def prepare(
     board: Board, verify: bool, secret: int | None, skip: int, table: DecisionTable | None,
     query_class: int,
 ) -> Filter | None:  # fmt: skip
-    """Load the table, if any, and with `verify` return a golden model of the board's filter.
-
-    Without `skip`, the board's filter is cleared first, and `secret` becomes its only secret.
-    """
+    """Prepare board and golden model for a stream; the model is None without `verify`."""
     spec = board.spec
     if verify and skip and spec.timed:
         raise click.UsageError(
@@ -58,6 +51,7 @@ def prepare(
         golden.generation = statistics["generation"]
     golden.clear()
     if not skip:
+        # Two clears, so that the secret becomes the board's only secret.
         board.clear()
         if secret is not None:
             board.configure(secret=secret)
@@ -72,8 +66,8 @@ def perform(
 ) -> dict[str, Any]:  # fmt: skip
     """Check and insert the keys of a trace in a board's filter; return the figures to print.
 
-    If given, `golden` checks the results, and `verdicts` receives them as CSV. The board has
-    already performed the first `skip` operations; at most `limit` more are performed.
+    Writes the results to `verdicts` as CSV. The board has already performed the first `skip`
+    operations; at most `limit` more are performed.
     """
     spec = board.spec
     kinds = {"timing": ["oldest"], "dictionary": ["status"]}
@@ -83,7 +77,8 @@ def perform(
     done = skipped = seen = 0
     wrong: list[int] = []
     error: str | None = None
-    with interruptible() as interrupted, counting_bar("operations", limit, *_COLUMNS) as progress:
+    bar = counting_bar("operations", limit, "bar", "{task.completed:,.0f} operations", "elapsed")
+    with interruptible() as interrupted, bar as progress:
         for texts in _texts(trace, skip, interrupted):
             if golden is not None:
                 golden.check_and_insert(check_keys(texts, KeyDigest.of(spec)))
@@ -98,7 +93,12 @@ def perform(
                     part = differing(spec, golden, codes, keys, window, results)
                     wrong += (part + skipped + done).tolist()
                 if verdicts is not None:
-                    verdicts.write(_csv(_rows(skipped + done, texts, results, more)))
+                    hits = results.seen.tolist()
+                    ages = (age if hit else "" for hit, age in zip(hits, results.age, strict=True))
+                    others = [getattr(results, name) for name in more]
+                    indices = range(skipped + done, skipped + done + len(texts))
+                    columns = (indices, texts, map(int, hits), ages, *others)
+                    verdicts.write(_csv(zip(*columns, strict=True)))
                 done += len(texts)
                 seen += int(results.seen.sum())
                 progress(len(texts))
@@ -121,18 +121,11 @@ def perform(
 
 
 def _texts(trace: Trace, count: int | None, interrupted: Callable[[], bool]) -> Iterator[list[str]]:
-    """Yield the key texts of the next `count` records, or of all, in chunks."""
+    """Yield the key texts of at most `count` records, in chunks."""
     left = CHUNK if count is None else count
     while left and not interrupted() and (records := trace.read(min(CHUNK, left))):
         yield [text for text, _ in records]
         left -= len(records) if count is not None else 0
-
-
-def _rows(start: int, texts: list[str], results: Results, more: list[str]) -> Iterator[Any]:
-    seen = results.seen.astype(np.uint8).tolist()
-    ages = (age if hit else "" for hit, age in zip(seen, results.age.tolist(), strict=True))
-    others = (getattr(results, name).tolist() for name in more)
-    return zip(range(start, start + len(texts)), texts, seen, ages, *others, strict=True)
 
 
 def _csv(rows: Iterable[Any]) -> bytes:

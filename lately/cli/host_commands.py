@@ -1,8 +1,8 @@
 """Commands that talk to a board over a serial port."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from functools import partial
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial, wraps
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,7 @@ from .reporting import INTERRUPTED, CheckError, OneLineErrors
 if TYPE_CHECKING:
     from ..host import Board
 
-Opener = Callable[[], AbstractContextManager["Board"]]
-"""Opens the port, and yields the board behind it."""
+Opener = Callable[[], AbstractContextManager["Board"]]  # opens the port
 
 _SIMULATED = {"clock_hz": 24_000_000, "baud": 3_000_000}
 
@@ -63,10 +62,8 @@ def host(
 def _open(
     port: str | None, baud: int, spec: str | None, preset: str | None, timeout: float | None
 ) -> "Iterator[Board]":
-    """Open the port for a `with` block; a simulated board ends with the block."""
-    if (
-        port is None
-    ):  # Not `required` in click, so that the subcommands show their help without a port.
+    # Not `required` in click, so that the subcommands show their help without a port.
+    if port is None:
         raise click.UsageError("give --port, a serial port or sim")
     from ..host import Board
 
@@ -87,13 +84,26 @@ def _open(
 
 
 def _simulated(spec: Any) -> Any:
-    """Build a simulated board with this filter."""
     from ..boards.export.design import release
     from ..boards.link.link import FilterLink
     from ..sim.board import SimulatedBoard, board_model
 
     link = FilterLink(spec, version=release(), **_SIMULATED)
     return SimulatedBoard(board_model(link, **_SIMULATED))
+
+
+def _with_board(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn a function of an open board into a command that prints the figures it returns."""
+
+    @click.pass_obj
+    @wraps(function)
+    def command(board: Opener, *, as_json: bool = False, **arguments: Any) -> None:
+        with board() as opened:
+            figures = function(opened, **arguments)
+        if figures is not None:
+            _print(figures, as_json)
+
+    return command
 
 
 _text = click.option(
@@ -112,23 +122,19 @@ def _window(board: "Board", window: str | None, query_class: int | None) -> int 
     """Return the window or class of the queries, whichever the board's filter uses."""
     from ..replay.stream_times import query_window
 
-    if board.spec.classes is not None:
-        if window is not None:
-            raise click.ClickException(
-                f"query-window: queries of the filter on {board.port} have a class, not a window"
-            )
-        return query_class
-    if query_class is not None:
+    has_classes = board.spec.classes is not None
+    if (window if has_classes else query_class) is not None:
+        wrong, right = ("window", "a class") if has_classes else ("class", "no class")
         raise click.ClickException(
-            f"query-class: queries of the filter on {board.port} have no class"
+            f"--query-{wrong}: queries of the filter on {board.port} have {right}"
         )
-    return None if window is None else query_window(board.spec, window, None)
+    return query_class if window is None else query_window(board.spec, window, None)
 
 
 @host.command(short_help="Show the board's filter.")
 @options.json_option
-@click.pass_obj
-def info(board: Opener, *, as_json: bool) -> None:
+@_with_board
+def info(board: "Board") -> dict[str, Any]:
     """Show the board's filter and, for a time window, its tick and covered span.
 
     \b
@@ -136,23 +142,19 @@ def info(board: Opener, *, as_json: bool) -> None:
       lately host --port sim:tiny info
       lately host --port sim:tiny info --json
     """
-    with board() as opened:
-        figures = {
-            "preset": opened.preset, **opened.spec.to_dict(), "frames": opened.frames,
-            "clock_hz": opened.clock_hz, "longest_query": opened.longest,
-        }  # fmt: skip
-        if opened.spec.timed:
-            figures |= opened.window_seconds(opened.statistics())
-    _print(figures, as_json)
+    figures = {
+        "preset": board.preset, **board.spec.to_dict(), "frames": board.frames,
+        "clock_hz": board.clock_hz, "longest_query": board.longest,
+    }  # fmt: skip
+    return figures | (board.window_seconds(board.statistics()) if board.spec.timed else {})
 
 
 def _change(name: str, short: str, text: str, example: str, *, keyed: bool = False) -> None:
     """Add a command that calls the board's method of the same name, with keys if `keyed`."""
 
-    @click.pass_obj
-    def command(board: Opener, *, keys: tuple[str, ...] = (), text: bool = False) -> None:
-        with board() as opened:
-            getattr(opened, name)(*([_parse(keys, opened, text)] if keyed else []))
+    @_with_board
+    def command(board: "Board", *, keys: tuple[str, ...] = (), text: bool = False) -> None:
+        getattr(board, name)(*([_parse(keys, text)] if keyed else []))
 
     for option in (_text, _keys) if keyed else ():
         command = option(command)
@@ -194,7 +196,7 @@ def query(
     """
     with board() as opened:
         window = _window(opened, query_window, query_class)
-        results = opened.query(_parse(keys, opened, text), window)
+        results = opened.query(_parse(keys, text), window)
     rows = list(zip(keys, results.seen.tolist(), results.age.tolist(), strict=True))
     if as_json:
         options.print_json([{"key": key, "seen": seen, "age": age} for key, seen, age in rows])
@@ -224,8 +226,8 @@ def load_table(board: Opener, *, file: str) -> None:
 
 @host.command(short_help="Show the board's counters.")
 @options.json_option
-@click.pass_obj
-def statistics(board: Opener, *, as_json: bool) -> None:
+@_with_board
+def statistics(board: "Board") -> dict[str, Any]:
     """Show the board's counters since its reset, all sampled at the same time.
 
     For a time window, also show for how many ticks and seconds every key is still reported.
@@ -235,15 +237,14 @@ def statistics(board: Opener, *, as_json: bool) -> None:
       lately host --port sim:tiny statistics
       lately host --port sim:tiny statistics --json
     """
-    with board() as opened:
-        figures = opened.statistics()
-        _print(figures | opened.window_seconds(figures), as_json)
+    figures = board.statistics()
+    return figures | board.window_seconds(figures)
 
 
 @host.command("self-test", short_help="Run the board's self-test.")
 @options.json_option
-@click.pass_obj
-def self_test(board: Opener, *, as_json: bool) -> None:
+@_with_board
+def self_test(board: "Board") -> dict[str, Any]:
     """Run random operations on the board, and compare the results with the golden model.
 
     The command fails if a result differs. The filter is reset: its contents, secret and table are
@@ -255,9 +256,7 @@ def self_test(board: Opener, *, as_json: bool) -> None:
       lately host --port sim:tiny self-test
       lately host --port sim:tiny self-test --json
     """
-    with board() as opened:
-        result = opened.self_test()
-    _print(result._asdict(), as_json)
+    return board.self_test()._asdict()
 
 
 @host.command(short_help="Set the generation length, the secret or the tick.")
@@ -368,19 +367,14 @@ def stream(
     _print(figures, as_json)
 
 
-def _parse(texts: tuple[str, ...], opened: "Board", hashed: bool) -> list[Any]:
+def _parse(texts: tuple[str, ...], hashed: bool) -> list[Any]:
     """Convert the KEY arguments to the keys that the board's methods accept."""
-    bits = opened.spec.key_bits
-
-    def integer(text: str) -> int:
-        with suppress(ValueError):
-            if 0 <= (number := int(text, 0)) < 1 << bits:
-                return number
+    try:
+        return list(texts) if hashed else [int(text, 0) for text in texts]
+    except ValueError:
         raise click.UsageError(
-            f"KEY: must be an integer below 2**{bits}, or a text with --text, not {text!r}"
-        )
-
-    return list(texts) if hashed else [*map(integer, texts)]
+            f"KEY: must be integers, or texts with --text, not {' '.join(texts)!r}"
+        ) from None
 
 
 def _print(figures: dict[str, Any], as_json: bool) -> None:

@@ -21,7 +21,7 @@ from campaigns.pages import blocks, tables
 from lately.boards.flow import tools
 from lately.boards.flow.limits import LimitError
 from lately.boards.flow.pll import LIMITS, TOLERANCE, ClockError, filter_range, find_setting
-from lately.boards.link.uart import BaudError
+from lately.boards.link.bridge import BaudError
 from lately.boards.targets import build as building
 from lately.boards.targets.build import TimingError, build, plan_files
 from lately.boards.targets.catalogue import BOARDS, PINS_FILE, UnknownBoardError, board
@@ -453,9 +453,9 @@ WRONG = [
      "4"),
     (lambda out: board("arty"), "board: unknown 'arty'; see `lately list boards`"),
     (lambda out: build(replace(SMALL, baud=115_199), directory=out),
-     "baud: must be 115200 to 3000000, not 115199"),
+     "baud: must be between 115200 and 3000000, not 115199"),
     (lambda out: build(replace(SMALL, baud=0), directory=out),
-     "baud: must be 115200 to 3000000, not 0"),
+     "baud: must be between 115200 and 3000000, not 0"),
     (lambda out: build(replace(SMALL, baud=3_000_000), directory=out),
      "clock: must be at least 8 x 3000000 baud = 24000000 Hz, not 18000000"),
     (lambda out: build(replace(SMALL, clock_mhz=153), directory=out),
@@ -491,7 +491,7 @@ def test_command_refuses(fake, tmp_path):
         ([*small, "--clock", "72"], "clock: static timing permits at most 50 MHz"),
         ([*LINES, "--self-check"], " processes frames and has no self-check"),
         ([*LINES, "--clock", "100"], "clock: must be 125 MHz for Ethernet, not 100"),
-        ([*LINES, "--baud", "9600"], "baud: must be 115200 to 3000000, not 9600"),
+        ([*LINES, "--baud", "9600"], "baud: must be between 115200 and 3000000, not 9600"),
         ([*LINES, "--preset", "default"], "span: must be given for a frame deduplicator"),
     ):  # fmt: skip
         assert message in _error("build", *arguments, "--out-dir", tmp_path / "out")

@@ -14,8 +14,7 @@ from simulation import simulate
 
 from lately.boards.link import layout
 from lately.boards.link.bridge import Bridge
-from lately.boards.link.link import FilterLink
-from lately.boards.link.operations import OperationPort
+from lately.boards.link.link import FilterLink, OperationPort
 from lately.golden import SpecificationError, any_preset, from_spec
 from lately.golden.results import Results
 from lately.golden.spec.presets import ALL_PRESETS

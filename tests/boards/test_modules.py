@@ -11,9 +11,13 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from lately.boards.export.design import Design
-from lately.boards.export.modules import read_modules, share
-from lately.boards.export.plain_names import keywords, plain_lines
-from lately.boards.export.verilog import verilog_text
+from lately.boards.export.verilog import (
+    keywords,
+    plain_lines,
+    read_modules,
+    share,
+    verilog_text,
+)
 from lately.boards.export.waves import groups, save_file
 from lately.golden import any_preset
 from lately.golden.spec import GEBFSpec

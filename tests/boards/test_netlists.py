@@ -2,7 +2,7 @@
 
 import pytest
 
-from lately.boards.flow.ecp5_netlist import use_normal_mode
+from lately.boards.flow.netlists import use_normal_mode
 
 RBW = "READBEFOREWRITE"
 ENABLE, WORD, OTHER = 2, 3, 4

@@ -1,4 +1,4 @@
-"""Change netlists for Gowin devices so that nextpnr times all paths."""
+"""Changes to yosys netlists before placement, for Gowin and ECP5."""
 
 import re
 from collections.abc import Iterator
@@ -12,12 +12,10 @@ _INPUTS = ("I0", "I1", "I2", "I3")
 
 
 def make_timeable(netlist: dict[str, Any]) -> None:
-    """Change the modules of a yosys JSON netlist so that nextpnr times all paths.
-
-    nextpnr has delays only for 4-input LUTs. It omits every path through a smaller LUT, or through
-    a LUT that it inserts in front of a register. So this function adds unused inputs to LUTs, and
-    inserts 4-input LUTs in front of registers that lack one.
-    """
+    """Change the modules of a Gowin netlist so that nextpnr times all paths."""
+    # nextpnr has delays only for 4-input LUTs. It omits every path through a smaller LUT, or
+    # through a LUT that it inserts in front of a register. So add unused inputs to LUTs, and insert
+    # 4-input LUTs in front of registers that lack one.
     for module in netlist.values():
         cells = module["cells"]
         for cell in cells.values():
@@ -33,7 +31,7 @@ def make_timeable(netlist: dict[str, Any]) -> None:
 
 
 def _tables_before_registers(cells: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name and connections of each missing LUT."""
+    """Yield the LUTs to insert in front of registers, by name."""
     bits = (bit for cell in cells.values() for port in cell["connections"].values() for bit in port)
     free = 1 + max((bit for bit in bits if isinstance(bit, int)), default=0)
     ready = {
@@ -61,3 +59,32 @@ def _tables_before_registers(cells: dict[str, Any]) -> Iterator[tuple[str, dict[
             },
         )
         free += 1
+
+
+def use_normal_mode(netlist: dict[str, Any]) -> bool:
+    """Set ECP5 block RAM ports that only read or only write to NORMAL mode; report any change."""
+    # NORMAL mode permits the highest clock. The modes differ only in what a port reads while it
+    # writes, but yosys selects READBEFOREWRITE for all ports of inferred memories.
+    changed = False
+    for module in netlist.values():
+        cells = module["cells"].values()
+        read = {
+            bit
+            for cell in cells
+            for port, bits in cell["connections"].items()
+            if cell["port_directions"][port] != "output"
+            for bit in bits
+        }
+        read |= {bit for port in module["ports"].values() for bit in port["bits"]}
+        for cell in cells:
+            for port in "AB" if cell["type"] == "DP16KD" else "":
+                mode = f"WRITEMODE_{port}"
+                if cell["parameters"].get(mode, "NORMAL") == "NORMAL":
+                    continue
+                connections = cell["connections"]
+                writes = connections.get(f"WE{port}", ["0"]) != ["0"]
+                outputs = (connections.get(f"DO{port}{index}", []) for index in range(18))
+                if not (writes and any(bit in read for bits in outputs for bit in bits)):
+                    cell["parameters"][mode] = "NORMAL"
+                    changed = True
+    return changed
