@@ -16,24 +16,19 @@ from .interfaces import labels, litex_values, platform_interfaces, vivado_interf
 from .page import page_values
 from .waves import save_file
 
+# Templates of the files besides the Verilog; X stands for the name of the unit.
 FILES = ["X_template.v", "X_tb.v", "X.core", "X_pkg.vhd", "X_litex.py", "X.sdc", "X.md"]
-"""Templates of the files besides the Verilog; X stands for the name of the unit."""
+FIELD_FILES = ["X_records.vhd"]  # for a unit with ports that carry fields
+REGISTER_FILES = ["X.rdl", "X_registers.py"]  # for a unit behind a bus
 
-FIELD_FILES = ["X_records.vhd"]
-"""Additional files for a unit with ports that carry fields."""
-
-REGISTER_FILES = ["X.rdl", "X_registers.py"]
-"""Additional files for a unit behind a bus."""
-
+# Templates for vendor tools that need more than one script.
 TOOL_FILES = {
     "vivado": ["X_vivado.tcl", "X_vivado.xdc", "component.xml"],
     "quartus": ["X_quartus.tcl", "X_hw.tcl"],
     "efinity": ["X_efinity.sh", "X_efinity.xml"],
 }
-"""Files for vendor tools that need more than one script."""
 
-EXAMPLE_MHZ = 100
-"""Clock for the constraint if no device is given."""
+EXAMPLE_MHZ = 100  # clock for the constraint if no device is given
 
 
 def write(design: Design, directory: str | os.PathLike[str], *, force: bool = False) -> list[str]:

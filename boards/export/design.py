@@ -31,22 +31,23 @@ from .verilog import keywords, verilog_text
 WRAPS: dict[str, Callable[..., FlatUnit]] = {
     "axis": AxisUnit, "avalon-st": AvalonUnit, "raw": RawUnit, "extern": ExternUnit,
 }  # fmt: skip
-"""Port conventions of units: the values of `--wrap`."""
 
+# Stream widths of frame deduplicators by wrap.
 FRAMES = {f"frames-{width}": width for width in WIDTHS}
-"""Port conventions of a frame deduplicator, with the width of the streams."""
 
+# Without a bus, settings and counters are ports.
 NO_BUS = "none"
-"""Value for no bus: settings and counters are ports."""
 
+# Default synthesis device for each kind of memory.
 DEVICES = {"portable": "ecp5-25k-6", "ecp5": "ecp5-25k-6", "ice40": "ice40-hx8k",
            "gowin": "gowin-gw1nr-9c"}  # fmt: skip
-"""Default synthesis device for each kind of memory."""
 
+# Initial contents of memories called `words`. They are never read: units zero their memories after
+# reset, and delays fill them first. yosys takes minutes to parse large ones.
 ZEROES = re.compile(r" *initial begin\n(?: *words\[\d+\] = \d+'h0+;\n)+ *end\n")
-"""Initial contents of memories called `words`. They are never read: units zero their memories after
-reset, and delays fill them first. yosys takes minutes to parse large ones."""
 
+# Vendor tools with scripts in exports, and the part for each supported device. For other devices,
+# the first part is an example.
 TOOLS = {
     "vivado": {
         "xc7a35t": "xc7a35tcpg236-1",
@@ -86,16 +87,11 @@ TOOLS = {
     "efinity": {"t20": "T20F256"},
     "libero": {"mpf100t": "MPF100T"},
 }
-"""Vendor tools with scripts in exports, and the part for each supported device. For other devices,
-the first part is an example."""
 
+# Clock in MHz by stream width, for 1 and 10 Gb/s Ethernet; wider streams carry higher rates.
 LINE_MHZ = {8: 125.0} | dict.fromkeys((64, 128, 256, 512), 156.25)
-"""Clock in MHz by stream width, for 1 and 10 Gb/s Ethernet; wider streams carry higher rates."""
 
 MAX_TAG_BITS = 64
-"""Maximum tag width of an exported unit."""
-
-
 _NAME = re.compile(r"[A-Za-z](?:_?[A-Za-z0-9])*")
 
 
@@ -220,42 +216,30 @@ class Design:
     @cached_property
     def unit(self) -> Any:
         try:
-            return self._unit()
+            return self._make_unit()
+        except SpecificationError:
+            raise
         except ValueError as error:
             # An option that this kind of unit does not have.
-            if isinstance(error, SpecificationError):
-                raise
             raise ExportError(str(error)) from None
 
-    def _unit(self) -> Any:
+    def _make_unit(self) -> Any:
         has_bus = self.bus != NO_BUS
         options = {"statistics_bits": COUNTER_BITS} | self.options if has_bus else self.options
+        version = release()
         if self.frames:
-            return self._deduplicator(options)
-        unit = filter_unit(
-            self.spec,
-            **self._shape,
-            tag_bits=self.tag_bits + self.tlast + MARK_BITS * has_bus,
-            **options,
-        )
+            if self.planned_period is not None and options.get("ticks") != "tick":
+                options = {"period": self.planned_period} | options
+            frames = Deduplicator(self.spec, width=FRAMES[self.wrap], **self._shape, **options)
+            if not has_bus:
+                return frames
+            return ControlledDeduplicator(frames, bus=self.bus, version=version)
+        tag_bits = self.tag_bits + self.tlast + MARK_BITS * has_bus
+        unit = filter_unit(self.spec, **self._shape, tag_bits=tag_bits, **options)
         if not has_bus:
             return unit
-        return ControlledUnit(
-            unit,
-            spec=self.spec,
-            bus=self.bus,
-            version=release(),
-            status_bits=self.tag_bits,
-            waits=self.waits,
-        )
-
-    def _deduplicator(self, options: dict[str, Any]) -> Any:
-        if self.planned_period is not None and options.get("ticks") != "tick":
-            options = {"period": self.planned_period} | options
-        unit = Deduplicator(self.spec, width=FRAMES[self.wrap], **self._shape, **options)
-        if self.bus == NO_BUS:
-            return unit
-        return ControlledDeduplicator(unit, bus=self.bus, version=release())
+        status = {"status_bits": self.tag_bits, "waits": self.waits}
+        return ControlledUnit(unit, spec=self.spec, bus=self.bus, version=version, **status)
 
     @property
     def frame_options(self) -> FrameOptions:

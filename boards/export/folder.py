@@ -19,7 +19,15 @@ def write_folder(
 ) -> list[str]:
     """Write files to a new or empty folder, or to any with `force`; return their names."""
     folder = Path(directory).resolve()
-    _check_folder(folder, force)
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    if not existing.is_dir():
+        raise ExportError(f"out-dir: must be a directory, not the file {existing}")
+    if folder.is_dir() and any(folder.iterdir()) and not force:
+        raise ExportError(
+            f"out-dir: {folder} is not empty; --force overwrites the files of an export"
+        )
+    if folder == Path.cwd():
+        raise ExportError(f"out-dir: {folder} is the current directory; choose another one")
     staged = Path(temporary_name(str(folder / "new" if folder.exists() else folder)))
     try:
         with named(folder):  # Report the folder, not its temporary name.
@@ -53,15 +61,3 @@ def _move_files(staged: Path, folder: Path, names: list[str]) -> None:
             elif not (staged / name).exists():
                 (folder / name).unlink()
         raise
-
-
-def _check_folder(folder: Path, force: bool) -> None:
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    if not there.is_dir():
-        raise ExportError(f"out-dir: must be a directory, not the file {there}")
-    if folder.is_dir() and any(folder.iterdir()) and not force:
-        raise ExportError(
-            f"out-dir: {folder} is not empty; --force overwrites the files of an export"
-        )
-    if folder == Path.cwd():
-        raise ExportError(f"out-dir: {folder} is the current directory; choose another one")

@@ -116,18 +116,12 @@ class Label(NamedTuple):
 def labels(component: FlatUnit) -> list[Label]:
     """Return the fields of requests, then those of results."""
     several = getattr(component.unit.signature, "lanes", 1) > 1
-    return [
-        Label(
-            side,
-            f"{field.name}{field.lane}" if several and field.name != "alone" else field.name,
-            field.port,
-            field.offset,
-            field.width,
-            field.name,
-        )
-        for side, fields in (("in", component.requests), ("out", component.results))
-        for field in fields
-    ]
+    labels = []
+    for side, parts in (("in", component.requests), ("out", component.results)):
+        for part in parts:
+            label = f"{part.name}{part.lane}" if several and part.name != "alone" else part.name
+            labels.append(Label(side, label, part.port, part.offset, part.width, part.name))
+    return labels
 
 
 # LiteX

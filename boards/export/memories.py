@@ -10,24 +10,21 @@ from dataclasses import replace
 from ...golden.spec import FilterSpec
 from ...golden.spec.base import Specification
 
-NO_CHECK = "no_rw_check"
-"""Attribute value for Quartus and Synplify: reading a word during its write is undefined."""
-
+# Attributes for Vivado, Quartus and Synplify, for each kind of memory. To the last two, no_rw_check
+# says that a read of a word during its write may return any value.
 RAM_STYLES = {
-    "auto": {"ramstyle": NO_CHECK, "syn_ramstyle": NO_CHECK},
+    "auto": {"ramstyle": "no_rw_check", "syn_ramstyle": "no_rw_check"},
     "block": {
-        "ram_style": "block", "ramstyle": NO_CHECK, "syn_ramstyle": f"block_ram,{NO_CHECK}",
+        "ram_style": "block", "ramstyle": "no_rw_check", "syn_ramstyle": "block_ram,no_rw_check",
     },
     "distributed": {
-        "ram_style": "distributed", "ramstyle": f"MLAB, {NO_CHECK}",
-        "syn_ramstyle": f"distributed,{NO_CHECK}",
+        "ram_style": "distributed", "ramstyle": "MLAB, no_rw_check",
+        "syn_ramstyle": "distributed,no_rw_check",
     },
-    "ultra": {"ram_style": "ultra", "ramstyle": NO_CHECK, "syn_ramstyle": NO_CHECK},
+    "ultra": {"ram_style": "ultra", "ramstyle": "no_rw_check", "syn_ramstyle": "no_rw_check"},
 }  # fmt: skip
-"""Attributes for Vivado, Quartus and Synplify, for each kind of memory."""
 
-ULTRA_BITS = 64
-"""Width of an UltraRAM word, without parity bits."""
+ULTRA_BITS = 64  # width of an UltraRAM word, without parity bits
 
 
 def with_wide_words(spec: Specification, style: str) -> Specification:
@@ -38,6 +35,7 @@ def with_wide_words(spec: Specification, style: str) -> Specification:
     return replace(spec, clear=max(spec.clear, bits))
 
 
+# A memory as written by yosys: all reads in one process, separate from the write.
 _INITIAL = r"(?P<initial> *initial begin\n(?: *words\[\d+\] = .*;\n)+ *end\n)?"
 _WRITE = (
     r"  always @\(posedge clk\) begin\n"
@@ -48,13 +46,14 @@ _MEMORY = re.compile(
     r"  reg (?P<width>\[\S+\] )?words (?P<depth>\[\S+\]);\n"
     + _INITIAL + _WRITE + r"(?P<registers>(?:  reg (?:\[\S+\] )?\S+;\n)+)" + _READS
 )  # fmt: skip
-"""A memory as written by yosys: all reads in one process, separate from the write."""
 
 _READ = re.compile(r"    (\S+) <= words\[(.+)\];\n")
 
 
 def with_templates(text: str, style: str) -> str:
     """Rewrite Verilog so that each memory has attributes, and a process for each port."""
+    # The write port reads in the same process, so that tools infer a true dual-port memory. Initial
+    # contents are omitted, because units clear their memories after reset.
     values = {"rw_addr_collision": "no"} | RAM_STYLES[style]
     attributes = ", ".join(f'{name} = "{value}"' for name, value in values.items())
     return _MEMORY.sub(lambda match: _template(match, attributes), text)

@@ -15,28 +15,16 @@ from .design import NO_BUS, Design
 
 def page_values(design: Design) -> dict[str, Any]:
     """Return the values for the page template."""
-    guarantees = {
-        "Reset": _reset(design),
-        "Clear": _clear(design),
-        "Throughput": _throughput(design),
-        "Ticks": _ticks(design),
-        "Order": _order(design),
-        "Window": _window(design),
-    }
     values: dict[str, Any] = {
-        "contract": {
-            name: " ".join(sentences) for name, sentences in guarantees.items() if sentences
-        },
+        "contract": {name: " ".join(texts) for name, texts in _contract(design).items() if texts},
         "meanings": _frame_meanings(design.frame_options.side) if design.frames else MEANINGS,
     }
     if design.frames:
         return values
     unit = design.component.unit
-    condition = (
-        "the acceptance of its request, or later under back-pressure"
-        if design.waits
-        else "its request"
-    )
+    condition = "its request"
+    if design.waits:
+        condition = "the acceptance of its request, or later under back-pressure"
     table = getattr(unit.unit if design.registers else unit, "table", None)
     return values | {
         "operations": [
@@ -49,30 +37,35 @@ def page_values(design: Design) -> dict[str, Any]:
     }
 
 
-def _reset(design: Design) -> list[str]:
+def _contract(design: Design) -> dict[str, list[str]]:
+    """Return the sentences of each paragraph about the unit's behaviour."""
     component, profile = design.component, design.profile
     level = "low" if component.ACTIVE_LOW else "high"
-    return [
-        f"Hold `{component.RESET}` {level} for at least one rising edge of `{component.CLOCK}`.",
-        f"The filter accepts its first {_unit(design)} at most {profile.reset_pause} cycles after "
-        "the reset ends.",
-        f"Reset empties the filter; {_unit(design)}s in flight are lost.",
-    ]
-
-
-def _clear(design: Design) -> list[str]:
-    pause = design.profile.longest_pause
-    name = "filter" if design.frames else "unit"
-    sentences = [
-        f"The {name} accepts the next {_unit(design)} at most {pause} cycles after a CLEAR."
-    ]
-    if design.bus != NO_BUS:
-        sentences.append(f"A CLEAR by register starts {GENERATION_LEAD} cycles after the write.")
-    return sentences
-
-
-def _unit(design: Design) -> str:
-    return "frame" if design.frames else "request"
+    request, key, unit = "request", "key", "unit"
+    if design.frames:
+        request, key, unit = "frame", "frame", "filter"
+    return {
+        "Reset": [
+            f"Hold `{component.RESET}` {level} for at least one rising edge of "
+            f"`{component.CLOCK}`.",
+            f"The filter accepts its first {request} at most {profile.reset_pause} cycles after "
+            "the reset ends.",
+            f"Reset empties the filter; {request}s in flight are lost.",
+        ],
+        "Clear": [
+            f"The {unit} accepts the next {request} at most {profile.longest_pause} cycles after "
+            "a CLEAR.",
+            *([f"A CLEAR by register starts {GENERATION_LEAD} cycles after the write."]
+              if design.bus != NO_BUS else []),
+        ],
+        "Throughput": _throughput(design),
+        "Ticks": _ticks(design),
+        "Order": _order(design),
+        "Window": [
+            *profile.promise(key, flags=not design.frames),
+            f"Occasionally a new {key} is reported as seen: a false positive.",
+        ],
+    }  # fmt: skip
 
 
 def _throughput(design: Design) -> list[str]:
@@ -130,12 +123,7 @@ def _order(design: Design) -> list[str]:
     ]
 
 
-def _window(design: Design) -> list[str]:
-    key = "frame" if design.frames else "key"
-    others = f"Occasionally a new {key} is reported as seen: a false positive."
-    return [*design.profile.promise(key, flags=not design.frames), others]
-
-
+# Meanings of ports, by name.
 MEANINGS = (
     {
         "aclk": "clock",
@@ -212,8 +200,7 @@ MEANINGS = (
     }
     | {register.name: register.meaning for register in REGISTERS}
 )
-"""Meanings of ports, by name."""
-
+# Meanings of fields in requests, results and table entries, by name.
 _FIELDS = {
     "key": "key",
     "operation": "operation",
@@ -231,8 +218,7 @@ _FIELDS = {
     "phase": "highest bits of the number of insertions into the block",
     "least": "threshold: number of oldest cells from which a key is reported",
 }
-"""Meanings of the fields in requests, results and table entries, by name."""
-
+# Further meanings, by kind of filter.
 _FIELDS_OF_KIND = {
     "ring": {
         "age": "youngest generation to which the key can belong; 0 if the key was not reported",
@@ -244,8 +230,7 @@ _FIELDS_OF_KIND = {
     },
     "timing": {"age": "age of the key's oldest cell, in {steps}; {above} if it has expired"},
 }
-"""Meanings that depend on the kind of filter."""
-
+# Meanings of ports of a frame deduplicator.
 FRAME_MEANINGS = MEANINGS | {
     "s_axis_tdata": "bytes of a frame, the first in the lowest bits",
     "s_axis_tkeep": "valid bytes, from the lowest; all of them except in the last transfer",
@@ -273,7 +258,6 @@ FRAME_MEANINGS = MEANINGS | {
     "action": "frames seen lately are counted (0), marked (1) or dropped (2)",
     "fields": "additional fields to compare, from bit 0: TOS, TTL, VLAN, layer 2, whole frame",
 }
-"""Meanings for a frame deduplicator, by name."""
 
 
 def field_meanings(spec: Specification) -> dict[str, str]:

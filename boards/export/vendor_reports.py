@@ -4,8 +4,8 @@ import re
 
 from ...golden.errors import LatelyError
 
+# Kind of figures that no Lately test reproduces.
 REPORTED = "reported by users"
-"""Kind of figures that no Lately test reproduces."""
 
 
 class ReportError(LatelyError, ValueError):
@@ -25,6 +25,8 @@ def _vivado_mhz(figures: dict[str, str]) -> float:
     return 1000 / delay
 
 
+# Regular expressions for the figures by tool, each with one group; based on vendor documents and
+# public reports. If several clocks match, the lowest clock is used.
 FORMATS: dict[str, dict[str, str]] = {
     "vivado": {
         "version": r"Tool Version : Vivado v\.(\S+)",
@@ -53,15 +55,10 @@ FORMATS: dict[str, dict[str, str]] = {
         "clock": r"Actual \(all paths\) +\| +[\d.]+ ns +\| +(\d+\.?\d*) MHz",
     },
 }
-"""Regular expressions for the figures by tool, each with one group; based on vendor documents and
-public reports. If several clocks match, the lowest one is used."""
 
+# Text by which a report of a tool is recognised.
 _MARKS = {"vivado": "Tool Version : Vivado", "quartus": "Fitter Status :",
           "radiant": "Radiant Software"}  # fmt: skip
-"""Text by which a report of a tool is recognised."""
-
-_BLOCKS = {"vivado": 2}
-"""Block RAMs, as `lately plan` counts them, per block RAM in a report: a Vivado tile holds two."""
 
 
 def read_report(text: str) -> dict[str, str | int | float]:
@@ -76,9 +73,8 @@ def read_report(text: str) -> dict[str, str | int | float]:
             raise ReportError(
                 f"report: no {figure} in this report of {tool}; X_{tool}.tcl prints it"
             )
-        figures[figure] = (min(matches, key=float) if figure == "clock" else matches[0]).replace(
-            ",", ""
-        )
+        text_of_figure = min(matches, key=float) if figure == "clock" else matches[0]
+        figures[figure] = text_of_figure.replace(",", "")
     lut_name = "ALMs" if "ALMs" in figures else "LUTs"
     uram = re.search(r"\| URAM +\| +(\d+)", text)  # Only some AMD devices have UltraRAM.
     mhz = float(figures["clock"]) if "clock" in figures else _vivado_mhz(figures)
@@ -89,7 +85,8 @@ def read_report(text: str) -> dict[str, str | int | float]:
         "luts": int(figures[lut_name]),
         "lut_name": lut_name,
         "ff": int(figures["registers"]),
-        "bram": round(_BLOCKS.get(tool, 1) * float(figures["block RAMs"])),
+        # A tile of Vivado holds two of the block RAMs that `lately plan` counts.
+        "bram": round((2 if tool == "vivado" else 1) * float(figures["block RAMs"])),
         "uram": int(uram[1]) if uram else 0,
         "timing_mhz": round(mhz, 1),
         "kind": REPORTED,

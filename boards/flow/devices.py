@@ -29,19 +29,17 @@ class Device:
     family: str  # name of the family's table in `devices.toml`
     synthesis: tuple[str, ...]  # yosys synthesis command and its options
     mapping: str  # ABC script that maps logic to LUTs
-    # Number of LUTs and flip-flops. On iCE40 they share logic cells.
+    # Numbers of resources. On iCE40, LUTs and flip-flops share logic cells.
     lut: int
     ff: int
-    # Number of block RAMs; bits per block RAM without ninth bits; number of uSRAMs, which only the
-    # PolarFire has.
     bram: int
-    bram_bits: int
+    usram: int = 0  # only on PolarFire
+    bram_bits: int  # bits per block RAM without ninth bits
     # For "lut", "ff", "bram" and "usram": regular expressions for yosys cells, with the number of
     # resources that each such cell uses.
     cells: Mapping[str, Mapping[str, int]]
     # nextpnr program and its options. If empty, units are counted but not placed.
     place_and_route: tuple[str, ...] = ()
-    usram: int = 0
     source: str = ""  # source of the totals
     before: tuple[str, ...] = ()  # yosys commands before synthesis
     # Target delay for ABC in ps, for a path without routing; by default that of the longest path.
@@ -81,10 +79,8 @@ class Device:
 
 
 COUNTED = "counted, not placed"
-"""Kind of figures for a device without a place-and-route tool."""
 
 TABLES = tomllib.loads(Path(__file__).with_name("devices.toml").read_text("utf-8"))
-"""Contents of `devices.toml`."""
 
 
 def _device(name: str, *, family: str, **fields: Any) -> Device:
@@ -108,7 +104,6 @@ def _device(name: str, *, family: str, **fields: Any) -> Device:
 DEVICES: Mapping[str, Device] = {
     name: _device(name, **fields) for name, fields in TABLES["devices"].items()
 }
-"""Devices by name."""
 
 
 def device(name: str) -> Device:

@@ -4,12 +4,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+# Names of block RAMs, for each group of block RAMs to place close together.
 Groups = Sequence[Sequence[str]]
-"""For each group of block RAMs to place close together, their names in order."""
 
-
-TILES = 9 / 4
-"""Average distance between block RAM columns, in tiles."""
+TILES = 9 / 4  # average distance between block RAM columns, in tiles
 
 
 class Sites(NamedTuple):
@@ -30,8 +28,8 @@ class Sites(NamedTuple):
         """Return the names of `count` adjacent sites in the middle of the device."""
         if not count:
             return []
-        if count > len(self.rows) * len(self.columns):
-            sites = len(self.rows) * len(self.columns)
+        sites = len(self.rows) * len(self.columns)
+        if count > sites:
             raise ValueError(f"count: must be at most {sites} sites, not {count}")
         rows = min(self._neighbours(count), key=lambda rows: self._extent(rows, count))
         width = -(-count // len(rows))
@@ -53,7 +51,7 @@ class Sites(NamedTuple):
 
 
 def _columns(*starts: int) -> tuple[tuple[int, int], ...]:
-    """Return four of every nine columns, beginning at each of the `starts`."""
+    # Four of every nine columns have block RAMs.
     return tuple((start + 2 * number, number) for start in starts for number in range(4))
 
 
@@ -72,19 +70,13 @@ SITES: Mapping[str, Sites] = {
 }
 """Block RAM sites by the nextpnr option that selects the device."""
 
+# nextpnr option for netlists with placed block RAMs. Of 20, 30 and 45, only with 45 did all five
+# seeds of four one-lane units reach the vendor's limit. Higher values were slower.
 WEIGHT = ("--placer-heap-timingweight", "45")
-"""nextpnr option for netlists with placed block RAMs.
 
-Of 20, 30 and 45, only with 45 did all five seeds of four one-lane units reach the vendor's limit.
-A four-lane netlist, with one seed: 193 MHz with 20, 227 with 60, 201 with 200. Another netlist: 241
-MHz with 45, 208 with 80.
-"""
-
+# nextpnr option that reroutes slow paths. If the shards of several lanes fill the chip, rerouting
+# takes nine minutes or more.
 REROUTE = "--tmg-ripup"
-"""nextpnr option that reroutes slow paths.
-
-If the shards of several lanes fill the chip, rerouting takes nine minutes or more.
-"""
 
 
 def options_for(options: tuple[str, ...], *, shards: bool) -> tuple[str, ...]:
@@ -95,26 +87,21 @@ def options_for(options: tuple[str, ...], *, shards: bool) -> tuple[str, ...]:
 
 
 def place_blocks(netlist: dict[str, Any], sites: Sites, groups: Groups = ()) -> int:
-    """Place the block RAMs of a unit in its harness; return how many were placed.
+    """Place the block RAMs of a unit in its harness; return the number of placed block RAMs.
 
-    Blocks are placed side by side in the natural order of their names, which is the order of
-    segments and parts. So blocks that share addresses are close to each other and to their
-    registers. A segment occupies a few columns in a few adjacent rows.
-
-    Several `groups` are placed one after another, each with half of its blocks in either row of a
-    band. The middle remains free for the logic between the groups. If they do not fit, no block is
-    placed. `groups` comes from `lately.hdl.memory.map.floorplan_groups`; names are relative to the
-    unit.
+    `groups`, whose names are relative to the unit, come from
+    `lately.hdl.memory.map.floorplan_groups`. If they do not fit, no block RAM is placed.
     """
     cells = netlist.get("top.unit", {"cells": {}})["cells"]
+    sites_by_name: dict[str, str] = {}
     if len(groups) < 2:
+        # In the natural order of names, blocks that share addresses are next to each other: a
+        # segment occupies a few columns in a few adjacent rows.
         blocks = [name for name, cell in cells.items() if cell["type"] == "DP16KD"]
         blocks.sort(key=_natural)
         sites_by_name = dict(zip(blocks, sites.near(len(blocks)), strict=True))
     elif all(name in cells for group in groups for name in group):
         sites_by_name = _in_bands(groups, sites)
-    else:
-        sites_by_name = {}
     for name, site in sites_by_name.items():
         cells[name].setdefault("attributes", {})["BEL"] = site
     return len(sites_by_name)
@@ -127,6 +114,7 @@ def _natural(name: str) -> list[tuple[str, int]]:
 
 def _in_bands(groups: Groups, sites: Sites) -> dict[str, str]:
     """Return the site of each block RAM; empty if the bands are too narrow."""
+    # The middle of the device remains free for the logic between the groups.
     in_band = -(-len(groups) // max(1, len(sites.bands)))
     # Alternate between the two rows, so that the blocks of a segment are adjacent.
     width = 2 * -(-max(map(len, groups)) // 4)

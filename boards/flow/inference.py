@@ -12,15 +12,14 @@ from ...hdl.memory.map import BLOCK_KINDS, memory_shape
 from ...hdl.parameters import ceil_log
 from .devices import TABLES, Device, device_memory
 
+# Cost per bit for selecting from one more block, and cost per block that a port addresses.
 SELECTION_COST = 0.5
-"""Cost per bit for selecting from one more block, and cost per block that a port addresses."""
 
+# Costs of a port that initially reads 0, and that returns the old or the new word if its word is
+# written at the same time.
 EMULATION_COST, NEW_COST = 6, 11
-"""Costs of a port that initially reads 0, and that returns the old or the new word if its word is
-written at the same time."""
 
-TABLE_ROWS, TABLE_BITS = 16, 4
-"""Depth and width of a LUT memory."""
+TABLE_ROWS, TABLE_BITS = 16, 4  # depth and width of a LUT memory
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,6 @@ INFERRED: Mapping[str, InferredBlock] = {
     for family, table in TABLES["families"].items()
     if "memory" in table
 }
-"""Block RAMs by device family."""
 
 
 def is_inferred(family: str) -> bool:
@@ -148,8 +146,8 @@ def _geometry(
 
 # Units
 
+# Families where yosys may use one block RAM more or fewer per dictionary column than predicted.
 INEXACT = ("cyclonev", "gatemate")
-"""Families where yosys may use one block RAM more or fewer per dictionary column than predicted."""
 
 
 def is_exact(spec: Any, family: str) -> bool:

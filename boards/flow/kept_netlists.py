@@ -11,8 +11,8 @@ import platformdirs
 
 from ...golden.files import replace_file
 
+# Maximum number of netlists in the cache; the oldest netlist is deleted first.
 MAX_NETLISTS = 64
-"""Maximum number of netlists in the cache; the oldest is deleted first."""
 
 
 def cache_directory() -> Path:

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...golden.errors import LatelyError
 from ...hdl.latencies import BLOCK_MODES
 from ...hdl.target_clocks import device_class
 
+# Limits of block RAMs are called this, followed by the write mode.
 PORT = "block RAM port, "
-"""Prefix of block RAM limit names, followed by the write mode."""
 
+# Write modes of block RAMs; Gowin numbers them in this order.
 WRITE_MODES = ("NORMAL", "WRITETHROUGH", "READBEFOREWRITE")
-"""Write modes of block RAMs; Gowin numbers them in this order."""
 
 
 class LimitError(LatelyError, ValueError):
@@ -42,12 +42,11 @@ class Limit:
             )
 
 
+# Limit of a device for which no vendor limits are recorded.
 UNKNOWN = Limit("none known", inf, "")
-"""Limit for a device for which no vendor limits are recorded."""
 
 
-@dataclass(frozen=True, order=True)
-class PortLimit:
+class PortLimit(NamedTuple):
     """Write mode of a block RAM port, and its width in bits; 0 means any width."""
 
     mode: str
@@ -106,12 +105,9 @@ def block_ports(netlist: Mapping[str, Any]) -> frozenset[PortLimit]:
 
 def _ports(kind: str, parameters: Mapping[str, str]) -> list[PortLimit]:
     if kind in ("DP16KD", "DP8KC"):
-        return [
-            PortLimit(
-                parameters.get(f"WRITEMODE_{p}", "NORMAL"), _number(parameters, f"DATA_WIDTH_{p}")
-            )
-            for p in "AB"
-        ]
+        modes = (parameters.get(f"WRITEMODE_{port}", "NORMAL") for port in "AB")
+        widths = (_number(parameters, f"DATA_WIDTH_{port}") for port in "AB")
+        return [*map(PortLimit, modes, widths)]
     if kind.startswith("SB_RAM40") or kind == "PDPW16KD":
         return [PortLimit("NORMAL")]
     if kind.replace("X9", "") in ("DPB", "SP", "SDPB", "pROM"):

@@ -18,14 +18,14 @@ class ClockError(LatelyError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits of a family's PLLs from the data sheet; frequencies in MHz."""
+    """PLL limits of a family from the data sheet."""
 
     # Input, feedback and output divisors.
     reference: range
     feedback: range
     output: range | tuple[int, ...]
     after: bool  # whether feedback comes from after the output divisor, not before it
-    # Minimum and maximum frequency of the input, the phase detector, the oscillator and the output.
+    # Minimum and maximum frequencies.
     input_mhz: tuple[float, float]
     detector_mhz: tuple[float, float]
     oscillator_mhz: tuple[float, float]
@@ -44,10 +44,9 @@ class Limits:
 LIMITS: Mapping[str, Limits] = {
     family: Limits.of(**values) for family, values in limits_table()["pll"].items()
 }
-"""PLL limits by device family."""
 
+# Maximum relative difference between the output clock and the requested clock.
 TOLERANCE = Fraction(1, 10)
-"""Maximum relative difference between the output clock and the requested clock."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +69,8 @@ def find_setting(family: str, *, input_hz: int, wanted_hz: int) -> Setting:
     _check("oscillator", input_hz, limits.input_mhz, family)
     _check("clock", wanted_hz, limits.output_mhz, family)
     middle = sum(limits.oscillator_mhz) * 10**6 / 2
+    # Ties go to the fastest phase detector, for low jitter, then to the oscillator farthest from
+    # its limits.
     nearest = min(
         _settings(limits, input_hz),
         key=lambda setting: (
@@ -80,9 +81,9 @@ def find_setting(family: str, *, input_hz: int, wanted_hz: int) -> Setting:
     )
     if abs(nearest.output_hz - wanted_hz) > TOLERANCE * wanted_hz:
         raise ClockError(
-            f"clock: must be close to one that a PLL of {family} can generate from "
-            f"{input_hz / 1e6:g} MHz, "
-            f"such as {float(nearest.output_hz) / 1e6:g}, not {wanted_hz / 1e6:g}"
+            f"clock: must be close to a clock that a PLL of {family} can generate from "
+            f"{input_hz / 1e6:g} MHz, such as {float(nearest.output_hz) / 1e6:g} MHz, "
+            f"not {wanted_hz / 1e6:g} MHz"
         )
     return nearest
 
@@ -91,8 +92,8 @@ def _check(name: str, hz: int, limits_mhz: tuple[float, float], family: str) -> 
     lowest, highest = limits_mhz
     if not lowest <= hz / 1e6 <= highest:
         raise ClockError(
-            f"{name}: must be between {lowest:g} and {highest:g} MHz for a PLL of {family}, not "
-            f"{hz / 1e6:g}"
+            f"{name}: must be between {lowest:g} and {highest:g} MHz for a PLL of {family}, "
+            f"not {hz / 1e6:g} MHz"
         )
 
 
@@ -119,12 +120,20 @@ def _within(hz: Fraction, limits_mhz: tuple[float, float]) -> bool:
 class PLL(Elaboratable):
     """PLL between an oscillator pin and a clock domain."""
 
+    cell: str
+
     def __init__(self, *, setting: Setting, pin: io.SingleEndedPort) -> None:
         self._setting = setting
         self._pin = pin
         # The output clock, named separately for constraints.
         self.clk = Signal(attrs={"keep": 1})
         self.locked = Signal()  # whether the output clock is stable; asynchronous
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        connections = self._connections(m, self._setting)
+        m.submodules.pll = Instance(self.cell, **connections)
+        return m
 
     def _buffered(self, m: Module) -> Signal:
         m.submodules.buffer = buffer = io.Buffer("i", self._pin)
@@ -135,18 +144,13 @@ def _constants(value: int, *inputs: str, width: int = 1) -> dict[str, Const]:
     return {f"i_{name}": Const(value, width) for name in inputs}
 
 
-def _off(*parameters: str) -> dict[str, str]:
-    return {f"p_{name}": "false" for name in parameters}
-
-
 class ECP5PLL(PLL):
     """EHXPLLL with feedback from its output."""
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        setting = self._setting
-        m.submodules.pll = Instance(
-            "EHXPLLL",
+    cell = "EHXPLLL"
+
+    def _connections(self, m: Module, setting: Setting) -> dict[str, Any]:
+        return dict(
             # Loop filter current; the vendor's tool uses this value for all frequencies.
             a_ICP_CURRENT="12",
             a_LPF_RESISTOR="8",
@@ -166,7 +170,6 @@ class ECP5PLL(PLL):
             o_CLKOP=self.clk,
             o_LOCK=self.locked,
         )
-        return m
 
 
 class ICE40PLL(PLL):
@@ -174,11 +177,8 @@ class ICE40PLL(PLL):
 
     cell = "SB_PLL40_CORE"
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        setting = self._setting
-        m.submodules.pll = Instance(
-            self.cell,
+    def _connections(self, m: Module, setting: Setting) -> dict[str, Any]:
+        return dict(
             p_FEEDBACK_PATH="SIMPLE",
             p_PLLOUT_SELECT="GENCLK",
             p_DIVR=Const(setting.reference - 1, 4),
@@ -191,7 +191,6 @@ class ICE40PLL(PLL):
             o_PLLOUTGLOBAL=self.clk,
             o_LOCK=self.locked,
         )
-        return m
 
     def _input(self, m: Module) -> dict[str, object]:
         return {"i_REFERENCECLK": self._buffered(m)}
@@ -215,19 +214,20 @@ def filter_range(detector_hz: Fraction) -> int:
 class GowinPLL(PLL):
     """RPLL of a GW1NR-9C with internal feedback from its output."""
 
+    cell = "rPLL"
     device = "GW1NR-9C"
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        setting = self._setting
-        m.submodules.pll = Instance(
-            "rPLL",
+    def _connections(self, m: Module, setting: Setting) -> dict[str, Any]:
+        return dict(
             p_DEVICE=self.device,
             p_FCLKIN=f"{setting.input_hz / 1e6:g}",
             p_IDIV_SEL=setting.reference - 1,
             p_FBDIV_SEL=setting.feedback - 1,
             p_ODIV_SEL=setting.output,
-            **_off("DYN_IDIV_SEL", "DYN_FBDIV_SEL", "DYN_ODIV_SEL", "DYN_DA_EN"),
+            p_DYN_IDIV_SEL="false",
+            p_DYN_FBDIV_SEL="false",
+            p_DYN_ODIV_SEL="false",
+            p_DYN_DA_EN="false",
             p_DYN_SDIV_SEL=2,
             p_PSDA_SEL="0000",
             p_DUTYDA_SEL="1000",
@@ -236,7 +236,9 @@ class GowinPLL(PLL):
             p_CLKOUT_DLY_STEP=0,
             p_CLKOUTP_DLY_STEP=0,
             p_CLKFB_SEL="internal",
-            **_off("CLKOUT_BYPASS", "CLKOUTP_BYPASS", "CLKOUTD_BYPASS"),
+            p_CLKOUT_BYPASS="false",
+            p_CLKOUTP_BYPASS="false",
+            p_CLKOUTD_BYPASS="false",
             p_CLKOUTD_SRC="CLKOUT",
             p_CLKOUTD3_SRC="CLKOUT",
             i_CLKIN=self._buffered(m),
@@ -246,7 +248,6 @@ class GowinPLL(PLL):
             o_CLKOUT=self.clk,
             o_LOCK=self.locked,
         )
-        return m
 
 
 class GW2APLL(GowinPLL):

@@ -18,7 +18,7 @@ from ...golden.spec.base import Specification
 from ...hdl.build import filter_unit, unit_profile
 from ...hdl.target_clocks import target_mhz as default_target
 from .devices import COUNTED, Device, device_memory
-from .limits import PortLimit, block_ports, lowest_limit, undocumented
+from .limits import block_ports, lowest_limit, undocumented
 from .timing_harness import TimingHarness
 from .tools import TIME_LIMIT, Flow, Progress, SynthesisError, refuse_excess, versions
 
@@ -52,8 +52,8 @@ class Placement:
     # source is known.
     limit_mhz: float | None
     limit: str  # part of the device with this limit, see `Limit.name`
-    # 4-input LUTs, flip-flops and block RAMs in the netlist before placement. A carry cell counts
-    # as the LUTs that it occupies: two on ECP5, one on Gowin.
+    # Counts in the netlist before placement. A carry cell counts as the 4-input LUTs that it
+    # occupies: two on ECP5, one on Gowin.
     lut: int
     ff: int
     bram: int
@@ -94,8 +94,7 @@ class CountReport(Resources):
 class SynthesisReport(Placement):
     """Cell counts of a unit on a device, without the harness, and its clock."""
 
-    # Cell counts of the harness; 0 for a top level.
-    harness_lut: int
+    harness_lut: int  # 0 for a top level, which has no harness
     harness_ff: int
     lanes: int = 1  # operations that the unit accepts per cycle
     latency_cycles: int | None = None  # cycles from an operation to its result, if given
@@ -111,22 +110,13 @@ class SynthesisReport(Placement):
 
     @property
     def latency_ns(self) -> float | None:
-        if self.latency_cycles is None:
-            return None
-        return self.latency_cycles * 1e3 / self.fmax_mhz
+        return self.latency_cycles and self.latency_cycles * 1e3 / self.fmax_mhz
 
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {
             "operations_per_second": self.operations_per_second,
             "latency_ns": self.latency_ns,
         }
-
-
-def _limits(name: str, ports: Iterable[PortLimit], caveat: str) -> dict[str, Any]:
-    limit = lowest_limit(name, ports)
-    mhz = None if limit.mhz == inf else limit.mhz
-    said = "; ".join(filter(None, (caveat, undocumented(name, ports))))
-    return {"limit_mhz": mhz, "limit": limit.name, "caveat": said}
 
 
 class Top(NamedTuple):
@@ -147,20 +137,13 @@ def synthesize(
 ) -> SynthesisReport | CountReport:
     """Synthesise, place and route a unit; report area and timing, or only area on some devices.
 
-    A component is timed inside a `TimingHarness`, which needs only three pins for all ports.
-    Synthesis keeps unit and harness as separate modules, so that the unit's cells can be counted.
-    This costs nothing, because registers separate them. The same module, device, seed and tool
-    versions give the same report.
+    A component is timed inside a `TimingHarness`. nextpnr aims for `target_mhz`, by default the
+    vendor's limit for the unit. A tool may run for `time_limit` seconds. `directory` receives
+    ``top.il``, ``netlist.json``, ``report.json`` and the tools' logs; on failure it stays empty.
+    The folder `netlists` caches netlists, without logs, for other seeds.
 
-    nextpnr aims for `target_mhz`, by default the vendor's limit for the unit. A tool may run for
-    `time_limit` seconds. `progress` is called with a stage of `STAGES` and the completed share of
-    the whole run. `directory` receives ``top.il``, ``netlist.json``, ``report.json`` and the tools'
-    logs; on failure it stays empty. The folder `netlists` caches netlists for other seeds; a cached
-    netlist has no log.
-
-    Raises DoesNotFitError if the device is too small, TypeError if the module is neither a
-    component nor a top level, and SynthesisError if a tool is missing, fails or reaches the time
-    limit, or if there is no path to time.
+    Raises DoesNotFitError if the device is too small, and SynthesisError if a tool is missing,
+    fails or reaches the time limit, or if no path can be timed.
     """
     if not isinstance(module, wiring.Component | Top):
         raise TypeError(f"module: must be a wiring.Component or a Top, not {module!r}")
@@ -196,13 +179,17 @@ def placement(
     """Derive `Placement` fields from the netlist and nextpnr's report."""
     clock, mhz = slowest_clock(timing)
     used = {kind: count["used"] for kind, count in timing["utilization"].items() if count["used"]}
+    ports = block_ports(netlist)
+    limit = lowest_limit(device.name, ports)
     return {
         "device": device.name,
         "timing_mhz": mhz,
         "utilisation": used,
         "critical_path": describe_critical_path(timing, clock, unit),
         "versions": versions(device),
-        **_limits(device.name, block_ports(netlist), device.caveat),
+        "limit_mhz": None if limit.mhz == inf else limit.mhz,
+        "limit": limit.name,
+        "caveat": "; ".join(filter(None, (device.caveat, undocumented(device.name, ports)))),
     }
 
 

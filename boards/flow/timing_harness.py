@@ -3,20 +3,18 @@
 from amaranth.hdl import Cat, ClockDomain, Elaboratable, Module, Signal, Value
 from amaranth.lib import wiring
 
+# Shift register stages between two input bits, so that placement need not keep them close.
 SPACING = 4
-"""Shift register stages between two input bits, so that placement need not keep them close."""
 
+# Maximum length of the shift register; yosys runs out of stack with longer ones.
 CHAIN_BITS = 2000
-"""Maximum length of the chain; with longer chains, yosys runs out of stack."""
 
 
 class TimingHarness(Elaboratable):
     """A unit between a shift register and a registered XOR tree.
 
-    Every input bit of the unit comes from a stage of one shift register. Every output bit is
-    registered, and a tree of registered 4-input gates reduces all outputs to one bit. So only the
-    unit's own paths are timed, as between the registers of neighbouring units, and no part of the
-    unit can be optimised away. Paths in the harness itself have at most one 4-input gate.
+    Only the unit's own paths are timed, because paths in the harness have at most one 4-input gate,
+    and no part of the unit can be optimised away.
     """
 
     def __init__(self, unit: wiring.Component, *, reset: bool) -> None:

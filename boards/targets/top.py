@@ -1,5 +1,7 @@
 """Top level of a board, around a link: clock, reset and pins."""
 
+from collections.abc import Callable
+from functools import cache, partial
 from math import ceil
 from typing import Any
 
@@ -128,28 +130,25 @@ class BoardTop(Elaboratable):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        pins = _Pins(platform)
+        # A platform provides each resource only once.
+        pin = partial(_port, cache(partial(platform.request, dir="-")))
         m.submodules.link = link = self._link
-        self._elaborate_clock(m, platform, pins)
+        self._elaborate_clock(m, platform, pin)
         if self._board.rgmii:
-            self._elaborate_rgmii(m, platform)
-        m.submodules.rx = rx = io.Buffer("i", pins.port("uart.rx 0"))
-        m.submodules.tx = tx = io.Buffer("o", pins.port("uart.tx 0"))
+            self._elaborate_rgmii(m, *map(pin, self._board.rgmii))
+        m.submodules.rx = rx = io.Buffer("i", pin("uart.rx 0"))
+        m.submodules.tx = tx = io.Buffer("o", pin("uart.tx 0"))
         m.d.comb += [link.rx.eq(rx.i), tx.o.eq(link.tx)]
-        for name, pin in self._board.lights.items():
-            m.submodules[name] = light = io.Buffer("o", pins.port(pin))
+        for name, led in self._board.lights.items():
+            m.submodules[name] = light = io.Buffer("o", pin(led))
             m.d.comb += light.o.eq(getattr(link, name))
         if self._board.high is not None:
-            m.submodules.high = high = io.Buffer("o", pins.port(self._board.high))
+            m.submodules.high = high = io.Buffer("o", pin(self._board.high))
             m.d.comb += high.o.eq(1)
         return m
 
-    def _elaborate_rgmii(self, m: Module, platform: Any) -> None:
-        """Receive from the first PHY, and send to the second."""
-        link, (first, second) = self._link, self._board.rgmii
-        incoming, outgoing = (
-            platform.request(*_named(resource), dir="-") for resource in (first, second)
-        )
+    def _elaborate_rgmii(self, m: Module, incoming: Any, outgoing: Any) -> None:
+        link = self._link
         m.submodules.rx_clk = clock = io.Buffer("i", incoming.rx_clk)
         m.domains += ClockDomain(RECEIVING, reset_less=True)
         m.submodules.rgmii_rx = rx = RgmiiReceiver(incoming, domain=RECEIVING)
@@ -161,16 +160,16 @@ class BoardTop(Elaboratable):
                 getattr(tx, name).eq(getattr(link, f"tx_{name}")),
             ]
 
-    def _elaborate_clock(self, m: Module, platform: Any, pins: "_Pins") -> None:
-        pin = pins.port(f"{platform.default_clk} 0")
-        loop = getattr(pll, self._board.pll)(setting=self._setting, pin=pin)
+    def _elaborate_clock(self, m: Module, platform: Any, pin: Callable[[str], Any]) -> None:
+        oscillator = pin(f"{platform.default_clk} 0")
+        loop = getattr(pll, self._board.pll)(setting=self._setting, pin=oscillator)
         m.submodules.pll = loop
         m.domains.sync = sync = ClockDomain()
         platform.add_clock_constraint(loop.clk, float(self._setting.output_hz))
         m.submodules.startup = startup = Startup(clocks=ceil(STARTUP_S * self._setting.output_hz))
         pressed: Value = Const(0)
         if self._board.reset is not None:
-            m.submodules.button = button = io.Buffer("i", pins.port(self._board.reset))
+            m.submodules.button = button = io.Buffer("i", pin(self._board.reset))
             pressed = button.i
         m.d.comb += [
             sync.clk.eq(loop.clk),
@@ -179,23 +178,9 @@ class BoardTop(Elaboratable):
         ]
 
 
-class _Pins:
-    """Requests each resource of a platform only once."""
-
-    def __init__(self, platform: Any) -> None:
-        self._platform = platform
-        self._resources: dict[tuple[str, int], Any] = {}
-
-    def port(self, pin: str) -> io.SingleEndedPort:
-        path, number = _named(pin)
-        name, _, part = path.partition(".")
-        key = (name, number)
-        if key not in self._resources:
-            self._resources[key] = self._platform.request(*key, dir="-")
-        return getattr(self._resources[key], part) if part else self._resources[key]
-
-
-def _named(pin: str) -> tuple[str, int]:
-    """Split a pin description into the name and number of a resource."""
-    name, _, number = pin.partition(" ")
-    return name, int(number)
+def _port(request: Callable[[str, int], Any], pin: str) -> Any:
+    """Return a resource such as "led 0", or a part of a resource such as "rgb_led.r 0"."""
+    path, _, number = pin.partition(" ")
+    name, _, part = path.partition(".")
+    resource = request(name, int(number))
+    return getattr(resource, part) if part else resource

@@ -141,7 +141,7 @@ def test_setting_nearest(family):
         wanted_hz = chance.randrange(20 * 10**6, 250 * 10**6)
         nearest = min(abs(hz - wanted_hz) for hz in all_hz)
         if nearest > TOLERANCE * wanted_hz:
-            with pytest.raises(ClockError, match=r"^clock: must be close to one that a PLL"):
+            with pytest.raises(ClockError, match=r"^clock: must be close to a clock that a PLL"):
                 find_setting(family, input_hz=input_hz, wanted_hz=wanted_hz)
             continue
         result = find_setting(family, input_hz=input_hz, wanted_hz=wanted_hz)
@@ -443,14 +443,14 @@ def setting(family, input_mhz, wanted_mhz):
 
 WRONG = [
     (lambda out: setting("ice40", 12, 15),
-     "clock: must be between 16 and 275 MHz for a PLL of ice40, not 15"),
+     "clock: must be between 16 and 275 MHz for a PLL of ice40, not 15 MHz"),
     (lambda out: setting("ecp5", 25, 401),
-     "clock: must be between 3.125 and 400 MHz for a PLL of ecp5, not 401"),
+     "clock: must be between 3.125 and 400 MHz for a PLL of ecp5, not 401 MHz"),
     (lambda out: setting("ecp5", 5, 100),
-     "oscillator: must be between 8 and 400 MHz for a PLL of ecp5, not 5"),
+     "oscillator: must be between 8 and 400 MHz for a PLL of ecp5, not 5 MHz"),
     (lambda out: setting("ecp5", 25, 4),
-     "clock: must be close to one that a PLL of ecp5 can generate from 25 MHz, such as 12.5, not "
-     "4"),
+     "clock: must be close to a clock that a PLL of ecp5 can generate from 25 MHz, such as "
+     "12.5 MHz, not 4 MHz"),
     (lambda out: board("arty"), "board: unknown 'arty'; see `lately list boards`"),
     (lambda out: build(replace(SMALL, baud=115_199), directory=out),
      "baud: must be between 115200 and 3000000, not 115199"),

@@ -21,7 +21,7 @@ from board_commands import lately as command
 from click.testing import CliRunner
 from hypothesis import settings
 
-from lately.boards.link import layout
+from lately.boards.link import layout, link
 from lately.boards.link.link import FilterLink
 from lately.cli import app as cli
 from lately.cli import board_stream, host_commands
@@ -43,8 +43,10 @@ COUNTED = ("operations", "insertions", "hits", "shifts")
 
 @pytest.fixture(scope="module")
 def model():
-    # With a short time until a command is dropped.
-    return board_model(FilterLink(SPEC, **RATES, timeout_bits=1000), **RATES)
+    with pytest.MonkeyPatch.context() as patch:
+        # A short time until a command is dropped.
+        patch.setattr(link, "TIMEOUT_BITS", 1000)
+        return board_model(FilterLink(SPEC, **RATES), **RATES)
 
 
 @pytest.fixture(scope="module")
