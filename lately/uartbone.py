@@ -79,7 +79,7 @@ class UartBone:
         except (serial.SerialException, OSError, ValueError) as error:
             number = getattr(error, "errno", None)
             text = os.strerror(number) if number else str(error)
-            raise PortError(f"{self.port}: no serial port with a board: {text}") from None
+            raise PortError(f"{self.port}: cannot communicate with a board: {text}") from None
 
     # Unchecked transfers
 

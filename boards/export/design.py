@@ -154,17 +154,17 @@ class Design:
             if value not in known:
                 raise ExportError(f"{name}: must be one of {', '.join(known)}, not {value!r}")
         if self.tlast and self.wrap != "axis":
-            raise ExportError(f"tlast cannot be combined with wrap {self.wrap}")
+            raise ExportError(f"tlast cannot be combined with wrap {self.wrap!r}")
         if self.tag_bits > MAX_TAG_BITS:
             raise ExportError(f"tag_bits: must be at most {MAX_TAG_BITS}, not {self.tag_bits}")
         if self.ram_style != "auto" and self._kind != "portable":
             raise ExportError(
-                f"ram_style {self.ram_style} cannot be combined with memory {self.memory}"
+                f"ram_style {self.ram_style!r} cannot be combined with memory {self.memory!r}"
             )
         if self._kind in DEVICES.keys() - {"portable", self.device.family}:
             raise ExportError(
-                f"memory: must be portable or {self.device.family} for {self.device.name}, "
-                f"not {self.memory}"
+                f"memory: must be 'portable' or {self.device.family!r} for {self.device.name}, "
+                f"not {self.memory!r}"
             )
 
     @property

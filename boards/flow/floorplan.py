@@ -30,7 +30,7 @@ class Sites(NamedTuple):
             return []
         sites = len(self.rows) * len(self.columns)
         if count > sites:
-            raise ValueError(f"count: must be at most {sites} sites, not {count}")
+            raise ValueError(f"count: must be at most {sites}, the number of sites, not {count}")
         rows = min(self._neighbours(count), key=lambda rows: self._extent(rows, count))
         width = -(-count // len(rows))
         first = (len(self.columns) - width) // 2

@@ -274,7 +274,7 @@ def check_fit(device: Device, *needed: Resources) -> None:
 def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
     """Return the name and the frequency in MHz of the slowest clock in nextpnr's report."""
     if not report["fmax"]:
-        raise SynthesisError("module: no path between two registers to time")
+        raise SynthesisError("module: has no path between two registers, so no clock can be timed")
     clock = min(report["fmax"], key=lambda name: report["fmax"][name]["achieved"])
     return clock, round(report["fmax"][clock]["achieved"], 2)
 

@@ -37,10 +37,7 @@ _SIMULATED = {"clock_hz": 24_000_000, "baud": 3_000_000}
     "--timeout", "SECONDS", "How long to wait for an answer.  [default: 0.5; simulated: 10]"
 )  # fmt: skip
 @click.pass_context
-def host(
-    ctx: click.Context, *, port: str | None, baud: int, spec: str | None, preset: str | None,
-    timeout: float | None,
-) -> None:  # fmt: skip
+def host(ctx: click.Context, **settings: Any) -> None:
     """Talk to a board with a filter over the serial port PORT.
 
     A board stores only the digest of its filter. If the filter is not a preset, --spec must give
@@ -55,28 +52,27 @@ def host(
       lately host --port sim:tiny self-test
       lately host --port sim:dictionary-tiny query 17 --query-window 10
     """
-    ctx.obj = partial(_open, port, baud, spec, preset, timeout)
+    ctx.obj = partial(_open, **settings)
 
 
 @contextmanager
 def _open(
-    port: str | None, baud: int, spec: str | None, preset: str | None, timeout: float | None
+    *, port: str | None, baud: int, spec: str | None, preset: str | None, timeout: float | None
 ) -> "Iterator[Board]":
     # Not `required` in click, so that the subcommands show their help without a port.
     if port is None:
         raise click.UsageError("give --port, a serial port or sim")
     from ..host import Board
 
+    kind, _, name = port.partition(":")
+    if kind == "sim":
+        spec, preset = (name, None) if name.endswith(".toml") else (None, name or "tiny")
+    chosen = options.choose_unit(spec, preset) if spec or preset else None
     with ExitStack() as stack:
-        kind, _, name = port.partition(":")
         if kind == "sim":
-            is_file = name.endswith(".toml")
-            spec, preset = (name, None) if is_file else (None, name or "tiny")
-        wanted = options.choose_unit(spec, preset) if spec or preset else None
-        if kind == "sim":
-            port = stack.enter_context(_simulated(wanted)).port
+            port = stack.enter_context(_simulated(chosen)).port
             baud, timeout = _SIMULATED["baud"], timeout or 10
-        board = Board(port, spec=wanted, baud=baud, timeout=timeout or 0.5)
+        board = Board(port, spec=chosen, baud=baud, timeout=timeout or 0.5)
         try:
             yield stack.enter_context(board)
         except ValueError as error:
@@ -270,10 +266,7 @@ def self_test(board: "Board") -> dict[str, Any]:
 @click.option("--fields", metavar="NAMES",
               help="Frame digest fields: tos, ttl, vlan, layer2, frame, or none.")  # fmt: skip
 @click.pass_obj
-def configure(
-    board: Opener, *, generation: int | None, tick: str | None, secret_file: str | None,
-    action: str | None, fields: str | None,
-) -> None:  # fmt: skip
+def configure(board: Opener, *, generation: int | None, **settings: str | None) -> None:
     """Set the length of generations or ticks, load a secret, or set the action for frames.
 
     A new length takes effect at the next generation or tick. A tick is rounded up to whole clock
@@ -284,22 +277,23 @@ def configure(
     Examples:
       lately host --port sim:tiny configure --generation 10
     """
-    if not any((generation, tick, secret_file, action, fields)):
+    if not (generation or any(settings.values())):
         raise click.UsageError("give --generation, --tick, --secret-file, --action or --fields")
     from ..golden.durations import time_seconds
     from ..golden.packets.comparison import HARDWARE_FIELDS, parse_fields
     from ..golden.packets.frame_actions import Action
 
-    secret = options.read_secret(secret_file) if secret_file else None
-    seconds = time_seconds(tick, "tick") if tick else None
+    changes: dict[str, Any] = {"generation": generation}
+    if path := settings["secret_file"]:
+        changes["secret"] = options.read_secret(path)
+    if action := settings["action"]:
+        changes["action"] = Action[action.upper()]
+    if names := settings["fields"]:
+        changes["fields"] = parse_fields(names, HARDWARE_FIELDS)
+    seconds = time_seconds(tick, "tick") if (tick := settings["tick"]) else None
     with board() as opened:
-        opened.configure(
-            generation=generation,
-            secret=secret,
-            period=ceil(seconds * opened.clock_hz) if seconds else None,
-            action=Action[action.upper()] if action else None,
-            fields=parse_fields(fields, HARDWARE_FIELDS) if fields else None,
-        )
+        period = ceil(seconds * opened.clock_hz) if seconds else None
+        opened.configure(period=period, **changes)
 
 
 @host.command(

@@ -287,7 +287,8 @@ class FakeFlow:
         pass
 
     def report(self, stage, fraction):
-        self.progress(stage, fraction)
+        if self.progress is not None:
+            self.progress(stage, fraction)
 
     def place_and_route(self, seed, target_mhz, option, routed):
         (self.folder / routed).write_text("routed")
@@ -490,7 +491,7 @@ def test_command_refuses(fake, tmp_path):
         ([*small, "--spec", "/none"], "/none: No such file or directory"),
         ([*small, "--clock", "72"], "clock: static timing permits at most 50 MHz"),
         ([*LINES, "--self-check"], " processes frames and has no self-check"),
-        ([*LINES, "--clock", "100"], "clock: must be 125 MHz for Ethernet, not 100"),
+        ([*LINES, "--clock", "100"], "clock: must be 125 MHz for Ethernet, not 100 MHz"),
         ([*LINES, "--baud", "9600"], "baud: must be between 115200 and 3000000, not 9600"),
         ([*LINES, "--preset", "default"], "span: must be given for a frame deduplicator"),
     ):  # fmt: skip

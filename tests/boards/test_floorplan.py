@@ -75,7 +75,7 @@ def test_few_are_in_the_middle_of_near_rows(count, rows, columns):
 
 
 def test_more_than_there_are_have_no_places():
-    with pytest.raises(ValueError, match="count: must be at most 208 sites, not 209"):
+    with pytest.raises(ValueError, match="count: must be at most 208, the number of sites,"):
         BIG.near(209)
 
 
