@@ -199,7 +199,7 @@ class Board(UartBone):
                 if performed not in (before, after):
                     raise HostError(
                         f"{self.port}: the board has performed {performed} operations, "
-                        f"not {before}; was it reset?"
+                        f"not {before}; it was probably reset"
                     )
             else:
                 raise NoAnswerError(f"{self.port}: a block failed {self.attempts} times")

@@ -1,7 +1,8 @@
 """Generate all files of an exported unit."""
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +15,6 @@ from .design import NO_BUS, Design
 from .folder import write_folder
 from .interfaces import labels, litex_values, platform_interfaces, vivado_interfaces
 from .page import page_values
-from .waves import save_file
 
 # Templates of the files besides the Verilog; X stands for the name of the unit.
 FILES = ["X_template.v", "X_tb.v", "X.core", "X_pkg.vhd", "X_litex.py", "X.sdc", "X.md"]
@@ -29,6 +29,10 @@ TOOL_FILES = {
 }
 
 EXAMPLE_MHZ = 100  # clock for the constraint if no device is given
+
+_MODULE = re.compile(r"^module (\w+)\(.*?^endmodule$", re.M | re.S)
+_PORT = re.compile(r"^  (?:input|output) (?:\[(\d+):0\] )?(\w+);$", re.M)
+_INSTANCE = re.compile(r"^  (\w+) (\w+) \($", re.M)
 
 
 def write(design: Design, directory: str | os.PathLike[str], *, force: bool = False) -> list[str]:
@@ -136,3 +140,40 @@ def _templates() -> Callable[..., str]:
         return environment.select_template([f"{file}.j2", "script.tcl.j2"]).render(**values)
 
     return render
+
+
+# GTKWave
+
+
+def save_file(text: str, name: str) -> str:
+    """Return a GTKWave save file with a group for the ports of each distinct module."""
+    lines = [f'[dumpfile] "{name}.vcd"', "[timestart] 0"]
+    for path, ports in groups(text, name, f"{name}_tb.dut"):
+        # Only the unit's own group is expanded.
+        begin, end = ("800200", "1000200") if path.endswith("_tb.dut") else ("c00200", "1401200")
+        lines += [f"@{begin}", f"-{path}"]
+        for port in ports:
+            lines += [f"@{22 if port.endswith(']') else 28}", port]
+        lines += [f"@{end}", f"-{path}"]
+    return "\n".join(lines) + "\n"
+
+
+def groups(text: str, top: str, path: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the path of each instance below `path`, parents first, and the paths of its ports."""
+    modules = {match[1]: match[0] for match in _MODULE.finditer(text)}
+    waiting = [(top, path)]
+    shown = set()
+    while waiting:
+        module, instance = waiting.pop(0)
+        if module in shown or module not in modules:
+            continue
+        shown.add(module)
+        ports = _PORT.findall(modules[module])
+        yield (
+            instance,
+            [f"{instance}.{name}" + (f"[{high}:0]" if high else "") for high, name in ports],
+        )
+        below = [
+            (module, f"{instance}.{name}") for module, name in _INSTANCE.findall(modules[module])
+        ]
+        waiting = [*below, *waiting]

@@ -4,14 +4,13 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from math import ceil, inf
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from amaranth.back import rtlil
-from amaranth.hdl import Elaboratable, Signal
 from amaranth.lib import wiring
 
 from ...golden.spec.base import Specification
@@ -94,15 +93,10 @@ class CountReport(Resources):
 class SynthesisReport(Placement):
     """Cell counts of a unit on a device, without the harness, and its clock."""
 
-    harness_lut: int  # 0 for a top level, which has no harness
+    harness_lut: int
     harness_ff: int
     lanes: int = 1  # operations that the unit accepts per cycle
     latency_cycles: int | None = None  # cycles from an operation to its result, if given
-
-    @property
-    def logic_cells(self) -> int:
-        """Number of iCE40 logic cells without the harness; 0 on other devices."""
-        return max(0, self.utilisation.get("ICESTORM_LC", 0) - self.harness_ff)
 
     @property
     def operations_per_second(self) -> float:
@@ -119,13 +113,8 @@ class SynthesisReport(Placement):
         }
 
 
-class Top(NamedTuple):
-    module: Elaboratable
-    ports: Sequence[Signal]
-
-
 def synthesize(
-    module: wiring.Component | Top,
+    unit: wiring.Component,
     *,
     device: Device,
     seed: int = 1,
@@ -137,7 +126,7 @@ def synthesize(
 ) -> SynthesisReport | CountReport:
     """Synthesise, place and route a unit; report area and timing, or only area on some devices.
 
-    A component is timed inside a `TimingHarness`. nextpnr aims for `target_mhz`, by default the
+    The unit is timed inside a `TimingHarness`. nextpnr aims for `target_mhz`, by default the
     vendor's limit for the unit. A tool may run for `time_limit` seconds. `directory` receives
     ``top.il``, ``netlist.json``, ``report.json`` and the tools' logs; on failure it stays empty.
     The folder `netlists` caches netlists, without logs, for other seeds.
@@ -145,19 +134,16 @@ def synthesize(
     Raises DoesNotFitError if the device is too small, and SynthesisError if a tool is missing,
     fails or reaches the time limit, or if no path can be timed.
     """
-    if not isinstance(module, wiring.Component | Top):
-        raise TypeError(f"module: must be a wiring.Component or a Top, not {module!r}")
     with tempfile.TemporaryDirectory(prefix="lately-") as name:
         flow = Flow(Path(name), device, progress, time_limit=time_limit)
-        text = _convert(module, reset=device.family == "ice40")
-        netlist = flow.synthesise(text, netlists)
-        unit, harness = count_resources(netlist, device)
-        check_fit(device, unit, harness)
+        netlist = flow.synthesise(_convert(unit, device), netlists)
+        cells, harness = count_resources(netlist, device)
+        check_fit(device, cells, harness)
         if not device.placed:
             if directory is not None:
                 flow.keep(Path(directory))
-            return CountReport(device=device.name, versions=versions(device), **unit.fields())
-        flow.complete(netlist, getattr(module, "floorplan_groups", ()))
+            return CountReport(device=device.name, versions=versions(device), **cells.fields())
+        flow.complete(netlist, getattr(unit, "floorplan_groups", ()))
         limit = lowest_limit(device.name, block_ports(netlist)).mhz
         target = default_target(device.name) if limit == inf else ceil(limit)
         timing = flow.place_and_route(seed, target_mhz or target)
@@ -166,7 +152,7 @@ def synthesize(
             flow.keep(Path(directory))
     return SynthesisReport(
         **placement(device, netlist, timing),
-        **unit.fields(),
+        **cells.fields(),
         seed=seed,
         harness_lut=harness.lut,
         harness_ff=harness.ff,
@@ -222,21 +208,18 @@ def count_unit(spec: Specification, *, device: Device) -> Resources:
     return count_cells(unit, device)
 
 
-def count_cells(module: wiring.Component, device: Device) -> Resources:
-    """Synthesise a module, and count its cells without placement."""
+def count_cells(unit: wiring.Component, device: Device) -> Resources:
+    """Synthesise a unit, and count its cells without placement."""
     device = replace(device, place_and_route=())
     with tempfile.TemporaryDirectory(prefix="lately-") as name:
-        flow = Flow(Path(name), device)
-        netlist = flow.synthesise(_convert(module, reset=device.family == "ice40"))
+        netlist = Flow(Path(name), device).synthesise(_convert(unit, device))
     return count_resources(netlist, device)[0]
 
 
-def _convert(module: wiring.Component | Top, *, reset: bool) -> str:
-    if isinstance(module, wiring.Component):
-        harness = TimingHarness(module, reset=reset)
-        module = Top(harness, harness.ports)
+def _convert(unit: wiring.Component, device: Device) -> str:
+    harness = TimingHarness(unit, reset=device.family == "ice40")
     # No source locations, so that the text does not depend on the path of the checkout.
-    return rtlil.convert(module.module, name="top", ports=module.ports, emit_src=False)
+    return rtlil.convert(harness, name="top", ports=harness.ports, emit_src=False)
 
 
 # Resources
@@ -274,7 +257,7 @@ def check_fit(device: Device, *needed: Resources) -> None:
 def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
     """Return the name and the frequency in MHz of the slowest clock in nextpnr's report."""
     if not report["fmax"]:
-        raise SynthesisError("module: has no path between two registers, so no clock can be timed")
+        raise SynthesisError("unit: has no path between two registers, so no clock can be timed")
     clock = min(report["fmax"], key=lambda name: report["fmax"][name]["achieved"])
     return clock, round(report["fmax"][clock]["achieved"], 2)
 

@@ -248,7 +248,6 @@ def _constraints(top: dict[str, Any], device: Device, line: str) -> str:
         for name, port in sorted(top["ports"].items(), key=lambda item: item[0] != "clk")
         for index in range(len(port["bits"]))
     ]
-    refuse_excess(device, [("pins", len(names), len(device.pins))])
     lines = [line.format(name, pin) for name, pin in zip(names, device.pins, strict=False)]
     return "\n".join(lines) + "\n"
 

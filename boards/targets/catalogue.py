@@ -2,7 +2,7 @@
 
 import importlib
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any, cast
@@ -11,7 +11,6 @@ from ...golden.errors import LatelyError, unknown_name
 from ...golden.spec import APBBFSpec, FilterSpec
 from ...golden.spec.base import Specification
 from ...golden.spec.presets import preset
-from ...hdl.target_clocks import GMII_HZ
 from ..flow.devices import DEVICES, Device
 
 # Files with pin and clock constraints by family, as the platforms of amaranth-boards name them.
@@ -49,8 +48,6 @@ class Board:
     seeds: tuple[int, ...] = (1,)  # placement seeds to try until timing is met
     baud: int = 1_000_000
     reset: str | None = None  # reset button, in the same form
-    # Returns resources that the platform lacks.
-    resources: Callable[[Any], list[Any]] | None = None
     high: str | None = None  # output, in the same form, that must be high to keep the board on
     pack: tuple[str, ...] = ()  # options for the packer
 
@@ -68,12 +65,14 @@ class Board:
         return f"{self.name}{SUFFIX[self.family]}"
 
     def make_platform(self) -> Any:
+        # This module does not import Amaranth.
+        from .platforms import add_resources
+
         path, _, name = self.platform.rpartition(".")
         package = "amaranth_boards" if not path.startswith(".") else __package__
         module = importlib.import_module(f".{path.removeprefix('.')}", package)
         platform = getattr(module, name)()
-        if self.resources is not None:
-            platform.add_resources(self.resources(platform))
+        add_resources(platform, self.name)
         return platform
 
 
@@ -92,67 +91,6 @@ def _with_pins(name: str, package: str | None = None) -> Device:
     return replace(device, place_and_route=tuple(options), pins=(), pads="")
 
 
-def _orangecrab(platform: Any) -> list[Any]:
-    from amaranth.build import Attrs
-    from amaranth_boards.resources import UARTResource
-
-    # The board has no USB serial chip, so pins 0 and 1 of its edge connector are used.
-    return [
-        UARTResource(
-            0, rx="0", tx="1", conn=("io", 0), attrs=Attrs(IO_TYPE="LVCMOS33", PULLMODE="UP")
-        )
-    ]
-
-
-def _upduino(platform: Any) -> list[Any]:
-    from amaranth.build import Attrs
-    from amaranth_boards.resources import UARTResource
-
-    platform.default_clk = "clk12"
-    return [UARTResource(0, rx="28", tx="38", attrs=Attrs(IO_STANDARD="SB_LVCMOS"))]
-
-
-def _tang_nano_9k(platform: Any) -> list[Any]:
-    from amaranth.build import Attrs, PinsN, Resource
-
-    # As in amaranth-boards, with a pull-up.
-    attributes = Attrs(IO_TYPE="LVCMOS33", PULL_MODE="UP")
-    return [Resource("reset_button", 0, PinsN("4", dir="i"), attributes)]
-
-
-def _colorlight_5a_75b(platform: Any) -> list[Any]:
-    from amaranth.build import Attrs, Clock, Pins, Resource, Subsignal
-
-    def phy(number: int, **pins: str) -> Resource:
-        signals = (
-            Subsignal(
-                name,
-                Pins(names, dir="i" if name.startswith("rx") else "o"),
-                *([Clock(GMII_HZ)] if name == "rx_clk" else []),
-            )
-            for name, names in pins.items()
-        )
-        return Resource("rgmii", number, *signals, Attrs(IO_TYPE="LVCMOS33"))
-
-    # As in amaranth-boards, without the pins that the two PHYs share.
-    return [
-        phy(0, rx_clk="M1", rx_ctl="N6", rx_data="N1 M5 N5 M6",
-            tx_clk="M2", tx_ctl="M3", tx_data="L1 L3 P2 L4"),
-        phy(1, rx_clk="M16", rx_ctl="L15", rx_data="P13 N13 P14 M15",
-            tx_clk="M12", tx_ctl="R15", tx_data="T14 R12 R13 R14"),
-        Resource("phy_running", 0, Pins("P5", dir="o"), Attrs(IO_TYPE="LVCMOS33")),
-    ]  # fmt: skip
-
-
-_RESOURCES: Mapping[str, Callable[[Any], list[Any]]] = {
-    "orangecrab-25f": _orangecrab,
-    "upduino-v3": _upduino,
-    "icebreaker": lambda platform: platform.break_off_pmod,
-    "tang-nano-9k": _tang_nano_9k,
-    "colorlight-5a-75b": _colorlight_5a_75b,
-}
-
-
 def _board(name: str, *, device: str, spec: dict[str, Any], **fields: Any) -> Board:
     """Create a board from its table in `boards.toml`."""
     # The filter is given by all its fields, or by a preset and changes to some fields.
@@ -164,7 +102,6 @@ def _board(name: str, *, device: str, spec: dict[str, Any], **fields: Any) -> Bo
         name=name,
         device=_with_pins(*device.split()),
         spec=chosen if "preset" in spec else FilterSpec.from_dict(spec),
-        resources=_RESOURCES.get(name),
         **{
             field: tuple(value) if isinstance(value, list) else value
             for field, value in fields.items()

@@ -10,6 +10,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from lately.boards.export.bundle import groups, save_file
 from lately.boards.export.design import Design
 from lately.boards.export.verilog import (
     keywords,
@@ -18,7 +19,6 @@ from lately.boards.export.verilog import (
     share,
     verilog_text,
 )
-from lately.boards.export.waves import groups, save_file
 from lately.golden import any_preset
 from lately.golden.spec import GEBFSpec
 

@@ -501,7 +501,7 @@ def test_board_that_was_reset(boards):
         def restart(count):
             board.reset()
 
-        with pytest.raises(HostError, match=r"has performed 0 operations, not 504; was it reset\?"):
+        with pytest.raises(HostError, match="has performed 0 operations, not 504; it was "):
             host.perform(np.full(1500, Operation.QUERY), np.arange(1500), progress=Once(restart))
 
 
