@@ -52,9 +52,13 @@ def vectors(design: Design, count: int, *, seed: int) -> Vectors:
     answers = _answers(design, [step for beat in beats for step in beat])
     requests, results = [], []
     for beat in beats:
-        fields: list[dict[str, Any]] = [next(answers) | {"tag": step.tag} for step in beat]
         requests.append(_spread(component.requests, _request(signature, beat)))
-        results.append(_spread(component.results, _result(signature, fields)))
+        fields = [(next(answers), step.tag) for step in beat]
+        lanes = [{"tag": tag, **values} for values, tag in fields if tag is not None]
+        result: Any = lanes[0]
+        if signature.lanes > 1:
+            result = {"lanes": [{"valid": 1, **values} for values in lanes]}
+        results.append(_spread(component.results, pack(signature.result, result)))
     return Vectors(requests, results)
 
 
@@ -139,13 +143,6 @@ def _request(signature: UnitSignature, beat: list[_Step]) -> int:
     ]
     alone = next((step.code for step in beat if step.tag is None), Operation.NONE.value)
     return signature.pack_request(requests, alone=alone)
-
-
-def _result(signature: UnitSignature, lane_fields: list[dict[str, Any]]) -> int:
-    results = [fields for fields in lane_fields if fields["tag"] is not None]
-    if signature.lanes == 1:
-        return pack(signature.result, results[0])
-    return pack(signature.result, {"lanes": [{"valid": 1} | fields for fields in results]})
 
 
 def _spread(fields: list[Field], bits: int) -> Transfer:

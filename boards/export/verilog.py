@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import chain, count
 from typing import Any
 
 from amaranth._toolchain.yosys import find_yosys
@@ -369,24 +370,17 @@ def _locals(module: RtlilModule, parts: Mapping[str, str]) -> dict[str, str]:
 
 def _plain_names(wanted: Mapping[str, str]) -> dict[str, str]:
     """Return a unique plain identifier for each name, close to the wanted name."""
-    plain_by_name: dict[str, str] = {}
-    taken: set[str] = set()
+    identifiers: dict[str, str] = {}
     for name, text in wanted.items():
-        plain = first = _plain(text)
-        number = 1
-        while plain in taken:
-            number += 1
-            plain = f"{first}_{number}"
-        taken.add(plain)
-        plain_by_name[name] = f"\\{plain}"
-    return plain_by_name
-
-
-def _plain(text: str) -> str:
-    plain = re.sub(r"\W+", "_", text.replace("$", "_"), flags=re.A).strip("_")
-    if not plain or plain[0].isdigit():
-        plain = f"n{plain}"
-    return f"{plain}_" if plain.lower() in keywords() else plain
+        plain = re.sub(r"\W+", "_", text.replace("$", "_"), flags=re.A).strip("_")
+        if not plain or plain[0].isdigit():
+            plain = f"n{plain}"
+        if plain.lower() in keywords():
+            plain = f"{plain}_"
+        numbered = (f"{plain}_{number}" for number in count(2))
+        unused = (choice for choice in chain([plain], numbered) if choice not in identifiers)
+        identifiers[next(unused)] = name
+    return {name: f"\\{plain}" for plain, name in identifiers.items()}
 
 
 @cache
