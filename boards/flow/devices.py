@@ -59,14 +59,11 @@ class Device:
 
     @property
     def levels(self) -> int:
-        """Maximum LUT levels between two registers of a unit at its target clock."""
-        if not self.placed:
-            return DEFAULT_LEVELS
-        return levels(self.name, target_mhz(self.name))
+        return self.levels_at(None)
 
     def levels_at(self, mhz: float | None) -> int:
-        """Return the maximum LUT levels at a clock in MHz, by default the target clock."""
-        return levels(self.name, mhz) if mhz and self.placed else self.levels
+        """Return the maximum LUT levels of a unit at a clock, by default the target clock."""
+        return levels(self.name, mhz or target_mhz(self.name)) if self.placed else DEFAULT_LEVELS
 
     @property
     def limit_mhz(self) -> float | None:
@@ -74,7 +71,7 @@ class Device:
         return limit_mhz(self.name) if self.placed else None
 
     def count(self, kind: str, cell: str) -> int:
-        """Return how many resources of a kind in `cells` one yosys cell of this type uses."""
+        """Return the number of resources of this kind that a yosys cell uses."""
         return next((n for name, n in self.cells[kind].items() if re.fullmatch(name, cell)), 0)
 
 

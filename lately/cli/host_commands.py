@@ -89,7 +89,7 @@ def _simulated(spec: Any) -> Any:
 
 
 def _with_board(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn a function of an open board into a command that prints the figures it returns."""
+    """Return a command that opens the board, calls a function, and prints the returned figures."""
 
     @click.pass_obj
     @wraps(function)
