@@ -1,4 +1,4 @@
-"""Simulated boards: their clock and line, and commands to them."""
+"""Rates of simulated boards, and commands to boards."""
 
 import tempfile
 from pathlib import Path
@@ -8,16 +8,12 @@ from click.testing import CliRunner
 from lately.cli import app as cli
 
 RATES = {"clock_hz": 24_000_000, "baud": 3_000_000}
-"""Clock and line of all of them, as `lately.boards.link.link.FilterLink` takes them."""
 
 
 def lately(port, *arguments, spec=None, status=0):
-    """Return what `lately host` writes; of one that must fail, with a status, its one message.
-
-    The `spec` must be given unless the board has a preset.
-    """
+    """Run `lately host`; return its output, or its message if it must fail with a `status`."""
     with tempfile.TemporaryDirectory() as folder:
-        # A simulated port has a rate of its own.
+        # `lately host` chooses the rate of a simulated port.
         options = [] if str(port).startswith("sim") else ["--baud", RATES["baud"]]
         if spec is not None:
             spec.to_toml(Path(folder) / "filter.toml")
