@@ -111,8 +111,8 @@ def _ports(kind: str, parameters: Mapping[str, str]) -> list[PortLimit]:
     if kind.startswith("SB_RAM40") or kind == "PDPW16KD":
         return [PortLimit("NORMAL")]
     if kind.replace("X9", "") in ("DPB", "SP", "SDPB", "pROM"):
-        modes = [_number(parameters, name) for name in parameters if "WRITE_MODE" in name]
-        return [PortLimit(WRITE_MODES[mode]) for mode in modes] or [PortLimit("NORMAL")]
+        numbers = [_number(parameters, name) for name in parameters if "WRITE_MODE" in name]
+        return [PortLimit(WRITE_MODES[number]) for number in numbers] or [PortLimit("NORMAL")]
     return []
 
 
