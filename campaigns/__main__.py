@@ -42,7 +42,6 @@ Action = Callable[..., None]  # takes a campaign, its points and the common opti
 
 
 def command(campaign: Campaign, action: Action) -> click.Command:
-    """Return a command with a campaign's own options and the common options."""
     options = options_of(campaign.points)
 
     @click.option(
@@ -101,7 +100,6 @@ def run_points(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Measure points and show their results."""
     known = {key(point) for point in campaign.points()}
     folder = RESULTS if known.issuperset(map(key, points)) and RESULTS.is_dir() else BUILD
     path = folder / f"{campaign.name}.jsonl" if out is None else Path(out)
@@ -116,7 +114,6 @@ def check_points(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Measure points, show their results, and fail if one is worse than in the baseline."""
     baseline = {
         key(record.point): record for record in engine.read(RESULTS / f"{campaign.name}.jsonl")
     }

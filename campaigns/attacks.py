@@ -59,7 +59,7 @@ FACTORS = (2, 10)  # size of a flood relative to the capacity, half of which is 
 
 
 def _ways(spec: Spec, random: np.random.Generator) -> dict[str, Model]:
-    """Return an empty filter for each of `WAYS`; the attacker knows only `spec`."""
+    """Build an empty filter for each of `WAYS`; the attacker knows only the seed in `spec`."""
     other = int(random.integers(1, 1 << 63))
     return {
         WAYS[0]: from_spec(spec),
@@ -69,7 +69,6 @@ def _ways(spec: Spec, random: np.random.Generator) -> dict[str, Model]:
 
 
 def _keyed(spec: Spec, random: np.random.Generator) -> Model:
-    """Return an empty filter with a secret that is unknown to the attacker."""
     model = from_spec(spec)
     model.rekey(_secret(random))
     model.clear()
@@ -86,7 +85,7 @@ def _chosen(spec: FilterSpec) -> ChosenKeys:
 
 
 def _missed(model: Model, keys: Words, window: int) -> int:
-    """Count the keys of the window (the last ones of `keys`) that are not reported."""
+    """Count the last `window` keys that the filter does not report."""
     return int((~model.query(keys[len(keys) - window :])).sum())
 
 
@@ -98,7 +97,7 @@ def _gain(
 
 
 def forge(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Make a filter report strangers: insert keys that share all of their cells."""
+    """Make a filter report keys never inserted: insert keys that share all of their cells."""
     for name in FORGED:
         spec = preset(name)
         others = random_keys(random, spec.window, spec.key_bits)
@@ -122,7 +121,7 @@ def forge(queries: int, random: np.random.Generator) -> Iterator[Run]:
 def covering_keys(
     spec: FilterSpec, position: int, strangers: Words, random: np.random.Generator
 ) -> Words:
-    """Return keys which, once inserted, set all cells of `strangers`, shape (n,)."""
+    """Choose keys that, once inserted, set all cells of `strangers`."""
     chosen = _chosen(spec)
     key_hash = Layout.of(spec, True).hash
     functions = [(position + index) % key_hash.functions for index in range(spec.run)]
@@ -135,7 +134,7 @@ def covering_keys(
 
 
 def forge_cells(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Make timing filters report strangers. Their cells come from a single h3 hash."""
+    """Make timing filters report keys never inserted; their cells come from a single h3 hash."""
     for name in TIMING:
         spec = cast(StampedPartsSpec, any_preset(name))
         key_hash = KeyHash(
@@ -160,7 +159,7 @@ def forge_cells(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 
 def fill(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Set as many cells as possible: no two keys of a segment share a cell."""
+    """Set as many cells as possible: no two inserted keys share a cell of a segment."""
     for name in FILLED:
         spec = preset(name)
         count = spec.ring_segments * spec.generation
@@ -178,7 +177,6 @@ def fill(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 
 def _filling_keys(spec: FilterSpec, random: np.random.Generator) -> Words:
-    """Return keys, generation by generation. Within a segment, no two share a cell."""
     chosen, key_hash = _chosen(spec), Layout.of(spec, True).hash
     model = from_spec(spec)
     keys = []
@@ -254,7 +252,6 @@ def crowded_digests(spec: WindowDictionarySpec) -> tuple[Digests, int]:
 
 
 def _reduced(vectors: Digests, by: int) -> Digests:
-    """Eliminate the highest bit of `by` from all vectors, by adding `by`."""
     return np.where(vectors >> by.bit_length() - 1 & 1, vectors ^ by, vectors) if by else vectors
 
 
@@ -279,7 +276,7 @@ def dictionary_hash(spec: WindowDictionarySpec) -> KeyHash:
 def keys_of_digests(
     spec: WindowDictionarySpec, digests: Digests, random: np.random.Generator
 ) -> Words:
-    """Return a 64-bit key for each digest under the hash h3, shape (n,)."""
+    """Choose a 64-bit key for each digest under the hash h3."""
     indices = [digests & spec.rows - 1, digests >> spec.row_bits]
     return ChosenKeys(dictionary_hash(spec)).with_indices({0: indices}, random)[:, 0]
 
@@ -301,7 +298,7 @@ def differences(queries: int, random: np.random.Generator) -> Iterator[Run]:
 def _use_difference(
     bits: int, queries: int, random: np.random.Generator
 ) -> tuple[float, float, int, int]:
-    """Find and use a difference; return rates without and with it, queries, and missed keys."""
+    """Find and use a difference; return the rates without and with it, queries, and missed keys."""
     spec = replace(dictionary_preset("1000"), key_bits=WIDE, seed=int(random.integers(1 << 63)))
     draw = _narrow_keys(spec, bits, random)
     model: Model = from_spec(spec)
@@ -327,7 +324,7 @@ def _narrow_keys(spec: Spec, bits: int, random: np.random.Generator) -> Callable
 
 
 def _find_difference(model: Model, draw: Callable[[int], Words]) -> tuple[Words, int]:
-    """Return a difference of two keys with equal states, and the number of queries needed."""
+    """Find a difference of two keys with equal states; also return the number of queries."""
     asked = 0
     while True:
         inserted, tried = draw(model.window), draw(TRIED)
@@ -407,7 +404,7 @@ def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]
 def _streams(
     spec: FilterSpec, factor: int, random: np.random.Generator
 ) -> list[tuple[Words, Times]]:
-    """Return keys and times: of others, during two spans; of the flood, during the second."""
+    """Draw the other users' keys and times (two spans), and the flood's (the second span)."""
     assert spec.generation_span is not None
     room = spec.generation / spec.generation_span
     streams = []
@@ -419,7 +416,6 @@ def _streams(
 
 
 def _missed_at(model: Any, keys: Words, times: Times, now: int, window: int) -> int:
-    """Count keys that were inserted at most a window ago but are not reported."""
     recent = keys[times >= now - window]
     return int((~model.query(recent, np.full(len(recent), now))).sum())
 
@@ -428,7 +424,7 @@ def _missed_at(model: Any, keys: Words, times: Times, now: int, window: int) -> 
 
 
 def slow_lanes(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Measure operations per cycle of several lanes if all keys belong to one shard."""
+    """Measure operations per cycle of a multi-lane unit if all keys belong to one shard."""
     spec, operations = preset(LANES), queries // 2
     for way in SPEED_WAYS:
         with _cleared(spec, way, random) as unit:
@@ -442,7 +438,6 @@ def slow_lanes(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 
 def slow_dictionaries(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Measure operations per cycle of dictionaries for digests that share few cells."""
     for name in DICTIONARIES:
         spec = dictionary_preset(name)
         chosen = np.resize(keys_of_digests(spec, crowded_digests(spec)[0], random), queries // 2)
@@ -455,7 +450,6 @@ def slow_dictionaries(queries: int, random: np.random.Generator) -> Iterator[Run
 
 @contextmanager
 def _cleared(spec: Any, way: str, random: np.random.Generator) -> Iterator[Any]:
-    """Open a cleared compiled unit with the hash of `way`; siphash gets a secret."""
     other = spec if way == WAYS[0] else replace(spec, hash="siphash")
     with compiled_unit(other) as unit:
         if other.hash == "siphash":
@@ -467,7 +461,7 @@ def _cleared(spec: Any, way: str, random: np.random.Generator) -> Iterator[Any]:
 
 
 def one_shard(spec: FilterSpec, count: int, random: np.random.Generator) -> Words:
-    """Return keys of the first shard, as an attacker who knows the constants of h3 selects them."""
+    """Choose keys of the first shard, as an attacker who knows the constants of h3."""
     key_hash = Layout.of(spec, True).hash
     drawn = random_keys(random, 2 * spec.shards * count, spec.key_bits)
     shards = key_hash.shard(key_hash.state(check_keys(drawn, key_hash.key_bits)))
@@ -475,7 +469,7 @@ def one_shard(spec: FilterSpec, count: int, random: np.random.Generator) -> Word
 
 
 def learn_shard(unit: Any, random: np.random.Generator) -> tuple[Words, int]:
-    """Find keys of one shard by timing queries, for any hash. Return the number of queries, too."""
+    """Find keys of one shard by timing queries; also return the number of queries."""
     first, *others = random_keys(random, 1 << 8, unit.spec.key_bits)
     keys = [first]
     # Reference: a key shares a shard with itself.

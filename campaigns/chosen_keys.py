@@ -100,7 +100,6 @@ class ChosenKeys:
         return differences
 
     def _unmixed(self, states: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return the states before the mix."""
         left, right = states >> _HALF, states & _LOW
         for constant in self._hash.constants[:0:-1]:
             mixed = _rotate(right, 1) & _rotate(right, 8) ^ _rotate(right, 2)
@@ -162,7 +161,7 @@ def _transposed(columns: Sequence[int]) -> Vectors:
 
 
 def _combine(values: NDArray[np.uint64], vectors: Vectors) -> NDArray[np.uint64]:
-    """Return, for each value, the XOR of the vectors that its set bits select."""
+    """XOR, for each value, the vectors that its set bits select."""
     total = np.zeros(len(values), np.uint64)
     for bit, vector in enumerate(vectors):
         total ^= (values >> np.uint64(bit) & np.uint64(1)) * np.uint64(vector)
@@ -170,5 +169,4 @@ def _combine(values: NDArray[np.uint64], vectors: Vectors) -> NDArray[np.uint64]
 
 
 def _rotate(value: NDArray[np.uint64], amount: int) -> NDArray[np.uint64]:
-    """Rotate the lower half of each value."""
     return (value << np.uint64(amount) | value >> _HALF - np.uint64(amount)) & _LOW

@@ -44,12 +44,11 @@ class Point(NamedTuple):
 
     @property
     def bit(self) -> tuple[str, str]:
-        """The toggling bit, without the direction."""
         return self.instance, self.name.rpartition(":")[0] or self.name
 
 
 def read_points(counts: str, verilog: str) -> list[Point]:
-    """Read the points from Verilator's coverage file for this Verilog text."""
+    """Read the points of Verilator's coverage file for this Verilog text."""
     lines, points = verilog.splitlines(), []
     for entry, hits in re.findall(r"(?m)^C '(.*)' (\d+)$", counts):
         fields = dict(part.split("\2", 1) for part in entry.split("\1")[1:])
@@ -82,8 +81,6 @@ def excludes(rule: dict[str, Any], point: Point, *, hash: str, moved: bool) -> b
 
 @dataclass
 class Tally:
-    """Numbers of reached and of excluded points, and the names of the missed points."""
-
     reached: int = 0
     excluded: int = 0
     missed: list[str] = field(default_factory=list)
@@ -94,7 +91,6 @@ class Tally:
 
 
 def tally(points: Iterable[Point], hash: str) -> dict[str, Tally]:
-    """Count points by kind; `hash` is the unit's hash."""
     points, counted = list(points), {"lines": Tally(), "toggles": Tally()}
     moved = {point.bit for point in points if point.hits}
     for point in points:
@@ -109,7 +105,7 @@ def tally(points: Iterable[Point], hash: str) -> dict[str, Tally]:
 
 
 def measure(unit: PlannedUnit, directory: Path) -> dict[str, Any]:
-    """Run all tests of a unit; return failed tests, missed situations, and points."""
+    """Run all tests of a unit; return failed tests, missed situations, and coverage points."""
     for name in (FUNCTIONAL, COUNTS):
         (directory / name).unlink(missing_ok=True)
     outcomes = unit.run("verilator", directory, unit.sentences, seed=SEED, coverage=True)
@@ -124,7 +120,6 @@ def measure(unit: PlannedUnit, directory: Path) -> dict[str, Any]:
 
 
 def passed(figures: dict[str, Any]) -> bool:
-    """Return whether all tests passed, all situations were reached, and enough code was covered."""
     enough = all(figures[kind].percent >= TARGET for kind in ("lines", "toggles"))
     return enough and not figures["failed"] and not figures["missed"]
 

@@ -51,8 +51,6 @@ Records = Sequence[Record]  # records of a campaign
 
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
-    """A set of points that are measured independently."""
-
     name: str  # on the command line, and of the results file
     about: str  # help text; its first line is the summary
     packages: tuple[str, ...]  # packages whose sources determine the results
@@ -74,11 +72,9 @@ class Campaign:
     rows: Callable[[Records], Sequence[Mapping[str, object]]] | None = None
 
     def state(self) -> dict[str, Any]:
-        """Return the default identity: a digest of the packages' sources, and tool versions."""
         return state(self.packages, self.tools)
 
     def identify(self, point: Point) -> dict[str, Any]:
-        """Return the identity that determines the result of a point."""
         return self.state() if self.identity is None else self.identity(point)
 
 
@@ -89,7 +85,7 @@ def mismatches(result: Result) -> list[str]:
 
 @cache
 def sources(packages: tuple[str, ...]) -> str:
-    """Return a digest of the files in packages, from their relative paths and contents."""
+    """Return a digest of all files in the packages, from their relative paths and contents."""
     digest = hashlib.sha256()
     for package in packages:
         spec = importlib.util.find_spec(package)
@@ -103,7 +99,6 @@ def sources(packages: tuple[str, ...]) -> str:
 
 
 def state(packages: tuple[str, ...], tools: tuple[str, ...]) -> dict[str, Any]:
-    """Return a digest of the packages' sources, and the versions of Python and of tools."""
     major, minor, _ = platform.python_version_tuple()
     versions = {"python": f"{major}.{minor}"}
     for tool in tools:
@@ -116,12 +111,11 @@ def state(packages: tuple[str, ...], tools: tuple[str, ...]) -> dict[str, Any]:
 
 
 def key(point: Point) -> str:
-    """Return a text that is equal only for equal points."""
     return json.dumps(point, sort_keys=True, allow_nan=False)
 
 
 def read(path: str | os.PathLike[str]) -> list[Record]:
-    """Read a file of results. The last line may be incomplete after a crash."""
+    """Read a results file; its last line may be incomplete after a crash."""
     records = []
     for number, line in enumerate(Path(path).read_bytes().splitlines(keepends=True), 1):
         try:
@@ -137,7 +131,6 @@ def read(path: str | os.PathLike[str]) -> list[Record]:
 
 
 def write(path: str | os.PathLike[str], records: Records) -> None:
-    """Write a file of results atomically."""
     with replace_file(path) as file:
         file.write("".join(map(_line, records)).encode())
 
@@ -148,7 +141,7 @@ def _line(record: Record) -> str:
 
 
 class _File:
-    """Results of one campaign, one record per label; `present` holds current identities."""
+    """Results of one campaign, one record per label; `present` holds the current identities."""
 
     def __init__(self, campaign: Campaign, points: Sequence[Point], path: Path) -> None:
         check_output(path)
@@ -165,7 +158,7 @@ class _File:
                 self.failures.append(f"{label}: {error}")
 
     def find(self, point: Point) -> Record | None:
-        """Return the record of a point, if it is up to date."""
+        """Return the record of a point if it is up to date."""
         label = self._label(point)
         record = self._known.get(label)
         return record if record and self._is_present(label, record, point) else None
@@ -213,7 +206,7 @@ def complete(
     anew: bool = False,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Measure the points that have no up-to-date result, and save each when it is finished."""
+    """Measure the points without an up-to-date result, and save each when it is finished."""
     files = [_File(campaign, points, Path(path)) for campaign, points, path in work]
     failures = [line for file in files for line in file.failures]
     refused, known = len(failures), 0
@@ -275,7 +268,7 @@ _Order = tuple[Callable[[Point], Result], Point, tuple[str, ...], tuple[str, ...
 
 
 def _measure(order: _Order) -> str:
-    """Measure a point in a worker, if it has the same sources and versions as the client."""
+    """Measure a point in a worker that has the same sources and versions as the client."""
     run, point, packages, tools, wanted = order
     workers.tell(stage="start", share=0.0)
     if (present := state(packages, tools)) != wanted:

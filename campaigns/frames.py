@@ -58,12 +58,10 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Width, filter and device."""
         return f"{self.width}/{self.filter.replace(' ', '-')}/{self.device}"
 
     @property
     def wrap(self) -> str:
-        """Name of the width on the command line."""
         return f"frames-{self.width}"
 
 
@@ -87,14 +85,12 @@ TIME_LIMIT = 7200.0  # maximum run time of one tool, in seconds
 
 
 def points(*, case: tuple[str, ...] = (), seeds: str = "") -> list[Point]:
-    """Return a point for each case and seed."""
     names = select(case, CASES)
     chosen = parse_seeds(seeds) if seeds else None
     return [{"case": name, "seed": seed} for name in names for seed in chosen or CASES[name].seeds]
 
 
 def run(point: Point) -> Result:
-    """Synthesise, place and route a case. If a tool fails, this is recorded as the result."""
     case = CASES[point["case"]]
     try:
         report = synthesize_design(
@@ -115,7 +111,6 @@ def run(point: Point) -> Result:
 
 
 def identity(point: Point) -> dict[str, Any]:
-    """Return a digest of the unit's RTLIL, the tool options, and the tool versions."""
     case = CASES[point["case"]]
     target = device(case.device)
     options = (synthesis_flow(target), *target.place_and_route, str(case.mhz))
@@ -140,7 +135,6 @@ def _digest(case: Case) -> str:
 
 
 def rows(records: Records) -> list[dict[str, object]]:
-    """Return a row for each case, with the clock of each seed."""
     table = []
     for name, case in CASES.items():
         runs = sorted(
@@ -184,7 +178,6 @@ LINES = ((8, 1), (64, 10), (128, 25), (256, 40), (128, 40), (512, 100))
 
 
 def rates(records: Records) -> list[dict[str, object]]:
-    """Return, for each line rate, the clock it requires and the clocks achieved in placements."""
     table: list[dict[str, object]] = []
     for width, line in LINES:
         # Up to 64 bits, the MAC for this line rate uses this clock.

@@ -79,15 +79,13 @@ FORMS: dict[str, Callable[[NDArray[np.uint64]], Any]] = {
 
 @dataclass(frozen=True)
 class KeyStream:
-    """The `keys`, shape (n,), and whether each is `repeated` within the window of insertions."""
-
     window: int
     keys: NDArray[np.uint64]
     repeated: NDArray[np.bool_]
 
 
 def draw_stream(count: int, window: int, seed: int) -> KeyStream:
-    """Draw `count` keys; the distances of repeats are uniform up to the window."""
+    """Draw `count` keys; the distance of a repeat is uniform from 1 to the window."""
     random = np.random.default_rng(seed)
     keys = random.integers(0, 1 << 64, count, np.uint64)
     source = np.arange(count)
@@ -101,7 +99,7 @@ def draw_stream(count: int, window: int, seed: int) -> KeyStream:
 
 
 def take(contestant: Contestant, stream: KeyStream, batch: int = BATCH) -> dict[str, Any]:
-    """Time a filter on its part of the stream, `batch` keys per step, and check its answers."""
+    """Time a filter on its part of the stream, `batch` keys per step, and count its errors."""
     count = max(1, len(stream.keys) // contestant.share)
     form = FORMS[contestant.call]
     batches = [
@@ -154,7 +152,6 @@ def models(window: int, bits: int) -> dict[str, Callable[[], SlidingFilter]]:
 
 
 def ours(window: int, bits: int) -> list[Contestant]:
-    """Return the golden models, called with arrays of keys, with single keys, and with text."""
     rings: dict[str, Callable[[], Any]] = dict(models(window, bits))
     windows = {f"GEBF for {n:,}": n for n in (10**6, 10**7)}
     large: dict[str, Any] = {name: lambda n=n: GEBF.for_window(n) for name, n in windows.items()}
@@ -178,7 +175,7 @@ def ours(window: int, bits: int) -> list[Contestant]:
 
 
 def touched(build: Callable[[], Any]) -> int:
-    """Return the words of memory that a key touches: columns, words of a slice, or cells."""
+    """Count the memory words that a key touches: columns, words of a slice, or cells."""
     match model := build():
         case WindowDictionary():
             return int(model.columns)
@@ -375,7 +372,6 @@ def points(
 
 
 def run(point: Point) -> Result:
-    """Measure all filters: keys per second of CPU time (median of the rounds), and errors."""
     window = point["window"]
     stream = draw_stream(point["keys"], window, point["seed"])
     bits = window * point["bits_per_key"]
@@ -401,7 +397,6 @@ def run(point: Point) -> Result:
 
 
 def rows(records: Records) -> list[dict[str, object]]:
-    """Return a row for each filter; print which libraries are missing."""
     for name in dict.fromkeys(name for record in records for name in record.result["missing"]):
         print(f"{LIBRARIES[name]}: not installed, left out ({INSTALL})", file=sys.stderr)
     return [
@@ -456,7 +451,6 @@ def stream_points(
 
 
 def run_stream(point: Point) -> Result:
-    """Insert and query a long stream; half of the queries are for keys of the window."""
     window, insertions, queries = (point[name] for name in ("window", "insertions", "queries"))
     filter = models(window, window * point["bits_per_key"])[point["model"]]()
     before = peak_bytes()
@@ -486,7 +480,6 @@ def _part(
     queries: int,
     seed: int,
 ) -> dict[str, Any]:
-    """Perform the insertions in the range `bounds`, with queries after each chunk."""
     counts = ("queries_of_the_window", "queries_of_others", "false_negatives", "false_positives")
     begin, end = bounds
     figures = {"cpu_seconds": 0.0, "insertions": end - begin} | dict.fromkeys(counts, 0)

@@ -137,7 +137,7 @@ def spread(hits: Sequence[int], queries: int) -> float:
 
 
 def fresh_queries(window: int, bits: int, rate: float) -> int:
-    """Return how many fresh keys to query in one fill; see `SHARED`."""
+    """Return the number of fresh keys to query in one fill; see `SHARED`."""
     few = 4 * SHARED * window / (bits * max(rate, 1e-9))
     return max(1, int(min(few, window)))
 
@@ -166,7 +166,7 @@ def measure_trace(spec: Any, *, seed: int) -> int:
 
 
 def _last_shift(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
-    """Return the insertions after which two rings last differed, just before a shift."""
+    """Return the number of insertions after which two rings last differed, just before a shift."""
     others, last = np.full(spec.generation, other), None
     for model, first in zip(filters, (key, other), strict=True):
         for _ in range(spec.ring_segments):
@@ -181,7 +181,7 @@ def _last_shift(spec: Any, filters: list[Any], key: Any, other: Any) -> int | No
 
 
 def _last_insertion(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
-    """Return the insertions after which two filters last differed, at the end of a block."""
+    """Return the number of insertions after which two filters last differed, at a block's end."""
     block, last = _block(spec), None
     for model, first in zip(filters, (key, other), strict=True):
         model.insert([other] * block)
@@ -198,7 +198,7 @@ def _last_insertion(spec: Any, filters: list[Any], key: Any, other: Any) -> int 
 
 
 def _last_tick(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
-    """Return the ticks after which two filters last differed."""
+    """Return the number of ticks after which two filters last differed."""
     for model, newest in zip(filters, (key, other), strict=True):
         model.insert([other, newest], [0, 0])
     last, first = None, max(0, spec.window_blocks - 2)
@@ -327,7 +327,7 @@ def _draw(rng: np.random.Generator, ranges: dict[str, tuple[float, float]]) -> P
 
 
 def _stamped(rng: np.random.Generator, point: Point) -> Point:
-    """Turn a point into a requirement that only timestamps can meet, often without slack."""
+    """Draw a requirement that only filters with timestamps can meet, often without slack."""
     family = str(rng.choice([family for family in PLANNER_FAMILIES if family not in FAMILIES]))
     stamped: Point = {"families": [family], "window_per_query": True}
     if rng.random() < 0.5 or family != "partitioned-timing":
@@ -338,7 +338,6 @@ def _stamped(rng: np.random.Generator, point: Point) -> Point:
 
 
 def requirement(point: Point) -> Requirement:
-    """Return the requirement of a point, with minimum bits: such filters have the least margin."""
     names = ("window", "false_positive_rate", "slack", "any_size", "window_per_query")
     asked = {name: point[name] for name in names if name in point}
     if "ticks" in point:
@@ -357,7 +356,7 @@ def run(point: Point) -> Result:
 
 
 def broken(point: Point, result: Result) -> list[str]:
-    """Return the guarantees that a measurement refutes, each with error probability `ERROR`."""
+    """List the guarantees that a measurement refutes, each with error probability `ERROR`."""
     asked = requirement(point)
     refuted = []
     for name in ("worst", "mean"):

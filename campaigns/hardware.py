@@ -89,8 +89,6 @@ TINY: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A unit on a device, with its placement seeds."""
-
     unit: str
     device: str
     group: str
@@ -148,7 +146,6 @@ def run(point: Point) -> Result:
 
 
 def identity(point: Point) -> dict[str, Any]:
-    """Return a digest of the unit's RTLIL, the device options, and the tool versions."""
     case = CASES[point["case"]]
     target = device(case.device)
     return {
@@ -167,7 +164,7 @@ def _digest(spec: Specification, memory: str, fast: int) -> str:
 
 
 def flow(spec: Specification, target: Device) -> str:
-    """Return the yosys and nextpnr options for a unit, on one line."""
+    """Return the yosys and nextpnr options for a unit on one line."""
     limit = unit_limit(target.name).mhz
     striven = target_mhz(target.name) if limit == inf else ceil(limit)
     numbers = (str(striven), *target.pins)
@@ -212,7 +209,6 @@ class Summary:
 
     @property
     def earlier(self) -> bool:
-        """Whether any result is from an earlier state of the unit."""
         return any(record.earlier for record in self.records)
 
 
@@ -227,7 +223,7 @@ def report_of(record: Record) -> SynthesisReport:
 
 
 def summarise(records: Iterable[Record], group: str = "") -> list[Summary]:
-    """Return summaries of all cases with records, in order; with `group`, only of this group."""
+    """Summarise all cases with records, in order; with `group`, only the cases of this group."""
     by_case: dict[str, list[Record]] = {}
     for record in records:
         by_case.setdefault(record.point["case"], []).append(record)

@@ -86,7 +86,7 @@ def workers(noun: str) -> Callable[[Command], Command]:
 
 
 def options_of(points: Callable[..., Any]) -> Sequence[click.Option]:
-    """Return an option for each keyword parameter of a function, with its default."""
+    """Create an option for each keyword parameter of a function, with its default."""
     return [
         _option(name, parameter.default)
         for name, parameter in inspect.signature(points).parameters.items()

@@ -46,7 +46,6 @@ void single(const uint64_t *keys, size_t count, uint8_t *seen) {
 
 
 def boost_include() -> str | None:
-    """Return the folder of Boost's headers, from $BOOST_INCLUDE or the system, or None."""
     folders = [os.environ.get("BOOST_INCLUDE", ""), "/usr/include", "/usr/local/include"]
     return next((path for path in folders if path and Path(path, "boost/bloom.hpp").exists()), None)
 
@@ -72,7 +71,7 @@ def _boost() -> ctypes.CDLL:
 
 
 def boost(window: int, bits_per_key: float) -> tuple[int, Check]:
-    """Return the bits of a window of Boost filters, and a function that checks and inserts keys."""
+    """Return the bits of a window of Boost filters, and its check-and-insert function."""
     library, generation = _boost(), -(-window // (FILTERS - 1))
     sizes = (_SIZE(generation), _SIZE(FILTERS), _SIZE(int(window * bits_per_key)))
     model = ctypes.c_void_p(library.rolling_new(*sizes))
@@ -86,7 +85,7 @@ def boost(window: int, bits_per_key: float) -> tuple[int, Check]:
 
 
 def single(spec: GuardedEpochSpec) -> tuple[int, Check]:
-    """Return the bits of a ring in the C header, and a function that checks and inserts keys."""
+    """Return the bits of a ring compiled from the C header, and its check-and-insert function."""
     with TemporaryDirectory() as folder:
         Path(folder, "ring.h").write_text(c_header.header(spec, "ring"), "utf-8")
         (source := Path(folder, "single.c")).write_text(_SINGLE, "utf-8")
@@ -102,7 +101,6 @@ def single(spec: GuardedEpochSpec) -> tuple[int, Check]:
 
 
 def contestants(window: int, rate: float) -> dict[tuple[str, str], tuple[int, Check]]:
-    """Return the bits and the check function of each filter, by name and call."""
     per_key, gebf_bits, hashes = BITS[rate]
     blocked = BlockedGEBFSpec(
         window=window, epochs=4, hashes=8, bits=int(window * per_key), block_bits=256
@@ -129,10 +127,6 @@ def points(
 
 
 def run(point: Point) -> Result:
-    """Measure CPU time per key; in each round, all filters process the same keys in turn.
-
-    The windows are full before the first round.
-    """
     window, count = point["window"], point["keys"]
     full = 2 * window
     stream = draw_stream(full + point["rounds"] * count, window, point["seed"])

@@ -51,15 +51,13 @@ PERIODS = (1, 1, 2, 5)
 
 
 class Step(NamedTuple):
-    """A method of `lately.sim.CompiledUnit` with its arguments."""
-
     name: str
     operands: tuple[Any, ...]
     options: dict[str, Any]
 
 
 def build_options(spec: Specification) -> dict[str, tuple[Any, ...]]:
-    """Return the hardware options with their values; not all combinations are valid."""
+    """Return the values of each hardware option; not all combinations are valid."""
     profile = unit_profile(spec)
     memories = tuple(name for name in profile.MEMORIES if not name.endswith("-strict"))
     options: dict[str, tuple[Any, ...]]
@@ -110,7 +108,7 @@ class Scenario:
         self._begins = np.zeros(1, np.int64)  # starts of a timing filter's bursts
 
     def chunk(self, count: int, golden: "GoldenPlayer") -> Iterator[Step]:
-        """Yield the steps of `count` operations; `golden` tells if a secret is allowed now."""
+        """Yield the steps of `count` operations; `golden` says whether a new secret is allowed."""
         spec, random = self.spec, self._random
         if random.random() < RESETS:
             self.course["reset"] += 1
@@ -133,7 +131,6 @@ class Scenario:
         return codes, self.keys(codes)
 
     def keys(self, codes: Codes) -> Any:
-        """Draw keys, half of them from a small pool."""
         random, spec, count = self._random, self.spec, len(codes)
         pool = spec.cells if self.ticks and not self._ring else spec.guaranteed_window
         keys = random_keys(random, count, spec.key_bits)
@@ -160,7 +157,6 @@ class Scenario:
         return Step("perform", (codes, keys), options)
 
     def _sequences(self, codes: Codes, keys: Any) -> Iterator[Step]:
-        """Yield the steps that perform the operations of a chunk."""
         if self._ring:
             cut = 1 + int(self._random.integers(0, max(1, len(codes) // SHORT_SHARE)))
             for short, part in ((True, slice(0, cut)), (False, slice(cut, None))):
@@ -173,10 +169,7 @@ class Scenario:
             yield self.sequence(codes, keys)
 
     def _generation(self, *, short: bool) -> Step:
-        """Draw a generation length.
-
-        Units with several lanes replace a too small one by the minimum.
-        """
+        """Draw a generation length; multi-lane units replace a too small length by the minimum."""
         minimum, usual = self.profile.minimum_generation, self.spec.generation
         longest = (2 << usual.bit_length()) - 1
         lengths = {
@@ -194,7 +187,7 @@ class Scenario:
         return Step("set_generation", (min(lengths[name], longest),), {})
 
     def _ticked(self, codes: Codes, keys: Any) -> Iterator[Step]:
-        """Yield a timing filter's bursts, each with a tick period and followed by a silence."""
+        """Yield a timing filter's bursts, each with its own tick period and a silence after it."""
         options, minimum = self._options(len(codes)), self.profile.min_period
         windows = options.pop("windows")
         for start, stop in zip(self._begins, [*self._begins[1:], len(codes)], strict=True):
@@ -247,7 +240,6 @@ class Scenario:
         codes[random.integers(0, count)] = Operation.CLEAR
 
     def _thin_out(self, codes: Codes, begins: Any, shares: Any) -> None:
-        """Keep a share of the operations of each burst; the others become queries."""
         count = len(codes)
         stays = self._random.random(count) < np.repeat(shares, np.diff(begins, append=count))
         codes[~stays] = Operation.QUERY
@@ -286,11 +278,9 @@ class GoldenPlayer:
         self.model: Any = from_spec(self.spec)
 
     def interrupt(self, codes: Codes, keys: Any, beats: int) -> None:
-        """Reset the model; the interrupted operations have no effect."""
         self._restart()
 
     def set_generation(self, length: int) -> None:
-        """Set the generation length; with several lanes, it is at least the minimum."""
         minimum = self.profile.minimum_generation
         self.model.generation = max(length, minimum) if self.spec.lanes > 1 else length
 
@@ -307,7 +297,6 @@ class GoldenPlayer:
 
     @property
     def memory(self) -> NDArray[Any]:
-        """Memory of the model at the current tick."""
         timed = self.spec.timed and self.spec.kind == "timing"
         now = self.ticks * self.spec.period if timed else 0
         return np.array(self.model.memory_at(now) if timed else self.model.memory)

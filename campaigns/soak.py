@@ -67,7 +67,6 @@ class Comparison:
         self.done += count
 
     def play(self, step: Step) -> None:
-        """Run one step on the unit and on the model, and compare the results."""
         if self.steps is not None:
             self.steps.append(step)
         if step.name == "interrupt":
@@ -142,7 +141,6 @@ class Comparison:
         return int(sources.get(self.scenario.ticks or "", blocks))
 
     def figures(self) -> dict[str, Any]:
-        """Return what was compared and counted since the start, as JSON values."""
         spec, course = self.scenario.spec, self.scenario.course
         counters = {
             name: self._past[name] + int(count)
@@ -200,13 +198,11 @@ def soak(
 
 
 def drawn_hardware(spec: Specification, seed: int, memory: str | None) -> dict[str, Any]:
-    """Return the hardware options for a seed, or `memory` with default options if it is given."""
     random = np.random.default_rng([seed, BUILD])
     return drawn_build(spec, random) if memory is None else {"memory": memory}
 
 
 def perform(comparison: Comparison, operations: int) -> None:
-    """Perform all operations of a soak test; compare the memory from time to time."""
     while comparison.done < operations:
         comparison.perform(min(CHUNK, operations - comparison.done))
         done = comparison.done
@@ -280,7 +276,6 @@ def points(
 
 
 def run(point: Point) -> Result:
-    """Compare a unit with its golden model; report the operations done."""
     options = {name: point[name] for name in ("operations", "seed", "memory")}
     return soak(Specification.from_dict(point["spec"]), **options)
 
@@ -330,7 +325,7 @@ SOAK = Campaign(
 def steps_of(
     spec: Specification, *, operations: int, seed: int, ticks: str | None = None
 ) -> list[Any]:
-    """Return the steps of a soak test with these arguments, as JSON values."""
+    """Return the steps of a soak test as JSON values."""
     comparison = Comparison(GoldenPlayer(spec), Scenario(spec, seed, ticks))
     comparison.steps = []
     perform(comparison, operations)
@@ -342,7 +337,7 @@ def steps_of(
 
 
 def _plain(value: Any) -> Any:
-    """Convert an argument to JSON; a key of several words becomes one integer."""
+    """Convert an argument to JSON; a multi-word key becomes one integer."""
     array = np.asarray(value)
     if array.ndim == 2 and array.dtype == np.uint64:
         return [sum(word << 64 * at for at, word in enumerate(key)) for key in array.tolist()]

@@ -34,7 +34,6 @@ def processor() -> str:
 
 
 def peak_bytes() -> int:
-    """Return the peak memory of this process."""
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -67,7 +66,6 @@ HOT = 0.5  # share of the stream `hot key` that is one key
 def drawn_streams(
     operations: int, specs: Iterable[FilterSpec] = ()
 ) -> dict[str, NDArray[np.uint64]]:
-    """Return streams of 64-bit keys that are generated, not read from a file."""
     random = np.random.default_rng(SEED)
     keys = random.integers(0, 1 << 64, operations, np.uint64)
     hot = np.where(random.random(operations) < HOT, keys[0], keys)
@@ -85,7 +83,7 @@ def drawn_streams(
 
 @cache
 def stream_keys(name: str, operations: int, units: tuple[str, ...]) -> NDArray[np.uint64]:
-    """Return the keys of a stream: one of `drawn_streams`, or the keys of a file."""
+    """Return a generated stream, or the keys of a trace file."""
     drawn = drawn_streams(operations, map(preset, units))
     if name in drawn:
         return drawn[name]
@@ -110,7 +108,7 @@ def lane_points(
 
 
 def run_lanes(point: Point) -> Result:
-    """Check and insert a stream with all lanes full; count operations per cycle after the reset."""
+    """Check and insert a stream with all lanes full; count the cycles after the reset."""
     from lately.sim import compiled_unit
 
     spec = preset(point["unit"])
@@ -186,7 +184,6 @@ def dedup_points(
 
 
 def run_dedup(point: Point) -> Result:
-    """Deduplicate a stream from two taps with a program; the fastest of several rounds counts."""
     # Imported here because captures need an extra that other campaigns do not need.
     from lately.captures.made_packets import MadePackets
     from lately.captures.two_taps import Taps, tap
@@ -279,10 +276,7 @@ def line_points(*, lines: int = 10_000_000, seed: int = 1, quick: bool = False) 
 
 
 def made_lines(count: int, seed: int) -> Iterator[bytes]:
-    """Yield lines in chunks.
-
-    A share `REPEATS` repeats a line that is less than `BACK` lines back.
-    """
+    """Yield lines in chunks; a fraction `REPEATS` repeats one of the last `BACK` lines."""
     draw = np.random.default_rng(seed)
     fresh = _fresh(draw, count)
     back = np.minimum(draw.integers(1, BACK, count), np.arange(count)).tolist()
@@ -298,14 +292,12 @@ def made_lines(count: int, seed: int) -> Iterator[bytes]:
 
 
 def _fresh(draw: np.random.Generator, count: int) -> NDArray[np.bool_]:
-    """Draw which lines do not repeat another line; the first one never does."""
     fresh: NDArray[np.bool_] = draw.random(count) >= REPEATS
     fresh[0] = True
     return fresh
 
 
 def run_lines(point: Point) -> Result:
-    """Filter lines with a program; measure CPU time and memory, and count lost lines."""
     with tempfile.TemporaryDirectory() as folder:
         path, output = Path(folder) / "lines", Path(folder) / "kept"
         with path.open("wb") as file:

@@ -69,7 +69,7 @@ def judge(
 
 
 def judge_frames(due: Any, guaranteed: NDArray[np.bool_], left: Any) -> int:
-    """Judge a run of a frame deduplicator that marks duplicates."""
+    """Return the outcome of an upset in a deduplicator that marks duplicates."""
     outcome_name = "masked"
     if len(due.digests) == len(left.digests):
         damaged = due.digests != left.digests
@@ -112,7 +112,7 @@ REPEATED = 0.5  # share of frames that are repeated
 
 
 class FrameCourse:
-    """A sequence of frames; the counterpart of `OperationCourse` for deduplicators."""
+    """Frames that a deduplicator receives; see `OperationCourse`."""
 
     def __init__(self, unit: Any, point: Any, random: np.random.Generator) -> None:
         self._unit = unit
@@ -144,7 +144,6 @@ class FrameCourse:
         return CompiledFrames(unit, settle=SETTLE[options["width"]])
 
     def inject(self, upsets: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Flip bits, like `OperationCourse.inject`; a deduplicator reports no faults."""
         ranks, healed = np.zeros(len(upsets), np.int64), np.zeros(len(upsets), np.bool_)
         for number, upset in enumerate(upsets):
             burst = int(np.searchsorted(self._ends, upset.clock))
@@ -158,7 +157,6 @@ class FrameCourse:
 
 
 def frame_mismatches(left: Any, expected: Any) -> int:
-    """Return the number of frames that differ from those that the golden model lets through."""
     from lately.sim.replay.frames import frame_digest
 
     wrong = abs(len(left.digests) - len(expected))
@@ -168,7 +166,6 @@ def frame_mismatches(left: Any, expected: Any) -> int:
 
 
 def guaranteed_marks(frames: list[bytes], times: list[int]) -> NDArray[np.bool_]:
-    """Return which frames repeat an earlier frame within the span."""
     last: dict[bytes, int] = {}
     marks = np.zeros(len(frames), np.bool_)
     for at, (frame, tick) in enumerate(zip(frames, times, strict=True)):
@@ -178,7 +175,7 @@ def guaranteed_marks(frames: list[bytes], times: list[int]) -> NDArray[np.bool_]
 
 
 def _frames(random: np.random.Generator, burst: int, bursts: int) -> tuple[list[bytes], list[int]]:
-    """Return bursts of UDP frames, many of them repeated, and the tick of each frame."""
+    """Draw bursts of UDP frames, many of them repeated, and the tick of each frame."""
     frames: list[bytes] = []
     times = np.repeat(np.cumsum(random.integers(1, 4, bursts)), burst).tolist()
     for at in range(len(times)):
@@ -195,7 +192,7 @@ def _frames(random: np.random.Generator, burst: int, bursts: int) -> tuple[list[
 
 
 def _slots(frames: list[bytes], times: list[int], octets: int) -> tuple[Any, list[int]]:
-    """Return input slots, with silence and ticks before each burst, and where silences end."""
+    """Return the input slots, with silence and ticks before each burst, and where silences end."""
     from lately.sim.replay.frames import FrameSlots
 
     parts: list[tuple[bytes, int, int]] = []
@@ -247,17 +244,15 @@ BURSTS = 8
 
 
 def upset_scenario(spec: Any, seed: int) -> "_Load":
-    """Return a scenario whose operations reveal the effects of an upset."""
     ticked = spec.timed and spec.kind == "timing"
     return (_TickedLoad if ticked else _Load)(spec, seed, stalls=False)
 
 
 class _Load(Scenario):
-    """Half of the operations use a key that was inserted within the last `window` operations."""
+    """Operations of which half use a key inserted within the last `window` operations."""
 
     @property
     def window(self) -> int:
-        """Approximate number of operations in a window."""
         return round(self.spec.guaranteed_window / INSERTING)
 
     def keys(self, codes: NDArray[np.uint8]) -> Any:
@@ -273,7 +268,7 @@ class _Load(Scenario):
 
 
 class _TickedLoad(_Load):
-    """Ticks are as close as possible, and few operations insert: a window has thousands of them."""
+    """Ticks at the minimum distance, and few insertions: a window has thousands of operations."""
 
     @property
     def window(self) -> int:
@@ -292,7 +287,7 @@ class _TickedLoad(_Load):
 
 
 def guaranteed(spec: Specification, sent: Any, results: Any) -> NDArray[np.bool_]:
-    """Return which results must report their key, because it was inserted within the window."""
+    """Return which results must report their key because it was inserted within the window."""
     lanes = len(sent.codes) // len(sent.alone)
     last: dict[tuple[int, ...], int] = {}
     insertions = 0
@@ -341,7 +336,6 @@ def points(
     seed: int = 1,
     quick: bool = False,
 ) -> list[Point]:
-    """Return a point for each unit (plain, protected, checked), or for the chosen options."""
     kinds = kind or (KINDS[:2] if protect else KINDS)
     given: list[tuple[str, str, bool, Sequence[str]]]
     if preset or kind or protect or self_check:
@@ -366,7 +360,6 @@ def points(
 
 
 def label(point: Point) -> str:
-    """Return the label of a point: unit, protection, kinds of bits and seed."""
     protected = "" if point["protect"] == "none" else point["protect"]
     kinds = [] if len(point["kinds"]) == len(KINDS) else point["kinds"]
     seed = "" if point["seed"] == 1 else f"seed {point['seed']}"
@@ -375,7 +368,6 @@ def label(point: Point) -> str:
 
 
 def run(point: Point) -> Result:
-    """Flip bits of a unit, each in a separate run and a random cycle, and judge the results."""
     began = time.perf_counter()
     course = FrameCourse if point["preset"] in FRAME_OPTIONS else OperationCourse
     with course.opened(point) as unit:
@@ -395,7 +387,7 @@ def run(point: Point) -> Result:
 
 
 class OperationCourse:
-    """A sequence of operations that a unit performs, compared with its golden model."""
+    """Operations that a unit performs, compared with its golden model."""
 
     def __init__(self, unit: Any, point: Point, random: np.random.Generator) -> None:
         self._spec = spec = Specification.from_dict(point["spec"])
@@ -500,7 +492,7 @@ class _Tally:
 
 
 def _drawn(random: np.random.Generator, elements: Any, targets: list[int], cycles: Any) -> Any:
-    """Draw a bit of the targets for each cycle; all bits are equally likely."""
+    """Draw a bit for each cycle; all bits of the targets are equally likely."""
     from lately.sim.replay.upset_runs import Upset
 
     ends = np.cumsum([elements[number].bits for number in targets])

@@ -44,7 +44,7 @@ class SchedulerError(LatelyError):
 
 
 def tell(**message: Any) -> None:
-    """Send a `message` from a running call to the client; outside of a call, do nothing."""
+    """Send a message from a running call to the client; outside of a call, do nothing."""
     with suppress(ValueError):
         worker = get_worker()
         worker.log_event(TOPIC, [worker.get_current_task(), message])
@@ -91,8 +91,6 @@ def run(
 
 
 class _Call:
-    """Unpickles to the result of a call, so that the scheduler need not import the function."""
-
     def __init__(self, function: Callable[[Any], Any], argument: Any) -> None:
         self._function, self._argument = function, argument
 
@@ -143,7 +141,7 @@ def _connected(jobs: int, scheduler: str | None) -> Iterator[Client]:
 
 
 async def _kind(address: str) -> str:
-    """Ask what kind of server is at an address. A client would wait forever for a web server."""
+    """Return the kind of server at an address; a client would wait forever for a web server."""
     arguments = Security().get_connection_args("client")
     async with rpc(address, timeout=TIMEOUT, connection_args=arguments) as peer:
         return str((await peer.identity())["type"])

@@ -35,7 +35,7 @@ def build(k: int, l: int, window: int, seed: int) -> APBF:
 
 
 def fill(filter: SlidingFilter, seed: int) -> int:
-    """Insert distinct keys until the ring has turned twice, up to a shift; return their number."""
+    """Insert distinct keys for two turns of the ring, up to a shift; return their number."""
     inserted = 2 * filter.spec.ring_segments * filter.spec.generation
     filter.insert(distinct(0, inserted, seed))
     return inserted
@@ -61,7 +61,7 @@ def zipf_universe(duplicates: float, window: int = WINDOW) -> int:
 
 
 def stream(duplicates: float, count: int, seed: int) -> Keys:
-    """Return `count` keys with this rate of duplicates in each window, shape (count,)."""
+    """Draw `count` keys with this rate of duplicates in each window."""
     if not duplicates:
         return distinct(0, count, seed)
     return spread(uniform(count, universe(duplicates), seed), seed)
@@ -212,7 +212,7 @@ def conclude_fills(results: Results) -> Conclusion:
 
 
 def measure_forgetting(point: Point) -> Result:
-    """For each generation, from the current one to expired ones, count the keys still reported."""
+    """Count the keys still reported for each generation, from the current to expired ones."""
     filter, last = _filled(point)
     generation, seed = point["generation"], point["seed"]
     reported = [
@@ -223,7 +223,7 @@ def measure_forgetting(point: Point) -> Result:
 
 
 def conclude_forgetting(results: Results) -> Conclusion:
-    """Compare the share of keys reported in each expired generation with 1, 1/2, 1/4 and so on."""
+    """Compare the fraction reported in each expired generation with 1, 1/2, 1/4 and so on."""
     shares = np.array(
         [np.array(result["reported"]) / point["generation"] for point, result in results]
     )

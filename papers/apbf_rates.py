@@ -25,10 +25,7 @@ _STEADY = INSERTIONS // 2
 
 
 def measure_accuracy(point: Point) -> Result:
-    """Insert distinct keys; sample rates and count missed keys.
-
-    Query fresh keys at the last shift.
-    """
+    """Insert distinct keys; sample rates, count misses, and query fresh keys at the last shift."""
     filter = build(point["k"], point["l"], WINDOW, point["seed"])
     generation = filter.spec.generation
     grid = set(range(STEP, INSERTIONS + 1, STEP))
@@ -59,7 +56,7 @@ def measure_accuracy(point: Point) -> Result:
 
 
 def _moments(seed: int) -> set[int]:
-    """Return one random insertion count from each stretch of `STEP`, to cover all phases."""
+    """Draw one insertion count from each stretch of `STEP` insertions, to cover all phases."""
     stretches = np.arange(0, INSERTIONS, STEP)
     within = np.random.default_rng([seed, 6]).integers(1, STEP, len(stretches), endpoint=True)
     return {int(count) for count in stretches + within}
@@ -166,7 +163,6 @@ def _run(point: Point, keys: Keys, seed: int) -> tuple[float, float]:
 
 
 def measure_zipf(point: Point) -> Result:
-    """Measure uniform streams, and Zipf streams with the same rate of duplicates."""
     keys = zipf_universe(_HALF)
     runs = [
         (
@@ -218,7 +214,7 @@ def _left_over(pair: Pair, rates: Rates) -> Finding:
 
 
 def _bend(pair: Pair, rates: Rates) -> Finding:
-    """Compare the drops of log(rate) in two steps: they are equal if the fall is exponential."""
+    """Compare the drops of log(rate) in two steps, which are equal if the fall is exponential."""
     first, middle, last = (np.log(rates[duplicates]) for duplicates in (0.0, _HALF / 2, _HALF))
     fall = student(((middle - last) / (first - middle)).tolist())
     return PAPER.find("bend", fall, k=pair[0], l=pair[1])

@@ -33,7 +33,7 @@ def _mean_accesses(filter: SlidingFilter, keys: Keys) -> dict[str, float]:
 
 
 def _queries(filter: SlidingFilter, inserted: int, point: Point) -> Result:
-    """Count accesses of queries for window keys, for false positives and for other fresh keys."""
+    """Count the accesses of queries for window keys, false positives and other fresh keys."""
     seed, window = point["seed"], filter.spec.guaranteed_window
     alive = distinct(inserted - window, window, seed)
     accesses_of: Result = {"window": _mean_accesses(filter, alive)}
@@ -171,7 +171,7 @@ def design(parts: int, generation: int, seed: int) -> APBBF:
 
 
 def measure_design(point: Point) -> Result:
-    """Fill a design for two turns. Record fill ratios, and the rates before and after a shift."""
+    """Fill a design for two turns; record fill ratios, and the rates before and after a shift."""
     seed = point["seed"]
     filter = design(point["parts"], point["generation"], seed)
     spec, inserted = filter.spec, fill(filter, seed)

@@ -45,13 +45,13 @@ Runs = dict[str, list[list[Result]]]
 
 
 def dictionary(counters: int, bits: int, window: int) -> partial[CuckooDictionary]:
-    """Set up a dictionary: two tables with two counters per position, three with signatures."""
+    """Set up a dictionary with two counters per position, or three counters with signatures."""
     positions = round(counters / (6 if bits else 4))
     return partial(CuckooDictionary, window=window, positions=positions, signature_bits=bits)
 
 
 def timing(counters: int, hashes: int, window: int) -> partial[TimingBloomFilter]:
-    """Set up a timing Bloom filter with `counters` cells, whose timestamps go up to 2 n as well."""
+    """Set up a timing Bloom filter with `counters` cells and timestamps up to 2 n."""
     sizes = {"window": window, "cells": counters, "hashes": hashes}
     return partial(TimingBloomFilter, **sizes, padding=window)
 
@@ -75,7 +75,7 @@ def timing_bits(window: int, rate: float) -> float:
 
 
 def attacked(keys: Keys, window: int, seed: int) -> Keys:
-    """With probability 1/2, insert a replay of one of the last `window` keys after each key."""
+    """After each key, insert a replay of one of the last `window` keys with probability 1/2."""
     rng = np.random.default_rng(seed)
     stream: list[int] = []
     for key, replay, share_back in zip(
@@ -105,7 +105,6 @@ def run_all(point: Point, values: Iterable[Mapping[str, Setup]]) -> Result:
 
 
 def _different(keys: Keys, window: int) -> float:
-    """Return the mean number of distinct keys in disjoint windows."""
     ends = range(window, len(keys) + 1, window)
     return statistics.fmean(len(np.unique(keys[end - window : end])) for end in ends)
 
@@ -120,7 +119,7 @@ def _stream(point: Point, window: int) -> Keys | None:
 
 
 def _run(filter: CuckooDictionary | TimingBloomFilter, keys: Keys, fresh: int, seed: int) -> Result:
-    """Query and insert a stream. After the first window, count errors and query fresh keys."""
+    """Query and insert a stream; after the first window, count errors and query fresh keys."""
     window = filter.window
     distance = distances(keys)
     within = (distance > 0) & (distance <= window)
@@ -159,16 +158,11 @@ def _run(filter: CuckooDictionary | TimingBloomFilter, keys: Keys, fresh: int, s
 
 
 def fresh_rate(runs: Sequence[Result]) -> Estimate:
-    """Return the false-positive rate of fresh keys.
-
-    The rate of a dictionary is nearly the same for all seeds, so its interval is that of Clopper
-    and Pearson.
-    """
     return _pooled([(run["hits"], run["fresh"]) for run in runs], exact="theory" in runs[0])
 
 
 def stream_rate(runs: Sequence[Result]) -> Estimate:
-    """Return the rate at which keys of the stream are reported although they left the window."""
+    """Return the rate at which keys are reported although they left the window."""
     return _pooled([(run["false"], run["absent"]) for run in runs], exact=False)
 
 
@@ -200,7 +194,6 @@ def here(runs: Runs, at: int) -> dict[str, list[Result]]:
 
 
 def rate_series(runs: Runs, x: Mapping[str, Any] | Sequence[float]) -> list[Series]:
-    """Return a series of false-positive rates for each structure, without rates of 0."""
     series = []
     for label, values in runs.items():
         axis = x[label] if isinstance(x, Mapping) else x
@@ -380,7 +373,7 @@ def conclude_real(results: Results) -> Conclusion:
 
 
 def measure_age(point: Point) -> Result:
-    """Before each 1000 keys of a stream, compare their reported ages with the true ones."""
+    """Compare reported ages with true ages before each 1000 keys of a stream."""
     keys = (
         zipf(point["count"], UNIVERSE, 0.0, point["seed"])
         if point["stream"] == "uniform"
@@ -407,7 +400,7 @@ def measure_age(point: Point) -> Result:
 
 
 def _last(recent: Keys, asked: Keys) -> NDArray[np.int64]:
-    """Return the smallest window that contains each key, 0 for none."""
+    """Return the smallest window that contains each key, or 0."""
     unique, newest = np.unique(recent[::-1], return_index=True)
     index = np.minimum(np.searchsorted(unique, asked), len(unique) - 1)
     return np.where(unique[index] == asked, newest[index] + 1, 0)
@@ -445,7 +438,7 @@ def conclude_age(results: Results) -> Conclusion:
 
 
 def measure_list(point: Point) -> Result:
-    """Insert distinct keys; for each load, return the mean list length and the mean moves."""
+    """Return the mean list length and the mean number of moves for each load."""
     loads, windows = point["loads"], point["windows"]
     return {"runs": [[_filled(window, load, point) for window in windows] for load in loads]}
 
@@ -464,7 +457,7 @@ def _filled(window: int, load: float, point: Point) -> Result:
 
 
 def _inserted(filter: CuckooDictionary, keys: Keys) -> tuple[int, list[int]]:
-    """Insert keys. After the first two windows, count moves, and sample the list length."""
+    """Insert keys; after the first two windows, count moves and sample the list length."""
     window = filter.window
     filter.insert(keys[: 2 * window])
     before, listed = filter.moved, []
@@ -493,10 +486,6 @@ def conclude_list(results: Results) -> Conclusion:
 
 
 def _mean_list(window: int, runs: Sequence[Result]) -> Estimate:
-    """Return the mean list length.
-
-    If no insertion failed, the upper bound follows from the probability of a failure.
-    """
     listed, low, high = mean(runs, "listed")
     if not any(run["peak"] for run in runs):
         high = window * share(0, sum(run["insertions"] for run in runs))[2]
@@ -551,10 +540,7 @@ KINDS: dict[str, str] = PAPER.data["accesses"]  # Description of each kind of ac
 
 
 def measure_work(point: Point) -> Result:
-    """Count the accesses of updates and queries.
-
-    Windows and lengths vary only for uniform streams.
-    """
+    """Count accesses of updates and queries; only uniform streams vary windows and lengths."""
     axes = {"counters": [(m, WINDOW) for m in point["counters"]]}
     if point["z"] == 0:
         axes["windows"] = [(20_000, window) for window in point["windows"]]
@@ -639,10 +625,7 @@ def conclude_work(results: Results) -> Conclusion:
 
 
 def measure_failures(point: Point) -> Result:
-    """Count failed insertions of distinct keys.
-
-    The list is read once per window, so each failure counts once.
-    """
+    """Count failed insertions of distinct keys; the list is read once per window."""
     window = point["window"]
     positions = point["positions"] * window
     filter = CuckooDictionary(window=window, positions=positions, seed=point["seed"])

@@ -24,7 +24,7 @@ def apbf_npws(k: int, l: int) -> float:
 
 
 def apbf_staleness_bound(k: int, l: int, generation: int) -> int:
-    """Number of insertions after which an APBF or APBBF has forgotten a key (APBF, section 5.2)."""
+    """Return the insertions after which an APBF has forgotten a key (APBF, section 5.2)."""
     require_counts(k=k, l=l, generation=generation)
     return (k + l) * generation
 
@@ -41,7 +41,7 @@ def apbf_efficiency(k: int, l: int, bloom_k: float) -> float:
 
 
 def apbf_metrics(k: int, l: int, *, profile: str = "exact") -> dict[str, float]:
-    """Return a row of the APBF paper's Table 2, by column; 'linear' gives the printed figures."""
+    """Return a row of the APBF paper's Table 2; the profile 'linear' gives the printed figures."""
     rate = apbf_false_positive_rate(k, l, profile=profile)
     return {
         "actual_fp": rate,
@@ -52,13 +52,13 @@ def apbf_metrics(k: int, l: int, *, profile: str = "exact") -> dict[str, float]:
 
 
 def apbbf_relative_capacity(block_bits: int, hashes_per_block: int) -> float:
-    """Window of an APBBF relative to an APBF with the same memory (APBF, Table 3, 'cap.')."""
+    """Return an APBBF's window relative to an APBF with the same memory (APBF, Table 3)."""
     capacity = apbbf_block_capacity(block_bits, hashes_per_block)
     return capacity * hashes_per_block / (block_bits * math.log(2))
 
 
 def apbbf_metrics(k: int, l: int, block_bits: int, hashes_per_block: int) -> dict[str, float]:
-    """Return a row of the APBF paper's Table 3, by column name; accesses are counted in blocks."""
+    """Return a row of the APBF paper's Table 3; accesses are counted in blocks."""
     fills = apbbf_fills(k, l, block_bits, hashes_per_block)
     return {
         "fp_apbbf": apbf_false_positive_rate(k, l, fills=fills),
@@ -100,26 +100,26 @@ def gebf_false_positive_rate(m: int, W: int, r: int, k: int) -> float:
 
 
 def bloom_hashes(rate: float) -> int:
-    """Hash functions of a Bloom filter for a rate: ceil(log2(1 / rate)) (APBF, section 4.1)."""
+    """Return the number of hash functions for a rate: ceil(log2(1 / rate)) (section 4.1)."""
     require(0 < rate < 1, "rate", "must be above 0 and below 1", rate)
     return math.ceil(-math.log2(rate))
 
 
 def bloom_bits_per_item(k: int) -> float:
-    """Bits per key of a half-full Bloom filter: k / ln 2 (APBF, section 4.1)."""
+    """Return the bits per key of a half-full Bloom filter: k / ln 2 (APBF, section 4.1)."""
     require_counts(k=k)
     return k / math.log(2)
 
 
 def bloom_false_positive_rate(k: int, fill: float = 1 / 2) -> float:
-    """False-positive rate fill**k of a partitioned Bloom filter (APBF, section 4.1)."""
+    """Return the rate fill**k of a partitioned Bloom filter (APBF, section 4.1)."""
     require_counts(k=k)
     require_share("fill", fill)
     return float(fill**k)
 
 
 def bloom_metrics(k: int) -> dict[str, float]:
-    """Return a row of the APBF paper's Table 1, by column name, for a fill ratio of one half."""
+    """Return a row of the APBF paper's Table 1, for a fill ratio of one half."""
     return {
         "bits_per_item": bloom_bits_per_item(k),
         "actual_fp": bloom_false_positive_rate(k),

@@ -50,11 +50,7 @@ class _DoubleHashedLayout(Layout):
 
 
 class DoubleHashedGEBF(BlockedGEBF):
-    """Blocked GEBF with double hashing: the i-th bit is a + i b modulo the block size, b odd.
-
-    This is one reading of the paper, used by studies only: it shares the specification of its
-    parent.
-    """
+    """Blocked GEBF with double hashing: the i-th bit is a + i b modulo the block size, b odd."""
 
     _layout_class = _DoubleHashedLayout
 
@@ -81,7 +77,7 @@ def guarded(
 def blocked(
     window: int, bits_per_item: int, seed: int, *, double: bool = True, **options: Any
 ) -> Filters:
-    """Build a blocked GEBF, with double hashing or else with independent bits."""
+    """Build a blocked GEBF, with double hashing or with independent bits."""
     options = {"block_bits": BLOCK_BITS} | options
     family = DoubleHashedGEBF if double else BlockedGEBF
     return guarded(window, bits_per_item, seed, family=family, **options)
@@ -117,7 +113,7 @@ Builder = Callable[[int, int, int], SlidingFilter | CountedFilter]
 
 
 def _builders(rows: Sequence[dict[str, Any]]) -> dict[str, Builder]:
-    """Return builders by name. In the file, options that begin with "_" only occur in names."""
+    """Return builders by name; options of the file that begin with "_" occur only in names."""
     functions = {function.__name__: function for function in (guarded, blocked, counting, stable)}
     builders: dict[str, Builder] = {}
     for row in rows:
@@ -156,7 +152,7 @@ def synthetic(kind: str, seed: int) -> Keys:
 
 @dataclass(frozen=True)
 class Queries:
-    """Keys to query after the last insertion: up to `QUERIES` of each kind, each of shape (n,)."""
+    """Keys to query after the last insertion, up to `QUERIES` of each kind."""
 
     live: Keys  # drawn from the insertions of the window
     fresh: Keys  # never inserted
@@ -179,7 +175,7 @@ def draw_queries(keys: Keys, window: int, seed: int) -> Queries:
 
 
 def rates(model: SlidingFilter | CountedFilter, keys: Keys, queries: Queries) -> Rates:
-    """Insert a stream and query it. Return the shares reported; for live keys, the share missed."""
+    """Insert a stream and query it; return the fractions reported or, for live keys, missed."""
     model.insert(keys)
     guarded, beyond = model.query(queries.guarded), model.query(queries.beyond)
     return {
@@ -227,7 +223,7 @@ def over_seeds(results: Results, name: str, metric: str) -> Estimate:
 
 
 def beside(subject: str, paper: str, results: Results, name: str, metric: str) -> Finding:
-    """Compare a median with the printed one. Unless they agree, note how far apart they are."""
+    """Compare a median with the printed figure; note the difference if they do not agree."""
     value = over_seeds(results, name, METRICS[metric])
     finding = PAPER.find("median", value, subject=subject, metric=metric, paper=paper)
     if finding.verdict is Verdict.MET:
@@ -237,7 +233,7 @@ def beside(subject: str, paper: str, results: Results, name: str, metric: str) -
 
 
 def series(label: str, x: Sequence[float], runs: Iterable[tuple[Results, str]]) -> Series:
-    """Return a series of the median share of fresh keys reported, one point per (results, name)."""
+    """Plot the median fraction of fresh keys reported, one point per (results, name)."""
     return Series.estimated(label, x, [over_seeds(group, name, "fresh") for group, name in runs])
 
 
@@ -326,7 +322,6 @@ def measure_reading(point: Point) -> Result:
 
 
 def _on_stream(keys: Keys, seed: int) -> Rates:
-    """Return two filters' false-positive rates, and the number of distinct keys in the window."""
     runs = _measured({name: FILTERS[name] for name in ("GEBF r = 8", "counting")}, keys, seed)
     fresh = {name: run["fresh"] for name, run in runs.items()}
     return fresh | {"distinct": float(len(np.unique(keys[-WINDOW:])))}
@@ -475,7 +470,7 @@ def conclude_long(results: Results) -> Conclusion:
 
 
 def measure_segments(point: Point) -> Result:
-    """Count the segments that are read, youngest first, until one contains the key."""
+    """Count the segments that a query reads, youngest first, until one contains the key."""
     seed, asked = point["seed"], point["asked"]
     filter = guarded(WINDOW, BITS_PER_KEY, seed=seed)
     filter.insert(distinct(0, INSERTIONS, seed))

@@ -95,12 +95,12 @@ def recorded(name: str) -> DistinctStream:
 
 
 def _sampled(insertions: ArrayLike, at: list[int], distinct: Reals) -> Reals:
-    """Interpolate D(j). Longer blocks than the longest measured get the value of the longest."""
+    """Interpolate D(j); blocks longer than the longest measured block get its value."""
     return interpolated_distinct(np.minimum(insertions, at[-1]), at, distinct)
 
 
 def insertion_ages(keys: Keys) -> NDArray[np.int64]:
-    """Return the insertions since each key was last inserted, the number of keys for a new key."""
+    """Return the insertions since each key's last one; for a new key, the number of keys."""
     distance = distances(keys)
     return np.where(distance > 0, distance - 1, len(keys))
 
@@ -173,7 +173,7 @@ def trial(
 
 
 def posterior_error(run: dict[str, Any]) -> float:
-    """Mean difference between a bin's share of keys in the window and its middle (equation 28)."""
+    """Mean difference between a bin's fraction of window keys and its middle (equation 28)."""
     count, inside = np.array(run["count"]), np.array(run["inside"])
     middle = (np.arange(BINS) + 0.5) / BINS
     return float(np.abs(inside - middle * count).sum() / count.sum())
@@ -382,7 +382,7 @@ def _dearest(curves: list[Curve]) -> list[Finding]:
 
 
 def _typical(curves: list[Curve]) -> list[Finding]:
-    """Check sections 5.2, 5.3.1: around 80 %; more is saved if answers are equally frequent."""
+    """Check sections 5.2 and 5.3.1: penalties of about 80 %, or less if pos = neg."""
     findings = []
     saved = {}
     for curve in curves:

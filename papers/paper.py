@@ -21,7 +21,7 @@ Row = dict[str, str]  # Cells of a printed table, by column name.
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper, as described by the file ``data/<name>.toml``."""
+    """A paper, as described by the file `data/<name>.toml`."""
 
     name: str
 
@@ -36,10 +36,7 @@ class Paper:
         conclude: Callable[[Results], Conclusion],
         points: Callable[[bool], Sequence[Point]] | None = None,
     ) -> Study:
-        """Return a study that is described in the paper's file.
-
-        A point takes seconds, not minutes.
-        """
+        """Return a study that is described in the paper's file; one point takes seconds."""
         about = self.data["studies"][name]
         return Study(
             name=name,
@@ -111,7 +108,7 @@ def sweep(about: dict[str, Any], quick: bool = False) -> list[Point]:
 
 @dataclass(frozen=True)
 class Table:
-    """A printed table: a CSV file in the folder ``data``, and the columns that name its rows."""
+    """A printed table: a CSV file in the folder `data`, and the columns that name its rows."""
 
     file: str
     key: Sequence[str]

@@ -18,7 +18,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def distinct(start: int, count: int, seed: int) -> Keys:
-    """Return `count` different keys, derived from the numbers from `start` on, shape (count,)."""
+    """Return `count` different keys, derived from the numbers from `start` on."""
     return spread(np.arange(start, start + count, dtype=np.uint64), seed)
 
 
@@ -29,7 +29,7 @@ def chunks(start: int, stop: int, seed: int, size: int = 1 << 18) -> Iterator[Ke
 
 
 def spread(numbers: Keys, seed: int) -> Keys:
-    """Map each number to its own 64-bit key, shape (n,)."""
+    """Map each number to its own 64-bit key."""
     offset = np.random.default_rng(seed).integers(0, 1 << 64, dtype=np.uint64)
     return np.asarray(numbers * _ODD + offset, np.uint64)
 
@@ -39,7 +39,7 @@ def uniform(count: int, universe: int, seed: int) -> Keys:
 
 
 def zipf(count: int, universe: int, z: float, seed: int) -> Keys:
-    """Draw `count` keys of ``range(universe)``; the i-th is as likely as ``(i + 1)**-z``."""
+    """Draw keys below `universe`; the i-th is as likely as (i + 1)**-z."""
     weights = np.arange(1, universe + 1, dtype=np.float64) ** -z
     bounds = np.cumsum(weights)
     draws = np.random.default_rng(seed).random(count) * bounds[-1]
@@ -47,7 +47,7 @@ def zipf(count: int, universe: int, z: float, seed: int) -> Keys:
 
 
 def bursty(count: int, universe: int, *, length: int, hot: int, share: float, seed: int) -> Keys:
-    """Draw keys of ``range(universe)``, in each stretch a `share` of them from `hot` keys."""
+    """Draw keys below `universe`; in each stretch, a fraction `share` comes from `hot` keys."""
     rng = np.random.default_rng(seed)
     stretches = -(-count // length)
     favourites = rng.integers(0, universe, (stretches, hot), np.uint64)
@@ -88,7 +88,7 @@ def absence(name: str, rows: str) -> str:
 
 @lru_cache(maxsize=8)
 def real(name: str, count: int | None = None) -> Keys | None:
-    """Return the first `count` keys of a stream, shape (n,); None if its file is absent."""
+    """Return the first `count` keys of a stream, or None if its file is absent."""
     file = path(name)
     if file is None:
         return None

@@ -48,7 +48,7 @@ class TimedStream:
         self._generations: list[tuple[int, int]] = []
 
     def insert(self, count: int) -> None:
-        """Insert the next keys. All except the first must belong to one generation."""
+        """Insert the next keys; all except the first must belong to one generation."""
         shifts, last = self.model.shifts, self.model.last_insertion
         part = slice(self.at, self.at + count)
         self.model.insert(self.keys[part], self.times[part])
@@ -92,7 +92,6 @@ class TimedStream:
 
 
 def measure_slices(point: Point) -> Result:
-    """Record the number and sizes of slices through the stream, for each k and l."""
     result = {}
     names = ("spans", "slices", "first", "bits", "reported", "within")
     for k, l in point["combinations"]:
@@ -243,7 +242,7 @@ def measure_rate(point: Point) -> Result:
 
 
 def _moments(point: Point, count: int) -> list[int]:
-    """Return random insertion counts, one in each of equal parts of a stream."""
+    """Draw insertion counts, one in each of equal parts of a stream."""
     seed = [point["seed"], 2, point["k"], point["l"], round(10 * point["start"])]
     parts = np.arange(point["samples"]) + np.random.default_rng(seed).random(point["samples"])
     return [1 + int(moment) for moment in parts * (count / point["samples"])]
@@ -339,7 +338,7 @@ def _rate_series(k: int, l: int, results: Results) -> list[Series]:
 
 
 def _ratio_findings(measured: Results) -> list[Finding]:
-    """For each error rate, compare counted false positives with those expected from the bits."""
+    """Compare counted false positives with those expected from the bits, for each error rate."""
     findings = []
     for (error,), group in grouped(measured, "error").items():
         counts: dict[int, Floats] = {}

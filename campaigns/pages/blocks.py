@@ -67,7 +67,6 @@ class Drawing:
 
 
 def bare_axes(width: float, height: float, **limits: tuple[float, float]) -> tuple[Any, Any]:
-    """Return a figure of this size in inches, and bare axes with limits `xlim` and `ylim`."""
     figure = blank_figure(width, height)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
@@ -86,7 +85,6 @@ class Page:
     files: Callable[[], Mapping[Path, str]] = dict
 
     def texts(self) -> dict[Path, str]:
-        """Return the expected contents of the files."""
         if blocks := self.blocks():
             return {self.path: fill(self.path.read_text("utf-8"), blocks), **self.files()}
         return {**self.files()}
@@ -107,13 +105,12 @@ class Page:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a text file atomically."""
     with replace_file(path) as file:
         file.write(text.encode())
 
 
 def records(name: str) -> list[Record]:
-    """Return the recorded results of a campaign, in the order of its points."""
+    """Read the recorded results of a campaign, in the order of its points."""
     path, campaign = RESULTS / f"{name}.jsonl", CAMPAIGNS[name]
     recorded = engine.read(path) if path.exists() else []
     order = {campaign.label(point): number for number, point in enumerate(campaign.points())}
@@ -131,7 +128,7 @@ def save(name: str, lines: Iterable[Any]) -> None:
 
 
 def table(rows: Sequence[Mapping[str, object]]) -> str:
-    """Format rows as a table, by column. Numbers get thousands separators."""
+    """Format rows as a Markdown table with a column for each name."""
     if not rows:
         return ""
     head = list(rows[0])
@@ -139,7 +136,7 @@ def table(rows: Sequence[Mapping[str, object]]) -> str:
 
 
 def cell(value: object) -> str:
-    """Format a value for a table cell or for a text."""
+    """Format a value for a table cell; integers get thousands separators."""
     if value is None or value == "":
         return NOTHING if value is None else ""
     return f"{value:,}" if isinstance(value, int) else str(value)
@@ -150,7 +147,7 @@ def code(text: str) -> str:
 
 
 def line(*cells: object) -> str:
-    """Return a table row; a sequence becomes one cell for each of its values."""
+    """Format a table row; a sequence becomes one cell for each of its values."""
     values = [
         value for some in cells for value in (some if isinstance(some, list | tuple) else [some])
     ]
@@ -186,7 +183,7 @@ def _templates() -> jinja2.Environment:
 
 
 def render(name: str, **values: Any) -> dict[str, str]:
-    """Fill a template with values and return its blocks. Numbers are formatted as in `cell`."""
+    """Render a template with values, and return its blocks by name."""
     return content(_templates().get_template(f"{name}.md").render(values))
 
 
@@ -195,13 +192,12 @@ def pairs(values: Mapping[str, object]) -> str:
 
 
 def versions(tools: Iterable[Mapping[str, str]]) -> str:
-    """List every tool once for each of its versions."""
     pairs = sorted({pair for pairs_of in tools for pair in pairs_of.items()})
     return f"Versions: {', '.join(f'{tool} {version}' for tool, version in pairs)}."
 
 
 def earlier(measured: Iterable[Record], noun: str = "results") -> str:
-    """State how many results are from an earlier state of the sources; empty if none are."""
+    """State how many results are from an earlier state of the sources."""
     marked = [record.earlier for record in measured]
     count = "All" if all(marked) else f"{sum(marked):,} of {len(marked):,}"
     return f"{count} {noun} are from an earlier state of the sources.\n" * any(marked)

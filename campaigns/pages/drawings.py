@@ -42,7 +42,7 @@ UNIT = preset("default")
 
 
 def stages() -> list[tuple[str, str]]:
-    """Return the parts of the pipeline, with their descriptions."""
+    """Return the parts of the pipeline with their descriptions."""
     core = ring_core(UNIT, unit_profile(UNIT))
     parts = (("hash", core.hashes[0]), ("store", core.store), ("detector", core.detector))
     blocks = [("front end", "gate, schedule")]
@@ -79,7 +79,6 @@ def unit() -> Any:
 
 
 def draw_box(axes: Any, x: float, y: float, text: str, colour: str) -> None:
-    """Draw a box centred at `x` and `y`, with text in it."""
     edge = COLOURS[colour]
     box = {"boxstyle": "round,pad=0.5", "facecolor": "white", "edgecolor": edge, "linewidth": 1.4}
     axes.text(x, y, text, ha="center", va="center", fontsize=9, bbox=box, linespacing=1.5)
@@ -104,7 +103,6 @@ def roles(spec: Any) -> Iterator[tuple[int, int, int, str]]:
 
 
 def ring(spec: Any) -> Any:
-    """Draw which segments are written, read and cleared in each generation."""
     colours = {"written": COLOURS["blue"], "read": COLOURS["green"], "spare": COLOURS["grid"]}
     names = {"written": "written and read", "read": "read", "spare": "spare, being cleared"}
     figure = blank_figure(WIDTH, 0.5 + 0.4 * spec.segments)
@@ -194,7 +192,6 @@ BLOCKS: dict[str, dict[str, Any]] = tomllib.loads(
 
 
 def blocks(about: dict[str, Any]) -> Any:
-    """Draw the boxes, arrows and notes of `drawings.toml`."""
     width, height = about["size"]
     across, up = about.get("across", (0, width)), about.get("up", (0, height))
     figure, axes = bare_axes(width, height, xlim=across, ylim=up)
@@ -243,7 +240,7 @@ INSERTIONS = (*range(SILENCE.start), *range(SILENCE.stop, 80))
 
 @cache
 def generations() -> tuple[tuple[int, int], ...]:
-    """Return the times of the first and last insertion of each generation of a golden model."""
+    """Return the times of the first and last insertion of each generation of a golden ring."""
     ring: Any = from_spec(TIMED)
     bounds: list[tuple[int, int]] = []
     for number, time in enumerate(INSERTIONS):
@@ -263,7 +260,6 @@ def spans_words() -> str:
 
 
 def time_spans() -> Any:
-    """Draw how long each segment of a ring receives insertions, and how long it is live."""
     figure = blank_figure(7.4, 2.3)
     axes = figure.subplots()
     for number, (first, last) in enumerate(generations()):
@@ -287,7 +283,7 @@ SHOWN = 5  # operations in the timing diagram of a tick, one per cycle
 
 
 def tick_times(cycle: int) -> list[int]:
-    """Return the times in the results of `SHOWN` queries, with a tick in one `cycle`."""
+    """Simulate `SHOWN` queries with a tick in one `cycle`; return the times in their results."""
     unit = filter_unit(preset("timed-tiny"), statistics_bits=0)
     times: list[int] = []
 
@@ -314,7 +310,7 @@ def tick_times(cycle: int) -> list[int]:
 
 
 def tick_diagram(cycle: int = 2) -> str:
-    """Return the timing diagram of a tick in a `cycle`: operations, and when it takes effect."""
+    """Draw the timing diagram of a tick as text: operations, and when the tick takes effect."""
     times, names = tick_times(cycle), "ABCDE"
     after = times.index(times[0] + 1)
     rows = {
@@ -338,7 +334,6 @@ STREAM = Taps(delay=40_000, jitter=60_000, hops=1, repeats=0.1, repeat_after=200
 
 @cache
 def copy_report() -> tuple[CopyReport, float]:
-    """Return the duplicate report for a stream of two taps, and its span in seconds."""
     span, window, output = 10_000_000, 65_536, io.BytesIO()
     tap(MadePackets(14_000, rate=20_000), output, STREAM)
     spec, tick = dedup_spec(span, window, 1e-6)

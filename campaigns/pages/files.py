@@ -25,7 +25,7 @@ from import_graph import scan
 
 
 def measured_units() -> str:
-    """Return the figures of placed single-lane units that `lately plan` prints, one per line."""
+    """Format the results of placed single-lane units that `lately plan` prints, one per line."""
     presets = {spec: name for name, spec in ALL_PRESETS.items()}
     lines = {}
     for summary in summarise(records("hardware")):
@@ -57,7 +57,7 @@ DATA = RESULTS / page.DATA
 
 @dataclass(frozen=True)
 class _Reproduction(Page):
-    """The pages that `python -m papers NAME... --out` writes, with their drawings."""
+    """Pages and drawings that `python -m papers NAME... --out` writes."""
 
     def texts(self) -> dict[Path, str]:
         pages = page.pages(_report(), f"../results/{page.DATA}")
@@ -98,7 +98,7 @@ WIDTH, HEIGHT, GAP = 118, 34, 44
 
 
 def part(name: str) -> str:
-    """Return the folder that a module belongs to. Top-level modules of `sim` count as replay."""
+    """Return the folder of a module; top-level modules of `sim` belong to "sim/replay"."""
     words = name.split(".")
     words = words[1:] if words[0] == "lately" and len(words) > 1 else words
     if words[0] == "sim":
@@ -109,7 +109,7 @@ def part(name: str) -> str:
 
 
 def imports() -> dict[str, set[str]]:
-    """Return which folders each folder imports. The package itself imports none of them."""
+    """Return the folders that each folder imports."""
     graph: dict[str, set[str]] = {name: set() for name in PARTS}
     for name, module in scan(ROOT).items():
         others = {part(other) for other in module.imports - {"lately"}}
@@ -119,7 +119,6 @@ def imports() -> dict[str, set[str]]:
 
 
 def levels(graph: Mapping[str, set[str]]) -> dict[str, int]:
-    """Return the level of each folder: the longest chain of imports below it."""
     level = dict.fromkeys(graph, 0)
     for _ in graph:
         for name, below in graph.items():
@@ -128,7 +127,6 @@ def levels(graph: Mapping[str, set[str]]) -> dict[str, int]:
 
 
 def direct(graph: Mapping[str, set[str]], name: str) -> set[str]:
-    """Return the imports of a folder that are not implied by its other imports."""
     below = graph[name]
     return below - {far for near in below for far in graph[near]}
 

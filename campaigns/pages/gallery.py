@@ -18,7 +18,6 @@ Rows = Mapping[str, Sequence[float]]  # Label of a row -> times of its events.
 
 
 def example(name: str) -> Any:
-    """Load one of the programs in `EXAMPLES`."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -38,7 +37,6 @@ class Story:
     verbs: tuple[str, str] = ("passes", "dropped")
 
     def answers(self) -> list[tuple[int, float, bool]]:
-        """Return (row, time, answer) for each event, in order of time."""
         order = sorted((at, row) for row, times in enumerate(self.rows.values()) for at in times)
         return [(row, at, self.decide(row, at)) for at, row in order]
 

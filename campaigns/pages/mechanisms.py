@@ -48,14 +48,13 @@ class Picture(NamedTuple):
 
 
 def model(spec: Any, count: int = COUNT, *keys: int) -> Any:
-    """Return a filter for the specification after some insertions."""
     filter = from_spec(spec)
     filter.insert(np.array([*range(FIRST, FIRST + count), *keys], np.uint64))
     return filter
 
 
 def ages(ring: Any) -> list[int]:
-    """Return the age of each physical segment of a ring; the spare has the highest."""
+    """Return the age of each physical segment of a ring; the spare has the highest age."""
     segments = ring.spec.segments
     return [(segment - ring.ring_position) % segments for segment in range(segments)]
 
@@ -76,7 +75,7 @@ def cells_of(spec: Any, key: int) -> dict[int, list[int]]:
 
 
 def in_ring(ring: Any) -> Iterable[tuple[int, int, Any]]:
-    """Yield the age, physical segment and bits of all segments, youngest first."""
+    """Yield the age, physical segment and bits of each segment, youngest first."""
     for age, segment in sorted((age, segment) for segment, age in enumerate(ages(ring))):
         yield age, segment, ring.memory[segment].ravel()
 
@@ -220,7 +219,6 @@ PICTURES = {"insert": insertion, "query": lookup, "shift": turn, "blocked": bloc
 
 
 def _where(rows: Iterable[Row], state: str) -> str:
-    """Describe in words which cells have a state."""
     names = [f"{row.label} bit {n}" for row in rows for n, s in enumerate(row.states) if s == state]
     return ", ".join(names)
 
@@ -264,7 +262,7 @@ def _squares(axes: Any, picture: Picture, state: str) -> None:
 
 
 def _patch(cells_of: Iterable[tuple[float, float]], **style: Any) -> PathPatch:
-    """Return squares at these positions as one path, which keeps the file small."""
+    """Draw squares at these positions as one path, which keeps the file small."""
     corners = [
         [(x + 0.06, y + 0.06), (x + 0.94, y + 0.06), (x + 0.94, y + 0.94), (x + 0.06, y + 0.94)]
         for x, y in cells_of
@@ -281,7 +279,7 @@ SHIFTS = 9  # segment shown in the picture of the spare, and number of generatio
 
 @cache
 def life() -> tuple[tuple[int, int], ...]:
-    """Return the segment's age and number of set bits after each insertion."""
+    """Return the age and the number of set bits of one segment after each insertion."""
     ring, course = from_spec(RING), []
     for key in range(SHIFTS * RING.generation):
         ring.insert(np.array([key], np.uint64))
@@ -294,7 +292,6 @@ def spare_words() -> str:
 
 
 def spare() -> Any:
-    """Draw the number of set bits in one segment over time, with its ages."""
     figure = blank_figure(WIDTH, 2.2)
     axes = figure.subplots()
     axes.step(range(1, len(life()) + 1), [bits for _, bits in life()], where="post",

@@ -47,7 +47,7 @@ def examples(text: str) -> dict[str, str]:
 
 
 def command_output(command: str) -> str:
-    """Run a replay in the repository; return the command and its key figures as a block."""
+    """Run a command in the repository; return the command and its key figures as a block."""
     environment = os.environ | {"COLUMNS": str(WIDTH)}
     result = subprocess.run(
         command.split(), cwd=ROOT, capture_output=True, text=True, env=environment
@@ -70,7 +70,6 @@ def printed(page: Path) -> dict[str, str]:
 
 
 def figures() -> dict[str, str]:
-    """Return the blocks with figures for docs/baselines.md, and those of a few units."""
     rows = re.findall(
         r"^(\S.*?) +fresh (\S+)  missed (\S+)", BASELINES.read_text("utf-8"), re.MULTILINE
     )

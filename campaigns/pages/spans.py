@@ -38,7 +38,7 @@ def _requirement(frames: int, chip: Device | None = None) -> Requirement:
 
 
 def _memories(frames: int, tried: int) -> tuple[int, int]:
-    """Return the minimum numbers of 16-kbit block RAMs and of UltraRAMs, of `tried` filters."""
+    """Return the minimum number of 16-kbit block RAMs, and of UltraRAMs, among `tried` filters."""
     plans = cheapest(_requirement(frames), tried)
     specs = [plan.spec for plan in plans]
     parts = [spec.segments * spec.parts * -(-spec.part_bits // ULTRA_BITS) for spec in specs]
@@ -46,7 +46,7 @@ def _memories(frames: int, tried: int) -> tuple[int, int]:
 
 
 def _in_ultra(memories: int) -> int:
-    """Return how many frames filters in this number of UltraRAMs can remember, to two digits."""
+    """Return how many frames a filter in this number of UltraRAMs can remember, to two digits."""
     sizes = [digits * 10**power for power in range(4, 8) for digits in range(10, 100)]
     return sizes[bisect_right(sizes, memories, key=lambda frames: _memories(frames, 10)[1]) - 1]
 

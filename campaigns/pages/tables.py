@@ -85,7 +85,6 @@ def caveats(texts: Iterable[tuple[str, str]]) -> str:
 
 
 def performance(placed: Sequence[Record], reported: Sequence[Row] = ()) -> dict[str, str]:
-    """Return the blocks of docs/performance.md, from our runs and from figures sent by users."""
     units = summarise(placed, "units")
     return render(
         "performance",
@@ -150,7 +149,6 @@ def limits_blocks() -> dict[str, str]:
 
 
 def has_usual_family(report: dict[str, Any]) -> bool:
-    """Return whether a bitstream's filter has the same family as its board's default filter."""
     return bool(report["spec"]["family"] == BOARDS[report["board"]].spec.family)
 
 
@@ -287,7 +285,7 @@ WINDOW = 1000  # window for which the effort of an attack is computed, in keys
 
 
 def attacks(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Group attacks that differ only in the filter's hash; list all hashes."""
+    """Group attacks that differ only in the filter's hash."""
     groups: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
     for run in runs:
         same = run["attack"], run["unit"], run["figure"], run["cost"]
@@ -299,7 +297,7 @@ def attacks(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def effort(runs: Iterable[dict[str, Any]]) -> dict[str, float]:
-    """Extrapolate, from the narrower folds measured, the days that all 64 bits would take."""
+    """Extrapolate the days for all 64 bits from the narrower folds that were measured."""
     searches = [run for run in runs if run["attack"] == "difference"]
     pairs = sum(math.log2(run["queries"] * WINDOW) - run["folded_bits"] for run in searches)
     pairs /= len(searches)
@@ -415,7 +413,6 @@ def _meaning(kind: type, name: str) -> str:
 
 
 def bounds(window: int = 20_000) -> dict[str, str]:
-    """Return the block on bits per key: bounds, and what users get."""
     rows = []
     for rate in (0.01, 0.001, 1e-6):
         asked = Requirement(window=window, false_positive_rate=rate, families=("gebf",))
@@ -448,7 +445,6 @@ def take_proofs(paths: list[Path]) -> None:
 
 
 def proofs_table(proofs: Sequence[dict[str, Any]]) -> str:
-    """Return a table of statements, how each was proven, and how long it took."""
     missing = {proof.name for proof in PROOFS} - {proof["name"] for proof in proofs}
     if missing:
         raise ValueError(f"results/proofs.jsonl lacks {', '.join(sorted(missing))}")
@@ -464,7 +460,6 @@ def proofs_table(proofs: Sequence[dict[str, Any]]) -> str:
 
 
 def soak_table(runs: Sequence[Record]) -> str:
-    """Return a table of long comparison runs, one line per run."""
     known = [record for record in runs if record.point["case"] in soak.CASES]
     return render("soak", runs=known, cases=soak.CASES)["soak"]
 
@@ -595,7 +590,7 @@ def mutants(tried: Iterable[dict[str, str]]) -> list[Row]:
 
 
 def defects(groups: Sequence[dict[str, Any]]) -> str:
-    """Count defects by kind and by the first test that finds them; list survivors with reasons."""
+    """Count defects by kind and by the first test that kills them; list survivors with reasons."""
     rows: dict[str, Any] = {}
     left = []
     for group in sorted(groups, key=lambda group: group["kind"]):

@@ -42,7 +42,7 @@ class Diagram:
 
 
 def record(requests: Sequence[tuple[Operation, int]], stalled: range) -> Trace:
-    """Return the values of every cycle, from the first request until all is quiet again."""
+    """Simulate requests; return the values of each cycle until no result is left."""
     unit = filter_unit(SPEC, tag_bits=8, statistics_bits=0)
     core = unit.core
     trace: Trace = []
@@ -90,7 +90,7 @@ def record(requests: Sequence[tuple[Operation, int]], stalled: range) -> Trace:
 
 
 def record_axis() -> Trace:
-    """Record an export with AXI4-Streams that checks one key twice and another key once."""
+    """Simulate an export with AXI4-Streams that checks one key twice and another key once."""
     unit = AxisUnit(filter_unit(SPEC, tag_bits=8, statistics_bits=0))
     keys, trace = [0x2A, 0x2A, 0x51], []
 
@@ -136,13 +136,12 @@ def record_axis() -> Trace:
 
 
 def axis() -> dict[str, Any]:
-    """Return the timing diagram of requests and results on AXI4-Streams."""
     trace = record_axis()
     return wave_json(trace, list(trace[0]), shown(trace, list(trace[0]), 1))
 
 
 def shown(trace: Trace, names: Iterable[str], margin: int) -> list[int]:
-    """Return the cycles near any change of a signal, except signals that just count."""
+    """Return the cycles near a signal change; tags, which just count, are ignored."""
     steps = [name for name in names if "tag" not in name]
     values = [[row[name] for name in steps] for row in trace]
     changes = {0} | {n for n in range(1, len(trace)) if values[n] != values[n - 1]}
@@ -150,7 +149,7 @@ def shown(trace: Trace, names: Iterable[str], margin: int) -> list[int]:
 
 
 def wave_json(trace: Trace, names: Sequence[str], cycles: Sequence[int]) -> dict[str, Any]:
-    """Convert some cycles of a trace to WaveDrom's format; cycles left out become a gap."""
+    """Convert cycles of a trace to WaveDrom's format; omitted cycles become a gap."""
     gaps = {n for before, n in pairwise(cycles) if n != before + 1}
     rows = [{"name": "cycle", **_lane([str(n) for n in cycles], cycles, gaps)}]
     rows += [
@@ -177,7 +176,7 @@ def _lane(values: Sequence[Any], cycles: Sequence[int], gaps: set[int]) -> dict[
 
 
 def drawn(diagram: Mapping[str, Any]) -> Any:
-    """Draw a diagram in WaveDrom's format, as far as `wave_json` uses it."""
+    """Draw a diagram in WaveDrom's format; only the parts that `wave_json` uses are supported."""
     rows = diagram["signal"]
     figure, axes = bare_axes(0.6 + 0.42 * len(rows[0]["wave"]), 0.3 * len(rows))
     for number, row in enumerate(rows):
@@ -212,7 +211,6 @@ def _draw_row(axes: Any, row: Mapping[str, Any], y: float) -> None:
 
 
 def description(diagram: Mapping[str, Any]) -> str:
-    """Describe a diagram in words, which identify its drawing."""
     return json.dumps(diagram, separators=(",", ":"))
 
 

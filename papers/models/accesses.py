@@ -15,11 +15,7 @@ Matches = NDArray[np.bool_]
 
 
 def backward(matches: Matches, run: int) -> Accesses:
-    """Count accesses of Algorithm 1, which starts `run` segments from the oldest and jumps.
-
-    A key is reported after `run` consecutive matches (k for an APBF); `run` is at most the number
-    of segments.
-    """
+    """Count accesses of Algorithm 1, which starts `run` segments from the oldest and jumps."""
     segments = _checked(matches, run)
     count = matches.shape[1]
     at = np.full(count, segments - run)
@@ -43,10 +39,7 @@ def forward(matches: Matches, run: int) -> Accesses:
 
 
 def linear(matches: Matches, run: int) -> Accesses:
-    """Count accesses of a scan, youngest segment first, until a `run` is found or impossible.
-
-    The matches have shape (segments, n), and the counts shape (n,).
-    """
+    """Count accesses of a scan, youngest first, until a `run` is found or impossible."""
     segments = _checked(matches, run)
     accesses, now = np.zeros((2, matches.shape[1]), np.int64)
     for number, match in enumerate(matches):

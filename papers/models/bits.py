@@ -23,14 +23,13 @@ class KeyByKey(CountedFilter):
 
     @abstractmethod
     def _look(self, positions: list[int]) -> int:
-        """Return the age of a key with these positions, -1 if it is not reported."""
+        """Return the age of a key with these positions, or -1 if it is not reported."""
 
     @abstractmethod
     def _write(self, positions: list[int]) -> None:
         """Insert a key with these positions."""
 
     def _positions(self, keys: Words) -> NDArray[np.intp]:
-        """Return the hash indices of keys, shape (n, hashes)."""
         return np.stack(self._hash.indices(self._hash.state(keys), 0), axis=1)
 
     def _perform_each(self, keys: Words, *, asked: bool, inserted: bool) -> Ages:
@@ -54,7 +53,7 @@ class KeyByKey(CountedFilter):
 
 
 class BitArrays(KeyByKey):
-    """Base class for baselines with equal bit arrays; a byte holds one bit, for speed."""
+    """Base class for baselines with equal bit arrays; one byte holds one bit, for speed."""
 
     _shape: tuple[int, int]
     _segments: list[bytearray]
@@ -110,7 +109,7 @@ def write(bits: bytearray, positions: list[int]) -> None:
 
 
 class ByteCells(KeyByKey):
-    """Base class for baselines with one-byte cells. A key is reported if none of its cells is 0."""
+    """Base class for baselines with one-byte cells; a key is reported if none of its cells is 0."""
 
     _cells: bytearray
     _max: int

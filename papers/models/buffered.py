@@ -37,7 +37,6 @@ class _Turns(BitArrays):
         self._make_hash([self._shape[1]] * self.hashes)
 
     def _shift_if_full(self) -> None:
-        """Rotate if the current generation is full; count one more key."""
         if self.filled == self.generation:
             self._segments = [bytearray(self._shape[1]), *self._segments[:-1]]
             self.filled = 0
@@ -208,7 +207,7 @@ def _forgetful_sizes(window: int, fpr: float) -> dict[str, int]:
 
 
 def _fewest(rate: Callable[[int, int], float], fpr: float, load: int) -> tuple[int, int]:
-    """Return the minimum bits of an array, and hash functions, for a `rate` of at most `fpr`."""
+    """Return the minimum array bits, and hash functions, for a `rate` of at most `fpr`."""
     sizes = []
     for k in HASHES:
         keeps = partial(lambda bits, k: bits > 1 and rate(bits, k) <= fpr, k=k)

@@ -46,7 +46,6 @@ class CountingBloomFilter(ByteCells):
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate for a full window of distinct keys, without overflows."""
         return bloom_rate(self.window, self._counters, self.hashes)
 
     def _prepare(self) -> None:
@@ -92,7 +91,6 @@ class CountingBloomFilter(ByteCells):
         return ages
 
     def _write(self, positions: list[int]) -> None:
-        """Delete the key that leaves the window, then add the new one."""
         cells, highest = self._cells, self._max
         stuck = highest if self.saturated == "kept" else -1
         if len(self._positions_of_window) == self.window:

@@ -137,11 +137,7 @@ class CuckooDictionary(CountedFilter):
 
     @scalar_or_array
     def last_update(self, keys: Keys) -> Ages:
-        """Return the smallest window in which each key is reported, or -1, shape (n,).
-
-        It is never too large for a key of the window: a different key with the same positions and
-        signature can only make a key look younger.
-        """
+        """Return the smallest window in which each key is reported, or -1, shape (n,)."""
         return self._last_update(self._words(keys))
 
     @property
@@ -181,7 +177,6 @@ class CuckooDictionary(CountedFilter):
         return _by_chunks(keys, self._ages_of)
 
     def _addresses(self, states: NDArray[np.uint64]) -> tuple[Ages, Ages, Ages]:
-        """Return both addresses of each key, and its signature, scaled as in a code."""
         first, second, signature = self._hash.indices(states, 0)
         return first, second + self.positions, signature * (2 * self.positions)
 
@@ -209,7 +204,7 @@ class CuckooDictionary(CountedFilter):
         return np.where(names[index] == asked, distances, self.window + 1)
 
     def _insert(self, keys: Words) -> Ages:
-        """Insert keys; return their previous ages, more than `window` for an absent key."""
+        """Insert keys; return their previous ages, which exceed `window` for an absent key."""
         return _by_chunks(keys, self._insert_chunk)
 
     def _insert_chunk(self, keys: Words) -> list[int]:
@@ -254,7 +249,7 @@ class CuckooDictionary(CountedFilter):
         return ages
 
     def _relocate(self, now: int, first: int, second: int, signature: int) -> bool:
-        """Place an entry by moving others. If there is no free position, change nothing."""
+        """Insert an entry by moving others; without a free position, change nothing."""
         times, codes = self._times, self._codes
         n, span, addresses = self.window, 2 * self.window, 2 * self.positions
         at, other = (second, first) if self._toss() else (first, second)
@@ -306,7 +301,6 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of both tables and the list in this process, without the keys in the list."""
         return sum(map(getsizeof, (self._times, self._codes, self._overflow)))
 
     @property
@@ -317,12 +311,12 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def listed_bits(self) -> int:
-        """Bits of a key in the list with its timestamp, without links."""
+        """Bits of a listed key with its timestamp, without links."""
         return self.key_bits + (2 * self.window).bit_length()
 
     @property
     def overflow_bits(self) -> int:
-        """Current bits of the keys and timestamps in the list, without links."""
+        """Current bits of the listed keys and timestamps, without links."""
         return len(self._overflow) * self.listed_bits
 
     @property
@@ -338,7 +332,7 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def occupied(self) -> int:
-        """Number of positions in both tables that hold an entry, which may have expired."""
+        """Number of positions in both tables that hold an entry, expired entries included."""
         return int(np.count_nonzero(self._times_view))
 
     @property
@@ -353,7 +347,7 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def other_positions(self) -> Ages:
-        """P: each entry's position in the other table, 0 for an empty one, shape (2, positions)."""
+        """P: each entry's position in the other table, 0 if empty, shape (2, positions)."""
         others = self._codes_view % self.positions * (self._times_view > 0)
         return others.reshape(2, -1)
 
@@ -376,7 +370,7 @@ class CuckooDictionary(CountedFilter):
         return np.frombuffer(self._codes, np.int64)
 
     def _distances(self, times: Ages) -> Ages:
-        """Return the timestamps from each one to the current one, both included (equation 4)."""
+        """Return the difference of each timestamp to the current one, plus 1 (equation 4)."""
         return (self._now - times) % (2 * self.window) + 1
 
     # State files
@@ -440,7 +434,7 @@ def _by_chunks(keys: Words, ages_of: Callable[[Words], ArrayLike]) -> Ages:
 
 
 def _names_of(keys: NDArray[np.uint64]) -> list[Any]:
-    """Convert keys of shape (n, words) to values that a dictionary can use as keys."""
+    """Convert keys of shape (n, words) to hashable values."""
     return keys[:, 0].tolist() if keys.shape[1] == 1 else [tuple(key) for key in keys.tolist()]
 
 

@@ -79,8 +79,6 @@ class CuckooSpec(Specification, family="cuckoo"):
 
 @dataclass(frozen=True, kw_only=True)
 class TimeLimitedSpec(Specification, family="time-limited-apbf"):
-    """Time-limited APBF whose slices grow with the insertion rate."""
-
     k: int = required()  # slices that an insertion writes
     l: int = required()  # generations per span
     span: int = required(high=TIME_LIMIT - 1)  # T, in units of the timestamps

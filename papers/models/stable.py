@@ -66,7 +66,6 @@ class StableBloomFilter(ByteCells):
             cells[cell] = self._max
 
     def _draw(self) -> int:
-        """Return the 64-bit random number of the next insertion."""
         word = self._start + (self.insertions + 1) * 0x9E3779B97F4A7C15 & _WORD
         word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 & _WORD
         word = (word ^ word >> 27) * 0x94D049BB133111EB & _WORD

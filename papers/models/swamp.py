@@ -74,7 +74,6 @@ class Swamp(KeyByKey):
 
     @property
     def memory(self) -> NDArray[np.uint64]:
-        """Fingerprints in the cyclic buffer, 0 for unused entries; shape (window,)."""
         return self._buffer.copy()
 
     def _fingerprint(self, position_pair: list[int]) -> int:

@@ -173,7 +173,7 @@ class TimeLimitedAPBF(TimedFilter):
         return -(-self.generation * self.span // (self.l * max(1, duration)))
 
     def _new_capacity(self, target: int) -> int:
-        """Return the capacity of the next slice (equation 7), before it is added."""
+        """Return the capacity of the next slice (equation 7) before it is added."""
         room = [part.capacity - part.inserted for part in self._slices[: self.k - 1]]
         count, i = 0, self.k
         while i > 1:
@@ -187,7 +187,6 @@ class TimeLimitedAPBF(TimedFilter):
         return count + i * target
 
     def _wake(self) -> None:
-        """Empty all slices after a silence longer than the span."""
         self._slices = [_empty(size) for size in self.slice_sizes[: self.k + self.l]]
         self._first = NEVER
         self._begin_generation()
@@ -280,10 +279,7 @@ class TimeLimitedAPBF(TimedFilter):
     def _check_and_write(
         self, hashes: NDArray[np.uint64], times: Times
     ) -> Iterator[NDArray[np.bool_]]:
-        """Yield the matches of each slice before the key's own insertion.
-
-        The ring must not shift.
-        """
+        """Yield the matches before the key's own insertion; the ring must not shift."""
         for i in range(self.k):
             yield set_and_test(self._slices[i].bits, self._positions(hashes, i))
         yield from self._matches(hashes, times, self.k)
@@ -321,11 +317,10 @@ class TimeLimitedAPBF(TimedFilter):
 
     @property
     def last_insertion(self) -> int | None:
-        """Time of the last insertion; None before the first."""
         return None if self._last_time == NEVER else self._last_time
 
     def _deadline(self, i: int) -> int:
-        """Last time at which slice s_i counts: `span` after the last insertion into it."""
+        """Return the last time at which slice s_i counts: `span` after its last insertion."""
         time = self._last_time if i < self.k else self._slices[i].settled
         return NEVER if time == NEVER else time + self.span
 

@@ -17,8 +17,6 @@ Range = tuple[float, float]  # Minimum and maximum, inclusive.
 
 
 class Verdict(StrEnum):
-    """How our value compares with the paper's."""
-
     MET = "met"  # agrees with the paper; the interval is narrow enough to rule out anything else
     NEAR = "near"  # does not agree, but is close, as defined by the criterion
     UNDECIDED = "undecided"  # the interval includes both the paper's value and contradicting ones

@@ -36,7 +36,7 @@ def positive(values: Sequence[float]) -> Estimate:
 
 
 def share(hits: int, trials: int) -> Estimate:
-    """Return the share of hits in independent trials, with the Clopper-Pearson interval."""
+    """Return the fraction of hits in independent trials, with the Clopper-Pearson interval."""
     interval = clopper_pearson(hits, trials, confidence=CONFIDENCE)
     if interval is None:
         raise ValueError("trials: must be at least 1, not 0")
@@ -58,5 +58,4 @@ def quotient(above: Estimate, below: Estimate) -> Estimate:
 
 
 def quotients(above: Sequence[float], below: Sequence[float]) -> list[float]:
-    """Return the quotients of values with equal seeds."""
     return [value / other for value, other in zip(above, below, strict=True)]

@@ -22,7 +22,6 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def escape(text: str) -> str:
-    """Return a text that is safe in a table cell."""
     return " ".join(text.split()).replace("|", "\\|")
 
 

@@ -114,7 +114,6 @@ DIGITS = {True: 10, False: 6}
 
 
 def cache_directory() -> Path:
-    """Return the cache folder for measured points; LATELY_CACHE overrides the default."""
     folder = os.environ.get("LATELY_CACHE") or platformdirs.user_cache_dir("lately")
     return Path(folder) / "reproduction"
 
@@ -122,10 +121,7 @@ def cache_directory() -> Path:
 def reproduce(
     studies: Sequence[Study], folder: Path, *, quick: bool = False, **options: Any
 ) -> tuple[list[Record], Outcome]:
-    """Measure the missing points of studies; conclude the studies whose points are complete.
-
-    The files of points are in `folder`. The other options are those of `campaigns.engine.complete`.
-    """
+    """Measure the missing points of studies; conclude the studies whose points are complete."""
     work = [(study, study.points(quick), folder / f"{study.name}.jsonl") for study in studies]
     folder.mkdir(parents=True, exist_ok=True)
     done = complete(work, **options)
@@ -138,7 +134,7 @@ def reproduce(
 
 
 def to_record(study: Study, quick: bool, outcome: Conclusion) -> Record:
-    """Record a conclusion, without digits and points that nobody would see."""
+    """Record a conclusion, without digits and points that would be invisible."""
     findings = [*map(_rounded, outcome.findings)]
     lean = _lean(replace(outcome, findings=findings, charts=[*map(thinned, outcome.charts)]))
     return Record({"study": study.name, "quick": quick}, study.state(), lean)
@@ -184,7 +180,7 @@ class Report:
 
     @property
     def missing(self) -> list[tuple[str, str]]:
-        """Names of studies, each with a sentence on what could not be measured."""
+        """Studies, each with a sentence on what could not be measured."""
         return [(study.name, text) for study, outcome in self.entries for text in outcome.missing]
 
 
@@ -193,7 +189,6 @@ def _finding(*, verdict: str, within: Any = None, **members: Any) -> Finding:
 
 
 def _rounded(finding: Finding) -> Finding:
-    """Round a finding's values to their recorded digits."""
     digits = DIGITS[finding.low is None]
     ends = (finding.low, finding.high)
     low, high = (None if end is None else float(f"{end:.{digits}g}") for end in ends)

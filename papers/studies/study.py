@@ -55,10 +55,7 @@ class Conclusion:
 
 @dataclass(frozen=True, kw_only=True)
 class Study(Campaign):
-    """One table or figure of a paper, or several that are measured together.
-
-    `points` takes a flag: whether to use the quick form.
-    """
+    """A table or figure of a paper, or several; `points` takes a flag for the quick form."""
 
     conclude: Callable[[Results], Conclusion]
     paper: str  # title
