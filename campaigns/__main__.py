@@ -2,7 +2,7 @@
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,7 @@ from lately.cli.progress import parallel_bar
 from lately.cli.reporting import OneLineCommand, OneLineErrors, fail_with
 from lately.cli.tables import print_table
 
-from . import engine
-from .engine import Campaign, Record, complete, key
+from .engine import Campaign, Record, complete, key, read
 from .options import options_of, workers
 from .prove import prove
 from .registry import CAMPAIGNS
@@ -25,9 +24,6 @@ HELP = {"help_option_names": ["-h", "--help"]}
 RESULTS = Path(__file__).parents[1] / "results"  # recorded results of the campaigns
 BUILD = Path("build", "campaigns")  # results of other points, relative to the current folder
 
-VARYING = {"seconds", "cpu_seconds", "versions", "processor", "peak_bytes"}
-"""Figures that differ from run to run."""
-
 
 @click.group("campaigns", cls=OneLineErrors, context_settings=HELP)
 def main() -> None:
@@ -36,31 +32,6 @@ def main() -> None:
 
     # Units are built only to read their limits.
     warnings.simplefilter("ignore", UnusedElaboratable)
-
-
-Action = Callable[..., None]  # takes a campaign, its points and the common options
-
-
-def command(campaign: Campaign, action: Action) -> click.Command:
-    options = options_of(campaign.points)
-
-    @click.option(
-        "--anew", is_flag=True, help="Measure all points again, even if they have results."
-    )
-    @click.option("--out", metavar="FILE", help="Write the results to FILE.  [default: see run -h]")
-    @workers("Processes")
-    @json_option
-    def call(*, as_json: bool, out: str | None, anew: bool, **given: Any) -> None:
-        chosen = {option.name: given.pop(option.name) for option in options}
-        action(campaign, campaign.points(**chosen), out, as_json, anew=anew, **given)
-
-    return OneLineCommand(
-        campaign.name,
-        callback=call,
-        params=[*options, *click.command()(call).params],
-        help=inspect.cleandoc(campaign.about),
-        context_settings=HELP,
-    )
 
 
 @main.group("run", cls=OneLineErrors)
@@ -78,113 +49,81 @@ def check() -> None:
     """Measure points and compare them with the recorded results; fail if one is worse."""
 
 
-@main.command("list")
-@json_option
-def list_campaigns(*, as_json: bool) -> None:
-    """List the campaigns."""
-    rows = [
-        {
-            "campaign": campaign.name,
-            " ": campaign.about.splitlines()[0],
-            "points": len(campaign.points()),
-        }
-        for campaign in CAMPAIGNS.values()
-    ]
-    print_json(rows) if as_json else print_table(rows)
+def command(campaign: Campaign, *, checked: bool) -> click.Command:
+    """Create the command that runs a campaign, or checks it against the recorded results."""
+    options = options_of(campaign.points)
+
+    @click.option(
+        "--anew", is_flag=True, help="Measure all points again, even if they have results."
+    )
+    @click.option("--out", metavar="FILE", help="Write the results to FILE.  [default: see run -h]")
+    @workers("Number of processes")
+    @json_option
+    def call(*, as_json: bool, out: str | None, **values: Any) -> None:
+        points = campaign.points(**{option.name: values.pop(option.name) for option in options})
+        recorded = RESULTS / f"{campaign.name}.jsonl"
+        path = BUILD / f"{campaign.name}{'-check' * checked}.jsonl"
+        if not checked and RESULTS.is_dir():
+            defaults = {key(point) for point in campaign.points()}
+            path = recorded if defaults.issuperset(map(key, points)) else path
+        path = Path(out) if out else path
+        baseline = {key(record.point): record for record in read(recorded)} if checked else {}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with parallel_bar("Reading the sources", "points") as progress:
+            done = complete([(campaign, points, path)], progress=progress, **values)
+        (records,) = done.records
+        show(campaign, records, as_json)
+        failures = done.failures
+        for record in records:
+            lines = [*campaign.wrong(record.result)]
+            if checked:
+                lines += worse(campaign, record, baseline.get(key(record.point)))
+            failures += [f"{campaign.label(record.point)}: {line}" for line in lines]
+        fail_with(list(dict.fromkeys(failures)))
+
+    return OneLineCommand(
+        campaign.name,
+        callback=call,
+        params=[*options, *click.command()(call).params],
+        help=inspect.cleandoc(campaign.about),
+        context_settings=HELP,
+    )
 
 
-def run_points(
-    campaign: Campaign,
-    points: Sequence[engine.Point],
-    out: str | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
-    known = {key(point) for point in campaign.points()}
-    folder = RESULTS if known.issuperset(map(key, points)) and RESULTS.is_dir() else BUILD
-    path = folder / f"{campaign.name}.jsonl" if out is None else Path(out)
-    _, failures = _measured(campaign, points, path, as_json, **options)
-    fail_with(failures)
-
-
-def check_points(
-    campaign: Campaign,
-    points: Sequence[engine.Point],
-    out: str | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
-    baseline = {
-        key(record.point): record for record in engine.read(RESULTS / f"{campaign.name}.jsonl")
-    }
-    path = BUILD / f"{campaign.name}-check.jsonl" if out is None else Path(out)
-    records, failures = _measured(campaign, points, path, as_json, **options)
-    for record in records:
-        label = campaign.label(record.point)
-        failures += [f"{label}: {line}" for line in _worse(campaign, record, baseline)]
-    fail_with(list(dict.fromkeys(failures)))
-
-
-def _measured(
-    campaign: Campaign, points: Sequence[engine.Point], path: Path, as_json: bool, **options: Any
-) -> tuple[Sequence[Record], list[str]]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with parallel_bar("Reading the sources", "points") as progress:
-        done = complete([(campaign, points, path)], progress=progress, **options)
-    (records,) = done.records
+def show(campaign: Campaign, records: Sequence[Record], as_json: bool) -> None:
     if as_json:
         print_json([{"point": record.point, "result": record.result} for record in records])
     elif campaign.rows is not None:
         print_table(campaign.rows(records))
     else:
-        print_table(
-            [{"point": campaign.label(record.point)} | _plain(record) for record in records]
-        )
-    return records, [*done.failures, *_wrong(campaign, records)]
+        # Lists and objects are too long for a table.
+        print_table([
+            {"point": campaign.label(record.point)}
+            | {k: v for k, v in record.result.items() if not isinstance(v, dict | list)}
+            for record in records
+        ])  # fmt: skip
 
 
-def _wrong(campaign: Campaign, records: Sequence[Record]) -> list[str]:
-    return [
-        f"{campaign.label(record.point)}: {line}"
-        for record in records
-        for line in campaign.wrong(record.result)
-    ]
-
-
-def _worse(campaign: Campaign, now: Record, baseline: Mapping[str, Record]) -> list[str]:
-    before = baseline.get(key(now.point))
+def worse(campaign: Campaign, now: Record, before: Record | None) -> Iterator[str]:
     renew = f"renew it: python -m campaigns run {campaign.name}"
     if before is None:
-        return [f"not in the baseline; {renew}"]
+        yield f"not in the baseline; {renew}"
+        return
     earlier, present = (record.identity.get("versions", {}) for record in (before, now))
-    other = [
-        f"{name} is {present.get(name, 'absent')}, for the baseline it was "
-        f"{earlier.get(name, 'absent')}; {renew}"
-        for name in dict.fromkeys([*present, *earlier])
-        if present.get(name) != earlier.get(name)
-    ]
-    if other:
-        return other
-    if campaign.worse is not None:
-        return [*campaign.worse(now.result, before.result)]
-    return [
-        f"{name} is {value}, baseline {before.result.get(name)}"
-        for name, value in now.result.items()
-        if name not in VARYING and value != before.result.get(name)
-    ]
-
-
-def _plain(record: Record) -> dict[str, object]:
-    return {
-        name: value for name, value in record.result.items() if not isinstance(value, dict | list)
-    }
+    for name in dict.fromkeys([*present, *earlier]):
+        version, old = present.get(name, "absent"), earlier.get(name, "absent")
+        if version != old:
+            yield f"{name} is {version}, for the baseline it was {old}; {renew}"
+    if present == earlier and campaign.worse:
+        yield from campaign.worse(now.result, before.result)
 
 
 main.add_command(prove)
 main.add_command(waves)
 for campaign in CAMPAIGNS.values():
-    run.add_command(command(campaign, run_points))
-    check.add_command(command(campaign, check_points))
+    run.add_command(command(campaign, checked=False))
+    if campaign.worse:
+        check.add_command(command(campaign, checked=True))
 
 if __name__ == "__main__":
     main(prog_name="python -m campaigns")

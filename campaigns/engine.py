@@ -29,7 +29,7 @@ Point = dict[str, Any]
 Result = dict[str, Any]  # JSON values from one measurement
 
 Progress = Callable[[int, int, Mapping[str, tuple[str, float]]], None]
-"""Called with the numbers of finished and of all points, and the progress of running ones."""
+"""Called with the number of finished points, the number of points, and the running points."""
 
 WAITING = ("waiting for workers", 0.0)  # shown until the first worker starts
 
@@ -56,8 +56,7 @@ class Campaign:
     packages: tuple[str, ...]  # packages whose sources determine the results
     # The keyword parameters of this function are the options of the command.
     points: Callable[..., Sequence[Point]]
-    # Must return the same result in every call. A module-level function, so that other processes
-    # can call it.
+    # Deterministic, and at module level, so that other processes can call it.
     run: Callable[[Point], Result]
     # Results are stored by label: a new record replaces an earlier one with the same label.
     label: Callable[[Point], str] = json.dumps
@@ -65,8 +64,8 @@ class Campaign:
     # Replaces the packages' sources as the identity of a point, if given.
     identity: Callable[[Point], dict[str, Any]] | None = None
     wrong: Callable[[Result], Iterable[str]] = lambda result: ()  # returns one line per failure
-    # Returns one line for each way in which a result is worse than the baseline. Without it, all
-    # figures except times must be equal.
+    # Returns one line for each way in which a result is worse than the baseline; without it, there
+    # is no command to check the campaign.
     worse: Callable[[Result, Result], Iterable[str]] | None = None
     # Rows of the table that the command prints.
     rows: Callable[[Records], Sequence[Mapping[str, object]]] | None = None
@@ -187,8 +186,9 @@ class _File:
 
 @dataclass(frozen=True)
 class Outcome:
-    # For each campaign, the records of the wanted points, as far as they exist, in the same order.
-    records: list[list[Record]]
+    records: list[
+        list[Record]
+    ]  # of each campaign's points, in their order; failed points have none
     failures: list[str] = field(default_factory=list)  # one line for each failed point
     measured: int = 0  # number of points measured in this run
     known: int = 0  # number of points with an earlier result
@@ -230,12 +230,12 @@ def complete(
             total = known + refused + len(calls)
             progress(total - len(left), total, running.copy())
 
-    def hear(number: int, message: workers.Message) -> None:
+    def hear(number: int, stage: str, share: float) -> None:
         with lock:
             # A message may arrive after the result of its call.
             if number in left:
                 running.pop("points", None)
-                running[calls[number][1]] = (message["stage"], message["share"])
+                running[calls[number][1]] = (stage, share)
                 show()
 
     def settle(number: int, outcome: Any) -> None:
@@ -270,14 +270,8 @@ _Order = tuple[Callable[[Point], Result], Point, tuple[str, ...], tuple[str, ...
 def _measure(order: _Order) -> str:
     """Measure a point in a worker that has the same sources and versions as the client."""
     run, point, packages, tools, wanted = order
-    workers.tell(stage="start", share=0.0)
+    workers.tell("start", 0.0)
     if (present := state(packages, tools)) != wanted:
         versions = ", ".join(f"{name} {version}" for name, version in present["versions"].items())
         raise workers.MismatchError(f"worker: its sources or versions differ ({versions})")
     return json.dumps(run(point), allow_nan=False)
-
-
-__all__ = [
-    "Campaign", "Outcome", "Point", "Progress", "Record", "RecordError", "Records", "Result",
-    "complete", "key", "mismatches", "read", "sources", "state", "write",
-]  # fmt: skip

@@ -1,25 +1,20 @@
 """Frame deduplicators on devices: static timing and area after placement and routing."""
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
-
-from amaranth.back import rtlil
 
 from lately.boards.export.design import Design
 from lately.boards.export.design_synthesis import synthesize_design
 from lately.boards.flow.devices import device, device_memory
 from lately.boards.flow.kept_netlists import cache_directory
-from lately.boards.flow.timing_harness import TimingHarness
 from lately.boards.flow.tools import DoesNotFitError, SynthesisError, versions
 from lately.golden import Specification
 from lately.golden.spec import GEBFSpec
 
+from . import hardware
 from .engine import Campaign, Point, Records, Result
-from .hardware import SEEDS, synthesis_flow
-from .options import parse_seeds, select
 from .workers import tell
 
 BUS = "axi4-lite"
@@ -33,13 +28,13 @@ FILTERS: Mapping[str, Specification] = {
     "small": GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20),
     # Spans for 60-byte frames at full line rate: 10 ms at 1 Gb/s, 2 ms at 10 Gb/s, 1 ms at
     # 25 Gb/s, from `lately plan --span 1ms --rate 37202381 --fpr 1e-4 --device ecp5-85k-8`.
-    "10 ms": GEBFSpec(
+    "10-ms": GEBFSpec(
         window=14_910, epochs=3, hashes=8, bits=524_288, generation=4970, **_PLANNED
     ),
-    "2 ms": GEBFSpec(
+    "2-ms": GEBFSpec(
         window=29_821, epochs=4, hashes=11, bits=901_120, generation=7456, **_PLANNED
     ),
-    "1 ms": GEBFSpec(
+    "1-ms": GEBFSpec(
         window=37_276, epochs=5, hashes=11, bits=1_081_344, generation=7456, **_PLANNED
     ),
 }  # fmt: skip
@@ -47,91 +42,87 @@ FILTERS: Mapping[str, Specification] = {
 
 
 @dataclass(frozen=True)
-class Case:
-    """A deduplicator on a device, with the target clock for nextpnr."""
+class Case(hardware.Case):
+    """A deduplicator on a device; the unit is a stream width in bits and one of `FILTERS`."""
 
-    width: int
-    filter: str
-    device: str
-    mhz: int
-    seeds: tuple[int, ...] = SEEDS
+    mhz: int = 0  # target clock for nextpnr
 
     @property
-    def name(self) -> str:
-        return f"{self.width}/{self.filter.replace(' ', '-')}/{self.device}"
+    def width(self) -> int:
+        return int(self.unit.partition("/")[0])
 
     @property
-    def wrap(self) -> str:
-        return f"frames-{self.width}"
+    def filter(self) -> str:
+        return self.unit.partition("/")[2]
+
+    @property
+    def spec(self) -> Specification:
+        return FILTERS[self.filter]
 
 
 CASES = {
     case.name: case
     for case in (
-        Case(8, "10 ms", "ecp5-25k-6", 125, SEEDS[:1]),
-        Case(64, "2 ms", "ecp5-85k-8", 157, SEEDS[:1]),
-        Case(128, "small", "ecp5-85k-8", 156),
-        Case(128, "1 ms", "ecp5-85k-8", 156),
-        Case(256, "small", "ecp5-85k-8", 140, SEEDS[:1]),
-        Case(128, "small", "lifcl-40", 140, SEEDS[:1]),
-        Case(512, "small", "ecp5-85k-8", 120, SEEDS[:1]),
+        Case("8/10-ms", "ecp5-25k-6", seeds=(1,), mhz=125),
+        Case("64/2-ms", "ecp5-85k-8", seeds=(1,), mhz=157),
+        Case("128/small", "ecp5-85k-8", mhz=156),
+        Case("128/1-ms", "ecp5-85k-8", mhz=156),
+        Case("256/small", "ecp5-85k-8", seeds=(1,), mhz=140),
+        Case("128/small", "lifcl-40", seeds=(1,), mhz=140),
+        Case("512/small", "ecp5-85k-8", seeds=(1,), mhz=120),
     )
 }
 """Cases by name. If a clock cannot be reached, the router rips up the paths that miss it 50 times,
-which takes hours in WebAssembly. So from 128 bits on, the target is a clock that is in reach, not the
-clock that the line rate in docs/deduplicator.md requires."""
+which takes hours in WebAssembly. So from 128 bits on, the target is a clock in reach, not the clock
+that the line rate in docs/deduplicator.md requires."""
 
 TIME_LIMIT = 7200.0  # maximum run time of one tool, in seconds
 
 
 def points(*, case: tuple[str, ...] = (), seeds: str = "") -> list[Point]:
-    names = select(case, CASES)
-    chosen = parse_seeds(seeds) if seeds else None
-    return [{"case": name, "seed": seed} for name in names for seed in chosen or CASES[name].seeds]
+    return hardware.points_of(CASES, case, seeds)
 
 
 def run(point: Point) -> Result:
     case = CASES[point["case"]]
     try:
         report = synthesize_design(
-            FILTERS[case.filter],
+            case.spec,
             device=device(case.device),
-            wrap=case.wrap,
+            wrap=f"frames-{case.width}",
             bus=BUS,
             seed=point["seed"],
             target_mhz=case.mhz,
             time_limit=TIME_LIMIT,
-            progress=lambda stage, share: tell(stage=stage, share=share),
+            progress=tell,
             netlists=cache_directory(),
         )
     except (SynthesisError, DoesNotFitError) as error:
         return {"failure": str(error).splitlines()[0]}
-    dropped = ("device", "seed", "versions", "utilisation", "lanes", "latency_cycles")
-    return {name: value for name, value in asdict(report).items() if name not in dropped}
+    result = hardware.figures(report)
+    return {name: result[name] for name in result if name not in ("lanes", "latency_cycles")}
 
 
 def identity(point: Point) -> dict[str, Any]:
     case = CASES[point["case"]]
     target = device(case.device)
-    options = (synthesis_flow(target), *target.place_and_route, str(case.mhz))
+    options = (hardware.synthesis_flow(target), *target.place_and_route, str(case.mhz))
     return {"rtlil": _digest(case), "flow": " ".join(options), "versions": versions(target)}
 
 
 @cache
 def _digest(case: Case) -> str:
-    target, spec = device(case.device), FILTERS[case.filter]
+    target = device(case.device)
     design = Design(
-        spec=spec,
+        spec=case.spec,
         name="unit",
-        wrap=case.wrap,
+        wrap=f"frames-{case.width}",
         bus=BUS,
-        memory=device_memory(target, spec),
+        memory=device_memory(target, case.spec),
         target=target.name,
         levels=target.levels_at(case.mhz),
     )
-    harness = TimingHarness(design.unit, reset=False)
-    text = rtlil.convert(harness, name="top", ports=harness.ports, emit_src=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hardware.digest(design.unit)
 
 
 def rows(records: Records) -> list[dict[str, object]]:
@@ -150,7 +141,7 @@ def rows(records: Records) -> list[dict[str, object]]:
         slowest = min((result["timing_mhz"] for result in placed), default=None)
         table.append({
             "bits": case.width,
-            "filter": case.filter,
+            "filter": case.filter.replace("-", " "),
             "device": case.device,
             "LUTs": placed[0]["lut"] if placed else None,
             "flip-flops": placed[0]["ff"] if placed else None,

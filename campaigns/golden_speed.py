@@ -44,8 +44,6 @@ LIBRARIES = {"rbloom": "rbloom", "fastbloom_rs": "fastbloom-rs", "probables": "p
              "cachetools": "cachetools"}  # fmt: skip
 """Modules whose filters are measured if they are installed, and their distributions."""
 
-INSTALL = "extra bench"
-
 Step = Callable[[Any], Sequence[bool] | NDArray[np.bool_]]
 """Checks and inserts keys, one at a time."""
 
@@ -364,11 +362,9 @@ def points(
     rounds: int = 5,
     seed: int = 1,
     turning: int = 100_000_000,
-    quick: bool = False,
 ) -> list[Point]:
-    small = 40 if quick else 1
-    return [{"window": window, "bits_per_key": bits_per_key, "keys": keys // small,
-             "rounds": rounds, "seed": seed, "turning": turning // small}]  # fmt: skip
+    return [{"window": window, "bits_per_key": bits_per_key, "keys": keys,
+             "rounds": rounds, "seed": seed, "turning": turning}]  # fmt: skip
 
 
 def run(point: Point) -> Result:
@@ -379,7 +375,7 @@ def run(point: Point) -> Result:
     taken: dict[Contestant, list[dict[str, Any]]] = {contestant: [] for contestant in contestants}
     for number in range(point["rounds"]):
         for done, (contestant, results) in enumerate(taken.items()):
-            tell(stage=f"round {number + 1}, {contestant.name}", share=done / len(taken))
+            tell(f"round {number + 1}, {contestant.name}", done / len(taken))
             results.append(take(contestant, stream))
     filters = []
     for contestant, results in taken.items():
@@ -392,25 +388,25 @@ def run(point: Point) -> Result:
             | counts | measured
             | {"touched": contestant.touched() if contestant.touched else None}
         )  # fmt: skip
-    turn = longest_calls(point["turning"])
-    return {"filters": filters, "turn": turn, "missing": missing(), "processor": processor()}
+    return {
+        "filters": filters,
+        "turn": longest_calls(point["turning"]),
+        "missing": missing(),
+        "processor": processor(),
+    }
 
 
 def rows(records: Records) -> list[dict[str, object]]:
     for name in dict.fromkeys(name for record in records for name in record.result["missing"]):
-        print(f"{LIBRARIES[name]}: not installed, left out ({INSTALL})", file=sys.stderr)
+        print(f"{LIBRARIES[name]} is not installed; pip install '.[bench]'", file=sys.stderr)
     return [
-        {
-            "filter": row["filter"],
-            "call": row["call"],
-            "M keys/s": f"{row['keys_per_second'] / 1e6:.2f}",
-            "false positives": row["false_positive_rate"],
-            "false negatives": row["false_negatives"],
-            "bits": row["memory_bits"],
-        }
+        {"filter": row["filter"], "call": row["call"],
+         "M keys/s": f"{row['keys_per_second'] / 1e6:.2f}",
+         "false positives": row["false_positive_rate"],
+         "false negatives": row["false_negatives"], "bits": row["memory_bits"]}
         for record in records
         for row in record.result["filters"]
-    ]
+    ]  # fmt: skip
 
 
 TOOLS = ("numpy", *LIBRARIES.values())
@@ -427,7 +423,6 @@ GOLDEN = Campaign(
     points=points,
     run=run,
     label=lambda point: f"window {point['window']:,}",
-    worse=lambda now, before: (),
     rows=rows,
 )
 
@@ -440,12 +435,10 @@ def stream_points(
     insertions: int = 200_000_000,
     queries: int = 20_000_000,
     seed: int = 1,
-    quick: bool = False,
 ) -> list[Point]:
-    small = 1000 if quick else 1
     return [
         {"model": name, "window": window, "bits_per_key": bits_per_key,
-         "insertions": insertions // small, "queries": queries // small, "seed": seed}
+         "insertions": insertions, "queries": queries, "seed": seed}
         for name in select(model, models(window, window * bits_per_key))
     ]  # fmt: skip
 
@@ -459,8 +452,8 @@ def run_stream(point: Point) -> Result:
     for number in range(PARTS):
         begin, end = (insertions * at // PARTS for at in (number, number + 1))
         asked = queries * (number + 1) // PARTS - queries * number // PARTS
-        tell(stage=f"{begin:,} insertions", share=number / PARTS)
-        parts.append(_part(filter, window, (begin, end), asked, point["seed"]))
+        tell(f"{begin:,} insertions", number / PARTS)
+        parts.append(_part(filter, window, range(begin, end), asked, point["seed"]))
     return {
         "compiled": filter.compiled,
         "memory_bits": filter.spec.memory_bits,
@@ -474,29 +467,23 @@ def run_stream(point: Point) -> Result:
 
 
 def _part(
-    filter: SlidingFilter,
-    window: int,
-    bounds: tuple[int, int],
-    queries: int,
-    seed: int,
+    filter: SlidingFilter, window: int, insertions: range, queries: int, seed: int
 ) -> dict[str, Any]:
     counts = ("queries_of_the_window", "queries_of_others", "false_negatives", "false_positives")
-    begin, end = bounds
-    figures = {"cpu_seconds": 0.0, "insertions": end - begin} | dict.fromkeys(counts, 0)
+    figures = {"cpu_seconds": 0.0, "insertions": len(insertions)} | dict.fromkeys(counts, 0)
     recent = np.empty(0, np.uint64)
-    for start in range(begin, end, CHUNK):
-        stop = min(start + CHUNK, end)
+    for start in insertions[::CHUNK]:
+        stop = min(start + CHUNK, insertions.stop)
         random = np.random.default_rng([seed, start])
         keys = random.integers(0, 1 << 64, stop - start, np.uint64)
-        asked = [queries * (at - begin) // (end - begin) for at in (start, stop)]
-        fresh = random.integers(0, 1 << 64, asked[1] - asked[0], np.uint64)
+        done = [queries * (at - insertions.start) // len(insertions) for at in (start, stop)]
+        fresh = random.integers(0, 1 << 64, done[1] - done[0], np.uint64)
         recent = np.concatenate([recent, keys])[-window:]
         known = recent[random.integers(0, len(recent), len(fresh) - len(fresh) // 2)]
         fresh = fresh[: len(fresh) // 2]
-        both = np.concatenate([known, fresh])
         began = time.process_time()
         filter.insert(keys)
-        answers = filter.query(both)
+        answers = filter.query(np.concatenate([known, fresh]))
         figures["cpu_seconds"] += time.process_time() - began
         figures["queries_of_the_window"] += len(known)
         figures["queries_of_others"] += len(fresh)
@@ -520,7 +507,6 @@ STREAM = Campaign(
     wrong=lambda result: (
         [f"false negatives: must be 0, not {count}"] if (count := result["false_negatives"]) else []
     ),
-    worse=lambda now, before: (),
     rows=lambda records: [
         {"part": number} | part
         for record in records

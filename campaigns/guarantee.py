@@ -63,7 +63,13 @@ def measure_rates(
         length = -(-EDGES // block) * block
         course = Course(first=2 * whole - 1, between=whole, length=length, window=seeded.window - 1)
     queries = fresh_queries(seeded.window, touched, rate)
-    return measure_course(from_spec(seeded), course, queries, trials, seed)
+    fills = _Fills(from_spec(seeded), course, seed)
+    fills.insert(course.first)
+    ends = []
+    for _ in range(max(2, -(-trials // queries))):
+        fills.insert(course.between)
+        ends.append(fills.finish(queries))
+    return _rates(ends, queries=queries, due=len(ends) * course.length)
 
 
 def _block(spec: Any) -> int:
@@ -75,31 +81,31 @@ def _measure_timed(spec: TimedTimingSpec, rate: float, keys: int, trials: int, s
     model: Any = from_spec(spec)
     rng, ticks = np.random.default_rng(seed), spec.window_blocks + 1
     queries = fresh_queries(keys, spec.hashes, rate)
-    fills = max(2, -(-trials // queries))
     times = np.arange(keys) * ticks // keys
     half = keys - np.count_nonzero(times == ticks - 1) // 2
-    worst, mean, missed = [], 0, 0
-    for fill in range(fills):
+    ends = []
+    for fill in range(max(2, -(-trials // queries))):
         start = 2 * ticks * fill
         now, filled = start + ticks - 1, fresh_keys(rng, keys)
         model.insert(filled[:half], start + times[:half])
-        mean += int(model.query(fresh_keys(rng, queries), now).sum())
+        mean = int(model.query(fresh_keys(rng, queries), now).sum())
         model.insert(filled[half:], start + times[half:])
-        worst.append(int(model.query(fresh_keys(rng, queries), now).sum()))
-        missed += int((~model.query(filled, now)).sum())
-    return _rates(worst, mean, missed, queries=queries, due=fills * keys)
+        worst = int(model.query(fresh_keys(rng, queries), now).sum())
+        ends.append((worst, mean, int((~model.query(filled, now)).sum())))
+    return _rates(ends, queries=queries, due=len(ends) * keys)
 
 
-def _rates(worst: list[int], mean: int, missed: int, *, queries: int, due: int) -> Result:
-    trials = len(worst) * queries
+def _rates(ends: list[tuple[int, int, int]], *, queries: int, due: int) -> Result:
+    worst, mean, missed = (list(counts) for counts in zip(*ends, strict=True))
+    trials = len(ends) * queries
     return {
         # Reported fresh keys, and queried fresh keys: just before a shift, and at uniformly random
         # moments of a generation.
         "worst": [sum(worst), trials],
-        "mean": [mean, trials],
-        "fills": len(worst),  # number of independent fills, which share the queries
+        "mean": [sum(mean), trials],
+        "fills": len(ends),  # number of independent fills, which share the queries
         "spread": spread(worst, queries),  # variance per fill, relative to independent queries
-        "missed": missed,  # keys from exactly a window ago that were not reported
+        "missed": sum(missed),  # keys from exactly a window ago that were not reported
         "due": due,  # all keys from exactly a window ago
     }
 
@@ -111,22 +117,52 @@ class Course(NamedTuple):
     window: int  # insertions after which a key is queried
 
 
-def measure_course(
-    model: CountedFilter, course: Course, queries: int, trials: int, seed: int
-) -> Result:
-    rng = np.random.default_rng(seed)
-    fills = max(2, -(-trials // queries))
-    none = np.zeros(0, np.uint64)
-    recent = _insert_fresh(model, rng, course.first, none, course.window)
-    worst, mean, missed = [], 0, 0
-    for _ in range(fills):
-        recent = _insert_fresh(model, rng, course.between, recent, course.window)
-        end = _last_insertions(model, rng, recent, queries, course)
-        worst.append(end[0])
-        mean += end[1]
-        missed += end[2]
-        recent = end[3]
-    return _rates(worst, mean, missed, queries=queries, due=fills * course.length)
+_INSERT, _EDGE, _MEAN, _WORST = range(4)
+
+
+class _Fills:
+    """A filter that is filled repeatedly with distinct keys, and the keys of its window."""
+
+    def __init__(self, model: CountedFilter, course: Course, seed: int) -> None:
+        self._model, self._course = model, course
+        self._rng = np.random.default_rng(seed)
+        self._recent = np.zeros(0, np.uint64)  # oldest first
+
+    def insert(self, count: int) -> None:
+        while count:
+            keys = fresh_keys(self._rng, min(count, _KEYS))
+            self._model.insert(keys)
+            self._keep(keys)
+            count -= len(keys)
+
+    def _keep(self, keys: NDArray[np.uint64]) -> None:
+        every = np.concatenate((self._recent, keys))
+        self._recent = every[max(0, len(every) - self._course.window) :]
+
+    def finish(self, queries: int) -> tuple[int, int, int]:
+        """Perform the last insertions of a fill, with queries in between.
+
+        Returns the number of false positives after the last insertion, the number at random
+        moments, and the number of missed keys at the edge of the window.
+        """
+        _, _, length, window = self._course
+        rng, recent, keys = self._rng, self._recent, fresh_keys(self._rng, length)
+        history = np.concatenate((recent, keys))
+        after = np.sort(rng.integers(1, length + 1, queries))
+        each = np.arange(1, length + 1)
+        kinds = np.repeat([_INSERT, _EDGE, _MEAN, _WORST], [length, length, queries, queries])
+        moments = np.concatenate((each, each, after, [length] * queries))
+        order = np.lexsort((kinds, moments))
+        kinds, moments = kinds[order], moments[order]
+        values = fresh_keys(rng, len(kinds))
+        values[kinds == _INSERT] = keys
+        # The oldest key that is still in the window after this number of insertions.
+        values[kinds == _EDGE] = history[len(recent) + moments[kinds == _EDGE] - 1 - window]
+        operations = np.where(kinds == _INSERT, Operation.INSERT, Operation.QUERY)
+        seen = self._model.perform(operations, values).seen
+        self._keep(keys)
+        worst, mean, edge = (seen[kinds == kind] for kind in (_WORST, _MEAN, _EDGE))
+        return int(worst.sum()), int(mean.sum()), int((~edge).sum())
 
 
 def spread(hits: Sequence[int], queries: int) -> float:
@@ -212,92 +248,22 @@ def fresh_keys(rng: np.random.Generator, count: int) -> NDArray[np.uint64]:
     return rng.integers(0, 1 << 64, count, dtype=np.uint64)
 
 
-def _insert_fresh(
-    model: CountedFilter,
-    rng: np.random.Generator,
-    count: int,
-    recent: NDArray[np.uint64],
-    window: int,
-) -> NDArray[np.uint64]:
-    """Insert distinct keys; return the last `window` keys, oldest first."""
-    kept = [recent]
-    while count:
-        keys = fresh_keys(rng, min(count, _KEYS))
-        model.insert(keys)
-        kept = [_last(np.concatenate((*kept, keys)), window)]
-        count -= len(keys)
-    return kept[0]
-
-
-def _last(keys: NDArray[np.uint64], count: int) -> NDArray[np.uint64]:
-    return keys[max(0, len(keys) - count) :]
-
-
-def _last_insertions(
-    model: CountedFilter,
-    rng: np.random.Generator,
-    recent: NDArray[np.uint64],
-    queries: int,
-    course: Course,
-) -> tuple[int, int, int, NDArray[np.uint64]]:
-    """Perform the last insertions of a fill, with queries in between.
-
-    Returns false positives after the last insertion and at random moments, missed keys at the edge
-    of the window, and the keys of the window.
-    """
-    window, generation = course.window, course.length
-    keys = fresh_keys(rng, generation)
-    history = np.concatenate((recent, keys))
-    after = np.sort(rng.integers(1, generation + 1, queries))
-    kinds = np.repeat([_INSERT, _EDGE, _MEAN, _WORST], [generation, generation, queries, queries])
-    moments = np.concatenate(
-        (np.arange(1, generation + 1), np.arange(1, generation + 1), after, [generation] * queries)
-    )
-    order = np.lexsort((kinds, moments))
-    kinds, moments = kinds[order], moments[order]
-    values = fresh_keys(rng, len(kinds))
-    values[kinds == _INSERT] = keys
-    # The oldest key that is still in the window after this number of insertions.
-    values[kinds == _EDGE] = history[len(recent) + moments[kinds == _EDGE] - 1 - window]
-    operations = np.where(kinds == _INSERT, Operation.INSERT, Operation.QUERY)
-    seen = model.perform(operations, values).seen
-    return (
-        int(seen[kinds == _WORST].sum()),
-        int(seen[kinds == _MEAN].sum()),
-        int((~seen[kinds == _EDGE]).sum()),
-        _last(history, window),
-    )
-
-
-_INSERT, _EDGE, _MEAN, _WORST = range(4)
-
-
 ERROR = 1e-6
 """Maximum probability, for each rate, that a filter which meets it is reported as failing."""
 
 HITS = 1500  # expected false positives at the required rate
 
-SMALL = {"windows": (1000, 8000), "rates": (0.02, 0.3)}
-"""Ranges from which requirements are drawn, on a logarithmic scale.
-
-A rate is at least one false positive per window, because a fill allows only few queries.
-"""
-
-LARGE = {"windows": (3, 100_000), "rates": (0.003, 0.3)}  # the same for ``--large``
+# Ranges of windows and rates from which requirements are drawn, on a logarithmic scale.
+SMALL, LARGE = ((1000, 8000), (0.02, 0.3)), ((3, 100_000), (0.003, 0.3))
 
 
 def points(
-    *,
-    requirements: int = 50,
-    seed: int = 1,
-    large: bool = False,
-    timestamps: bool = False,
-    quick: bool = False,
+    *, requirements: int = 50, seed: int = 1, large: bool = False, timestamps: bool = False
 ) -> list[Point]:
     """Draw requirements (with `timestamps`, for filters that have these) that can be met."""
     rng = np.random.default_rng(seed)
     drawn: list[Point] = []
-    while len(drawn) < (5 if quick else requirements):
+    while len(drawn) < requirements:
         point = _draw(rng, LARGE if large else SMALL)
         if timestamps:
             point = _stamped(rng, point)
@@ -309,12 +275,12 @@ def points(
     return drawn
 
 
-def _draw(rng: np.random.Generator, ranges: dict[str, tuple[float, float]]) -> Point:
+def _draw(rng: np.random.Generator, ranges: Sequence[tuple[float, float]]) -> Point:
     window, rate, slack = (
-        math.exp(rng.uniform(math.log(low), math.log(high)))
-        for low, high in (ranges["windows"], ranges["rates"], (0.1, 1.0))
+        math.exp(rng.uniform(math.log(low), math.log(high))) for low, high in (*ranges, (0.1, 1.0))
     )
-    rate = min(max(rate, 1 / window), ranges["rates"][1])
+    # At least one false positive per window, because a fill allows only few queries.
+    rate = min(max(rate, 1 / window), ranges[1][1])
     family = rng.choice([*FAMILIES, ""])
     return {
         "window": round(window),
@@ -389,45 +355,23 @@ def _tail(hits: int, trials: int, rate: float) -> float:
     return float(betainc(hits, trials - hits + 1, rate)) if hits else 1.0
 
 
-def conclude(records: Records) -> list[str]:
-    """Return sentences about all measurements: spread of hits, missed keys, longest trace."""
-    measured = [(record.point, record.result) for record in records]
-    spread = float(np.mean([result["spread"] for _, result in measured]))
-    slack = max(_slack(point, result) for point, result in measured)
-    missed = sum(bool(result["missed"]) for _, result in measured)
-    return [
-        f"Hits of one fill vary {spread:.3f} times as much as independent ones.",
-        f"Of {len(measured)} requirements, {missed or 'none'} missed a key of the window's edge.",
-        f"The longest trace past the window was {slack:.3f} of the requested slack."
-        if slack
-        else "No slack was requested.",
-    ]
-
-
-def _slack(point: Point, result: Result) -> float:
-    if not point["slack"]:
-        return 0.0
-    return float((result["trace"] - point["window"]) / (point["slack"] * point["window"]))
-
-
 def rows(records: Records) -> list[dict[str, object]]:
-    return [_row(record.point, record.result) for record in records]
-
-
-def _row(point: Point, result: Result) -> dict[str, object]:
-    hits, trials = result["worst"]
-    low, high = clopper_pearson(hits, trials) or (0.0, 1.0)
-    kind = "any size" if point["any_size"] else "buildable"
-    slack = "" if point["slack"] is None else f", slack {point['slack']:g}"
-    ticks = f" in {point['ticks']:,} ticks" if "ticks" in point else ""
-    family = point["spec"]["family"]
-    return {
-        "requirement": f"{family}, {kind}, window {point['window']:,}{ticks}{slack}",
-        "at most": f"{point['false_positive_rate']:g}",
-        "measured": f"{hits / trials:.4g}",
-        "95 % interval": f"{low:.4g} to {high:.4g}",
-        "": "; ".join(result["broken"]) or "met",
-    }
+    table: list[dict[str, object]] = []
+    for point, result in ((record.point, record.result) for record in records):
+        hits, trials = result["worst"]
+        low, high = clopper_pearson(hits, trials) or (0.0, 1.0)
+        kind = "any size" if point["any_size"] else "buildable"
+        slack = "" if point["slack"] is None else f", slack {point['slack']:g}"
+        ticks = f" in {point['ticks']:,} ticks" if "ticks" in point else ""
+        family = point["spec"]["family"]
+        table.append({
+            "requirement": f"{family}, {kind}, window {point['window']:,}{ticks}{slack}",
+            "maximum": f"{point['false_positive_rate']:g}",
+            "measured": f"{hits / trials:.4g}",
+            "95 % interval": f"{low:.4g} to {high:.4g}",
+            "": "; ".join(result["broken"]) or "met",
+        })  # fmt: skip
+    return table
 
 
 PLANNER = Campaign(

@@ -16,6 +16,7 @@ from lately.boards.flow.limits import unit_limit
 from lately.boards.flow.synthesis import SynthesisReport, synthesize_unit
 from lately.boards.flow.timing_harness import TimingHarness
 from lately.boards.flow.tools import versions
+from lately.cli.options import parse_seeds
 from lately.golden import Specification, any_preset
 from lately.golden.spec import APBFSpec, BlockedGEBFSpec, GEBFSpec
 from lately.golden.spec.dictionary_sizes import WindowDictionarySpec
@@ -24,7 +25,7 @@ from lately.hdl.build import filter_unit, unit_profile
 from lately.hdl.target_clocks import target_mhz
 
 from .engine import Campaign, Point, Record, Records, Result
-from .options import parse_seeds, select
+from .options import select
 from .workers import tell
 
 SEEDS = (1, 2, 3)  # placement seeds
@@ -32,12 +33,12 @@ SEEDS = (1, 2, 3)  # placement seeds
 PART = 4096
 """Bits of an iCE40 block RAM; a part of a small ring fits into one."""
 
-DEFAULT: Specification = any_preset("default")
+DEFAULT: Any = any_preset("default")
 
 SPECS: Mapping[str, Specification] = {
     "apbbf": DEFAULT,
-    "apbbf-span": replace(DEFAULT, span=2000),  # type: ignore[call-arg]
-    "apbbf-l3": DEFAULT.with_generations(3),  # type: ignore[attr-defined]
+    "apbbf-span": replace(DEFAULT, span=2000),
+    "apbbf-l3": DEFAULT.with_generations(3),
     "gebf": GEBFSpec(window=20_000, epochs=8, hashes=8, bits=294_912),
     "apbf-small": APBFSpec(k=10, l=7, slice_bits=PART),
     "gebf-small": GEBFSpec(window=5000, epochs=8, hashes=2, bits=18 * PART),
@@ -91,7 +92,7 @@ TINY: Mapping[str, Sequence[str]] = {
 class Case:
     unit: str
     device: str
-    group: str
+    group: str = ""
     seeds: tuple[int, ...] = SEEDS
 
     @property
@@ -100,35 +101,34 @@ class Case:
 
     @property
     def spec(self) -> Specification:
-        return unit_spec(self.unit)
+        presets = ("apbf", "blocked-gebf", "timing", "timing-counted")
+        name = f"{self.unit}-default" if self.unit in presets else self.unit
+        return SPECS.get(self.unit) or any_preset(name)
 
 
-@cache
-def unit_spec(unit: str) -> Specification:
-    if unit in SPECS:
-        return SPECS[unit]
-    presets = {"apbf", "blocked-gebf", "timing", "timing-counted"}
-    return any_preset(f"{unit}-default" if unit in presets else unit)
+CASES = {
+    case.name: case
+    for group, units in (("units", UNITS), ("lanes", LANES), ("tiny", TINY))
+    for where, names in units.items()
+    for case in (Case(name, where, group, SEEDS[: 1 if group == "tiny" else 3]) for name in names)
+}
+"""Cases by name, ordered by group."""
 
 
-def _cases() -> Iterator[Case]:
-    for group, units in (("units", UNITS), ("lanes", LANES), ("tiny", TINY)):
-        seeds = SEEDS[:1] if group == "tiny" else SEEDS
-        for where, names in units.items():
-            yield from (Case(name, where, group, seeds) for name in names)
+def points(*, case: tuple[str, ...] = (), seeds: str = "") -> list[Point]:
+    return points_of(CASES, case, seeds)
 
 
-CASES = {case.name: case for case in _cases()}  # by name, ordered by group
-
-
-def points(*, case: tuple[str, ...] = (), seeds: str = "", quick: bool = False) -> list[Point]:
-    """Return a point for each case and seed. A pattern may also match a group."""
-    groups = dict.fromkeys(case_.group for case_ in CASES.values())
-    names = select(case or (["tiny"] if quick else []), [*groups, *CASES])
-    chosen = [case_ for case_ in CASES.values() if case_.name in names or case_.group in names]
-    wanted = parse_seeds(seeds) if seeds else None
+def points_of(cases: Mapping[str, Case], patterns: Sequence[str], seeds: str) -> list[Point]:
+    """Return a point for each case and seed; a pattern matches a case or a group."""
+    groups = dict.fromkeys(case.group for case in cases.values() if case.group)
+    names = select(patterns, [*groups, *cases])
+    chosen = parse_seeds(seeds) if seeds else None
     return [
-        {"case": case_.name, "seed": seed} for case_ in chosen for seed in wanted or case_.seeds
+        {"case": name, "seed": seed}
+        for name, case in cases.items()
+        if name in names or case.group in names
+        for seed in chosen or case.seeds
     ]
 
 
@@ -138,9 +138,13 @@ def run(point: Point) -> Result:
         case.spec,
         device=device(case.device),
         seed=point["seed"],
-        progress=lambda stage, share: tell(stage=stage, share=share),
+        progress=tell,
         netlists=cache_directory(),
     )
+    return figures(report)
+
+
+def figures(report: SynthesisReport) -> Result:
     dropped = ("device", "seed", "versions", "utilisation")
     return {name: value for name, value in asdict(report).items() if name not in dropped}
 
@@ -149,16 +153,20 @@ def identity(point: Point) -> dict[str, Any]:
     case = CASES[point["case"]]
     target = device(case.device)
     return {
-        "rtlil": _digest(case.spec, device_memory(target, case.spec), target.levels),
+        "rtlil": _unit_digest(case.spec, device_memory(target, case.spec), target.levels),
         "flow": flow(case.spec, target),
         "versions": versions(target),
     }
 
 
 @cache
-def _digest(spec: Specification, memory: str, fast: int) -> str:
-    # The device decides whether the harness has a reset.
-    harness = TimingHarness(filter_unit(spec, memory=memory, levels=fast), reset=False)
+def _unit_digest(spec: Specification, memory: str, levels: int) -> str:
+    return digest(filter_unit(spec, memory=memory, levels=levels))
+
+
+def digest(unit: Any) -> str:
+    """Return a digest of the RTLIL of a unit in its timing harness, without a reset."""
+    harness = TimingHarness(unit, reset=False)
     text = rtlil.convert(harness, name="top", ports=harness.ports, emit_src=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -166,8 +174,8 @@ def _digest(spec: Specification, memory: str, fast: int) -> str:
 def flow(spec: Specification, target: Device) -> str:
     """Return the yosys and nextpnr options for a unit on one line."""
     limit = unit_limit(target.name).mhz
-    striven = target_mhz(target.name) if limit == inf else ceil(limit)
-    numbers = (str(striven), *target.pins)
+    mhz = target_mhz(target.name) if limit == inf else ceil(limit)
+    numbers = (str(mhz), *target.pins)
     placement: tuple[str, ...] = (*target.place_and_route, *numbers)
     if target.place_and_route[1] in SITES:
         options = options_for(target.place_and_route, shards=unit_profile(spec).lanes > 1)
@@ -176,8 +184,8 @@ def flow(spec: Specification, target: Device) -> str:
 
 
 def synthesis_flow(target: Device) -> str:
-    options = (*target.synthesis, target.mapping, str(target.delay_ps or ""), target.pads)
-    options = (*target.before, *options)
+    delay = str(target.delay_ps or "")
+    options = (*target.before, *target.synthesis, target.mapping, delay, target.pads)
     return " ".join(filter(None, options))
 
 
@@ -256,7 +264,7 @@ def rows(records: Records) -> list[dict[str, object]]:
 
 def worse(now: Result, before: Result) -> Iterator[str]:
     mhz, baseline = (
-        min(figures["timing_mhz"], figures["limit_mhz"] or inf) for figures in (now, before)
+        min(result["timing_mhz"], result["limit_mhz"] or inf) for result in (now, before)
     )
     if mhz < baseline:
         yield f"{mhz:.2f} MHz, baseline {baseline:.2f}"

@@ -9,38 +9,34 @@ from typing import Any
 
 import click
 
-from lately.cli.options import Command, count_option, parse_seeds, together
+from lately.cli.options import Command, count_option, together
 from lately.golden.errors import LatelyError
 
 HELP = {
     "case": "Case, with wildcards * and ?; may be repeated.  [default: all]",
-    "family": "Device family; may be repeated.  [default: all]",
     "seeds": "Seeds such as 1-5 or 1,3.  [default: those of each case]",
-    "seed": "Seed for random keys.",
-    "quick": "Measure only a few small points.",
+    "seed": "Seed of the random numbers.",
     "preset": "Preset of the unit; may be repeated.",
     "spec": "Filter specification, a TOML file.",
-    "span": "Use a time-based window of this many ticks, and operations with times.",
-    "when_full": 'If a span has too many keys: "shorten" the span, or "overfill" the filter.',
     "operations": "Number of operations in each run.",
-    "rounds": "Number of rounds; the median or the fastest is reported.",
-    "turning": "Window of the ring in which a shift is timed.",
+    "rounds": "Number of rounds; the median or the fastest round is reported.",
+    "turning": "Window of the GEBF whose longest call is timed.",
     "memory": "Memory variant: portable, ecp5, ice40 or gowin.",
     "queries": "Number of queries per measured rate.",
     "upsets": "Number of bits to flip, each in a separate run.",
     "kind": "Kind of bits to flip: memory, buffer, register or counter; may be repeated.",
     "protect": "Memory protection: none, parity or tmr.",
-    "self_check": "Let the unit check its own state and reset itself on an error.",
-    "window": "Number of insertions to remember.",
+    "self_check": "Add self-checks to the unit, which then resets itself on an error.",
+    "window": "Window of the filters, in insertions.",
     "bits_per_key": "Memory per key of the window, in bits.",
-    "keys": "Number of keys in the stream; slow filters process only the first part.",
+    "keys": "Number of keys in the stream; slow filters process only the first of them.",
     "insertions": "Number of insertions in the stream.",
-    "model": "Golden model, by its name in the campaign `golden`; may be repeated.",
+    "model": "Golden model, named like in the campaign 'golden'; may be repeated.",
     "packets": "Number of packets per tap.",
     "lines": "Number of lines in the stream.",
     "trace": "Trace file with a stream of keys; may be repeated.",
     "requirements": "Number of requirements.",
-    "large": "Draw windows from 3 to 100,000 and rates down to 0.003.",
+    "large": "Draw windows of 3 to 100,000 and rates of 0.003 and more.",
     "timestamps": "Draw requirements that only filters with timestamps can meet.",
 }
 """Help texts for the options of campaigns, by parameter."""
@@ -104,6 +100,3 @@ def _option(name: str, default: Any) -> click.Option:
     else:
         values |= {"type": str, "show_default": bool(default), "metavar": "TEXT"}
     return click.Option([f"--{name.replace('_', '-')}", name], help=HELP[name], **values)
-
-
-__all__ = ["UnknownNameError", "options_of", "parse_seeds", "select", "workers"]

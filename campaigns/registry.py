@@ -17,4 +17,3 @@ CAMPAIGNS = {
         ROLLING, FRAMES,
     )
 }  # fmt: skip
-"""Campaigns by name."""

@@ -118,12 +118,12 @@ def contestants(window: int, rate: float) -> dict[tuple[str, str], tuple[int, Ch
     return every
 
 
-def points(
-    *, keys: int = 2_000_000, rounds: int = 7, seed: int = 1, quick: bool = False
-) -> list[Point]:
-    small = 40 if quick else 1
-    return [{"window": size // small, "rate": rate, "keys": keys // small, "rounds": rounds,
-             "seed": seed} for size in WINDOWS for rate in BITS]  # fmt: skip
+def points(*, keys: int = 2_000_000, rounds: int = 7, seed: int = 1) -> list[Point]:
+    return [
+        {"window": window, "rate": rate, "keys": keys, "rounds": rounds, "seed": seed}
+        for window in WINDOWS
+        for rate in BITS
+    ]
 
 
 def run(point: Point) -> Result:
@@ -134,7 +134,7 @@ def run(point: Point) -> Result:
     times: dict[tuple[str, str], list[float]] = {name: [] for name in filters}
     wrong = {name: [0, 0] for name in filters}
     for number in range(-1, point["rounds"]):
-        tell(stage=f"round {number + 1}", share=(number + 1) / point["rounds"])
+        tell(f"round {number + 1}", (number + 1) / point["rounds"])
         begin = full + number * count if number >= 0 else 0
         end = full + (number + 1) * count
         keys, repeated = stream.keys[begin:end], stream.repeated[begin:end]
@@ -165,7 +165,7 @@ def run(point: Point) -> Result:
 
 def rows(records: Records) -> list[dict[str, object]]:
     if not boost_include():
-        print("Boost 1.89 or newer: not found, left out ($BOOST_INCLUDE names its headers)",
+        print("Boost 1.89 not found; set $BOOST_INCLUDE to the folder of its headers",
               file=sys.stderr)  # fmt: skip
     return [
         {"window": record.point["window"], "rate": record.point["rate"], "filter": row["filter"],
@@ -193,6 +193,5 @@ ROLLING = Campaign(
         for row in result["filters"]
         if row["false_negatives"]
     ),
-    worse=lambda now, before: (),
     rows=rows,
 )

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lately.cli.filter_choice import with_ticks
+from lately.cli.options import parse_seeds
 from lately.cli.reporting import fail_with
 from lately.golden import Operation, Results, Specification, any_preset
 from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 
 from .engine import Campaign, Point, Records, Result
-from .options import parse_seeds, select
+from .options import select
 from .scenario import GoldenPlayer, Scenario, Step, drawn_build
 from .workers import tell
 
@@ -208,7 +209,7 @@ def perform(comparison: Comparison, operations: int) -> None:
         done = comparison.done
         if done == operations or done // CHUNK % MEMORY_CHUNKS == 0:
             comparison.compare_memory()
-        tell(stage=f"{done:,} operations", share=done / operations)
+        tell(f"{done:,} operations", done / operations)
 
 
 # The campaign
@@ -248,12 +249,9 @@ def points(
     case: tuple[str, ...] = (),
     preset: tuple[str, ...] = (),
     spec: str = "",
-    span: int = 0,
-    when_full: str = "",
     operations: int = 100_000_000,
     memory: str = "",
     seeds: str = "1",
-    quick: bool = False,
 ) -> list[Point]:
     filters = {name: any_preset(name) for name in preset}
     if spec:
@@ -263,10 +261,8 @@ def points(
     return [
         {
             "case": name,
-            "spec": with_ticks(
-                spec_of_case, span=span or None, when_full=when_full or None
-            ).to_dict(),
-            "operations": operations // 1000 if quick else operations,
+            "spec": spec_of_case.to_dict(),
+            "operations": operations,
             "memory": memory or None,
             "seed": seed,
         }

@@ -96,15 +96,13 @@ def lane_points(
     preset: tuple[str, ...] = ("default", "two-lanes", "four-lanes"),
     trace: tuple[str, ...] = ("examples/flights_2013.csv.gz",),
     operations: int = 1_000_000,
-    quick: bool = False,
 ) -> list[Point]:
     names = ("random", "hot key", "one key", "one shard", *trace)
     return [
-        {"unit": unit, "stream": name, "operations": 20_000 if quick else operations,
-         "units": [*preset]}
+        {"unit": unit, "stream": name, "operations": operations, "units": [*preset]}
         for unit in preset
         for name in names
-    ]  # fmt: skip
+    ]
 
 
 def run_lanes(point: Point) -> Result:
@@ -171,12 +169,9 @@ PROGRAMS: Mapping[str, Sequence[str]] = {
 """Measured commands, by name; IN and OUT are placeholders for files."""
 
 
-def dedup_points(
-    *, packets: int = 500_000, rounds: int = 1, seed: int = 1, quick: bool = False
-) -> list[Point]:
-    count = packets // 50 if quick else packets
+def dedup_points(*, packets: int = 500_000, rounds: int = 1, seed: int = 1) -> list[Point]:
     return [
-        {"program": program, "stream": name, "packets": count, "rounds": rounds, "seed": seed}
+        {"program": program, "stream": name, "packets": packets, "rounds": rounds, "seed": seed}
         for name in STREAMS
         for program, command in PROGRAMS.items()
         if shutil.which(command[0])
@@ -241,7 +236,6 @@ DEDUP = Campaign(
     points=dedup_points,
     run=run_dedup,
     label=lambda point: f"{point['program']}, {point['stream']}",
-    worse=lambda now, before: (),
 )
 
 
@@ -266,10 +260,9 @@ LINE_PROGRAMS = {
 _CHUNK = 100_000
 
 
-def line_points(*, lines: int = 10_000_000, seed: int = 1, quick: bool = False) -> list[Point]:
-    count = lines // 100 if quick else lines
+def line_points(*, lines: int = 10_000_000, seed: int = 1) -> list[Point]:
     return [
-        {"program": name, "lines": count, "seed": seed}
+        {"program": name, "lines": lines, "seed": seed}
         for name, command in LINE_PROGRAMS.items()
         if shutil.which(command[0])
     ]
@@ -330,5 +323,4 @@ LINES = Campaign(
     points=line_points,
     run=run_lines,
     label=lambda point: point["program"],
-    worse=lambda now, before: (),
 )

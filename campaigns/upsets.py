@@ -334,7 +334,6 @@ def points(
     self_check: bool = False,
     upsets: int = 20_000,
     seed: int = 1,
-    quick: bool = False,
 ) -> list[Point]:
     kinds = kind or (KINDS[:2] if protect else KINDS)
     given: list[tuple[str, str, bool, Sequence[str]]]
@@ -352,7 +351,7 @@ def points(
             "protect": protected or "none",
             "self_check": checked,
             "kinds": [kind_ for kind_ in KINDS if kind_ in chosen],
-            "upsets": BATCH if quick else upsets,
+            "upsets": upsets,
             "seed": seed,
         }
         for name, protected, checked, chosen in given
@@ -382,7 +381,7 @@ def run(point: Point) -> Result:
             tally.add(
                 [upset.element for upset in flips], ranks, reported, ~healed, drawn.mismatches
             )
-            tell(stage=f"{tally.done:,} upsets", share=tally.done / point["upsets"])
+            tell(f"{tally.done:,} upsets", tally.done / point["upsets"])
         return tally.figures() | {"seconds": time.perf_counter() - began}
 
 

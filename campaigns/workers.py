@@ -5,8 +5,8 @@ import logging
 import pickle
 import signal
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import resource_tracker
 from typing import Any
 
@@ -28,8 +28,7 @@ from distributed.scheduler import KilledWorker
 
 from lately.golden.errors import LatelyError
 
-Message = Mapping[str, Any]  # JSON values that a call sends while it runs
-TOPIC = "lately"  # topic of these messages on the scheduler
+TOPIC = "lately"  # topic on the scheduler of messages from running calls
 TIMEOUT = 10  # seconds within which a scheduler must answer
 SILENT = logging.CRITICAL + 1  # log level above all messages
 DEATHS = 2  # number of local processes that may die in the same call
@@ -43,11 +42,11 @@ class SchedulerError(LatelyError):
     """A scheduler does not answer, or processes cannot be started."""
 
 
-def tell(**message: Any) -> None:
-    """Send a message from a running call to the client; outside of a call, do nothing."""
+def tell(stage: str, share: float) -> None:
+    """Report the progress of a running call to the client; outside of a call, do nothing."""
     with suppress(ValueError):
         worker = get_worker()
-        worker.log_event(TOPIC, [worker.get_current_task(), message])
+        worker.log_event(TOPIC, [worker.get_current_task(), stage, share])
 
 
 def run(
@@ -57,12 +56,13 @@ def run(
     *,
     jobs: int = 1,
     scheduler: str | None = None,
-    hear: Callable[[int, Message], None] = lambda number, message: None,
+    hear: Callable[[int, str, float], None],
 ) -> None:
     """Call a module-level function with each argument, and pass on each result when it is ready.
 
     `settle` gets the number of a call and its result, or the `LatelyError` that it raised; `hear`
-    gets the number and a message, in another thread. If a process dies, another repeats its call.
+    gets the number and what the call reports with `tell`, in another thread. If a process dies,
+    another process repeats its call.
     """
     if not arguments:
         return
@@ -71,10 +71,10 @@ def run(
         futures = client.map(pickle.loads, calls, pure=False)
         numbers = {future.key: number for number, future in enumerate(futures)}
 
-        def pass_on(event: tuple[float, tuple[str, Message]]) -> None:
-            key, message = event[1]
+        def pass_on(event: tuple[float, tuple[str, str, float]]) -> None:
+            key, *message = event[1]
             if key in numbers:
-                hear(numbers[key], message)
+                hear(numbers[key], *message)
 
         client.subscribe_topic(TOPIC, pass_on)
         try:
@@ -118,26 +118,28 @@ def _connected(jobs: int, scheduler: str | None) -> Iterator[Client]:
     for name in ["distributed", *logging.root.manager.loggerDict]:
         if name.partition(".")[0] == "distributed":
             logging.getLogger(name).setLevel(SILENT)
-    if scheduler is None:
-        with (
-            _started(jobs) as cluster,
-            Client(cluster, set_as_default=False) as client,
-            client.as_current(),
-        ):
-            yield client
-        return
+    with ExitStack() as stack:
+        address: Any = scheduler
+        if scheduler is None:
+            address = stack.enter_context(_started(jobs))
+        else:
+            _require_scheduler(scheduler)
+        client = stack.enter_context(Client(address, timeout=TIMEOUT, set_as_default=False))
+        stack.enter_context(client.as_current())
+        yield client
+
+
+def _require_scheduler(address: str) -> None:
     try:
-        kind = asyncio.run(asyncio.wait_for(_kind(scheduler), TIMEOUT))
+        kind = asyncio.run(asyncio.wait_for(_kind(address), TIMEOUT))
         if kind != "Scheduler":
             raise ValueError(f"found a {kind.lower()} there")
     except Exception as error:  # The answer of another program may cause any error.
         reason = " ".join(str(error).split()) or f"no answer within {TIMEOUT} s"
         raise SchedulerError(
             "scheduler: must be the address of a Dask scheduler, like tcp://10.0.0.1:8786, "
-            f"not {scheduler!r}: {reason}"
+            f"not {address!r}: {reason}"
         ) from None
-    with Client(scheduler, timeout=TIMEOUT, set_as_default=False) as client, client.as_current():
-        yield client
 
 
 async def _kind(address: str) -> str:

@@ -11,7 +11,7 @@ from campaigns import scenario, soak
 from campaigns.options import UnknownNameError
 from campaigns.scenario import STALLS
 from lately.cli.filter_choice import with_ticks
-from lately.golden import FilterSpec, SpecificationError, any_preset, preset
+from lately.golden import FilterSpec, any_preset, preset
 from lately.sim import CompiledUnit, compiled_unit
 from lately.sim.replay.driven import DrivenModel
 
@@ -23,12 +23,10 @@ def wrong(point):
 def test_points():
     assert [point["case"] for point in soak.points()] == [*soak.CASES]
     assert [point["seed"] for point in soak.points(case=("default",), seeds="1-3")] == [1, 2, 3]
-    (point,) = soak.points(preset=("tiny",), span=60, quick=True)
-    assert (point["case"], point["spec"]["span"], point["operations"]) == ("tiny", 60, 100_000)
+    (point,) = soak.points(preset=("tiny",), operations=100)
+    assert (point["case"], point["operations"]) == ("tiny", 100)
     with pytest.raises(UnknownNameError, match=r"^case: 'x' matches none of default, "):
         soak.points(case=("x",))
-    with pytest.raises(SpecificationError, match="when_full needs a span"):
-        soak.points(when_full="shorten")
 
 
 @dataclass(frozen=True)

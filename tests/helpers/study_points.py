@@ -58,7 +58,7 @@ def held(point):
 
 def telling(point):
     """Tell of two stages."""
-    tell(stage="first", share=0.25)
-    tell(stage="second", share=0.5)
+    tell("first", 0.25)
+    tell("second", 0.5)
     time.sleep(0.5)  # What is told after the result may be lost.
     return point
