@@ -2,7 +2,7 @@
 
 An attacker who knows the constants of "h3" computes keys (`campaigns.chosen_keys`). The same keys
 are then given to filters whose constants the attacker does not know: h3 with another seed, and
-siphash. What an attacker gains from verdicts alone, without the constants, is measured as well.
+siphash. Other attacks use only verdicts and no constants.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,11 +29,11 @@ from .engine import Campaign, Point, Records, Result
 Run = dict[str, Any]  # result of one attack on one unit; see `_gain`
 Words = NDArray[np.uint64]  # keys, shape (n,) or (n, words)
 Digests = NDArray[np.int64]  # digests or rows, shape (n,) or (columns, n)
-Spec = Any  # specification of a ring or of a dictionary
-Model = Any  # its golden model
+Spec = Any  # specification of a ring or a dictionary
+Model = Any  # golden model of a ring or a dictionary
 
-# Presets that are attacked: by forging reports of strangers (also in timing filters); by filling
-# without overlaps; by crowding; by floods; by replaying false positives; with several lanes.
+# Presets that are attacked: by forging reports (also in timing filters); by filling without
+# overlaps; by crowding; by floods; by replaying false positives; with several lanes.
 FORGED = ("default", "large", "apbf-default", "gebf-default", "blocked-gebf-default")
 TIMING = ("timing-default", "timing-counted-default")
 FILLED = ("default", "gebf-default")
@@ -44,8 +44,9 @@ LANES = "two-lanes"
 
 WAYS = ("h3, seed known", "h3, seed unknown", "siphash")  # hashes on which the same keys are tried
 SPEED_WAYS = (WAYS[0], WAYS[2])  # hashes of compiled units
-PACE = "operations per cycle"  # what is measured on compiled units
-STRANGERS = 300  # keys that were never inserted; the attack tries to have each reported
+# What is measured.
+REPORTED, RATE, PACE = "strangers reported", "false-positive rate", "operations per cycle"
+STRANGERS = 300  # keys never inserted that an attack tries to have reported
 SPREAD = 997  # offset in rows, per generation, between the cells of neighbouring parts
 WIDE = 104  # key width that needs folding: the key of a TCP flow
 FOLDED = (16, 20, 24)  # state bits in the search for a difference that the fold hides
@@ -114,8 +115,7 @@ def forge(queries: int, random: np.random.Generator) -> Iterator[Run]:
             attacked = model.query(strangers).mean()
             cost = f"{len(chosen) // STRANGERS} insertions per stranger"
             missed = _missed(model, chosen, len(chosen))
-            figures = ("strangers reported", usual, attacked, cost)
-            yield _gain(name, way, *figures, false_negatives=missed)
+            yield _gain(name, way, REPORTED, usual, attacked, cost, false_negatives=missed)
 
 
 def covering_keys(
@@ -147,15 +147,14 @@ def forge_cells(queries: int, random: np.random.Generator) -> Iterator[Run]:
         for way, attacked_spec in zip(WAYS, (spec, other), strict=False):
             model: Model = from_spec(attacked_spec)
             # If the unit counts time, all keys have the same time.
-            times = [np.zeros(len(keys), np.int64) for keys in (others, chosen)]
-            early, now = [[times_of_keys] for times_of_keys in times] if spec.timed else ([], [])
-            model.insert(others, *early)
+            now = [0] if spec.timed else []
+            model.insert(others, *now)
             usual = model.query(strangers, *now).mean()
             model.insert(chosen, *now)
             attacked = model.query(strangers, *now).mean()
             missed = int((~model.query(chosen, *now)).sum())
-            figures = ("strangers reported", usual, attacked, "1 insertions per stranger")
-            yield _gain(name, way, *figures, false_negatives=missed)
+            cost = "1 insertions per stranger"
+            yield _gain(name, way, REPORTED, usual, attacked, cost, false_negatives=missed)
 
 
 def fill(queries: int, random: np.random.Generator) -> Iterator[Run]:
@@ -172,8 +171,7 @@ def fill(queries: int, random: np.random.Generator) -> Iterator[Run]:
             model.insert(chosen)
             rates = (each.query(asked).mean() for each in (usual, model))
             missed = _missed(model, chosen, spec.window)
-            figures = ("false-positive rate", *rates, "all insertions")
-            yield _gain(name, way, *figures, false_negatives=missed)
+            yield _gain(name, way, RATE, *rates, "all insertions", false_negatives=missed)
 
 
 def _filling_keys(spec: FilterSpec, random: np.random.Generator) -> Words:
@@ -205,10 +203,10 @@ def twins(queries: int, random: np.random.Generator) -> Iterator[Run]:
         strangers = random_keys(random, len(asked), WIDE)
         for way, model in _ways(spec, random).items():
             model.insert(keys)
-            rates = (model.query(some).mean() for some in (strangers, asked))
+            rates = (model.query(each).mean() for each in (strangers, asked))
             missed = _missed(model, keys, spec.window)
-            figures = ("strangers reported", *rates, "nothing inserted")
-            yield _gain(f"{name}, {WIDE}-bit keys", way, *figures, false_negatives=missed)
+            unit = f"{name}, {WIDE}-bit keys"
+            yield _gain(unit, way, REPORTED, *rates, "nothing inserted", false_negatives=missed)
 
 
 def crowd(queries: int, random: np.random.Generator) -> Iterator[Run]:
@@ -221,11 +219,13 @@ def crowd(queries: int, random: np.random.Generator) -> Iterator[Run]:
             usual = from_spec(model.spec)
             usual.insert(random_keys(random, spec.window, spec.key_bits))
             model.insert(chosen)
-            shares = usual.lost / spec.window, model.lost / spec.window
-            missed = _missed(model, chosen, model.guaranteed_window)
+            evicted = (each.lost / spec.window for each in (usual, model))
             cost = f"{spec.window:,} insertions, for {cells} cells"
-            run = _gain(f"dictionary-{name}", way, "entries evicted", *shares, cost)
-            yield run | {"guaranteed": model.guaranteed_window, "false_negatives": missed}
+            yield _gain(
+                f"dictionary-{name}", way, "entries evicted", *evicted, cost,
+                guaranteed=model.guaranteed_window,
+                false_negatives=_missed(model, chosen, model.guaranteed_window),
+            )  # fmt: skip
 
 
 def crowded_digests(spec: WindowDictionarySpec) -> tuple[Digests, int]:
@@ -289,10 +289,11 @@ def differences(queries: int, random: np.random.Generator) -> Iterator[Run]:
     for bits in FOLDED:
         trials = [_use_difference(bits, queries, random) for _ in range(TRIALS)]
         usual, attacked, asked, missed = (sum(figures) for figures in zip(*trials, strict=True))
-        cost = f"{asked / TRIALS:,.0f} queries before, on average"
-        figures = ("strangers reported", usual / TRIALS, attacked / TRIALS, cost)
-        run = _gain(f"dictionary-1000, fold of {bits} bits", WAYS[1], *figures)
-        yield run | {"folded_bits": bits, "queries": asked / TRIALS, "false_negatives": missed}
+        yield _gain(
+            f"dictionary-1000, fold of {bits} bits", WAYS[1], REPORTED, usual / TRIALS,
+            attacked / TRIALS, f"{asked / TRIALS:,.0f} queries before, on average",
+            folded_bits=bits, queries=asked / TRIALS, false_negatives=missed,
+        )  # fmt: skip
 
 
 def _use_difference(
@@ -359,11 +360,10 @@ def replayed(queries: int, random: np.random.Generator) -> Iterator[Run]:
             if model.spec.rekey and model.rekey_ready:
                 model.rekey(_secret(random))
             model.insert(stream)
-        rates = model.query(asked).mean(), model.query(reported).mean()
+        rates = (model.query(each).mean() for each in (asked, reported))
         missed = _missed(model, stream, spec.window)
         cost = f"{queries / len(reported):.0f} queries per stranger"
-        figures = ("strangers reported again", *rates, cost)
-        yield _gain(REPLAYED, way, *figures, false_negatives=missed)
+        yield _gain(REPLAYED, way, f"{REPORTED} again", *rates, cost, false_negatives=missed)
 
 
 # Floods of filters with a time-based window
@@ -375,7 +375,7 @@ def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]
     for name, when_full, factor in product(FLOODED, ("shorten", "overfill"), FACTORS):
         spec = replace(preset(name), span=SPAN, when_full=when_full)
         shortens = when_full == "shorten"
-        figure = "keys of the span forgotten" if shortens else "false-positive rate"
+        figure = "keys of the span forgotten" if shortens else RATE
         unit, cost = f"{name}, span, {when_full}", f"{factor} times the capacity"
         others, crowd = _streams(spec, factor, random)
         asked = random_keys(random, queries, spec.key_bits)
@@ -397,8 +397,7 @@ def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]
                     figures.append(model.query(asked, np.full(len(asked), now)).mean())
                 window = more.get("guaranteed", SPAN)
                 more["false_negatives"] = _missed_at(model, keys, times, now, window)
-            usual, attacked = figures
-            yield _gain(unit, way, figure, usual, attacked, cost, **more)
+            yield _gain(unit, way, figure, figures[0], figures[1], cost, **more)
 
 
 def _streams(
@@ -432,9 +431,10 @@ def slow_lanes(queries: int, random: np.random.Generator) -> Iterator[Run]:
             chosen = one_shard(spec, operations, random)
             yield _gain(LANES, way, PACE, usual, _rate(unit, chosen), "all operations")
             learned, asked = learn_shard(unit, random)
-            figures = (PACE, usual, _rate(unit, np.resize(learned, operations)))
+            attacked = _rate(unit, np.resize(learned, operations))
             cost = f"all operations, after {asked:,} queries"
-            yield _gain(LANES, way, *figures, cost, attack="one shard, by time", queries=asked)
+            more = {"attack": "one shard, by time", "queries": asked}
+            yield _gain(LANES, way, PACE, usual, attacked, cost, **more)
 
 
 def slow_dictionaries(queries: int, random: np.random.Generator) -> Iterator[Run]:
@@ -443,9 +443,10 @@ def slow_dictionaries(queries: int, random: np.random.Generator) -> Iterator[Run
         chosen = np.resize(keys_of_digests(spec, crowded_digests(spec)[0], random), queries // 2)
         for way in SPEED_WAYS:
             with _cleared(spec, way, random) as unit:
-                usual = _rate(unit, random_keys(random, len(chosen), spec.key_bits))
-                figures = (PACE, usual, _rate(unit, chosen), "all operations")
-                yield _gain(f"dictionary-{name}", way, *figures, attack="crowded")
+                ordinary = random_keys(random, len(chosen), spec.key_bits)
+                rates = (_rate(unit, keys) for keys in (ordinary, chosen))
+                cost = "all operations"
+                yield _gain(f"dictionary-{name}", way, PACE, *rates, cost, attack="crowded")
 
 
 @contextmanager
@@ -529,11 +530,8 @@ def wrong(result: Result) -> Iterator[str]:
 
 def rows(records: Records) -> list[dict[str, object]]:
     shown = ("attack", "unit", "hash", "figure", "usual", "attacked", "false_negatives", "cost")
-    return [
-        {name: gain.get(name, "") for name in shown}
-        for record in records
-        for gain in record.result["runs"]
-    ]
+    gains = [gain for record in records for gain in record.result["runs"]]
+    return [{name: gain.get(name, "") for name in shown} for gain in gains]
 
 
 ATTACK = Campaign(

@@ -175,11 +175,7 @@ class Comparison:
 
 
 def soak(
-    spec: Specification,
-    *,
-    operations: int = 100_000_000,
-    seed: int = 1,
-    memory: str | None = None,
+    spec: Specification, *, operations: int = 100_000_000, seed: int = 1, memory: str | None = None
 ) -> dict[str, Any]:
     """Compare the compiled hardware with the golden model for a long time; see `Scenario`.
 

@@ -18,13 +18,7 @@ from lately.captures.two_taps import Taps, tap
 from lately.dedup.copy_report import CopyReport, picture
 from lately.dedup.deduplicate import Deduplication, deduplicate
 from lately.dedup.window import dedup_spec
-from lately.golden import (
-    Operation,
-    PartitionedTimingSpec,
-    WindowDictionarySpec,
-    from_spec,
-    preset,
-)
+from lately.golden import Operation, PartitionedTimingSpec, WindowDictionarySpec, from_spec, preset
 from lately.golden.spec import APBFSpec, GEBFSpec
 from lately.hdl.build import filter_unit, unit_profile
 from lately.hdl.queue import ResultQueue
@@ -216,16 +210,12 @@ def _block_page(page: str, name: str) -> Page:
 def _timing(name: str) -> Drawing:
     diagram = cache(waves.DIAGRAMS[name].wave_json)
     return Drawing(
-        IMAGES / f"{name}.svg",
-        lambda: waves.description(diagram()),
-        lambda: waves.drawn(diagram()),
+        IMAGES / f"{name}.svg", lambda: waves.description(diagram()), lambda: waves.drawn(diagram())
     )
 
 
 AXIS = Drawing(
-    IMAGES / "axis.svg",
-    lambda: waves.description(waves.axis()),
-    lambda: waves.drawn(waves.axis()),
+    IMAGES / "axis.svg", lambda: waves.description(waves.axis()), lambda: waves.drawn(waves.axis())
 )
 
 # Time-based windows

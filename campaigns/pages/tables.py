@@ -621,11 +621,7 @@ PAGES = (
     _page("export/registers", export),
     _page("export/ports", ports),
     _page("fields", fields_table),
-    _page(
-        "filters",
-        lambda: families() | bounds(),
-        drawings=drawings.FILTERS,
-    ),
+    _page("filters", lambda: families() | bounds(), drawings=drawings.FILTERS),
     _page("hardware", hardware, drawings=drawings.HARDWARE),
     _page("host", lambda: render("host", registers=registers_table())),
     _page("lanes", lambda: lanes(records("lanes"), records("hardware"))),

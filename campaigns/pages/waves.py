@@ -18,11 +18,7 @@ from lately.replay.drawing import COLOURS
 from .blocks import bare_axes
 
 SPEC = preset("apbbf-tiny")
-NAMES = {
-    Operation.QUERY: "query",
-    Operation.INSERT: "insert",
-    Operation.CHECK_AND_INSERT: "check",
-}
+NAMES = {Operation.QUERY: "query", Operation.INSERT: "insert", Operation.CHECK_AND_INSERT: "check"}
 Trace = list[dict[str, Any]]
 
 
