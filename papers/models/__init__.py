@@ -3,8 +3,14 @@
 Once this package is imported, `lately.golden.from_spec` and `lately.golden.load` support them.
 """
 
-from .bloom import BlockedBloomFilter, BloomFilter, PartitionedBloomFilter
-from .buffered import A2Buffering, DoubleBuffering, ForgetfulBloomFilter
+from .bloom import (
+    A2Buffering,
+    BlockedBloomFilter,
+    BloomFilter,
+    DoubleBuffering,
+    ForgetfulBloomFilter,
+    PartitionedBloomFilter,
+)
 from .counting import CountingBloomFilter
 from .cuckoo import (
     CuckooDictionary,

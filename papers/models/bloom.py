@@ -1,16 +1,41 @@
-"""Bloom filters without a window: classical, partitioned and blocked.
+"""Bloom filters without a window, and windows of Bloom filters that take turns.
 
-They never forget, so a long stream fills them. They are baselines for filters with a window.
+The APBF paper describes the windows in section 3.2. Below, d is the number of insertions after a
+key's own.
 """
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lately.golden.analysis import mean_rate
 from lately.golden.errors import SpecificationError
 from lately.golden.filter import Words
+from lately.golden.sizing import HASHES, bloom_rate, shared_cells, smallest
+from lately.golden.spec.base import Specification, required
 
 from .bits import BitArrays, match, write
-from .specs import BlockedBloomSpec, BloomSpec, PartitionedBloomSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class BloomSpec(Specification, family="bloom"):
+    bits: int = required(low=2, high=1 << 32)  # m; a remainder of the division into parts is unused
+    hashes: int = required()  # k; two of them may select the same bit
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionedBloomSpec(BloomSpec, family="partitioned-bloom"):
+    """Parameters of a `PartitionedBloomFilter`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockedBloomSpec(BloomSpec, family="blocked-bloom"):
+    block_bits: int = required(low=2)  # at most `bits`
 
 
 class BloomFilter(BitArrays):
@@ -88,3 +113,224 @@ class BlockedBloomFilter(BloomFilter):
     def _positions(self, keys: Words) -> NDArray[np.intp]:
         indices = super()._positions(keys)
         return indices[:, :1] * self.block_bits + indices[:, 1:]
+
+
+# Windows of Bloom filters that take turns
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoubleBufferingSpec(Specification, family="double-buffering"):
+    generation: int = required()  # insertions between two switches: W
+    bits: int = required(low=4, high=1 << 33)  # total of both filters
+    hashes: int = required()  # k, the same functions for both filters
+
+
+@dataclass(frozen=True, kw_only=True)
+class A2BufferingSpec(DoubleBufferingSpec, family="a2-buffering"):
+    """Parameters of an `A2Buffering` filter; `generation` counts the keys written to the first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetfulBloomSpec(Specification, family="forgetful-bloom"):
+    generation: int = required()  # insertions between two shifts
+    past: int = required()  # N, number of past segments
+    bits: int = required()  # total of the N + 2 segments; a remainder is unused
+    hashes: int = required()  # k
+
+
+class _Turns(BitArrays):
+    """Base class: Bloom filters with shared hash functions, youngest first, which rotate."""
+
+    _uncompared = ("insertions", "shifts")
+    _counts: ClassVar = {"insertions": None, "shifts": None, "filled": "generation"}
+
+    generation: int
+    bits: int
+    filled: int  # keys of the current generation
+    shifts: int
+
+    def _prepare(self) -> None:
+        self.window = self.generation
+        self._share(2)
+
+    def _share(self, arrays: int) -> None:
+        self._shape = (arrays, self.bits // arrays)
+        self._make_hash([self._shape[1]] * self.hashes)
+
+    def _shift_if_full(self) -> None:
+        if self.filled == self.generation:
+            self._segments = [bytearray(self._shape[1]), *self._segments[:-1]]
+            self.filled = 0
+            self.shifts += 1
+        self.filled += 1
+
+
+class DoubleBuffering(_Turns):
+    """Active Bloom filter, and a second one that warms up to replace it.
+
+    Source: Francis Chang, Wu-chang Feng and Kang Li, "Approximate Caches for Packet
+    Classification", INFOCOM 2004.
+
+    An insertion writes both filters, and a query reads the active one. After `generation`
+    insertions the warm-up filter becomes active, and the formerly active one is cleared and warms
+    up. A key is reported for all d <= W = `generation`, where d is the number of insertions after
+    its own, and forgotten for d >= 2 W.
+    """
+
+    specification = DoubleBufferingSpec
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        bits, hashes = _fewest(lambda bits, k: _double_rate(keys, bits, k), fpr, 2 * keys)
+        return {"generation": keys, "bits": 2 * bits, "hashes": hashes}
+
+    @property
+    def fpr(self) -> float:
+        return _double_rate(self.generation, self.bits // 2, self.hashes)
+
+    def _look(self, positions: list[int]) -> int:
+        return match(self._segments[1], positions) - 1
+
+    def _write(self, positions: list[int]) -> None:
+        self._shift_if_full()
+        for bits in self._segments:
+            write(bits, positions)
+
+
+class A2Buffering(_Turns):
+    """Two active Bloom filters: insertions write the first, and queries read both.
+
+    Source: MyungKeun Yoon, "Aging Bloom Filter with Two Active Buffers for Dynamic Sets", IEEE
+    Transactions on Knowledge and Data Engineering 22(1), 2010.
+
+    A key that is not in active1 is written there, even if active2 contains it. When `generation`
+    keys have been written, active1 becomes active2, and the former active2 is cleared and becomes
+    active1. A key is reported for all d <= W = `generation`, where d is the number of insertions
+    after its own. Insertions of keys that active1 already contains do not age it, so no number of
+    insertions guarantees that a key is forgotten.
+    """
+
+    specification = A2BufferingSpec
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        bits, hashes = _fewest(lambda bits, k: _a2_rate(keys, bits, k), fpr, keys)
+        return {"generation": keys, "bits": 2 * bits, "hashes": hashes}
+
+    @property
+    def fpr(self) -> float:
+        return _a2_rate(self.generation, self.bits // 2, self.hashes)
+
+    def _look(self, positions: list[int]) -> int:
+        return any(match(bits, positions) for bits in self._segments) - 1
+
+    def _write(self, positions: list[int]) -> None:
+        if not match(self._segments[0], positions):
+            self._shift_if_full()
+            write(self._segments[0], positions)
+
+
+class ForgetfulBloomFilter(_Turns):
+    """Future, present and past Bloom filters; each key is in two neighbouring ones.
+
+    Source: Rajath Subramanyam, Indranil Gupta, Luke M. Leslie and Wenting Wang, "Idempotent
+    Distributed Counters Using a Forgetful Bloom Filter", Cluster Computing 19(2), 2016.
+
+    An insertion writes the future and the present filter. A key is reported if two neighbours
+    match. After `generation` insertions each filter moves one step towards the past; the oldest is
+    cleared and becomes the future. A key is reported for all d <= W = ``past * generation``, where
+    d is the number of insertions after its own, and forgotten within two more generations. All
+    filters share their hash functions, so the two matches are not independent.
+    """
+
+    specification = ForgetfulBloomSpec
+    age_unit = "generations"
+
+    past: int
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        return _forgetful_sizes(keys, fpr)
+
+    @property
+    def fpr(self) -> float:
+        return _forgetful_rate(self.generation, self.past, self._shape[1], self.hashes)
+
+    def _prepare(self) -> None:
+        self.window = self.past * self.generation
+        if not 2 <= self.bits // (self.past + 2) <= 1 << 32:
+            raise SpecificationError(
+                f"bits: must be 2 to 2**32 for each of {self.past + 2} segments, not {self.bits}"
+            )
+        self._share(self.past + 2)
+
+    def _look(self, positions: list[int]) -> int:
+        matches = [match(bits, positions) for bits in self._segments]
+        pairs = (i for i in range(len(matches) - 1) if matches[i] and matches[i + 1])
+        return next(pairs, -1)
+
+    def _write(self, positions: list[int]) -> None:
+        self._shift_if_full()
+        for bits in self._segments[:2]:
+            write(bits, positions)
+
+
+# Sizes: false-positive rates of arrays of `bits`, averaged over a generation of distinct keys
+
+
+def _double_rate(generation: int, bits: int, hashes: int) -> float:
+    """The active filter contains the keys of one to two generations."""
+    return mean_rate(lambda p: bloom_rate((1 + p) * generation, bits, hashes), generation)
+
+
+def _a2_rate(generation: int, bits: int, hashes: int) -> float:
+    """One filter is full, and the other fills up."""
+    full = bloom_rate(generation, bits, hashes)
+    fills = mean_rate(lambda p: bloom_rate(p * generation, bits, hashes), generation)
+    return full + fills - full * fills
+
+
+def _forgetful_rate(generation: int, past: int, bits: int, hashes: int) -> float:
+    """Approximate the rate by the expected number of matching runs; two runs at once are rare."""
+    blank = hashes * generation * math.log1p(-1 / bits)
+    full = -math.expm1(blank)
+
+    def two(a: float, b: float, c: float) -> float:
+        # Three generations, youngest first. Each sets bits in two segments; both share the second.
+        return float((b + (1 - b) * a * c) ** hashes)
+
+    def three(a: float, b: float, c: float, d: float) -> float:
+        return float((b * (c + (1 - c) * d) + (1 - b) * a * c) ** hashes)
+
+    oldest = (past - 1) * two(full, full, full) - max(0, past - 2) * three(full, full, full, full)
+
+    def runs(phase: float) -> float:
+        # All pairs of neighbours, but for each run only its first pair.
+        part = -math.expm1(phase * blank)
+        pairs = two(0.0, part, full) + two(part, full, full)
+        return pairs - three(0.0, part, full, full) - (past > 1) * three(part, full, full, full)
+
+    return min(1.0, oldest + mean_rate(runs, generation))
+
+
+@lru_cache
+def _forgetful_sizes(window: int, fpr: float) -> dict[str, int]:
+    sizes = []
+    for past in range(1, min(window, 16) + 1):
+        each = -(-window // past)
+
+        def rate(bits: int, k: int, past: int = past, each: int = each) -> float:
+            return _forgetful_rate(each, past, bits, k)
+
+        bits, hashes = _fewest(rate, fpr, 2 * each)
+        sizes.append((bits * (past + 2), past, each, hashes))
+    return dict(zip(("bits", "past", "generation", "hashes"), min(sizes), strict=True))
+
+
+def _fewest(rate: Callable[[int, int], float], fpr: float, load: int) -> tuple[int, int]:
+    """Return the minimum array bits, and hash functions, for a `rate` of at most `fpr`."""
+    sizes = []
+    for k in HASHES:
+        keeps = partial(lambda bits, k: bits > 1 and rate(bits, k) <= fpr, k=k)
+        sizes.append((smallest(keeps, shared_cells(load, fpr, k)), k))
+    return min(sizes)

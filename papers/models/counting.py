@@ -1,6 +1,7 @@
 """Counting Bloom filter with a queue, from which it deletes expired keys."""
 
 from collections import deque
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,9 +12,18 @@ from lately.golden.filter import Words
 from lately.golden.hash.keys import check_keys
 from lately.golden.results import Ages
 from lately.golden.sizing import bloom_rate, bloom_sizes
+from lately.golden.spec.base import Specification, optional, required
 
 from .bits import ByteCells, ring_order
-from .specs import CountingBloomSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountingBloomSpec(Specification, family="counting-bloom"):
+    window: int = required()  # W
+    counters: int = required(low=2, high=1 << 32)
+    hashes: int = required()  # k
+    counter_bits: int = optional(4, high=8)
+    saturated: str = "kept"  # or "decremented": whether a counter at its maximum is decremented
 
 
 class CountingBloomFilter(ByteCells):

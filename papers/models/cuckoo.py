@@ -14,6 +14,7 @@ import math
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from sys import getsizeof
 from typing import Any, ClassVar, Self
 
@@ -33,8 +34,18 @@ from lately.golden.hash.keys import Keys, scalar_or_array, sortable
 from lately.golden.results import Ages
 from lately.golden.sampling import chunks
 from lately.golden.sizing import bloom_rate, check_rate
+from lately.golden.spec.base import Specification, optional, required
 
-from .specs import CuckooSpec
+
+@dataclass(frozen=True, kw_only=True)
+class CuckooSpec(Specification, family="cuckoo"):
+    window: int = required()  # n, the largest window
+    signature_bits: int = optional(0, low=0, high=32)
+    positions: int = optional(high=1 << 30)  # per table; the paper's 2 n by default
+    # Maximum number of entries that an insertion moves, O(log n). Default: 3 times the bits of
+    # `window`.
+    moves: int = optional()
+
 
 _CHUNK = 1 << 15
 _WORD = (1 << 64) - 1

@@ -1,6 +1,7 @@
 """Stable Bloom Filter (Deng, Rafiei)."""
 
 import math
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,9 +10,18 @@ from numpy.typing import NDArray
 from lately.golden.errors import require_count
 from lately.golden.hash.functions import ConstantStream
 from lately.golden.sizing import check_rate
+from lately.golden.spec.base import Specification, optional, required
 
 from .bits import ByteCells
-from .specs import StableBloomSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class StableBloomSpec(Specification, family="stable-bloom"):
+    cells: int = required(low=2, high=1 << 32)  # m
+    hashes: int = required()  # K
+    decrements: int = required()  # P, cells that an insertion decrements; at most `cells`
+    cell_bits: int = optional(1, high=8)  # d
+
 
 _WORD = (1 << 64) - 1
 _DOWN = bytes([0, *range(255)])

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,16 @@ from numpy.typing import NDArray
 from lately.golden.errors import require_count
 from lately.golden.hash.keys import Keys, scalar_or_array
 from lately.golden.sizing import bloom_rate, check_rate, smallest
+from lately.golden.spec.base import Specification, required
 
 from .bits import KeyByKey, ring_order
-from .specs import SwampSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwampSpec(Specification, family="swamp"):
+    window: int = required()  # W
+    fingerprint_bits: int = required(high=64)  # L
+
 
 TABLE_SPARE = 0.2
 """Spare slots of the table, relative to the used ones: alpha.

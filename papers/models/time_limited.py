@@ -14,11 +14,22 @@ from lately.golden.filter import Words
 from lately.golden.results import Ages
 from lately.golden.ring.ring_sizes import apbf_mean_rate, apbf_shape
 from lately.golden.sampling import chunks
+from lately.golden.spec.base import Specification, optional, required
 from lately.golden.state_files import check_whole, unpacked
 from lately.golden.timed_filter import TimedFilter
 from lately.golden.times import NEVER, TIME_LIMIT, Now, Times
 
-from .specs import TimeLimitedSpec
+
+@dataclass(frozen=True, kw_only=True)
+class TimeLimitedSpec(Specification, family="time-limited-apbf"):
+    k: int = required()  # slices that an insertion writes
+    l: int = required()  # generations per span
+    span: int = required(high=TIME_LIMIT - 1)  # T, in units of the timestamps
+    capacity: int = required()  # expected keys per span, used at the start; the filter adapts
+    # A burst of g insertions within dt needs slices of g k T / (l dt ln 2) bits. The paper gives no
+    # bound for this.
+    slice_bits_limit: int = optional(1 << 24, low=2, high=1 << 32)
+
 
 HASH_BITS = 32  # Bits of a hash value, which is scaled to the size of a slice.
 

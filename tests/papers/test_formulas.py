@@ -12,9 +12,6 @@ from lately.golden import analysis
 from papers import apbf, formulas
 
 DATA = Path(apbf.__file__).parent / "data"
-COUNT = "must be an integer of at least 1, not "
-PROFILE = "profile: must be one of exact, linear, not 'square'"
-BELOW = "must be below block_bits = 8, not 8"
 
 
 def test_npws():
@@ -65,11 +62,6 @@ def test_bloom_hashes(rate, k):
     assert formulas.bloom_hashes(rate) == k
 
 
-def test_bloom_rate():
-    assert formulas.bloom_false_positive_rate(3) == 1 / 8
-    assert formulas.bloom_false_positive_rate(2, 0.1) == pytest.approx(0.01, rel=1e-15)
-
-
 def test_gebf_rate_formula_of_the_paper():
     m, W, r, k = 280000, 20001, 8, 4
     s = m / (r + 1)
@@ -87,40 +79,6 @@ def test_gebf_rate_at_the_edges():
 def test_efficiency():
     assert formulas.apbf_efficiency(10, 10, 10) == 1 / 2
     assert formulas.apbf_efficiency(20, 30, 10.0) == pytest.approx(0.3, rel=1e-15)
-
-
-WRONG = [
-    (lambda: formulas.apbbf_relative_capacity(8, 8), f"hashes_per_block: {BELOW}"),
-    (lambda: formulas.apbf_npws(1, 0), f"l: {COUNT}0"),
-    (lambda: formulas.apbf_staleness_bound(0, 1, 1), f"k: {COUNT}0"),
-    (lambda: formulas.apbf_staleness_bound(1, 0, 1), f"l: {COUNT}0"),
-    (lambda: formulas.apbf_staleness_bound(1, 1, 0), f"generation: {COUNT}0"),
-    (lambda: formulas.gebf_staleness_bound(0, 1), f"window: {COUNT}0"),
-    (lambda: formulas.gebf_staleness_bound(1, 0), f"epochs: {COUNT}0"),
-    (lambda: formulas.bloom_hashes(0), "rate: must be above 0 and below 1, not 0"),
-    (lambda: formulas.bloom_hashes(1.0), "rate: must be above 0 and below 1, not 1.0"),
-    (lambda: formulas.bloom_bits_per_item(0), f"k: {COUNT}0"),
-    (lambda: formulas.bloom_false_positive_rate(0), f"k: {COUNT}0"),
-    (lambda: formulas.bloom_false_positive_rate(1, -0.1),
-     "fill: must be between 0 and 1, not -0.1"),
-    (lambda: formulas.bloom_metrics(0), f"k: {COUNT}0"),
-    (lambda: formulas.apbf_efficiency(0, 1, 1), f"k: {COUNT}0"),
-    (lambda: formulas.apbf_efficiency(1, 0, 1), f"l: {COUNT}0"),
-    (lambda: formulas.apbf_efficiency(1, 1, 0),
-     "bloom_k: must be above 0 and finite, not 0"),
-    (lambda: formulas.apbf_metrics(1, 1, profile="square"), PROFILE),
-    (lambda: formulas.apbbf_metrics(1, 1, 8, 8), f"hashes_per_block: {BELOW}"),
-    (lambda: formulas.gebf_false_positive_rate(0, 1, 1, 1), f"m: {COUNT}0"),
-    (lambda: formulas.gebf_false_positive_rate(1, 0, 1, 1), f"W: {COUNT}0"),
-    (lambda: formulas.gebf_false_positive_rate(1, 1, 0, 1), f"r: {COUNT}0"),
-    (lambda: formulas.gebf_false_positive_rate(1, 1, 1, 0), f"k: {COUNT}0"),
-]  # fmt: skip
-
-
-def test_parameter_wrong():
-    for call, message in WRONG:
-        with pytest.raises(ValueError, match=f"^{message}$"):
-            call()
 
 
 # Tables of the paper
