@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -31,9 +31,8 @@ LABELS: dict[str, str] = PAPER.data["labels"]  # Legends of the `structures` com
 DICTIONARIES = ("plain", "signed")  # The paper's own structures.
 NAMES: dict[str, str] = PAPER.data["streams"]  # Descriptions of the real streams.
 
-_FRESH = 1 << 40
-# Query the dictionary this much more often, because its error rate is low.
-_PATIENCE = 10
+_FRESH = 1 << 40  # fresh keys start here
+_PATIENCE = 10  # how much more often the dictionary is queried, because its error rate is low
 
 Setup = partial[CuckooDictionary] | partial[TimingBloomFilter]  # Called with a seed.
 
@@ -96,17 +95,14 @@ def run_all(point: Point, values: Iterable[Mapping[str, Setup]]) -> Result:
         if keys is None:
             return {"runs": None}
         if sizes.get("hashes") == BEST:
-            different = _different(keys, sizes["window"])
-            setup = partial(setup, hashes=best_hashes(sizes["cells"], different))
+            window = sizes["window"]
+            ends = range(window, len(keys) + 1, window)
+            distinct = statistics.fmean(len(np.unique(keys[end - window : end])) for end in ends)
+            setup = partial(setup, hashes=best_hashes(sizes["cells"], distinct))
         fresh = point["fresh"] * (1 if "hashes" in sizes else _PATIENCE)
         run = _run(setup(seed=point["seed"]), keys, fresh, point["seed"])
         runs.setdefault(label, []).append(run)
     return {"runs": runs}
-
-
-def _different(keys: Keys, window: int) -> float:
-    ends = range(window, len(keys) + 1, window)
-    return statistics.fmean(len(np.unique(keys[end - window : end])) for end in ends)
 
 
 def _stream(point: Point, window: int) -> Keys | None:
@@ -182,9 +178,7 @@ def mean(runs: Sequence[Result], name: str) -> Estimate:
 def by_structure(results: Results) -> Runs:
     runs = figures(results, "runs")
     return {
-        label: [
-            list(seeds) for seeds in zip(*(seed_runs[label] for seed_runs in runs), strict=True)
-        ]
+        label: list(map(list, zip(*(by_label[label] for by_label in runs), strict=True)))
         for label in runs[0]
     }
 
@@ -197,10 +191,10 @@ def rate_series(runs: Runs, x: Mapping[str, Any] | Sequence[float]) -> list[Seri
     series = []
     for label, values in runs.items():
         axis = x[label] if isinstance(x, Mapping) else x
-        rates = [(at, fresh_rate(value)) for at, value in zip(axis, values, strict=True)]
-        kept = [each for each in rates if each[1][0] > 0]
-        at, estimates = [each[0] for each in kept], [each[1] for each in kept]
-        series.append(Series.estimated(LABELS.get(label, label), at, estimates))
+        rates = dict(zip(axis, map(fresh_rate, values), strict=True))
+        shown = {at: rate for at, rate in rates.items() if rate[0] > 0}
+        name = LABELS.get(label, label)
+        series.append(Series.estimated(name, list(shown), list(shown.values())))
     return series
 
 
@@ -212,10 +206,9 @@ def list_series(runs: Runs, x: Sequence[float], suffix: str = "") -> list[Series
 
 
 def no_misses(results: Results) -> Finding:
-    structures = [
-        seed_runs for result in figures(results, "runs") for seed_runs in (result or {}).values()
-    ]
-    return PAPER.find("missed", sum(run["missed"] for runs in structures for run in runs))
+    present = [runs for runs in figures(results, "runs") if runs]
+    missed = [run["missed"] for runs in present for seeds in runs.values() for run in seeds]
+    return PAPER.find("missed", sum(missed))
 
 
 def comparison(at: str, runs: dict[str, list[Result]]) -> list[Finding]:
@@ -243,8 +236,12 @@ def stream_keys(at: str, runs: dict[str, list[Result]]) -> list[Finding]:
 # Figures 4 and 7
 
 
-def measure_zipf(point: Point) -> Result:
-    return run_all(point, [structures(counters, WINDOW) for counters in point["counters"]])
+def measure_streams(point: Point) -> Result:
+    """Run all structures, for each number of counters (or counters per key) or each window."""
+    if "windows" in point:
+        return run_all(point, [structures(20_000, window) for window in point["windows"]])
+    window, unit = point.get("window", WINDOW), point.get("window", 1)
+    return run_all(point, [structures(unit * count, window) for count in point["counters"]])
 
 
 def conclude_zipf(results: Results) -> Conclusion:
@@ -275,10 +272,6 @@ def conclude_zipf(results: Results) -> Conclusion:
 
 
 # Figures 9 and 10
-
-
-def measure_window(point: Point) -> Result:
-    return run_all(point, [structures(20_000, window) for window in point["windows"]])
 
 
 def conclude_window(results: Results) -> Conclusion:
@@ -344,11 +337,6 @@ def conclude_signature(results: Results) -> Conclusion:
 # Figure 13
 
 
-def measure_real(point: Point) -> Result:
-    window = point["window"]
-    return run_all(point, [structures(each * window, window) for each in point["counters"]])
-
-
 def conclude_real(results: Results) -> Conclusion:
     findings: list[Finding] = []
     charts: list[Chart] = []
@@ -382,10 +370,9 @@ def measure_age(point: Point) -> Result:
     if keys is None:
         return {"runs": None}
     window, runs = point["window"], {}
-    for label, setup in structures(20_000, window).items():
-        if label not in ("timing", "plain"):
-            continue
-        filter, errors = setup(seed=point["seed"]), []
+    setups = structures(20_000, window)
+    for label in ("timing", "plain"):
+        filter, errors = setups[label](seed=point["seed"]), []
         for start in range(0, len(keys) - 1000, 1000):
             asked = keys[start : start + 1000]
             if start >= window:
@@ -510,26 +497,26 @@ def measure_space(point: Point) -> Result:
 
 
 def conclude_space(results: Results) -> Conclusion:
-    return Conclusion([finding for point, result in results for finding in _space(point, result)])
-
-
-def _space(point: Point, result: Result) -> Iterator[Finding]:
-    rate, window = point["error_rate"], point["window"]
-    other, achieved = timing_bits(window, rate), timing_bits(window, result["expected"])
-    bound = time_decaying_space_bound(window=window, universe=UNIVERSE, error_rate=rate)
-    values = {
-        "signature": result["signature"],
-        "tables": result["tables"] / window,
-        "variable": result["variable"] / window,
-        "timing": other / window,
-        "bound": bound / window,
-        "ratio": result["tables"] / other,
-        "achieved": result["tables"] / achieved,
-        "achieved-variable": result["variable"] / achieved,
-    }
-    fields = {"rate": rate, "window": window, "expected": result["expected"]}
-    for name, value in values.items():
-        yield PAPER.find(f"space-{name}", value, **fields, saving=1 / math.log2(1 / rate))
+    findings = []
+    for point, result in results:
+        rate, window, expected = point["error_rate"], point["window"], result["expected"]
+        tables, variable = result["tables"], result["variable"]
+        other, achieved = timing_bits(window, rate), timing_bits(window, expected)
+        bound = time_decaying_space_bound(window=window, universe=UNIVERSE, error_rate=rate)
+        values = {
+            "signature": result["signature"],
+            "tables": tables / window,
+            "variable": variable / window,
+            "timing": other / window,
+            "bound": bound / window,
+            "ratio": tables / other,
+            "achieved": tables / achieved,
+            "achieved-variable": variable / achieved,
+        }
+        fields = {"rate": rate, "window": window, "expected": expected}
+        fields["saving"] = 1 / math.log2(1 / rate)
+        findings += [PAPER.find(f"space-{name}", value, **fields) for name, value in values.items()]
+    return Conclusion(findings)
 
 
 # Memory accesses, instead of running times
@@ -593,21 +580,22 @@ def conclude_work(results: Results) -> Conclusion:
     def of(runs: list[Result], name: str, label: str, at: int) -> list[Result]:
         return [run[name][label][at] for run in runs]
 
+    def find(name: str, kind: str, label: str, *runs: list[Result], **fields: Any) -> Finding:
+        texts = {"label": LABELS[label], "kind": KINDS[kind]}
+        return PAPER.find(name, over(kind, *runs), **texts, **fields)
+
     findings = []
     for kind, label in pairs:
-        value = over(kind, *(of(even, "counters", label, at) for at in (0, -1)))
-        fields = {"label": LABELS[label], "kind": KINDS[kind]}
+        first, last = (of(even, "counters", label, at) for at in (0, -1))
         texts = f"{sizes[0]:,} counters over {sizes[-1]:,}"
-        findings.append(PAPER.find("work-large", value, sizes=texts, **fields))
+        findings.append(find("work-large", kind, label, first, last, sizes=texts))
     for (kind, label), at in product(pairs, (0, -1)):
-        value = over(kind, *(of(runs, "counters", label, at) for runs in (even, skewed)))
-        fields = {"label": LABELS[label], "kind": KINDS[kind]}
-        findings.append(PAPER.find("work-skew", value, counters=sizes[at], **fields))
+        first, last = (of(runs, "counters", label, at) for runs in (even, skewed))
+        findings.append(find("work-skew", kind, label, first, last, counters=sizes[at]))
     for kind, label in pairs:
-        value = over(kind, *(of(even, "windows", label, at) for at in (-1, 0)))
-        fields = {"label": LABELS[label], "kind": KINDS[kind]}
+        first, last = (of(even, "windows", label, at) for at in (0, -1))
         texts = f"n = {windows[-1]:,} over n = {windows[0]:,}"
-        findings.append(PAPER.find("work-grows", value, windows=texts, **fields))
+        findings.append(find("work-grows", kind, label, last, first, windows=texts))
     for kind in ("alive", "other"):
         value = over(kind, *([run["lengths"][at] for run in even] for at in (-1, 0)))
         findings.append(PAPER.find("work-same", value, kind=KINDS[kind]))
@@ -652,10 +640,10 @@ def conclude_failures(results: Results) -> Conclusion:
 
 
 STUDIES = (
-    PAPER.study("cuckoo-figure-4", measure_zipf, conclude_zipf),
-    PAPER.study("cuckoo-figure-9", measure_window, conclude_window),
+    PAPER.study("cuckoo-figure-4", measure_streams, conclude_zipf),
+    PAPER.study("cuckoo-figure-9", measure_streams, conclude_window),
     PAPER.study("cuckoo-figure-12", measure_signature, conclude_signature),
-    PAPER.study("cuckoo-figure-13", measure_real, conclude_real),
+    PAPER.study("cuckoo-figure-13", measure_streams, conclude_real),
     PAPER.study("cuckoo-figure-14", measure_age, conclude_age),
     PAPER.study("cuckoo-theorem-2", measure_list, conclude_list),
     PAPER.study("cuckoo-theorem-3", measure_space, conclude_space),

@@ -59,7 +59,7 @@ def test_reduced_form(name):
 
 def test_results_repeat():
     point = {"z": 0.0, "seed": 0, "windows": [1000], "measured": 500, "fresh": 1000}
-    assert cuckoo.measure_window(point) == cuckoo.measure_window(point)
+    assert cuckoo.measure_streams(point) == cuckoo.measure_streams(point)
 
 
 def test_names_are_those_of_the_studies():
