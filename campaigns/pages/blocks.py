@@ -54,16 +54,25 @@ def content(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Drawing:
-    path: Path
-    words: Callable[[], str]  # description, which the file must contain
-    figure: Callable[[], Any]
+    name: str  # of the file in `IMAGES`, without suffix
+    data: Callable[[], Any]  # what the figure shows; the file contains this as JSON
+    figure: Callable[[Any], Any]  # draws the data
+
+    @property
+    def path(self) -> Path:
+        return IMAGES / f"{self.name}.svg"
 
     def stale(self) -> bool:
-        return not self.path.exists() or self.words() not in self.path.read_text("utf-8")
+        return not self.path.exists() or _json(self.data()) not in self.path.read_text("utf-8")
 
     def write(self) -> None:
+        data = self.data()
         with style():
-            drawing.save(self.figure(), self.path, self.words())
+            drawing.save(self.figure(data), self.path, _json(data))
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, separators=(",", ":"))
 
 
 def bare_axes(width: float, height: float, **limits: tuple[float, float]) -> tuple[Any, Any]:

@@ -3,7 +3,7 @@
 import io
 import tempfile
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from lately.replay.drawing import COLOURS, blank_figure
 
 from ..hardware import Summary
 from . import spans, waves
-from .blocks import DOCS, IMAGES, Drawing, Page, bare_axes
+from .blocks import DOCS, Drawing, Page, bare_axes
 from .mechanisms import WIDTH, ages
 
 GENERATIONS = 9  # number of columns in the picture of the ring
@@ -44,20 +44,16 @@ def stages() -> list[tuple[str, str]]:
     return [*blocks, ("result queue", f"{ResultQueue.LATENCY} cycles")]
 
 
-def unit_words() -> str:
-    return ", ".join(f"{name}: {text}" for name, text in stages())
-
-
 ARROW = {"arrowstyle": "-|>", "color": COLOURS["ink"], "linewidth": 1.1}
 """Properties of arrows between blocks."""
 
 PLACED = {"ha": "center", "va": "center", "fontsize": 8}  # text properties for blocks
 
 
-def unit() -> Any:
+def unit(parts: Sequence[tuple[str, str]]) -> Any:
     figure, axes = bare_axes(8.4, 2.1, xlim=(-1.1, 9.3), ylim=(-1.1, 1.2))
     annotate = partial(axes.annotate, **PLACED)
-    for number, (name, text) in enumerate(stages()):
+    for number, (name, text) in enumerate(parts):
         draw_box(axes, 2 * number, 0, f"{name}\n{text}", "blue")
     labels = ("i", "key", "addresses", "matches", "verdict", "o")
     for number, label in enumerate(labels):
@@ -85,23 +81,25 @@ RINGS = {
 """Rings that are drawn, by file name."""
 
 
-def roles(spec: Any) -> Iterator[tuple[int, int, int, str]]:
-    """Yield the generation, physical segment, age and role of each segment of a golden ring."""
+def roles(spec: Any) -> list[tuple[int, int, int, str]]:
+    """Return the generation, physical segment, age and role of each segment of a golden ring."""
     ring: Any = from_spec(spec)
+    rows = []
     for generation in range(GENERATIONS):
-        if generation:
-            ring.shift()
         for segment, age in enumerate(ages(ring)):
             role = "written" if age < spec.run else "read"
-            yield generation, segment, age, role if age < spec.ring_segments else "spare"
+            rows.append((generation, segment, age, role if age < spec.ring_segments else "spare"))
+        ring.shift()
+    return rows
 
 
-def ring(spec: Any) -> Any:
+def ring(rows: Sequence[tuple[int, int, int, str]]) -> Any:
     colours = {"written": COLOURS["blue"], "read": COLOURS["green"], "spare": COLOURS["grid"]}
     names = {"written": "written and read", "read": "read", "spare": "spare, being cleared"}
-    figure = blank_figure(WIDTH, 0.5 + 0.4 * spec.segments)
+    segments = 1 + max(segment for _, segment, _, _ in rows)
+    figure = blank_figure(WIDTH, 0.5 + 0.4 * segments)
     axes = figure.subplots()
-    for generation, segment, age, role in roles(spec):
+    for generation, segment, age, role in rows:
         ink = COLOURS["ink"] if role == "spare" else "white"
         axes.barh(segment, 0.94, 0.86, generation - 0.47, color=colours[role])
         text = "" if role == "spare" else str(age)
@@ -109,19 +107,13 @@ def ring(spec: Any) -> Any:
     for role, name in names.items():
         axes.barh(0, 0, color=colours[role], label=name)
     axes.grid(False)
-    axes.set_ylim(spec.segments - 0.4, -0.6)
+    axes.set_ylim(segments - 0.4, -0.6)
     axes.set_xticks(range(GENERATIONS))
-    axes.set_yticks(range(spec.segments))
+    axes.set_yticks(range(segments))
     axes.set_xlabel("generation; the numbers are ages", fontsize=9)
     axes.set_ylabel("segment", fontsize=9)
     axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.2), ncols=3, fontsize=8)
     return figure
-
-
-def ring_words(spec: Any) -> str:
-    return f"{spec.shape} over {GENERATIONS} generations: " + " ".join(
-        f"{segment}{role[0]}" for _, segment, _, role in roles(spec)
-    )
 
 
 SLACK = {
@@ -133,7 +125,6 @@ SLACK = {
 """Filters in the picture of the slack, each with a window of 12 insertions."""
 
 
-@cache
 def reported() -> dict[str, tuple[int, int]]:
     """For each filter, return up to which distance a key is always, and sometimes, reported.
 
@@ -156,25 +147,18 @@ def reported() -> dict[str, tuple[int, int]]:
     return distances
 
 
-def slack_words() -> str:
-    return "Insertions after a key's own for which it is reported: " + "; ".join(
-        f"{name}: always {always}, at most {sometimes}"
-        for name, (always, sometimes) in reported().items()
-    )
-
-
-def slack() -> Any:
+def slack(distances: dict[str, tuple[int, int]]) -> Any:
     figure = blank_figure(WIDTH, 2)
     axes = figure.subplots()
-    for number, (always, sometimes) in enumerate(reported().values()):
+    for number, (always, sometimes) in enumerate(distances.values()):
         axes.barh(number, always + 1, 0.6, color=COLOURS["green"])
         axes.barh(number, sometimes - always, 0.6, always + 1, color=COLOURS["orange"])
     axes.barh(0, 0, color=COLOURS["green"], label="always reported")
     axes.barh(0, 0, color=COLOURS["orange"], label="slack: may be reported")
     axes.grid(visible=False)
     axes.set_xlim(0, 22)
-    axes.set_ylim(len(SLACK) - 0.5, -0.5)
-    axes.set_yticks(range(len(SLACK)), list(SLACK))
+    axes.set_ylim(len(distances) - 0.5, -0.5)
+    axes.set_yticks(range(len(distances)), list(distances))
     axes.set_xlabel("insertions after the key's own", fontsize=9)
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
     return figure
@@ -203,20 +187,9 @@ def blocks(about: dict[str, Any]) -> Any:
 
 def _block_page(page: str, name: str) -> Page:
     about = BLOCKS[name]
-    drawing = Drawing(IMAGES / f"{name}.svg", lambda: about["words"], partial(blocks, about))
+    drawing = Drawing(name, lambda: about["words"], lambda _: blocks(about))
     return Page(DOCS / f"{page}.md", drawings=[drawing])
 
-
-def _timing(name: str) -> Drawing:
-    diagram = cache(waves.DIAGRAMS[name].wave_json)
-    return Drawing(
-        IMAGES / f"{name}.svg", lambda: waves.description(diagram()), lambda: waves.drawn(diagram())
-    )
-
-
-AXIS = Drawing(
-    IMAGES / "axis.svg", lambda: waves.description(waves.axis()), lambda: waves.drawn(waves.axis())
-)
 
 # Time-based windows
 
@@ -228,8 +201,7 @@ INSERTIONS = (*range(SILENCE.start), *range(SILENCE.stop, 80))
 """Times of its insertions: one per tick, except during the silence."""
 
 
-@cache
-def generations() -> tuple[tuple[int, int], ...]:
+def generations() -> list[tuple[int, int]]:
     """Return the times of the first and last insertion of each generation of a golden ring."""
     ring: Any = from_spec(TIMED)
     bounds: list[tuple[int, int]] = []
@@ -239,30 +211,22 @@ def generations() -> tuple[tuple[int, int], ...]:
         if ring.shifts > shifts or not bounds:
             bounds.append((time, time))
         bounds[-1] = (bounds[-1][0], time)
-    return tuple(bounds)
+    return bounds
 
 
-def spans_words() -> str:
-    periods = ", ".join(
-        f"{first} to {last}, counts to {last + TIMED.span}" for first, last in generations()
-    )
-    return f"Generations of a ring with a span of {TIMED.span} ticks: {periods}"
-
-
-def time_spans() -> Any:
+def time_spans(bounds: Sequence[tuple[int, int]]) -> Any:
     figure = blank_figure(7.4, 2.3)
     axes = figure.subplots()
-    for number, (first, last) in enumerate(generations()):
-        whole = last + TIMED.span
+    for number, (first, last) in enumerate(bounds):
         axes.barh(number, last + 1 - first, 0.7, first, color=COLOURS["blue"])
-        axes.barh(number, whole - last - 1, 0.7, last + 1, color=COLOURS["green"])
+        axes.barh(number, TIMED.span - 1, 0.7, last + 1, color=COLOURS["green"])
     axes.barh(0, 0, color=COLOURS["blue"], label="receives insertions")
     axes.barh(0, 0, color=COLOURS["green"], label="settled, counts")
     shade: dict[str, Any] = {"color": COLOURS["grid"], "alpha": 0.5, "zorder": 0}
     axes.axvspan(SILENCE.start, SILENCE.stop, label="silence", **shade)
     axes.grid(visible=False)
-    axes.set_ylim(len(generations()) - 0.4, -0.6)
-    axes.set_yticks(range(len(generations())))
+    axes.set_ylim(len(bounds) - 0.4, -0.6)
+    axes.set_yticks(range(len(bounds)))
     axes.set_xlabel("time in ticks")
     axes.set_ylabel("generation")
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
@@ -337,38 +301,23 @@ def copy_report() -> tuple[CopyReport, float]:
     return report, span / 1e9
 
 
-def copies_words() -> str:
-    report, _ = copy_report()
-    groups = (
-        f"{row['kept']} kept and {row['dropped']} dropped from {row['from_seconds']:.2g} s on"
-        for row in report.figures()["distances"]
-    )
-    return f"Repeats by distance: {', '.join(groups)}; suggested span {report.suggested_span} ns"
-
-
 # Clock frequency and area
 
 
-def image(path: Path, text: str) -> str:
-    return f"![{text}](images/{path.name})"
-
-
-def area_words(summaries: Sequence[Summary]) -> str:
-    points: dict[str, list[str]] = {}
+def clocks(summaries: Sequence[Summary]) -> dict[str, list[tuple[float, int]]]:
+    """Return the usable clock in MHz and the LUTs of the units of each device."""
+    points: dict[str, list[tuple[float, int]]] = {}
     for median in (summary.median for summary in summaries):
-        points.setdefault(median.device, []).append(f"{median.fmax_mhz:.1f} {median.lut}")
-    devices = (f"{device}: {', '.join(figures)}" for device, figures in points.items())
-    return "Usable clock and area of units, in MHz and LUTs. " + "; ".join(devices)
+        points.setdefault(median.device, []).append((round(median.fmax_mhz, 1), median.lut))
+    return points
 
 
-def area(summaries: Sequence[Summary]) -> Any:
-    families = {"ecp5": "blue", "ice40": "orange", "gowin": "green"}
+def area(points: dict[str, list[tuple[float, int]]]) -> Any:
     figure = blank_figure(7, 4)
     axes = figure.subplots()
-    for family, colour in families.items():
-        medians = [s.median for s in summaries if s.case.device.startswith(family)]
-        sizes = [report.lut for report in medians]
-        speeds = [report.fmax_mhz for report in medians]
+    for family, colour in (("ecp5", "blue"), ("ice40", "orange"), ("gowin", "green")):
+        units = [unit for name in points if name.startswith(family) for unit in points[name]]
+        speeds, sizes = zip(*units, strict=True)
         axes.plot(sizes, speeds, "o", color=COLOURS[colour], markersize=5, label=family)
     axes.set_xlabel("LUTs")
     axes.set_ylabel("usable clock in MHz")
@@ -378,27 +327,31 @@ def area(summaries: Sequence[Summary]) -> Any:
     return figure
 
 
-FILTERS = [
-    *(Drawing(IMAGES / f"{name}.svg", partial(ring_words, spec), partial(ring, spec))
-      for name, spec in RINGS.items()),
-    Drawing(IMAGES / "slack.svg", slack_words, slack),
-]  # fmt: skip
-"""Drawings of docs/filters.md."""
+FILTERS = [Drawing(name, partial(roles, spec), ring) for name, spec in RINGS.items()]
+FILTERS.append(Drawing("slack", reported, slack))
 
-HARDWARE = [Drawing(IMAGES / "unit.svg", unit_words, unit), *map(_timing, waves.DIAGRAMS)]
-"""Drawings of docs/hardware.md."""
+HARDWARE = [Drawing("unit", stages, unit)]
+HARDWARE += [
+    Drawing(name, diagram.wave_json, waves.drawn) for name, diagram in waves.DIAGRAMS.items()
+]
 
 PAGES = (
     Page(
         DOCS / "dedup.md",
-        drawings=[Drawing(IMAGES / "copies.svg", copies_words, lambda: picture(*copy_report()))],
+        drawings=[
+            Drawing(
+                "copies",
+                lambda: copy_report()[0].figures()["distances"],
+                lambda _: picture(*copy_report()),
+            )
+        ],
     ),
     _block_page("index", "window"),
     replace(_block_page("deduplicator", "deduplicator"), blocks=spans.content),
     Page(
         DOCS / "time-limited.md",
         lambda: {"tick": tick_diagram()},
-        drawings=[Drawing(IMAGES / "spans.svg", spans_words, time_spans)],
+        drawings=[Drawing("spans", generations, time_spans)],
     ),
     _block_page("timing", "timing-part"),
     _block_page("cuckoo", "dictionary-columns"),

@@ -3,14 +3,14 @@
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from lately.replay.drawing import COLOURS, blank_figure
 
-from .blocks import DOCS, IMAGES, ROOT, Drawing, Page
+from .blocks import DOCS, ROOT, Drawing, Page
 
 EXAMPLES = ROOT / "examples"
 
@@ -36,7 +36,8 @@ class Story:
     unit: str  # of time
     verbs: tuple[str, str] = ("passes", "dropped")
 
-    def answers(self) -> list[tuple[int, float, bool]]:
+    def events(self) -> list[tuple[int, float, bool]]:
+        """Return the row, the time and whether it passes for each event, in order of time."""
         order = sorted((at, row) for row, times in enumerate(self.rows.values()) for at in times)
         return [(row, at, self.decide(row, at)) for at, row in order]
 
@@ -99,34 +100,17 @@ STORIES = {"gallery-mirror": mirror_port, "gallery-log": log_stream, "gallery-sy
            "gallery-replay": early_data}  # fmt: skip
 
 
-@cache
-def events(name: str) -> tuple[Story, tuple[tuple[int, float, bool], ...]]:
+def drawn(name: str, events: Sequence[tuple[int, float, bool]]) -> Any:
     story = STORIES[name]()
-    return story, tuple(story.answers())
-
-
-def words(name: str) -> str:
-    story, answers = events(name)
-    rows = [
-        f"{label}: "
-        + ", ".join(f"{at:g} {story.verbs[not ok]}" for number, at, ok in answers if number == row)
-        for row, label in enumerate(story.rows)
-    ]
-    return f"Events in {story.unit}. {'; '.join(rows)}"
-
-
-def drawn(name: str) -> Any:
-    story, answers = events(name)
-    end = max(at for _, at, _ in answers)
+    end = max(at for _, at, _ in events)
     figure = blank_figure(4.6, 0.9 + 0.34 * len(story.rows))
     axes = figure.subplots()
     youngest, oldest = story.band
-    for row, at, passed in answers:
+    for row, at, passed in events:
         if passed or story.refreshed:
             axes.barh(row, oldest - youngest, 0.62, at + youngest, color=COLOURS["grid"], zorder=1)
-    for wanted, looks in ((True, ("blue", "o")), (False, ("orange", "X"))):
-        chosen = [(at, row) for row, at, passed in answers if passed == wanted]
-        colour, marker = looks
+    for wanted, colour, marker in ((True, "blue", "o"), (False, "orange", "X")):
+        chosen = [(at, row) for row, at, passed in events if passed == wanted]
         axes.plot(*zip(*chosen, strict=True), marker, color=COLOURS[colour], markersize=8,
                   label=story.verbs[not wanted], zorder=3)  # fmt: skip
     band = "same key is remembered" if youngest == 0 else "age between the limits"
@@ -143,7 +127,7 @@ def drawn(name: str) -> Any:
 PAGE = Page(
     DOCS / "gallery.md",
     drawings=[
-        Drawing(IMAGES / f"{name}.svg", partial(words, name), partial(drawn, name))
-        for name in STORIES
+        Drawing(name, lambda story=story: story().events(), partial(drawn, name))
+        for name, story in STORIES.items()
     ],
 )

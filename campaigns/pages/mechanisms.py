@@ -1,6 +1,6 @@
 """Pictures for docs/how-it-works.md: the state of small golden models, drawn cell by cell."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from lately.golden import PartitionedTimingSpec, WindowDictionarySpec, from_spec
 from lately.golden.spec import APBFSpec, BlockedGEBFSpec
 from lately.replay.drawing import COLOURS, blank_figure
 
-from .blocks import DOCS, IMAGES, Drawing, Page, bare_axes
+from .blocks import DOCS, Drawing, Page, bare_axes
 
 RING = APBFSpec(k=2, l=3, slice_bits=16, generation=4)
 BLOCKED = BlockedGEBFSpec(window=24, epochs=3, hashes=2, bits=512, block_bits=16)
@@ -40,11 +40,8 @@ class Row(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """The rows of a picture, a legend for the states, and a description."""
-
     rows: Sequence[Row]
-    legend: dict[str, str]
-    words: str
+    legend: dict[str, str]  # texts by state
 
 
 def model(spec: Any, count: int = COUNT, *keys: int) -> Any:
@@ -93,10 +90,7 @@ def insertion() -> Picture:
         ]
         assert (bits == old | np.isin(np.arange(len(bits)), cells)).all()
         rows.append(Row(role(RING, age), states, "written" if cells else ""))
-    return Picture(
-        rows, {"new": "bit of the new key", "set": "set earlier"},
-        f"An insertion sets a bit of the {RING.k} youngest segments: {_where(rows, 'new')}",
-    )  # fmt: skip
+    return Picture(rows, {"new": "bit of the new key", "set": "set earlier"})
 
 
 def lookup() -> Picture:
@@ -113,10 +107,7 @@ def lookup() -> Picture:
         rows.append(Row(role(RING, age), states, note, marked=cells))
     matches = [row.note == "match" for row in rows[:-1]]
     assert matches == ring.matches(np.array([KEY], np.uint64))[:, 0].tolist()
-    return Picture(
-        rows, {"found": "bit of the key, set", "set": "other bits"},
-        f"A query reads a bit of each segment; matches at {_where(rows, 'found')}",
-    )  # fmt: skip
+    return Picture(rows, {"found": "bit of the key, set", "set": "other bits"})
 
 
 def turn() -> Picture:
@@ -130,10 +121,7 @@ def turn() -> Picture:
             "set" if bit else "old" if gone else "" for bit, gone in zip(now, was, strict=True)
         ]
         rows.append(Row(f"segment {segment}", states, f"{role(RING, old)} to {role(RING, new)}"))
-    return Picture(
-        rows, {"set": "set", "old": "set before, now cleared"},
-        f"A shift renames the segments: {'; '.join(f'{row.label}: {row.note}' for row in rows)}",
-    )  # fmt: skip
+    return Picture(rows, {"set": "set", "old": "set before, now cleared"})
 
 
 def blocks() -> Picture:
@@ -150,10 +138,7 @@ def blocks() -> Picture:
     for number, (word, mine) in enumerate(zip(bits, key_bits, strict=True)):
         states = ["found" if m else "set" if b else "" for b, m in zip(word, mine, strict=True)]
         rows.append(Row(f"word {number}", states, "this key" if mine.any() else ""))
-    return Picture(
-        rows, {"found": "bit of the key", "set": "other bits"},
-        f"All bits of a key are in one word: {_where(rows, 'found')}",
-    )  # fmt: skip
+    return Picture(rows, {"found": "bit of the key", "set": "other bits"})
 
 
 def stamps() -> Picture:
@@ -170,10 +155,7 @@ def stamps() -> Picture:
         rows.append(Row(f"hash {part}", states, f"age {line[cells[0]]}", texts, cells))
     oldest = max(int(row.note.split()[1]) for row in rows)
     assert timing.look_up(np.array([KEY], np.uint64)).age[0] == oldest
-    return Picture(
-        rows, {"found": "cell of the key", "old": "expired"},
-        f"Ages of the cells of a key: {', '.join(row.note for row in rows)}; the key's is {oldest}",
-    )  # fmt: skip
+    return Picture(rows, {"found": "cell of the key", "old": "expired"})
 
 
 def rows_of(key: int) -> list[int]:
@@ -208,19 +190,11 @@ def columns() -> Picture:
         note = "holds the key" if "found" in states else ""
         rows.append(Row(f"column {column}", states, note, texts, [key_rows[column]]))
     assert sum("found" in row.states for row in rows) == 1
-    return Picture(
-        rows, {"found": "entry of the key", "set": "other entries"},
-        f"Rows of a key in the columns: {key_rows}; the entry is {age} insertions old",
-    )  # fmt: skip
+    return Picture(rows, {"found": "entry of the key", "set": "other entries"})
 
 
 PICTURES = {"insert": insertion, "query": lookup, "shift": turn, "blocked": blocks,
             "timing": stamps, "dictionary": columns}  # fmt: skip
-
-
-def _where(rows: Iterable[Row], state: str) -> str:
-    names = [f"{row.label} bit {n}" for row in rows for n, s in enumerate(row.states) if s == state]
-    return ", ".join(names)
 
 
 WIDTH = 4.3  # width of a picture in inches, so that its texts are legible on a phone
@@ -234,8 +208,11 @@ def drawn(picture: Picture) -> Any:
     across = (-_LEFT / unit, (WIDTH - _LEFT) / unit)
     figure, axes = bare_axes(WIDTH, _LINE * (rows + 1.8), xlim=across, ylim=(rows + 1.5, -0.3))
     write = partial(axes.text, va="center", fontsize=9, color=COLOURS["ink"])
-    for state in sorted({state for row in picture.rows for state in row.states}):
-        _squares(axes, picture, state)
+    cells = [(x, y, s) for y, row in enumerate(picture.rows) for x, s in enumerate(row.states)]
+    for state in sorted({state for _, _, state in cells}):
+        face = COLOURS[FACES[state]] if state else "white"
+        corners = [(x, y) for x, y, other in cells if other == state]
+        axes.add_patch(_patch(corners, facecolor=face, edgecolor=COLOURS["grid"], linewidth=0.6))
     marked = [(n, y) for y, row in enumerate(picture.rows) for n in row.marked]
     axes.add_patch(_patch(marked, facecolor="none", edgecolor=COLOURS["ink"], linewidth=1.6))
     for y, row in enumerate(picture.rows):
@@ -250,15 +227,6 @@ def drawn(picture: Picture) -> Any:
         write(left + 1.2, rows + 0.9, text)
         left += 2 + len(text) * 0.075 / unit
     return figure
-
-
-def _squares(axes: Any, picture: Picture, state: str) -> None:
-    corners = [
-        (x, y) for y, row in enumerate(picture.rows) for x, name in enumerate(row.states)
-        if name == state
-    ]  # fmt: skip
-    face = COLOURS[FACES[state]] if state else "white"
-    axes.add_patch(_patch(corners, facecolor=face, edgecolor=COLOURS["grid"], linewidth=0.6))
 
 
 def _patch(cells_of: Iterable[tuple[float, float]], **style: Any) -> PathPatch:
@@ -277,26 +245,21 @@ SEGMENT = 0
 SHIFTS = 9  # segment shown in the picture of the spare, and number of generations
 
 
-@cache
-def life() -> tuple[tuple[int, int], ...]:
+def life() -> list[tuple[int, int]]:
     """Return the age and the number of set bits of one segment after each insertion."""
     ring, course = from_spec(RING), []
     for key in range(SHIFTS * RING.generation):
         ring.insert(np.array([key], np.uint64))
         course.append((ages(ring)[SEGMENT], int(ring.memory[SEGMENT].sum())))
-    return tuple(course)
+    return course
 
 
-def spare_words() -> str:
-    return "Bits of a segment after each insertion: " + " ".join(str(bits) for _, bits in life())
-
-
-def spare() -> Any:
+def spare(course: Sequence[tuple[int, int]]) -> Any:
     figure = blank_figure(WIDTH, 2.2)
     axes = figure.subplots()
-    axes.step(range(1, len(life()) + 1), [bits for _, bits in life()], where="post",
+    axes.step(range(1, len(course) + 1), [bits for _, bits in course], where="post",
               color=COLOURS["blue"])  # fmt: skip
-    starts = [n + 1 for n, (age, _) in enumerate(life()) if age == RING.ring_segments]
+    starts = [n + 1 for n, (age, _) in enumerate(course) if age == RING.ring_segments]
     for start in starts:
         axes.axvspan(start, start + 1, color=COLOURS["grid"], alpha=0.6, zorder=0, linewidth=0)
     axes.set_xlabel("insertions", fontsize=9)
@@ -306,16 +269,11 @@ def spare() -> Any:
     return figure
 
 
-def _drawing(name: str, picture: Callable[[], Picture]) -> Drawing:
-    path = IMAGES / f"how-{name}.svg"
-    return Drawing(path, lambda: picture().words, lambda: drawn(picture()))
-
-
 PAGE = Page(
     DOCS / "how-it-works.md",
     drawings=[
-        *(_drawing(name, picture) for name, picture in PICTURES.items()),
-        Drawing(IMAGES / "how-spare.svg", spare_words, spare),
+        *(Drawing(f"how-{name}", picture, drawn) for name, picture in PICTURES.items()),
+        Drawing("how-spare", life, spare),
     ],
 )
 """docs/how-it-works.md; its picture of the ring is also used in docs/filters.md."""

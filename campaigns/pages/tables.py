@@ -38,12 +38,11 @@ from lately.sim.proofs.catalogue import PROOFS, with_goals
 
 from .. import soak
 from ..engine import Record
-from ..hardware import Summary, summarise
+from ..hardware import summarise
 from ..upsets import OUTCOMES, label
-from . import drawings
+from . import drawings, waves
 from .blocks import (
     DOCS,
-    IMAGES,
     NOTHING,
     ROOT,
     Drawing,
@@ -95,13 +94,6 @@ def performance(placed: Sequence[Record], reported: Sequence[Row] = ()) -> dict[
         versions=versions(record.identity["versions"] for record in placed),
         reported=reported,
     )
-
-
-AREA = IMAGES / "clock-area.svg"
-
-
-def _units() -> list[Summary]:
-    return summarise(records("hardware"), "units")
 
 
 def lanes(measured: Sequence[Record], placed: Sequence[Record]) -> dict[str, str]:
@@ -617,7 +609,7 @@ def _page(name: str, blocks: Callable[[], dict[str, str]], **more: Any) -> Page:
 
 PAGES = (
     _page("boards", lambda: boards(load("boards")), take=take_boards),
-    Page(DOCS / "export.md", drawings=[drawings.AXIS]),
+    Page(DOCS / "export.md", drawings=[Drawing("axis", waves.axis, waves.drawn)]),
     _page("export/registers", export),
     _page("export/ports", ports),
     _page("fields", fields_table),
@@ -630,7 +622,11 @@ PAGES = (
         "performance",
         lambda: performance(records("hardware"), load("reported")),
         drawings=[
-            Drawing(AREA, lambda: drawings.area_words(_units()), lambda: drawings.area(_units()))
+            Drawing(
+                "clock-area",
+                lambda: drawings.clocks(summarise(records("hardware"), "units")),
+                drawings.area,
+            )
         ],
     ),
     _page("security", lambda: security(records("attack"), load("fuzz")), take=take_fuzz),

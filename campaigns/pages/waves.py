@@ -1,6 +1,5 @@
 """Timing diagrams for docs/hardware.md, from simulations of a tiny unit."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -204,10 +203,6 @@ def _draw_row(axes: Any, row: Mapping[str, Any], y: float) -> None:
         x = end
     if level:
         axes.plot(*zip(*level, strict=True), color=COLOURS["blue"], linewidth=1.4)
-
-
-def description(diagram: Mapping[str, Any]) -> str:
-    return json.dumps(diagram, separators=(",", ":"))
 
 
 INSERT, QUERY, CHECK = Operation.INSERT, Operation.QUERY, Operation.CHECK_AND_INSERT

@@ -80,13 +80,11 @@ def test_block_without_a_place():
 @pytest.fixture
 def page(tmp_path, monkeypatch):
     """The only page, whose block is not current and whose drawing is missing."""
-    path, drawing = tmp_path / "page.md", tmp_path / "page.svg"
+    path = tmp_path / "page.md"
     path.write_text(TEXT)
-    page = Page(
-        path,
-        lambda: {"one": "new"},
-        drawings=[Drawing(drawing, lambda: "said", lambda: blank_figure(1, 1))],
-    )
+    drawing = Drawing("page", lambda: {"shown": 1}, lambda data: blank_figure(1, data["shown"]))
+    page = Page(path, lambda: {"one": "new"}, drawings=[drawing])
+    monkeypatch.setattr(blocks, "IMAGES", tmp_path)
     monkeypatch.setitem(main.__globals__, "PAGES", {"page": page})
     monkeypatch.setitem(main.__globals__, "ROOT", tmp_path)
     return page

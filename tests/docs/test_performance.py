@@ -5,7 +5,7 @@ from functools import partial
 
 from campaigns.engine import Record
 from campaigns.hardware import CASES, points, summarise
-from campaigns.pages import drawings, tables
+from campaigns.pages import blocks, drawings, tables
 from campaigns.pages.blocks import Drawing
 
 RESULT = {
@@ -59,10 +59,11 @@ def test_page_has_each_caveat_once():
     assert speed.count("not to be trusted.") == 1
 
 
-def test_drawing_is_known_by_its_figures(tmp_path):
+def test_drawing_is_repeatable(tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "IMAGES", tmp_path)
     units = summarise(measured("units"), "units")
-    first, again = tmp_path / "first.svg", tmp_path / "again.svg"
-    for path in (first, again):
-        Drawing(path, partial(drawings.area_words, units), partial(drawings.area, units)).write()
+    for name in ("first", "again"):
+        Drawing(name, partial(drawings.clocks, units), drawings.area).write()
+    first, again = (tmp_path / f"{name}.svg" for name in ("first", "again"))
     assert first.read_bytes() == again.read_bytes()
-    assert drawings.area_words(units) in first.read_text()
+    assert "[302.0,1600]" in first.read_text()
