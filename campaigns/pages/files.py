@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -118,14 +119,6 @@ def imports() -> dict[str, set[str]]:
     return graph
 
 
-def levels(graph: Mapping[str, set[str]]) -> dict[str, int]:
-    level = dict.fromkeys(graph, 0)
-    for _ in graph:
-        for name, below in graph.items():
-            level[name] = max([level[other] + 1 for other in below], default=0)
-    return level
-
-
 def direct(graph: Mapping[str, set[str]], name: str) -> set[str]:
     below = graph[name]
     return below - {far for near in below for far in graph[near]}
@@ -133,10 +126,13 @@ def direct(graph: Mapping[str, set[str]], name: str) -> set[str]:
 
 def picture() -> str:
     graph = imports()
-    level = levels(graph)
-    rows = [
-        [name for name in PARTS if level[name] == row] for row in range(max(level.values()) + 1)
-    ]
+    sorter = TopologicalSorter(graph)
+    sorter.prepare()
+    rows = []
+    while sorter.is_active():
+        ready = sorter.get_ready()
+        sorter.done(*ready)
+        rows.append([name for name in PARTS if name in ready])
     wide = max(map(len, rows)) * (WIDTH + GAP)
     center = {
         name: (wide * (number + 1) / (len(row) + 1), (len(rows) - index) * (HEIGHT + GAP) - GAP)

@@ -172,13 +172,9 @@ def take_boards(paths: list[Path]) -> None:
         if report["board"] in BOARDS
     }
     order = [*BOARDS]
-    save(
-        "boards",
-        sorted(
-            known.values(),
-            key=lambda report: (not has_usual_family(report), order.index(report["board"])),
-        ),
-    )
+    save("boards", sorted(known.values(), key=lambda report: (
+        not has_usual_family(report), order.index(report["board"])
+    )))  # fmt: skip
 
 
 # Registers
@@ -214,26 +210,19 @@ def ports() -> dict[str, str]:
 
 
 def _port_rows(design: Design, meanings: Mapping[str, str]) -> list[Row]:
-    known = (
-        field_meanings(design.spec)
-        | {
-            f"{side}_{part}": meanings[f"{side}_axis_{part}"]
-            for side in "sm"
-            for part in ("tvalid", "tready")
-        }
-        | dict(meanings)
-    )
-    return [
-        {
+    known = field_meanings(design.spec) | dict(meanings)
+    for side in "sm":
+        known |= {f"{side}_{end}": known[f"{side}_axis_{end}"] for end in ("tvalid", "tready")}
+    rows: list[Row] = []
+    for port in design.ports:
+        meaning = known.get(port.name) or known[port.name.partition("_")[2]]
+        rows.append({
             "port": code(port.name),
             "direction": "in" if port.inward else "out",
             "width": port.width,
-            "meaning": (known.get(port.name) or known[port.name.partition("_")[2]]).removesuffix(
-                ", see below"
-            ),
-        }
-        for port in design.ports
-    ]
+            "meaning": meaning.removesuffix(", see below"),
+        })  # fmt: skip
+    return rows
 
 
 # Speed
@@ -352,19 +341,18 @@ def families() -> dict[str, str]:
 
 
 def fields_table() -> dict[str, str]:
-    kinds = {
-        n: Specification.of_family(n) for kind_of_unit in FAMILIES for n in kind_of_unit.families()
-    }
+    kinds = {name: Specification.of_family(name) for unit in FAMILIES for name in unit.families()}
     rows: dict[tuple[str, ...], list[str]] = {}
     names = [name for kind in kinds.values() for name in kind.field_names()[1:]]
     # Fields that all families share come last.
     for name in sorted(dict.fromkeys(names), key=lambda name: names.count(name) == len(kinds)):
         for family, kind in kinds.items():
-            if (
-                item := {kind_of_unit.name: kind_of_unit for kind_of_unit in fields(kind)}.get(name)
-            ) is not None:
-                row = code(name), _values(item), _default(item), _meaning(kind, name)
-                rows.setdefault(row, []).append(family)
+            for item in fields(kind):
+                if item.name == name:
+                    default = "may be omitted" if item.default is None else str(item.default)
+                    default = "required" if "required" in item.metadata else default.lower()
+                    row = code(name), _values(item), default, _meaning(kind, name)
+                    rows.setdefault(row, []).append(family)
     return render("fields", rows=rows, every=list(kinds))
 
 
@@ -385,12 +373,6 @@ def _values(item: Field[Any]) -> str:
         return f"{low} to {high:,}"
     bits = high.bit_length()
     return f"{low} to 2**{bits - 1}" if high == 1 << bits - 1 else f"{low} to 2**{bits} - 1"
-
-
-def _default(item: Field[Any]) -> str:
-    if "required" in item.metadata:
-        return "required"
-    return "may be omitted" if item.default is None else str(item.default).lower()
 
 
 def _meaning(kind: type, name: str) -> str:
@@ -422,11 +404,6 @@ def bounds(window: int = 20_000) -> dict[str, str]:
 # Verification
 
 
-def take_mutants(paths: list[Path]) -> None:
-    tried = [json.loads(line) for path in paths for line in path.read_text("utf-8").splitlines()]
-    save("mutants", mutants(tried))
-
-
 def take_proofs(paths: list[Path]) -> None:
     for path in paths:
         values = json.loads(path.read_text("utf-8"))
@@ -451,9 +428,9 @@ def proofs_table(proofs: Sequence[dict[str, Any]]) -> str:
     )["proofs"]
 
 
-def soak_table(runs: Sequence[Record]) -> str:
-    known = [record for record in runs if record.point["case"] in soak.CASES]
-    return render("soak", runs=known, cases=soak.CASES)["soak"]
+def soak_table() -> dict[str, str]:
+    known = [record for record in records("soak") if record.point["case"] in soak.CASES]
+    return render("soak", runs=known, cases=soak.CASES)
 
 
 def testplan() -> dict[str, str]:
@@ -544,25 +521,26 @@ def sign_off() -> dict[str, str]:
     return {"sign-off": table(rows)}
 
 
+# Mutants
+
+DEFECTS = ROOT / "tests" / "mutation" / "defects.toml"
+OUTCOMES_OF_DEFECTS = {
+    "proof": "killed by a proof",
+    "unit": "killed by a sentence of the plan",
+    "lives": "survived",
+}
+"""Outcomes by the first word of what killed a defect; all others are killed by a test."""
+
+
 def mutation() -> dict[str, str]:
     groups = tomllib.loads(DEFECTS.read_text("utf-8"))["group"]
     return {"mutants": table(load("mutants")), "defects": defects(groups)}
 
 
-# Mutants
-
-DEFECTS = ROOT / "tests" / "mutation" / "defects.toml"
-OUTCOME = {
-    "proof": "killed by a proof",
-    "unit": "killed by a sentence of the plan",
-    "lives": "survived",
-}
-"""Outcomes of defects, by the first word of what killed them."""
-
-
-def mutants(tried: Iterable[dict[str, str]]) -> list[Row]:
-    """Count the operator mutants of each folder by outcome, and the kills by kind."""
-    known = {mutant["name"]: mutant for mutant in tried}
+def take_mutants(paths: list[Path]) -> None:
+    """Store counts of the operator mutants in each folder, by outcome and by kind of kill."""
+    lines = [line for path in paths for line in path.read_text("utf-8").splitlines()]
+    known = {mutant["name"]: mutant for mutant in map(json.loads, lines)}
     rows: list[Row] = []
     for folder in ("golden", "hdl"):
         in_folder = [mutant for name, mutant in known.items() if name.startswith(folder)]
@@ -578,7 +556,7 @@ def mutants(tried: Iterable[dict[str, str]]) -> list[Row]:
             "survived": outcomes["survived"],
             "undecided": outcomes["open"],
         })  # fmt: skip
-    return rows
+    save("mutants", rows)
 
 
 def defects(groups: Sequence[dict[str, Any]]) -> str:
@@ -592,7 +570,7 @@ def defects(groups: Sequence[dict[str, Any]]) -> str:
         })  # fmt: skip
         for name, _, _, *killers in group["defects"]:
             killer = (killers or [group["killer"]])[0]
-            outcome = OUTCOME.get(killer.partition(":")[0], "killed by a test")
+            outcome = OUTCOMES_OF_DEFECTS.get(killer.partition(":")[0], "killed by a test")
             row["defects"] += 1
             row[outcome] += 1
             if outcome == "survived":
@@ -638,5 +616,5 @@ PAGES = (
         "verification/proofs", lambda: {"proofs": proofs_table(load("proofs"))}, take=take_proofs
     ),
     _page("verification/mutants", mutation, take=take_mutants),
-    _page("verification/long-runs", lambda: {"soak": soak_table(records("soak"))}),
+    _page("verification/long-runs", soak_table),
 )
