@@ -35,13 +35,14 @@ class ChosenKeys:
             if not field.power_of_two:
                 raise ValueError(f"sizes: must be powers of two, not {field.size}")
         self._hash = key_hash
-        self._unfold, _ = solutions(_transposed(key_hash.columns[:STATE_BITS]))
+        columns = [*enumerate(key_hash.columns[:STATE_BITS])]
+        rows = [sum((c >> bit & 1) << at for at, c in columns) for bit in range(STATE_BITS)]
+        self._unfold, _ = solutions(rows)
 
     def keys_of(self, states: NDArray[np.uint64], above: Keys = 0) -> NDArray[np.uint64]:
         """Return the keys, shape (n, words), whose states are `states`, shape (n,).
 
-        If keys have more than 64 bits, the lowest 64 are chosen. The other bits come from the keys
-        `above`: one key for all, or shape (n, words). The lowest 64 bits of `above` are ignored.
+        Bits above the lowest 64 are taken from `above`: one key for all, or shape (n, words).
         """
         keys = check_keys(above, self._hash.key_bits)
         keys = np.broadcast_to(keys, (len(states), keys.shape[1])).copy()
@@ -58,8 +59,7 @@ class ChosenKeys:
     ) -> NDArray[np.uint64]:
         """Return keys, shape (n, words), to which hash functions give the chosen `indices`.
 
-        `indices` maps the number of a function to one array of shape (n,) for each size. The
-        remaining bits are drawn from `random`.
+        `indices` maps the number of a function to one array of shape (n,) for each size.
         """
         rows = [row for function in indices for row in index_rows(self._hash, function)]
         basis, kernel = solutions(rows)
@@ -76,11 +76,7 @@ class ChosenKeys:
     def with_cells_of(
         self, keys: Keys, functions: Sequence[int], random: np.random.Generator
     ) -> NDArray[np.uint64]:
-        """Return keys that differ from `keys` but have the same cells, shape (n, words).
-
-        Their indices are equal for the given `functions`. Bits above the lowest 64 are equal.
-        `random` is used as in `with_indices`.
-        """
+        """Return other keys that have the cells of `keys` for these hash `functions`."""
         checked = check_keys(keys, self._hash.key_bits)
         rows = [row for function in functions for row in index_rows(self._hash, function)]
         _, kernel = solutions(rows)
@@ -108,10 +104,7 @@ class ChosenKeys:
 
 
 def index_rows(key_hash: KeyHash, function: int) -> Vectors:
-    """Return, for each index bit of a `function`, a mask of the state bits that it is the XOR of.
-
-    Sizes are powers of two. The bits of an index are in order, least significant first.
-    """
+    """Return, for each index bit, lowest first, the mask of the state bits whose XOR it is."""
     units = np.uint64(1) << np.arange(STATE_BITS, dtype=np.uint64)
     indices = key_hash.indices(units, function)
     return [
@@ -151,13 +144,6 @@ def solutions(rows: Vectors) -> tuple[Vectors, Vectors]:
         for bit in sorted(free)
     ]
     return basis, kernel
-
-
-def _transposed(columns: Sequence[int]) -> Vectors:
-    return [
-        sum((column >> bit & 1) << index for index, column in enumerate(columns))
-        for bit in range(STATE_BITS)
-    ]
 
 
 def _combine(values: NDArray[np.uint64], vectors: Vectors) -> NDArray[np.uint64]:

@@ -2,7 +2,7 @@
 
 Verilator counts how often each line and branch of a unit is executed, and how often each bit
 toggles. Rules in `exclusions.toml` exclude points that cannot be reached, each with a reason. A
-rule never excludes a point that was reached.
+point that was reached is never excluded.
 """
 
 import json

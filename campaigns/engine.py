@@ -160,10 +160,8 @@ class _File:
         """Return the record of a point if it is up to date."""
         label = self._label(point)
         record = self._known.get(label)
-        return record if record and self._is_present(label, record, point) else None
-
-    def _is_present(self, label: str, record: Record, point: Point) -> bool:
-        return record.point == point and record.identity == self.present.get(label)
+        present = record and record.point == point and record.identity == self.present.get(label)
+        return record if present else None
 
     def append(self, point: Point, result: Result) -> None:
         label = self._label(point)

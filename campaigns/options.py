@@ -83,20 +83,18 @@ def workers(noun: str) -> Callable[[Command], Command]:
 
 def options_of(points: Callable[..., Any]) -> Sequence[click.Option]:
     """Create an option for each keyword parameter of a function, with its default."""
-    return [
-        _option(name, parameter.default)
-        for name, parameter in inspect.signature(points).parameters.items()
-    ]
-
-
-def _option(name: str, default: Any) -> click.Option:
-    values: dict[str, Any] = {"default": default, "show_default": True}
-    if isinstance(default, bool):
-        values = {"is_flag": True}
-    elif isinstance(default, int):
-        values["type"] = click.IntRange(min=0)
-    elif isinstance(default, tuple):
-        values |= {"multiple": True, "show_default": bool(default), "metavar": "NAME"}
-    else:
-        values |= {"type": str, "show_default": bool(default), "metavar": "TEXT"}
-    return click.Option([f"--{name.replace('_', '-')}", name], help=HELP[name], **values)
+    options = []
+    for name, parameter in inspect.signature(points).parameters.items():
+        default = parameter.default
+        values: dict[str, Any] = {"default": default, "show_default": bool(default)}
+        if isinstance(default, bool):
+            values = {"is_flag": True}
+        elif isinstance(default, int):
+            values["type"] = click.IntRange(min=0)
+        elif isinstance(default, tuple):
+            values |= {"multiple": True, "metavar": "NAME"}
+        else:
+            values |= {"type": str, "metavar": "TEXT"}
+        flag = f"--{name.replace('_', '-')}"
+        options.append(click.Option([flag, name], help=HELP[name], **values))
+    return options

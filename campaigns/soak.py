@@ -27,8 +27,7 @@ CHUNK = 1 << 20  # operations between two comparisons of counters, after which k
 MEMORY_CHUNKS = 16  # number of chunks between two comparisons of the whole memory
 BUILD = 7  # random stream, derived from the seed, that draws hardware options
 
-# Counters that must stay 0: there are no upsets and no illegal states.
-ALARMS = ("upsets", "alarms")
+ALARMS = ("upsets", "alarms")  # counters that must stay 0
 
 
 class Comparison:
@@ -56,6 +55,14 @@ class Comparison:
         self._past: Counter[str] = Counter()  # counters and ticks from before the last reset
         self._ages = np.zeros(spec.window_generations + 1 if self._ring else 1, np.int64)
         self._statuses = np.zeros(3, np.int64)
+
+    def run(self, operations: int) -> None:
+        """Perform operations on unit and model; compare the memory from time to time."""
+        while self.done < operations:
+            self.perform(min(CHUNK, operations - self.done))
+            if self.done == operations or self.done // CHUNK % MEMORY_CHUNKS == 0:
+                self.compare_memory()
+            tell(f"{self.done:,} operations", self.done / operations)
 
     def perform(self, count: int) -> None:
         """Perform `count` operations on unit and model, and compare all counters."""
@@ -179,9 +186,8 @@ def soak(
 ) -> dict[str, Any]:
     """Compare the compiled hardware with the golden model for a long time; see `Scenario`.
 
-    The seed determines keys, operations, and hardware options. If `memory`, a memory variant, is
-    given, the other options have their defaults. Explicit block RAMs return random data where
-    vendors leave a read undefined.
+    The seed determines keys, operations and hardware options. If a `memory` variant is given, the
+    other options have their defaults.
     """
     from lately.sim import compiled_unit
 
@@ -189,7 +195,7 @@ def soak(
     build = drawn_hardware(spec, seed, memory)
     with compiled_unit(spec, **build) as unit:
         comparison = Comparison(unit, Scenario(spec, seed, build.get("ticks")))
-        perform(comparison, operations)
+        comparison.run(operations)
         figures = comparison.figures()
     return figures | {"seconds": time.perf_counter() - began, "build": build}
 
@@ -199,39 +205,25 @@ def drawn_hardware(spec: Specification, seed: int, memory: str | None) -> dict[s
     return drawn_build(spec, random) if memory is None else {"memory": memory}
 
 
-def perform(comparison: Comparison, operations: int) -> None:
-    while comparison.done < operations:
-        comparison.perform(min(CHUNK, operations - comparison.done))
-        done = comparison.done
-        if done == operations or done // CHUNK % MEMORY_CHUNKS == 0:
-            comparison.compare_memory()
-        tell(f"{done:,} operations", done / operations)
-
-
 # The campaign
 
-SPAN = 1000  # span in ticks of the cases with a time-based window
+SPAN = 1000  # ticks, in the cases with a time-based window
 
-RINGS = ("default", "apbf-default", "gebf-default", "blocked-gebf-default", "siphash-default")
+RINGS = {"default": "shorten", "apbf-default": "overfill", "gebf-default": "overfill",
+         "blocked-gebf-default": "shorten"}  # fmt: skip
+OTHERS = (
+    "two-lanes", "four-lanes", "large", "small", "dictionary-1000", "dictionary-10000",
+    "dictionary-ring-1000", "dictionary-ring-10000", "timing-small", "timing-default",
+    "timing-counted-default",
+)  # fmt: skip
 
 CASES: Mapping[str, Specification] = {
-    **{name: any_preset(name) for name in RINGS},
+    **{name: any_preset(name) for name in (*RINGS, "siphash-default")},
     **{
-        f"{name}-span": with_ticks(
-            any_preset(name),
-            span=SPAN,
-            when_full="overfill" if name in ("apbf-default", "gebf-default") else "shorten",
-        )
-        for name in RINGS[:-1]
+        f"{name}-span": with_ticks(any_preset(name), span=SPAN, when_full=when_full)
+        for name, when_full in RINGS.items()
     },
-    **{
-        name: any_preset(name)
-        for name in (
-            "two-lanes", "four-lanes", "large", "small", "dictionary-1000", "dictionary-10000",
-            "dictionary-ring-1000", "dictionary-ring-10000", "timing-small", "timing-default",
-            "timing-counted-default",
-        )
-    },
+    **{name: any_preset(name) for name in OTHERS},
     "timing-decided": TimedTimingSpec(span=64, hashes=4, cells=8192, classes=6),
     "timing-counted-decided": PartitionedTimingSpec(
         window=4096, block=512, hashes=4, cells=8192, classes=6, stamp_bits=9, phase_bits=4
@@ -320,7 +312,7 @@ def steps_of(
     """Return the steps of a soak test as JSON values."""
     comparison = Comparison(GoldenPlayer(spec), Scenario(spec, seed, ticks))
     comparison.steps = []
-    perform(comparison, operations)
+    comparison.run(operations)
     return [
         [step.name, [*map(_plain, step.operands)],
          {name: _plain(value) for name, value in step.options.items()}]
@@ -344,14 +336,8 @@ def _plain(value: Any) -> Any:
 @click.option(
     "--memory", help="Memory variant; by default, all hardware options are drawn from the seed."
 )
-@click.option("--simulator", type=click.Choice(["icarus", "verilator"]), default="icarus",
-              show_default=True, help="Simulator to use.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), default=Path("build", "waves"),
-              show_default=True, help="Folder for waveforms and logs.")  # fmt: skip
-def waves(
-    case: str, seed: int, operations: int, memory: str | None, simulator: str, out: Path
-) -> None:
-    """Replay a seed of the soak test in cocotb, and save the waveforms.
+def waves(case: str, seed: int, operations: int, memory: str | None) -> None:
+    """Replay a seed of the soak test in cocotb, and save the waveforms in build/waves.
 
     CASE is a case of the soak campaign, a preset, or a specification file. The operations are
     those of `python -m campaigns run soak` with the same options. Pauses are as frequent, but in
@@ -363,9 +349,7 @@ def waves(
     spec = spec or any_preset(case)
     build = drawn_hardware(spec, seed, memory)
     steps = steps_of(spec, operations=operations, seed=seed, ticks=build.get("ticks"))
-    folder = out / f"{Path(case).name}-{seed}"
-    passed, path = replay_steps(spec, steps, simulator, folder, seed=seed, **build)
+    folder = Path("build", "waves", f"{Path(case).name}-{seed}")
+    passed, path = replay_steps(spec, steps, "icarus", folder, seed=seed, **build)
     click.echo(f"hardware {json.dumps(build)}; waves in {path}")
-    fail_with(
-        [] if passed else [f"{case}: seed {seed} fails; see {simulator}.log next to the waveforms"]
-    )
+    fail_with([] if passed else [f"{case}: seed {seed} fails; see icarus.log beside the waveforms"])

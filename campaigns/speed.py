@@ -60,7 +60,7 @@ def run_program(command: Sequence[str], **streams: Any) -> dict[str, float]:
 # Lanes
 
 SEED = 1  # seed of the random keys
-HOT = 0.5  # share of the stream `hot key` that is one key
+HOT = 0.5  # fraction of the stream "hot key" that is one key
 
 
 def drawn_streams(
@@ -191,13 +191,16 @@ def run_dedup(point: Point) -> Result:
         runs = [_run(PROGRAMS[point["program"]], path) for _ in range(point["rounds"])]
     best = min(runs, key=lambda run: run["cpu_seconds"])
     total = made.first + made.second
+    installed = shutil.which("editcap")
+    text = subprocess.check_output([installed, "--version"], text=True) if installed else ""
+    editcap = re.search(r"\d+\.\d+\.\d+", text)
     return best | {
         "packets": total,
         "copies": made.copies,
         "dropped": total - best.pop("kept"),
         "packets_per_second": total / best["cpu_seconds"],
         "processor": processor(),
-        "editcap": _version(),
+        "editcap": editcap and editcap[0],
     }
 
 
@@ -216,21 +219,13 @@ def _run(program: Sequence[str], path: Path) -> dict[str, Any]:
         return used | {"seconds": seconds, "kept": capture.packets}
 
 
-def _version() -> str | None:
-    if not shutil.which("editcap"):
-        return None
-    text = subprocess.run(["editcap", "--version"], capture_output=True, text=True).stdout
-    match = re.search(r"\d+\.\d+\.\d+", text)
-    return match[0] if match else None
-
-
 DEDUP = Campaign(
     name="dedup",
     about="""Compare `lately dedup` with editcap on captures of two taps.
 
     The frames of both taps are equal, or there is a router between the taps. Wireshark's editcap is
-    measured if it is installed. The figures are dropped packets, and packets per second of CPU time
-    including program start.
+    measured if it is installed. The results are the number of dropped packets, and packets per
+    second of CPU time including program start.
     """,
     packages=("lately.golden", "lately"),
     points=dedup_points,
@@ -242,7 +237,7 @@ DEDUP = Campaign(
 BACK = 900_000
 """Maximum distance of a repeat in lines; `lately uniq` remembers more by default."""
 
-REPEATS = 0.29  # share of lines that repeat another line
+REPEATS = 0.29  # fraction of lines that repeat another line
 
 _SET = (
     "import sys\nseen = set()\nfor line in sys.stdin.buffer:\n"
@@ -316,8 +311,8 @@ LINES = Campaign(
     name="lines",
     about="""Compare `lately uniq` with awk, sort and a Python set.
 
-    A share of the lines repeats an earlier one. The figures are seconds of CPU time including
-    program start, peak resident memory, and the number of distinct lines that were lost.
+    Some of the lines repeat an earlier line. The results are seconds of CPU time including program
+    start, peak resident memory, and the number of distinct lines that were lost.
     """,
     packages=("lately.golden", "lately"),
     points=line_points,
