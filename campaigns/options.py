@@ -52,7 +52,7 @@ def select(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
     patterns = list(patterns) or ["*"]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            raise UnknownNameError(f"case: {pattern!r} matches none of {', '.join(names)}")
+            raise UnknownNameError(f"{pattern!r} matches none of {', '.join(names)}")
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 

@@ -98,14 +98,13 @@ def measure_table(point: Point) -> Result:
 
 
 def _row(number: str, row: Row, values: list[int]) -> dict[str, float]:
-    match number:
-        case "1":
-            return formulas.bloom_metrics(formulas.bloom_hashes(float(row["aimed_fp"])))
-        case "2":
-            exact = {"exact_fp": analysis.apbf_false_positive_rate(*values)}
-            return formulas.apbf_metrics(*values, profile="linear") | exact
-        case "3":
-            return formulas.apbbf_metrics(*values)
+    if number == "1":
+        return formulas.bloom_metrics(formulas.bloom_hashes(float(row["aimed_fp"])))
+    if number == "2":
+        exact = {"exact_fp": analysis.apbf_false_positive_rate(*values)}
+        return formulas.apbf_metrics(*values, profile="linear") | exact
+    if number == "3":
+        return formulas.apbbf_metrics(*values)
     k, l, block_bits, hashes = values
     metrics = formulas.apbbf_metrics(*values)
     # Just before a shift, k + l segments hold l generations of capacity / k keys per block.
@@ -144,11 +143,10 @@ def _finding(number: str, row: Row, column: str, value: float) -> Finding:
 
 
 def _profiles(rows: list[dict[str, float]]) -> dict[str, Any]:
-    rates = {
-        profile: analysis.apbf_false_positive_rate(14, 11, profile=profile)
-        for profile in ("linear", "exact")
+    return {
+        name: to_digits_of("0.000099", analysis.apbf_false_positive_rate(14, 11, profile=name))
+        for name in ("linear", "exact")
     }
-    return {profile: to_digits_of("0.000099", rate) for profile, rate in rates.items()}
 
 
 def _swamp(rows: list[dict[str, float]]) -> dict[str, Any]:
@@ -215,11 +213,9 @@ def measure_forgetting(point: Point) -> Result:
     """Count the keys still reported for each generation, from the current to expired ones."""
     filter, last = _filled(point)
     generation, seed = point["generation"], point["seed"]
-    reported = [
-        int(filter.query(distinct(last - (age + 1) * generation, generation, seed)).sum())
-        for age in range(2 * K + L)
-    ]
-    return {"reported": reported}
+    starts = [last - (age + 1) * generation for age in range(2 * K + L)]
+    keys = (distinct(start, generation, seed) for start in starts)
+    return {"reported": [int(filter.query(group).sum()) for group in keys]}
 
 
 def conclude_forgetting(results: Results) -> Conclusion:

@@ -14,8 +14,6 @@ from .streams import Keys, chunks, distinct, spread, zipf
 from .studies.estimates import SHARES, quotients, share, student
 from .studies.study import Conclusion, Finding, Results, figures, grouped
 
-Pair = tuple[Any, ...]  # k and l
-
 # Figure 6
 
 INSERTIONS = 10_000  # Length of a stream, in insertions.
@@ -68,10 +66,29 @@ def _mean(rates: dict[int, float], moments: set[int]) -> float:
 
 def conclude_accuracy(results: Results) -> Conclusion:
     findings, series, swings = [], [], []
-    for pair, runs in grouped(results, "k", "l").items():
-        findings += _accuracy(pair, runs)
+    for (k, l), runs in grouped(results, "k", "l").items():
+        fields: dict[str, Any] = {
+            "k": k,
+            "l": l,
+            "paper": PAPER.table("2").row(k, l)["actual_fp"],
+            "exact": analysis.apbf_false_positive_rate(k, l),
+            "probes": sum(point["probes"] for point, _ in runs),
+            "aim": 10.0 ** -runs[0][0]["aim"],
+        }
+        probed = [result["hits"] / point["probes"] for point, result in runs]
+        values = {
+            "peak": student(figures(runs, "peak")),
+            "probed": student(probed, within=SHARES),
+            "mean": student(figures(runs, "mean")),
+            "zigzag": student(_swings(runs)),
+        }
+        findings += [PAPER.find(name, value, **fields) for name, value in values.items()]
         swings.append(findings[-1].ours)
-        series.append(_course(pair, runs))
+        rates = np.array(figures(runs, "rates"))
+        # Skip the first insertions, whose rates are too small for the logarithmic axis.
+        shown = np.flatnonzero(rates.min(axis=0) > fields["aim"] / 1000)
+        means = [student(rates[:, at].tolist())[0] for at in shown]
+        series.append(Series(f"k = {k}, l = {l}", (STEP * (1 + shown)).tolist(), means))
     less = sum(high > low for high, low in pairwise(swings))
     findings.append(PAPER.find("calmer", less, neighbours=len(swings) - 1))
     missed = sum(figures(results, "missed"))
@@ -80,35 +97,8 @@ def conclude_accuracy(results: Results) -> Conclusion:
     return Conclusion(findings, [PAPER.chart("apbf-figure-6", series)])
 
 
-def _accuracy(pair: Pair, runs: Results) -> list[Finding]:
-    k, l = pair
-    fields: dict[str, Any] = {
-        "k": k,
-        "l": l,
-        "paper": PAPER.table("2").row(k, l)["actual_fp"],
-        "exact": analysis.apbf_false_positive_rate(k, l),
-        "probes": sum(point["probes"] for point, _ in runs),
-        "aim": 10.0 ** -runs[0][0]["aim"],
-    }
-    probed = [result["hits"] / point["probes"] for point, result in runs]
-    return [
-        PAPER.find("peak", student(figures(runs, "peak")), **fields),
-        PAPER.find("probed", student(probed, within=SHARES), **fields),
-        PAPER.find("mean", student(figures(runs, "mean")), **fields),
-        PAPER.find("zigzag", student(_swings(runs)), **fields),
-    ]
-
-
 def _swings(runs: Results) -> list[float]:
     return [result["peak"] / result["trough"] - 1 for _, result in runs]
-
-
-def _course(pair: Pair, runs: Results) -> Series:
-    rates = np.array(figures(runs, "rates"))
-    # Skip the first insertions, whose rates are too small for the logarithmic axis.
-    shown = np.flatnonzero(rates.min(axis=0) > 10.0 ** -(runs[0][0]["aim"] + 3))
-    means = [student(rates[:, at].tolist())[0] for at in shown]
-    return Series(f"k = {pair[0]}, l = {pair[1]}", (STEP * (1 + shown)).tolist(), means)
 
 
 # Amplitude of the zig-zag, for filters of the same false-positive rate
@@ -206,14 +196,14 @@ def _rates(runs: Results) -> Rates:
     return {point["duplicates"]: result["rates"] for point, result in runs}
 
 
-def _left_over(pair: Pair, rates: Rates) -> Finding:
+def _left_over(pair: tuple[Any, ...], rates: Rates) -> Finding:
     k, l = pair
     left = student(quotients(rates[_HALF], rates[0.0]))
     expected = expected_rate(k, l, WINDOW, _HALF) / expected_rate(k, l, WINDOW, 0.0)
     return PAPER.find("left-over", left, k=k, l=l, expected=expected)
 
 
-def _bend(pair: Pair, rates: Rates) -> Finding:
+def _bend(pair: tuple[Any, ...], rates: Rates) -> Finding:
     """Compare the drops of log(rate) in two steps, which are equal if the fall is exponential."""
     first, middle, last = (np.log(rates[duplicates]) for duplicates in (0.0, _HALF / 2, _HALF))
     fall = student(((middle - last) / (first - middle)).tolist())

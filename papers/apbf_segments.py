@@ -1,5 +1,6 @@
 """Segments in the APBF paper: how many a query reads (Tables 2 and 3), and Figure 9."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -59,35 +60,22 @@ def measure_accesses(point: Point) -> Result:
 def conclude_accesses(results: Results) -> Conclusion:
     findings: list[Finding] = []
     walks: list[Finding] = []
+    names = {"forward": "from the youngest slices", "linear": "of a linear scan"}
     seen = set()
     for (aim, k, l), group in grouped(results, "aim", "k", "l").items():
         runs = [result for _, result in group]
-        findings += _table_2(k, l, runs)
+        row = PAPER.table("2").row(k, l)
+        for column, case in CASES.items():
+            value = student([run[column]["backward"] for run in runs if run[column]])
+            fields = {"case": case, "paper": row[f"accesses_{column}"]}
+            exact = analysis.apbf_accesses(k, l, case)
+            findings.append(PAPER.find("accesses", value, k=k, l=l, exact=exact, **fields))
         # Rows are ordered: for each rate, the fewest slices come first.
-        if aim not in seen:
-            walks += _walks(k, l, runs)
+        for walk, column in product(names, ("window", "false")) if aim not in seen else ():
+            value = positive([run[column][walk] / run[column]["backward"] for run in runs])
+            walks.append(PAPER.find("walk", value, k=k, l=l, walk=names[walk], case=column))
         seen.add(aim)
     return Conclusion(findings + walks)
-
-
-def _table_2(k: int, l: int, runs: list[Result]) -> list[Finding]:
-    row = PAPER.table("2").row(k, l)
-    findings = []
-    for column, case in CASES.items():
-        value = student([run[column]["backward"] for run in runs if run[column]])
-        fields = {"case": case, "paper": row[f"accesses_{column}"]}
-        exact = analysis.apbf_accesses(k, l, case)
-        findings.append(PAPER.find("accesses", value, k=k, l=l, exact=exact, **fields))
-    return findings
-
-
-def _walks(k: int, l: int, runs: list[Result]) -> list[Finding]:
-    findings = []
-    for walk, named in (("forward", "from the youngest slices"), ("linear", "of a linear scan")):
-        for column in ("window", "false"):
-            value = positive([run[column][walk] / run[column]["backward"] for run in runs])
-            findings.append(PAPER.find("walk", value, k=k, l=l, walk=named, case=column))
-    return findings
 
 
 # Section 6
@@ -124,36 +112,29 @@ def _naive(filter: APBBF, point: Point) -> Result:
 
 
 def conclude_blocked(results: Results) -> Conclusion:
-    findings, naive = [], []
+    table = PAPER.table("3")
+    findings = []
     for (row,), group in grouped(results, "row").items():
         runs = [result for _, result in group]
-        findings += _table_3(row, runs)
-        naive += _naive_findings(runs) if row == NAIVE else []
-    return Conclusion(findings + naive)
-
-
-def _table_3(row: tuple[int, ...], runs: list[Result]) -> list[Finding]:
-    table = PAPER.table("3")
-    printed = table.row(*row)
-    name = table.name(printed)
-    rate = student([run["rate"] for run in runs])
-    findings = [PAPER.find("block-rate", rate, row=name, paper=printed["fp_apbbf"])]
-    for column in ("window", "false"):
-        value = student([run[column]["backward"] for run in runs])
-        fields = {"row": name, "case": column, "paper": printed[f"accesses_{column}"]}
-        findings.append(PAPER.find("block-accesses", value, **fields))
-    return findings
-
-
-def _naive_findings(runs: list[Result]) -> list[Finding]:
+        printed = table.row(*row)
+        name = table.name(printed)
+        rate = student([run["rate"] for run in runs])
+        findings.append(PAPER.find("block-rate", rate, row=name, paper=printed["fp_apbbf"]))
+        for column in ("window", "false"):
+            value = student([run[column]["backward"] for run in runs])
+            fields = {"row": name, "case": column, "paper": printed[f"accesses_{column}"]}
+            findings.append(PAPER.find("block-accesses", value, **fields))
+    runs = [result for _, result in results if "naive" in result]
     naive = [run["naive"] for run in runs]
-    rates, others = ([run["rate"] for run in results] for results in (runs, naive))
-    return [
-        PAPER.find("naive-false", student([run["false"]["forward"] for run in naive])),
-        PAPER.find("naive-window", student([run["window"]["forward"] for run in naive])),
-        PAPER.find("naive-rate-over", student(quotients(others, rates))),
-        PAPER.find("naive-rate", positive(others)),
-    ]
+    if naive:
+        rates, others = ([run["rate"] for run in group] for group in (runs, naive))
+        findings += [
+            PAPER.find("naive-false", student([run["false"]["forward"] for run in naive])),
+            PAPER.find("naive-window", student([run["window"]["forward"] for run in naive])),
+            PAPER.find("naive-rate-over", student(quotients(others, rates))),
+            PAPER.find("naive-rate", positive(others)),
+        ]
+    return Conclusion(findings)
 
 
 # Figure 9

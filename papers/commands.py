@@ -1,22 +1,20 @@
 """Command that reproduces the papers' tables and figures."""
 
 import os
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
-from fnmatch import fnmatchcase
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from campaigns.options import workers
+from campaigns.options import select, workers
 from lately.cli.options import json_option, print_json
 from lately.cli.outputs import OutputFolder
 from lately.cli.progress import parallel_bar
 from lately.cli.reporting import OneLineCommand, fail_with
 from lately.cli.tables import add_tables, print_figures, show
-from lately.golden.errors import LatelyError
 
+from .registry import STUDIES
 from .studies import page
 from .studies.report import Report, cache_directory
 from .studies.report import reproduce as run
@@ -32,23 +30,11 @@ add_tables(
 ALL = "all"  # Selects all studies.
 
 
-class UnknownStudyError(LatelyError, ValueError):
-    """No study matches the name."""
-
-
-def select(names: Iterable[str], studies: Sequence[Study]) -> list[Study]:
-    """Return the studies whose names match, each once, in the order of `studies`."""
-    chosen: set[str] = set()
-    for name in names:
-        matches = {s.name for s in studies if name == ALL or fnmatchcase(s.name, name)}
-        if not matches:
-            near = get_close_matches(name, [study.name for study in studies], n=3, cutoff=0.5)
-            hint = f"; similar: {', '.join(near)}" if near else ""
-            raise UnknownStudyError(
-                f"study: no study matches {name!r}; see --list, or use {ALL!r}{hint}"
-            )
-        chosen |= matches
-    return [study for study in studies if study.name in chosen]
+def chosen(names: Sequence[str]) -> list[Study]:
+    """Return the studies whose names match, each once and in order."""
+    patterns = ["*" if name == ALL else name for name in names]
+    selected = select(patterns, [study.name for study in STUDIES])
+    return [study for study in STUDIES if study.name in selected]
 
 
 @click.command(
@@ -56,7 +42,7 @@ def select(names: Iterable[str], studies: Sequence[Study]) -> list[Study]:
 )
 @click.argument("names", nargs=-1, metavar="[NAME|all]...")
 @click.option("--quick", is_flag=True, help="Use fewer seeds and shorter streams.")
-@workers("Processes")
+@workers("Number of processes")
 @click.option("--anew", is_flag=True, help="Measure all points again, even if they are cached.")
 @click.option(
     "--out",
@@ -90,11 +76,9 @@ def reproduce(
       python -m papers all --jobs 2 --out reproduction
       python -m papers all --scheduler tcp://10.0.0.1:8786
     """
-    from . import registry
-
     if not (names or list_studies):
-        raise click.UsageError("give the name of a study, or all; see --list")
-    studies = select(names or [ALL], registry.STUDIES)
+        raise click.UsageError("give the name of a study, or 'all'; see --list")
+    studies = chosen(names)
     if list_studies:
         listed = [
             {"name": study.name, "title": study.about, "source": f"{study.paper}, {study.source}"}

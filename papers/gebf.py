@@ -316,15 +316,16 @@ def _kinds_table(results: Results) -> str:
 
 
 def measure_reading(point: Point) -> Result:
+    """Measure all readings, and two filters on each stream with its number of distinct keys."""
     seed = point["seed"]
-    result = _measured(READINGS, synthetic("uniform", seed), seed)
-    return result | {name: _on_stream(draw(seed=seed), seed) for name, draw in STREAMS.items()}
-
-
-def _on_stream(keys: Keys, seed: int) -> Rates:
-    runs = _measured({name: FILTERS[name] for name in ("GEBF r = 8", "counting")}, keys, seed)
-    fresh = {name: run["fresh"] for name, run in runs.items()}
-    return fresh | {"distinct": float(len(np.unique(keys[-WINDOW:])))}
+    result: Result = _measured(READINGS, synthetic("uniform", seed), seed)
+    filters = {name: FILTERS[name] for name in ("GEBF r = 8", "counting")}
+    for name, draw in STREAMS.items():
+        keys = draw(seed=seed)
+        runs = _measured(filters, keys, seed)
+        result[name] = {other: run["fresh"] for other, run in runs.items()}
+        result[name]["distinct"] = float(len(np.unique(keys[-WINDOW:])))
+    return result
 
 
 def conclude_readings(results: Results) -> Conclusion:
@@ -340,17 +341,14 @@ def conclude_readings(results: Results) -> Conclusion:
         note = f"{finding.note} The nearest of {len(names)} readings.".strip()
         findings.append(replace(finding, note=note))
     readings = table(("reading", "paper", "ours", "interval", "holds it"), rows)
-    charts = [_block_chart(results), _stable_chart(results)]
-    return Conclusion(findings, charts, {"table": readings, "streams": _stream_table(results)})
-
-
-def _stream_table(results: Results) -> str:
     metrics = {"distinct": ",.0f", "GEBF r = 8": ".5f", "counting": ".4f"}
     rows = [
         (name, *(format(median(results, name, metric), form) for metric, form in metrics.items()))
         for name in STREAMS
     ]
-    return table(("stream", "distinct keys of the window", "GEBF r = 8", "counting"), rows)
+    streams = table(("stream", "distinct keys of the window", "GEBF r = 8", "counting"), rows)
+    charts = [_block_chart(results), _stable_chart(results)]
+    return Conclusion(findings, charts, {"table": readings, "streams": streams})
 
 
 def _block_chart(results: Results) -> Chart:
@@ -505,23 +503,18 @@ def conclude_logs(results: Results) -> Conclusion:
     absent = sorted({p["log"] for p, r in results if "absent" in r})
     findings = []
     for log in LOGS:
-        group = chosen(present, log=log, bits_per_key=BITS_PER_KEY)
-        findings += _log_findings(log, group) if group else []
+        if group := chosen(present, log=log, bits_per_key=BITS_PER_KEY):
+            fresh = [median(group, name, "fresh") for name in ("GEBF r = 8", "counting")]
+            missed = median(group, "stable", "live") > 0
+            for name, metric, paper in PAPER.data["printed"]["log"]:
+                holds = missed if metric == LIVE else fresh[0] < fresh[1]
+                value = over_seeds(group, name, METRICS[metric])
+                fields = {"log": log, "name": name, "metric": metric, "paper": paper}
+                kind = "log" if holds else "log-of-another-order"
+                findings.append(PAPER.find(kind, value, **fields))
     if present:
         findings.append(_never_missed("all logs, GEBF, blocked or not", present))
     return Conclusion(findings, missing=[absence(LOGS[log][0], log) for log in absent])
-
-
-def _log_findings(log: str, results: Results) -> list[Finding]:
-    findings = []
-    guarded, counting = (median(results, name, "fresh") for name in ("GEBF r = 8", "counting"))
-    missed = median(results, "stable", "live") > 0
-    for name, metric, paper in PAPER.data["printed"]["log"]:
-        holds = missed if metric == LIVE else guarded < counting
-        value = over_seeds(results, name, METRICS[metric])
-        fields = {"log": log, "name": name, "metric": metric, "paper": paper}
-        findings.append(PAPER.find("log" if holds else "log-of-another-order", value, **fields))
-    return findings
 
 
 STUDIES = (

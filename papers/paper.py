@@ -64,7 +64,7 @@ class Paper:
         ours = float(ours)
         criterion = _criterion(rule, arguments, fields, texts["paper"], computed=low is None)
         verdict = criterion.judge(ours, low, high) if criterion else Verdict.OURS
-        within = criterion.within if criterion and rule in criteria.SENTENCES else None
+        within = [*criterion.within] if criterion and rule in criteria.SENTENCES else None
         return Finding(ours=ours, low=low, high=high, verdict=verdict, within=within, **texts)
 
     def chart(self, name: str, series: list[Series], /, **fields: Any) -> Chart:

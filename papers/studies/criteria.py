@@ -39,15 +39,6 @@ class Criterion:
     rounded: Range | None = None
     near: Range | None = None
 
-    def __post_init__(self) -> None:
-        for name, given in vars(self).items():
-            if given is None:
-                continue
-            if not -math.inf < given[0] <= given[1] < math.inf:
-                raise ValueError(f"{name}: must be a finite range, not {given!r}")
-            if name != "near" and not self.within[0] <= given[0] <= given[1] <= self.within[1]:
-                raise ValueError(f"{name}: must be within {self.within!r}, not {given!r}")
-
     def judge(self, value: float, low: float | None = None, high: float | None = None) -> Verdict:
         """Judge a value with its confidence interval, or a computed value without one."""
         low, high = value if low is None else low, value if high is None else high

@@ -142,7 +142,10 @@ def to_record(study: Study, quick: bool, outcome: Conclusion) -> Record:
 
 def conclusion(record: Record) -> Conclusion:
     try:
-        findings = [_finding(**row) for row in record.result["findings"]]
+        findings = [
+            Finding(**row | {"verdict": Verdict(row["verdict"])})
+            for row in record.result["findings"]
+        ]
         charts = [
             Chart(**row | {"series": [Series(**series) for series in row["series"]]})
             for row in record.result["charts"]
@@ -182,10 +185,6 @@ class Report:
     def missing(self) -> list[tuple[str, str]]:
         """Studies, each with a sentence on what could not be measured."""
         return [(study.name, text) for study, outcome in self.entries for text in outcome.missing]
-
-
-def _finding(*, verdict: str, within: Any = None, **members: Any) -> Finding:
-    return Finding(verdict=Verdict(verdict), within=within and tuple(within), **members)
 
 
 def _rounded(finding: Finding) -> Finding:

@@ -7,7 +7,7 @@ from typing import Any
 from campaigns.engine import Campaign, Point, Result
 from lately.replay.drawing import Chart
 
-from .criteria import Range, Verdict
+from .criteria import Verdict
 
 Results = Sequence[tuple[Point, Result]]  # Points and their results.
 
@@ -41,7 +41,7 @@ class Finding:
     low: float | None = None  # 95 % confidence interval; None for a computed value
     high: float | None = None
     note: str = ""  # explains a deviation
-    within: Range | None = None  # thresholds for a statement; None for a printed figure
+    within: list[float] | None = None  # thresholds for a statement; None for a printed figure
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def test_points():
         {"case": "apbbf/ecp5-25k-6", "seed": 2},
         {"case": "apbbf/ecp5-25k-6", "seed": 5},
     ]
-    with pytest.raises(UnknownNameError, match=r"^case: 'huge' matches none of "):
+    with pytest.raises(UnknownNameError, match=r"^'huge' matches none of "):
         points(case=("huge",))
 
 

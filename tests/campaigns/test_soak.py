@@ -25,7 +25,7 @@ def test_points():
     assert [point["seed"] for point in soak.points(case=("default",), seeds="1-3")] == [1, 2, 3]
     (point,) = soak.points(preset=("tiny",), operations=100)
     assert (point["case"], point["operations"]) == ("tiny", 100)
-    with pytest.raises(UnknownNameError, match=r"^case: 'x' matches none of default, "):
+    with pytest.raises(UnknownNameError, match=r"^'x' matches none of default, "):
         soak.points(case=("x",))
 
 

@@ -14,10 +14,10 @@ from squares_study import study
 from study_points import failing
 
 from campaigns.engine import Record, RecordError, read
+from campaigns.options import UnknownNameError
 from campaigns.pages import files
 from lately.replay.drawing import Chart, Series
-from papers import commands, registry
-from papers.commands import UnknownStudyError, select
+from papers import commands
 from papers.studies import page
 from papers.studies.criteria import Verdict
 from papers.studies.report import Report, cache_directory, conclusion, reproduce, to_record
@@ -63,16 +63,15 @@ def test_cache_directory(monkeypatch, tmp_path):
     assert cache_directory().parts[-2:] == ("lately", "reproduction")
 
 
-def test_select(log):
+def test_select(log, monkeypatch):
     studies = tuple(study(log, name=name) for name in ("a-1", "a-2", "b-x"))
-    names = [entry.name for entry in select(["b-x", "a-*", "a-1"], studies)]
+    monkeypatch.setattr(commands, "STUDIES", studies)
+    names = [entry.name for entry in commands.chosen(["b-x", "a-*", "a-1"])]
     assert names == ["a-1", "a-2", "b-x"]
-    assert select(["all"], studies) == [*studies]
-    wrong = {"a-11": "; similar: a-1, a-2", "zzz": "", "c*": ""}
-    for name, near in wrong.items():
-        message = f"study: no study matches {name!r}; see --list, or use 'all'{near}"
-        with pytest.raises(UnknownStudyError, match=f"^{re.escape(message)}$"):
-            select(["a-1", name], studies)
+    assert commands.chosen(["all"]) == commands.chosen([]) == [*studies]
+    for name in ("a-11", "zzz", "c*"):
+        with pytest.raises(UnknownNameError, match=re.escape(f"{name!r} matches none of a-1, a-2")):
+            commands.chosen(["a-1", name])
 
 
 # Records
@@ -107,7 +106,7 @@ def shown(outcome, *, quick=False, notes=()):
 
 def test_record_holds_a_conclusion():
     """As many digits as the page shows of a computed value, and fewer of one that was measured."""
-    computed = Finding("k: a", 1 / 3, Verdict.MET, paper="0.33", within=(0, 1))
+    computed = Finding("k: a", 1 / 3, Verdict.MET, paper="0.33", within=[0, 1])
     measured = Finding("b", 1 / 3, Verdict.OURS, low=0.0, high=1 / 3, note="n")
     kept = to_record(about(), False, Conclusion([computed, measured], [CHART], {"n": 1}, ["m"]))
     assert kept.point == {"study": "x-table-1", "quick": False}
@@ -120,7 +119,7 @@ def test_record_holds_a_conclusion():
     ]  # fmt: skip
     restored = conclusion(Record(**json.loads(json.dumps(vars(kept)))))
     assert (restored.values, restored.missing) == ({"n": 1}, ["m"])
-    assert restored.findings[0].within == (0, 1)
+    assert restored.findings[0].within == [0, 1]
     assert to_record(about(), False, restored) == kept
 
 
@@ -167,8 +166,8 @@ def test_page_shows_deviations():
     findings = [
         Finding("rate | a", 0.123456, Verdict.NEAR, "0.10", 0.1, 0.15, note="why\nso"),
         Finding("share", 1.0, Verdict.OURS),
-        Finding("order", 4, Verdict.MET, "all", within=(4, 4)),
-        Finding("more", 20, Verdict.UNDECIDED, "much", 15, 25, within=(20, 1e5)),
+        Finding("order", 4, Verdict.MET, "all", within=[4, 4]),
+        Finding("more", 20, Verdict.UNDECIDED, "much", 15, 25, within=[20, 1e5]),
         Finding("digits", 0.26, Verdict.NOT_MET, "0.2"),
         Finding("copy", 0.2, Verdict.COPIED, "0.2"),
     ]
@@ -237,7 +236,7 @@ def test_written_files(tmp_path):
 def command(log, tmp_path, monkeypatch, cluster):
     """Run the command on a study of its own, within this process but for the points."""
     monkeypatch.setenv("LATELY_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(registry, "STUDIES", (study(log), study(log, failing, name="failing")))
+    monkeypatch.setattr(commands, "STUDIES", (study(log), study(log, failing, name="failing")))
 
     def run(*arguments):
         where = () if "--jobs" in arguments else ("--scheduler", cluster)
@@ -295,8 +294,8 @@ def test_what_could_not_be_measured_is_reported(capsys):
 
 def test_command_wrong(command, log):
     for arguments, message in (
-        ((), "give the name of a study, or all; see --list"),
-        (("sqares",), "'sqares'; see --list, or use 'all'; similar: squares"),
+        ((), "give the name of a study, or 'all'; see --list"),
+        (("sqares",), "'sqares' matches none of "),
         (("all", "--jobs", "0"), "0 is not in the range x>=1"),
     ):
         done = command(*arguments)
@@ -314,8 +313,8 @@ import sys
 sys.path.insert(0, {tests!r})
 from squares_study import study
 from study_points import slow
-from papers import commands, registry
-registry.STUDIES = (study({log!r}, slow),)
+from papers import commands
+commands.STUDIES = (study({log!r}, slow),)
 commands.reproduce(["all", "--jobs", "2", "--out", {out!r}])
 """
 
