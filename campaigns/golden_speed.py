@@ -1,8 +1,8 @@
 """Speed of the golden models compared with filters of other libraries, in one run.
 
 All filters process the same stream of random keys, in which every tenth key is a repeat within the
-window. A filter answers for each key and then inserts it, whatever it answered, so that a key's age
-counts from its last occurrence.
+window. Each key is queried and then inserted, whatever the result, so that its age counts from its
+last occurrence.
 """
 
 import math
@@ -36,7 +36,7 @@ from .speed import peak_bytes, processor
 from .workers import tell
 
 BATCH = 1 << 16  # keys per call of a golden model
-REPEATED = 0.1  # share of keys that repeat within the window
+REPEATED = 0.1  # fraction of keys that repeat within the window
 CHUNK = 1 << 20  # insertions of a long stream between two groups of queries
 PARTS = 10  # number of separately timed parts of a long stream
 
@@ -125,10 +125,7 @@ def take(contestant: Contestant, stream: KeyStream, batch: int = BATCH) -> dict[
 
 
 def models(window: int, bits: int) -> dict[str, Callable[[], SlidingFilter]]:
-    """Return constructors of the rings.
-
-    With 14 bits per key, the first three have a rate of 0.025.
-    """
+    """Return constructors of the rings; with 14 bits per key, the first three have rate 0.025."""
     gebf: dict[str, Any] = {"window": window, "bits": bits, "digest": "siphash"}
     blocked = gebf | {"epochs": 4, "hashes": 7, "block_bits": 512, "partitioned": False}
 
@@ -198,8 +195,7 @@ def _model(build: Callable[[], Any], call: str) -> tuple[int, Step]:
 def peers(window: int, bits: int) -> list[Contestant]:
     """Return the installed filters of other libraries, and exact windows.
 
-    Filters without a window are used as two generations of `window` keys, each with half of the
-    memory.
+    Filters without a window are used as two generations of `window` keys with half the memory each.
     """
     rate = math.exp(-bits / 2 / window * math.log(2) ** 2)
     every = [

@@ -108,7 +108,7 @@ QUIET, SPACING = 300, 50
 SETTLE = {64: 150, 512: 4200}
 """By width: cycles after reset until the filter is clear and a wide digest has loaded its keys."""
 
-REPEATED = 0.5  # share of frames that are repeated
+REPEATED = 0.5  # fraction of frames that are repeated
 
 
 class FrameCourse:
@@ -234,18 +234,13 @@ CHECKED = ("dictionary-tiny", "timing-tiny", "tiny", "two-lanes-tiny")
 BATCH = 1000  # upsets per sequence of operations, each in a separate run
 WINDOWS = 3  # windows after an upset in which results are compared
 LOAD = 3000  # operations in which bits flip, per sequence
-INSERTING = 0.8  # approximate share of operations that insert, except in filters with ticks
+INSERTING = 0.8  # approximate fraction of insertions, except in filters with ticks
 
 BURSTS = 8
-"""Bursts per sequence for a timing filter with ticks, each with its own share of insertions."""
+"""Bursts per sequence for a timing filter with ticks; each has a fraction of insertions."""
 
 
 # Operations
-
-
-def upset_scenario(spec: Any, seed: int) -> "_Load":
-    ticked = spec.timed and spec.kind == "timing"
-    return (_TickedLoad if ticked else _Load)(spec, seed, stalls=False)
 
 
 class _Load(Scenario):
@@ -391,7 +386,8 @@ class OperationCourse:
     def __init__(self, unit: Any, point: Point, random: np.random.Generator) -> None:
         self._spec = spec = Specification.from_dict(point["spec"])
         self._runs, profile = unit.upsets, unit.profile
-        scenario = upset_scenario(spec, int(random.integers(1 << 63)))
+        load = _TickedLoad if spec.timed and spec.kind == "timing" else _Load
+        scenario = load(spec, int(random.integers(1 << 63)), stalls=False)
         window = scenario.window
         self._beats = beats = -(-WINDOWS * window // profile.lanes) + 2 * profile.latency
         unit.reset()
@@ -413,10 +409,7 @@ class OperationCourse:
         spec = Specification.from_dict(point["spec"])
         classes = getattr(spec, "classes", None)
         require(classes is None, "classes", "must be unset for upsets", classes)
-        options: dict[str, Any] = (
-            {} if point["protect"] == "none" else {"protect": point["protect"]}
-        )
-        options |= {"check": True} if point["self_check"] else {}
+        options = {"protect": point["protect"], "check": point["self_check"]}
         return compiled_unit(spec, upsets=True, **options)
 
     def inject(self, upsets: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
@@ -436,9 +429,7 @@ class _Tally:
         ]
         held = sorted({element.kind for element in self._elements})
         for kind in self._kinds:
-            require(
-                kind in held, "kind", f"must be a kind that the unit has ({', '.join(held)})", kind
-            )
+            require(kind in held, "kind", f"must be one of {', '.join(held)}", kind)
         self._mismatches = 0
         # Counts by element and outcome: silent, reported, and those (of both) that are lasting.
         self._counts = np.zeros((len(self._elements), len(OUTCOMES), 3), np.int64)
@@ -453,26 +444,23 @@ class _Tally:
         self._mismatches += mismatches
 
     def figures(self) -> Result:
-        return {
-            "done": self.done,
-            "mismatches": self._mismatches,
-            "found": [row for kind in self._kinds for row in self._rows(kind)],
-            "bits": {
-                kind: sum(self._elements[at].bits for at in self._of(kind)) for kind in self._kinds
-            },
-            "registers": self._registers(),
-        }
+        rows: list[dict[str, Any]] = []
+        for kind in self._kinds:
+            counts = self._counts[self._of(kind)].sum(axis=0)
+            done = max(1, int(counts[:, :2].sum()))
+            rows += [
+                {"kind": kind, "outcome": outcome, "silent": silent, "told": reported,
+                 "share": (silent + reported) / done, "lasting": lasting}
+                for outcome, (silent, reported, lasting) in zip(
+                    OUTCOMES, counts.tolist(), strict=True
+                )
+            ]  # fmt: skip
+        bits = {kind: sum(self._elements[at].bits for at in self._of(kind)) for kind in self._kinds}
+        counts = {"done": self.done, "mismatches": self._mismatches}
+        return {**counts, "found": rows, "bits": bits, "registers": self._registers()}
 
     def _of(self, kind: str) -> list[int]:
         return [at for at in self.targets if self._elements[at].kind == kind]
-
-    def _rows(self, kind: str) -> list[dict[str, Any]]:
-        counts = self._counts[self._of(kind)].sum(axis=0)
-        return [
-            {"kind": kind, "outcome": outcome, "silent": silent, "told": reported,
-             "share": (silent + reported) / max(1, int(counts[:, :2].sum())), "lasting": lasting}
-            for outcome, (silent, reported, lasting) in zip(OUTCOMES, counts.tolist(), strict=True)
-        ]  # fmt: skip
 
     def _registers(self) -> dict[str, list[int]]:
         """Sum the failures of registers whose names differ only in their numbers."""

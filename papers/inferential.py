@@ -50,12 +50,12 @@ class DistinctStream:
     warm: int  # number of keys to insert before the first query
 
 
-def points(name: str, quick: bool = False) -> list[Point]:
+def points(about: dict[str, Any], quick: bool = False) -> list[Point]:
     return [
         experiment | point
         for experiment in EXPERIMENTS
         if experiment["stream"] not in REAL or path(REAL[experiment["stream"]][0])
-        for point in sweep(PAPER.data["studies"][name], quick)
+        for point in sweep(about, quick)
         if experiment["stream"] not in REAL or not point.get("seed")
     ]
 
@@ -106,11 +106,10 @@ def insertion_ages(keys: Keys) -> NDArray[np.int64]:
 
 
 def sizes(window: int, bits_per_item: float, hashes: int) -> dict[str, int]:
-    """Return the filter parameters of section 5.1.2, for ``window * bits_per_item`` bits.
+    """Return the filter parameters of section 5.1.2, for `window * bits_per_item` bits.
 
     A cell has k bits, but at least 3; the padding is the minimum for which k cells are swept per
-    insertion. The paper does not give the block length: here it is the shortest whose timestamps
-    fit into a cell.
+    insertion. The block is the shortest whose timestamps fit; the paper does not give its length.
     """
     bits = max(hashes, 3)
     cells = max(1, int(window * bits_per_item) // bits)
@@ -128,8 +127,8 @@ def trial(
 ) -> dict[str, Any]:
     """Insert the first keys, then query and insert the others; return total penalties by filter.
 
-    For each bin of posteriors, "count" has the number of queries, "inside" those for keys in the
-    window, and "mass" the sum of the posteriors.
+    "count", "inside" and "mass" are the number of queries, the number of window keys and the sum
+    of posteriors in each bin.
     """
     model = BlockTimingBloomFilter(**parameters, seed=seed)
     model.insert(stream.keys[: stream.warm])
@@ -141,24 +140,18 @@ def trial(
     )
 
     def infer(recurring: bool) -> tuple[Reals, NDArray[np.bool_]]:
-        posterior = age_posterior(
-            evidence,
-            stream.probabilities[part],
-            model=model,
-            distinct=stream.distinct,
-            recurring=recurring,
-        ).within(model.window)
-        return posterior, minimum_penalty(
-            posterior, false_positive=false_positive, false_negative=false_negative
-        )
+        options: Any = {"model": model, "distinct": stream.distinct, "recurring": recurring}
+        ages = age_posterior(evidence, stream.probabilities[part], **options)
+        posterior = ages.within(model.window)
+        penalties = {"false_positive": false_positive, "false_negative": false_negative}
+        return posterior, minimum_penalty(posterior, **penalties)
 
     reported = evidence.age >= 0
     posterior, answers = infer(recurring=False)
     bins = np.minimum((BINS * posterior).astype(np.int64), BINS - 1)
 
     def cost(given: NDArray[np.bool_]) -> float:
-        wrong = false_positive[given & ~inside].sum() + false_negative[~given & inside].sum()
-        return float(wrong)
+        return float(false_positive[given & ~inside].sum() + false_negative[~given & inside].sum())
 
     return {
         "standard": cost(reported),
@@ -322,7 +315,14 @@ def _curves(results: Results) -> list[Curve]:
 
 def conclude_penalties(results: Results) -> Conclusion:
     curves = _curves(results)
-    findings = [*_reductions(curves), *_dearest(curves), *_typical(curves), *_errors(curves)]
+    findings = _reductions(curves)
+    recurring = [replace(curve, shares=curve.recurring) for curve in curves]
+    kinds = {"the paper's posteriors": curves, "recurring keys left out": recurring}
+    for kind, curves_of_kind in kinds.items():
+        if shares := _shares(curves_of_kind):
+            worst, where = max(shares, key=lambda item: item[0][0])
+            findings.append(PAPER.find("dearest", worst, kind=kind, where=where))
+    findings += [*_typical(curves), *_errors(curves)]
     # The paper shows these points only as a plot, without numbers.
     for curve in curves:
         columns = (curve.bits, curve.shares, curve.errors, curve.calibration, curve.recurring)
@@ -366,18 +366,6 @@ def _reductions(curves: list[Curve]) -> list[Finding]:
         within = mean(0.295 <= value <= 0.905 for value in usual)
         fields = {"low": 100 * (1 - max(usual)), "high": 100 * (1 - min(usual))}
         findings.append(PAPER.find("generally", within, **fields))
-    return findings
-
-
-def _dearest(curves: list[Curve]) -> list[Finding]:
-    """Find where the inferential filter's penalty is highest, with either kind of posterior."""
-    recurring = [replace(curve, shares=curve.recurring) for curve in curves]
-    kinds = {"the paper's posteriors": curves, "recurring keys left out": recurring}
-    findings = []
-    for kind, curves_of_kind in kinds.items():
-        if shares := _shares(curves_of_kind):
-            worst, where = max(shares, key=lambda item: item[0][0])
-            findings.append(PAPER.find("dearest", worst, kind=kind, where=where))
     return findings
 
 
@@ -437,10 +425,10 @@ def _charts(curves: list[Curve]) -> list[Chart]:
 
 
 def measure_bits(point: Point) -> Result:
-    sizes = {name: point[name] for name in ("window", "cells")}
-    padding = (1 << point["timer_bits"]) - point["window"] - 3
-    model = TimingBloomFilter(**sizes, hashes=1, padding=padding)
-    return {"item": model.storage_bits / point["window"]}
+    window, cells = point["window"], point["cells"]
+    padding = (1 << point["timer_bits"]) - window - 3
+    model = TimingBloomFilter(window=window, cells=cells, hashes=1, padding=padding)
+    return {"item": model.storage_bits / window}
 
 
 def conclude_bits(results: Results) -> Conclusion:
@@ -449,14 +437,7 @@ def conclude_bits(results: Results) -> Conclusion:
 
 
 STUDIES = (
-    PAPER.study(
-        "btbf-table-3", measure_ratio, conclude_ratio, points=partial(points, "btbf-table-3")
-    ),
-    PAPER.study(
-        "btbf-penalties",
-        measure_penalties,
-        conclude_penalties,
-        points=partial(points, "btbf-penalties"),
-    ),
+    PAPER.study("btbf-table-3", measure_ratio, conclude_ratio, points),
+    PAPER.study("btbf-penalties", measure_penalties, conclude_penalties, points),
     PAPER.study("btbf-bits", measure_bits, conclude_bits),
 )

@@ -34,14 +34,14 @@ class Paper:
         name: str,
         run: Callable[[Point], Result],
         conclude: Callable[[Results], Conclusion],
-        points: Callable[[bool], Sequence[Point]] | None = None,
+        points: Callable[[dict[str, Any], bool], Sequence[Point]] | None = None,
     ) -> Study:
         """Return a study that is described in the paper's file; one point takes seconds."""
         about = self.data["studies"][name]
         return Study(
             name=name,
             about=about["title"],
-            points=points or partial(sweep, about),
+            points=partial(points or sweep, about),
             run=run,
             label=lambda point: f"{name} at {key(point)}",
             conclude=conclude,

@@ -216,9 +216,8 @@ _ENOUGH = 40  # With fewer expected false positives per sample, the rate is comp
 def measure_rate(point: Point) -> Result:
     """Measure false positives and false negatives along the stream.
 
-    "curve" lists spans passed and expected rates, at the stops of the first seed. "samples" lists
-    spans, false positives and expected rates at random times, one in each of equal parts of the
-    stream.
+    "curve" lists spans and expected rates at the stops of the first seed; "samples" lists spans,
+    false positives and expected rates at random times.
     """
     stream = TimedStream(point, point["k"], point["l"], point["seed"])
     rng = np.random.default_rng([point["seed"], 1])
@@ -308,7 +307,11 @@ def _course_findings(groups: dict[tuple[Any, ...], Any]) -> list[Finding]:
             fields = {"of": peaks[max(peaks)], "least": min(peaks), "of_least": peaks[min(peaks)]}
             findings.append(PAPER.find("highest", max(peaks), name=name, **fields))
         else:
-            shares = {_first_span(course): filter for filter, course in group.items()}
+            # The mean rate of the first span relative to the steady state.
+            shares = {
+                float(course[course[:, 0] <= 1, 1].mean() / _steady(course).mean()): filter
+                for filter, course in group.items()
+            }
             highest = max(shares)
             findings.append(PAPER.find("first-span", highest, name=name, of=shares[highest]))
         if len(group) > 1:
@@ -319,11 +322,6 @@ def _course_findings(groups: dict[tuple[Any, ...], Any]) -> list[Finding]:
             fields = {"neighbours": len(swings) - 1, "swings": shown}
             findings.append(PAPER.find("attenuated", less, name=name, **fields))
     return findings
-
-
-def _first_span(course: Floats) -> float:
-    """Return the mean rate of the first span relative to the steady state."""
-    return float(course[course[:, 0] <= 1, 1].mean() / _steady(course).mean())
 
 
 def _rate_series(k: int, l: int, results: Results) -> list[Series]:

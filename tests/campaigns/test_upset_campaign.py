@@ -254,7 +254,7 @@ def test_points_wrong(monkeypatch):
         ({"preset": ("frames-64",), "protect": "parity"}, {},
          "preset: must be a filter for protect and self_check, not 'frames-64'"),
         ({"preset": ("tiny",), "kind": ("memory", "register")}, {},
-         r"kind: must be a kind that the unit has \(register\), not 'memory'"),
+         r"kind: must be one of register, not 'memory'"),
         ({"preset": ("timing-tiny",)}, {"spec": tables},
          "classes: must be unset for upsets, not 3"),
     ):  # fmt: skip
