@@ -1,4 +1,4 @@
-"""The engine of campaigns: measures independent points in several processes, and saves each one.
+"""The engine of campaigns: measures independent points in several processes, and saves each result.
 
 Each campaign has one file of JSON lines. While points are measured, lines are only appended, so
 that an interrupt keeps every finished point. The next run resumes from the file.

@@ -196,9 +196,7 @@ def measure_trace(spec: Any, *, seed: int) -> int:
         last = last_difference(seeded, [from_spec(seeded) for _ in range(2)], *fresh_keys(rng, 2))
         if last is not None:
             return last
-    raise LatelyError(
-        f"found no two keys with different cells in a filter of {spec.storage_bits} bits"
-    )
+    raise LatelyError(f"bits: no two keys have different cells in {spec.storage_bits} bits")
 
 
 def _last_shift(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
@@ -328,15 +326,16 @@ def broken(point: Point, result: Result) -> list[str]:
     for name in ("worst", "mean"):
         hits, trials = result[name]
         if _tail(hits, trials, asked.false_positive_rate) < ERROR:
-            refuted.append(f"{name} rate {hits / trials:.4g}, asked {asked.false_positive_rate:g}")
+            limit = asked.false_positive_rate
+            refuted.append(f"{name} rate: must be at most {limit:g}, not {hits / trials:.4g}")
     if result["missed"]:
-        refuted.append(f"{result['missed']} of {result['due']} keys of the window's edge missed")
+        refuted.append(f"{result['missed']} of {result['due']} keys at the window's edge missed")
     trace, unit = result["trace"], "insertions" if asked.span is None else "ticks"
     shortest, longest = _kept(asked)
     if trace < shortest:
-        refuted.append(f"a key kept for {trace} {unit}, asked {shortest}")
+        refuted.append(f"window: must be at least {shortest} {unit}, not {trace}")
     if longest is not None and trace >= longest:
-        refuted.append(f"a trace after {trace} {unit}, asked {longest}")
+        refuted.append(f"last trace: must be before {longest} {unit}, not {trace}")
     return refuted
 
 
@@ -378,9 +377,9 @@ PLANNER = Campaign(
     name="planner",
     about="""Draw requirements, plan a filter for each, and measure its golden model.
 
-    It measures the false-positive rate, just before a shift and on average, whether the oldest keys
-    of the window are reported, and the longest time a key is remembered. The campaign fails if a
-    guarantee is broken.
+    The measurements are the false-positive rate, just before a shift and on average, whether the
+    oldest keys of the window are reported, and the longest time for which a key is remembered. The
+    campaign fails if a guarantee is broken.
     """,
     packages=("lately.golden", "lately.planner", "campaigns"),
     tools=("numpy", "scipy"),

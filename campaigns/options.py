@@ -23,7 +23,7 @@ HELP = {
     "turning": "Window of the GEBF whose longest call is timed.",
     "memory": "Memory variant: portable, ecp5, ice40 or gowin.",
     "queries": "Number of queries per measured rate.",
-    "upsets": "Number of bits to flip, each in a separate run.",
+    "upsets": "Number of bit flips, each in a separate run.",
     "kind": "Kind of bits to flip: memory, buffer, register or counter; may be repeated.",
     "protect": "Memory protection: none, parity or tmr.",
     "self_check": "Add self-checks to the unit, which then resets itself on an error.",
@@ -57,11 +57,7 @@ def select(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
 
 
 def workers(noun: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds --jobs (its help is `noun`) and --scheduler.
-
-    The command receives `jobs`, the number of processes to start; the default is the number of
-    cores.
-    """
+    """Return a decorator that adds --jobs, with the help `noun`, and --scheduler."""
 
     def decorate(command: Command) -> Command:
         @wraps(command)

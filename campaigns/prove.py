@@ -20,8 +20,8 @@ def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_
     r"""Run formal proofs, by default all of them, on small units.
 
     Proofs are unbounded unless stated otherwise: they hold for all inputs
-    and for all time. To exclude vacuous proofs, each is followed by cover
-    checks, which report the distance to the covered states in cycles.
+    and for all time. Cover checks after each proof show that it is not
+    vacuous; they report the number of cycles to the covered state.
     Names may contain the wildcards * and ?.
 
     \b

@@ -1,7 +1,7 @@
 """Random scenarios for a unit: options of its hardware, and operations, pauses and events as steps.
 
-A step is a method of `lately.sim.CompiledUnit` with its arguments. Steps do not depend on a unit's
-answers, so golden model, compiled hardware and cocotb bench perform the same steps.
+A step is a method of `lately.sim.CompiledUnit` with its arguments. Steps do not depend on results,
+so golden model, compiled hardware and cocotb bench perform the same steps.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from lately.hdl.build import unit_profile
 
 Codes = NDArray[np.uint8]  # operations, shape (n,)
 
-# Shares of the operations; in a dictionary, some are replaced by removals.
+# Fractions of the operations; in a dictionary, some are replaced by removals.
 SHARES = {
     Operation.NONE: 0.01,
     Operation.QUERY: 0.15,
@@ -28,22 +28,22 @@ SHARES = {
     Operation.CHECK_AND_INSERT: 0.74,
 }
 REMOVALS = {Operation.CHECK_AND_INSERT: 0.72, Operation.REMOVE: 0.02}
-# Shares of cycles in which nothing is offered, or no result is accepted; drawn for each stream.
+# Fractions of cycles in which nothing is offered, or no result is accepted; drawn for each stream.
 STALLS = (0.0, 0.1, 0.4)
-RESETS = 0.25  # share of chunks that begin with a reset while operations are in flight
+RESETS = 0.25  # fraction of chunks that begin with a reset while operations are in flight
 INTERRUPTED = 200  # operations that are interrupted by a reset; some already have results
-SHAPE = ("memory", "protect", "levels")  # options that decide whether hardware can be built
+SHAPE = ("memory", "protect", "levels")  # options on which it depends whether a unit is buildable
 LEVELS = (1, 2, 3)  # maximum levels of look-up tables between registers
 # Mean number of bursts per chunk in a ring with a time-based window. Each has its own rate and
 # follows a silence.
 RING_BURSTS = 64
 # At most one operation out of this many is performed with generations below the minimum.
 SHORT_SHARE = 64
-# Share of the operations before which lanes stay empty; drawn for each kind and chunk.
+# Fraction of the operations before which lanes stay empty; drawn for each kind and chunk.
 EMPTY = (0.0, 0.0, 0.1, 0.5)
 SILENCE = 1 << 19  # maximum cycles of a silence in which ticks continue
 EVENTS = 16  # forced shifts per chunk; a quarter of them is followed by another
-# Mean number of bursts per chunk in a timing filter. Each has its own share of insertions and is
+# Mean number of bursts per chunk in a timing filter. Each has its own fraction of insertions and is
 # followed by a silence.
 TICKED_BURSTS = 4
 # Cycles between two ticks, relative to the minimum; drawn for each burst.
@@ -122,7 +122,17 @@ class Scenario:
         if getattr(spec, "classes", None) is not None:
             self.course["table"] += 1
             yield Step("decide_by", (random.integers(0, spec.hashes + 2, spec.table_shape),), {})
-        yield from self._sequences(*self.operations(count))
+        codes, keys = self.operations(count)
+        if self._ring:
+            cut = 1 + int(random.integers(0, max(1, count // SHORT_SHARE)))
+            for short, part in ((True, slice(0, cut)), (False, slice(cut, None))):
+                if len(codes[part]):
+                    yield self._generation(short=short)
+                    yield self.sequence(codes[part], keys[part])
+        elif self.free:
+            yield from self._ticked(codes, keys)
+        else:
+            yield self.sequence(codes, keys)
 
     def operations(self, count: int) -> tuple[Codes, Any]:
         shares = SHARES | (REMOVALS if self.spec.kind == "dictionary" else {})
@@ -156,28 +166,12 @@ class Scenario:
             options |= {"times": times}
         return Step("perform", (codes, keys), options)
 
-    def _sequences(self, codes: Codes, keys: Any) -> Iterator[Step]:
-        if self._ring:
-            cut = 1 + int(self._random.integers(0, max(1, len(codes) // SHORT_SHARE)))
-            for short, part in ((True, slice(0, cut)), (False, slice(cut, None))):
-                if len(codes[part]):
-                    yield self._generation(short=short)
-                    yield self.sequence(codes[part], keys[part])
-        elif self.free:
-            yield from self._ticked(codes, keys)
-        else:
-            yield self.sequence(codes, keys)
-
     def _generation(self, *, short: bool) -> Step:
         """Draw a generation length; multi-lane units replace a too small length by the minimum."""
         minimum, usual = self.profile.minimum_generation, self.spec.generation
         longest = (2 << usual.bit_length()) - 1
-        lengths = {
-            "own": usual,
-            "minimum": minimum,
-            "longest": longest,
-            "one more": min(usual, longest) + 1,
-        }
+        lengths = {"own": usual, "minimum": minimum, "longest": longest}
+        lengths["one more"] = min(usual, longest) + 1
         if short:
             lengths["below the minimum"] = int(self._random.integers(1, max(minimum, 2)))
         name = "own"
@@ -224,11 +218,7 @@ class Scenario:
         return options
 
     def _add_events(self, codes: Codes) -> None:
-        """Insert rare operations among those that were drawn.
-
-        The bursts of a timing filter have different shares of insertions, from all operations to
-        one in ten thousand, because a tick has at least as many cycles as a part has cells.
-        """
+        """Insert rare operations; bursts of a timing filter have different rates of insertions."""
         random, count = self._random, len(codes)
         if self._ring:
             at = random.integers(0, count, EVENTS)
@@ -236,6 +226,7 @@ class Scenario:
             codes[(at[: EVENTS // 4] + 1) % count] = Operation.SHIFT
         elif self.free:
             self._begins = np.unique([0, *random.integers(0, count, random.poisson(TICKED_BURSTS))])
+            # A tick has at least as many cycles as a part has cells, so few insertions fill it.
             self._thin_out(codes, self._begins, 10 ** random.uniform(-4, 0, len(self._begins)))
         codes[random.integers(0, count)] = Operation.CLEAR
 

@@ -49,7 +49,7 @@ class Comparison:
         self.mismatches = dict.fromkeys([*self._fields, *times, "counters", self._memory], 0)
         self.steps: list[Step] | None = None  # records all steps, if it is a list
         self.done = self._clears = self._memories = self._expired = 0
-        # Time of the last result, cycle before its step, and number of ticks in its silence.
+        # Time of the last result, cycle before the last step, and ticks in the silence after it.
         self._time = self._began = self._quiet = 0
         self._period = 1
         self._past: Counter[str] = Counter()  # counters and ticks from before the last reset
@@ -109,8 +109,8 @@ class Comparison:
     ) -> None:
         """Count results whose times decrease, or are impossible given the ticks.
 
-        `cycles` and `ticks` are those before the step. A unit that generates its ticks applies a
-        new period from the next tick on.
+        `cycles` and `ticks` are the values before the step. A unit that generates its own ticks
+        applies a new period from the next tick on.
         """
         first, last = ticks, self.unit.ticks
         period = options.get("period") or self.unit.profile.min_period

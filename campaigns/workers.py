@@ -39,7 +39,7 @@ class MismatchError(LatelyError):
 
 
 class SchedulerError(LatelyError):
-    """A scheduler does not answer, or processes cannot be started."""
+    """A scheduler does not reply, or processes cannot be started."""
 
 
 def tell(stage: str, share: float) -> None:
@@ -133,9 +133,9 @@ def _require_scheduler(address: str) -> None:
     try:
         kind = asyncio.run(asyncio.wait_for(_kind(address), TIMEOUT))
         if kind != "Scheduler":
-            raise ValueError(f"found a {kind.lower()} there")
-    except Exception as error:  # The answer of another program may cause any error.
-        reason = " ".join(str(error).split()) or f"no answer within {TIMEOUT} s"
+            raise ValueError(f"a {kind.lower()} replied")
+    except Exception as error:  # The reply of another program may cause any error.
+        reason = " ".join(str(error).split()) or f"no reply within {TIMEOUT} s"
         raise SchedulerError(
             "scheduler: must be the address of a Dask scheduler, like tcp://10.0.0.1:8786, "
             f"not {address!r}: {reason}"

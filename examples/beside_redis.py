@@ -30,7 +30,7 @@ class Redis:
         self._socket.connect(str(path))
 
     def call(self, *words):
-        """Send a command; return the raw answer."""
+        """Send a command; return the raw reply."""
         parts = [b"$%d\r\n%b\r\n" % (len(word), word) for word in map(str.encode, words)]
         self._socket.sendall(b"*%d\r\n%b" % (len(parts), b"".join(parts)))
         return self._socket.recv(1 << 16)
@@ -46,7 +46,7 @@ class Redis:
 
 
 def measure(name, ask, held, cpu=lambda: 0.0):
-    """Print the time per key of `ask`, which takes a list of keys, and the bytes per key."""
+    """Print the time per key of `ask`, which is called with lists of keys, and bytes per key."""
     times = []
     for number in range(ROUNDS):
         keys = [f"key:{number}:{index}" for index in range(KEYS // ROUNDS)]

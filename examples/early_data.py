@@ -18,21 +18,20 @@ CLOCK_ERROR = 5_000
 """Milliseconds by which a ClientHello may come before or after its expected arrival."""
 
 SPAN = 2 * CLOCK_ERROR // TICK + 1
-"""Ticks for which a ClientHello must be remembered: one that came as early as can be may be sent
-again as late as can be. The tick more is for times that are whole ticks."""
+"""Ticks for which a ClientHello must be remembered: from the earliest to the latest arrival, plus
+one tick because times are rounded to ticks."""
 
 SPEC = Path(__file__).with_suffix(".toml")
-"""Filter for 50,000 ClientHellos within its span of 1,001 ticks. That is a tick more than twice
-`CLOCK_ERROR`: a ClientHello that came as early as can be may be sent again as late as can be."""
+"""Filter for 50,000 ClientHellos within a span of 1,001 ticks."""
 
 
 class EarlyDataRegister:
     """Decides whether a server may accept the early data of a ClientHello.
 
-    Parameters ---------- spec : FilterSpec Must have a span of at least twice `CLOCK_ERROR`, and
-    "overfill": if more ClientHellos arrive than planned, none is forgotten, but more new ones are
-    refused. started : int Time at which the server started, in milliseconds. secret : int, optional
-    128-bit secret of the hash; by default random, from the operating system.
+    `spec` needs a span of at least twice `CLOCK_ERROR`, and "overfill": if more ClientHellos arrive
+    than planned, none is forgotten, but more new ClientHellos are rejected. `started` is the time
+    at which the server started, in milliseconds; `secret` is the 128-bit secret of the hash, by
+    default random.
     """
 
     def __init__(self, spec, *, started, secret=None):

@@ -13,10 +13,9 @@ from lately import GEBF
 
 
 class LogStream:
-    """Decides which lines of a log to show.
+    """Decides which lines of a log to show: a message passes only once in a `span`.
 
-    Parameters ---------- span : str Time during which a message passes only once. rate : float
-    Maximum number of different messages per second.
+    At most `rate` different messages may arrive per second.
     """
 
     def __init__(self, span="10min", rate=100):
@@ -24,7 +23,7 @@ class LogStream:
         self.dropped = 0
 
     def shows(self, line):
-        """Whether `line` is a new message, or last passed longer ago than the span."""
+        """Return whether a line is new, or last passed longer ago than the span."""
         time, _, message = line.partition(" ")
         message = re.sub(r"\d+", "#", message)
         # Repeats do not restart the span, so that a persistent fault is shown every ten minutes.

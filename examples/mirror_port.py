@@ -1,7 +1,7 @@
-"""Remove copies from the packets of a mirror port, like an FPGA behind the port.
+"""Remove duplicates from the packets of a mirror port, like an FPGA behind the port.
 
 A switch that mirrors incoming and outgoing frames sends every frame twice to the mirror port. Run
-this file, with Lately installed, to see it with a stream of 500 frames.
+this file, with Lately installed, to process a stream of 500 frames.
 """
 
 import secrets
@@ -29,18 +29,18 @@ class MirrorPort:
         self.deduplicator = FrameDeduplicator(spec, secret=secrets.randbits(128))
 
     def forwards(self, frame, now):
-        """Whether `frame`, which arrives at time `now` in ns, is not a copy of a recent frame."""
+        """Return whether a frame that arrives at `now`, in ns, repeats no recent frame."""
         return bool(self.deduplicator.perform([frame], [now // TICK]))
 
 
 def generated(count, seed=1):
-    """Generate distinct frames, each with the time in ns at which it enters the switch."""
+    """Generate distinct frames, with the times in ns at which they enter the switch."""
     packets = MadePackets(count, seed=seed).read()
     return [(packets.frame(index), time) for index, time in enumerate(packets.times.tolist())]
 
 
 def mirrored(frames, delay=20_000):
-    """Return the frames at the mirror port, with times: each enters, then leaves with a tag."""
+    """Return the frames at the mirror port, in order: each enters, and leaves with a tag."""
     both = [(time, frame) for frame, time in frames]
     both += [(time + delay, frame[:12] + TAG + frame[12:]) for frame, time in frames]
     return sorted(both)

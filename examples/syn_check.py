@@ -17,10 +17,10 @@ SPEC = Path(__file__).with_suffix(".toml")
 """Filter for 5,000 SYNs per second. Its span of 26 ticks covers 2.5 s."""
 
 TICK = 100
-"""Milliseconds of a tick."""
+"""Length of a tick in milliseconds."""
 
 MIN_AGE = 9
-"""Ticks. A SYN of this age is more than 0.8 s old, because ages are rounded to ticks."""
+"""Minimum age in ticks: a SYN of this age is more than 0.8 s old, because ages are rounded."""
 
 
 class SynCheck:
@@ -30,11 +30,10 @@ class SynCheck:
         self._filter = from_spec(TimedTimingSpec.from_toml(SPEC))
 
     def passes(self, keys, times):
-        """Whether each SYN passes.
+        """Return whether each SYN passes.
 
-        Parameters ---------- keys : ndarray of uint64, shape (n, 2) Addresses, ports and sequence
-        number: 128 bits for IPv4. times : ndarray of int, shape (n,) Times in milliseconds, in
-        ascending order.
+        `keys`, uint64 of shape (n, 2), are addresses, ports and sequence numbers: 128 bits for
+        IPv4. `times`, of shape (n,), are in milliseconds and in ascending order.
         """
         codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
         results = self._filter.perform(codes, keys, times // TICK)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from amaranth.sim import Simulator
 
 from lately.captures.capture_files import CaptureFiles
 from lately.captures.made_packets import MadePackets
@@ -256,10 +255,7 @@ def tick_times(cycle: int) -> list[int]:
             *_, valid, time = await ctx.tick().sample(unit.o.valid, unit.o.p.time)
             times.extend([time] * valid)
 
-    simulator = Simulator(unit)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    waves.simulate(unit, bench, clock=True)
     return times
 
 

@@ -45,12 +45,6 @@ def _memories(frames: int, tried: int) -> tuple[int, int]:
     return int(plans[0].cost), min(parts)
 
 
-def _in_ultra(memories: int) -> int:
-    """Return how many frames a filter in this number of UltraRAMs can remember, to two digits."""
-    sizes = [digits * 10**power for power in range(4, 8) for digits in range(10, 100)]
-    return sizes[bisect_right(sizes, memories, key=lambda frames: _memories(frames, 10)[1]) - 1]
-
-
 def _row(name: str, kind: str, frames: int, width: int) -> dict[str, object]:
     row: dict[str, object] = {"device": name, "memory": kind, "frames": frames}
     for line, rate in LINES.items():
@@ -61,6 +55,7 @@ def _row(name: str, kind: str, frames: int, width: int) -> dict[str, object]:
 
 def content() -> dict[str, str]:
     rows = []
+    sizes = [digits * 10**power for power in range(4, 8) for digits in range(10, 100)]
     for name, (width, ultra) in DEVICES.items():
         chip = device(name)
         store_blocks = -(-8 * default_store(width) // chip.bram_bits)
@@ -69,7 +64,8 @@ def content() -> dict[str, str]:
         assert frames is not None
         rows.append(_row(name, f"{chip.bram:,} block RAMs", frames, width))
         if ultra:
-            rows.append(_row(name, f"{ultra} UltraRAMs", _in_ultra(ultra), width))
+            at = bisect_right(sizes, ultra, key=lambda frames: _memories(frames, 10)[1])
+            rows.append(_row(name, f"{ultra} UltraRAMs", sizes[at - 1], width))
     wanted = []
     for frames, names in WANTED.items():
         blocks, ultra = _memories(frames, 600)

@@ -1,6 +1,6 @@
 """Timing diagrams for docs/hardware.md, from simulations of a tiny unit."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -23,10 +23,8 @@ Trace = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Diagram:
-    """A simulation, and the signals of `record` that are drawn."""
-
     requests: Sequence[tuple[Operation, int]]  # with keys, from cycle 0 on
-    signals: Sequence[str]
+    signals: Sequence[str]  # those of `record` that are drawn
     stalled: range = range(0)  # cycles in which no result is accepted
     margin: int = 1  # cycles shown before and after a signal change
     end: int | None = None  # first cycle that is not shown; by default, until all is quiet
@@ -77,11 +75,16 @@ def record(requests: Sequence[tuple[Operation, int]], stalled: range) -> Trace:
             idle = 0 if busy else idle + 1
             await ctx.tick()
 
+    simulate(unit, bench, clock=True)
+    return trace
+
+
+def simulate(unit: Any, bench: Callable[[Any], Any], *, clock: bool) -> None:
     simulator = Simulator(unit)
-    simulator.add_clock(1e-6)
+    if clock:
+        simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()
-    return trace
 
 
 def record_axis() -> Trace:
@@ -101,8 +104,8 @@ def record_axis() -> Trace:
             await cycle(ctx)
         while not ctx.get(unit.s_axis_tready):
             await cycle(ctx)
-        sent = answered = 0
-        while answered < len(keys):
+        sent = results = 0
+        while results < len(keys):
             valid = sent < len(keys)
             user = Operation.CHECK_AND_INSERT.value | sent << 3
             ctx.set(unit.s_axis_tvalid, valid)
@@ -121,12 +124,10 @@ def record_axis() -> Trace:
                     "m_axis_tuser": f"{ctx.get(unit.m_axis_tuser):02x}" if out else None,
                 }
             )
-            sent, answered = sent + bool(valid and ctx.get(unit.s_axis_tready)), answered + out
+            sent, results = sent + bool(valid and ctx.get(unit.s_axis_tready)), results + out
             await cycle(ctx)
 
-    simulator = Simulator(unit)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(unit, bench, clock=False)
     return trace
 
 

@@ -138,7 +138,7 @@ def cycles(name: str, tick: Fraction, mhz: float | None) -> int:
     period = ceil(tick * round(mhz * 10**6))
     if not 0 < period < 1 << 24:
         raise ValueError(
-            f"a tick must be 1 to {(1 << 24) - 1:,} cycles, not {period:,} at {mhz} MHz"
+            f"tick: must be 1 to {(1 << 24) - 1:,} cycles, not {period:,} at {mhz} MHz"
         )
     return period
 
@@ -177,7 +177,7 @@ def wrapper(name: str, period: int) -> str:
 
 
 def _connections(shell: Shell, t: str) -> dict[str, str]:
-    """Return the connections of the ports of the exported module."""
+    """Return the values connected to the ports of the exported module."""
     came, left = shell.came, shell.kept or shell.left
     bad = [f"|{came}error"] if shell.last_be else [f"{came}{part}" for part in shell.user]
     user = [*reversed(bad), *(["1'b0"] if shell.padded else [])]
@@ -228,10 +228,10 @@ def _leaving(shell: Shell) -> list[str]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("target", choices=SHELLS)
-    parser.add_argument("--spec", help="file of the plan")
-    parser.add_argument("--tick", help="another tick than that of the plan, such as 10us")
-    parser.add_argument("--mhz", type=float, help="clock, if not that of the target")
-    parser.add_argument("--options", action="store_true", help="print the options of the export")
+    parser.add_argument("--spec", help="specification file from `lately plan`")
+    parser.add_argument("--tick", help="length of a tick, such as 10us  [default: from the file]")
+    parser.add_argument("--mhz", type=float, help="clock frequency  [default: by target]")
+    parser.add_argument("--options", action="store_true", help="print the options for the export")
     asked = parser.parse_args()
     if asked.options:
         print(SHELLS[asked.target].options)
@@ -239,7 +239,7 @@ if __name__ == "__main__":
         try:
             tick = time_seconds(asked.tick, "tick") if asked.tick else planned(asked.spec)[0]
             if tick is None:
-                parser.error("a plan with its tick, or --tick, is missing")
+                parser.error("--spec with a planned tick, or --tick, is required")
             period = cycles(asked.target, tick, asked.mhz)
         except (OSError, ValueError) as error:
             parser.error(str(error))

@@ -1,8 +1,8 @@
-"""A consumer that drops messages seen lately, with a state file at each committed offset.
+"""A consumer that drops messages seen recently, with a state file for each committed offset.
 
 The state file is written before the offset is committed, and is named after the offset. After a
 crash the consumer loads the state of the committed offset and reads the same messages again, with
-the same answers: each message is forwarded at least once, and never lost.
+the same results: each message is forwarded at least once, and never lost.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ from lately import GEBF
 
 
 class Deduplicator:
-    """Forwards the messages of a partition whose key was not seen lately.
+    """Forwards the messages of a partition whose keys were not seen recently.
 
     The `broker` has the methods `committed()`, `read(offset, count)` and `commit(offset)`, which
     Kafka clients have under other names. Messages are pairs of a key and a value.
@@ -29,7 +29,7 @@ class Deduplicator:
         return self._folder / f"{offset:020}.lately"
 
     def step(self, forward, count=1000):
-        """Forward the next messages and commit; return how many messages were read."""
+        """Forward the next messages and commit; return the number of messages read."""
         messages = self._broker.read(self._offset, count)
         if not messages:
             return 0

@@ -20,7 +20,7 @@ class Frontier:
         self._waiting = deque()
 
     def offer(self, links, now=None):
-        """Queue the links that have not been queued this week; return how many."""
+        """Queue the links that were not queued this week; return the number of queued links."""
         links = list(links)
         seen = self._seen.check_and_insert(links, now, refresh=False)
         new = [link for link, known in zip(links, seen, strict=True) if not known]
@@ -28,5 +28,5 @@ class Frontier:
         return len(new)
 
     def next(self):
-        """Return the next URL; None if there is none."""
+        """Return the next URL, or None if the queue is empty."""
         return self._waiting.popleft() if self._waiting else None

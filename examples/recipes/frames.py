@@ -1,6 +1,6 @@
-"""Select the rows of a table whose key was not seen lately, for pandas, polars and Arrow.
+"""Select the rows of a table whose keys were not seen recently, for pandas, polars and Arrow.
 
-The filter outlives the table: the table of the next hour is compared with this one, too.
+The filter outlives the table, so that the table of the next hour is compared with this one, too.
 """
 
 

@@ -1,7 +1,7 @@
 """Scaling out: one filter for each partition of the keys, on Dask workers.
 
 A step reads the state file of a partition, and writes the next one. The same file and the same
-batch give the same answers. So if a worker is lost, Dask repeats its steps on another worker, from
+batch give the same results. So if a worker is lost, Dask repeats its steps on another worker, from
 the last state file. Kafka Streams, Flink and bytewax do the same with their own state stores. All
 workers must have access to the folder of state files.
 """
@@ -13,7 +13,7 @@ from lately import GEBF
 
 
 def partition_of(key, partitions):
-    """Return the partition of a text; unlike with `hash`, it is the same in all processes."""
+    """Return the partition of a text; unlike `hash`, the result is the same in all processes."""
     return crc32(key.encode()) % partitions
 
 
@@ -26,7 +26,7 @@ def step(_previous, before, keys, after):
 
 
 def deduplicate(client, batches, folder, *, partitions=2, window=100_000, fpr=1e-6):
-    """Yield the new keys of each batch, in order; `window` is in keys of a partition."""
+    """Yield the new keys of each batch, in order; `window` counts the keys of one partition."""
 
     def state(home, number):
         return str(Path(folder) / f"{home:03}-{number:09}.lately")

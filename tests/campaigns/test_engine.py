@@ -206,7 +206,7 @@ def test_workers_come_late_and_one_is_killed(log, path, fresh):
 def test_scheduler_wrong(log, path, monkeypatch, cluster):
     monkeypatch.setattr(workers, "TIMEOUT", 1)
     for address, reason in (
-        ("tcp://127.0.0.1:9", "no answer|refused|Timed out"),
+        ("tcp://127.0.0.1:9", "no reply|refused|Timed out"),
         ("nowhere", "nowhere|missing port"),
     ):
         with pytest.raises(SchedulerError, match=rf"^scheduler: must be the address.*({reason})"):

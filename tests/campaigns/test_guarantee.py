@@ -76,20 +76,20 @@ def test_a_rate_that_is_a_fifth_too_high_is_noticed():
 BROKEN = {
     "window-dictionary": [
         ({"digest_bits": 13}, "worst rate"),
-        ({"window": 1499}, "a key kept for 1498 insertions, asked 1499"),
-        ({"window": 1501}, "a trace after 1500 insertions, asked 1500"),
+        ({"window": 1499}, "window: must be at least 1499 insertions, not 1498"),
+        ({"window": 1501}, "last trace: must be before 1500 insertions, not 1500"),
         # Entries are given up.
-        ({"columns": 1, "stash": 1}, r"\d+ of \d+ keys of the window's edge missed"),
+        ({"columns": 1, "stash": 1}, r"\d+ of \d+ keys at the window's edge missed"),
     ],
     "partitioned-timing": [
         ({"hashes": 1}, "worst rate"),
-        ({"window": 1499}, "a key kept for 1498 insertions, asked 1499"),
-        ({"block": 2}, "a trace after 1500 insertions, asked 1500"),
+        ({"window": 1499}, "window: must be at least 1499 insertions, not 1498"),
+        ({"block": 2}, "last trace: must be before 1500 insertions, not 1500"),
     ],
     "timed-timing": [
         ({"hashes": 1}, "worst rate"),
-        ({"span": 299}, "a key kept for 299 ticks, asked 300"),
-        ({"span": 301}, "a trace after 301 ticks, asked 301"),
+        ({"span": 299}, "window: must be at least 300 ticks, not 299"),
+        ({"span": 301}, "last trace: must be before 301 ticks, not 301"),
     ],
 }
 """Changes by one step each: a digest one bit short, a window or span one longer or shorter."""
@@ -117,11 +117,11 @@ def test_what_is_broken_is_reported():
     for changes, lines in (
         ({}, []),
         ({"worst": [0, 1000]}, []),
-        ({"worst": [160, 1000]}, ["worst rate 0.16, asked 0.1"]),
-        ({"missed": 1}, ["1 of 5 keys of the window's edge missed"]),
+        ({"worst": [160, 1000]}, ["worst rate: must be at most 0.1, not 0.16"]),
+        ({"missed": 1}, ["1 of 5 keys at the window's edge missed"]),
         # The last trace may be one insertion before (1 + F) N, and not before the window's end.
-        ({"trace": 15}, ["a trace after 15 insertions, asked 15"]),
-        ({"trace": 9}, ["a key kept for 9 insertions, asked 10"]),
+        ({"trace": 15}, ["last trace: must be before 15 insertions, not 15"]),
+        ({"trace": 9}, ["window: must be at least 10 insertions, not 9"]),
     ):
         assert guarantee.broken(point, kept | changes) == lines
 
