@@ -1,4 +1,4 @@
-"""Speed of our rings compared with a window of Boost.Bloom filters, at equal bits and rate."""
+"""Speed of rings compared with a window of Boost.Bloom filters, at equal bits and rate."""
 
 import ctypes
 import os
@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,8 +56,14 @@ def _compiled(compiler: str, source: Path, *options: str) -> ctypes.CDLL:
         return ctypes.CDLL(str(library))
 
 
-def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
-    return ctypes.c_void_p(array.ctypes.data)
+def _check(function: Callable[..., None], *model: ctypes.c_void_p) -> Check:
+    def check(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        seen = np.empty(len(keys), np.bool_)
+        pointers = (ctypes.c_void_p(array.ctypes.data) for array in (keys, seen))
+        function(*model, next(pointers), _SIZE(len(keys)), next(pointers))
+        return seen
+
+    return check
 
 
 @cache
@@ -75,13 +80,7 @@ def boost(window: int, bits_per_key: float) -> tuple[int, Check]:
     library, generation = _boost(), -(-window // (FILTERS - 1))
     sizes = (_SIZE(generation), _SIZE(FILTERS), _SIZE(int(window * bits_per_key)))
     model = ctypes.c_void_p(library.rolling_new(*sizes))
-
-    def check(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        seen = np.empty(len(keys), np.bool_)
-        library.rolling_check_and_insert(model, _pointer(keys), _SIZE(len(keys)), _pointer(seen))
-        return seen
-
-    return library.rolling_bits(model), check
+    return library.rolling_bits(model), _check(library.rolling_check_and_insert, model)
 
 
 def single(spec: GuardedEpochSpec) -> tuple[int, Check]:
@@ -91,13 +90,7 @@ def single(spec: GuardedEpochSpec) -> tuple[int, Check]:
         (source := Path(folder, "single.c")).write_text(_SINGLE, "utf-8")
         library = _compiled("gcc", source, "-std=c99", f"-I{folder}")
     library.start()
-
-    def check(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        seen = np.empty(len(keys), np.bool_)
-        library.single(_pointer(keys), _SIZE(len(keys)), _pointer(seen))
-        return seen
-
-    return spec.memory_bits, check
+    return spec.memory_bits, _check(library.single)
 
 
 def contestants(window: int, rate: float) -> dict[tuple[str, str], tuple[int, Check]]:

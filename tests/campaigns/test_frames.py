@@ -50,5 +50,5 @@ def test_table_has_every_case():
 def test_points_and_identity():
     point = {"case": "8/10-ms/ecp5-25k-6", "seed": 1}
     assert points(case=(point["case"],)) == [point]
-    assert [one["seed"] for one in points(case=("128/1-ms/*",))] == [1, 2, 3]
+    assert [point["seed"] for point in points(case=("128/1-ms/*",))] == [1, 2, 3]
     assert identity(point) == identity(point)

@@ -25,42 +25,43 @@ const frame = document.body.appendChild(document.createElement("iframe"));
 frame.style = "border:0;height:900px";
 const load = url => new Promise(done => { frame.onload = done; frame.src = url; });
 const pause = ms => new Promise(done => setTimeout(done, ms));
-const scrolls = (one, root) => {
-  for (let up = one; up && up !== root; up = up.parentElement)
+const scrolls = (element, root) => {
+  for (let up = element; up && up !== root; up = up.parentElement)
     if (/auto|scroll/.test(frame.contentWindow.getComputedStyle(up).overflowX)) return true;
   return false;
 };
 const wide = () => {
-  const page = frame.contentDocument, width = frame.contentWindow.innerWidth, found = [];
+  const page = frame.contentDocument, width = frame.contentWindow.innerWidth, problems = [];
   const all = page.documentElement.scrollWidth;
-  if (all > width) found.push("page " + all);
-  for (const one of page.querySelectorAll("article :is(p, li, table, pre, img, h1, h2, h3, dt)")) {
-    const box = one.getBoundingClientRect();
-    if (box.right > width + 1 && !scrolls(one, page.body))
-      found.push(one.tagName + " " + one.textContent.slice(0, 40));
+  if (all > width) problems.push("page " + all);
+  const shown = "article :is(p, li, table, pre, img, h1, h2, h3, dt)";
+  for (const element of page.querySelectorAll(shown)) {
+    const box = element.getBoundingClientRect();
+    if (box.right > width + 1 && !scrolls(element, page.body))
+      problems.push(element.tagName + " " + element.textContent.slice(0, 40));
   }
-  for (const one of page.querySelectorAll("img"))
-    if (!one.complete || !one.naturalWidth) found.push("image " + one.src);
-  return found;
+  for (const element of page.querySelectorAll("img"))
+    if (!element.complete || !element.naturalWidth) problems.push("image " + element.src);
+  return problems;
 };
 (async () => {
-  const wrong = [], found = {};
+  const wrong = [], links = {};
   for (const width of WIDTHS) {
     frame.style.width = width + "px";
     for (const page of PAGES) {
       await load("/" + page);
-      for (const one of wide()) wrong.push(width + " " + page + ": " + one);
+      for (const problem of wide()) wrong.push(width + " " + page + ": " + problem);
     }
   }
   for (const word of WORDS) {
     await load("/search.html?q=" + word);
-    for (let turn = 0; turn < 100 && !/finished|found/i.test(
+    for (let tries = 0; tries < 100 && !/finished|found/i.test(
       frame.contentDocument.querySelector("#search-results p, .search-summary")?.textContent || "");
-      turn++) await pause(100);
-    found[word] = [...frame.contentDocument.querySelectorAll("#search-results li a")].map(
-      one => one.textContent);
+      tries++) await pause(100);
+    links[word] = [...frame.contentDocument.querySelectorAll("#search-results li a")].map(
+      link => link.textContent);
   }
-  await fetch("/answer", {method: "POST", body: JSON.stringify({wrong, found})});
+  await fetch("/answer", {method: "POST", body: JSON.stringify({wrong, links})});
 })();
 """
 
@@ -79,9 +80,9 @@ def test_pages_in_a_browser(pages):
     values = {"PAGES": shown, "WIDTHS": WIDTHS, "WORDS": WORDS}
     given = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in values.items())
     answer = answer_of(given + PROGRAM, SITE, seconds=500)
-    print(f"{len(shown)} pages at {WIDTHS} px; search: {answer['found']}")
+    print(f"{len(shown)} pages at {WIDTHS} px; search: {answer['links']}")
     assert answer["wrong"] == []
-    assert all(len(answer["found"][word]) > 1 for word in WORDS)
+    assert all(len(answer["links"][word]) > 1 for word in WORDS)
 
 
 def test_links(pages):
