@@ -1,9 +1,10 @@
 """Pictures for docs/gallery.md: a few events, filtered by each of the examples."""
 
-import importlib.util
+import runpy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,7 @@ Rows = Mapping[str, Sequence[float]]  # Label of a row -> times of its events.
 
 
 def example(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return SimpleNamespace(**runpy.run_path(str(EXAMPLES / f"{name}.py")))
 
 
 @dataclass(frozen=True)

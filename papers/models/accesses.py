@@ -7,17 +7,13 @@ returns them: whether each segment, youngest first, contains each of n keys.
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden.analysis import require_counts
-from lately.golden.errors import require
-
 Accesses = NDArray[np.int64]  # Segments read for each key, shape (n,).
 Matches = NDArray[np.bool_]
 
 
 def backward(matches: Matches, run: int) -> Accesses:
     """Count accesses of Algorithm 1, which starts `run` segments from the oldest and jumps."""
-    segments = _checked(matches, run)
-    count = matches.shape[1]
+    segments, count = matches.shape
     at = np.full(count, segments - run)
     before, now, accesses = np.zeros((3, count), np.int64)
     walking = np.arange(count)
@@ -40,17 +36,10 @@ def forward(matches: Matches, run: int) -> Accesses:
 
 def linear(matches: Matches, run: int) -> Accesses:
     """Count accesses of a scan, youngest first, until a `run` is found or impossible."""
-    segments = _checked(matches, run)
-    accesses, now = np.zeros((2, matches.shape[1]), np.int64)
+    segments, count = matches.shape
+    accesses, now = np.zeros((2, count), np.int64)
     for number, match in enumerate(matches):
         walking = (now < run) & (now + segments - number >= run)
         accesses += walking
         now = np.where(walking, (now + 1) * match, now)
     return accesses
-
-
-def _checked(matches: Matches, run: int) -> int:
-    require_counts(run=run)
-    segments = len(matches)
-    require(run <= segments, "run", f"must be at most the {segments} segments", run)
-    return segments

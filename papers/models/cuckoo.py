@@ -1,13 +1,13 @@
 """Time-decaying cuckoo dictionary: a timestamp, a position and a signature for each key.
 
-Near-optimal Approximate Membership Query over Time-decaying Windows, section
-IV. There are two hash tables of equal size. Each position holds the timestamp of a key, its
-position in the other table and its signature. So an entry can move to the other table although
-the key itself is not stored. A key that does not fit is stored whole in a list.
+Near-optimal Approximate Membership Query over Time-decaying Windows, section IV. There are two
+hash tables of equal size. Each position holds the timestamp of a key, its position in the other
+table and its signature. So an entry can move to the other table although the key itself is not
+stored. A key that does not fit is stored whole in a list.
 
 The paper leaves some choices open. Here, a key with two free positions goes to Table-0, and an
-empty position matches no key. A xorshift generator chooses the table in which a relocation starts.
-If a key of the list is inserted again, its older entry, which no query can find, is removed.
+empty position matches no key. A xorshift generator selects the table in which a relocation starts.
+If a key of the list is inserted again, its older entry, which no query can reach, is removed.
 """
 
 import math

@@ -45,7 +45,8 @@ def pages(report: Report, data: str = DATA) -> dict[str, str]:
     )
     environment.filters |= {
         "grid": _grid, "anchor": _anchor, "image": image, "escaped": escape,
-        "counts": counts, "deviations": _deviations, "deviating": _deviating,
+        "counts": counts, "deviations": _deviations,
+        "deviating": lambda outcome: any(each.verdict in DEVIATIONS for each in outcome.findings),
         "findings": lambda entries: [each for _, outcome in entries for each in outcome.findings],
     }  # fmt: skip
     papers = [
@@ -142,10 +143,6 @@ _COLUMNS: dict[str, Callable[[Finding], str]] = {
 }
 
 
-def _deviating(outcome: Conclusion) -> bool:
-    return any(finding.verdict in DEVIATIONS for finding in outcome.findings)
-
-
 def _deviations(entries: Sequence[tuple[Study, Conclusion]]) -> str:
     """Return a table of the findings that are not met, then the undecided, then the near ones."""
     rows = [
@@ -169,14 +166,16 @@ def _grid(findings: Sequence[Finding]) -> str | None:
     columns = dict.fromkeys(column for row in cells.values() for column in row)
     if len(columns) < 3 or any(row.keys() != columns.keys() for row in cells.values()):
         return None
-    rows = [[name, *(_cell(row[column]) for column in columns)] for name, row in cells.items()]
+    rows = []
+    for name, by_column in cells.items():
+        texts = [
+            f"{each.paper} **{value_text(each)}**"
+            if each.verdict in DEVIATIONS
+            else value_text(each)
+            for each in (by_column[column] for column in columns)
+        ]
+        rows.append([name, *texts])
     return table(["", *columns], rows)
-
-
-def _cell(finding: Finding) -> str:
-    if finding.verdict in DEVIATIONS:
-        return f"{finding.paper} **{value_text(finding)}**"
-    return value_text(finding)
 
 
 def _anchor(title: str) -> str:

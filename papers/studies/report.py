@@ -135,7 +135,12 @@ def reproduce(
 
 def to_record(study: Study, quick: bool, outcome: Conclusion) -> Record:
     """Record a conclusion, without digits and points that would be invisible."""
-    findings = [*map(_rounded, outcome.findings)]
+    findings = []
+    for finding in outcome.findings:
+        digits = DIGITS[finding.low is None]
+        ends = {name: getattr(finding, name) for name in ("ours", "low", "high")}
+        rounded = {name: end and float(f"{end:.{digits}g}") for name, end in ends.items()}
+        findings.append(replace(finding, **rounded))
     lean = _lean(replace(outcome, findings=findings, charts=[*map(thinned, outcome.charts)]))
     return Record({"study": study.name, "quick": quick}, study.state(), lean)
 
@@ -185,13 +190,6 @@ class Report:
     def missing(self) -> list[tuple[str, str]]:
         """Studies, each with a sentence on what could not be measured."""
         return [(study.name, text) for study, outcome in self.entries for text in outcome.missing]
-
-
-def _rounded(finding: Finding) -> Finding:
-    digits = DIGITS[finding.low is None]
-    ends = (finding.low, finding.high)
-    low, high = (None if end is None else float(f"{end:.{digits}g}") for end in ends)
-    return replace(finding, ours=float(f"{finding.ours:.{digits}g}"), low=low, high=high)
 
 
 def _lean(value: Any) -> Any:

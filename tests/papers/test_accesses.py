@@ -73,13 +73,6 @@ def test_matches_are_those_of_the_definition(spec, path, data):
     assert matches.T.tolist() == rows
 
 
-def test_run_wrong():
-    for run, rule in ((0, "an integer of at least 1"), (6, "at most the 5 segments")):
-        for walk in (accesses.backward, accesses.forward, accesses.linear):
-            with pytest.raises(ValueError, match=f"^run: must be {rule}, not {run}$"):
-                walk(np.ones((5, 1), np.bool_), run)
-
-
 def test_mean_is_that_of_the_recursion():
     """Matches drawn with the fill ratios: A(k, l, ...) / (1 - F) of section 5.4."""
     k, l = 4, 7
