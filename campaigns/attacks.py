@@ -166,12 +166,12 @@ def fill(queries: int, random: np.random.Generator) -> Iterator[Run]:
         asked = random_keys(random, queries, spec.key_bits)
         chosen = _filling_keys(spec, random)
         for way, model in _ways(spec, random).items():
-            usual = from_spec(model.spec)
-            usual.insert(ordinary)
+            other = from_spec(model.spec)
+            other.insert(ordinary)
             model.insert(chosen)
-            rates = (each.query(asked).mean() for each in (usual, model))
+            usual, attacked = (each.query(asked).mean() for each in (other, model))
             missed = _missed(model, chosen, spec.window)
-            yield _gain(name, way, RATE, *rates, "all insertions", false_negatives=missed)
+            yield _gain(name, way, RATE, usual, attacked, "all insertions", false_negatives=missed)
 
 
 def _filling_keys(spec: FilterSpec, random: np.random.Generator) -> Words:
@@ -203,10 +203,10 @@ def twins(queries: int, random: np.random.Generator) -> Iterator[Run]:
         strangers = random_keys(random, len(asked), WIDE)
         for way, model in _ways(spec, random).items():
             model.insert(keys)
-            rates = (model.query(each).mean() for each in (strangers, asked))
+            usual, attacked = (model.query(each).mean() for each in (strangers, asked))
             missed = _missed(model, keys, spec.window)
-            unit = f"{name}, {WIDE}-bit keys"
-            yield _gain(unit, way, REPORTED, *rates, "nothing inserted", false_negatives=missed)
+            unit, cost = f"{name}, {WIDE}-bit keys", "nothing inserted"
+            yield _gain(unit, way, REPORTED, usual, attacked, cost, false_negatives=missed)
 
 
 def crowd(queries: int, random: np.random.Generator) -> Iterator[Run]:
@@ -216,13 +216,13 @@ def crowd(queries: int, random: np.random.Generator) -> Iterator[Run]:
         digests, cells = crowded_digests(spec)
         chosen = keys_of_digests(spec, digests, random)
         for way, model in _ways(spec, random).items():
-            usual = from_spec(model.spec)
-            usual.insert(random_keys(random, spec.window, spec.key_bits))
+            other = from_spec(model.spec)
+            other.insert(random_keys(random, spec.window, spec.key_bits))
             model.insert(chosen)
-            evicted = (each.lost / spec.window for each in (usual, model))
+            usual, attacked = (each.lost / spec.window for each in (other, model))
             cost = f"{spec.window:,} insertions, for {cells} cells"
             yield _gain(
-                f"dictionary-{name}", way, "entries evicted", *evicted, cost,
+                f"dictionary-{name}", way, "entries evicted", usual, attacked, cost,
                 guaranteed=model.guaranteed_window,
                 false_negatives=_missed(model, chosen, model.guaranteed_window),
             )  # fmt: skip
@@ -360,10 +360,10 @@ def replayed(queries: int, random: np.random.Generator) -> Iterator[Run]:
             if model.spec.rekey and model.rekey_ready:
                 model.rekey(_secret(random))
             model.insert(stream)
-        rates = (model.query(each).mean() for each in (asked, reported))
+        usual, attacked = (model.query(each).mean() for each in (asked, reported))
         missed = _missed(model, stream, spec.window)
-        cost = f"{queries / len(reported):.0f} queries per stranger"
-        yield _gain(REPLAYED, way, f"{REPORTED} again", *rates, cost, false_negatives=missed)
+        cost, figure = f"{queries / len(reported):.0f} queries per stranger", f"{REPORTED} again"
+        yield _gain(REPLAYED, way, figure, usual, attacked, cost, false_negatives=missed)
 
 
 # Floods of filters with a time-based window
@@ -444,9 +444,9 @@ def slow_dictionaries(queries: int, random: np.random.Generator) -> Iterator[Run
         for way in SPEED_WAYS:
             with _cleared(spec, way, random) as unit:
                 ordinary = random_keys(random, len(chosen), spec.key_bits)
-                rates = (_rate(unit, keys) for keys in (ordinary, chosen))
-                cost = "all operations"
-                yield _gain(f"dictionary-{name}", way, PACE, *rates, cost, attack="crowded")
+                usual, attacked = (_rate(unit, keys) for keys in (ordinary, chosen))
+                figures = (PACE, usual, attacked, "all operations")
+                yield _gain(f"dictionary-{name}", way, *figures, attack="crowded")
 
 
 @contextmanager

@@ -72,9 +72,9 @@ def run(
         numbers = {future.key: number for number, future in enumerate(futures)}
 
         def pass_on(event: tuple[float, tuple[str, str, float]]) -> None:
-            key, *message = event[1]
+            key, stage, share = event[1]
             if key in numbers:
-                hear(numbers[key], *message)
+                hear(numbers[key], stage, share)
 
         client.subscribe_topic(TOPIC, pass_on)
         try:
