@@ -145,7 +145,7 @@ def test_failed_test_comes_after_errors_in_a_log():
 
 def test_program_that_compares_netlists_starts():
     """Otherwise, its error would count as a kill."""
-    assert CHANGE.failing("proof: sums of digits", 100) == ""
+    assert CHANGE.failing("proof: addition by digits", 100) == ""
     assert CHANGE.failing("proof: no proof has this name", 100).startswith("error: ")
 
 

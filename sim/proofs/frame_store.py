@@ -1,23 +1,21 @@
-"""Proof of the frame store: each kept frame leaves whole, once and in order, unless dropped."""
+"""Proof for the frame store: each kept frame leaves whole, once and in order, unless dropped."""
 
 from amaranth.hdl import Array, Assume, Mux, Signal
-from amaranth.hdl._ast import AnyConst
 from amaranth.lib import data
 
 from ...golden.packets.frame_actions import Action
 from ...hdl.packets.frame_store import FrameStore
 from .formal import Induction, Proof
-from .harness import Harness, elaborated, opened, within
+from .harness import Harness, constant, elaborated, opened, within
 from .results import Order, ahead, kept_while_waiting
 
-WIDTH = 16  # bits of a beat; small, because the store only moves beats
-
-_BEATS, _LONGEST, _FRAMES = 16, 4, 4
-"""Capacity in beats, maximum beats per frame, and capacity in frames."""
+WIDTH = 16  # width of a beat; small, because the store only moves beats
+_BEATS, _FRAMES = 16, 4  # capacity of the store
+_LONGEST = 4  # maximum beats per frame
 
 
 class Watched(FrameStore):
-    """Mixin for stores: keeps the signals of the output for a proof."""
+    """Store that exposes the signals of its output to a proof."""
 
     def _elaborate_writing(self, m, read_address, gone):
         self.read_address, self.gone = read_address, gone
@@ -29,21 +27,20 @@ class Watched(FrameStore):
 
 
 class StoredFrames(Harness):
-    """A store with arbitrary frames, verdicts, actions and receiver.
+    """A store in which one arbitrary bit of a beat is followed.
 
-    Frame numbers, and numbers of output transfers, wrap at twice the capacity. One arbitrary bit of
-    a beat is followed. `IntakeRules` proves the assumptions on `write`, `keep` and `discard`.
+    Frame numbers, and numbers of output transfers, wrap at twice the capacity. `IntakeRules` proves
+    the assumptions on `write`, `keep` and `discard`.
     """
 
-    def __init__(self, *, width=WIDTH):
-        beat = width // 8
-        self._store = Watched(
-            size=_BEATS * beat, frames=_FRAMES, longest=_LONGEST * beat, width=width
-        )
-        super().__init__(part=self._store)
+    @staticmethod
+    def make():
+        beat = WIDTH // 8
+        return Watched(size=_BEATS * beat, frames=_FRAMES, longest=_LONGEST * beat, width=WIDTH)
 
     def build(self, m):
-        store, parts = self._store, elaborated(self._store).submodules
+        self._store = store = self._part
+        parts = elaborated(store).submodules
         first = Order(m, parts.waiting, depth=_FRAMES, followed=0)
         orders = [first, *(Order(m, parts.waiting, depth=_FRAMES, followed=at, counts=first)
                            for at in range(1, 2 * _FRAMES))]  # fmt: skip
@@ -71,12 +68,8 @@ class StoredFrames(Harness):
         leaves = self._followed & store.o.ready & store.o.p.last & store.o.p.mark
         self.reach("the last beat of a marked frame leaves", leaves & self._follows)
 
-    def _held(self):
-        """Return the number of beats that have been written but not read."""
-        return (self._total + self._written - self._store.read_address)[: len(self._total)]
-
     def _assume_source(self, m, order):
-        """Assume that beats are written only if there is room, and verdicts are for kept frames."""
+        """Assume that beats are written only into free space, and only kept frames get verdicts."""
         store = self._store
         self._written, self._total = Signal(range(_LONGEST + 2)), Signal(range(2 * _BEATS))
         self._starts = Array(
@@ -98,7 +91,7 @@ class StoredFrames(Harness):
             ]
 
     def _follow_turn(self, m, orders):
-        """Count the beats that have been read of the frame that is leaving."""
+        """Track the frame that is leaving: how many of its beats have been read, and its fate."""
         store = self._store
         self._turn = (self._gone - 1)[: len(self._gone)]
         self._beats = Array(record.beats for record in self._records)[self._turn]
@@ -115,12 +108,11 @@ class StoredFrames(Harness):
             ]
 
     def _follow_bit(self, m, cell):
-        """Follow one bit until it leaves; return a check that a transfer equals what was read."""
+        """Follow one bit until it leaves; return a function that checks a transfer."""
         store, read = self._store, self._read
-        number, beat = Signal(range(2 * _FRAMES)), Signal(range(_LONGEST))
-        lane, value, expected = Signal(range(len(store.o.p.data))), Signal(), Signal()
+        number, beat = constant(m, range(2 * _FRAMES)), constant(m, range(_LONGEST))
+        lane, value, expected = constant(m, range(len(store.o.p.data))), Signal(), Signal()
         last, marked, size = Signal(), Signal(), Signal.like(self._size)
-        m.d.comb += [constant.eq(AnyConst(len(constant))) for constant in (number, beat, lane)]
         opening, turn = self._kept == number, self._turn == number
         waiting = ahead(number, self._gone) < ahead(self._kept, self._gone)
         unread = waiting | (turn & ~self._dropped & (self._index <= beat))
@@ -164,7 +156,8 @@ class StoredFrames(Harness):
             inner["begin"] == self._total,
             inner["write_address"] == (self._total + self._written)[: len(address)],
             inner["kept"] == waiting,
-            self._held() <= _BEATS,
+            # Beats that have been written but not read.
+            (self._total + self._written - address)[: len(address)] <= _BEATS,
         )
         for number, (order, record) in enumerate(zip(orders, self._records, strict=True)):
             after = (number + 1) % len(orders)
@@ -174,11 +167,11 @@ class StoredFrames(Harness):
             self.require(~order.between(gone, kept) | (follows & legal))
 
     def _require_queues(self, m, inner, orders):
-        """Require the invariants of both queues, and of the output queue's credits."""
+        """Require the invariants of both queues and of the credits for the output queue."""
         read, depth = self._read, self._store.OUTPUT_DEPTH
         for order, path, room in ((orders[0], "waiting", _FRAMES), (read, "output", depth)):
-            self.require(*order.rules(room), *order.contract(m))
-            self.require(*order.invariants(m, within(inner, path)))
+            order.require_output(m, self)
+            self.require(*order.rules(room), *order.invariants(m, within(inner, path)))
         for order in orders[1:]:
             self.require(order.given(), *order.held())
         credits = within(inner, "credits")
@@ -192,14 +185,13 @@ class StoredFrames(Harness):
 PROOFS = (
     Proof(
         name="frames stored",
-        statement="A kept frame leaves once and whole, with its own bytes, length and mark, unless "
-        "its verdict and the action drop it. Frames leave in order and never interleave. A "
-        "transfer stays until accepted.",
-        design=f"store with beats of {WIDTH} bits, {_BEATS} beats and {_FRAMES} frames, frames of "
-        f"1 to {_LONGEST} beats; any source that follows the rules of *frames kept*, any verdicts "
-        "of kept frames in order, any actions and any receiver",
+        statement="A kept frame leaves exactly once and whole, with the right bytes, length and "
+        "mark, unless it is a duplicate and the action is DROP. Frames leave in order and never "
+        "interleave. A transfer does not change until accepted.",
+        design=f"store for {_BEATS} beats of {WIDTH} bits and {_FRAMES} frames of at most "
+        f"{_LONGEST} beats; any source that follows the rules of *frames kept*, any verdicts, any "
+        "actions and any receiver",
         build=StoredFrames,
         method=Induction(3),
     ),
 )
-"""Proof of the frame store."""

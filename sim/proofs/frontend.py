@@ -1,9 +1,9 @@
-"""Proofs for the front end: it shifts the ring at the right time, and never too early."""
+"""Proofs for the front end: it shifts the ring only when the spare segment is clean."""
 
 from functools import partial
 
 from amaranth.hdl import Assume, Mux, Signal
-from amaranth.hdl._ast import AnyConst
+from amaranth.hdl._ast import AnySeq
 from amaranth.lib.wiring import In
 
 from ...golden.ring.rotation import RotationPolicy
@@ -11,56 +11,42 @@ from ...golden.spec import APBFSpec
 from ...hdl.build import family_of, unit_profile
 from ...hdl.frontend.front import FrontEnd
 from ...hdl.frontend.time_window import TimeWindow
-from ...hdl.interface import Operation
 from ...hdl.pipeline import delayed, registered
 from ...hdl.ring.ring import Ring
 from ...hdl.unit import Unit
 from .formal import Proof, Unbounded
-from .harness import Harness, Rules, elaborated
+from .harness import Harness, Rules, constant, elaborated
 
 
 class FrontEndHarness(Harness):
     """The front end with arbitrary operations and credits, and varying generation lengths."""
 
-    def __init__(self, *, words=4, generation_bits=4, front=FrontEnd, **inputs):
-        self._generation_bits = generation_bits
-        self._words = words
-        self._front = front(
+    @staticmethod
+    def make(*, words=4, generation_bits=4, **options):
+        return FrontEnd(
             generation_bits=generation_bits,
             minimum_generation=words + 1,
             clear_words=words,
-        )
-        super().__init__(
-            {
-                "valid": In(1),
-                "operation": In(Operation),
-                "credit": In(1),
-                "generation": In(generation_bits),
-            }
-            | inputs,
+            **options,
         )
 
     def build(self, m):
-        m.submodules.front = front = self._front
-        m.d.comb += [
-            front.i.valid.eq(self.valid),
-            front.i.p.eq(self.operation),
-            front.credit.eq(self.credit),
-            front.generation.eq(self.generation),
-        ]
-        return front
+        m.submodules.front = self._part
+        m.d.comb += Assume(self._part.generation != 0)
+        return self._part
 
 
 class SpareInTime(FrontEndHarness):
-    """Control flags follow the rules of the ring, for any generation lengths."""
+    """Control flags follow the rules of the ring."""
+
+    def __init__(self, *, words, **options):
+        self._words = words
+        super().__init__(words=words, **options)
 
     def build(self, m):
         front = super().build(m)
         m.submodules.rules = rules = Rules(words=self._words)
-        m.d.comb += [
-            rules.control.eq(front.control),
-            Assume(self.generation != 0),
-        ]
+        m.d.comb += rules.control.eq(front.control)
         self.require(rules.kept)
         soon = Signal(range(self._words + 2))
         with m.If(front.control.shift):
@@ -75,20 +61,19 @@ class SpareInTime(FrontEndHarness):
         return front
 
 
+# The segments of this filter take longer to clear than any other delay of the front end.
 SWEPT = APBFSpec(k=2, l=2, slice_bits=64, clear=4, generation=20)
-"""A filter whose segments take longer to clear than any other delay of the front end."""
 
 
 class SpareOfUnitInTime(SpareInTime):
     """`SpareInTime` with the sweep and generation settings of a real unit."""
 
+    @staticmethod
+    def make(*, spec, **_):
+        return elaborated(Unit(unit_profile(spec), family_of(spec))).submodules.front
+
     def __init__(self, *, spec):
-        built = Unit(unit_profile(spec), family_of(spec))
-        super().__init__(
-            words=-(-spec.part_bits // spec.clear),
-            generation_bits=built.profile.generation_bits,
-            front=lambda **_: elaborated(built).submodules.front,
-        )
+        super().__init__(words=-(-spec.part_bits // spec.clear), spec=spec)
 
 
 class SpareOfAgesInTime(SpareInTime):
@@ -98,12 +83,11 @@ class SpareOfAgesInTime(SpareInTime):
         window = TimeWindow(
             RotationPolicy(writes=1, settled=2, generation=1, span=3, generation_span=2)
         )
-        front = partial(FrontEnd, window=window, when_full=when_full)
-        super().__init__(words=16, generation_bits=6, front=front, tick=In(1))
+        super().__init__(words=16, generation_bits=6, window=window, when_full=when_full)
 
     def build(self, m):
         front = super().build(m)
-        m.d.comb += front.window.tick.eq(self.tick)
+        m.d.comb += front.window.tick.eq(AnySeq(1))
         aged = front.window.old & ~front.schedule.counter.full
         self.reach(
             "a generation ends by its age", front.control.shift & registered(m, aged, "aged")
@@ -115,40 +99,27 @@ class SpareOfAgesInTime(SpareInTime):
 
 
 class NoAlarm(FrontEndHarness):
-    """The self-checks of a front end and its ring never report an error."""
-
     def __init__(self, *, words):
         self._ring = Ring(segments=4, run=2, clear_words=words, check=True)
-        super().__init__(words=words, front=partial(FrontEnd, check=True), clean=In(1))
+        super().__init__(words=words, check=True)
 
     def build(self, m):
         front = super().build(m)
         m.submodules.ring = ring = self._ring
         control = front.control
-        m.d.comb += [
-            front.clean.eq(self.clean),
-            Assume(self.generation != 0),
-            *(getattr(ring, name).eq(control[name]) for name in ("insert", "shift", "clear")),
-        ]
+        m.d.comb += [getattr(ring, name).eq(control[name]) for name in ("insert", "shift", "clear")]
         self.require(~front.illegal, ~ring.illegal)
         self.reach("a forced shift", control.shift & control.valid & ~control.insert)
         self.reach("a requested clear", control.clear & control.valid)
-        return front
 
 
 class ExactCount(FrontEndHarness):
-    """A generation has exactly as many insertions as its length, unless SHIFT or CLEAR ends it."""
-
     def build(self, m):
         front = super().build(m)
-        length = Signal(self._generation_bits)
         control = front.control
-        count = Signal(self._generation_bits + 1)
-        m.d.comb += [
-            length.eq(AnyConst(len(length))),
-            Assume(length != 0),
-            Assume(self.generation == length),
-        ]
+        length = constant(m, front.generation.shape(), "length")
+        count = Signal(len(length) + 1)
+        m.d.comb += Assume(front.generation == length)
         after = Signal.like(count)
         cleared = Signal()
         m.d.comb += after.eq(count)
@@ -164,10 +135,12 @@ class ExactCount(FrontEndHarness):
         m.d.comb += left.eq(length - after)
         # The counter is 0 if a waiting SHIFT or CLEAR has ended the generation.
         counted = front.schedule.counter.left
-        self.require(~cleared | (counted == -left) | (counted == 0))
-        self.require(after <= length)
-        self.require(~(control.insert & ~control.shift) | (count < length))
-        self.require(~(control.insert & control.shift) | (count == length))
+        self.require(
+            ~cleared | (counted == -left) | (counted == 0),
+            after <= length,
+            ~(control.insert & ~control.shift) | (count < length),
+            ~(control.insert & control.shift) | (count == length),
+        )
         self.reach("the longest generation", control.insert & (count == 2 ** len(length) - 1))
         self.reach(
             "a second generation of one insertion",
@@ -178,8 +151,7 @@ class ExactCount(FrontEndHarness):
 class WindowInInsertions(Harness):
     """A window counted in insertions is no longer than the window counted in shifts.
 
-    If at most ``window * generation`` insertions follow an arbitrary insertion, at most `window`
-    shifts follow it. Generations are assumed to be as `ExactCount` proves.
+    Generations are assumed to have the lengths that `ExactCount` proves.
     """
 
     def __init__(self, *, generation, window):
@@ -194,10 +166,8 @@ class WindowInInsertions(Harness):
         position = Signal.like(count)
         since = Signal(range(window * generation + 2))
         shifts = Signal(range(window + 3))
-        m.d.comb += [
-            # A filter without SHIFT: the ring shifts with the first insertion of each generation.
-            Assume(self.shift == (self.insert & (count == generation))),
-        ]
+        # A filter without SHIFT: the ring shifts with the first insertion of each generation.
+        m.d.comb += Assume(self.shift == (self.insert & (count == generation)))
         after = Signal.like(count)
         m.d.comb += after.eq(Mux(self.shift, 1, count + self.insert))
         m.d.sync += count.eq(after)
@@ -215,25 +185,25 @@ class WindowInInsertions(Harness):
 PROOFS = (
     Proof(
         name="spare in time",
-        statement="The ring turns only when its spare is clean, and stays idle after a clear, "
-        "for any changes of the generation length.",
+        statement="The ring shifts only when its spare is clean, and performs no operation until a "
+        "clear is complete, even if the generation length changes at any time.",
         design="front end, 16 words to clear, generation length of 6 bits",
         build=partial(SpareInTime, words=16, generation_bits=6),
     ),
     Proof(
         name="spare in time, unit",
-        statement="The same with the clearing time and minimum generation that a unit passes to "
-        "its front end.",
-        design="front end of a unit, apbf, 16 words to clear, any generation length",
+        statement="*Spare in time* also holds with the clearing time and minimum generation "
+        "length that a unit passes to its front end.",
+        design="front end of an APBF unit, 16 words to clear, any generation length",
         build=partial(SpareOfUnitInTime, spec=SWEPT),
         goals=("a shift as soon as the spare is clean", "a forced shift"),
     ),
     *(
         Proof(
             name=f"spare in time, by age, {when_full}",
-            statement="The ring turns only when its spare is clean, also if ticks end "
-            "generations, at any time.",
-            design="front end with a window in time, 16 words to clear, a span of 3 ticks",
+            statement="The ring shifts only when its spare is clean, even if ticks end generations "
+            "at any time.",
+            design="front end with a time-based window, 16 words to clear, a span of 3 ticks",
             build=partial(SpareOfAgesInTime, when_full=when_full),
             method=Unbounded(900),
             goals=("a generation ends by its age", "a tick waits for the spare"),
@@ -242,25 +212,24 @@ PROOFS = (
     ),
     Proof(
         name="no alarm",
-        statement="Without an upset the monitors of the front end and of the ring report no "
-        "error: each operation leaves once, the gate opens again, and shifts find the spare "
-        "clean.",
+        statement="Without an upset, the self-checks of the front end and the ring report no "
+        "error: each operation leaves once, the gate opens again, and the spare is clean at each "
+        "shift.",
         design="front end and ring of 4 segments, 4 words to clear, any generation length below 16",
         build=partial(NoAlarm, words=4),
     ),
     Proof(
         name="exact count",
-        statement="A generation has as many insertions as its length, unless SHIFT or CLEAR ends "
-        "it.",
+        statement="Each generation has as many insertions as its programmed length, unless SHIFT "
+        "or CLEAR ends it.",
         design="front end, 2 words to clear, any generation length below 16",
         build=partial(ExactCount, words=2, generation_bits=4),
     ),
     Proof(
         name="window in insertions",
-        statement="If generations are exact, l g insertions after an insertion at most l shifts "
-        "have occurred.",
-        design="any exact flags, l = 3, g = 5",
+        statement="If every generation has exactly g insertions, at most l shifts occur during the "
+        "l g insertions that follow any insertion.",
+        design="any control flags with exact generations, l = 3, g = 5",
         build=partial(WindowInInsertions, generation=5, window=3),
     ),
 )
-"""Proofs of the front end."""

@@ -18,30 +18,29 @@ from ...hdl.control import Control
 class Harness(wiring.Component):
     """Component with assumptions, assertions, and states that must be reachable.
 
-    If `goal` is given, it asserts instead that this state is never reached, so that a
-    counterexample is a run that reaches it. If `part` is given, or a subclass sets `PART` to a
-    function that builds it, the harness has the ports of that component. After elaboration, `goals`
-    maps names to states.
+    If a subclass defines `make`, which builds a component from the options, the harness has the
+    ports of that component. If `goal` is set, the harness asserts only that the state with this
+    name is never reached, so a counterexample is a run that reaches it.
     """
 
-    PART: Any = None
+    make: Any = None
 
-    def __init__(self, members=None, *, part=None, **options):
-        self._part = part = self.PART(**options) if self.PART else part
+    def __init__(self, members=None, **options):
+        self._part = self.make(**options) if self.make else None
         self.goal = ""
-        self.goals: dict[str, Any] = {}
-        super().__init__((members or {}) if part is None else {"part": Out(part.signature)})
+        self.goals: dict[str, Any] = {}  # named states, known after elaboration
+        super().__init__({"part": Out(self._part.signature)} if self.make else members or {})
 
     def elaborate(self, platform):
         m = Module()
         if self._part is not None:
             wiring.connect(m, self._part, wiring.flipped(self.part))
-        self._require: list[Any] = []
+        self._required: list[Any] = []
         self.build(m)
         if self.goal:
             m.d.comb += Assert(~self.goals[self.goal])
         else:
-            m.d.comb += [Assert(condition) for condition in self._require]
+            m.d.comb += [Assert(condition) for condition in self._required]
         return m
 
     def build(self, m):
@@ -50,12 +49,25 @@ class Harness(wiring.Component):
 
     def require(self, *conditions):
         """Require that the conditions hold in every cycle."""
-        self._require += conditions
+        self._required += conditions
+
+    def require_within(self, m, limit, condition):
+        """Require that a condition holds for at most `limit` consecutive cycles."""
+        cycles = Signal(range(limit + 2), name="cycles")
+        m.d.sync += cycles.eq(Mux(condition, cycles + 1, 0))
+        self.require(cycles <= limit)
 
     def reach(self, name, condition):
         """Add a named state that must be reachable."""
         assert name not in self.goals
         self.goals[name] = condition
+
+
+def constant(m, shape, name="constant"):
+    """Return an arbitrary value that never changes."""
+    value = Signal(shape, name=name)
+    m.d.comb += value.eq(AnyConst(len(Value.cast(value))))
+    return value
 
 
 def sampled(m, condition, value, name):
@@ -65,6 +77,20 @@ def sampled(m, condition, value, name):
     with m.If(condition):
         m.d.sync += last.eq(value)
     return last
+
+
+def latched(m, condition, name="latched"):
+    """Return whether a condition held in any earlier cycle."""
+    held = Signal(name=name)
+    m.d.sync += held.eq(held | condition)
+    return held
+
+
+def cycles_since(m, event, limit, *, init=0):
+    """Count cycles up to `limit`, restarting at 0 in the cycle after each event."""
+    cycles = Signal(range(limit + 1), init=init, name="cycles_since")
+    m.d.sync += cycles.eq(Mux(event, 0, cycles + (cycles != limit)))
+    return cycles
 
 
 def set_free(m, part, flow, but=()):
@@ -88,27 +114,26 @@ class AnyWord:
     """Mixin for portable memories: a word that is read during its write is arbitrary."""
 
     def _read(self, m, read, write):
-        met = Signal()
-        m.d.sync += met.eq(write.en & (read.addr == write.addr))
-        return Mux(met, AnySeq(len(read.data)), read.data)
+        written = Signal()
+        m.d.sync += written.eq(write.en & (read.addr == write.addr))
+        return Mux(written, AnySeq(len(read.data)), read.data)
 
 
 class Unreliable:
-    """Mixin for memories that return arbitrary words while they are wrong."""
+    """Mixin for memories that return arbitrary words while `is_wrong` is high."""
 
     def __init__(self, **parameters):
         super().__init__(**parameters)
-        self.lies = Signal()
+        self.is_wrong = Signal()
 
     def answer(self, value):
-        return Mux(self.lies, AnySeq(len(value)), value)
+        return Mux(self.is_wrong, AnySeq(len(value)), value)
 
 
-def one_lies(m, copies):
-    """Choose one arbitrary memory, or none, that is always wrong."""
-    liar = Signal(range(len(copies) + 1))
-    m.d.comb += liar.eq(AnyConst(len(liar)))
-    m.d.comb += [copy.lies.eq(liar == number) for number, copy in enumerate(copies)]
+def make_one_wrong(m, copies):
+    """Make at most one memory, chosen arbitrarily, return wrong words in all cycles."""
+    wrong = constant(m, range(len(copies) + 1), "wrong")
+    m.d.comb += [copy.is_wrong.eq(wrong == number) for number, copy in enumerate(copies)]
 
 
 class Rules(wiring.Component):
@@ -127,25 +152,22 @@ class Rules(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        control = self.control
-        busy = self.left
-        resting = Signal()
-        acts = Signal()
+        control, busy = self.control, self.left
+        clearing, acts = Signal(), Signal()
         m.d.comb += [
             acts.eq(control.valid | control.query | control.insert | control.shift | control.clear),
             self.kept.eq(
                 ~(control.shift & (busy != 0))
-                & ~(acts & resting & (busy != 0))
+                & ~(acts & clearing & (busy != 0))
                 & ~(control.clear & (control.query | control.insert | control.shift))
                 & ~(acts & ~control.clear & ~self.cleared)
             ),
         ]
+        m.d.sync += self.cleared.eq(self.cleared | control.clear)
         with m.If(busy != 0):
             m.d.sync += busy.eq(busy - 1)
         with m.If(control.shift | control.clear):
-            m.d.sync += [busy.eq(self._words), resting.eq(control.clear)]
-        with m.If(control.clear):
-            m.d.sync += self.cleared.eq(1)
+            m.d.sync += [busy.eq(self._words), clearing.eq(control.clear)]
         return m
 
 

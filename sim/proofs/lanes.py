@@ -1,10 +1,9 @@
-"""Proofs for several lanes: shards get their entries and shifts; beats are answered in order."""
+"""Proofs for several lanes: each shard gets its entries and shifts; results leave in order."""
 
 from functools import partial
-from typing import ClassVar
 
-from amaranth.hdl import Assume, Cat, Mux, Signal
-from amaranth.hdl._ast import AnyConst, AnySeq
+from amaranth.hdl import Assume, Cat, Signal
+from amaranth.hdl._ast import AnySeq
 from amaranth.lib import data
 
 from ...golden.spec import APBBFSpec
@@ -16,24 +15,22 @@ from ...hdl.lanes.unit import LaneUnit
 from ...hdl.pipeline import delayed
 from ...hdl.ring.profile import RingProfile
 from .formal import Bounded, Induction, Proof
-from .harness import Harness, opened, sampled
+from .harness import Harness, constant, latched, opened, sampled
 from .results import ahead, kept_while_waiting, ordinal
 
 _LANES, _SHARDS, _SLOTS, _DEPTH = 2, 3, 4, 4
 
 
 class SmallDistributor(Distributor):
-    """A distributor with few places, so that places are soon reused."""
-
-    PLACES = 10
+    PLACES = 10  # so few that they are soon reused
 
 
-class Shares(Harness):
-    """A distributor: of every 16 beats, one arbitrary beat is followed to each shard."""
+class EntriesOfShards(Harness):
+    """A distributor, in which one arbitrary beat of every 16 is followed to a shard."""
 
     PATIENCE = 5  # maximum cycles for which a beat waits while all shards are empty
 
-    PART = staticmethod(
+    make = staticmethod(
         partial(SmallDistributor, lanes=_LANES, shards=_SHARDS, slots=_SLOTS, depth=_DEPTH)
     )
 
@@ -54,23 +51,20 @@ class Shares(Harness):
             held = Signal(range(2 * part.PLACES), name=f"held{shard}")
             m.d.sync += held.eq(held + part.valid[shard] - part.taken[shard])
             m.d.comb += Assume(~part.taken[shard] | (held != 0))
-            # One place holds the entry that is being split.
+            # One slot contains the entry that is being split.
             self.require(held < part.PLACES)
             empty.append(held == 0)
             if shard == 0:
                 self.reach("a shard is full", held == part.PLACES - 1)
         self._follow(m, 0)
-        idle = Signal(range(self.PATIENCE + 2))
-        waits = (inside != 0) & empty[0] & empty[1] & empty[2] & ~part.left
-        m.d.sync += idle.eq(Mux(waits, idle + 1, 0))
-        self.require(idle <= self.PATIENCE)
-        self.reach("all places for beats are in use", inside == part.depth)
+        waits = (inside != 0) & Cat(empty).all() & ~part.left
+        self.require_within(m, self.PATIENCE, waits)
+        self.reach("all slots for beats are in use", inside == part.depth)
 
     def _follow(self, m, shard):
         """Require that a shard gets exactly the entries of the beats that need it."""
         part = self._part
-        followed = Signal(4, name=f"tracked{shard}")
-        m.d.comb += followed.eq(AnyConst(len(followed)))
+        followed = constant(m, 4, f"tracked{shard}")
         hashed = ordinal(m, part.hashed, 16, f"hashed{shard}")
         beats = ordinal(m, part.arrived, 16, f"beats{shard}")
         came = ordinal(m, part.arrived & part.share.there[shard], 16, f"came{shard}")
@@ -98,51 +92,27 @@ class Shares(Harness):
 
 
 def _followed_part(entry, items):
-    """Return the fields of an entry that are compared: first lane's item, `waits`, and slot."""
+    """Return the fields of an entry that are compared: the first lane's item, `waits`, `slot`."""
     return Cat(items[0], entry.waits, entry.slot)
 
 
-class Turns(Harness):
-    """A dispatcher for two lanes."""
-
-    def __init__(self):
+class ShiftsOfShards(Harness):
+    @staticmethod
+    def make():
         spec = APBBFSpec(
             k=1, l=1, block_bits=8, hashes_per_block=2, blocks=12, lanes=_LANES, key_bits=8,
             generation=20,
         )  # fmt: skip
         profile = RingProfile.of(spec, tag_bits=1)
         beat = LaneUnit(profile, family_of(spec)).signature.request
-        self._dispatcher = Dispatcher(profile=profile, beat=beat, slots=_SLOTS)
-        super().__init__(part=self._dispatcher)
+        return Dispatcher(profile=profile, beat=beat, slots=_SLOTS)
 
     def build(self, m):
-        m.submodules.dispatcher = part = self._dispatcher
+        m.submodules.dispatcher = part = self._part
         share = part.share
-        turns = share.shifts.any() | share.turn.as_value().any()
-        self.require(~turns | share.there.all(), share.shifts != 0b11)
-        self.reach("an insertion turns the ring", part.arrived & share.shifts.any())
-
-
-_SHARD_PROOFS = (
-    Proof(
-        name="shares of shards",
-        statement="A shard gets the entries of the beats for it, each once and in order, with the "
-        "states of their lanes, and never more than it has places. A beat does not wait while all "
-        "shards are empty.",
-        design="distributor, 3 shards, 4 places for beats, 10 for entries",
-        build=Shares,
-        method=Bounded(19),
-    ),
-    Proof(
-        name="turns of shards",
-        statement="A beat that turns or clears the ring gives every shard an entry, for at most "
-        "one lane, so that all shards turn at the same position in the sequence.",
-        design="dispatcher, 2 lanes, 3 shards",
-        build=Turns,
-        method=Induction(24),
-    ),
-)
-"""Proofs of units with several lanes."""
+        changes = share.shifts.any() | share.turn.as_value().any()
+        self.require(~changes | share.there.all(), share.shifts != 0b11)
+        self.reach("an insertion shifts the ring", part.arrived & share.shifts.any())
 
 
 # Initial values of the entry counters, chosen so that they soon wrap or carry.
@@ -152,39 +122,36 @@ _VERDICT_BITS = 2
 _RESULTS_LATENCY = 2
 
 
-class _OfCollector(Harness):
-    """A small collector, whose tags and ages have one bit."""
-
-    SIZES: ClassVar[dict[str, int]] = {}
-
-    def __init__(self):
-        answer = {"valid": 1, "tag": 1, "seen": 1, "age": _VERDICT_BITS - 1}
-        lanes = data.ArrayLayout(data.StructLayout(answer), _LANES)
-        self._collector = type("SizedCollector", (Collector,), self.SIZES)(
-            record=BeatRecord(lanes=_LANES, shards=_SHARDS, slots=_SLOTS, tag_bits=1),
-            shards=_SHARDS,
-            slots=_SLOTS,
-            answer=data.StructLayout({"lanes": lanes}),
-            verdict_bits=_VERDICT_BITS,
-            results_latency=_RESULTS_LATENCY,
-        )
-        super().__init__(part=self._collector)
+class SmallCollector(Collector):
+    DEPTH = 16  # so few slots that a few beats fill them
 
 
-class Answers(_OfCollector):
-    """A collector: of every ``2 * slots`` beats, one arbitrary beat is followed.
+def collector(kind):
+    answer = {"valid": 1, "tag": 1, "seen": 1, "age": _VERDICT_BITS - 1}
+    lanes = data.ArrayLayout(data.StructLayout(answer), _LANES)
+    return kind(
+        record=BeatRecord(lanes=_LANES, shards=_SHARDS, slots=_SLOTS, tag_bits=1),
+        shards=_SHARDS,
+        slots=_SLOTS,
+        answer=data.StructLayout({"lanes": lanes}),
+        verdict_bits=_VERDICT_BITS,
+        results_latency=_RESULTS_LATENCY,
+    )
 
-    What is read from a shard is arbitrary, except the finished verdicts of the followed beat, until
-    another beat gets its slot.
+
+class ResultsOfBeats(Harness):
+    """A collector, in which one arbitrary beat of every ``2 * slots`` is followed.
+
+    Shards return the verdicts of the followed beat once it has finished, and arbitrary data for all
+    other beats.
     """
 
-    PATIENCE = 31  # maximum cycles until a complete answer appears, if `o` is ready
+    PATIENCE = 31  # maximum cycles until a complete result appears, if `o` is ready
 
-    # Few places, so that a few beats fill them.
-    SIZES: ClassVar[dict[str, int]] = {"DEPTH": 16}
+    make = staticmethod(partial(collector, SmallCollector))
 
     def build(self, m):
-        part = self._collector
+        part = self._part
         m.submodules.collector, inner = opened(part)
         taken = part.o.valid & part.o.ready
         came = ordinal(m, part.recorded, 2 * _SLOTS, "came")
@@ -194,8 +161,7 @@ class Answers(_OfCollector):
             Assume(~part.recorded | (under_way != _SLOTS)),
             Assume(~part.recorded | (part.slot == came[: len(part.slot)])),
         ]
-        followed = Signal.like(came)
-        m.d.comb += followed.eq(AnyConst(len(followed)))
+        followed = constant(m, came.shape(), "followed")
         # Whether the followed beat holds its slot.
         followed_slot = followed[: len(part.slot)]
         present = sampled(
@@ -207,23 +173,19 @@ class Answers(_OfCollector):
         expected = self._expected(m, comes, finished & reads.replicate(_SHARDS))
         first = present & (went == followed)
         answers = part.o.valid & (went == followed)
-        idle = Signal(range(self.PATIENCE + 2))
         waits = first & finished.all() & part.o.ready & ~part.o.valid
-        m.d.sync += idle.eq(Mux(waits, idle + 1, 0))
+        self.require_within(m, self.PATIENCE, waits)
         self.require(
             ~part.o.valid | (under_way != 0),
             ~answers | (present & finished.all()),
             ~answers | (part.o.p.as_value() == expected),
             kept_while_waiting(m, part.o),
-            idle <= self.PATIENCE,
         )
         self._require_hits(m, taken, under_way)
-        again = Signal()
-        with m.If(inner["fails"] & first & reads & ~finished.all()):
-            m.d.sync += again.eq(1)
+        again = latched(m, inner["fails"] & first & reads & ~finished.all())
         self.reach("a beat is checked again", answers & again)
         self.reach(
-            "all slots are in use when an answer arrives", part.o.valid & (under_way == _SLOTS)
+            "all slots are in use when a result arrives", part.o.valid & (under_way == _SLOTS)
         )
         # The fifth beat gets the slot of the first.
         self.reach("a slot is reused", part.recorded & (came == _SLOTS))
@@ -231,7 +193,7 @@ class Answers(_OfCollector):
 
     def _finished(self, m, shard, comes):
         """Model a shard that finishes entries; return whether it has finished the followed beat."""
-        part = self._collector
+        part = self._part
         width = count_bits(_SLOTS)
         start = _STARTS[shard] % (1 << width)
         given = Signal(width, name=f"given{shard}", init=start)
@@ -251,8 +213,8 @@ class Answers(_OfCollector):
         return ~(done - goal)[width - 1]
 
     def _expected(self, m, comes, reads):
-        """Supply the shards' verdicts for the followed beat; return its expected answer."""
-        part = self._collector
+        """Supply the shards' verdicts for the followed beat; return its expected result."""
+        part = self._part
         answer = []
         for number in range(_LANES):
             coming = part.record.lanes[number]
@@ -260,8 +222,7 @@ class Answers(_OfCollector):
             lane = Signal(coming.shape(), name=f"lane{number}")
             with m.If(comes):
                 m.d.sync += lane.eq(coming)
-            verdict = Signal(_VERDICT_BITS, name=f"verdict{number}")
-            m.d.comb += verdict.eq(AnyConst(_VERDICT_BITS))
+            verdict = constant(m, _VERDICT_BITS, f"verdict{number}")
             for shard in range(_SHARDS):
                 read = delayed(m, reads[shard], _RESULTS_LATENCY, f"read{number}_{shard}_")
                 result = part.results.word_select(shard * _LANES + number, _VERDICT_BITS)
@@ -272,19 +233,21 @@ class Answers(_OfCollector):
         return Cat(answer)
 
     def _require_hits(self, m, taken, under_way):
-        """Require that each hit belongs to an answer, and is counted before the answer leaves."""
-        part = self._collector
+        """Require that each hit belongs to a result, and is counted before the result leaves."""
+        part = self._part
         for lane in range(_LANES):
             hits = ordinal(m, part.hit[lane], 2 * _SLOTS, f"hits{lane}")
             seen = ordinal(m, taken & part.o.p.lanes[lane].seen, 2 * _SLOTS, f"seen{lane}")
             self.require(ahead(hits, seen) <= under_way)
 
 
-class AnswerPlaces(_OfCollector):
-    """A collector never has too many answers in flight; `QueueOrder` proves the assumption."""
+class RoomForResults(Harness):
+    """A collector; `QueueOrder` proves the assumption."""
+
+    make = staticmethod(partial(collector, Collector))
 
     def build(self, m):
-        part = self._collector
+        part = self._part
         m.submodules.collector, inner = opened(part)
         taken = part.o.valid & part.o.ready
         held = Signal(range(2 * part.DEPTH))
@@ -293,28 +256,43 @@ class AnswerPlaces(_OfCollector):
         left = inner["credits.left"]
         coming = inner["credits.change"] + inner["credits.refunded"] - inner["credits.spent"]
         self.require(held <= part.DEPTH, left + coming == left.init - held)
-        self.reach("all places except the spare are in use", held == part.DEPTH - 1)
+        self.reach("all slots except the spare are in use", held == part.DEPTH - 1)
 
 
 PROOFS = (
-    *_SHARD_PROOFS,
     Proof(
-        name="answers of beats",
-        statement="The n-th answer belongs to the n-th beat, with its tags and, for each lane, the "
-        "verdict of its shard. It appears after all shards have finished the beat's entries. It "
-        f"appears at most {Answers.PATIENCE} cycles after that and the previous answer, if answers "
-        "are taken, and stays unchanged until it is taken. Hits are counted once.",
-        design="collector, 2 lanes, 3 shards, 4 slots, 16 places for answers",
-        build=Answers,
+        name="entries of shards",
+        statement="Each shard gets the entries of all beats that need it, each once and in order, "
+        "with the hash states of their lanes, and never more entries than it can store. No beat "
+        "waits while all shards are empty.",
+        design="distributor, 3 shards, room for 4 beats and 10 entries",
+        build=EntriesOfShards,
+        method=Bounded(19),
+    ),
+    Proof(
+        name="shifts of shards",
+        statement="A beat that shifts or clears the ring gives an entry to every shard, for at "
+        "most one lane, so all shards shift at the same position in the sequence.",
+        design="dispatcher, 2 lanes, 3 shards",
+        build=ShiftsOfShards,
+        method=Induction(24),
+    ),
+    Proof(
+        name="results of beats",
+        statement="The n-th result belongs to the n-th beat. It has the tags of the beat and, for "
+        "each lane, the verdict of its shard. If results are accepted, it appears at most "
+        f"{ResultsOfBeats.PATIENCE} cycles after the previous result has left and all shards have "
+        "finished the beat. It stays unchanged until accepted. Each hit is counted once.",
+        design="collector, 2 lanes, 3 shards, 4 slots, room for 16 results",
+        build=ResultsOfBeats,
         method=Bounded(35),
     ),
     Proof(
-        name="places for answers",
-        statement="Answers in flight never exceed the places of the queue, for any beats and any "
-        "receiver.",
-        design="collector, 2 lanes, 3 shards, 4 slots, 32 places for answers",
-        build=AnswerPlaces,
+        name="room for results",
+        statement="The number of results in flight never exceeds the size of the queue, for any "
+        "beats and any receiver.",
+        design="collector, 2 lanes, 3 shards, 4 slots, room for 32 results",
+        build=RoomForResults,
         method=Induction(24),
     ),
 )
-"""Proofs of collectors."""

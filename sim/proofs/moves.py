@@ -1,11 +1,11 @@
-"""Proofs for dictionaries with moves: exchanges of a column, input stalls, and the guarantee."""
+"""Proofs for dictionaries with moves: exchanges with the stash, stalls, and the guarantee."""
 
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import or_
 
 from amaranth.hdl import Array, Assume, Cat, Const, Mux, ResetSignal, Signal
-from amaranth.hdl._ast import AnyConst, AnySeq
+from amaranth.hdl._ast import AnySeq
 from amaranth.lib.wiring import In
 
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
@@ -29,28 +29,26 @@ from ...hdl.memory.cells import CellMemory
 from ...hdl.pipeline import delayed, registered
 from .dictionary import WRITING, ColumnAnswers, ColumnSizes, DictionaryAnswers, digest_core
 from .formal import Bounded, Proof
-from .harness import Arbitrary, Harness, elaborated, set_free
+from .harness import Arbitrary, Harness, constant, elaborated, latched, set_free
 from .timing import UndefinedCells
 
-TERMS = ((0,),)  # for each row bit, the bits of the rest that are added to it
+TERMS = ((0,),)  # for each row bit, the bits of the rest that are XORed with it
 
 
 @dataclass(frozen=True)
 class RingColumnSizes(ColumnSizes):
-    """Specification of a column with moves, and a stash of one place."""
-
     digest_bits: int = 2
     stash: int = 1
 
 
 class ExchangeAnswers(ColumnAnswers):
-    """`ColumnAnswers` for a ring column, which also takes entries of the window from the stash."""
+    """`ColumnAnswers` for a ring column, which also receives entries from the stash."""
 
     SIZES = RingColumnSizes()
     TERMS = TERMS
 
     def _inserts(self):
-        # Only some operations insert, so that entries are still in the window when they are met.
+        # Only some operations insert, so that entries are still in the window when they are read.
         return AnySeq(1)
 
     def _elaborate_reference(self, m, column, cell, read, number, rest, written):
@@ -80,10 +78,10 @@ class ExchangeAnswers(ColumnAnswers):
             ~asked | (column.match == match),
             ~(asked & match) | (column.distance == distance),
         )
-        self.reach("a new entry is found", asked & match & moved)
+        self.reach("an entry from the stash is found", asked & match & moved)
 
     def _elaborate_stash(self, m, visit, number):
-        """Offer entries of the window; return the insertion number of the last entry offered."""
+        """Offer entries of the window to the column; return the number of the last one."""
         came, kept = Signal.like(number), Signal.like(number)
         busy = Signal()
         changed, allows = AnySeq(1), Signal()
@@ -104,15 +102,15 @@ class ExchangeAnswers(ColumnAnswers):
             m.d.sync += spoiled.eq(1)
         with m.If(visit.arrives):
             m.d.sync += [kept.eq(came), busy.eq(1), spoiled.eq(visit.stale)]
-        # A change of a place takes effect two cycles after it is reported.
+        # A change of a stash slot takes effect two cycles after it is reported.
         self.require(~(visit.done & registered(m, spoiled, "spoiled_before")), ~visit.done | busy)
         self.reach(
-            "a place changes while a column holds its entry", spoiled & busy & visit.requests
+            "a stash slot changes while a column holds its entry", spoiled & busy & visit.requests
         )
         return kept
 
     def _require_exchange(self, m, visit, cell, takes, read, held, distance, since, holds):
-        """Require that the evicted entry is the cell's content, and no operation still needs it."""
+        """Require that the column evicts the cell's content, while no operation still needs it."""
         evicted, low = visit.evicted, row_of(cell, holds, TERMS)
         young = held & (distance[: len(since)] <= self.SIZES.window)
         # Operations that have read the cell, and may still write it.
@@ -129,45 +127,27 @@ class ExchangeAnswers(ColumnAnswers):
         self.reach("an entry of the window is replaced", takes & young)
 
 
-_EXCHANGE_PROOFS = (
-    Proof(
-        name="column of a ring",
-        statement="If an entry replaces another, the evicted entry is the content of the cell, "
-        "with its time, and is not lost while it is in the window. No operation that has read "
-        "the cell is in flight, and the entry's place in the stash has not changed. Operations "
-        "find the new entry with its exact distance.",
-        design="column of 2 cells, window of 2, timestamps of 5 bits, one place of the stash",
-        build=ExchangeAnswers,
-        method=Bounded(32),
-    ),
-)
-"""Proofs for the columns of a ring."""
-
-
+# This dictionary determines stash sizes and latencies.
 SPEC = WindowDictionarySpec(
     key_bits=3, digest_bits=3, window=16, columns=2, rows=2, stash=3, moves=4
 )
-"""Dictionary that determines stash sizes and latencies."""
 
-NUMBERED = rows_latency(SPEC) - 3 - CONTROL_LAG
-"""Cycles from an operation's control flags to its number."""
-
+NUMBERED = rows_latency(SPEC) - 3 - CONTROL_LAG  # cycles from control flags to the number
 READ = 3  # cycles from an operation's number until its cells are read
 LOST = 3  # cycles from a push until it is known whether it lost an entry
-FOUND = 6  # cycles until the stash finds a freed place
+FREED = 6  # cycles until the stash finds a slot that has become free
 BEGINS = 6  # minimum cycles from reset to the first push
 SWEEP = 55  # maximum stall until the sweep of a column of this size has caught up, in cycles
 
 
 class AnyCells(Arbitrary, CellMemory):
-    """Memory whose words are arbitrary in every cycle."""
+    pass
 
 
-class InputRests(Harness):
-    """A unit's gate and a core that stalls it, for at most `MOST` cycles per closed period."""
+class InputStalls(Harness):
+    """A unit's gate, which a core stalls for at most `MAX_STALL` cycles per closed period."""
 
-    MOST: int
-
+    MAX_STALL: int
     OTHERS = False  # whether the gate also closes for other reasons, at any time
 
     def build(self, m):
@@ -182,32 +162,28 @@ class InputRests(Harness):
             gate.clean.eq(1),
         ]
         m.d.sync += [acts.eq(gate.valid), insert.eq(gate.insert)]
-        m.d.sync += late.eq(self._rests(m, *delayed(m, Cat(acts, insert), NUMBERED, "numbered")))
-        begun, rests, ready = Signal(), Signal(range(self.MOST + 2)), gate.i.ready
+        m.d.sync += late.eq(self._stalls(m, *delayed(m, Cat(acts, insert), NUMBERED, "numbered")))
+        limit, stalled, ready = self.MAX_STALL, Signal(range(self.MAX_STALL + 2)), gate.i.ready
+        begun = latched(m, ready, "begun")
         closes = delayed(m, late, Gate.LATENCY, "closes")
-        m.d.sync += [
-            begun.eq(begun | ready),
-            rests.eq(Mux(begun & ~ready, rests + (closes & (rests <= self.MOST)), 0)),
-        ]
-        self.require(rests <= self.MOST)
-        self.reach("the longest stall occurs", rests == self.MOST)
+        m.d.sync += stalled.eq(Mux(begun & ~ready, stalled + (closes & (stalled <= limit)), 0))
+        self.require(stalled <= limit)
+        self.reach("the longest stall occurs", stalled == limit)
 
 
-class RestsForStash(InputRests):
+class StallsForStash(InputStalls):
     """A stash with pushes and removals at any time."""
 
-    MOST = MAX_STALL
-    PART = staticmethod(partial(Stash, spec=SPEC))
+    MAX_STALL = MAX_STALL
+    make = staticmethod(partial(Stash, spec=SPEC))
 
-    def _rests(self, m, acts, insert):
+    def _stalls(self, m, acts, insert):
         m.submodules.stash = self._part
         return self._part.crowded
 
 
-class PushesFindPlaces(Harness):
-    """A stash in which every push finds a place, and which reports every lost entry."""
-
-    PART = staticmethod(partial(Stash, spec=SPEC))
+class PushesFindSlots(Harness):
+    make = staticmethod(partial(Stash, spec=SPEC))
 
     def build(self, m):
         m.submodules.stash = stash = self._part
@@ -234,36 +210,30 @@ class PushesFindPlaces(Harness):
         lost = delayed(m, displaces & (distance < SPEC.window), LOST, "expected_lost")
         self.require(stash.lost == lost)
         idle = ~(valid | exchange.held | was_held)
-        for cycle in range(FOUND):
+        for cycle in range(FREED):
             idle = idle & registered(m, idle, f"idle{cycle}")
         self.require(~displaces | ~idle.any())
         # A column is never offered an entry that the next push displaces.
         chosen = registered(m, spare, "chosen")
         self.require(spare & offered & chosen & registered(m, chosen, "chosen_before") == 0)
         full = delayed(m, valid.all(), BEGINS, "was_full")
-        self.reach("a place of a full stash becomes free and is used",
+        self.reach("a slot of a full stash becomes free and is used",
                    full & stash.push & (valid & spare == 0) & ~match.any())  # fmt: skip
         self.reach("an entry of a full stash is evicted", displaces & valid.all())
 
 
-class RestsForSweep(InputRests):
-    """A column with arbitrary cells, any operations, and entries from the stash at any time.
+class StallsForSweep(InputStalls):
+    """A column with arbitrary cells and operations, and entries from the stash at any time."""
 
-    Because there is only one column, it may be offered an entry in every other cycle.
-    """
-
-    MOST = SWEEP
+    MAX_STALL = SWEEP
     OTHERS = True
     PERIOD = ColumnAnswers.PERIOD
 
-    def __init__(self):
-        super().__init__()
-
-    def _rests(self, m, acts, insert):
+    def _stalls(self, m, acts, insert):
         column = Column(spec=RingColumnSizes(), memory=AnyCells, terms=TERMS)
         m.submodules.column = column
         visit = column.visit
-        turn, tick, granted = Signal(self.PERIOD, init=1), Signal(), Signal()
+        phase, tick, granted = Signal(self.PERIOD, init=1), Signal(), Signal()
         driven = (column.tick, column.writes, column.clear, visit.arrives, visit.granted,
                   visit.pushes)  # fmt: skip
         set_free(m, column, In, but=driven)
@@ -275,8 +245,9 @@ class RestsForSweep(InputRests):
             visit.granted.eq(granted),
         ]
         m.d.sync += [
-            turn.eq(Mux(insert, turn.rotate_left(1), turn)),
-            tick.eq(insert & turn[-1]),
+            phase.eq(Mux(insert, phase.rotate_left(1), phase)),
+            tick.eq(insert & phase[-1]),
+            # With only one column, an entry may be offered in every other cycle.
             granted.eq(visit.requests & ~granted),
         ]
         self.reach(
@@ -285,42 +256,12 @@ class RestsForSweep(InputRests):
         return (registered(m, column.late, "any_late") & tick) | column.overdue
 
 
-_STALL_PROOFS = (
-    Proof(
-        name="stalls for the stash of a ring",
-        statement="While its stash stalls the input of a ring, for any changes of the stash, the "
-        f"input is closed for at most {MAX_STALL} consecutive cycles, if results have "
-        "room.",
-        design="gate, and a stash of 3 for 2 columns; any operations but SHIFT and CLEAR",
-        build=RestsForStash,
-    ),
-    Proof(
-        name="places of a ring's stash",
-        statement="A push goes to exactly one place. The stash reports each entry of the window "
-        "that the push displaces there, and no other. A push displaces no entry while another "
-        f"place has been free for {FOUND} cycles.",
-        design="stash of 3 for 2 columns; any operations, exchanges and places that columns hold",
-        build=PushesFindPlaces,
-    ),
-    Proof(
-        name="stalls for the sweep of a ring",
-        statement="For any cells of a column, any writes and arriving entries, and any other "
-        "reasons for which the input of a ring is closed, the sweep of the column stalls the "
-        f"input for at most {SWEEP} of the consecutive cycles for which the input is closed.",
-        design="gate, and a column of 2 cells, a row due each 2 insertions; any operations but "
-        "SHIFT and CLEAR",
-        build=RestsForSweep,
-    ),
-)
-"""Proofs about the input stalls of a ring of columns."""
-
-
+# One operation moves an entry, the next uses the moved entry, and the last is a query.
 OPERATIONS = 3
-"""Number of operations: one moves an entry, one uses the moved entry, one is a query."""
 
 
 class Filled(UndefinedCells):
-    """Memory with arbitrary initial contents, available as the signals `first`, one per word."""
+    """Memory with arbitrary initial words, which are the signals in `first`."""
 
     def __init__(self, *, depth, width):
         super().__init__(depth=depth, width=width)
@@ -329,35 +270,31 @@ class Filled(UndefinedCells):
 
     def elaborate(self, platform):
         m = super().elaborate(platform)
-        m.d.comb += [word.eq(AnyConst(len(word))) for word in self.first]
+        m.d.comb += [word.eq(constant(m, len(word))) for word in self.first]
         with m.If(self.write):
             m.d.sync += self._unwritten.bit_select(self.b_address, 1).eq(0)
         return m
 
     def _read(self, m, read, *writes):
-        met = Cat(write.en & (read.addr == write.addr) for write in writes).any()
-        first = registered(m, self._unwritten.bit_select(read.addr, 1) & ~met, "reads_first")
+        written = Cat(write.en & (read.addr == write.addr) for write in writes).any()
+        first = registered(m, self._unwritten.bit_select(read.addr, 1) & ~written, "reads_first")
         word = registered(m, Array(self.first)[read.addr], "first_word")
         return Mux(first, word, super()._read(m, read, *writes))
 
 
 def fill(stash):
-    """Give a stash arbitrary contents in the second cycle, and return these entries."""
+    """Fill a stash with arbitrary entries in the second cycle, and return these entries."""
     finder, m = elaborated(stash.slot), elaborated(stash)
     begun = registered(m, Const(1), "begun")
-    # The search for free places starts after this.
+    # The search for free slots starts after this.
     with finder.If(~begun):
         finder.d.sync += stash.slot.unused.eq(0)
     first = []
     for at, entry_fields in enumerate(stash.entries):
-        entry = Signal(), Signal.like(entry_fields.digest), Signal.like(entry_fields.time)
-        m.d.comb += [value.eq(AnyConst(len(value))) for value in entry]
+        fields = stash.valid[at], entry_fields.digest, entry_fields.time
+        entry = [constant(m, len(field)) for field in fields]
         with m.If(~begun):
-            m.d.sync += [
-                stash.valid[at].eq(entry[0]),
-                entry_fields.digest.eq(entry[1]),
-                entry_fields.time.eq(entry[2]),
-            ]
+            m.d.sync += [field.eq(value) for field, value in zip(fields, entry, strict=True)]
         first.append(entry)
     return first
 
@@ -365,8 +302,8 @@ def fill(stash):
 class RingAnswers(DictionaryAnswers):
     """`DictionaryAnswers` for a core with moves, for a few operations in arbitrary cycles.
 
-    Initially cells and stash hold arbitrary entries, at most one per digest, inserted within twice
-    the window. There is no reset, because a clear would have to follow it.
+    Initially cells and stash contain arbitrary entries, at most one for each digest, inserted
+    within twice the window. There is no reset, because a clear would have to follow it.
     """
 
     SIZES = {"columns": 2, "stash": 3, "moves": 4}
@@ -376,7 +313,7 @@ class RingAnswers(DictionaryAnswers):
         self._stashed = fill(self._core.stash)
 
     def _first(self):
-        """Return the initial entries of the stash and all cells: whether used, digest, and time."""
+        """Return the initial entries of stash and cells: whether used, digest, and time."""
         entries = list(self._stashed)
         for column, terms in zip(self._core.columns, column_terms(self._spec), strict=True):
             for number, word in enumerate(column.memory.first):
@@ -386,11 +323,11 @@ class RingAnswers(DictionaryAnswers):
         return entries
 
     def _elaborate_start(self, m, core, comes):
-        came = Signal(range(OPERATIONS + 1))
+        count = Signal(range(OPERATIONS + 1))
         self._begun = registered(m, Const(1), "begun")
-        m.d.sync += came.eq(came + comes)
+        m.d.sync += count.eq(count + comes)
         m.d.comb += Assume(~ResetSignal())
-        return self._begun & (came != OPERATIONS)
+        return self._begun & (count != OPERATIONS)
 
     def _elaborate_reference(self, m, core, flags, mine, window):
         super()._elaborate_reference(m, core, flags, mine, window)
@@ -406,29 +343,57 @@ class RingAnswers(DictionaryAnswers):
             ages.append(Mux(known[-1], age, 0))
         with m.If(~self._begun):
             m.d.sync += [self._known.eq(Cat(known).any()), self._age.eq(reduce(or_, ages))]
-        self._reach_moves(m, core, flags, mine)
-
-    def _reach_moves(self, m, core, flags, mine):
-        exchange, moved = core.stash.exchange, Signal()
-        moves = exchange.exchanges & exchange.evicted_valid
-        m.d.sync += moved.eq(moved | moves)
+        exchange = core.stash.exchange
+        moved = latched(m, exchange.exchanges & exchange.evicted_valid, "moved")
         asked = delayed(m, flags[1] & mine, core.latency, "asks")
         after = delayed(m, moved, ANSWER - DECISION, "moved_before")
         self.reach("a digest is found after an entry has moved", asked & core.verdict.seen & after)
 
 
 PROOFS = (
-    *_EXCHANGE_PROOFS,
-    *_STALL_PROOFS,
+    Proof(
+        name="column of a ring",
+        statement="When an entry from the stash replaces an entry, the column evicts the content "
+        "of the cell, with its time, and never drops an entry of the window. At that time, no "
+        "operation that has read the cell is in flight, and the stash slot of the new entry is "
+        "unchanged. Operations find the new entry with its exact distance.",
+        design="column of 2 cells, window of 2, timestamps of 5 bits, stash with one slot",
+        build=ExchangeAnswers,
+        method=Bounded(32),
+    ),
+    Proof(
+        name="stalls for the stash of a ring",
+        statement="The stash of a ring of columns stalls the input for at most "
+        f"{MAX_STALL} consecutive cycles, for any changes of the stash, if there is room for "
+        "results.",
+        design="gate, and a stash of 3 for 2 columns; any operations except SHIFT and CLEAR",
+        build=StallsForStash,
+    ),
+    Proof(
+        name="slots of a ring's stash",
+        statement="A push uses exactly one slot of the stash. If it displaces an entry of the "
+        "window, the stash reports the loss, and it reports no other. A push displaces no entry "
+        f"if another slot has been free for {FREED} cycles.",
+        design="stash of 3 for 2 columns; any operations, exchanges and entries held by columns",
+        build=PushesFindSlots,
+    ),
+    Proof(
+        name="stalls for the sweep of a ring",
+        statement="Whenever the input of a ring of columns is closed, the sweep of a column causes "
+        f"at most {SWEEP} of the closed cycles, for any cells, writes, arriving entries and other "
+        "reasons to close the input.",
+        design="gate, and a column of 2 cells, one row due for every 2 insertions; any operations "
+        "except SHIFT and CLEAR",
+        build=StallsForSweep,
+    ),
     Proof(
         name="ring of columns, any digest",
-        statement="A digest is reported with its exact age if it was inserted within the window of "
-        "the query, and never otherwise, for any moves of entries. If it is missed, the status "
-        "says so, and an entry was reported as lost.",
-        design="core of 2 columns of 2 rows with moves, digests of 3 bits, window of 16, stash "
-        f"of 3; {OPERATIONS} operations in any cycles, after any contents",
+        statement="A query reports a digest, with its exact age, only if it was inserted within "
+        "the window, for any moves of entries. If a query misses an inserted digest, its status is "
+        "set, and the loss of an entry has been reported.",
+        design="core with 2 columns of 2 rows and moves, digests of 3 bits, window of 16, stash "
+        f"of 3 entries; {OPERATIONS} operations in any cycles, after any contents",
         build=RingAnswers,
         method=Bounded(32),
     ),
 )
-"""Proofs for cores with a ring of columns."""

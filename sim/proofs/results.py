@@ -1,10 +1,10 @@
-"""Proofs for result queues and units: no result is lost, duplicated, or out of order."""
+"""Proofs for result queues and units: no result is lost, duplicated or out of order."""
 
 from dataclasses import replace
 from functools import partial
 
-from amaranth.hdl import Assume, Cat, Const, Module, Mux, Signal, Value
-from amaranth.hdl._ast import AnyConst, AnySeq
+from amaranth.hdl import Assume, Cat, Const, Module, Signal, Value
+from amaranth.hdl._ast import AnySeq
 from amaranth.lib import wiring
 
 from ...golden.spec import APBFSpec
@@ -17,7 +17,7 @@ from ...hdl.queue import ResultQueue
 from ...hdl.ring.profile import RingProfile
 from ...hdl.unit import Unit
 from .formal import Induction, Proof
-from .harness import Harness, elaborated, opened, sampled, within
+from .harness import Harness, constant, elaborated, latched, opened, sampled, within
 
 
 def ordinal(m, event, modulus, name):
@@ -44,8 +44,8 @@ class Order:
 
     Ordinals wrap at twice the depth, to distinguish a full queue from an empty one. They count
     `tags`, `verdicts`, `loads` (results that left the memories) and `results`. `counts` is another
-    `Order` of the same queue, whose counters are reused. A plain `Queue` has entries in place of
-    verdicts, and no tags: `enters` tells when something begins that will have an entry.
+    `Order` of the same queue, whose counters are reused. A plain `Queue` has entries instead of
+    verdicts, and no tags; `enters` is then high when an operation begins that will write an entry.
     """
 
     def __init__(self, m, queue, *, depth, followed=None, counts=None, enters=None):
@@ -54,13 +54,13 @@ class Order:
         plain = enters is not None
         self._enters = enters if plain else queue.tag_valid
         self._name, verdict = ("entries", queue.word) if plain else ("verdicts", queue.verdict)
-        self.followed = Signal(range(2 * depth))
+        shape = range(2 * depth)
+        self.followed = constant(m, shape) if followed is None else Const(followed, shape)
         module = elaborated(queue)
         self._cells = {
             name: module.submodules[name].read_port(domain="comb") for name in queue.words
         }
         module.d.comb += [cell.addr.eq(self.followed) for cell in self._cells.values()]
-        m.d.comb += self.followed.eq(AnyConst(len(self.followed)) if followed is None else followed)
         if counts is None:
             counted = {
                 "tags": self._enters,
@@ -88,30 +88,28 @@ class Order:
         return ahead(self.followed, first) < ahead(end, first)
 
     def rules(self, room):
-        """Return the rules that the writer of the queue must follow."""
+        """Return the conditions that the writer of the queue must satisfy."""
         queue = self._queue
         return [
             ~self._enters | (ahead(self.tags, self.results) < room),
             ~queue.valid_next | self._enters | (self.tags != self.verdicts),
         ]
 
-    def contract(self, m):
-        """Return the guarantees for the queue's output, including the followed result."""
+    def require_output(self, m, harness):
+        """Require what the queue guarantees for its output, and for the followed result."""
         o = self._queue.o
         waiting = self.verdicts != self.results
-        patience = ResultQueue.LATENCY - 1
-        idle = Signal(range(patience + 2))
-        m.d.sync += idle.eq(Mux(waiting & ~o.valid, idle + 1, 0))
-        return [~o.valid | waiting, self.given(), kept_while_waiting(m, o), idle <= patience]
+        harness.require(~o.valid | waiting, self.given(), kept_while_waiting(m, o))
+        harness.require_within(m, ResultQueue.LATENCY - 1, waiting & ~o.valid)
 
     def given(self):
-        """Return the guarantee that the followed result has its tag and verdict at the output."""
+        """Return whether the followed result has its tag and verdict at the output."""
         o = self._queue.o
         agrees = Value.cast(o.p) == Cat(self.verdict, self.tag)
         return ~o.valid | ~self.is_followed(self.results) | agrees
 
     def held(self):
-        """Return the invariants of the memory words that hold the followed result."""
+        """Return the invariants of the memory words that contain the followed result."""
         ends = {self._name: (self._stored, self.verdict), "tags": (self.tags, self.tag)}
         return [
             ~self.between(self.loads, ends[name][0]) | (cell.data == ends[name][1])
@@ -142,28 +140,29 @@ class Order:
 
 
 class QueueOrder(Harness):
-    """A result queue alone. Tags arrive while there is room; a verdict never precedes its tag."""
+    """A result queue alone. Tags arrive only if there is room, and verdicts after their tags."""
 
     def __init__(self, *, depth, inside=True):
         self._depth = depth
-        self._inside = inside
-        self._queue = ResultQueue(depth=depth, tag_bits=1, verdict_bits=1)
-        super().__init__(part=self._queue)
+        self._inside = inside  # whether to require the invariants as well
+        super().__init__(depth=depth, tag_bits=1, verdict_bits=1)
+
+    make = ResultQueue
 
     def build(self, m):
-        queue = self._queue
+        queue = self._part
         order = Order(m, queue, depth=self._depth)
         m.submodules.queue, inner = opened(queue)
         m.d.comb += [Assume(rule) for rule in order.rules(self._depth)]
-        self.require(*order.contract(m))
+        order.require_output(m, self)
         if self._inside:
             self.require(*order.invariants(m, inner))
         o = queue.o
         waiting = ahead(order.verdicts, order.results)
         self.reach("the queue is full", (waiting == self._depth) & o.valid)
         self.reach("a result leaves as another arrives", o.valid & o.ready & queue.valid_next)
-        # The first result in a reused place has this ordinal.
-        self.reach("a place is read again", o.valid & (order.results == self._depth))
+        # The first result in a reused word has this ordinal.
+        self.reach("a word is reused", o.valid & (order.results == self._depth))
 
 
 class StandInCore(wiring.Component):
@@ -189,7 +188,7 @@ class StandInCore(wiring.Component):
 
 
 class SmallUnit(Unit):
-    """A unit with a stand-in core, and few entries for results."""
+    """A unit with a stand-in core, and room for few results."""
 
     def __init__(self, *, depth):
         spec = APBFSpec(k=1, l=1, slice_bits=4, clear=2, generation=40, key_bits=2)
@@ -202,15 +201,16 @@ class SmallUnit(Unit):
 class UnitHarness(Harness):
     """A small unit with arbitrary operations and an arbitrary receiver."""
 
+    make = SmallUnit
+
     def __init__(self, *, depth, inside=True):
         self._depth = depth
-        self._unit = SmallUnit(depth=depth)
         self._inside = inside
-        super().__init__(part=self._unit)
+        super().__init__(depth=depth)
 
     def open_unit(self, m):
         """Add the unit to `m`; return the `Order` of its results, and its signals by path."""
-        unit = self._unit
+        unit = self._part
         order = Order(m, elaborated(unit).submodules.queue, depth=self._depth)
         m.submodules.unit, inner = opened(unit)
         self.entered = ordinal(m, unit.i.valid & unit.i.ready, 2 * self._depth, "entered")
@@ -220,14 +220,14 @@ class UnitHarness(Harness):
     def room_is_counted(self, inner):
         """Return whether the unit's count of free entries is correct."""
         counted = inner["free"] + inner["change"] + inner["left"] - inner["accepted"]
-        return counted == self._depth - 1 - self._unit.LAG - self.under_way
+        return counted == self._depth - 1 - self._part.LAG - self.under_way
 
 
 class UnitEntries(UnitHarness):
-    """A unit never accepts too many operations; `UnitOrder` proves the assumption."""
+    """A unit; `UnitOrder` proves the assumption."""
 
     def build(self, m):
-        unit = self._unit
+        unit = self._part
         inner = self.open_unit(m)[1]
         m.d.comb += Assume(~unit.o.valid | (self.under_way != 0))
         enough = self._depth - 1 - unit.LAG
@@ -249,14 +249,14 @@ class UnitEntries(UnitHarness):
 
 
 class UnitOrder(UnitHarness):
-    """A unit, with one result followed; `pauses` also checks how long the input is closed."""
+    """A unit, with one result followed."""
 
     def __init__(self, *, pauses=False, **options):
-        self._pauses = pauses
+        self._pauses = pauses  # whether to check how long the input is closed
         super().__init__(**options)
 
     def build(self, m):
-        unit = self._unit
+        unit = self._part
         order, inner = self.open_unit(m)
         i, o = unit.i, unit.o
         entered = self.entered
@@ -272,14 +272,9 @@ class UnitOrder(UnitHarness):
             kept_while_waiting(m, o),
         )
         if self._pauses:
-            opened_once = Signal()
-            closed = Signal(range(unit.longest_pause + 2))
+            opened_once = latched(m, i.ready, "opened_once")
             flows = opened_once & o.ready & unit.core.clean
-            m.d.sync += [
-                opened_once.eq(opened_once | i.ready),
-                closed.eq(Mux(flows & ~i.ready, closed + 1, 0)),
-            ]
-            self.require(closed <= unit.longest_pause)
+            self.require_within(m, unit.longest_pause, flows & ~i.ready)
             self.require(~opened_once | ~inner["front.gate.serializer.starting"].any())
         results_wait = o.valid & ~o.ready
         held = inner["front.gate.serializer.held"] & ~inner["front.gate.serializer.silent"]
@@ -292,11 +287,10 @@ class UnitOrder(UnitHarness):
             self._require_inside(m, order, inner, verdict, tag)
 
     def _require_inside(self, m, order, inner, verdict, tag):
-        """Require the invariants that imply the guarantees."""
         front = within(inner, "front")
+        order.require_output(m, self)
         self.require(
             *order.rules(self._depth),
-            *order.contract(m),
             *order.invariants(m, within(inner, "queue")),
             self.room_is_counted(inner),
             *self._gate(front),
@@ -323,7 +317,7 @@ class UnitOrder(UnitHarness):
             ~(gate["accepted"] & gate["operation"][2]) | alone,
             ~silent | held,
             ~held | waits.any(),
-            front["schedule.timer.left"] < self._unit.core.clear_cycles,
+            front["schedule.timer.left"] < self._part.core.clear_cycles,
             ~closed | waits.any() | alone | serializer["open"],
         ]
 
@@ -344,7 +338,7 @@ class UnitOrder(UnitHarness):
         return [
             ahead(entered, order.tags) == inner["accepted"],
             ahead(entered, issued) == under_way,
-            ahead(issued, order.verdicts) == self._unit.core.valid_next,
+            ahead(issued, order.verdicts) == self._part.core.valid_next,
             ~order.between(order.results, order.tags) | (order.tag == tag),
             ~come | (order.verdict == verdict),
             ~(held & order.is_followed(entered - 1)) | (verdict == 0),
@@ -352,19 +346,15 @@ class UnitOrder(UnitHarness):
 
 
 _IN_ORDER = (
-    "The n-th result is {first}. It stays unchanged until it is taken. Every result has an "
-    f"operation. While a result is due, the output is empty for at most {ResultQueue.LATENCY - 1} "
+    "The n-th result has {content}. It stays unchanged until accepted. No result leaves without an "
+    f"operation. While a result is due, `valid` is low for at most {ResultQueue.LATENCY - 1} "
     "consecutive cycles."
-)
-_ROOM = (
-    "There are never more operations in flight than entries. The gate has room exactly if, three "
-    "cycles ago, the operations in flight left entries for all that may still enter."
 )
 
 PROOFS = (
     Proof(
         name="result queue",
-        statement=_IN_ORDER.format(first="the n-th tag with the n-th verdict"),
+        statement=_IN_ORDER.format(content="the n-th tag and the n-th verdict"),
         design="16 entries",
         build=partial(QueueOrder, depth=16),
         smaller=("8 entries", partial(QueueOrder, depth=8, inside=False)),
@@ -372,7 +362,9 @@ PROOFS = (
     ),
     Proof(
         name="free entries",
-        statement=_ROOM,
+        statement="The number of operations in flight never exceeds the size of the result queue. "
+        "The gate accepts operations only if, three cycles ago, the queue had room for all "
+        "operations in flight and all that could still enter.",
         design="replacement core, 32 entries",
         build=partial(UnitEntries, depth=32),
         smaller=("16 entries", partial(UnitEntries, depth=16, inside=False)),
@@ -381,8 +373,7 @@ PROOFS = (
     Proof(
         name="unit",
         statement=_IN_ORDER.format(
-            first="the result of the n-th accepted operation, with its tag and the verdict "
-            "of its key"
+            content="the tag of the n-th accepted operation and the verdict for its key"
         ),
         design="replacement core, 32 entries",
         build=partial(UnitOrder, depth=32),
@@ -391,13 +382,15 @@ PROOFS = (
     ),
     Proof(
         name="pauses",
-        statement="After its first opening after reset, the input is closed for at most "
-        "`longest_pause` consecutive cycles, if results are taken and the spare is clean in time.",
+        statement="Once the input has opened after reset, it is never closed for more than "
+        "`longest_pause` consecutive cycles in which results are accepted and the spare is clean.",
         design="replacement core, 8 entries",
         build=partial(UnitOrder, depth=8, pauses=True),
-        smaller=("without invariants", partial(UnitOrder, depth=8, pauses=True, inside=False)),
+        smaller=(
+            "replacement core, 8 entries, no invariants",
+            partial(UnitOrder, depth=8, pauses=True, inside=False),
+        ),
         method=Induction(27),
         goals=(),
     ),
 )
-"""Proofs about results."""

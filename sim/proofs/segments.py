@@ -3,7 +3,6 @@
 from functools import partial
 
 from amaranth.hdl import Assume, Mux, Signal
-from amaranth.hdl._ast import AnyConst
 from amaranth.lib.wiring import In
 
 from ...hdl.control import Control
@@ -14,50 +13,48 @@ from ...hdl.pipeline import delayed
 from ...hdl.ring.ring import Ring
 from ..toolchain import models
 from .formal import Bounded, Proof, Unbounded
-from .harness import AnyWord, Harness, Rules, Unreliable, one_lies
+from .harness import AnyWord, Harness, Rules, Unreliable, constant, make_one_wrong
 
 
 class Undefined(AnyWord, PortableSegmentMemory):
-    """Memory without an output register; where a word is undefined, it returns an arbitrary one."""
+    pass
 
 
 class UndefinedRegistered(AnyWord, RegisteredSegmentMemory):
-    """Memory with an output register; where a word is undefined, it returns an arbitrary one."""
+    pass
 
 
 class SegmentAnswers(Harness):
     """One arbitrary bit of a segment memory, compared with a flip-flop.
 
-    During a clear no bit is set, and answers are not checked. A bit that was set just before
-    another word is cleared is not checked either.
+    During a clear no bit is set, and reads are not checked. A bit that was set just before another
+    word is cleared is not checked either.
     """
 
-    def __init__(self, *, depth=16, clear_bits=4, shared_bits=0, memory=Undefined):
-        self._memory = memory(depth=depth, clear_bits=clear_bits, shared_bits=shared_bits)
-        super().__init__(part=self._memory)
+    @staticmethod
+    def make(memory=Undefined, depth=16, clear_bits=4, shared_bits=0):
+        return memory(depth=depth, clear_bits=clear_bits, shared_bits=shared_bits)
 
     def build(self, m):
-        m.submodules.memory = bank = self._memory
-        cell = Signal(range(bank.depth))
-        known = Signal()
-        bit = Signal()
-        just_set = Signal()
-        m.d.comb += [cell.eq(AnyConst(len(cell))), Assume(~(bank.clear & bank.set))]
-        here = bank.address == cell
-        m.d.sync += just_set.eq(bank.set & here)
-        with m.If(bank.clear & (bank.clear_address == cell // bank.clear_bits)):
+        m.submodules.memory = memory = self._part
+        cell = constant(m, range(memory.depth), "cell")
+        known, bit, just_set = Signal(), Signal(), Signal()
+        m.d.comb += Assume(~(memory.clear & memory.set))
+        here = memory.address == cell
+        m.d.sync += just_set.eq(memory.set & here)
+        with m.If(memory.clear & (memory.clear_address == cell // memory.clear_bits)):
             m.d.sync += [bit.eq(0), known.eq(1)]
-        with m.Elif(bank.clear & just_set):
+        with m.Elif(memory.clear & just_set):
             m.d.sync += known.eq(0)
-        with m.Elif(bank.set & here):
+        with m.Elif(memory.set & here):
             m.d.sync += [bit.eq(1), known.eq(1)]
-        asked = delayed(m, known & here & ~bank.clear, bank.latency, "asked")
-        expected = delayed(m, bit, bank.latency, "expected")
-        self.require(~asked | self.right(bank.bit, expected))
-        self.reach("a bit that was set is read", asked & bank.bit)
-        self.reach("a bit that was cleared is read", asked & ~bank.bit)
+        asked = delayed(m, known & here & ~memory.clear, memory.latency, "asked")
+        expected = delayed(m, bit, memory.latency, "expected")
+        self.require(~asked | self.is_correct(memory.bit, expected))
+        self.reach("a bit that was set is read", asked & memory.bit)
+        self.reach("a bit that was cleared is read", asked & ~memory.bit)
 
-    def right(self, bit, expected):
+    def is_correct(self, bit, expected):
         return bit == expected
 
 
@@ -67,7 +64,7 @@ class UnreliableSegment(Unreliable, Undefined):
 
 
 class OneUnreliable(Copies):
-    """Copies of a segment memory, at most one of which returns arbitrary bits."""
+    """Replicas of a segment memory, at most one of which returns arbitrary bits."""
 
     def __init__(self, *, number, **shape):
         copies = [UnreliableSegment(**shape) for _ in range(number)]
@@ -76,14 +73,14 @@ class OneUnreliable(Copies):
 
     def elaborate(self, platform):
         m = super().elaborate(platform)
-        one_lies(m, self.copies)
+        make_one_wrong(m, self.copies)
         return m
 
 
 class SetAnswers(SegmentAnswers):
-    """Like `SegmentAnswers`, but allows false positives."""
+    """`SegmentAnswers` with false positives allowed."""
 
-    def right(self, bit, expected):
+    def is_correct(self, bit, expected):
         return bit | ~expected
 
 
@@ -91,34 +88,29 @@ class RingContents(Harness):
     """One arbitrary bit of a given segment, driven by the ring, compared with a flip-flop."""
 
     def __init__(self, *, segments, run, depth, clear_bits, segment):
-        self._segment = segment
-        self._segments = segments
-        self._run = run
+        self._segment, self._segments, self._run = segment, segments, run
         words = depth // clear_bits
         self._rules = Rules(words=words)
         self._ring = Ring(segments=segments, run=run, clear_words=words)
         self._memory = PortableSegmentMemory(depth=depth, clear_bits=clear_bits)
-        self._depth = depth
         super().__init__({"control": In(Control), "address": In(range(depth))})
 
     def build(self, m):
         m.submodules.rules = rules = self._rules
         m.submodules.ring = ring = self._ring
-        m.submodules.memory = bank = self._memory
-        control = self.control
-        segment = self._segment
-        cell = Signal(range(self._depth))
+        m.submodules.memory = memory = self._memory
+        control, segment = self.control, self._segment
+        cell = constant(m, range(memory.depth), "cell")
         m.d.comb += [
-            cell.eq(AnyConst(len(cell))),
             rules.control.eq(control),
             Assume(rules.kept),
             ring.insert.eq(control.insert),
             ring.shift.eq(control.shift),
             ring.clear.eq(control.clear),
-            bank.address.eq(self.address),
-            bank.set.eq(ring.set.bit_select(segment, 1)),
-            bank.clear.eq(ring.clear_segments.bit_select(segment, 1)),
-            bank.clear_address.eq(ring.clear_address),
+            memory.address.eq(self.address),
+            memory.set.eq(ring.set[segment]),
+            memory.clear.eq(ring.clear_segments[segment]),
+            memory.clear_address.eq(ring.clear_address),
         ]
         bit = Signal()
         # Position of the segment in the ring: 0 is the youngest, the last is the spare.
@@ -130,23 +122,22 @@ class RingContents(Harness):
         with m.If(control.clear):
             m.d.sync += [position.eq(position.init), bit.eq(0)]
 
-        latency = bank.latency
         asks = control.query & (self.address == cell) & ~position[-1]
-        asked = delayed(m, asks, latency, "asked")
-        expected = delayed(m, bit, latency, "expected")
-        oldest = delayed(m, position[-2], latency, "oldest")
-        self.require(~asked | (bank.bit == expected))
-        for age, there in (("youngest", ~oldest), ("oldest", oldest)):
-            self.reach(f"a set bit is read in the {age}", asked & there & bank.bit)
-            self.reach(f"a clear bit is read in the {age}", asked & there & ~bank.bit)
+        asked = delayed(m, asks, memory.latency, "asked")
+        expected = delayed(m, bit, memory.latency, "expected")
+        oldest = delayed(m, position[-2], memory.latency, "oldest")
+        self.require(~asked | (memory.bit == expected))
+        for age, is_of_age in (("youngest", ~oldest), ("oldest", oldest)):
+            self.reach(f"a set bit is read in the {age} segment", asked & is_of_age & memory.bit)
+            self.reach(f"a clear bit is read in the {age} segment", asked & is_of_age & ~memory.bit)
 
 
 PROOFS = (
     *(
         Proof(
             name=f"segment answers{kind}",
-            statement="An access returns the bit after all earlier accesses and clears, whatever "
-            "the memory returns during a write of the word.",
+            statement="An access returns the bit as all earlier accesses and clears left it, "
+            "whatever the memory returns while the word is written.",
             design=f"segment memory, 16 bits, 4 cleared per cycle, portable{kind}",
             build=partial(SegmentAnswers, memory=memory),
         )
@@ -155,9 +146,9 @@ PROOFS = (
     *(
         Proof(
             name=f"segment answers, {variant}, {depth} bits",
-            statement="An access answers as in the portable memory, whatever the block RAM "
-            "returns if its vendor defines nothing. Two ports never write the same bit in the "
-            "same cycle.",
+            statement="An access returns the bit as all earlier accesses and clears left it, "
+            "whatever the block RAM returns for reads that its vendor leaves undefined. Two ports "
+            "never write the same bit in the same cycle.",
             design=f"segment memory, {depth} bits, {clear_bits} cleared per cycle, "
             + (f"{shared_bits} address bits shared, " if shared_bits else "")
             + variant,
@@ -193,33 +184,32 @@ PROOFS = (
         Proof(
             name=f"segment answers, {kind}",
             statement=statement,
-            design=f"segment memory, 8 bits, 4 cleared per cycle, {number} copies",
-            build=partial(harness, depth=8, memory=partial(OneUnreliable, number=number)),
+            design=f"segment memory, 8 bits, 4 cleared per cycle, {PROTECTIONS[kind]} replicas",
+            build=partial(
+                harness, depth=8, memory=partial(OneUnreliable, number=PROTECTIONS[kind])
+            ),
         )
-        for kind, number, harness, statement in (
+        for kind, harness, statement in (
             (
                 "parity",
-                PROTECTIONS["parity"],
                 SetAnswers,
-                "A bit that was set is read as set, for any answers of one copy.",
+                "A bit that was set is read as set, even if one replica returns arbitrary bits.",
             ),
             (
                 "tmr",
-                PROTECTIONS["tmr"],
                 SegmentAnswers,
-                "An access returns the correct bit, for any answers of one copy.",
+                "An access returns the correct bit, even if one replica returns arbitrary bits.",
             ),
         )
     ),
     *(
         Proof(
             name=f"ring contents, segment {segment}",
-            statement="A segment in the ring holds the insertions since it entered the ring, and "
-            "no older bit: no bit is stale after a shift.",
-            design="ring of 3 and a spare, run 2, 8 bits per segment, 4 cleared per cycle",
+            statement="A segment contains exactly the bits that were set since it last became the "
+            "youngest segment. No older bit remains after a shift.",
+            design="ring of 3 segments and a spare, run 2, 8 bits per segment, 4 cleared per cycle",
             build=partial(RingContents, segments=4, run=2, depth=8, clear_bits=4, segment=segment),
         )
         for segment in range(4)
     ),
 )
-"""Proofs of segment memories and the ring."""

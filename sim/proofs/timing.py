@@ -1,10 +1,10 @@
-"""Proofs for timing filters: ages, cell memory, sweep, and answers from threshold tables."""
+"""Proofs for timing filters: ages, cell memory, sweep, and verdicts from threshold tables."""
 
 from functools import partial
 from typing import Any
 
 from amaranth.hdl import Assume, Cat, Const, Module, Mux, Signal
-from amaranth.hdl._ast import AnyConst, AnySeq
+from amaranth.hdl._ast import AnySeq
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
@@ -23,25 +23,22 @@ from ...hdl.timing.sweep_rules import BETWEEN, elision_need
 from ...hdl.unit import Unit
 from ..toolchain import models
 from .formal import Bounded, Proof
-from .harness import AnyWord, Harness
+from .harness import AnyWord, Harness, constant, cycles_since, latched
 
 
 class UndefinedCells(AnyWord, PortableCellMemory):
-    """Portable memory that returns an arbitrary word where its contents are undefined."""
+    pass
 
 
 class CellAnswers(Harness):
     """One arbitrary word of a cell memory, compared with registers."""
 
-    def __init__(self, *, memory=ECP5CellMemory, depth=4, width=20):
-        self._memory = memory(depth=depth, width=width)
-        super().__init__(part=self._memory)
+    make = ECP5CellMemory
 
     def build(self, m):
-        m.submodules.memory = memory = self._memory
-        followed = Signal.like(memory.a_address)
+        m.submodules.memory = memory = self._part
+        followed = constant(m, memory.a_address.shape(), "followed")
         known, word = Signal(), Signal.like(memory.value)
-        m.d.comb += followed.eq(AnyConst(len(followed)))
         writes = memory.write & (memory.b_address == followed)
         with m.If(writes):
             m.d.sync += [known.eq(1), word.eq(memory.value)]
@@ -66,32 +63,32 @@ class Aged(Harness):
     def __init__(self):
         cells, stamp_bits, self._limit = 2, 3, 2
         shape = {"cells": cells, "stamp_bits": stamp_bits, "limit": self._limit}
-        self._unit = TimingPart(**shape, sweep=self.SWEEP, memory=self.MEMORY, protect=self.PROTECT)
+        self._cells = TimingPart(
+            **shape, sweep=self.SWEEP, memory=self.MEMORY, protect=self.PROTECT
+        )
         self._visits = Visits(cells=cells, interval=self.INTERVAL)
         self._ticks = TickCount(stamp_bits=stamp_bits, limit=self._limit)
         super().__init__()
 
     def build(self, m):
-        m.submodules.part = part = self._unit
+        m.submodules.part = part = self._cells
         m.submodules.ticks = ticks = self._ticks
         m.submodules.visits = visits = self._visits
-        cell, ready = Signal.like(part.address), Signal()
+        cell = constant(m, part.address.shape(), "cell")
         address = AnySeq(len(cell))
         m.d.comb += [
-            cell.eq(AnyConst(len(cell))),
             part.address.eq(Mux(visits.visit, visits.cell, address)),
             ticks.tick.eq(part.tick),
             *(getattr(part, name).eq(getattr(visits, name)) for name in ("visit", "wipe", "clean")),
         ]
         wiring.connect(m, ticks.stamps, part.stamps)
+        ready = latched(m, visits.clean, "ready")
         asks = self._elaborate_operations(m, ready)
-        m.d.sync += ready.eq(ready | visits.clean)
         self._elaborate_age(m, asks & ready & (part.address == cell))
         return cell
 
     def _elaborate_age(self, m, access):
-        """Require that operations on the cell return its age."""
-        part, limit = self._unit, self._limit
+        part, limit = self._cells, self._limit
         age = Signal(range(limit + 1), init=limit)
         present = Mux(part.tick & (age != limit), age + 1, age)
         m.d.sync += age.eq(Mux(part.insert & access, 0, present))
@@ -102,13 +99,11 @@ class Aged(Harness):
         fresh = asked & ~part.expired
         self.reach("a cell was written in this tick", fresh & (part.age == 0))
         self.reach("a cell has the highest age", fresh & (part.age == limit - 1))
-        once = Signal()
-        m.d.sync += once.eq(once | fresh)
-        self.reach("a cell has expired", asked & part.expired & once)
+        self.reach("a cell has expired", asked & part.expired & latched(m, fresh))
 
 
 class PartAnswers(Aged):
-    """A part that skips redundant writes, with arbitrary operations. The sweep has its own port."""
+    """A part whose sweep has its own port, and which skips redundant writes."""
 
     CLOCKS = 11  # minimum cycles between two ticks
 
@@ -118,21 +113,20 @@ class PartAnswers(Aged):
 
     def _elaborate_operations(self, m, ready):
         """Drive insertions and ticks; return whether the current access is an operation."""
-        part, last = self._unit, self.CLOCKS - 1
-        since = Signal(range(self.CLOCKS), init=last)
+        part, last = self._cells, self.CLOCKS - 1
+        since = cycles_since(m, part.tick, last, init=last)
         m.d.comb += [
             part.insert.eq(AnySeq(1) & ready),
             part.tick.eq(AnySeq(1) & (since == last)),
         ]
-        m.d.sync += since.eq(Mux(part.tick, 0, since + (since != last)))
         return Const(1)
 
     def _written_again(self, m, cell):
         """Return whether an operation writes the cell for a second time within one tick."""
-        memory, stamp = self._unit.memory, registered(m, self._ticks.stamps.stamp, "stamp")
+        memory, stamp = self._cells.memory, registered(m, self._ticks.stamps.stamp, "stamp")
         writes = memory.write & (memory.b_address == cell) & (memory.value == stamp)
         written = Signal()
-        before = written & ~delayed(m, self._unit.tick, TickCount.STAMP + 1, "ticked")
+        before = written & ~delayed(m, self._cells.tick, TickCount.STAMP + 1, "ticked")
         m.d.sync += written.eq(before | writes)
         return writes & before
 
@@ -144,7 +138,7 @@ class RestAnswers(Aged):
     INTERVAL = 3
 
     def _elaborate_operations(self, m, ready):
-        part, interval = self._unit, self.INTERVAL
+        part, interval = self._cells, self.INTERVAL
         m.submodules.blocks = blocks = BlockCount(block=3)
         valid, insert = Signal(), Signal()
         busy = Signal(range(interval))
@@ -160,7 +154,7 @@ class RestAnswers(Aged):
 
 
 class SweepInTime(Harness):
-    """The sweep, while operations occupy one cycle per cell and tick, in arbitrary cycles."""
+    """The sweep, while operations use one cycle per cell and tick, at any time."""
 
     def __init__(self, *, cells=2, clocks=8):
         self._sweep = PortSweep(cells=cells, limit=2, stamp_bits=3)
@@ -170,12 +164,9 @@ class SweepInTime(Harness):
 
     def build(self, m):
         m.submodules.sweep = sweep = self._sweep
-        followed, expired, stamp = Signal.like(sweep.address), Signal(), AnySeq(len(sweep.stamp))
-        here = sweep.address == followed
-        soon = sweep.soon
+        followed, expired = constant(m, sweep.address.shape(), "followed"), constant(m, 1)
+        here, soon, stamp = sweep.address == followed, sweep.soon, AnySeq(len(sweep.stamp))
         m.d.comb += [
-            followed.eq(AnyConst(len(followed))),
-            expired.eq(AnyConst(1)),
             sweep.clean.eq(1),
             sweep.stamp.eq(stamp),
             # As if the current stamp were 0.
@@ -192,14 +183,13 @@ class SweepInTime(Harness):
         self._elaborate_lap(m, here, left)
 
     def _elaborate_lap(self, m, here, left):
-        """Let operations occupy cycles; require that the sweep returns to the cell in time."""
         sweep = self._sweep
-        at, taken = Signal(range(self._clocks)), Signal(range(self._cells + 1))
-        tick = at == self._clocks - 1
-        m.d.comb += sweep.decided.due.eq(AnySeq(1) & (taken != self._cells))
+        cycle, used = Signal(range(self._clocks)), Signal(range(self._cells + 1))
+        tick = cycle == self._clocks - 1
+        m.d.comb += sweep.decided.due.eq(AnySeq(1) & (used != self._cells))
         m.d.sync += [
-            at.eq(Mux(tick, 0, at + 1)),
-            taken.eq(Mux(tick, 0, taken + sweep.busy)),
+            cycle.eq(Mux(tick, 0, cycle + 1)),
+            used.eq(Mux(tick, 0, used + sweep.busy)),
         ]
         since = Signal(range(self._ticks + 2))
         m.d.sync += since.eq(Mux(left, 0, since + (tick & (since <= self._ticks))))
@@ -207,56 +197,45 @@ class SweepInTime(Harness):
         self.reach("a lap uses half of the ticks", left & (since == self._ticks // 2))
 
 
-def _require_lap(harness, m, visit, tick, *, clocks, limit):
-    """Require the next visit to a cell, and its write `clocks` later, within `limit` ticks."""
-    begun, again, first = Signal(), Signal(), Signal(init=1)
-    left = Signal(range(clocks + 1), init=clocks)
-    ticks = Signal(range(limit + 2))
-    m.d.sync += [
-        first.eq(0),
-        begun.eq(begun | ((visit | first) & AnySeq(1))),
-        again.eq(again | (begun & visit)),
-        left.eq(left - (again & (left != 0))),
-        ticks.eq(ticks + (tick & begun & (left != 0) & (ticks <= limit))),
-    ]
-    harness.require(ticks <= limit)
-    harness.reach("a lap uses all of the ticks", again & (ticks == limit))
-
-
 class RestSweepInTime(Harness):
-    """A whole unit whose sweep uses idle cycles, for any requests and any receiver.
+    """A whole unit whose sweep uses idle cycles, with one arbitrary cell followed."""
 
-    The sweep reads one arbitrary cell again before its stamp repeats.
-    """
+    SPEC = PartitionedTimingSpec(window=32, block=8, hashes=1, cells=2, stamp_bits=3, key_bits=8)
 
-    def __init__(self):
-        self._spec = PartitionedTimingSpec(
-            window=32, block=8, hashes=1, cells=2, stamp_bits=3, key_bits=8
-        )
-        profile = unit_profile(self._spec, tag_bits=1, statistics_bits=1)
-        self._unit = Unit(profile, family_of(self._spec))
-        super().__init__(part=self._unit)
+    @staticmethod
+    def make():
+        spec = RestSweepInTime.SPEC
+        return Unit(unit_profile(spec, tag_bits=1, statistics_bits=1), family_of(spec))
 
     def build(self, m):
-        m.submodules.unit = unit = self._unit
-        (part,), visits = unit.core.parts, unit.core.visits
-        followed = Signal.like(visits.cell)
-        m.d.comb += followed.eq(AnyConst(len(followed)))
+        m.submodules.unit = unit = self._part
+        (part,), visits, limit = unit.core.parts, unit.core.visits, self.SPEC.sweep_blocks
+        followed = constant(m, visits.cell.shape(), "followed")
         visit = visits.visit & (visits.cell == followed)
-        _require_lap(self, m, visit, part.tick, clocks=BETWEEN, limit=self._spec.sweep_blocks)
+        # From a visit to the cell until `BETWEEN` cycles after the next visit.
+        first = Signal(init=1)
+        begun = latched(m, (visit | first) & AnySeq(1), "begun")
+        again = latched(m, begun & visit, "again")
+        left, ticks = Signal(range(BETWEEN + 1), init=BETWEEN), Signal(range(limit + 2))
+        m.d.sync += [
+            first.eq(0),
+            left.eq(left - (again & (left != 0))),
+            ticks.eq(ticks + (part.tick & begun & (left != 0) & (ticks <= limit))),
+        ]
+        self.require(ticks <= limit)
+        self.reach("a lap uses all of the ticks", again & (ticks == limit))
         self.reach("the input stalls for the sweep", unit.core.stall)
 
 
 class OldestOfAll(Harness):
-    """The verdict equals the maximum age, with the number of cells that have this age."""
+    make = OldestCell
 
-    def __init__(self, *, window=5, hashes=3):
-        self._oldest = OldestCell(window=window, hashes=hashes)
+    def __init__(self, *, window, hashes):
         self._window = window
-        super().__init__(part=self._oldest)
+        super().__init__(window=window, hashes=hashes)
 
     def build(self, m):
-        m.submodules.oldest = oldest = self._oldest
+        m.submodules.oldest = oldest = self._part
         lost = self._window + 1
         m.d.comb += [Assume(age < lost) for age in (*oldest.ages, oldest.window)]
         ages = [
@@ -279,68 +258,7 @@ class OldestOfAll(Harness):
             "all cells have the same age",
             started & (oldest.verdict.oldest == len(ages)) & verdict[0],
         )
-        self.reach("one has expired", started & (oldest.verdict.age == lost))
-
-
-_AGE_PROOFS = (
-    *(
-        Proof(
-            name=f"cell memory, ecp5, {depth} of {width} bits",
-            statement="A read returns the last word written at either port, whatever the block RAM "
-            "returns if its vendor defines nothing.",
-            design=f"memory of cells, {depth} of {width} bits, ecp5",
-            build=partial(CellAnswers, depth=depth, width=width),
-            models=models("ecp5"),
-        )
-        for depth, width in ((4, 20), (2, 9))
-    ),
-    Proof(
-        name="ages of cells",
-        statement="An operation gets the exact age of its cell, or that the cell has expired, in "
-        "every coincidence of operations and sweep, whatever the memory returns if ports use the "
-        "same word. Operations write a cell at most once per tick.",
-        design="part of 2 cells of 3 bits, expired from an age of 2, ticks 11 cycles apart",
-        build=PartAnswers,
-        method=Bounded(40),
-    ),
-    Proof(
-        name="ages of cells, swept in idle cycles",
-        statement="The same for a part with a sweep in cycles without an operation, with the "
-        "minimum number of these cycles, and ticks from insertions.",
-        design="part of 2 cells of 3 bits, expired from an age of 2, a tick per 3 insertions, "
-        "at least one cycle in 3 free",
-        build=RestAnswers,
-        method=Bounded(48),
-    ),
-    Proof(
-        name="sweep in time",
-        statement="The sweep returns to each cell within the ticks that the check of the "
-        "specification grants, and has then rewritten the cell if it had expired, for any "
-        "distribution of the writes of operations.",
-        design="sweep of 2 cells, 8 cycles per tick, of which operations use 2",
-        build=SweepInTime,
-    ),
-    Proof(
-        name="sweep in time, in idle cycles",
-        statement="The sweep reads each cell again within the ticks that its stamp leaves, "
-        "including the operations before its write, for any operations and any receiver of "
-        "results. It uses only cycles without an operation.",
-        design="unit of one part of 2 cells of 3 bits, swept in idle cycles, blocks of 8 "
-        "insertions, a window of 4 blocks",
-        build=RestSweepInTime,
-    ),
-    *(
-        Proof(
-            name=f"oldest of {hashes}",
-            statement="The verdict has the highest age, the number of cells with this age, and "
-            "whether the window covers this age; expired cells are the oldest.",
-            design=f"cells of a key: {hashes}, window of {window}",
-            build=partial(OldestOfAll, hashes=hashes, window=window),
-        )
-        for hashes, window in ((1, 9), (3, 70), (4, 20))
-    ),
-)
-"""Proofs of timing filters."""
+        self.reach("a cell of the key has expired", started & (oldest.verdict.age == lost))
 
 
 _SPEC = PartitionedTimingSpec(window=2, block=2, hashes=1, cells=4)
@@ -364,34 +282,32 @@ class AnyCore(wiring.Component):
 class TableAnswers(Harness):
     """One arbitrary entry of both table banks, while tables are loaded and swapped at any time."""
 
-    def __init__(self):
-        self._core = AnyCore()
-        self._deciding = DecidingCore(core=self._core, spec=_SPEC, classes=2, bits=1)
-        super().__init__(part=self._deciding)
+    @staticmethod
+    def make():
+        return DecidingCore(core=AnyCore(), spec=_SPEC, classes=2, bits=1)
 
     def build(self, m):
-        m.submodules.deciding = part = self._deciding
-        followed = Signal(part.entry)
-        m.d.comb += followed.eq(AnyConst(part.entry.size))
+        m.submodules.deciding = part = self._part
+        core, followed = part._core, constant(m, part.entry, "followed")
         known, held = self._elaborate_banks(m, part, followed)
-        delay = part.latency - self._core.latency
+        delay = part.latency - core.latency
         later = partial(delayed, m)
         started = later(Const(1), part.latency, name="started")
         query_class = later(part.query_class == followed.query_class, part.latency, name="class")
         phase = later(part.phase == followed.phase, part.latency - CONTROL_LAG, name="phase")
-        age = later(self._core.verdict.age == followed.age, delay, name="age")
+        age = later(core.verdict.age == followed.age, delay, name="age")
         query = later(part.control.query, part.latency - CONTROL_LAG, name="query")
-        cells = later(self._core.verdict.oldest, delay, name="cells")
+        cells = later(core.verdict.oldest, delay, name="cells")
         followed_entry = query_class & phase & age & later(known, part.latency, name="known")
         threshold = later(held, part.latency, name="threshold")
         self.require(~followed_entry | (part.verdict.seen == (query & (cells >= threshold))))
         self.require(~started | (part.verdict.oldest == cells))
-        self.reach("a query is answered by the second table", self._second & followed_entry & query)
-        self.reach("a table is loaded while the other answers", followed_entry & part.table.valid
-                   & part.table.ready)  # fmt: skip
+        self.reach("a query uses the second table", self._second & followed_entry & query)
+        self.reach("a table is loaded while a query uses the other table",
+                   followed_entry & part.table.valid & part.table.ready)  # fmt: skip
 
     def _elaborate_banks(self, m, part, followed):
-        """Return whether the entry in the current operation's bank is known, and the entry."""
+        """Return `known` and `threshold` of the followed entry in the current bank."""
         bank, swaps = Signal(), Signal(2)
         known = Signal(2)
         thresholds = [Signal.like(part.table.p.least, name=f"least{number}") for number in range(2)]
@@ -411,13 +327,68 @@ class TableAnswers(Harness):
 
 
 PROOFS = (
-    *_AGE_PROOFS,
+    *(
+        Proof(
+            name=f"cell memory, ecp5, {depth} of {width} bits",
+            statement="A read at either port returns the last word that was written, whatever the "
+            "block RAM returns for reads that its vendor leaves undefined.",
+            design=f"memory of {depth} cells of {width} bits, ecp5",
+            build=partial(CellAnswers, depth=depth, width=width),
+            models=models("ecp5"),
+        )
+        for depth, width in ((4, 20), (2, 9))
+    ),
+    Proof(
+        name="ages of cells",
+        statement="An operation gets the exact age of its cell, or the report that the cell has "
+        "expired, whenever operations and sweep access the cell, and whatever the memory returns "
+        "if two ports use the same word. Operations write a cell at most once per tick.",
+        design="part of 2 cells of 3 bits, expired from an age of 2, ticks 11 cycles apart",
+        build=PartAnswers,
+        method=Bounded(40),
+    ),
+    Proof(
+        name="ages of cells, swept in idle cycles",
+        statement="An operation gets the exact age of its cell, or the report that the cell has "
+        "expired, if the sweep uses only cycles without an operation, as few as allowed.",
+        design="part of 2 cells of 3 bits, expired from an age of 2, a tick per 3 insertions, "
+        "at least one idle cycle in 3",
+        build=RestAnswers,
+        method=Bounded(48),
+    ),
+    Proof(
+        name="sweep in time",
+        statement="The sweep returns to each cell within the number of ticks that the "
+        "specification allows. When it leaves an expired cell, it has rewritten it. This holds "
+        "for any timing of the writes of operations.",
+        design="sweep of 2 cells, 8 cycles per tick, of which operations use 2",
+        build=SweepInTime,
+    ),
+    Proof(
+        name="sweep in time, in idle cycles",
+        statement="The sweep returns to each cell, and can rewrite it, before the stamp of the "
+        "cell repeats, for any operations and any receiver of results. It uses only cycles "
+        "without an operation.",
+        design="unit with one part of 2 cells of 3 bits, swept in idle cycles, blocks of 8 "
+        "insertions, a window of 4 blocks",
+        build=RestSweepInTime,
+    ),
+    *(
+        Proof(
+            name=f"oldest of {hashes}",
+            statement="The verdict has the maximum age of the key's cells, the number of cells "
+            "with this age, and whether the age is within the window. Expired cells count as the "
+            "oldest.",
+            design=f"keys with {hashes} {'cell' if hashes == 1 else 'cells'}, window of {window}",
+            build=partial(OldestOfAll, hashes=hashes, window=window),
+        )
+        for hashes, window in ((1, 9), (3, 70), (4, 20))
+    ),
     Proof(
         name="tables of thresholds",
-        statement="Each answer uses the table of the last swap before its operation, for any "
-        "loads in between.",
-        design="deciding core, 2 classes, a phase of a bit, any verdicts",
+        statement="Each operation uses the table that the last swap before it selected, whatever "
+        "is loaded in the meantime.",
+        design="deciding core, 2 classes, one phase bit, any verdicts",
         build=TableAnswers,
     ),
 )
-"""Proofs for answers from tables."""

@@ -33,7 +33,7 @@ def record(build, method, **others):
     return done
 
 
-@pytest.mark.parametrize("name", ["result queue", "free entries", "sums of digits"])
+@pytest.mark.parametrize("name", ["result queue", "free entries", "addition by digits"])
 def test_holds(name):
     (proof,) = proofs.select([name])
     assert run_proof(proof).proven
@@ -58,11 +58,11 @@ class Wrong(WindowInInsertions):
 
 
 class Distant(QueueOrder):
-    """Requires that no place is read again, which takes longer than the base of an induction."""
+    """Requires that no word is reused, which takes longer than the base of an induction."""
 
     def build(self, m):
         super().build(m)
-        self.require(~self.goals["a place is read again"])
+        self.require(~self.goals["a word is reused"])
 
 
 def test_failed_induction_finds_the_counterexample():
@@ -80,9 +80,9 @@ WITHOUT_INVARIANTS = partial(QueueOrder, depth=4, inside=False)
     ("build", "method", "advice"),
     [
         # Without invariants, the step starts from states that never occur.
-        (WITHOUT_INVARIANTS, Induction(2), "the step fails: it needs an invariant"),
+        (WITHOUT_INVARIANTS, Induction(2), "the induction step fails: add an invariant"),
         (RING, Unbounded(1), "no invariant was found in time"),
-        (RING, Bounded(60, seconds=1), "the time ended: use fewer cycles"),
+        (RING, Bounded(60, seconds=1), "the time limit was reached: use fewer cycles"),
     ],
 )
 def test_unknown_tells_what_to_do_next(build, method, advice, monkeypatch):
@@ -98,7 +98,7 @@ def test_goal_out_of_reach_is_unknown():
     assert run_proof(near).proven
     done = run_proof(replace(near, method=Reachable(3)))
     assert done.status == "unknown"
-    assert "the state is not reached: allow more cycles" in done.advice
+    assert "the state was not reached: allow more cycles" in done.advice
 
 
 def test_search_is_in_the_smaller_design_and_ends_where_a_proof_ends():
@@ -150,7 +150,11 @@ def test_command_is_silent_about_what_a_proof_leaves():
     ("build", "method", "message"),
     [
         (Wrong, Unbounded(), "failed\n"),
-        (WITHOUT_INVARIANTS, Induction(2), "unknown: no failure in 8 cycles; the step fails: "),
+        (
+            WITHOUT_INVARIANTS,
+            Induction(2),
+            "unknown: no failure in 8 cycles; the induction step fails: ",
+        ),
     ],
 )
 def test_command_fails(build, method, message, monkeypatch):
@@ -166,4 +170,4 @@ def test_command_fails(build, method, message, monkeypatch):
 def test_command_refuses():
     result = CliRunner().invoke(main, ["prove", "x"])
     assert result.exit_code == 2
-    assert result.stderr == ("lately: error: proof: no proof matches 'x'; see --list\n")
+    assert result.stderr == ("lately: error: no proof matches 'x'; --list shows their names\n")
