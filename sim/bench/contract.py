@@ -1,7 +1,6 @@
-"""Contract tests for all units, or for all units with certain inputs.
+"""Contract tests for all units, and for units of any family with secrets, ticks or generations.
 
-Each test checks one statement of `testplan.toml`. `ring_contract` and similar modules test what one
-family promises in addition.
+Each test checks one statement of `testplan.toml`.
 """
 
 import itertools
@@ -23,40 +22,35 @@ NONE, QUERY, INSERT, CHECK, SHIFT, CLEAR, REMOVE = (
     for name in ("NONE", "QUERY", "INSERT", "CHECK_AND_INSERT", "SHIFT", "CLEAR", "REMOVE")
 )  # fmt: skip
 
-QUEUE = 66
-"""More results than the queue of a unit with one lane can hold."""
-
-
-# Helpers of the tests
+QUEUE = 66  # more results than the queue of a unit with one lane can store
 
 
 def keys_and_cells(bench: UnitUnderTest) -> tuple[np.ndarray, np.ndarray]:
-    """Return keys, and the cell that each key has in each part, shape (parts, keys)."""
+    """Return keys, and the cell of each key in each part, shape (parts, keys)."""
     keys = np.arange(min(1 << bench.spec.key_bits, 1 << 12))
     return keys, cells_of(bench.spec, keys.tolist())
 
 
 def keys_without_common_cells(bench: UnitUnderTest) -> list[int]:
-    """Return keys that share no cell with each other."""
-    taken: list[set[int]] = []
+    """Return keys of which no two share a cell."""
+    used: set[tuple[int, int]] = set()
     keys = []
     for key, cells in enumerate(keys_and_cells(bench)[1].T.tolist()):
-        taken = taken or [set() for _ in cells]
-        if not any(cell in held for cell, held in zip(cells, taken, strict=True)):
+        key_cells = {*enumerate(cells)}
+        if not used & key_cells:
             keys.append(key)
-            for cell, held in zip(cells, taken, strict=True):
-                held.add(cell)
+            used |= key_cells
     return keys
 
 
 def keys_with_common_cells(bench: UnitUnderTest) -> tuple[int, int]:
     """Return two keys that share as many of their first cells as possible."""
     keys, cells = keys_and_cells(bench)
-    # If entries of a dictionary share all cells, they have the same digest.
+    # Keys that share all cells of a dictionary have the same digest.
     longest = len(cells) - ("dictionary" in bench.settings.traits)
     for shared in range(longest, 0, -1):
-        _, first, met = np.unique(cells[:shared], axis=1, return_index=True, return_counts=True)
-        for start in first[met > 1]:
+        _, first, counts = np.unique(cells[:shared], axis=1, return_index=True, return_counts=True)
+        for start in first[counts > 1]:
             same = (cells[:shared] == cells[:shared, [start]]).all(axis=0)
             same[start] = False
             others = (
@@ -80,7 +74,7 @@ async def grow_older(bench: UnitUnderTest, count: int, other: int) -> None:
         await bench.send(*[(INSERT, other)] * (count * bench.spec.block_units))
 
 
-def max_rests(bench: UnitUnderTest, count: int) -> int:
+def max_stalls(bench: UnitUnderTest, count: int) -> int:
     """Return the maximum number of stall cycles while a unit accepts `count` operations."""
     if "moves" in bench.settings.traits:
         from ...hdl.dictionary.dictionary_figures import MAX_STALL, STALL_PERIOD
@@ -104,12 +98,12 @@ async def accepts_an_operation_every_cycle(bench: UnitUnderTest) -> None:
     operations = [(draw.choice(codes), bench.any_key()) for _ in range(count)]
     await bench.send(*operations)
     waits = bench.driver.waits
-    rests = max_rests(bench, len(operations))
-    assert sum(waits) <= rests, f"paused {sum(waits)} cycles, expected at most {rests}"
+    limit = max_stalls(bench, len(operations))
+    assert sum(waits) <= limit, f"stalled for {sum(waits)} cycles, expected at most {limit}"
     if interval := getattr(bench.profile, "rest_interval", 0):
         assert max(waits) == 1, "a stall lasted more than one cycle"
-        rested = [at for at, wait in enumerate(waits) if wait]
-        assert {after - at for at, after in itertools.pairwise(rested)} == {interval - 1}
+        stalled = [at for at, wait in enumerate(waits) if wait]
+        assert {after - at for at, after in itertools.pairwise(stalled)} == {interval - 1}
 
 
 @sentence()
@@ -118,11 +112,11 @@ async def latency_is_as_specified(bench: UnitUnderTest) -> None:
     if bench.signature.lanes == 1:
         await bench.send(*[(CHECK, bench.key()) for _ in range(60)])
     else:
-        # The delay grows, so that beats arrive in every cycle between two polls.
-        looks = bench.unit.latency // poll + 2
+        # The distance of beats grows, so that they arrive in every cycle between two polls.
+        polls = bench.unit.latency // poll + 2
         for _ in range(poll):
             await bench.send((QUERY, bench.key()))
-            await ClockCycles(bench.dut.clk, looks * poll + 1)
+            await ClockCycles(bench.dut.clk, polls * poll + 1)
     await bench.finish()
     pairs = zip(bench.driver.times, bench.monitor.times, strict=True)
     latencies = {(delivered - accepted) / PERIOD_NS for accepted, delivered in pairs}
@@ -139,7 +133,7 @@ async def random_operations(bench: UnitUnderTest, pauses: str) -> None:
     items = bench.mixture(250 if max(into, out) > 0.5 else 800)
     await bench.send(*items, stalls=bench.stalls(into), gaps=0.3)
     await bench.settle()
-    assert bool(bench.monitor.held) == bool(out), "results must wait exactly if the output pauses"
+    assert bool(bench.monitor.held) == bool(out), "results must wait if and only if output pauses"
 
 
 @sentence()
@@ -185,7 +179,7 @@ async def every_distance_between_equal_keys(bench: UnitUnderTest) -> None:
 @sentence()
 async def every_distance_between_keys_of_one_cell(bench: UnitUnderTest) -> None:
     if "ring" in bench.settings.traits:
-        # One generation holds all insertions, so that they meet in the youngest segment.
+        # In a generation so long, all insertions use the youngest segment.
         await bench.set_generation(2 * bench.spec.generation - 1)
     await at_every_distance(bench, *keys_with_common_cells(bench))
 
@@ -200,7 +194,7 @@ async def every_age_is_reported(bench: UnitUnderTest) -> None:
         await bench.send(*[(QUERY, key)] * (QUEUE if age < 4 else 10))
     await bench.finish()
     asked = [result.outcome for result in bench.asked()]
-    # Periodic ticks continue during waits. A block of one insertion ends with that insertion.
+    # Periodic ticks do not stop while the bench waits. A block of one insertion ends with it.
     youngest = int(getattr(bench.spec, "block", 0) == 1)
     reported = {result["age"] for result in asked if result["seen"] or "oldest" in result}
     assert bench.settings.ticks == "period" or reported == {*range(youngest, ages)}, (
@@ -220,7 +214,7 @@ async def windows_of_queries_are_exact(bench: UnitUnderTest) -> None:
     beyond = int("dictionary" in bench.settings.traits)
     for query in bench.asked():
         inside = query.outcome["age"] + beyond <= query.item["window"]
-        # A dictionary returns no age for a key that it does not report.
+        # A dictionary returns an age only for keys that it reports.
         assert query.seen == inside or (beyond and not query.seen), (
             f"{query.outcome} of {query.item}"
         )
@@ -230,11 +224,12 @@ async def windows_of_queries_are_exact(bench: UnitUnderTest) -> None:
 async def pauses_of_every_length(bench: UnitUnderTest) -> None:
     bench.ticks.start()
     rounds, blocked = (8, 150) if bench.signature.lanes == 1 else (3, bench.profile.lane_slots + 32)
-    await bench.perform_with_pauses(
-        lambda: bench.beats([(CHECK, bench.key()) for _ in range(90)]),
-        Pattern([*[*range(1, 10)] * rounds, blocked]),
-        unpaused=3,
-    )
+    bench.monitor.stalls = stalls = Pattern([*[*range(1, 10)] * rounds, blocked])
+    for into in (*(Pattern([length]) for length in range(1, 10)), *[None] * 3):
+        await bench.send(*[(CHECK, bench.key()) for _ in range(90)], stalls=into)
+    assert stalls.rounds > 1, "the output did not pause for all lengths"
+    bench.monitor.stalls = Stalls()
+    await bench.finish()
 
 
 @sentence()
@@ -242,9 +237,18 @@ async def blocked_output_stops_the_input(bench: UnitUnderTest) -> None:
     slots = getattr(bench.profile, "lane_slots", 0) if bench.signature.lanes > 1 else 75
     count = (2 * slots + 50) * bench.signature.lanes
     items = bench.beats([(CHECK, bench.key()) for _ in range(count)])
-    accepted = await bench.perform_blocked(items, cycles=4 * slots)
+    bench.monitor.stalls = Stalls(1.0)
+    accepted = await bench.interrupt(items, cycles=4 * slots)
     limit = slots if bench.signature.lanes > 1 else 2 * slots
     assert bench.unit.latency <= accepted <= limit, f"accepted {accepted} with a blocked output"
+    # After a reset while all slots are in use, as many are free again.
+    await ClockCycles(bench.dut.clk, bench.settled)
+    sending = cocotb.start_soon(bench.driver.send(items))
+    await ClockCycles(bench.dut.clk, 4 * slots)
+    after = bench.driver.accepted
+    assert after == accepted, f"accepted {accepted} operations, but {after} after a reset"
+    bench.monitor.stalls = Stalls()
+    await sending
 
 
 @sentence()
@@ -257,10 +261,12 @@ async def clear_forgets_everything(bench: UnitUnderTest) -> None:
         await bench.send(*[(QUERY, key) for key in keys])
         wait = bench.driver.waits[sent]
         longest = bench.profile.longest_pause
-        assert wait <= longest or bench.signature.lanes > 1, f"paused {wait} cycles"
+        assert wait <= longest or bench.signature.lanes > 1, f"stalled for {wait} cycles"
         await bench.settle()
         if "tables" not in bench.settings.traits:
-            assert not any(query.seen for query in bench.performed[-len(keys) :]), "a key survived"
+            assert not any(query.seen for query in bench.performed[-len(keys) :]), (
+                "a key was seen after CLEAR"
+            )
         await bench.send(*[(INSERT, key) for key in keys])
 
 
@@ -317,7 +323,7 @@ async def no_silence_brings_a_key_back(bench: UnitUnderTest) -> None:
         await bench.settle()
         await bench.send(*[(QUERY, key) for key in keys])
     await bench.settle()
-    assert not any(query.seen for query in bench.asked()), "a key came back"
+    assert not any(query.seen for query in bench.asked()), "an expired key was seen"
 
 
 @sentence(pause=[0.0, 0.9, 0.98])
@@ -325,7 +331,7 @@ async def time_never_closes_the_input(bench: UnitUnderTest, pause: float) -> Non
     bench.ticks.start(lambda: bench.ticks.period)
     operations = [(CHECK, bench.any_key()) for _ in range(int((1 - pause) * 2000))]
     await bench.send(*operations, stalls=bench.stalls(pause))
-    assert not any(bench.driver.waits), "the unit paused"
+    assert not any(bench.driver.waits), "the unit stalled"
     await bench.settle()
     assert bench.reference.now > 2
 

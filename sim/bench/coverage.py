@@ -1,7 +1,7 @@
 """Functional coverage of the benches: situations that the tests of a unit must reach.
 
-A point has a name, bins, and a function that maps a moment to the values that occur in it. Each bin
-is a situation. The points are derived from the unit's signature, so new families need no new code.
+A point has a name, bins, and a function that returns the values that occur in a moment. Each bin is
+a situation. The points are derived from the unit's signature, so new families need no new code.
 """
 
 import itertools
@@ -40,7 +40,7 @@ def count(points: Iterable[Point], moments: Iterable[Any]) -> Hits:
 
 
 def collect(path: str, hits: Hits) -> None:
-    """Add the situations of a finished test to the results file of the run."""
+    """Add the situations of a finished test to the coverage file of the run."""
     file = Path(path)
     total = json.loads(file.read_text("utf-8")) if file.exists() else {}
     with replace_file(file) as new:
@@ -56,7 +56,7 @@ RUNS = ("1", "2", "3 to 7", "8 or more")  # ranges for the lengths of pauses, in
 
 
 def length(cycles: int) -> list[str]:
-    """Return the range of `RUNS` that contains the length of a pause; none if there is no pause."""
+    """Return the range of `RUNS` for the length of a pause, if there is a pause."""
     if cycles < 1:
         return []
     return [str(cycles) if cycles < 3 else RUNS[2] if cycles < 8 else RUNS[3]]
@@ -76,7 +76,7 @@ def cycles(first: Performed, second: Performed) -> int:
 
 @dataclass
 class Moment:
-    """An operation, and the last operations before it since the reset, most recent last."""
+    """An operation, and up to 32 earlier operations since the reset, most recent last."""
 
     now: Performed
     before: list[Performed]
@@ -90,7 +90,7 @@ class Moment:
         self.passed = self.now.time - self.last.time if self.last else 0
 
     def changed(self, fact: str) -> int:
-        """Return by how much the operation increased the counter `fact`."""
+        """Return the change of the counter `fact` in the operation."""
         last = self.last.facts.get(fact, 0) if self.last else 0
         return self.now.facts.get(fact, 0) - last
 
@@ -107,7 +107,7 @@ class Moment:
 
 
 def moments(performed: Iterable[Performed], secrets: list[float]) -> Iterator[Moment]:
-    """Yield a moment for each operation since the last reset; `secrets` are load times in ns."""
+    """Yield a moment for each operation; `secrets` are the times in ns when they were loaded."""
     before: list[Performed] = []
     for now in performed:
         yield Moment(now, before[-32:], secrets)
@@ -130,7 +130,6 @@ def unit_points(settings: Any) -> list[Point]:
 
 
 def _streams(settings: Any) -> Iterator[Point]:
-    """Yield coverage points for operations, and for pauses of both streams."""
     signature = settings.unit.signature
     if signature.lanes == 1:
         codes = [*map(code_name, range(1 << signature.request["operation"].width))]
@@ -152,7 +151,6 @@ def _streams(settings: Any) -> Iterator[Point]:
 
 
 def _results(settings: Any) -> Iterator[Point]:
-    """Yield coverage points for the fields of results, and for query windows."""
     signature, spec = settings.unit.signature, settings.spec
     lane = signature.of_lane(signature.result, 0)
     # A block of one insertion ends with that insertion.
@@ -165,7 +163,7 @@ def _results(settings: Any) -> Iterator[Point]:
     if "oldest" in lane.members:
         yield Point("oldest cells", range(1, spec.hashes + 1), lambda m: [m.outcome.get("oldest")])
     if "status" in lane.members:
-        # 2 means that a ring holds more insertions than it was designed for.
+        # 2 means that a ring contains more insertions than it was designed for.
         last = 2 if getattr(spec, "when_full", "") == "overfill" else 1
         yield Point("status", (0, last), lambda m: [m.outcome.get("status")])
     if "window" in signature.of_lane(signature.request, 0).members:
@@ -178,7 +176,6 @@ def _results(settings: Any) -> Iterator[Point]:
 
 
 def _ring(settings: Any) -> Iterator[Point]:
-    """Yield coverage points for the shifts of a ring."""
     turns = ("INSERT", "CHECK_AND_INSERT", "SHIFT")
     shift = Operation.SHIFT
     yield Point("turn by", turns, lambda m: only(m.changed("shifts") > 0, code_name(m.code)))
@@ -192,7 +189,6 @@ def _ring(settings: Any) -> Iterator[Point]:
 
 
 def _ticks(settings: Any) -> Iterator[Point]:
-    """Yield coverage points for ticks between operations."""
     spec, carried = settings.spec, settings.ticks == "time"
     longest = spec.window_blocks if spec.query_field else spec.span
     spans = {"a window": longest, "two windows": 2 * longest}
@@ -211,7 +207,6 @@ def _ticks(settings: Any) -> Iterator[Point]:
 
 
 def _dictionary(settings: Any) -> Iterator[Point]:
-    """Yield coverage points for removals, losses, and the guaranteed window."""
     removal = Operation.QUERY | Operation.REMOVE
     present = (True, False)
     yield Point("removed key is present", present, lambda m: only(m.code == removal, m.now.seen))
@@ -228,7 +223,6 @@ def _sign_of_change(fact: str, moment: Moment) -> list[int]:
 
 
 def _tables(settings: Any) -> Iterator[Point]:
-    """Yield coverage points for query classes, phases, and tables in use."""
     classes, _, phases = settings.spec.table_shape
     yield Point(
         "class", range(classes), lambda m: only(m.queries, m.now.item.get("query_class", 0))

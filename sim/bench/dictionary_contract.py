@@ -10,12 +10,11 @@ from .contract import CHECK, INSERT, NONE, QUERY, REMOVE, keys_and_cells, keys_w
 from .testplan import sentence
 from .unit import UnitUnderTest
 
-PAUSE = [(NONE, 0)] * 15
-"""Enough idle operations that all earlier operations have completed."""
+PAUSE = [(NONE, 0)] * 15  # after these idle operations, all earlier operations have completed
 
 
 def keys_of_one_column(bench: UnitUnderTest) -> list[int]:
-    """Return keys whose digests have different cells in the first column."""
+    """Return one key for each cell of the first column."""
     _, first = np.unique(keys_and_cells(bench)[1][0], return_index=True)
     return [int(key) for key in np.sort(first)]
 
@@ -46,7 +45,7 @@ async def removed_and_inserted_elsewhere(bench: UnitUnderTest) -> None:
         await bench.send((REMOVE, second), *PAUSE[1:distance], (CHECK, second), *PAUSE)
         await bench.send((QUERY, second), (REMOVE, second), *PAUSE, (QUERY, second))
     await bench.settle()
-    assert not bench.performed[-1].seen, "a removed key is left"
+    assert not bench.performed[-1].seen, "a removed key was seen"
 
 
 @sentence()
@@ -71,7 +70,7 @@ async def losses_are_reported_until_they_expire(bench: UnitUnderTest) -> None:
         await bench.send(*[(CHECK, key) for key in range(min(1 << bench.spec.key_bits, 256))])
         await bench.send((QUERY, 0))
         await bench.settle()
-        assert bench.performed[-1].outcome["status"], "nothing was lost"
+        assert bench.performed[-1].outcome["status"], "no entry was lost"
         for age in range(2 * bench.window):
             await bench.send((CHECK, pair[age % 2]), (QUERY, pair[0], age % bench.window + 1))
         await bench.settle()
@@ -105,8 +104,8 @@ async def sweep_of_a_busy_column_rests_the_input(bench: UnitUnderTest) -> None:
     keys = keys_of_one_column(bench)
     operations = [(CHECK, key) for key, _ in zip(itertools.cycle(keys), range(1500), strict=False)]
     await bench.send(*operations)
-    rests, limit = sum(bench.driver.waits), 1.2 * len(operations) / swept_per_row(bench.spec)
-    assert 0 < rests <= limit, f"{rests} cycles of rest"
+    stalls, limit = sum(bench.driver.waits), 1.2 * len(operations) / swept_per_row(bench.spec)
+    assert 0 < stalls <= limit, f"stalled for {stalls} cycles, expected 1 to {limit}"
     await bench.settle()
     assert all(check.seen for check in bench.performed[len(keys) :])
 

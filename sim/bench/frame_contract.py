@@ -1,9 +1,6 @@
-"""Contract tests for deduplicators of frames: cocotb tests against the golden model."""
+"""Contract tests for deduplicators of frames."""
 
-import functools
-import os
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
 
 import cocotb
 from cocotb.triggers import ClockCycles
@@ -28,29 +25,22 @@ from .frames import (
     variants,
 )
 from .packets import ethernet, ip4, udp
-from .testplan import PLAN
+from .testplan import register
 
+# Frame sizes in bytes that set all bits of the length field, and overflow byte positions.
 HUGE = ((1 << 16) - 1, (1 << 16) + 100)
-"""Frame sizes in bytes that use all bits of a length field, and all bits of a position."""
 
 
-def sentence(function: Callable[[FrameBench], Awaitable[None]]) -> Any:
-    """Register a test of the plan, if it applies. The test receives a deduplicator after reset."""
-    row = PLAN[function.__name__]
-    function.__doc__ = row.text
-    if "LATELY_SPEC" not in os.environ or not row.applies(FrameSettings.of_environment().traits):
-        return function
+async def _check(function: Callable[[FrameBench], Awaitable[None]], dut) -> None:
+    bench = FrameBench(dut)
+    await bench.reset()
+    await function(bench)
+    if bench.settings.coverage:
+        points = frame_points(bench.settings.frames)
+        collect(bench.settings.coverage, count(points, frame_moments(bench.passed)))
 
-    @functools.wraps(function)
-    async def test(dut) -> None:
-        bench = FrameBench(dut)
-        await bench.reset()
-        await function(bench)
-        if bench.settings.coverage:
-            points = frame_points(bench.settings.frames)
-            collect(bench.settings.coverage, count(points, frame_moments(bench.passed)))
 
-    return cocotb.test(timeout_time=20, timeout_unit="ms")(test)
+sentence = register(FrameSettings.of_environment, _check, timeout_time=20, timeout_unit="ms")
 
 
 @sentence
@@ -96,7 +86,7 @@ async def line_rate(bench: FrameBench) -> None:
         assert all(ready)
         clocks = len(frames) * -(-8 * size // options.width)
         assert bench.golden.counts.hits > count
-        # In the loop of parser steps, the first frames wait for a free cycle, at most one turn in
+        # The first frames wait for a free cycle in the loop of parser steps, at most one round in
         # total.
         waits = InnerStep.LATENCY + 1 if options.inner and options.width <= 64 else 0
         first = valid.index(1)

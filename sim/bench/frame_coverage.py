@@ -1,4 +1,4 @@
-"""Functional coverage of the frame bench: situations that its tests must reach."""
+"""Functional coverage of the frame bench: situations that the tests must reach."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,11 +22,12 @@ from ...hdl.packets.frames import FrameOptions
 from .coverage import RUNS, Point, length, only
 from .frames import PassedFrame
 
+# Headers that can precede the innermost layer-3 header.
 HEADERS = {
     "a VLAN tag": TAG_TYPES,
     "IPv4": (IP4,),
     "IPv6": (IP6,),
-    "an extension header": tuple(IP6_NEXT + one for one, unit in EXTENSIONS.items() if unit == 8),
+    "an extension header": tuple(IP6_NEXT + kind for kind, unit in EXTENSIONS.items() if unit == 8),
     "an authentication header": (IP6_NEXT + 51,),
     "a fragment header": (IP6_NEXT + FRAGMENT,),
     "a label of MPLS": (MPLS, MPLS + 1),
@@ -38,15 +39,13 @@ HEADERS = {
     "GTP-U": (UDP_PORT + 2152,),
     "an extension header of GTP-U": (GTP_EXTENSION,),
 }
-"""Headers that precede the innermost layer-3 header."""
 
-FATES = ("errored", "oversize", "no_room", "ip4", "ip6", "other", "malformed")
-"""Frame counters, without the prefix of their names."""
+FATES = ("errored", "oversize", "no_room", "ip4", "ip6", "other", "malformed")  # frame counters
 
 
 @dataclass
 class FrameMoment:
-    """A frame together with the frames before it, as seen by the coverage functions."""
+    """A frame, and all frames before it."""
 
     now: PassedFrame
     before: list[PassedFrame]
@@ -60,14 +59,14 @@ class FrameMoment:
         self.forgotten = self.equal if now.recorded and not self.duplicate else []
 
     def headers(self) -> list[str]:
-        """Return the names of the headers that precede the innermost layer-3 header."""
+        """Return the names of the headers before the innermost layer-3 header."""
         kinds = [kind for kind, _ in inner_headers(self.now.frame)]
         networks = [at for at, kind in enumerate(kinds) if kind in (IP4, IP6)]
         outer = {*kinds[: networks[-1]]} if networks and self.now.recorded else set()
-        return [name for name, those in HEADERS.items() if not outer.isdisjoint(those)]
+        return [name for name, kinds in HEADERS.items() if not outer.isdisjoint(kinds)]
 
     def reasons(self) -> list[str]:
-        """Return why a frame that was recorded before counts as new."""
+        """Return why an earlier equal frame does not make this frame a duplicate."""
         now, reasons = self.now, []
         if any(past.clears < now.clears for past in self.forgotten):
             reasons.append("a clear")

@@ -1,7 +1,7 @@
-"""A deduplicator of frames under test; its buses are driven by models from another project.
+"""The deduplicator of frames under test, with its golden model and frames to send.
 
-It uses the environment variables of `unit`, where LATELY_UNIT has the options of the deduplicator,
-and LATELY_COUNT (number of frames that a test sends at a time).
+Environment variables: those of `unit`, where LATELY_UNIT has the options of the deduplicator, and
+LATELY_COUNT (number of frames that a test sends at a time).
 """
 
 import itertools
@@ -65,7 +65,7 @@ class FrameSettings(Settings):
 
     @cached_property
     def traits(self) -> frozenset[str]:
-        """Properties, derived from the options, that select the applicable tests."""
+        """Properties of the deduplicator that select the applicable tests."""
         traits = {
             "frames": True,
             f"{self.frames.width} bits": True,
@@ -87,15 +87,13 @@ class FrameSettings(Settings):
 
 
 class Transfers(NamedTuple):
-    """The transfers of a frame: cycles of the first and last, and their number."""
-
-    first: int
-    last: int
+    first: int  # cycle of a frame's first transfer
+    last: int  # cycle of its last transfer
     number: int
 
     @property
     def pauses(self) -> int:
-        """Number of cycles within the frame that have no transfer."""
+        """Number of cycles without a transfer within the frame."""
         return self.last - self.first + 1 - self.number
 
 
@@ -104,11 +102,11 @@ class PassedFrame:
     """A frame that was sent to the deduplicator, for functional coverage."""
 
     frame: bytes
-    facts: dict[str, int]  # by how much the frame increased each counter of the golden model
+    facts: dict[str, int]  # change of each counter of the golden model
     action: Action
     fields: Field
     secret: int
-    now: int  # ticks since the last reset
+    now: int  # number of ticks since the last reset
     clears: int  # number of resets and clears before the frame
     came: Transfers
     left: Transfers | None  # None if the frame did not leave
@@ -120,14 +118,14 @@ class PassedFrame:
 
 
 class FrameBench:
-    """The buses of a deduplicator under test, and its golden model."""
+    """A deduplicator under test, with the models of its buses and its golden model."""
 
     def __init__(self, dut) -> None:
         self.dut = dut
         self.settings = FrameSettings.of_environment()
         self.choose = random.Random(self.settings.seed)
-        # A clock in Python would take a third of the run time. This clock must not rise
-        # immediately.
+        # A clock in Python would take a third of the run time. The first edge must not be
+        # immediate.
         Clock(dut.aclk, PERIOD_NS, unit="ns", impl="gpi").start(start_high=False)
         clocking = {"clock": dut.aclk, "reset": dut.aresetn, "reset_active_level": False}
         self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), **clocking)
@@ -135,7 +133,7 @@ class FrameBench:
         for side in (self.source, self.sink):
             side.log.setLevel("WARNING")
         self.master = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), **clocking)
-        # All frames that the golden model has processed, if coverage is collected.
+        # All processed frames, if coverage is collected.
         self.passed: list[PassedFrame] = []
         self._clears = 0
         self._came: deque[Transfers] = deque()
@@ -165,7 +163,7 @@ class FrameBench:
         return self.settings.frames.width > 64
 
     async def reset(self) -> None:
-        """Reset the deduplicator; wait until the filter is clear and the keys are loaded."""
+        """Reset the deduplicator, and wait until the filter is clear and the keys are loaded."""
         self.golden = self.settings.golden()
         self.now = 0  # ticks
         self._clears += 1
@@ -176,10 +174,7 @@ class FrameBench:
         await ClockCycles(self.dut.aclk, KEY_CYCLES if self.wide else QUIET)
 
     async def write(self, name: str, value: int) -> None:
-        """Write a register.
-
-        A secret is retried while an earlier one is pending, which is an error.
-        """
+        """Write a register; a secret is retried while the deduplicator loads the previous one."""
         for at in range(0, 16 if name == "digest_secret" else 4, 4):
             word = (value >> 8 * at & 0xFFFFFFFF).to_bytes(4, "little")
             while (await self.master.write(ADDRESSES[name] + at, word)).resp != AxiResp.OKAY:
@@ -192,7 +187,7 @@ class FrameBench:
         return int.from_bytes(answer.data, "little")
 
     async def set(self, action: int, fields: Field = Field.TOS, secret: int | None = None) -> None:
-        """Change the settings of deduplicator and golden model, while nothing is in flight."""
+        """Change the settings of the deduplicator and the golden model."""
         await self.write("frames", action | fields << 8)
         ignored = Field.LAYER2 if self.golden.inner else Field.NONE
         self.golden.action, self.golden.fields = _action(action), fields & ~ignored
@@ -218,7 +213,7 @@ class FrameBench:
     async def send(
         self, frames: Sequence[bytes], errored: Sequence[bool] | None = None, *, apart: bool = False
     ) -> list[tuple[bytes, bool]]:
-        """Send frames, back to back or `apart`; return each frame that leaves, and its mark."""
+        """Send frames, back to back or `apart`; return the frames that leave, with their marks."""
         for number, frame in enumerate(frames):
             damaged = errored is not None and errored[number]
             await self.source.send(self._offered(frame, damaged=damaged))
@@ -240,7 +235,7 @@ class FrameBench:
         return left
 
     def _offered(self, frame: bytes, *, damaged: bool) -> AxiStreamFrame:
-        """Return a frame with random TUSER before its end; TKEEP or TUSER marks a damaged frame."""
+        """Return a frame with random TUSER before its end; TKEEP or TUSER marks damage."""
         size = self.settings.frames.width // 8
         user = [self.choose.getrandbits(1) for _ in frame]
         keep = [1] * len(frame)
@@ -295,7 +290,7 @@ class FrameBench:
         return count % (1 << self.settings.statistics_bits)
 
     def watch(self, name: str) -> list[int]:
-        """Return a list that grows by the value of a port in each cycle; empty without the port."""
+        """Return a list to which the value of a port is appended in each cycle, if it exists."""
         values: list[int] = []
 
         async def append() -> None:
@@ -308,7 +303,7 @@ class FrameBench:
         return values
 
     def pause_bus(self, probability: float) -> None:
-        """Let all channels of the register bus pause at random, with this probability."""
+        """Let all channels of the register bus pause at random."""
         writes, reads = self.master.write_if, self.master.read_if
         for channel in (
             writes.aw_channel, writes.w_channel, writes.b_channel, reads.ar_channel, reads.r_channel
@@ -316,7 +311,7 @@ class FrameBench:
             channel.set_pause_generator(pauses(self.choose, probability))
 
     def pause(self, source: float, sink: float) -> None:
-        """Let the input and output streams pause at random, with these probabilities."""
+        """Let the input and output streams pause at random."""
         for side, probability in ((self.source, source), (self.sink, sink)):
             side.clear_pause_generator()
             side.pause = False
@@ -325,12 +320,12 @@ class FrameBench:
 
 
 def _action(code: int) -> Action:
-    """Return the action for a register value: 3 acts like COUNT."""
+    """Return the action for a register value; 3 acts like COUNT."""
     return Action(code) if code in list(Action) else Action.COUNT
 
 
 def sized(choose: random.Random, size: int) -> bytes:
-    """Return a frame of `size` bytes, with an IPv4 packet if there is room for one."""
+    """Return a frame of `size` bytes; it contains an IPv4 packet if there is room."""
     room = size - len(ethernet(IP4, ip4(b"")))
     if room < 0:
         return choose.randbytes(size)
@@ -338,7 +333,7 @@ def sized(choose: random.Random, size: int) -> bytes:
 
 
 def variants(choose: random.Random, kind: int) -> list[bytes]:
-    """Return an IP frame, frames that each differ from it in one field, and the frame again."""
+    """Return a frame, frames that each differ from it in one field, and the frame again."""
     macs, payload = choose.randbytes(12), udp(choose.randbytes(20))
     tag, tos, limit = choose.getrandbits(12), choose.getrandbits(8), choose.getrandbits(8)
 
@@ -364,7 +359,7 @@ def pauses(choose: random.Random, probability: float) -> Iterable[bool]:
 
 
 def made(choose: random.Random, options: FrameOptions) -> bytes:
-    """Return a frame of a random kind, possibly malformed, of at most `options.longest` bytes."""
+    """Return a random frame, possibly malformed, of at most `options.longest` bytes."""
     if options.inner and choose.random() < 0.6:
         return inner_frames(choose, 1)[0][: options.longest]
     payload = udp(choose.randbytes(choose.choice([0, 1, 18, choose.randrange(120)])))
@@ -385,7 +380,7 @@ def made(choose: random.Random, options: FrameOptions) -> bytes:
 
 
 def stream(choose: random.Random, count: int, options: FrameOptions) -> list[bytes]:
-    """Return frames. Many are repeated, some after a hop through a router; some are too long."""
+    """Return random frames; many are repeated, some with a lower TTL, and some are too long."""
     frames: list[bytes] = []
     for _ in range(count):
         if frames and choose.random() < 0.4:

@@ -1,4 +1,4 @@
-"""Additional inputs of some units: ticks, and tables of answers."""
+"""Drivers for the additional inputs of some units: ticks, and tables of thresholds."""
 
 import itertools
 import math
@@ -24,8 +24,8 @@ from .reference import Item
 class TickSource:
     """The time of a unit: ticks at the port, periodic ticks, or times in the requests.
 
-    It records when each tick was sent, and from that computes which times an operation may have;
-    the time that the unit reports is only compared with these. `time` is that of the next requests.
+    The times that an operation may have follow from the times at which ticks were sent. `time` is
+    the time of the next requests.
     """
 
     def __init__(self, bench: Any) -> None:
@@ -42,10 +42,8 @@ class TickSource:
         """Minimum cycles between two ticks."""
         return int(self._bench.profile.min_period) or 1
 
-    # Ticks
-
     def start(self, distance: Callable[[], int] | None = None) -> None:
-        """Drive ticks at the port, `distance()` cycles apart; by default, 1 or 2 periods."""
+        """Drive ticks at the port, `distance()` cycles apart (default: 1 or 2 periods)."""
         choose = self._bench.random.choice
         between = distance or (lambda: choose((self.period, self.period, 2 * self.period)))
 
@@ -57,12 +55,12 @@ class TickSource:
             self._pulses = cocotb.start_soon(pulses())
 
     def start_too_fast(self) -> None:
-        """Drive ticks at the port so fast that many of them must wait."""
+        """Drive ticks at the port so fast that many must wait."""
         distances = itertools.cycle((1, 1, 1, self.period))
         self.start(lambda: next(distances))
 
     def stop(self) -> None:
-        """Stop driving ticks on the port; internally generated periodic ticks cannot be stopped."""
+        """Stop driving ticks at the port; periodic ticks cannot be stopped."""
         if self._pulses is not None:
             self._pulses.cancel()
             self._pulses = None
@@ -70,10 +68,7 @@ class TickSource:
             self._dut.tick.value = 0
 
     async def tick(self, *, after: int = 0) -> None:
-        """Send one tick after `after` cycles.
-
-        Must be called just after a clock edge; ends after one.
-        """
+        """Send one tick after `after` cycles; starts and ends just after a clock edge."""
         if after:
             await ClockCycles(self._dut.clk, after)
         self._dut.tick.value = 1
@@ -86,7 +81,7 @@ class TickSource:
         self._periods.append((get_sim_time("ns"), cycles))
 
     async def advance(self, ticks: int) -> None:
-        """Advance time by `ticks`, at the minimum distance."""
+        """Advance time by `ticks`, one minimum period apart."""
         if self._source == "time":
             self.time += ticks
         elif self._source == "period":
@@ -97,21 +92,16 @@ class TickSource:
                 await ClockCycles(self._dut.clk, self.period - 1)
 
     def step(self) -> None:
-        """Occasionally advance the time of requests, by a small or large step."""
+        """Occasionally advance the time of requests by a random step."""
         spec, draw = self._bench.spec, self._bench.random
         if self._source == "time" and draw.random() < 0.1:
             self.time += draw.choice((1, 1, 2, spec.generation_span, spec.span, spec.span + 1, 100))
 
     async def drain(self) -> None:
-        """Send no more ticks, and wait until all have taken effect.
-
-        Ends just after a clock edge.
-        """
+        """Stop ticks, and wait until all have taken effect; ends just after a clock edge."""
         self.stop()
         waiting = (TICKS_WAITING + 2) * self.period
         await ClockCycles(self._dut.clk, int(self._bench.profile.longest_pause) + waiting)
-
-    # Times of operations
 
     def begin(self) -> None:
         """Restart at time 0; called at the last clock edge of a reset."""
@@ -124,11 +114,9 @@ class TickSource:
             self._periods = [(0.0, self._periods[-1][1])]
 
     def _give(self, time: float) -> None:
-        """Record a tick at a clock edge, given in ns.
-
-        In a timing filter, ticks at the port take effect one period apart. A ring may also need a
-        period for each tick, or only the cycles in which it finds the next expiry.
-        """
+        """Record a tick at a clock edge, given in ns."""
+        # In a timing filter, ticks at the port take effect one period apart. A ring needs a period
+        # for each tick, or only the cycles in which it finds the next expiry.
         minimum = TimeWindow.SETTLE if self._ring else self.period
         delay = self.period if self._ring else 0
         for effects, wait, distance in (
@@ -142,13 +130,12 @@ class TickSource:
     def legal_times(self, item: Item, now: int, accepted: float) -> tuple[int, int]:
         """Return the minimum and maximum time that the unit may assign to an operation.
 
-        `now` is the time of the previous operation. The operation was `accepted` at this time in
-        ns.
+        `now` is the time of the previous operation, and `accepted` the time of acceptance in ns.
         """
         if self._source == "time":
             times = 1 << self._bench.settings.options["time_bits"]
             passed = (item["time"] - now) % times
-            # If the request's time is earlier than the current time, it counts as the current time.
+            # A time before the current time counts as the current time.
             now += 0 if 2 * passed >= times else passed
             return now, now
         # In a ring, a tick takes effect after an operation in the same cycle. In a timing filter, a
@@ -170,7 +157,7 @@ class TickSource:
 
 
 class Tables:
-    """Tables of answers: entries are loaded one at a time into the bank that is not in use."""
+    """Tables of thresholds, loaded entry by entry into the bank that is not in use."""
 
     def __init__(self, bench: Any) -> None:
         self._bench = bench
@@ -184,7 +171,7 @@ class Tables:
             self.answers = 0
 
     async def begin(self) -> None:
-        """Query before any table exists, then load one. Starts and ends just after a clock edge."""
+        """Query before a table is loaded, then load one; starts and ends after a clock edge."""
         self.forget()
         bench = self._bench
         await bench.send(*[(Operation.QUERY, bench.key())] * (2 * bench.spec.classes))
@@ -201,12 +188,12 @@ class Tables:
         values = [draw.randint(0, highest) for _ in range(int(np.prod(shape)))]
         return np.array(values, np.int64).reshape(shape)
 
-    async def load(self, table: NDArray[np.int64], *, share: float = 1.0) -> None:
-        """Load a random `share` of a table's entries. Starts and ends just after a clock edge."""
+    async def load(self, table: NDArray[np.int64], *, fraction: float = 1.0) -> None:
+        """Load a random fraction of a table's entries; starts and ends just after a clock edge."""
         dut = self._dut
         entry = self._bench.signature.members["table"].signature.members["payload"].shape
         for (query_class, age, phase), threshold in np.ndenumerate(table):
-            if self._bench.random.random() >= share:
+            if self._bench.random.random() >= fraction:
                 continue
             fields = {"phase": phase, "age": age, "query_class": query_class, "least": threshold}
             dut.table__payload.value = pack(entry, fields)
@@ -219,7 +206,7 @@ class Tables:
             dut.table__valid.value = 0
 
     async def swap(self) -> None:
-        """Swap the banks. Starts and ends just after a clock edge."""
+        """Swap the banks; starts and ends just after a clock edge."""
         self._dut.swap.value = 1
         await FallingEdge(self._dut.clk)
         assert not self._dut.table__ready.value, "an entry would be accepted during a swap"

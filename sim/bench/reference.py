@@ -19,18 +19,14 @@ from ...golden.ring.segments import Layout
 from ...golden.spec.base import Specification
 from ...hdl.interface import UnitSignature
 
-Item = dict[str, int]
-"""Fields of a request; its ``operation`` may be undefined."""
+Item = dict[str, int]  # fields of a request; the ``operation`` may be undefined
+Cells = NDArray[np.int64]  # cell of each key in each part of the memory, shape (parts, keys)
 
-Cells = NDArray[np.int64]
-"""Cell of each key in each part of the memory, shape (parts, keys)."""
-
-STASH = 256
-"""Size of the stash in the model of a unit with moves: so large that it evicts no entry."""
+STASH = 256  # stash size in the model of a unit with moves; so large that no entry is evicted
 
 
 def operations_of(code: int, supported: Sequence[Operation]) -> tuple[Operation, ...]:
-    """Return the model's operations for an operation code; an undefined code does nothing."""
+    """Return the operations of the model for an operation code; undefined codes do nothing."""
     bits = OperationBit(code)
     if bits & OperationBit.REMOVE and not bits & OperationBit.ALONE:
         before = (Operation.QUERY,) if bits & OperationBit.QUERY else ()
@@ -44,11 +40,11 @@ def queries(code: int) -> bool:
 
 
 class Reference:
-    """Golden model that takes the same requests as the unit."""
+    """The golden model of a unit, which accepts the same requests."""
 
+    # Attributes of the model that are recorded for functional coverage.
     FACTS = ("shifts", "insertions", "shortened", "overfilled", "lost", "stashed",
              "guaranteed_window", "phase")  # fmt: skip
-    """Attributes of the model that are recorded for functional coverage."""
 
     def __init__(self, spec: Specification, signature: UnitSignature) -> None:
         self.spec: Any = spec
@@ -80,13 +76,13 @@ class Reference:
             self.golden.clear()
             self.golden.operations = 0
         self.now = 0  # number of ticks before the next operation; updated by the scoreboard
-        # If one unit operation takes several model operations: the number of extra ones.
+        # Number of additional model operations, where one unit operation needs two.
         self._additional = 0
         # Blocks that ended before the last clear, if a timing filter counts insertions.
         self._ended = self._table = 0
         self._secrets: deque[tuple[float, int]] = deque()
         self._swaps: list[float] = []
-        # Tables in order of use; the initial one reports every key.
+        # Tables in order of use; the initial table reports every key.
         self.tables = [np.zeros(self.spec.table_shape, np.int64)] if self._decides else []
 
     def _model(self) -> Any:
@@ -96,19 +92,17 @@ class Reference:
     def _decides(self) -> bool:
         return self.spec.query_field == "query_class"
 
-    # Inputs
-
     def rekey(self, time: float, secret: int) -> None:
-        """Load a secret before the first operation that is accepted at `time` (in ns) or later."""
+        """Load a secret before the first operation that is accepted at `time` (ns) or later."""
         self._secrets.append((time, secret))
 
     def swap(self, time: float, thresholds: NDArray[np.int64]) -> None:
-        """Use a table for operations that are accepted after `time`, in ns."""
+        """Use a table for operations that are accepted after `time` (ns)."""
         self.tables.append(thresholds.copy())
         self._swaps.append(time)
 
     def perform(self, item: Item, given: Item, accepted: float) -> dict[str, int]:
-        """Perform a request that was accepted at this time in ns; return the defined result fields.
+        """Perform a request that was accepted at a time in ns; return the expected result fields.
 
         `given` contains the fields of the unit's result.
         """
@@ -133,13 +127,13 @@ class Reference:
         if "oldest" in due and code & OperationBit.ALONE:
             return {"seen": due["seen"]}
         if self._dictionary and not item.get("window", 1):
-            # The model has no window of 0. With this window, no key is seen.
+            # The model has no window of 0, in which no key is seen.
             self.golden.hits = hits
             due |= {"seen": 0, "age": 0, "status": 0}
         return due
 
     def _windows(self, item: Item) -> dict[str, Any]:
-        """Return the window or the class of a query, as arguments for the model."""
+        """Return the query's window or class as an argument for the model."""
         field, spec = self.spec.query_field, self.spec
         number = item.get(field, spec.window_blocks if field == "window" else 0)
         if field == "window":
@@ -151,14 +145,12 @@ class Reference:
         times = {"times": [self.now * self.spec.block_units]} if self._timed else {}
         results = self.golden.perform([operation], words_of(self.spec, [key]), **times, **windows)
         due = {name: int(getattr(results, name)[0]) for name in self._answers}
-        # A key that is not reported has no age, unless the unit also reports `oldest`.
+        # Where the model has an age of -1, the unit has 0.
         return due | {"age": max(due["age"], 0)} if "age" in due else due
-
-    # State
 
     @property
     def block(self) -> int:
-        """Number of the current tick or block of insertions, since reset."""
+        """Number of ticks, or of complete blocks of insertions, since reset."""
         if self.spec.kind != "timing" or self.spec.timed:
             return self.now
         return self._ended + int(self.golden.insertions // self.spec.block_units)
@@ -172,7 +164,7 @@ class Reference:
 
     @property
     def outputs(self) -> dict[str, int]:
-        """Expected counters and other outputs of the unit."""
+        """Expected counters and other outputs."""
         members = self.signature.members
         counters = {name: value for name, value in self.golden.counters.items() if name in members}
         counters["operations"] -= self._additional
@@ -190,7 +182,7 @@ class Reference:
             assert actual == expected, f"{name}: expected {expected}, got {actual}"
 
     def check_memory(self, memory: Any) -> None:
-        """Compare the unit's memory with the golden model's; skip ages while time passes."""
+        """Compare the unit's memory with the golden model, unless its ages change meanwhile."""
         if self.still or self.spec.kind != "timing":
             differing = np.argwhere(memory.view(self._count) != self._memory)
             at = f"{differing[:1].tolist()} and {len(differing)} places"
@@ -198,7 +190,7 @@ class Reference:
 
     @property
     def _count(self) -> int:
-        """Ticks, blocks or insertions so far, for `lately.hdl.memory.map.MemoryMap.view`."""
+        """Argument for `lately.hdl.memory.map.MemoryMap.view`: ticks, blocks or insertions."""
         return self.golden.counters["insertions"] if self._dictionary else self.block
 
     @property
@@ -211,12 +203,11 @@ class Reference:
 
 
 class MovingReference(Reference):
-    """Reference for a dictionary with moves, which keeps a list of all entries.
+    """Reference for a dictionary with moves.
 
-    Which entry is evicted depends on the timing of the unit. So a query may miss its key if its
-    status says so. All statuses, missed keys and cells must be consistent with each other, and with
-    the number of losses that the unit counts. Entries are numbered by their insertion since a
-    clear.
+    Which entry is lost depends on the timing of the unit, so a query may miss its key if its status
+    is set. All statuses, missed keys and cells must be consistent with each other, and with the
+    number of losses that the unit counts. Entries are numbered from the last clear.
     """
 
     def _model(self) -> Any:
@@ -228,16 +219,15 @@ class MovingReference(Reference):
 
     def _forget(self) -> None:
         """Forget the lost entries, like a CLEAR."""
-        # `_gone`: entries that are known to be lost, from a missed key or from two statuses. The
-        # youngest lost entry has at least the number `_min_lost`, and had at most `_max_lost` when
-        # a status was last 0. `_changes`: how often it must have changed since.
+        # Entries that must be lost, because of a missed key or two statuses.
         self._gone: set[int] = set()
+        # Minimum number of the youngest lost entry, and its maximum when a status was last 0.
         self._min_lost = self._max_lost = -int(self.spec.window)
-        self._changes = 0
+        self._changes = 0  # minimum number of times that the youngest lost entry has changed
 
     @property
     def losses(self) -> int:
-        """Minimum number of losses that explains all results since reset."""
+        """Minimum number of losses that is consistent with all results since reset."""
         return self._earlier + max(self._changes, len(self._gone))
 
     def _answer(self, item: Item, given: Item) -> dict[str, int]:
@@ -262,7 +252,7 @@ class MovingReference(Reference):
         return due
 
     def _status(self, status: int, window: int, insertions: int) -> int:
-        """Return a query's expected status: the given one, unless earlier results exclude it."""
+        """Return the expected status of a query: `status`, unless earlier results exclude it."""
         oldest = insertions - window + 1
         if not window:
             return 0
@@ -282,17 +272,17 @@ class MovingReference(Reference):
 
     @property
     def outputs(self) -> dict[str, int]:
-        """Expected counters that do not depend on the timing of the unit."""
+        """Expected values of the counters that do not depend on the timing of the unit."""
         outputs = super().outputs
         return {name: outputs[name] for name in ("operations", "insertions", "hits")}
 
     def check_outputs(self, dut) -> None:
-        """Compare counters; check the guaranteed window against statuses and losses."""
+        """Compare the counters, and check the guaranteed window against statuses and losses."""
         super().check_outputs(dut)
         self._guaranteed, insertions = int(dut.guaranteed.value), int(self.golden.insertions)
         excluded = self._status(0, self._guaranteed, insertions)
         possible = self._guaranteed <= self.spec.window and not excluded
-        assert possible, f"{self._guaranteed} guaranteed, contrary to the window or a result"
+        assert possible, f"guaranteed: {self._guaranteed} contradicts the window or a result"
         if self._guaranteed < self.spec.window:
             self._status(1, self._guaranteed + 1, insertions)
         if self._played:
@@ -305,19 +295,17 @@ class MovingReference(Reference):
         assert fewest <= lost <= limit, f"lost: expected {fewest} to {limit}, got {lost}"
 
     def check_memory(self, memory: Any) -> None:
-        """Compare the entries of all cells; an entry in no cell is in the stash, or lost."""
+        """Compare the entries of all cells; entries missing there must be in the stash or lost."""
         there = {*map(tuple, self.golden.entries_of(memory.view(self._count)).tolist())}
         due = {*map(tuple, self.golden.entries.tolist())}
-        assert there <= due, (
-            f"memory differs: {len(there - due)} entries unknown to the golden model"
-        )
+        assert there <= due, f"memory differs: the golden model lacks {len(there - due)} entries"
         away = sum(age <= self._guaranteed for _, age in due - there)
         assert away <= self.spec.stash, f"memory differs: {away} entries missing from all cells"
         fewest = self._earlier + len(due - there) - self.spec.stash
         assert fewest <= self._counted, f"lost: expected {fewest} or more, got {self._counted}"
         oldest = self._guaranteed + 1
         held = oldest <= self.spec.window and oldest in {age for _, age in there}
-        assert not held, f"{self._guaranteed} guaranteed, but the next older entry is in its cell"
+        assert not held, f"guaranteed: {self._guaranteed}, but a cell has the next older entry"
 
 
 def reference(spec: Specification, signature: UnitSignature) -> Reference:
@@ -334,10 +322,10 @@ def words_of(spec: Any, keys: Sequence[int]) -> NDArray[np.uint64]:
 
 
 def cells_of(spec: Any, keys: Sequence[int]) -> Cells:
-    """Return the cell of each key in each part of the memory, before any secret is loaded.
+    """Return the cell of each key in each part of the memory, before a secret is loaded.
 
-    For a ring, the parts are the segments that are written first, hash by hash; otherwise the parts
-    of a timing filter or the columns of a dictionary. In other families, keys share no cells.
+    The parts are the first segments of a ring, the parts of a timing filter, or the columns of a
+    dictionary. In other families, keys share no cells.
     """
     if spec.kind == "ring":
         key_hash = Layout.of(spec, partitioned=True).hash
@@ -368,7 +356,7 @@ def cells_of(spec: Any, keys: Sequence[int]) -> Cells:
 
 
 def shards_of(spec: Any, keys: Sequence[int]) -> NDArray[np.int64]:
-    """Return the shard of each key, for a ring with several lanes."""
+    """Return the shard of each key in a multi-lane ring."""
     key_hash = Layout.of(spec, partitioned=True).hash
     return np.asarray(
         key_hash.shard(key_hash.state(check_keys(words_of(spec, keys), key_hash.key_bits)))

@@ -1,4 +1,4 @@
-"""Contract tests for rings with one lane: count-based and time-based windows, and secrets."""
+"""Contract tests for single-lane rings: count-based and time-based windows, and re-keying."""
 
 import itertools
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ async def every_key_in_one_block(bench: UnitUnderTest) -> None:
     first = cells[0] if bench.spec.segment_blocks > 1 else cells[0] // bench.spec.clear
     together = keys[first == first[0]].tolist()
     await bench.send(*[(CHECK, bench.random.choice(together)) for _ in range(500)])
-    assert not any(bench.driver.waits), "the unit paused"
+    assert not any(bench.driver.waits), "the unit stalled"
 
 
 @sentence()
@@ -91,7 +91,7 @@ async def shortest_generations_do_not_pause(bench: UnitUnderTest, above: int) ->
     await bench.send((CLEAR, 0), NOTHING)
     sent = bench.driver.accepted
     await bench.send(*inserts(bench, 4 * bench.spec.segments * length))
-    assert not any(bench.driver.waits[sent:]), "the unit paused"
+    assert not any(bench.driver.waits[sent:]), "the unit stalled"
 
 
 NOTHING = (NONE, 0)
@@ -167,8 +167,8 @@ async def bursts_and_trickles(bench: UnitUnderTest) -> None:
         await bench.send(*inserts(bench, 2))
     await bench.finish()
     golden = bench.reference.golden
-    assert golden.shortened, "nothing was lost"
-    assert golden.overfilled or spec.when_full == "shorten", "nothing was overfilled"
+    assert golden.shortened, "no segment was lost"
+    assert golden.overfilled or spec.when_full == "shorten", "the ring was never overfilled"
 
 
 @sentence()

@@ -33,16 +33,15 @@ from .netlist import unit_netlist
 from .testplan import PLAN
 from .unit import Settings
 
-SIMULATORS = ("verilator", "icarus")  # supported simulators
-FUNCTIONAL = "functional.json"  # file to which a run with coverage adds its situations
-COUNTS = "verilator/coverage.dat"  # file of line and toggle counts from a run with coverage
-COVERED_STATISTICS_BITS = 4  # width of a unit's counters in a run with coverage
-
+SIMULATORS = ("verilator", "icarus")
+BENCH_TIME_BITS = 8  # width of times in the benches; so small that times soon wrap
+# In a run with coverage: the files of situations and of line and toggle counts, the width of the
+# unit's counters, and the maximum widths of signals whose toggles are counted.
+FUNCTIONAL = "functional.json"
+COUNTS = "verilator/coverage.dat"
+COVERED_STATISTICS_BITS = 4
 COVERED_BITS = 256
-"""Maximum width of a signal or memory whose toggles are counted in a run with coverage."""
-
-COVERED_BEAT_BITS = 1024  # the same for deduplicators, whose beats have up to 512 bits
-BENCH_TIME_BITS = 8  # bits of time in the benches: few, so that times soon wrap
+COVERED_BEAT_BITS = 1024  # for deduplicators, whose beats have up to 512 bits
 
 # A bench runs for few cycles, so optimised code would take longer to compile than it saves.
 _MAKE_FLAGS = "OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
@@ -60,12 +59,11 @@ def run_filter_bench(
 ) -> dict[str, bool]:
     """Run the test plan on a unit of any family; return whether each test passed, by name.
 
-    An existing build in `directory` is reused; `testcase` is a regular expression for tests. If
-    `synthesis`, a yosys pass with options, is given, the design is a netlist in cells of a device
-    family. In a netlist, the portable memory cannot be inspected, so its bits are checked only
-    through the results. With `coverage`, Verilator writes situations to `FUNCTIONAL` and line and
-    toggle counts to `COUNTS`, and the counters of the unit are narrow, so that they wrap. Options
-    are the ``seed`` of all random choices; ``inverted``, as for `models`; and options of the unit.
+    `testcase` is a regular expression that selects tests. With `synthesis`, a yosys pass and its
+    options, the design is a netlist; the bits of a portable memory in a netlist are not compared.
+    With `coverage`, situations are written to `FUNCTIONAL`, and line and toggle counts to `COUNTS`.
+    Options are the ``seed`` of all random choices, ``inverted`` (see `models`), and options of the
+    unit.
     """
     run, unit = _split(options), unit_options(spec, **options)
     environment = _environment(spec, directory, run["seed"], unit)
@@ -105,7 +103,7 @@ def replay_steps(
 ) -> tuple[bool, Path]:
     """Play the steps of a scenario on a unit; return whether it passed, and the waveform file.
 
-    Options are the ``seed``, and those of `lately.sim.CompiledUnit`.
+    Options are the ``seed``, and the options of `lately.sim.CompiledUnit`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     options["self_check"] = options.pop("check", False)
@@ -138,10 +136,7 @@ def run_frame_bench(
     coverage: bool = False,
     **options: Any,
 ) -> dict[str, bool]:
-    """Run tests on a deduplicator of frames with AXI4-Stream ports and AXI4-Lite registers.
-
-    `modules` contain the tests, each of which sends `count` frames at a time.
-    """
+    """Run the tests in `modules` on a deduplicator of frames, with `count` frames at a time."""
     run = _split(options)
     unit = options | {"statistics_bits": COVERED_STATISTICS_BITS if coverage else COUNTER_BITS}
     frames = FrameSettings(spec, unit).unit
@@ -159,7 +154,7 @@ def run_frame_bench(
 
 
 def unit_options(spec: Specification, *, ticks: str = "tick", **options: Any) -> dict[str, Any]:
-    """Return the options of a unit under test; units without ticks ignore `ticks`."""
+    """Return the options of a unit under test, with the defaults of the bench."""
     return time_options(spec, ticks=ticks, time_bits=BENCH_TIME_BITS) | options
 
 
@@ -195,8 +190,8 @@ def run_bench(
 ) -> dict[str, bool]:
     """Run cocotb tests on the design in `text`, whose top module is `lately.hdl.verilog.TOP`.
 
-    Memories have random initial contents, because a reset does not clear them. `coverage` is the
-    maximum width of a signal whose toggles are counted; 0 means none.
+    Memories have random initial contents. `coverage` is the maximum width of a signal whose toggles
+    are counted; 0: no coverage.
     """
     # Each simulator runs in its own folder.
     directory = directory.resolve()
@@ -235,7 +230,7 @@ def run_bench(
             log_file=directory / f"{simulator}-build.log",
         )
     results = directory / f"{simulator}.xml"
-    # Under pytest, the runner exits if a test fails; the results file lists the failures.
+    # Under pytest, the runner exits if a test fails. The results file lists the failures.
     with suppress(SystemExit):
         runner.test(
             hdl_toplevel=TOP,
@@ -244,7 +239,7 @@ def run_bench(
             test_dir=directory / simulator,
             results_xml=str(results),
             plusargs=[f"+verilator+seed+{environment['LATELY_SEED']}"],
-            # Otherwise pytest would rewrite every import, which takes longer than most benches.
+            # By default pytest rewrites every import, which takes longer than most benches.
             extra_env=environment | {"COCOTB_REWRITE_ASSERTION_FILES": "*contract.py *_bench.py"},
             test_filter=testcase,
             waves=waves,
@@ -254,10 +249,10 @@ def run_bench(
 
 
 def _woken(text: str) -> str:
-    """Make every `always @*` run once at the start, under Icarus too.
+    """Make Icarus run every `always @*` once at the start.
 
-    In yosys's output, each block begins with the initial value of a variable. Icarus sees no event,
-    so here the variable changes slightly later.
+    In the output of yosys, each block depends on a variable that is only initialised, which is no
+    event for Icarus. This variable is changed at time 1.
     """
     return re.sub(
         r"(\n  reg (\\\$auto\$verilog_backend\S+) +=) 0;", r"\1 0;\n  initial #1 \2 = 1;", text
@@ -265,7 +260,7 @@ def _woken(text: str) -> str:
 
 
 def _filled(text: str, seed: str) -> str:
-    """Fill the memories in Verilog text with random bits instead of zeros."""
+    """Replace the zeros in the initial contents of memories with random bits."""
     draw = random.Random(seed)
 
     def contents(block: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Units of the test plan, and which tests run on them daily and nightly."""
+"""The units of the test plan, and their daily and nightly runs."""
 
 import tomllib
 from collections.abc import Mapping
@@ -24,8 +24,8 @@ class PlannedUnit:
     spec: Specification
     # Options of `run_filter_bench` or `run_frame_bench`.
     options: Mapping[str, Any] = field(default_factory=dict)
-    daily: str = "icarus"  # the daily run, in the form of `Run.words`
-    nightly: tuple[str, ...] = SIMULATORS
+    daily: str = "icarus"  # `Run.words` of the daily run
+    nightly: tuple[str, ...] = SIMULATORS  # `Run.words` of the nightly runs
     tests: tuple[str, ...] = ()  # run only these tests; empty: all that apply
     coverage: bool = False  # whether `campaigns.coverage_report` measures this unit
 
@@ -48,7 +48,7 @@ class PlannedUnit:
     def run(
         self, simulator: str, directory: Path, tests: tuple[str, ...], **options: Any
     ) -> dict[str, bool]:
-        """Run tests of the plan on the unit; return whether each passed, by its full name."""
+        """Run tests of the plan on the unit; return whether each test passed, by name."""
         bench = run_frame_bench if self.of_frames else run_filter_bench
         chosen = rf"\b({'|'.join(tests)})(/|$)"
         return bench(
@@ -57,7 +57,7 @@ class PlannedUnit:
 
 
 class Run(NamedTuple):
-    """One simulator process, which runs tests on a unit."""
+    """One process of a simulator, which runs tests on a unit."""
 
     unit: str
     words: str  # the simulator, then options: a memory, "inverted", or ``name=number``
@@ -100,8 +100,8 @@ def _read() -> tuple[tuple[str, ...], dict[str, PlannedUnit]]:
     return tuple(plan["kinds"]), units
 
 
+# Kinds of units, given by traits, and all units by name. One unit of each kind runs daily.
 KINDS, UNITS = _read()
-"""Kinds of units, given by traits, of which one each runs daily; and all units by name."""
 
 
 def daily_runs() -> list[Run]:
@@ -113,7 +113,7 @@ def daily_runs() -> list[Run]:
 
 
 def nightly_runs(day: int | None = None) -> list[Run]:
-    """Return the runs of all tests on all units; with `day`, only those due on that day."""
+    """Return the runs of all tests on all units; with `day`, only the runs due on that day."""
     runs = [
         Run(name, words, unit.sentences) for name, unit in UNITS.items() for words in unit.nightly
     ]

@@ -1,7 +1,6 @@
 """The test plan: each statement of the units' contract, with its test and its units.
 
-The plan is the file `testplan.toml`. A test is an ordinary coroutine; `sentence` registers it for
-the units in the plan.
+The plan is the file `testplan.toml`. Tests are coroutines that a decorator registers.
 """
 
 import functools
@@ -16,17 +15,17 @@ import cocotb
 
 from .unit import Settings, UnitUnderTest
 
+# Modules of this package that contain tests; each name is also a heading in the plan.
 MODULES = ("contract", "ring_contract", "lane_contract", "timing_contract", "dictionary_contract",
            "frame_contract")  # fmt: skip
-"""Modules of this package that contain tests; each name is also a heading in the plan."""
 
 
 @dataclass(frozen=True)
 class Sentence:
     module: str
-    test: str  # name of the function, in the module of this package
+    test: str  # name of the function
     text: str
-    families: tuple[str, ...]  # traits of its units, comma-separated; or "all" filters
+    families: tuple[str, ...]  # "all" (filters), or required traits, separated by commas
     daily: tuple[str, ...]  # names of the units on which the test runs daily
 
     def applies(self, traits: frozenset[str]) -> bool:
@@ -48,35 +47,46 @@ def _read() -> dict[str, Sentence]:
 PLAN = _read()  # all statements, by the names of their tests
 
 
-def sentence(**parameters: Any) -> Callable[[Callable[..., Awaitable[None]]], Any]:
-    """Register a test of the plan, if its statement applies to the unit in the environment.
+def register(
+    settings: Callable[[], Settings],
+    check: Callable[..., Awaitable[None]],
+    *,
+    parameters: dict[str, Any] | None = None,
+    **options: Any,
+) -> Callable[[Callable[..., Awaitable[None]]], Any]:
+    """Return a decorator that registers a test if its statement applies to the unit under test.
 
-    The test receives a unit after reset. `parameters` are those of `cocotb.parametrize`.
+    `check` is called with the decorated function and the design; `options` are those of
+    `cocotb.test`, and `parameters` those of `cocotb.parametrize`.
     """
 
-    def register(function: Callable[..., Awaitable[None]]) -> Any:
+    def decorate(function: Callable[..., Awaitable[None]]) -> Any:
         row = PLAN[function.__name__]
         function.__doc__ = row.text
-        if "LATELY_SPEC" not in os.environ or not row.applies(_settings().traits):
+        if "LATELY_SPEC" not in os.environ or not row.applies(settings().traits):
             return function
 
         @functools.wraps(function)
         async def test(dut, **values: Any) -> None:
-            await check(function, dut, _settings(), **values)
+            await check(function, dut, **values)
 
-        return cocotb.test()(cocotb.parametrize(**parameters)(test) if parameters else test)
+        return cocotb.test(**options)(
+            cocotb.parametrize(**parameters)(test) if parameters else test
+        )
 
-    return register
-
-
-@functools.cache
-def _settings() -> Settings:
-    return Settings.of_environment()
+    return decorate
 
 
-async def check(
-    function: Callable[..., Awaitable[None]], dut, settings: Settings, **values: Any
-) -> None:
+_settings = functools.cache(Settings.of_environment)
+
+
+def sentence(**parameters: Any) -> Callable[[Callable[..., Awaitable[None]]], Any]:
+    """Register a test of units, which receives a `UnitUnderTest` after reset."""
+    return register(_settings, _check, parameters=parameters)
+
+
+async def _check(function: Callable[..., Awaitable[None]], dut, **values: Any) -> None:
+    settings = _settings()
     bench = await UnitUnderTest.start(dut, settings)
     await function(bench, **values)
     await bench.finish()

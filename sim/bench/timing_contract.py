@@ -104,7 +104,7 @@ async def blocks_count_insertions_alone(bench: UnitUnderTest) -> None:
     assert bench.performed[-1].seen, "time advanced without an insertion"
 
 
-# Tables of answers
+# Tables of thresholds
 
 
 @sentence(into=[0.0, 0.5])
@@ -119,8 +119,8 @@ async def answers_are_those_of_the_table(bench: UnitUnderTest, into: float) -> N
     drawn = [choose(codes) for _ in range(count)] + [choose(alone) for _ in range(150)]
     items = [bench.item(code, bench.key()) for code in drawn]
     sending = cocotb.start_soon(bench.send(*items, stalls=bench.stalls(into)))
-    for share in (1.0, 0.2, 0.0, 1.0):
-        await bench.tables.load(bench.tables.drawn(), share=share)
+    for fraction in (1.0, 0.2, 0.0, 1.0):
+        await bench.tables.load(bench.tables.drawn(), fraction=fraction)
         await bench.tables.swap()
     await sending
     await bench.settle()

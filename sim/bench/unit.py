@@ -1,7 +1,7 @@
-"""The unit under test, after reset, with its reference, time and checks.
+"""The unit under test, with its reference, time and checks.
 
-Environment variables: LATELY_SPEC (specification, a TOML file), LATELY_SEED (seed of all random
-choices), LATELY_UNIT (options of the unit, in JSON), LATELY_NETLIST (whether the design is a
+Environment variables: LATELY_SPEC (TOML file with the specification), LATELY_SEED (seed of all
+random choices), LATELY_UNIT (options of the unit, in JSON), LATELY_NETLIST (1 if the design is a
 netlist), LATELY_COVERAGE (file to which covered situations are added).
 """
 
@@ -9,7 +9,7 @@ import json
 import os
 import random
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Any, Self
@@ -29,12 +29,12 @@ from ...hdl.memory.map import PORTABLE, PhysicalMemory
 from ...hdl.verilog import TAG_BITS
 from .inputs import Tables, TickSource
 from .netlist import instance_name
-from .parts import PERIOD_NS, Beat, Driver, Monitor, Pattern, Performed, Scoreboard, Stalls
+from .parts import PERIOD_NS, Beat, Driver, Monitor, Performed, Scoreboard, Stalls
 from .reference import Item, reference
 
 
 class UnitMemory:
-    """The memories of a unit. In a `netlist`, only explicit block RAMs can be read."""
+    """The memories of a unit; in a `netlist`, only explicit block RAMs can be read."""
 
     def __init__(self, dut, unit: Any, *, variant: str, netlist: bool) -> None:
         self._dut = dut
@@ -47,26 +47,22 @@ class UnitMemory:
         return not self._netlist or self._variant not in PORTABLE
 
     def view(self, now: int) -> NDArray[Any]:
-        """Return the contents in the format of the golden model's `memory`, at the tick `now`."""
+        """Return the contents at tick `now`, in the format of the golden model's `memory`."""
         held: NDArray[Any] = self._unit.memory_map.view(self._bits, now)
         return held
 
     def _bits(self, memory: PhysicalMemory) -> NDArray[np.bool_]:
         if self._netlist:
-            holder = self._dut[instance_name(memory.path)]
+            words = self._dut[instance_name(memory.path)]
         else:
-            holder = reduce(lambda handle, name: handle[name], memory.path, self._dut)
-        words = _words(holder) if memory.cell else holder
+            words = reduce(lambda handle, name: handle[name], memory.path, self._dut)
+        if memory.cell:
+            # The name of the array in this project's models, or in that of yosys for iCE40.
+            words = words.memory if words._get("words") is None else words.words
         values = [int(words[word].value) for word in range(memory.words)]
         return np.array(
             [[value >> bit & 1 for bit in range(memory.width)] for value in values], np.bool_
         )
-
-
-def _words(block_ram):
-    """Return the array in a block RAM model: this project's, or yosys's for iCE40."""
-    ours = block_ram._get("words")
-    return block_ram.memory if ours is None else ours
 
 
 LOADED = 50  # cycles from the first operation to the second reset
@@ -78,8 +74,7 @@ warnings.filterwarnings("ignore", category=UnusedElaboratable)
 @dataclass(frozen=True)
 class Settings:
     spec: Any
-    # Options of the unit: ``memory``; with ticks, also ``ticks`` and ``time_bits``.
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)  # of `filter_unit`
     seed: int = 1
     netlist: bool = False
     coverage: str = ""  # file for covered situations; empty if no coverage is collected
@@ -108,7 +103,7 @@ class Settings:
 
     @cached_property
     def traits(self) -> frozenset[str]:
-        """Properties, derived from the unit's signature, that select the applicable tests."""
+        """Properties of the unit that select the applicable tests."""
         signature, spec = self.unit.signature, self.spec
         lane = signature.of_lane(signature.result, 0).members
         request = signature.of_lane(signature.request, 0)
@@ -143,7 +138,7 @@ class Settings:
 
 
 class Requests:
-    """Generates operations for a unit, at random, and arranges them in beats."""
+    """Generates random operations for a unit, and arranges them in beats."""
 
     ticks: TickSource
 
@@ -171,7 +166,7 @@ class Requests:
         return 1 << self._widths["operation"]
 
     def item(self, operation: int, key: int, window: int | None = None) -> Item:
-        """Return the fields of a request, with a random tag and by default the longest window."""
+        """Return the fields of a request, with a random tag; the default window is the longest."""
         fields = {"operation": int(operation), "key": key}
         request, draw = self._widths, self.random.randrange
         if "tag" in request:
@@ -185,23 +180,23 @@ class Requests:
         return fields
 
     def mixture(self, count: int) -> Iterator[Item]:
-        """Yield random operations on few or many keys; rarely, an operation without a key."""
+        """Yield random operations on few or many keys, and a few operations without a key."""
         draw = self.random
         removes = (8, 8, 9, 10, 11) if self.codes > 8 else ()
         kinds = (0, 1, 1, 2, 2, *[3] * 8, *removes)
         alone = [code for code in range(self.codes) if code & OperationBit.ALONE]
-        keys, hot, share = 1 << self.spec.key_bits, 0, 0.0
+        keys, hot_key, fraction = 1 << self.spec.key_bits, 0, 0.0
         for _ in range(count):
             if draw.random() < 0.02:
                 keys = min(draw.choice((3, 20, 60, 1 << 64)), 1 << self.spec.key_bits)
-                hot, share = draw.randrange(keys), draw.choice((0, 0.5, 1))
+                hot_key, fraction = draw.randrange(keys), draw.choice((0, 0.5, 1))
             code = draw.choice(alone) if draw.random() < 0.02 else draw.choice(kinds)
-            key = hot if draw.random() < share else draw.randrange(keys)
+            key = hot_key if draw.random() < fraction else draw.randrange(keys)
             self.ticks.step()
             yield self.item(code, key, draw.randint(0, self.window))
 
     def beats(self, operations: Iterable[Any], *, gaps: float = 0.0) -> list[Beat]:
-        """Arrange requests, or arguments of `item`, in beats; `gaps` is the share of idle lanes."""
+        """Arrange requests, or arguments of `item`, in beats; `gaps`: fraction of idle lanes."""
         lanes, alone = self.signature.lanes, int(Operation.NONE)
         beats: list[Beat] = []
         held: list[Item | None] = []
@@ -239,7 +234,7 @@ class UnitUnderTest(Requests):
         self.unit = settings.unit
         self.reference: Any = reference(self.spec, self.signature)
         self.reference.records = bool(settings.coverage)
-        # Periodic ticks continue while outputs and cells are read.
+        # Periodic ticks do not stop while outputs and cells are read.
         self.reference.still = "period" not in settings.traits
         self.scoreboard = Scoreboard(self.reference)
         self.driver = Driver(dut, self.signature, self.scoreboard, seed=settings.seed + 3)
@@ -254,8 +249,6 @@ class UnitUnderTest(Requests):
             # The generation length with which the unit accepts one operation per cycle.
             self.generation = max(self.spec.generation, self.unit.minimum_generation)
         dut._log.info("seed %d", settings.seed)
-
-    # Latencies
 
     @property
     def profile(self) -> Any:
@@ -276,7 +269,7 @@ class UnitUnderTest(Requests):
     # Operations
 
     async def send(self, *operations: Any, stalls: Stalls | None = None, gaps: float = 0.0) -> None:
-        """Send operations, given as for `beats`. Starts and ends just after a clock edge."""
+        """Send operations, in the form that `beats` takes; starts and ends after a clock edge."""
         self._checked = False
         await self.driver.send(self.beats(operations, gaps=gaps), stalls=stalls)
 
@@ -324,7 +317,7 @@ class UnitUnderTest(Requests):
         return bench
 
     async def _load(self) -> None:
-        """Reset the unit in mid-operation: ticks wait, and a secret and tables are being loaded."""
+        """Reset the unit while it operates, ticks wait, and a secret and tables are loaded."""
         dut, monitor = self.dut, self.monitor
         monitor.stalls = Stalls(0.2, self.settings.seed)
         self.ticks.start_too_fast()
@@ -352,7 +345,7 @@ class UnitUnderTest(Requests):
         return await self.cut(sending) - earlier
 
     async def cut(self, sending: cocotb.task.Task) -> int:
-        """Reset the unit while operations are being sent; return how many it accepted."""
+        """Reset the unit while operations are sent; return the number of accepted beats."""
         sending.cancel()
         self.driver.release()
         accepted = self.driver.accepted
@@ -399,7 +392,7 @@ class UnitUnderTest(Requests):
     # Checks
 
     async def settle(self) -> None:
-        """Wait until all results have arrived and nothing is in flight. Ends after a clock edge."""
+        """Wait until nothing is in flight; ends after a clock edge."""
         await RisingEdge(self.dut.clk)
         for _ in range(1000):
             if not self.scoreboard.outstanding:
@@ -408,7 +401,7 @@ class UnitUnderTest(Requests):
         await ClockCycles(self.dut.clk, self.settled)
 
     async def finish(self) -> None:
-        """Check that no result is missing; compare time, outputs and memory with the reference."""
+        """Check that no result is missing; compare outputs and memory with the reference."""
         if self._checked:
             return
         board, traits = self.scoreboard, self.settings.traits
@@ -425,41 +418,10 @@ class UnitUnderTest(Requests):
         if self.memory.readable:
             self.reference.check_memory(self.memory)
         else:
-            self.dut._log.warning("a netlist of the portable memory: its bits are not compared")
+            self.dut._log.warning("portable memory in a netlist: its bits are not compared")
         self._checked = True
         await RisingEdge(self.dut.clk)
 
     async def perform(self, *operations: Any, stalls: Stalls | None = None) -> None:
         await self.send(*operations, stalls=stalls)
         await self.finish()
-
-    async def perform_with_pauses(
-        self, items: Callable[[], Sequence[Beat]], output_stalls: Pattern, *, unpaused: int
-    ) -> None:
-        """Send items with input pauses of every length, then without, while the output pauses."""
-        self.monitor.stalls = output_stalls
-        for length in range(1, 10):
-            await self.driver.send(items(), stalls=Pattern([length]))
-        for _ in range(unpaused):
-            await self.driver.send(items())
-        assert output_stalls.rounds > 1, "the output did not pause for all lengths"
-        self.monitor.stalls = Stalls()
-        await self.finish()
-
-    async def perform_blocked(self, items: Sequence[Beat], *, cycles: int) -> int:
-        """Block the output for `cycles` while sending; return the number of accepted operations.
-
-        It then resets the unit while all slots are in use, and checks that it accepts as many
-        again.
-        """
-        self.monitor.stalls = Stalls(1.0)
-        before = await self.interrupt(items, cycles=cycles)
-        await ClockCycles(self.dut.clk, self.settled)
-        sending = cocotb.start_soon(self.driver.send(items))
-        await ClockCycles(self.dut.clk, cycles)
-        accepted = self.driver.accepted
-        assert accepted == before, f"accepted {before} operations, but {accepted} after a reset"
-        self.monitor.stalls = Stalls()
-        await sending
-        await self.finish()
-        return accepted

@@ -114,14 +114,14 @@ class WidenedFrames(Harness):
 class IntakeRules(Harness):
     """The intake, which decides which frames to keep, with an arbitrary source and free space."""
 
-    make = staticmethod(partial(FrameIntake, longest=_LONGEST + 4))
-
     def __init__(self, *, when_full, ready):
         self._waits, self._ready = when_full == "wait", ready
-        super().__init__(when_full=when_full, ready=ready)
+        self._intake = FrameIntake(longest=_LONGEST + 4, when_full=when_full, ready=ready)
+        super().__init__()
 
     def build(self, m):
-        m.submodules.intake = part = self._part
+        m.submodules.intake = part = self._intake
+        set_free(m, part, In)
         taken, ends = part.i.valid & part.i.ready, part.i.p.last
         leaves, longest = part.o.valid & part.o.ready, beats_of(_LONGEST + 4)
         # Number of beats of this frame that the digest has received.
@@ -192,11 +192,10 @@ class NarrowedFrames(Harness):
 
 
 class ReceivedFrames(Harness):
-    make = GmiiReceiver
-
     def build(self, m):
-        part = self._part
+        part = GmiiReceiver()
         m.submodules.receiver, signals = opened(part)
+        set_free(m, part, In, but=[part.o.ready])
         beat, comes = part.o.p, part.o.valid
         inside, size = Signal(), Signal(range(SHORTEST_FRAME + 1))
         quiet = cycles_since(m, part.valid, _QUIET)
@@ -242,11 +241,10 @@ class SentFrames(Harness):
 
 
 class CrossedFrames(Harness):
-    make = staticmethod(partial(FrameCrossing, domain=RECEIVING, depth=4))
-
     def build(self, m):
-        crossing = self._part
+        crossing = FrameCrossing(domain=RECEIVING, depth=4)
         m.submodules.crossing = DomainRenamer({RECEIVING: "sync"})(crossing)
+        set_free(m, crossing, In)
         m.d.comb += Assume(crossing.i.p.keep == 1)
         self.require(kept_while_waiting(m, crossing.o))
         self.reach("a byte leaves after waiting", kept_after_waiting(m, crossing.o))

@@ -98,14 +98,14 @@ LOSSES = {
     # port `guaranteed`, and the counter `lost`.
     "nothing": ([(1, 5, 1, 0), (2, 5, 1, 0)], 30, 0, ""),
     "one loss": ([(1, 5, 0, 1), (2, 2, 1, 0), (1, 5, 0, 1)], 2, 1, ""),
-    "a status without a loss": ([(1, 5, 1, 1)], 30, 1, "^30 guaranteed"),
+    "a status without a loss": ([(1, 5, 1, 1)], 30, 1, "^guaranteed: 30 "),
     "a loss that is not counted": ([(1, 5, 1, 1)], 2, 0, "^lost: expected 1 to 4, got 0"),
     "two of one loss": ([(1, 5, 0, 1), (2, 5, 0, 1)], 1, 1, "^lost: expected 2 to 4, got 1"),
     "a younger one": ([(1, 5, 1, 1), (3, 2, 1, 0), (3, 2, 1, 1)], 1, 1, "^lost: expected 2 to"),
     "too many": ([], 30, 9, "^lost: expected 0 to 4, got 9"),
     "a status that ends": ([(1, 3, 0, 1), (1, 3, 1, 0)], 2, 1, "status': 1"),
     "a key that comes back": ([(1, 3, 0, 1), (1, 3, 1, 1)], 2, 1, "seen': 0"),
-    "a window that is too long": ([(1, 3, 0, 1)], 3, 1, "^3 guaranteed"),
+    "a window that is too long": ([(1, 3, 0, 1)], 3, 1, "^guaranteed: 3 "),
 }
 
 
