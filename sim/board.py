@@ -1,4 +1,4 @@
-"""A simulated board: a compiled top whose serial line is a pseudo-terminal."""
+"""A simulated board, whose serial line is a pseudo-terminal."""
 
 import ctypes
 import os
@@ -13,21 +13,19 @@ from amaranth.lib import wiring
 from ..hdl.verilog import convert
 from .replay.model import Closable, Signatures, cached_model, defines, load_model
 
-Tamper = Callable[[bytes], bytes]
-"""Called with the bytes of one direction as they arrive; returns the bytes to pass on."""
+Tamper = Callable[[bytes], bytes]  # maps arriving bytes of one direction to the bytes to pass on
 
 _DRIVER = Path(__file__).with_name("board_driver.cpp")
 _CHUNK = 2_000  # cycles per call, about the length of a short frame
-
 _BYTES = 1 << 12
 
 
 class SimulatedBoard(Closable):
     """A board top in compiled simulation, whose serial line is the pseudo-terminal `port`.
 
-    The line is simulated bit by bit. Cycles pass only while the board is busy, so its time is not
-    the host's. The simulation runs in a thread until `close`. `to_board` and `from_board` corrupt
-    the line for tests; see `Tamper`.
+    The line is simulated bit by bit, in a thread that runs until `close`. Cycles pass only while
+    the board is busy, so simulated time is not real time. `to_board` and `from_board` corrupt the
+    line for tests.
     """
 
     def __init__(
@@ -87,7 +85,7 @@ class SimulatedBoard(Closable):
             self._run(b"", min(_CHUNK, cycles - done))
 
     def reset(self) -> None:
-        """Restart the board, as after a power cycle. Its terminal remains."""
+        """Restart the board, like a power cycle; its terminal remains open."""
         with self._lock:
             self._library.board_delete(self._board)
             self._board = ctypes.c_void_p(self._library.board_new())
@@ -121,7 +119,7 @@ class SimulatedBoard(Closable):
 
 
 def board_model(board: wiring.Component, *, clock_hz: int, baud: int) -> Path:
-    """Return the compiled model of a board top that has the ports of `FilterLink`."""
+    """Return the compiled model of a board top with the ports of `FilterLink`."""
     return cached_model(
         convert(board, "board"),
         top="board",

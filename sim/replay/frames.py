@@ -1,4 +1,4 @@
-"""Compiled deduplicators of frames, for runs with flipped bits."""
+"""Compiled deduplicators of frames, in which bits can be flipped."""
 
 import ctypes
 from pathlib import Path
@@ -20,7 +20,7 @@ _BEGIN, _INJECTED = range(2)
 
 
 class FrameSlots(NamedTuple):
-    """A sequence of cycles at the input of a deduplicator, one slot per cycle."""
+    """The inputs of a deduplicator in n cycles."""
 
     octets: NDArray[np.uint8]  # bytes of each transfer, shape (n, bytes)
     sizes: NDArray[np.uint8]  # number of valid bytes; 0 without a transfer
@@ -28,15 +28,15 @@ class FrameSlots(NamedTuple):
 
 
 class LeavingFrames(NamedTuple):
-    """Frames that left a deduplicator; arrays of shape (n,)."""
+    """Frames that left a deduplicator, as arrays of shape (n,)."""
 
     digests: NDArray[np.uint64]  # `frame_digest` of the bytes
     marked: NDArray[np.bool_]
-    cycles: NDArray[np.int64]  # of the last transfer, counted from the end of the reset
+    cycles: NDArray[np.int64]  # cycle of the last transfer, counted from the end of the reset
 
 
 def frame_digest(frame: bytes) -> int:
-    """Return the digest that `LeavingFrames` uses to identify a frame."""
+    """Return the digest of a frame in `LeavingFrames`."""
     total = 0
     for byte in frame:
         total = (total ^ (byte + 1)) * _FACTOR & (1 << 64) - 1
@@ -44,9 +44,9 @@ def frame_digest(frame: bytes) -> int:
 
 
 class CompiledFrames(Closable):
-    """A deduplicator that marks duplicates, with ticks at its port, in simulation with upsets.
+    """A deduplicator with upsets in compiled simulation; it marks duplicates.
 
-    It is offered one slot per cycle as long as it accepts them, and its output is always accepted.
+    One slot is offered per cycle while the input is ready, and the output is always accepted.
     """
 
     def __init__(self, unit: Deduplicator, *, settle: int, optimisation: int = 3) -> None:
@@ -69,7 +69,7 @@ class CompiledFrames(Closable):
         self._library.lately_delete(self._unit)
 
     def reference(self, slots: FrameSlots, cycles: int) -> LeavingFrames:
-        """Reset the deduplicator, and send a sequence without an upset for a number of cycles."""
+        """Reset the deduplicator, and send a sequence without an upset for `cycles` cycles."""
         self._library.lately_reset(
             self._unit, int(Action.MARK), int(DEFAULT_FIELDS.value), self._settle
         )
@@ -80,10 +80,10 @@ class CompiledFrames(Closable):
         return left
 
     def inject(self, upset: Upset, cycles: int) -> tuple[LeavingFrames, bool]:
-        """Flip a bit during the last sequence. Upsets must be ordered by cycle.
+        """Repeat the last sequence with an upset; upsets must be ordered by cycle.
 
-        Returns the frames that end after the upset and before `cycles`, and whether registers and
-        memories, except counters, end as in the reference.
+        Returns the frames that end after the upset and before `cycles`, and whether all registers
+        and memories except counters finally equal those of the reference.
         """
         library, unit = self._library, self._unit
         self._follow(upset.clock)
@@ -95,7 +95,6 @@ class CompiledFrames(Closable):
         return left, healed
 
     def _follow(self, cycles: int, states: NDArray[np.uint64] | None = None) -> LeavingFrames:
-        """Continue until `cycles` cycles have passed."""
         # With a flipped bit, a frame may end in every cycle.
         room = max(0, cycles - int(self._library.lately_cycles(self._unit)))
         ended = np.zeros((room, 3), np.uint64)
@@ -109,7 +108,6 @@ class CompiledFrames(Closable):
 
 
 def _signatures() -> Signatures:
-    """Return the C signatures of the driver's functions."""
     unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
     return flip_signatures() | {
         "lately_new": (unit, ()),

@@ -1,4 +1,4 @@
-"""Compiled models: Verilog and a driver as a library, in a cache."""
+"""Compiled models: Verilog and a C++ driver, compiled to a library and cached."""
 
 import ctypes
 import fcntl
@@ -19,8 +19,8 @@ HEADER = "generated.h"  # name of the generated header that drivers include
 _OPTIONS = ("--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal",
             "-Wno-lint", "-Wno-style", "-Wno-MULTITOP")  # fmt: skip
 
+# Result and arguments of each function in a library, as ctypes types.
 Signatures = dict[str, tuple[Any, tuple[Any, ...]]]
-"""Result and arguments of each function in a library, as ctypes types."""
 
 
 def cached_model(
@@ -34,15 +34,14 @@ def cached_model(
     optimisation: int = 3,
     upsets: bool = False,
 ) -> Path:
-    """Return a module compiled with its driver, building it if it is not in the cache.
+    """Return the library for a module and its driver, building it if it is not in the cache.
 
-    The module `top` is the class ``Vmodel`` in the driver, a C++ source that includes `header` as
-    `HEADER`. With `upsets`, bits can be flipped; such a model is slower, and explicit block RAMs
-    are not supported. If several processes need a model at once, one builds it and the others wait.
+    The module `top` is the class ``Vmodel`` in the driver, which includes `header` as `HEADER`.
+    With `upsets`, bits can be flipped; such a model is slower, and explicit block RAMs are not
+    supported. If several processes need the same model, one builds it and the others wait.
     """
     blocks = models(memory, inverted=inverted)
-    rule = "must be portable for upsets, as bits of explicit block RAMs cannot be flipped"
-    require(not (upsets and blocks), "memory", rule, memory)
+    require(not (upsets and blocks), "memory", "must be 'portable' with upsets", memory)
     verilog = "\n".join([verilog, *(path.read_text() for path in blocks)])
     # So that the driver finds block RAMs by name.
     flattened = ["--flatten"] if blocks or upsets else []
@@ -77,7 +76,6 @@ def cached_model(
 
 
 def _build(folder: Path, texts: dict[str, str], options: list[str], optimisation: int) -> Path:
-    """Run Verilator on the files in `texts`; return the library."""
     for name, text in texts.items():
         (folder / name).write_text(text)
     with shared_runtime(folder / "obj_dir", f"shared library, -O{optimisation}"):
@@ -99,21 +97,21 @@ def _build(folder: Path, texts: dict[str, str], options: list[str], optimisation
 
 
 def defines(*lines: str) -> str:
-    """Return a header of macro definitions; each line is a name and its value."""
+    """Return a header that defines macros, each given as its name and value."""
     return "".join(f"#define {line}\n" for line in lines)
 
 
 def load_model(path: Path, signatures: Signatures) -> ctypes.CDLL:
-    """Load a compiled model. Without signatures, ctypes would truncate 64-bit values."""
     library = ctypes.CDLL(os.fspath(path))
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)
+        # Without these, ctypes would truncate 64-bit values.
         function.restype, function.argtypes = result, arguments
     return library
 
 
 class Closable(ABC):
-    """Base class for objects that are closed at the end of their `with` statement."""
+    """An object that is closed at the end of its `with` statement."""
 
     def __enter__(self) -> Self:
         return self
@@ -123,4 +121,4 @@ class Closable(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Free the library, which must not be used afterwards."""
+        """Free the model, which must not be used afterwards."""

@@ -1,4 +1,4 @@
-"""Runs of a compiled unit with single flipped bits, compared with a run without."""
+"""Runs of a compiled unit with single flipped bits, and without."""
 
 import ctypes
 from pathlib import Path
@@ -17,7 +17,7 @@ _BEGIN, _END, _INJECTED = range(3)  # slots for saved states
 
 
 def flip_signatures() -> Signatures:
-    """Return the C signatures shared by all drivers with upsets, except ``lately_follow``."""
+    """Return the C signatures that all drivers with upsets share."""
     unit, count = ctypes.c_void_p, ctypes.c_uint64
     return {
         "lately_elements": (ctypes.c_char_p, ()),
@@ -31,7 +31,7 @@ def flip_signatures() -> Signatures:
 
 
 def upset_signatures() -> Signatures:
-    """Return the additional C signatures of a unit's driver with upsets."""
+    """Return the C signatures that the driver of a unit has only with upsets."""
     follow = (ctypes.c_void_p, *(ctypes.c_uint64,) * 4, *(ctypes.c_void_p,) * 7)
     return flip_signatures() | {"lately_follow": (ctypes.c_uint64, follow)}
 
@@ -40,8 +40,7 @@ class SentBeats(NamedTuple):
     """A sequence of beats, in the driver's format."""
 
     alone: NDArray[np.uint8]  # operation before the lanes, shape (beats,)
-    codes: NDArray[np.uint8]
-    """Operation of each lane of each beat, with `lately.sim.replay.beats.VALID` if any."""
+    codes: NDArray[np.uint8]  # codes of all lanes in beat order, with `beats.VALID` if used
     keys: NDArray[np.uint64]  # shape (lanes times beats, words)
     numbers: NDArray[np.uint64]  # time or window of each operation
 
@@ -56,19 +55,18 @@ class Upset(NamedTuple):
 
 
 class UpsetOutcomes(NamedTuple):
-    """Outcomes of n upsets: arrays of shape (n,); results have shape (n, lanes times beats)."""
+    """Outcomes of n upsets, as arrays of shape (n,)."""
 
     first: NDArray[np.int64]  # number of the first beat whose result was due after the upset
-    beats: NDArray[np.int64]
-    """Number of results received after each upset; fewer than due if they stopped."""
+    beats: NDArray[np.int64]  # number of beats with results after the upset
     reported: NDArray[np.bool_]  # whether the unit reported a fault
+    # Whether all registers and memories except counters finally equal those without the upset.
     healed: NDArray[np.bool_]
-    """Whether registers and memories, except counters, ended as in the run without the upset."""
-    results: RawResults
+    results: RawResults  # shape (n, lanes times beats)
 
 
 class Flips:
-    """A compiled model whose state can be saved and restored, and whose bits can be flipped."""
+    """A compiled model in which bits can be flipped."""
 
     def __init__(self, library: ctypes.CDLL, unit: ctypes.c_void_p) -> None:
         self._library = library
@@ -86,7 +84,7 @@ class Upsets(Flips):
         self._lanes = lanes
 
     def begin(self, sent: SentBeats) -> None:
-        """Save the state of the unit, and the sequence that it is about to perform."""
+        """Save the state of the unit before a sequence."""
         self._library.lately_save(self._unit, _BEGIN)
         self._sent = sent
 
@@ -100,14 +98,14 @@ class Upsets(Flips):
 
     @property
     def reported(self) -> bool:
-        """Whether the unit reports a fault or has counted one."""
+        """Whether the unit reports a fault, or has counted faults."""
         return bool(self._library.lately_reported(self._unit))
 
     def reference(self, clocks: int, *marks: int) -> tuple[RawResults, list[int]]:
         """Repeat the sequence without upsets, in at most `clocks` cycles.
 
-        `marks` are increasing counts of answered beats. Returns the results, and the cycle in which
-        each mark was reached.
+        `marks` are increasing numbers of beats. Returns the results, and for each mark the cycle in
+        which so many beats had their results.
         """
         library, unit = self._library, self._unit
         self._states = np.zeros(clocks, np.uint64)
@@ -123,10 +121,10 @@ class Upsets(Flips):
         return results, passed[1:-1]
 
     def inject(self, upsets: list[Upset], *, beats: int, patience: int) -> UpsetOutcomes:
-        """Flip bits, each in a separate run that otherwise equals the last run of `reference`.
+        """Repeat the sequence once for each upset; upsets must be ordered by cycle.
 
-        Upsets must be ordered by cycle. Each run waits for the results of `beats` beats after the
-        upset, but ends after `patience` cycles without a result.
+        Each run waits for the results of `beats` beats after the upset, but ends after `patience`
+        cycles without a result.
         """
         count, library, unit = len(upsets), self._library, self._unit
         results = RawResults.nothing(count, beats * self._lanes)
@@ -157,7 +155,7 @@ class Upsets(Flips):
         raw: RawResults | None = None,
         states: NDArray[np.uint64] | None = None,
     ) -> int:
-        """Run until `enough` beats are answered or `clocks` have passed; return their number."""
+        """Run until `enough` beats have results or `clocks` have passed; return their number."""
         results, tags = None, None
         if raw is not None:
             *fields, tags = (array.ctypes.data for array in raw)

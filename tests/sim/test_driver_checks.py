@@ -96,9 +96,9 @@ def perform(unit, fault=0, beat=0, beats=BEATS):
     unit.perform(np.full(len(keys), Operation.QUERY), keys)
 
 
-OTHER = r"^replay: expected a result for the next operation, got the result of another operation$"
+OTHER = r"^replay: expected the result of the next operation, got another result$"
 MORE = r"^replay: 1 more results than operations at the end$"
-NONE = r"^replay: expected a result for the next operation, got none for 50 cycles$"
+NONE = r"^replay: expected the result of the next operation, got no result for 50 cycles$"
 
 
 @pytest.mark.parametrize(
