@@ -48,14 +48,14 @@ def path_without_spaces(folder: Path) -> Path:
 
 @cache
 def _link(folder: Path) -> Path:
-    link = Path(_links().name) / hashlib.sha256(bytes(folder)).hexdigest()[:16]
+    # The link must last until the end of the process.
+    _LINKS.append(tempfile.TemporaryDirectory(prefix="lately-links-"))
+    link = Path(_LINKS[-1].name) / "folder"
     link.symlink_to(folder)
     return link
 
 
-@cache
-def _links() -> "tempfile.TemporaryDirectory[str]":
-    return tempfile.TemporaryDirectory(prefix="lately-links-")
+_LINKS: "list[tempfile.TemporaryDirectory[str]]" = []
 
 
 def verilator_environment() -> dict[str, str]:

@@ -62,7 +62,7 @@ def keys_with_common_cells(bench: UnitUnderTest) -> tuple[int, int]:
 
 
 async def grow_older(bench: UnitUnderTest, count: int, other: int) -> None:
-    """Increase the age of all keys by `count`; if ages count insertions, insert `other`."""
+    """Increase the age of all keys by `count`, where necessary by insertions of `other`."""
     traits = bench.settings.traits
     if "ring" in traits:
         await bench.send(*[(SHIFT, 0)] * count)

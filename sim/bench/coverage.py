@@ -8,7 +8,6 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,7 +39,6 @@ def count(points: Iterable[Point], moments: Iterable[Any]) -> Hits:
 
 
 def collect(path: str, hits: Hits) -> None:
-    """Add the situations of a finished test to the coverage file of the run."""
     file = Path(path)
     total = json.loads(file.read_text("utf-8")) if file.exists() else {}
     with replace_file(file) as new:
@@ -56,7 +54,6 @@ RUNS = ("1", "2", "3 to 7", "8 or more")  # ranges for the lengths of pauses, in
 
 
 def length(cycles: int) -> list[str]:
-    """Return the range of `RUNS` for the length of a pause, if there is a pause."""
     if cycles < 1:
         return []
     return [str(cycles) if cycles < 3 else RUNS[2] if cycles < 8 else RUNS[3]]
@@ -90,7 +87,6 @@ class Moment:
         self.passed = self.now.time - self.last.time if self.last else 0
 
     def changed(self, fact: str) -> int:
-        """Return the change of the counter `fact` in the operation."""
         last = self.last.facts.get(fact, 0) if self.last else 0
         return self.now.facts.get(fact, 0) - last
 
@@ -215,11 +211,10 @@ def _dictionary(settings: Any) -> Iterator[Point]:
         return
     yield Point("entry is lost", [True], lambda m: [m.changed("lost") > 0])
     for fact in ("stashed", "guaranteed_window"):
-        yield Point(f"change of {fact}", (-1, 1), partial(_sign_of_change, fact))
-
-
-def _sign_of_change(fact: str, moment: Moment) -> list[int]:
-    return [(moment.changed(fact) > 0) - (moment.changed(fact) < 0)]
+        yield Point(
+            f"change of {fact}", (-1, 1),
+            lambda m, fact=fact: [(m.changed(fact) > 0) - (m.changed(fact) < 0)],
+        )  # fmt: skip
 
 
 def _tables(settings: Any) -> Iterator[Point]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 from ...golden.packets.comparison import HARDWARE_FIELDS, Field
 from ...golden.packets.encapsulations import (
@@ -45,8 +44,6 @@ FATES = ("errored", "oversize", "no_room", "ip4", "ip6", "other", "malformed")  
 
 @dataclass
 class FrameMoment:
-    """A frame, and all frames before it."""
-
     now: PassedFrame
     before: list[PassedFrame]
 
@@ -59,14 +56,13 @@ class FrameMoment:
         self.forgotten = self.equal if now.recorded and not self.duplicate else []
 
     def headers(self) -> list[str]:
-        """Return the names of the headers before the innermost layer-3 header."""
         kinds = [kind for kind, _ in inner_headers(self.now.frame)]
         networks = [at for at, kind in enumerate(kinds) if kind in (IP4, IP6)]
         outer = {*kinds[: networks[-1]]} if networks and self.now.recorded else set()
         return [name for name, kinds in HEADERS.items() if not outer.isdisjoint(kinds)]
 
     def reasons(self) -> list[str]:
-        """Return why an earlier equal frame does not make this frame a duplicate."""
+        """Return the reasons why a frame is new although it was sent before."""
         now, reasons = self.now, []
         if any(past.clears < now.clears for past in self.forgotten):
             reasons.append("a clear")
@@ -108,7 +104,9 @@ def frame_points(options: FrameOptions) -> Iterator[Point]:
     yield Point("action on a duplicate", actions, lambda m: only(m.duplicate, m.now.action.name))
     for field in HARDWARE_FIELDS & ~(Field.LAYER2 if options.inner else Field.NONE):
         name = f"duplicate with {str(field.name).lower()} compared"
-        yield Point(name, (True, False), partial(_compares, field))
+        yield Point(
+            name, (True, False), lambda m, field=field: only(m.duplicate, field in m.now.fields)
+        )
     yield Point(
         "new secret", [True], lambda m: only(m.last, m.last and m.last.secret != m.now.secret)
     )
@@ -124,7 +122,3 @@ def frame_points(options: FrameOptions) -> Iterator[Point]:
     yield Point("new again after", ("a clear", "its span"), FrameMoment.reasons)
     if options.inner:
         yield Point("innermost layer 3 behind", HEADERS, FrameMoment.headers)
-
-
-def _compares(field: Field, moment: FrameMoment) -> list[bool]:
-    return only(moment.duplicate, field in moment.now.fields)

@@ -65,7 +65,6 @@ class FrameSettings(Settings):
 
     @cached_property
     def traits(self) -> frozenset[str]:
-        """Properties of the deduplicator that select the applicable tests."""
         traits = {
             "frames": True,
             f"{self.frames.width} bits": True,
@@ -99,8 +98,6 @@ class Transfers(NamedTuple):
 
 @dataclass(frozen=True)
 class PassedFrame:
-    """A frame that was sent to the deduplicator, for functional coverage."""
-
     frame: bytes
     facts: dict[str, int]  # change of each counter of the golden model
     action: Action
@@ -113,13 +110,10 @@ class PassedFrame:
 
     @property
     def recorded(self) -> bool:
-        """Whether the frame was looked up and recorded."""
         return not any(self.facts[f"frames_{fate}"] for fate in FATES)
 
 
 class FrameBench:
-    """A deduplicator under test, with the models of its buses and its golden model."""
-
     def __init__(self, dut) -> None:
         self.dut = dut
         self.settings = FrameSettings.of_environment()
@@ -163,7 +157,6 @@ class FrameBench:
         return self.settings.frames.width > 64
 
     async def reset(self) -> None:
-        """Reset the deduplicator, and wait until the filter is clear and the keys are loaded."""
         self.golden = self.settings.golden()
         self.now = 0  # ticks
         self._clears += 1
@@ -187,10 +180,11 @@ class FrameBench:
         return int.from_bytes(answer.data, "little")
 
     async def set(self, action: int, fields: Field = Field.TOS, secret: int | None = None) -> None:
-        """Change the settings of the deduplicator and the golden model."""
         await self.write("frames", action | fields << 8)
         ignored = Field.LAYER2 if self.golden.inner else Field.NONE
-        self.golden.action, self.golden.fields = _action(action), fields & ~ignored
+        # The value 3 acts like COUNT.
+        self.golden.action = Action(action) if action in list(Action) else Action.COUNT
+        self.golden.fields = fields & ~ignored
         if secret is not None:
             await self.write("digest_secret", secret)
             self.golden.secret = secret
@@ -235,7 +229,7 @@ class FrameBench:
         return left
 
     def _offered(self, frame: bytes, *, damaged: bool) -> AxiStreamFrame:
-        """Return a frame with random TUSER before its end; TKEEP or TUSER marks damage."""
+        """Return a frame for the source; an invalid TKEEP, or TUSER at the end, marks damage."""
         size = self.settings.frames.width // 8
         user = [self.choose.getrandbits(1) for _ in frame]
         keep = [1] * len(frame)
@@ -290,7 +284,7 @@ class FrameBench:
         return count % (1 << self.settings.statistics_bits)
 
     def watch(self, name: str) -> list[int]:
-        """Return a list to which the value of a port is appended in each cycle, if it exists."""
+        """Return a list that records the value of a port in each cycle; empty without the port."""
         values: list[int] = []
 
         async def append() -> None:
@@ -303,7 +297,6 @@ class FrameBench:
         return values
 
     def pause_bus(self, probability: float) -> None:
-        """Let all channels of the register bus pause at random."""
         writes, reads = self.master.write_if, self.master.read_if
         for channel in (
             writes.aw_channel, writes.w_channel, writes.b_channel, reads.ar_channel, reads.r_channel
@@ -311,7 +304,6 @@ class FrameBench:
             channel.set_pause_generator(pauses(self.choose, probability))
 
     def pause(self, source: float, sink: float) -> None:
-        """Let the input and output streams pause at random."""
         for side, probability in ((self.source, source), (self.sink, sink)):
             side.clear_pause_generator()
             side.pause = False
@@ -319,13 +311,7 @@ class FrameBench:
                 side.set_pause_generator(pauses(self.choose, probability))
 
 
-def _action(code: int) -> Action:
-    """Return the action for a register value; 3 acts like COUNT."""
-    return Action(code) if code in list(Action) else Action.COUNT
-
-
 def sized(choose: random.Random, size: int) -> bytes:
-    """Return a frame of `size` bytes; it contains an IPv4 packet if there is room."""
     room = size - len(ethernet(IP4, ip4(b"")))
     if room < 0:
         return choose.randbytes(size)
@@ -333,7 +319,7 @@ def sized(choose: random.Random, size: int) -> bytes:
 
 
 def variants(choose: random.Random, kind: int) -> list[bytes]:
-    """Return a frame, frames that each differ from it in one field, and the frame again."""
+    """Return a frame, frames that differ from it in one field each, and the frame again."""
     macs, payload = choose.randbytes(12), udp(choose.randbytes(20))
     tag, tos, limit = choose.getrandbits(12), choose.getrandbits(8), choose.getrandbits(8)
 
@@ -359,7 +345,6 @@ def pauses(choose: random.Random, probability: float) -> Iterable[bool]:
 
 
 def made(choose: random.Random, options: FrameOptions) -> bytes:
-    """Return a random frame, possibly malformed, of at most `options.longest` bytes."""
     if options.inner and choose.random() < 0.6:
         return inner_frames(choose, 1)[0][: options.longest]
     payload = udp(choose.randbytes(choose.choice([0, 1, 18, choose.randrange(120)])))

@@ -22,10 +22,9 @@ from .reference import Item
 
 
 class TickSource:
-    """The time of a unit: ticks at the port, periodic ticks, or times in the requests.
+    """Source of a unit's time: ticks at the port, periodic ticks, or times in the requests.
 
-    The times that an operation may have follow from the times at which ticks were sent. `time` is
-    the time of the next requests.
+    It derives the times that an operation may have from the ticks that it has sent.
     """
 
     def __init__(self, bench: Any) -> None:
@@ -55,12 +54,10 @@ class TickSource:
             self._pulses = cocotb.start_soon(pulses())
 
     def start_too_fast(self) -> None:
-        """Drive ticks at the port so fast that many must wait."""
         distances = itertools.cycle((1, 1, 1, self.period))
         self.start(lambda: next(distances))
 
     def stop(self) -> None:
-        """Stop driving ticks at the port; periodic ticks cannot be stopped."""
         if self._pulses is not None:
             self._pulses.cancel()
             self._pulses = None
@@ -92,7 +89,6 @@ class TickSource:
                 await ClockCycles(self._dut.clk, self.period - 1)
 
     def step(self) -> None:
-        """Occasionally advance the time of requests by a random step."""
         spec, draw = self._bench.spec, self._bench.random
         if self._source == "time" and draw.random() < 0.1:
             self.time += draw.choice((1, 1, 2, spec.generation_span, spec.span, spec.span + 1, 100))
@@ -104,8 +100,7 @@ class TickSource:
         await ClockCycles(self._dut.clk, int(self._bench.profile.longest_pause) + waiting)
 
     def begin(self) -> None:
-        """Restart at time 0; called at the last clock edge of a reset."""
-        self.time = 0
+        self.time = 0  # of the next requests
         # Earliest and latest time at which each tick may take effect, in ns.
         self._earliest: list[float] = []
         self._latest: list[float] = []
@@ -114,7 +109,6 @@ class TickSource:
             self._periods = [(0.0, self._periods[-1][1])]
 
     def _give(self, time: float) -> None:
-        """Record a tick at a clock edge, given in ns."""
         # In a timing filter, ticks at the port take effect one period apart. A ring needs a period
         # for each tick, or only the cycles in which it finds the next expiry.
         minimum = TimeWindow.SETTLE if self._ring else self.period
@@ -182,7 +176,6 @@ class Tables:
         return np.full(self._bench.spec.table_shape, value, np.int64)
 
     def drawn(self) -> NDArray[np.int64]:
-        """Return random thresholds, including some that every key or no key reaches."""
         draw, highest = self._bench.random, self._bench.spec.hashes + 1
         shape = self._bench.spec.table_shape
         values = [draw.randint(0, highest) for _ in range(int(np.prod(shape)))]

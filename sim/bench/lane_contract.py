@@ -135,7 +135,6 @@ async def secret_comes_in_with_a_clear_at_full_rate(bench: UnitUnderTest, into: 
     sent = len(driver.times)
 
     def adopted(since: float) -> float | None:
-        """Return the time of acceptance of the first CLEAR after `since`."""
         accepted = zip(driver.times[sent:], beats, strict=False)
         return next((time for time, taken in accepted if taken.alone and time >= since), None)
 

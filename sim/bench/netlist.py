@@ -31,7 +31,6 @@ class Netlist:
 
 
 def instance_name(path: Sequence[str]) -> str:
-    """Return the name of an instance in a netlist, given its path."""
     return _SEPARATOR.join(path)
 
 
@@ -43,7 +42,6 @@ def unit_netlist(
     memory: str = "portable",
     **options: Any,
 ) -> Netlist:
-    """Synthesise a unit with `synthesis`, a yosys pass and its options."""
     family = synthesis[0].removeprefix("synth_")
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "unit.v").write_text(unit_verilog(spec, memory=memory, **options))
@@ -94,5 +92,4 @@ def _included(path: Path) -> str:
 
 
 def _instantiated(text: str) -> set[str]:
-    """Return the cell types that a netlist from yosys uses."""
     return set(re.findall(r"^\s*([A-Z]\w*) (?:#|\w|\\)", text, re.MULTILINE))

@@ -96,7 +96,6 @@ def gtp(payload: bytes, *, flags: int = 0, more: bytes = b"", message: int = 0xF
 
 
 def llc(payload: bytes, head: bytes, padding: bytes = b"") -> bytes:
-    """Return a frame with a length field and an LLC header."""
     content = head + payload
     return MACS + struct.pack(">H", len(content)) + content + padding
 
@@ -202,7 +201,6 @@ CONTROL = {
 
 
 def nested(choose: Random, depth: int) -> bytes:
-    """Return a random packet, nested in `depth` others."""
     tunnels = list({**TUNNELS, **LAYER2}.values())
     frame = choose.choice([*tunnels, *CONTROL.values()])
     for _ in range(depth):

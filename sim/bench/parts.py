@@ -27,16 +27,12 @@ IDLE_LANE = [0, *(code for code in range(8) if code & OperationBit.ALONE)]
 
 
 class Beat(NamedTuple):
-    """The operations that a unit accepts in one cycle."""
-
     alone: int  # SHIFT, CLEAR or NONE; takes effect before the lanes
     lanes: tuple[Item | None, ...]
 
 
 @dataclass(frozen=True)
 class Performed:
-    """An operation with its result."""
-
     item: Item
     outcome: dict[str, int]  # fields of the result; empty for a SHIFT or CLEAR before the lanes
     accepted: float  # time of acceptance, in ns
@@ -57,7 +53,7 @@ class Performed:
 
 @dataclass
 class Stalls:
-    """Random pauses of one side of the bench."""
+    """Random pauses."""
 
     probability: float = 0.0  # probability that the side pauses in a cycle
     seed: int = 0
@@ -70,7 +66,7 @@ class Stalls:
 
 
 class Pattern(Stalls):
-    """Pauses of the given `lengths` in cycles, separated by one active cycle each."""
+    """Pauses of given lengths in cycles, with one active cycle between them."""
 
     def __init__(self, lengths: Sequence[int]) -> None:
         super().__init__()
@@ -90,8 +86,6 @@ class Pattern(Stalls):
 
 
 class Scoreboard:
-    """Compares each result with the golden model."""
-
     def __init__(self, reference: Reference) -> None:
         self.reference = reference
         # With ticks: `TickSource.legal_times`. In this range, the time in the result is accepted.
@@ -105,7 +99,6 @@ class Scoreboard:
         self._expected.append((beat, get_sim_time("ns"), wait))
 
     def compare(self, outcomes: list[dict[str, int] | None], held: int) -> None:
-        """Compare the results of a beat with the reference; they waited for `held` cycles."""
         number, now = self.compared, get_sim_time("ns")
         assert self._expected, f"result {number}: expected none, got {outcomes}"
         beat, accepted, wait = self._expected.popleft()
@@ -128,7 +121,6 @@ class Scoreboard:
         self.compared += 1
 
     def _advance(self, item: Item, time: int, accepted: float) -> None:
-        """Advance the reference to the time in a result, limited to the legal times."""
         assert self.legal_times is not None
         now = self.reference.now
         first, last = self.legal_times(item, now, accepted)

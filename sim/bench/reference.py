@@ -93,11 +93,9 @@ class Reference:
         return self.spec.query_field == "query_class"
 
     def rekey(self, time: float, secret: int) -> None:
-        """Load a secret before the first operation that is accepted at `time` (ns) or later."""
         self._secrets.append((time, secret))
 
     def swap(self, time: float, thresholds: NDArray[np.int64]) -> None:
-        """Use a table for operations that are accepted after `time` (ns)."""
         self.tables.append(thresholds.copy())
         self._swaps.append(time)
 
@@ -133,7 +131,6 @@ class Reference:
         return due
 
     def _windows(self, item: Item) -> dict[str, Any]:
-        """Return the query's window or class as an argument for the model."""
         field, spec = self.spec.query_field, self.spec
         number = item.get(field, spec.window_blocks if field == "window" else 0)
         if field == "window":
@@ -141,7 +138,6 @@ class Reference:
         return {"windows": [number]} if field else {}
 
     def _performed(self, operation: int, key: int, **windows: Any) -> dict[str, int]:
-        """Perform a model operation; return its results, without the time."""
         times = {"times": [self.now * self.spec.block_units]} if self._timed else {}
         results = self.golden.perform([operation], words_of(self.spec, [key]), **times, **windows)
         due = {name: int(getattr(results, name)[0]) for name in self._answers}
@@ -164,7 +160,6 @@ class Reference:
 
     @property
     def outputs(self) -> dict[str, int]:
-        """Expected counters and other outputs."""
         members = self.signature.members
         counters = {name: value for name, value in self.golden.counters.items() if name in members}
         counters["operations"] -= self._additional
@@ -190,7 +185,6 @@ class Reference:
 
     @property
     def _count(self) -> int:
-        """Argument for `lately.hdl.memory.map.MemoryMap.view`: ticks, blocks or insertions."""
         return self.golden.counters["insertions"] if self._dictionary else self.block
 
     @property
@@ -218,7 +212,6 @@ class MovingReference(Reference):
         return from_spec(replace(self.spec, stash=STASH))
 
     def _forget(self) -> None:
-        """Forget the lost entries, like a CLEAR."""
         # Entries that must be lost, because of a missed key or two statuses.
         self._gone: set[int] = set()
         # Minimum number of the youngest lost entry, and its maximum when a status was last 0.
@@ -272,12 +265,10 @@ class MovingReference(Reference):
 
     @property
     def outputs(self) -> dict[str, int]:
-        """Expected values of the counters that do not depend on the timing of the unit."""
         outputs = super().outputs
         return {name: outputs[name] for name in ("operations", "insertions", "hits")}
 
     def check_outputs(self, dut) -> None:
-        """Compare the counters, and check the guaranteed window against statuses and losses."""
         super().check_outputs(dut)
         self._guaranteed, insertions = int(dut.guaranteed.value), int(self.golden.insertions)
         excluded = self._status(0, self._guaranteed, insertions)
@@ -356,7 +347,6 @@ def cells_of(spec: Any, keys: Sequence[int]) -> Cells:
 
 
 def shards_of(spec: Any, keys: Sequence[int]) -> NDArray[np.int64]:
-    """Return the shard of each key in a multi-lane ring."""
     key_hash = Layout.of(spec, partitioned=True).hash
     return np.asarray(
         key_hash.shard(key_hash.state(check_keys(words_of(spec, keys), key_hash.key_bits)))

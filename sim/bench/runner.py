@@ -154,7 +154,6 @@ def run_frame_bench(
 
 
 def unit_options(spec: Specification, *, ticks: str = "tick", **options: Any) -> dict[str, Any]:
-    """Return the options of a unit under test, with the defaults of the bench."""
     return time_options(spec, ticks=ticks, time_bits=BENCH_TIME_BITS) | options
 
 
@@ -245,7 +244,8 @@ def run_bench(
             waves=waves,
             log_file=directory / f"{simulator}.log",
         )
-    return _outcomes(results)
+    cases = ElementTree.parse(results).iter("testcase")
+    return {case.get("name", "?"): case.find("failure") is None for case in cases}
 
 
 def _woken(text: str) -> str:
@@ -269,8 +269,3 @@ def _filled(text: str, seed: str) -> str:
         )
 
     return re.sub(r"\n  initial begin\n(    \S+\[\d+\] = \d+'h0+;\n)+  end\n", contents, text)
-
-
-def _outcomes(results: Path) -> dict[str, bool]:
-    cases = ElementTree.parse(results).iter("testcase")
-    return {case.get("name", "?"): case.find("failure") is None for case in cases}

@@ -48,7 +48,6 @@ class PlannedUnit:
     def run(
         self, simulator: str, directory: Path, tests: tuple[str, ...], **options: Any
     ) -> dict[str, bool]:
-        """Run tests of the plan on the unit; return whether each test passed, by name."""
         bench = run_frame_bench if self.of_frames else run_filter_bench
         chosen = rf"\b({'|'.join(tests)})(/|$)"
         return bench(
@@ -57,8 +56,6 @@ class PlannedUnit:
 
 
 class Run(NamedTuple):
-    """One process of a simulator, which runs tests on a unit."""
-
     unit: str
     words: str  # the simulator, then options: a memory, "inverted", or ``name=number``
     tests: tuple[str, ...]

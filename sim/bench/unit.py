@@ -103,7 +103,6 @@ class Settings:
 
     @cached_property
     def traits(self) -> frozenset[str]:
-        """Properties of the unit that select the applicable tests."""
         signature, spec = self.unit.signature, self.spec
         lane = signature.of_lane(signature.result, 0).members
         request = signature.of_lane(signature.request, 0)
@@ -138,8 +137,6 @@ class Settings:
 
 
 class Requests:
-    """Generates random operations for a unit, and arranges them in beats."""
-
     ticks: TickSource
 
     def __init__(self, settings: Settings) -> None:
@@ -287,7 +284,6 @@ class UnitUnderTest(Requests):
 
     @classmethod
     async def start(cls, dut, settings: Settings) -> Self:
-        """Start the clock, reset the unit while it operates, and wait until it is clear."""
         bench = cls(dut, settings)
         bench.ticks.stop()
         if settings.ticks == "period":
@@ -317,7 +313,6 @@ class UnitUnderTest(Requests):
         return bench
 
     async def _load(self) -> None:
-        """Reset the unit while it operates, ticks wait, and a secret and tables are loaded."""
         dut, monitor = self.dut, self.monitor
         monitor.stalls = Stalls(0.2, self.settings.seed)
         self.ticks.start_too_fast()
@@ -392,7 +387,6 @@ class UnitUnderTest(Requests):
     # Checks
 
     async def settle(self) -> None:
-        """Wait until nothing is in flight; ends after a clock edge."""
         await RisingEdge(self.dut.clk)
         for _ in range(1000):
             if not self.scoreboard.outstanding:

@@ -25,16 +25,17 @@ _TIME_BITS = 2
 
 
 def under_way(m, access):
-    """Return whether an access is in progress; it ends at least one cycle after its start."""
+    """Return whether an access is in progress."""
     held = Signal(name="under_way")
     starts = access.read | access.write
     m.d.sync += held.eq((held | starts) & ~access.done)
+    # An access ends at least one cycle after its start.
     m.d.comb += Assume(~access.done | held)
     return held
 
 
 def steady(m, condition, *values):
-    """Return whether `condition` did not hold in the previous cycle, or no value has changed."""
+    """Check that no value changes after a cycle in which `condition` held."""
     value = Cat(Value.cast(value) for value in values)
     return ~delayed(m, condition, 1, "held") | (value == delayed(m, value, 1, "value"))
 
@@ -75,21 +76,18 @@ class Axi4LiteRules(Harness):
             steady(m, busy & ~access.done, access.address),
             steady(m, busy & ~access.done & writes, access.data, access.strobe),
         )
-        self._require_turns(m, access, last)
-        first = latched(m, (last["w"][0] == 1) & (last["aw"][0] == 0))
-        self.reach("data arrive before their address", first & access.write)
-        self.reach("a write begins while a read waits", access.write & (last["ar"][0] != 0))
-        self.reach("both responses wait", front.s_axil_bvalid & front.s_axil_rvalid)
-
-    def _require_turns(self, m, access, last):
-        """Require that at most one write overtakes a read whose response channel is free."""
+        # At most one write overtakes a read whose response channel is free.
         overtaken = Signal(range(3))
-        waits = (last["ar"][0] != 0) & ~self._part.s_axil_rvalid
+        waits = (last["ar"][0] != 0) & ~front.s_axil_rvalid
         with m.If(~waits | access.read):
             m.d.sync += overtaken.eq(0)
         with m.Elif(access.write):
             m.d.sync += overtaken.eq(overtaken + 1)
         self.require(overtaken <= 1)
+        first = latched(m, (last["w"][0] == 1) & (last["aw"][0] == 0))
+        self.reach("data arrive before their address", first & access.write)
+        self.reach("a write begins while a read waits", access.write & (last["ar"][0] != 0))
+        self.reach("both responses wait", front.s_axil_bvalid & front.s_axil_rvalid)
 
     def _port(self, channel, part):
         return getattr(self._part, f"{Axi4Lite.PREFIX}_{channel}{part}")

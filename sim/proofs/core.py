@@ -49,7 +49,7 @@ class AnyHash(wiring.Component):
 
 
 class TrackedMemory(SegmentMemory):
-    """Model of a memory that satisfies `SegmentAnswers`; all bits but one read as arbitrary."""
+    """Model of a segment memory in which only one bit is tracked; other bits read as arbitrary."""
 
     def __init__(self, **parameters):
         super().__init__(**parameters)
@@ -58,7 +58,6 @@ class TrackedMemory(SegmentMemory):
         self.now = Signal()
 
     def before(self, m):
-        """Return the tracked bit before the clears and writes of this cycle."""
         return self.held
 
     def elaborate(self, platform):
@@ -78,8 +77,6 @@ class TrackedMemory(SegmentMemory):
 
 
 class TrackingCore(FilterCore):
-    """A filter pipeline with arbitrary hashes, in whose memories one bit each is tracked."""
-
     def __init__(self, *, spec, key_hash=AnyHash, memory=TrackedMemory):
         self._spec = spec
         profile = RingProfile.of(spec)
@@ -116,7 +113,6 @@ class TrackingCore(FilterCore):
         return m
 
     def cell(self, m, segment, part):
-        """Return the address of the tracked key in the memory of a segment and part."""
         return self.hashes[0].tracked[segment % self._spec.hash_functions][part]
 
 
@@ -164,10 +160,18 @@ class GuaranteeOfCore(Harness):
         self.reach("a key at the end of its window is queried", self.at_end)
         if self._strengthens:
             holds = self._strengthen(m, tracked, known, age, asks)
-            self._strengthen_sweep(m, rules.left, holds)
+            # The sweep runs when it should, and never clears the key or its writes.
+            ring = core.store.ring
+            written, swept, address = ring.set, ring.clear_segments, ring.clear_address
+            late = delayed(m, rules.left, core.selected, "left")
+            self.require((late != 0) == swept.any())
+            self.require((late == 0) | (address == core.clear_cycles - late))
+            # Between a CLEAR and its sweep, an earlier sweep may continue at another address.
+            still = delayed(m, holds, core.selected - 1, "still")
+            kept = still & delayed(m, still, 1, "kept")
+            self.require((swept & (written | kept)) == 0)
 
     def _strengthen(self, m, tracked, known, age, asks):
-        """Require that the right segments contain the key and match; return these segments."""
         core, control, spec = self._core, self.control, self._spec
         segments, run = spec.segments, spec.run
         # One-hot: the physical segment that is youngest. It moves down by one at a shift.
@@ -208,18 +212,6 @@ class GuaranteeOfCore(Harness):
             matches = core.detector.matches[start : start + run].all()
             self.require(~(asked & (then == start)) | matches)
         return holds
-
-    def _strengthen_sweep(self, m, left, holds):
-        """Require that the sweep runs when it should, and never clears the key or its writes."""
-        ring = self._core.store.ring
-        written, swept, address = ring.set, ring.clear_segments, ring.clear_address
-        late = delayed(m, left, self._core.selected, "left")
-        self.require((late != 0) == swept.any())
-        self.require((late == 0) | (address == RingProfile.of(self._spec).clear_cycles - late))
-        # Between a CLEAR and its sweep, an earlier sweep may continue at another address.
-        still = delayed(m, holds, self._core.selected - 1, "still")
-        kept = still & delayed(m, still, 1, "kept")
-        self.require((swept & (written | kept)) == 0)
 
 
 _SPECS = {
@@ -268,7 +260,7 @@ class AnyKeyedHash(AnyHash):
 
 
 class MovingMemory(TrackedMemory):
-    """`TrackedMemory` whose tracked bit becomes arbitrary if its address changes."""
+    """`TrackedMemory` whose tracked bit becomes arbitrary when the address of the bit changes."""
 
     def before(self, m):
         moved = self.cell != delayed(m, self.cell, 1, "cell")
@@ -288,7 +280,7 @@ class RekeyingCore(TrackingCore):
 
 
 class RekeyingGuarantee(GuaranteeOfCore):
-    """`GuaranteeOfCore` with new secrets whenever `Secrets` accepts one."""
+    """`GuaranteeOfCore` with re-keying at any time."""
 
     CORE = RekeyingCore
 

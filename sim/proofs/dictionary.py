@@ -20,8 +20,6 @@ from .timing import UndefinedCells
 
 @dataclass(frozen=True)
 class ColumnSizes:
-    """The sizes of a column, with timestamps so short that they soon wrap."""
-
     window: int = 2
     rows: int = 2
     timestamp_bits: int = 5
@@ -34,10 +32,7 @@ class ColumnSizes:
 
 
 class ColumnAnswers(Harness):
-    """One arbitrary cell of a column, compared with an unbounded insertion counter.
-
-    There is an operation in every cycle.
-    """
+    """Compares one arbitrary cell of a column with an insertion counter that does not wrap."""
 
     PERIOD = 2  # insertions per row of the sweep
     LAG = 4  # cycles until the input stalls after the sweep requests it
@@ -93,11 +88,9 @@ class ColumnAnswers(Harness):
         self._elaborate_reference(m, column, cell, read, number, rest, written)
 
     def _inserts(self):
-        """Return whether the current operation is an insertion."""
         return Const(1)
 
     def _elaborate_entry(self, m, column, ready, total):
-        """Count insertions; return `insert`, and `tick`: whether a sweep step is due."""
         phase = Signal(self.PERIOD, init=1)
         tick, late = Signal(), Signal()
         insert = ready & self._inserts() & ~delayed(m, late, self.LAG, "rests")
@@ -110,7 +103,6 @@ class ColumnAnswers(Harness):
         return insert, tick
 
     def _expected(self, m, column, cell, read, number, rest, written):
-        """Return whether an operation reads the cell, and its expected match, `free`, distance."""
         window = self.SIZES.window
         held = Signal()
         since = Signal.like(number)
@@ -170,8 +162,6 @@ class Struck(UndefinedCells):
 
 
 class UpsetAnswers(ColumnAnswers):
-    """A column with parity, in whose memory one bit flips."""
-
     PROTECT = "parity"
     MEMORY = Struck
 
@@ -198,8 +188,6 @@ def digest_core(spec, *, memory=UndefinedCells):
 
 
 class DictionaryAnswers(Harness):
-    """A core with arbitrary operations after a clear, compared with one digest's age."""
-
     def __init__(self, *, core=digest_core, **sizes):
         values = {"window": 16, "columns": 3, "rows": 2, "digest_bits": 3, "stash": 1} | sizes
         spec = WindowDictionarySpec(key_bits=values["digest_bits"], **values)
@@ -235,7 +223,7 @@ class DictionaryAnswers(Harness):
         self._elaborate_reference(m, core, flags, key == self._followed, window)
 
     def _elaborate_start(self, m, core, comes):
-        """Clear the core; return whether it now accepts operations."""
+        """Clear the core, and return whether it accepts operations."""
         begun = registered(m, Const(1), "begun")
         m.d.comb += core.control.clear.eq(~begun)
         return latched(m, registered(m, begun, "later") & core.clean, "opened")

@@ -25,8 +25,6 @@ _APART = 8
 
 
 class OpenMemory(memory.Memory):
-    """Memory whose words a proof can inspect."""
-
     garbles = False  # whether a word reads as arbitrary during its write
 
     def elaborate(self, platform):
@@ -77,8 +75,6 @@ class Spaced(Harness):
 
 
 class Counted(Harness):
-    """A time-based window, compared with the ages of all generations in ticks."""
-
     def __init__(self, *, synchronous_read=False):
         self._synchronous = synchronous_read
         super().__init__()
@@ -106,7 +102,8 @@ class Counted(Harness):
             self.require((part.limit > number) == (age <= _SPAN))
         lost = retired <= _SPAN
         self.require((part.status == 1) == registered(m, lost, "lost"))
-        self._require_order(ages, retired)
+        older = [*ages[1:], retired]
+        self.require(*(age <= other for age, other in zip(ages, older, strict=True)))
         self._require_counts(ages)
         self._require_times(m, ages)
         self._require_lost(m, lost, retired)
@@ -145,10 +142,6 @@ class Counted(Harness):
 
     # Invariants of the registers, which make the proof inductive.
 
-    def _require_order(self, ages, retired):
-        older = [*ages[1:], retired]
-        self.require(*(age <= other for age, other in zip(ages, older, strict=True)))
-
     def _require_counts(self, ages):
         inner, (youngest, *settled) = self._inner, ages
         now, then = (sum(age <= span for age in settled) for span in (_SPAN, _SPAN - 1))
@@ -164,7 +157,6 @@ class Counted(Harness):
         )  # fmt: skip
 
     def _require_times(self, m, ages):
-        """Require the stored insertion times, and the expiry comparison of the oldest segment."""
         inner, (youngest, *settled) = self._inner, ages
         now, target, settling = (inner[name] for name in ("now", "target_time", "settling"))
         self.require(
@@ -188,7 +180,6 @@ class Counted(Harness):
         )
 
     def _before(self, m, shifts, name):
-        """Return the address of the time that was written `shifts` shifts ago."""
         address = Signal(range(self._times.depth), name=f"{name}_address")
         m.d.comb += address.eq(self._inner["index"] - shifts)
         return address

@@ -24,8 +24,6 @@ _QUIET = 5  # idle cycles after which the counters are final
 
 
 class FirstBits(CellMemory):
-    """Memory that stores the lowest bits of each word; the other bits read as arbitrary."""
-
     def elaborate(self, platform):
         m = Module()
         m.submodules.kept = kept = PortableCellMemory(depth=self._depth, width=_KEPT)
@@ -115,8 +113,6 @@ class FollowedFrame:
 
 
 class FrameFlow(Harness):
-    """A deduplicator with arbitrary digest and filter; the data of each transfer identify it."""
-
     def __init__(self, *, when_full="wait"):
         self.part_ = part = Deduplicator(
             FRAMES_SPEC,
@@ -184,7 +180,6 @@ class FrameFlow(Harness):
         return taken & i.p.last
 
     def _count(self, m, came):
-        """Require that the counters are correct once no frame is in flight."""
         part = self.part_
         leaves = part.o.valid & part.o.ready & part.o.p.last
         drops = self.answer.valid & self.answer.p.seen & (part.action == Action.DROP)

@@ -112,8 +112,6 @@ class WidenedFrames(Harness):
 
 
 class IntakeRules(Harness):
-    """The intake, which decides which frames to keep, with an arbitrary source and free space."""
-
     def __init__(self, *, when_full, ready):
         self._waits, self._ready = when_full == "wait", ready
         self._intake = FrameIntake(longest=_LONGEST + 4, when_full=when_full, ready=ready)

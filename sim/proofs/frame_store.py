@@ -15,8 +15,6 @@ _LONGEST = 4  # maximum beats per frame
 
 
 class Watched(FrameStore):
-    """Store that exposes the signals of its output to a proof."""
-
     def _elaborate_writing(self, m, read_address, gone):
         self.read_address, self.gone = read_address, gone
         super()._elaborate_writing(m, read_address, gone)
@@ -27,10 +25,10 @@ class Watched(FrameStore):
 
 
 class StoredFrames(Harness):
-    """A store in which one arbitrary bit of a beat is followed.
+    """Follows one arbitrary bit of a frame through the store.
 
-    Frame numbers, and numbers of output transfers, wrap at twice the capacity. `IntakeRules` proves
-    the assumptions on `write`, `keep` and `discard`.
+    Numbers of frames and transfers wrap at twice the capacity. `IntakeRules` proves the assumptions
+    on `write`, `keep` and `discard`.
     """
 
     @staticmethod
@@ -69,7 +67,6 @@ class StoredFrames(Harness):
         self.reach("the last beat of a marked frame leaves", leaves & self._follows)
 
     def _assume_source(self, m, order):
-        """Assume that beats are written only into free space, and only kept frames get verdicts."""
         store = self._store
         self._written, self._total = Signal(range(_LONGEST + 2)), Signal(range(2 * _BEATS))
         self._starts = Array(
@@ -91,7 +88,6 @@ class StoredFrames(Harness):
             ]
 
     def _follow_turn(self, m, orders):
-        """Track the frame that is leaving: how many of its beats have been read, and its fate."""
         store = self._store
         self._turn = (self._gone - 1)[: len(self._gone)]
         self._beats = Array(record.beats for record in self._records)[self._turn]
@@ -141,7 +137,6 @@ class StoredFrames(Harness):
         return agrees
 
     def _require_addresses(self, inner, orders, active):
-        """Require that the registers of the store agree with the counts of frames and beats."""
         store, gone, kept = self._store, self._gone, self._kept
         left, address, index = inner["left"], store.read_address, self._index
         waiting = ahead(kept, gone)
@@ -167,7 +162,6 @@ class StoredFrames(Harness):
             self.require(~order.between(gone, kept) | (follows & legal))
 
     def _require_queues(self, m, inner, orders):
-        """Require the invariants of both queues and of the credits for the output queue."""
         read, depth = self._read, self._store.OUTPUT_DEPTH
         for order, path, room in ((orders[0], "waiting", _FRAMES), (read, "output", depth)):
             order.require_output(m, self)

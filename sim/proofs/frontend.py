@@ -19,8 +19,6 @@ from .harness import Harness, Rules, constant, elaborated
 
 
 class FrontEndHarness(Harness):
-    """The front end with arbitrary operations and credits, and varying generation lengths."""
-
     @staticmethod
     def make(*, words=4, generation_bits=4, **options):
         return FrontEnd(
@@ -37,8 +35,6 @@ class FrontEndHarness(Harness):
 
 
 class SpareInTime(FrontEndHarness):
-    """Control flags follow the rules of the ring."""
-
     def __init__(self, *, words, **options):
         self._words = words
         super().__init__(words=words, **options)
@@ -66,8 +62,6 @@ SWEPT = APBFSpec(k=2, l=2, slice_bits=64, clear=4, generation=20)
 
 
 class SpareOfUnitInTime(SpareInTime):
-    """`SpareInTime` with the sweep and generation settings of a real unit."""
-
     @staticmethod
     def make(*, spec, **_):
         return elaborated(Unit(unit_profile(spec), family_of(spec))).submodules.front
@@ -77,8 +71,6 @@ class SpareOfUnitInTime(SpareInTime):
 
 
 class SpareOfAgesInTime(SpareInTime):
-    """`SpareInTime` for generations that a tick can end early, at any time."""
-
     def __init__(self, *, when_full):
         window = TimeWindow(
             RotationPolicy(writes=1, settled=2, generation=1, span=3, generation_span=2)

@@ -92,8 +92,6 @@ class Word(Symbol):
 
 
 class HashIsGolden(Harness):
-    """The addresses of an arbitrary key equal those of the golden model."""
-
     def __init__(self, *, spec):
         self._spec = spec
         self._hash = KeyHash(spec=spec)
@@ -106,7 +104,6 @@ class HashIsGolden(Harness):
         self._require_golden(delayed(m, Const(1), dut.latency, "begun"), key)
 
     def _key(self, m, kind):
-        """Return the key whose addresses leave the hash in this cycle."""
         return kind(m, delayed(m, self.key, self._hash.latency, "key", reset_less=True))
 
     def _require_golden(self, asked, key, *secret):
@@ -127,8 +124,6 @@ class HashIsGolden(Harness):
 
 
 class KeyedHashIsGolden(HashIsGolden):
-    """`HashIsGolden` for one key, and a secret that is constant only while it must be."""
-
     KEY = 1 + SipHash.SETTLE  # cycle in which the key arrives, counted from 0
 
     def build(self, m):

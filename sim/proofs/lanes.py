@@ -26,8 +26,6 @@ class SmallDistributor(Distributor):
 
 
 class EntriesOfShards(Harness):
-    """A distributor, in which one arbitrary beat of every 16 is followed to a shard."""
-
     PATIENCE = 5  # maximum cycles for which a beat waits while all shards are empty
 
     make = staticmethod(
@@ -62,7 +60,6 @@ class EntriesOfShards(Harness):
         self.reach("all slots for beats are in use", inside == part.depth)
 
     def _follow(self, m, shard):
-        """Require that a shard gets exactly the entries of the beats that need it."""
         part = self._part
         followed = constant(m, 4, f"tracked{shard}")
         hashed = ordinal(m, part.hashed, 16, f"hashed{shard}")
@@ -92,7 +89,7 @@ class EntriesOfShards(Harness):
 
 
 def _followed_part(entry, items):
-    """Return the fields of an entry that are compared: the first lane's item, `waits`, `slot`."""
+    """Return the fields of an entry that are compared."""
     return Cat(items[0], entry.waits, entry.slot)
 
 
@@ -140,10 +137,10 @@ def collector(kind):
 
 
 class ResultsOfBeats(Harness):
-    """A collector, in which one arbitrary beat of every ``2 * slots`` is followed.
+    """Follows one arbitrary beat of every ``2 * slots`` through a collector.
 
-    Shards return the verdicts of the followed beat once it has finished, and arbitrary data for all
-    other beats.
+    For the followed beat, shards return its verdicts once they have finished it; for all other
+    beats, they return arbitrary data.
     """
 
     PATIENCE = 31  # maximum cycles until a complete result appears, if `o` is ready
@@ -181,7 +178,11 @@ class ResultsOfBeats(Harness):
             ~answers | (part.o.p.as_value() == expected),
             kept_while_waiting(m, part.o),
         )
-        self._require_hits(m, taken, under_way)
+        # Each hit belongs to a result, and is counted before the result leaves.
+        for lane in range(_LANES):
+            hits = ordinal(m, part.hit[lane], 2 * _SLOTS, f"hits{lane}")
+            seen = ordinal(m, taken & part.o.p.lanes[lane].seen, 2 * _SLOTS, f"seen{lane}")
+            self.require(ahead(hits, seen) <= under_way)
         again = latched(m, inner["fails"] & first & reads & ~finished.all())
         self.reach("a beat is checked again", answers & again)
         self.reach(
@@ -192,7 +193,6 @@ class ResultsOfBeats(Harness):
         self.reach("there are no credits", part.o.valid & ~inner["credits.available"])
 
     def _finished(self, m, shard, comes):
-        """Model a shard that finishes entries; return whether it has finished the followed beat."""
         part = self._part
         width = count_bits(_SLOTS)
         start = _STARTS[shard] % (1 << width)
@@ -232,18 +232,8 @@ class ResultsOfBeats(Harness):
             answer += [lane.valid, lane.tag, seen, lane.asked & verdict[1]]
         return Cat(answer)
 
-    def _require_hits(self, m, taken, under_way):
-        """Require that each hit belongs to a result, and is counted before the result leaves."""
-        part = self._part
-        for lane in range(_LANES):
-            hits = ordinal(m, part.hit[lane], 2 * _SLOTS, f"hits{lane}")
-            seen = ordinal(m, taken & part.o.p.lanes[lane].seen, 2 * _SLOTS, f"seen{lane}")
-            self.require(ahead(hits, seen) <= under_way)
-
 
 class RoomForResults(Harness):
-    """A collector; `QueueOrder` proves the assumption."""
-
     make = staticmethod(partial(collector, Collector))
 
     def build(self, m):
@@ -252,6 +242,7 @@ class RoomForResults(Harness):
         taken = part.o.valid & part.o.ready
         held = Signal(range(2 * part.DEPTH))
         m.d.sync += held.eq(held + inner["passes"] - taken)
+        # `QueueOrder` proves this.
         m.d.comb += Assume(~part.o.valid | (held != 0))
         left = inner["credits.left"]
         coming = inner["credits.change"] + inner["credits.refunded"] - inner["credits.spent"]

@@ -42,8 +42,6 @@ class RingColumnSizes(ColumnSizes):
 
 
 class ExchangeAnswers(ColumnAnswers):
-    """`ColumnAnswers` for a ring column, which also receives entries from the stash."""
-
     SIZES = RingColumnSizes()
     TERMS = TERMS
 
@@ -81,7 +79,6 @@ class ExchangeAnswers(ColumnAnswers):
         self.reach("an entry from the stash is found", asked & match & moved)
 
     def _elaborate_stash(self, m, visit, number):
-        """Offer entries of the window to the column; return the number of the last one."""
         came, kept = Signal.like(number), Signal.like(number)
         busy = Signal()
         changed, allows = AnySeq(1), Signal()
@@ -110,7 +107,6 @@ class ExchangeAnswers(ColumnAnswers):
         return kept
 
     def _require_exchange(self, m, visit, cell, takes, read, held, distance, since, holds):
-        """Require that the column evicts the cell's content, while no operation still needs it."""
         evicted, low = visit.evicted, row_of(cell, holds, TERMS)
         young = held & (distance[: len(since)] <= self.SIZES.window)
         # Operations that have read the cell, and may still write it.
@@ -145,8 +141,6 @@ class AnyCells(Arbitrary, CellMemory):
 
 
 class InputStalls(Harness):
-    """A unit's gate, which a core stalls for at most `MAX_STALL` cycles per closed period."""
-
     MAX_STALL: int
     OTHERS = False  # whether the gate also closes for other reasons, at any time
 
@@ -172,8 +166,6 @@ class InputStalls(Harness):
 
 
 class StallsForStash(InputStalls):
-    """A stash with pushes and removals at any time."""
-
     MAX_STALL = MAX_STALL
     make = staticmethod(partial(Stash, spec=SPEC))
 
@@ -223,8 +215,6 @@ class PushesFindSlots(Harness):
 
 
 class StallsForSweep(InputStalls):
-    """A column with arbitrary cells and operations, and entries from the stash at any time."""
-
     MAX_STALL = SWEEP
     OTHERS = True
     PERIOD = ColumnAnswers.PERIOD
@@ -261,7 +251,7 @@ OPERATIONS = 3
 
 
 class Filled(UndefinedCells):
-    """Memory with arbitrary initial words, which are the signals in `first`."""
+    """Memory with arbitrary initial contents."""
 
     def __init__(self, *, depth, width):
         super().__init__(depth=depth, width=width)
@@ -283,7 +273,7 @@ class Filled(UndefinedCells):
 
 
 def fill(stash):
-    """Fill a stash with arbitrary entries in the second cycle, and return these entries."""
+    """Fill a stash with arbitrary entries in the second cycle, and return the entries."""
     finder, m = elaborated(stash.slot), elaborated(stash)
     begun = registered(m, Const(1), "begun")
     # The search for free slots starts after this.
@@ -313,7 +303,6 @@ class RingAnswers(DictionaryAnswers):
         self._stashed = fill(self._core.stash)
 
     def _first(self):
-        """Return the initial entries of stash and cells: whether used, digest, and time."""
         entries = list(self._stashed)
         for column, terms in zip(self._core.columns, column_terms(self._spec), strict=True):
             for number, word in enumerate(column.memory.first):

@@ -33,16 +33,16 @@ def ahead(first, second):
 
 
 def kept_while_waiting(m, o):
-    """Return whether a stream keeps a waiting transfer valid and unchanged."""
+    """Return whether a waiting transfer of a stream stays valid and unchanged."""
     payload = Value.cast(o.payload)
     waits = delayed(m, o.valid & ~o.ready, 1, "waits")
     return ~waits | (o.valid & (payload == delayed(m, payload, 1, "before")))
 
 
 class Order:
-    """Follows one result of every ``2 * depth`` through a queue; by default, an arbitrary one.
+    """Follows one result of every ``2 * depth`` through a queue; by default, an arbitrary result.
 
-    Ordinals wrap at twice the depth, to distinguish a full queue from an empty one. They count
+    Ordinals wrap at twice the depth, to distinguish a full queue from an empty queue. They count
     `tags`, `verdicts`, `loads` (results that left the memories) and `results`. `counts` is another
     `Order` of the same queue, whose counters are reused. A plain `Queue` has entries instead of
     verdicts, and no tags; `enters` is then high when an operation begins that will write an entry.
@@ -88,7 +88,6 @@ class Order:
         return ahead(self.followed, first) < ahead(end, first)
 
     def rules(self, room):
-        """Return the conditions that the writer of the queue must satisfy."""
         queue = self._queue
         return [
             ~self._enters | (ahead(self.tags, self.results) < room),
@@ -96,20 +95,17 @@ class Order:
         ]
 
     def require_output(self, m, harness):
-        """Require what the queue guarantees for its output, and for the followed result."""
         o = self._queue.o
         waiting = self.verdicts != self.results
         harness.require(~o.valid | waiting, self.given(), kept_while_waiting(m, o))
         harness.require_within(m, ResultQueue.LATENCY - 1, waiting & ~o.valid)
 
     def given(self):
-        """Return whether the followed result has its tag and verdict at the output."""
         o = self._queue.o
         agrees = Value.cast(o.p) == Cat(self.verdict, self.tag)
         return ~o.valid | ~self.is_followed(self.results) | agrees
 
     def held(self):
-        """Return the invariants of the memory words that contain the followed result."""
         ends = {self._name: (self._stored, self.verdict), "tags": (self.tags, self.tag)}
         return [
             ~self.between(self.loads, ends[name][0]) | (cell.data == ends[name][1])
@@ -117,7 +113,6 @@ class Order:
         ]
 
     def invariants(self, m, inner):
-        """Return the invariants of the queue, whose internal signals are `inner`."""
         tags, verdicts, loads, results = self.tags, self.verdicts, self.loads, self.results
         stored = self._stored
         waiting = delayed(m, ahead(verdicts, loads), 1, "waiting")
@@ -140,8 +135,6 @@ class Order:
 
 
 class QueueOrder(Harness):
-    """A result queue alone. Tags arrive only if there is room, and verdicts after their tags."""
-
     def __init__(self, *, depth, inside=True):
         self._depth = depth
         self._inside = inside  # whether to require the invariants as well
@@ -188,8 +181,6 @@ class StandInCore(wiring.Component):
 
 
 class SmallUnit(Unit):
-    """A unit with a stand-in core, and room for few results."""
-
     def __init__(self, *, depth):
         spec = APBFSpec(k=1, l=1, slice_bits=4, clear=2, generation=40, key_bits=2)
         profile = RingProfile.of(spec, tag_bits=1, statistics_bits=0)
@@ -199,8 +190,6 @@ class SmallUnit(Unit):
 
 
 class UnitHarness(Harness):
-    """A small unit with arbitrary operations and an arbitrary receiver."""
-
     make = SmallUnit
 
     def __init__(self, *, depth, inside=True):
@@ -218,17 +207,15 @@ class UnitHarness(Harness):
         return order, inner
 
     def room_is_counted(self, inner):
-        """Return whether the unit's count of free entries is correct."""
         counted = inner["free"] + inner["change"] + inner["left"] - inner["accepted"]
         return counted == self._depth - 1 - self._part.LAG - self.under_way
 
 
 class UnitEntries(UnitHarness):
-    """A unit; `UnitOrder` proves the assumption."""
-
     def build(self, m):
         unit = self._part
         inner = self.open_unit(m)[1]
+        # `UnitOrder` proves this.
         m.d.comb += Assume(~unit.o.valid | (self.under_way != 0))
         enough = self._depth - 1 - unit.LAG
         runs = delayed(m, Const(1), 3, "runs")
@@ -249,8 +236,6 @@ class UnitEntries(UnitHarness):
 
 
 class UnitOrder(UnitHarness):
-    """A unit, with one result followed."""
-
     def __init__(self, *, pauses=False, **options):
         self._pauses = pauses  # whether to check how long the input is closed
         super().__init__(**options)
@@ -284,21 +269,17 @@ class UnitOrder(UnitHarness):
         self.reach("an operation is held while results wait", results_wait & held)
         self.reach("a result leaves as an operation enters", o.valid & o.ready & i.valid & i.ready)
         if self._inside:
-            self._require_inside(m, order, inner, verdict, tag)
-
-    def _require_inside(self, m, order, inner, verdict, tag):
-        front = within(inner, "front")
-        order.require_output(m, self)
-        self.require(
-            *order.rules(self._depth),
-            *order.invariants(m, within(inner, "queue")),
-            self.room_is_counted(inner),
-            *self._gate(front),
-            *self._front(m, order, inner, front, verdict, tag),
-        )
+            front = within(inner, "front")
+            order.require_output(m, self)
+            self.require(
+                *order.rules(self._depth),
+                *order.invariants(m, within(inner, "queue")),
+                self.room_is_counted(inner),
+                *self._gate(front),
+                *self._front(m, order, inner, front, verdict, tag),
+            )
 
     def _gate(self, front):
-        """Return the invariants of the gate, and of the operation that it holds."""
         gate = within(front, "gate")
         serializer = within(gate, "serializer")
         held, silent, go = serializer["held"], serializer["silent"], serializer["go"]
@@ -322,7 +303,6 @@ class UnitOrder(UnitHarness):
         ]
 
     def _front(self, m, order, inner, front, verdict, tag):
-        """Return the invariant that each accepted operation is on its way to the queue."""
         entered = self.entered
         control = front["control"]
         issued = ordinal(m, control[0], 2 * self._depth, "issued")

@@ -25,10 +25,10 @@ class UndefinedRegistered(AnyWord, RegisteredSegmentMemory):
 
 
 class SegmentAnswers(Harness):
-    """One arbitrary bit of a segment memory, compared with a flip-flop.
+    """Compares one arbitrary bit of a segment memory with a flip-flop.
 
-    During a clear no bit is set, and reads are not checked. A bit that was set just before another
-    word is cleared is not checked either.
+    Reads during a clear are not checked, nor is a bit that was set just before another word is
+    cleared.
     """
 
     @staticmethod
@@ -78,14 +78,12 @@ class OneUnreliable(Copies):
 
 
 class SetAnswers(SegmentAnswers):
-    """`SegmentAnswers` with false positives allowed."""
-
     def is_correct(self, bit, expected):
         return bit | ~expected
 
 
 class RingContents(Harness):
-    """One arbitrary bit of a given segment, driven by the ring, compared with a flip-flop."""
+    """Compares one arbitrary bit of a ring segment with a flip-flop."""
 
     def __init__(self, *, segments, run, depth, clear_bits, segment):
         self._segment, self._segments, self._run = segment, segments, run

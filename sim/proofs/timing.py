@@ -31,7 +31,7 @@ class UndefinedCells(AnyWord, PortableCellMemory):
 
 
 class CellAnswers(Harness):
-    """One arbitrary word of a cell memory, compared with registers."""
+    """Compares one arbitrary word of a cell memory with a register."""
 
     make = ECP5CellMemory
 
@@ -53,8 +53,6 @@ class CellAnswers(Harness):
 
 
 class Aged(Harness):
-    """A timing part, compared with the age of the last insertion into one arbitrary cell."""
-
     PROTECT = "none"
     MEMORY: Any = UndefinedCells
     SWEEP: Any = PortSweep
@@ -103,16 +101,19 @@ class Aged(Harness):
 
 
 class PartAnswers(Aged):
-    """A part whose sweep has its own port, and which skips redundant writes."""
-
     CLOCKS = 11  # minimum cycles between two ticks
 
     def build(self, m):
         cell = super().build(m)
-        self.require(~self._written_again(m, cell))
+        # An operation never writes the cell for a second time within one tick.
+        memory, stamp = self._cells.memory, registered(m, self._ticks.stamps.stamp, "stamp")
+        writes = memory.write & (memory.b_address == cell) & (memory.value == stamp)
+        written = Signal()
+        before = written & ~delayed(m, self._cells.tick, TickCount.STAMP + 1, "ticked")
+        m.d.sync += written.eq(before | writes)
+        self.require(~(writes & before))
 
     def _elaborate_operations(self, m, ready):
-        """Drive insertions and ticks; return whether the current access is an operation."""
         part, last = self._cells, self.CLOCKS - 1
         since = cycles_since(m, part.tick, last, init=last)
         m.d.comb += [
@@ -121,19 +122,8 @@ class PartAnswers(Aged):
         ]
         return Const(1)
 
-    def _written_again(self, m, cell):
-        """Return whether an operation writes the cell for a second time within one tick."""
-        memory, stamp = self._cells.memory, registered(m, self._ticks.stamps.stamp, "stamp")
-        writes = memory.write & (memory.b_address == cell) & (memory.value == stamp)
-        written = Signal()
-        before = written & ~delayed(m, self._cells.tick, TickCount.STAMP + 1, "ticked")
-        m.d.sync += written.eq(before | writes)
-        return writes & before
-
 
 class RestAnswers(Aged):
-    """A part whose sweep uses idle cycles: at least one in every `INTERVAL` cycles."""
-
     SWEEP = VisitSweep
     INTERVAL = 3
 
@@ -154,8 +144,6 @@ class RestAnswers(Aged):
 
 
 class SweepInTime(Harness):
-    """The sweep, while operations use one cycle per cell and tick, at any time."""
-
     def __init__(self, *, cells=2, clocks=8):
         self._sweep = PortSweep(cells=cells, limit=2, stamp_bits=3)
         self._cells, self._clocks = cells, clocks
@@ -180,10 +168,7 @@ class SweepInTime(Harness):
         m.d.sync += written.eq(Mux(here, written | sweep.writes.sweeps, 0))
         self.require(~left | (written == expired))
         self.reach("an expired cell is written", left & written)
-        self._elaborate_lap(m, here, left)
-
-    def _elaborate_lap(self, m, here, left):
-        sweep = self._sweep
+        # Operations use cycles, but the sweep returns to the cell in time.
         cycle, used = Signal(range(self._clocks)), Signal(range(self._cells + 1))
         tick = cycle == self._clocks - 1
         m.d.comb += sweep.decided.due.eq(AnySeq(1) & (used != self._cells))
@@ -198,8 +183,6 @@ class SweepInTime(Harness):
 
 
 class RestSweepInTime(Harness):
-    """A whole unit whose sweep uses idle cycles, with one arbitrary cell followed."""
-
     SPEC = PartitionedTimingSpec(window=32, block=8, hashes=1, cells=2, stamp_bits=3, key_bits=8)
 
     @staticmethod
@@ -280,7 +263,7 @@ class AnyCore(wiring.Component):
 
 
 class TableAnswers(Harness):
-    """One arbitrary entry of both table banks, while tables are loaded and swapped at any time."""
+    """Follows one arbitrary entry of both table banks."""
 
     @staticmethod
     def make():
@@ -307,7 +290,6 @@ class TableAnswers(Harness):
                    followed_entry & part.table.valid & part.table.ready)  # fmt: skip
 
     def _elaborate_banks(self, m, part, followed):
-        """Return `known` and `threshold` of the followed entry in the current bank."""
         bank, swaps = Signal(), Signal(2)
         known = Signal(2)
         thresholds = [Signal.like(part.table.p.least, name=f"least{number}") for number in range(2)]

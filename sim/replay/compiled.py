@@ -19,6 +19,7 @@ from ...hdl.latencies import CONTROL_LAG, GENERATION_LEAD, PAUSE, TICKS_WAITING
 from ...hdl.memory.map import MemoryMap, PhysicalMemory
 from ...hdl.parameters import require_integer
 from ...hdl.verilog import LONGEST_SILENCE, TAG_BITS, TOP, convert, time_options
+from ..toolchain import ToolError
 from .driven import DRIVER, DrivenModel, Progress, counter_macro
 from .model import cached_model, defines
 
@@ -142,7 +143,9 @@ class CompiledUnit(DrivenModel):
         The thresholds have shape (classes, ages, 2**phase_bits). If the unit does not accept them,
         a `ToolError` is raised.
         """
-        self._load_table(packed_entries(thresholds))
+        entries = np.ascontiguousarray(packed_entries(thresholds))
+        if idle := self._library.lately_table(self._unit, len(entries), entries.ctypes.data):
+            raise ToolError(f"replay: the unit accepted no table entry for {idle} cycles")
 
     @property
     def ticks(self) -> int:
@@ -275,7 +278,6 @@ class CompiledUnit(DrivenModel):
         self._end_ticks()
 
     def _end_ticks(self) -> None:
-        """Stop the ticks at the port, and wait until the last tick has taken effect."""
         if self._source == "tick":
             self._library.lately_period(self._unit, 0)
         lag = CONTROL_LAG
@@ -294,7 +296,6 @@ class CompiledUnit(DrivenModel):
     def _perform_ticking(
         self, codes: NDArray[np.uint8], keys: Any, asked: Any, times: Times, **options: Any
     ) -> Results:
-        """Perform operations of a timing filter, and send the ticks between their times."""
         each = self.spec.block_units
         gaps = np.diff(times // each, prepend=self._reached // each)
         starts = np.union1d(np.flatnonzero(gaps), [0])
@@ -309,7 +310,6 @@ class CompiledUnit(DrivenModel):
         return Results.joined(parts)
 
     def _count_blocks(self, codes: NDArray[np.uint8]) -> None:
-        """Count the complete blocks. A CLEAR starts a new block."""
         inserts = np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
         for number, part in enumerate(np.split(inserts, np.flatnonzero(codes == Operation.CLEAR))):
             held = 0 if number else self._of_block

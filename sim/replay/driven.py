@@ -27,7 +27,6 @@ Progress = Callable[[int], None]  # gets the number of operations done since the
 
 
 def counter_macro(names: Sequence[str]) -> str:
-    """Return the macro that lists the counters of a unit for the driver."""
     counts = " ".join(f"COUNTER({number}, {name})" for number, name in enumerate(names))
     return f"COUNTERS {counts}"
 
@@ -104,7 +103,7 @@ class DrivenModel(Closable):
 
     @abstractmethod
     def reset(self) -> None:
-        """Reset the unit."""
+        pass
 
     @abstractmethod
     def perform(
@@ -126,14 +125,7 @@ class DrivenModel(Closable):
         self.idle(settle)
         return bool(self._library.lately_secret(self._unit, low, high))
 
-    def _load_table(self, entries: NDArray[np.uint64]) -> None:
-        """Load a table, and use it from the next operation on."""
-        held = np.ascontiguousarray(entries)
-        if idle := self._library.lately_table(self._unit, len(held), held.ctypes.data):
-            raise ToolError(f"replay: the unit accepted no table entry for {idle} cycles")
-
     def _read(self, number: int, words: int, width: int) -> NDArray[np.bool_]:
-        """Return the bits of a memory, shape (words, width), lowest bit first."""
         held = np.empty((words, -(-width // 64)), np.uint64)
         self._library.lately_memory(self._unit, number, words, width, held.ctypes.data)
         bits = held[:, :, None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)
@@ -171,7 +163,6 @@ class DrivenModel(Closable):
         pause_after: float = 0.0,
         seed: int = 1,
     ) -> RawResults:
-        """Send beats; return their results, followed by one empty result."""
         self._library.lately_begin(self._unit, seed)
         if self.upsets is not None:
             self.upsets.begin(SentBeats(alone, codes, keys, numbers))

@@ -36,7 +36,6 @@ class LeavingFrames(NamedTuple):
 
 
 def frame_digest(frame: bytes) -> int:
-    """Return the digest of a frame in `LeavingFrames`."""
     total = 0
     for byte in frame:
         total = (total ^ (byte + 1)) * _FACTOR & (1 << 64) - 1

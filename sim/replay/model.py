@@ -97,7 +97,6 @@ def _build(folder: Path, texts: dict[str, str], options: list[str], optimisation
 
 
 def defines(*lines: str) -> str:
-    """Return a header that defines macros, each given as its name and value."""
     return "".join(f"#define {line}\n" for line in lines)
 
 

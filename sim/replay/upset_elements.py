@@ -55,12 +55,10 @@ class Element:
 
     @property
     def member(self) -> str:
-        """Name of the element's member in the C++ class of the compiled model."""
         return "__DOT__".join(re.sub(r"__|[^A-Za-z0-9_]", _escaped, part) for part in self.path)
 
 
 def _escaped(match: re.Match[str]) -> str:
-    """Escape a character that C++ names cannot contain, like Verilator."""
     return "___05F" if match[0] == "__" else f"__0{ord(match[0]):02X}"
 
 
@@ -70,7 +68,6 @@ def elements(verilog: str) -> list[Element]:
 
 
 def element_macros(verilog: str) -> list[str]:
-    """Return the macros that list the elements of a unit for the driver."""
     members = elements(verilog)
     listed = " ".join(f"ELEMENT({number}, {each.member})" for number, each in enumerate(members))
     kept = " ".join(f"STATE({each.member})" for each in members if each.kind != "counter")
@@ -79,13 +76,10 @@ def element_macros(verilog: str) -> list[str]:
 
 
 def named_elements(names: str) -> list[Element]:
-    """Return the elements that a compiled model lists in its macro ``ELEMENT_NAMES``."""
     return [Element(tuple(path), *sizes) for path, *sizes in json.loads(names)]
 
 
 def opened(verilog: str) -> str:
-    """Return Verilog whose elements are accessible members of the compiled model's class."""
-
     def open_module(module: re.Match[str]) -> str:
         text = module[0]
         for _, end in reversed(list(_elements_of(module))):

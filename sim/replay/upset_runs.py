@@ -37,8 +37,6 @@ def upset_signatures() -> Signatures:
 
 
 class SentBeats(NamedTuple):
-    """A sequence of beats, in the driver's format."""
-
     alone: NDArray[np.uint8]  # operation before the lanes, shape (beats,)
     codes: NDArray[np.uint8]  # codes of all lanes in beat order, with `beats.VALID` if used
     keys: NDArray[np.uint64]  # shape (lanes times beats, words)
@@ -66,8 +64,6 @@ class UpsetOutcomes(NamedTuple):
 
 
 class Flips:
-    """A compiled model in which bits can be flipped."""
-
     def __init__(self, library: ctypes.CDLL, unit: ctypes.c_void_p) -> None:
         self._library = library
         self._unit = unit
@@ -84,7 +80,6 @@ class Upsets(Flips):
         self._lanes = lanes
 
     def begin(self, sent: SentBeats) -> None:
-        """Save the state of the unit before a sequence."""
         self._library.lately_save(self._unit, _BEGIN)
         self._sent = sent
 
