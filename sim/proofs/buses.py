@@ -130,7 +130,7 @@ class WishboneRules(Harness):
         )
         withdrawn = latched(m, busy & ~asks)
         self.reach("a withdrawn request is followed by another", withdrawn & answers)
-        self.reach("an error", front.wb_err_o)
+        self.reach("an access fails", front.wb_err_o)
 
 
 class AvalonMmRules(Harness):
@@ -162,7 +162,7 @@ class AvalonMmRules(Harness):
             front.avs_waitrequest == (busy | taken),
         )
         self.reach("a request arrives with the response to another", answers & reads)
-        self.reach("an error", answers & (front.avs_response == SLAVEERROR))
+        self.reach("an access fails", answers & (front.avs_response == SLAVEERROR))
 
 
 class _AnyUnit(wiring.Component):
@@ -309,8 +309,8 @@ PROOFS = (
     ),
     Proof(
         name="commands of registers",
-        statement="Each SHIFT and CLEAR command of a register enters the unit exactly once, with "
-        "the timestamp of the previous operation. Other operations and their results pass "
+        statement="Each SHIFT or CLEAR that is written to a register enters the unit exactly once, "
+        "with the timestamp of the previous operation. Other operations and their results pass "
         "unchanged. Results of commands are discarded. Results do not change until accepted.",
         design="registers on Wishbone, any unit, any master, any requests",
         build=Commands,

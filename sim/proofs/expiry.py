@@ -70,7 +70,7 @@ class Spaced(Harness):
             tick == registered(m, passes, "passed"),
             passes == (ready & (spacing.i | (waiting != 0))),
         )
-        self.reach("a tick arrives as one passes and the maximum wait",
+        self.reach("a tick arrives as a tick passes and the maximum number waits",
                    spacing.i & passes & (waiting == TICKS_WAITING))  # fmt: skip
 
 
@@ -122,7 +122,7 @@ class Counted(Harness):
             self._inner["waiting"] == waiting,
             self._inner["tick_now"] == registered(m, passes, "passed"),
         )
-        self.reach("a tick arrives as one passes and the maximum wait",
+        self.reach("a tick arrives as a tick passes and the maximum number waits",
                    window.tick & passes & (waiting == TICKS_WAITING))  # fmt: skip
 
     def _elaborate_ages(self, m):

@@ -190,7 +190,8 @@ PROOFS = (
         Proof(
             name=f"siphash, {name}",
             statement="For every key and secret, the addresses equal those of the golden model, if "
-            "the secret is stable while it must be. Both designs add digit by digit.",
+            f"the secret is stable from {SipHash.SETTLE} cycles before the key until "
+            f"{SipHash.HOLD} cycles after it. Both designs add digit by digit.",
             design=f"SipHash, {name}",
             build=partial(KeyedHashIsGolden, spec=spec),
             method=Unrolled(KeyedHashIsGolden.KEY + clocks(spec)),

@@ -190,7 +190,7 @@ class ResultsOfBeats(Harness):
         )
         # The fifth beat gets the slot of the first.
         self.reach("a slot is reused", part.recorded & (came == _SLOTS))
-        self.reach("there are no credits", part.o.valid & ~inner["credits.available"])
+        self.reach("no credits are left", part.o.valid & ~inner["credits.available"])
 
     def _finished(self, m, shard, comes):
         part = self._part

@@ -227,7 +227,7 @@ class UnitEntries(UnitHarness):
             self.require(~inner["front.gate.ready"] | ~inner["front.gate.closed"])
         self.reach("all entries except the spare are in use", self.under_way == self._depth - 1)
         self.reach(
-            "only missing room closes the gate",
+            "the gate is closed only because of missing room",
             ~inner["room"]
             & ~inner["front.gate.closed"]
             & ~inner["front.schedule.one_at_a_time"]
@@ -343,8 +343,8 @@ PROOFS = (
     Proof(
         name="free entries",
         statement="The number of operations in flight never exceeds the size of the result queue. "
-        "The gate accepts operations only if, three cycles ago, the queue had room for all "
-        "operations in flight and all that could still enter.",
+        "The gate has room if and only if, three cycles ago, the operations in flight left room in "
+        "the queue for all operations that could still enter.",
         design="replacement core, 32 entries",
         build=partial(UnitEntries, depth=32),
         smaller=("16 entries", partial(UnitEntries, depth=16, inside=False)),

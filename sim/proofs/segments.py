@@ -203,8 +203,8 @@ PROOFS = (
     *(
         Proof(
             name=f"ring contents, segment {segment}",
-            statement="A segment contains exactly the bits that were set since it last became the "
-            "youngest segment. No older bit remains after a shift.",
+            statement="A segment in the ring contains exactly the bits that were set since it last "
+            "became the youngest segment. No older bit remains after a shift.",
             design="ring of 3 segments and a spare, run 2, 8 bits per segment, 4 cleared per cycle",
             build=partial(RingContents, segments=4, run=2, depth=8, clear_bits=4, segment=segment),
         )

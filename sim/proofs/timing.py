@@ -322,17 +322,18 @@ PROOFS = (
     ),
     Proof(
         name="ages of cells",
-        statement="An operation gets the exact age of its cell, or the report that the cell has "
-        "expired, whenever operations and sweep access the cell, and whatever the memory returns "
-        "if two ports use the same word. Operations write a cell at most once per tick.",
+        statement="An operation gets the exact age of its cell, or learns that the cell has "
+        "expired. This holds for any timing of operations and sweep, and for any data that the "
+        "memory returns while two ports use the same word. Operations write a cell at most once "
+        "per tick.",
         design="part of 2 cells of 3 bits, expired from an age of 2, ticks 11 cycles apart",
         build=PartAnswers,
         method=Bounded(40),
     ),
     Proof(
         name="ages of cells, swept in idle cycles",
-        statement="An operation gets the exact age of its cell, or the report that the cell has "
-        "expired, if the sweep uses only cycles without an operation, as few as allowed.",
+        statement="An operation gets the exact age of its cell, or learns that the cell has "
+        "expired, if the sweep uses only idle cycles, and as few of them as allowed.",
         design="part of 2 cells of 3 bits, expired from an age of 2, a tick per 3 insertions, "
         "at least one idle cycle in 3",
         build=RestAnswers,
@@ -341,8 +342,8 @@ PROOFS = (
     Proof(
         name="sweep in time",
         statement="The sweep returns to each cell within the number of ticks that the "
-        "specification allows. When it leaves an expired cell, it has rewritten it. This holds "
-        "for any timing of the writes of operations.",
+        "specification allows, and rewrites the cell if it has expired. This holds for any timing "
+        "of the writes by operations.",
         design="sweep of 2 cells, 8 cycles per tick, of which operations use 2",
         build=SweepInTime,
     ),
