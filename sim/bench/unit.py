@@ -136,15 +136,34 @@ class Settings:
         return frozenset(name for name, holds in traits.items() if holds)
 
 
-class Requests:
-    ticks: TickSource
+class UnitUnderTest:
+    """A unit with its driver, monitor, scoreboard and reference."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, dut, settings: Settings) -> None:
+        self.dut = dut
         self.settings = settings
         self.spec, self.signature = settings.spec, settings.unit.signature
         lane = self.signature.of_lane(self.signature.request, 0).members
         self._widths = {name: Shape.cast(shape).width for name, shape in lane.items()}
         self.random = random.Random(settings.seed)
+        self.unit = settings.unit
+        self.reference: Any = reference(self.spec, self.signature)
+        self.reference.records = bool(settings.coverage)
+        # Periodic ticks do not stop while outputs and cells are read.
+        self.reference.still = "period" not in settings.traits
+        self.scoreboard = Scoreboard(self.reference)
+        self.driver = Driver(dut, self.signature, self.scoreboard, seed=settings.seed + 3)
+        self.monitor = Monitor(dut, self.signature, self.scoreboard)
+        self.ticks = TickSource(self)
+        self.scoreboard.legal_times = self.ticks.legal_times if settings.ticks else None
+        self.tables = Tables(self)
+        self.memory = UnitMemory(dut, self.unit, variant=settings.memory, netlist=settings.netlist)
+        self.secrets: list[float] = []
+        self._checked = False
+        if "ring" in settings.traits:
+            # The generation length with which the unit accepts one operation per cycle.
+            self.generation = max(self.spec.generation, self.unit.minimum_generation)
+        dut._log.info("seed %d", settings.seed)
 
     @property
     def window(self) -> int:
@@ -221,32 +240,6 @@ class Requests:
         end()
         return beats
 
-
-class UnitUnderTest(Requests):
-    """A unit with its driver, monitor, scoreboard and reference."""
-
-    def __init__(self, dut, settings: Settings) -> None:
-        super().__init__(settings)
-        self.dut = dut
-        self.unit = settings.unit
-        self.reference: Any = reference(self.spec, self.signature)
-        self.reference.records = bool(settings.coverage)
-        # Periodic ticks do not stop while outputs and cells are read.
-        self.reference.still = "period" not in settings.traits
-        self.scoreboard = Scoreboard(self.reference)
-        self.driver = Driver(dut, self.signature, self.scoreboard, seed=settings.seed + 3)
-        self.monitor = Monitor(dut, self.signature, self.scoreboard)
-        self.ticks = TickSource(self)
-        self.scoreboard.legal_times = self.ticks.legal_times if settings.ticks else None
-        self.tables = Tables(self)
-        self.memory = UnitMemory(dut, self.unit, variant=settings.memory, netlist=settings.netlist)
-        self.secrets: list[float] = []
-        self._checked = False
-        if "ring" in settings.traits:
-            # The generation length with which the unit accepts one operation per cycle.
-            self.generation = max(self.spec.generation, self.unit.minimum_generation)
-        dut._log.info("seed %d", settings.seed)
-
     @property
     def profile(self) -> Any:
         return self.unit.profile
@@ -263,8 +256,6 @@ class UnitUnderTest(Requests):
         traits = self.settings.traits
         return int(self.unit.SECRET_LEAD) if traits & {"several lanes", "re-keying"} else -1
 
-    # Operations
-
     async def send(self, *operations: Any, stalls: Stalls | None = None, gaps: float = 0.0) -> None:
         """Send operations, in the form that `beats` takes; starts and ends after a clock edge."""
         self._checked = False
@@ -279,8 +270,6 @@ class UnitUnderTest(Requests):
 
     def asked(self) -> list[Performed]:
         return [performed for performed in self.performed if performed.operation == Operation.QUERY]
-
-    # Reset
 
     @classmethod
     async def start(cls, dut, settings: Settings) -> Self:
@@ -354,8 +343,6 @@ class UnitUnderTest(Requests):
         self.scoreboard.forget()
         return accepted
 
-    # Settings at run time
-
     async def set_generation(self, length: int) -> None:
         """Set the generation length; it applies from the next generation on."""
         await self.settle()
@@ -383,8 +370,6 @@ class UnitUnderTest(Requests):
         await RisingEdge(dut.clk)
         dut.secret__valid.value = 0
         return secret
-
-    # Checks
 
     async def settle(self) -> None:
         await RisingEdge(self.dut.clk)

@@ -95,12 +95,6 @@ class TrackingCore(FilterCore):
             clear_cycles=profile.clear_cycles,
         )
 
-    def holds(self, segment):
-        return Cat(memory.now for memory in self.store.memories[segment]).all()
-
-    def reads(self, segment):
-        return Cat(memory.address == memory.cell for memory in self.store.memories[segment]).all()
-
     @property
     def selected(self):
         return self.addresses_latency - self.control_lag
@@ -202,9 +196,11 @@ class GuaranteeOfCore(Harness):
         positions = delayed(m, youngest, core.selected, "positions")
         for segment in range(segments):
             spare = positions[(segment + 1) % segments]
-            self.require(~asking | spare | core.reads(segment))
+            memories = core.store.memories[segment]
+            reads = Cat(memory.address == memory.cell for memory in memories).all()
+            self.require(~asking | spare | reads)
             held = delayed(m, holds[segment], core.selected, f"holds{segment}_")
-            self.require(~held | core.holds(segment))
+            self.require(~held | Cat(memory.now for memory in memories).all())
         matched = core.selected + core.store.latency + core.detector.matches_latency
         asked = delayed(m, asks, matched, "awaited")
         then = delayed(m, age, matched, "then")
