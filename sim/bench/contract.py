@@ -133,7 +133,7 @@ async def random_operations(bench: UnitUnderTest, pauses: str) -> None:
     items = bench.mixture(250 if max(into, out) > 0.5 else 800)
     await bench.send(*items, stalls=bench.stalls(into), gaps=0.3)
     await bench.settle()
-    assert bool(bench.monitor.held) == bool(out), "results must wait if and only if output pauses"
+    assert bool(bench.monitor.held) == bool(out), "results must wait exactly if output pauses"
 
 
 @sentence()

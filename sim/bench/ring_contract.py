@@ -62,7 +62,7 @@ async def query_of_the_shifting_operation_sees_the_old_ring(bench: UnitUnderTest
     await bench.send(*before, (INSERT, key), *others[len(before) :], (CHECK, key), (QUERY, key))
     await bench.settle()
     turning, after = bench.performed[-2:]
-    assert turning.seen, "the key was lost within the window"
+    assert turning.seen, "the key was not seen within its window"
     assert after.outcome["age"] == 0, "the insertion did not follow the shift"
 
 

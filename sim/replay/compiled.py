@@ -11,7 +11,7 @@ from ...golden.errors import RekeyError, SpecificationError
 from ...golden.hash.keys import KeyDigest, check_keys
 from ...golden.operations import Operation
 from ...golden.results import Results
-from ...golden.spec.base import Specification, require
+from ...golden.spec.base import Specification
 from ...golden.times import Times, check_timestamps
 from ...golden.timestamp.decisions import packed_entries
 from ...hdl.build import filter_unit
@@ -286,7 +286,8 @@ class CompiledUnit(DrivenModel):
         self.idle(lag)
 
     def _checked_times(self, times: ArrayLike, count: int) -> Times:
-        require(self.spec.timed, "span", "must be given for operations with times", None)
+        if not self.spec.timed:
+            raise SpecificationError("span: operations with times need a time-based window")
         if self._source == "period" or (self.spec.kind == "ring" and self._source != "time"):
             raise SpecificationError(
                 f"ticks: operations with times are not supported with {self._source!r}"
