@@ -52,6 +52,8 @@ def waiting_ticks(m, harness, given, passes, lost):
         ~passes | given | (waiting != 0), lost == registered(m, given & ~room, "refused")
     )
     harness.reach("a tick is lost", lost)
+    harness.reach("a tick arrives as a tick passes and the maximum number waits",
+                  given & passes & (waiting == TICKS_WAITING))  # fmt: skip
     return waiting
 
 
@@ -70,21 +72,16 @@ class Spaced(Harness):
             tick == registered(m, passes, "passed"),
             passes == (ready & (spacing.i | (waiting != 0))),
         )
-        self.reach("a tick arrives as a tick passes and the maximum number waits",
-                   spacing.i & passes & (waiting == TICKS_WAITING))  # fmt: skip
 
 
 class Counted(Harness):
-    def __init__(self, *, synchronous_read=False):
+    def make(self, *, synchronous_read):
         self._synchronous = synchronous_read
-        super().__init__()
-
-    def make(self):
         kind = type("OpenWindow", (TimeWindow,), {"MEMORY": self._open})
         policy = RotationPolicy(
             writes=2, settled=_GENERATIONS, generation=1, span=_SPAN, generation_span=2
         )
-        return kind(policy, synchronous_read=self._synchronous)
+        return kind(policy, synchronous_read=synchronous_read)
 
     def _open(self, **shape):
         self._times = OpenMemory(**shape)
@@ -122,8 +119,6 @@ class Counted(Harness):
             self._inner["waiting"] == waiting,
             self._inner["tick_now"] == registered(m, passes, "passed"),
         )
-        self.reach("a tick arrives as a tick passes and the maximum number waits",
-                   window.tick & passes & (waiting == TICKS_WAITING))  # fmt: skip
 
     def _elaborate_ages(self, m):
         """Return the ages of all generations, youngest first, and of the last retired one."""
@@ -201,21 +196,15 @@ class AnyBits(Arbitrary):
 
 
 class WithinLimit(Harness):
-    def __init__(self, *, run, generations):
-        self._spec = APBFSpec(k=run, l=generations, slice_bits=4, key_bits=4, clear=2, generation=8)
-        self._store = AnyBits(StoreSignature(spec=self._spec, latency=AnyBits.latency))
-        super().__init__()
-
-    def make(self):
-        spec = self._spec
+    def make(self, *, run, generations):
+        spec = APBFSpec(k=run, l=generations, slice_bits=4, key_bits=4, clear=2, generation=8)
+        self._spec = spec
+        self._store = AnyBits(StoreSignature(spec=spec, latency=AnyBits.latency))
         return FilterCore(
             hashes=[AnyHash(spec=spec)],
             store=self._store,
             detector=RingDetector(
-                segments=spec.segments,
-                parts=spec.parts,
-                run=spec.run,
-                starts=spec.window_generations + 1,
+                segments=spec.segments, parts=spec.parts, run=run, starts=generations + 1
             ),
             clear_cycles=1,
             timed=True,

@@ -19,8 +19,8 @@ from .harness import Harness, Rules, constant, elaborated
 
 
 class FrontEndHarness(Harness):
-    @staticmethod
-    def make(*, words=4, generation_bits=4, **options):
+    def make(self, *, words, generation_bits=4, **options):
+        self._words = words
         return FrontEnd(
             generation_bits=generation_bits,
             minimum_generation=words + 1,
@@ -35,10 +35,6 @@ class FrontEndHarness(Harness):
 
 
 class SpareInTime(FrontEndHarness):
-    def __init__(self, *, words, **options):
-        self._words = words
-        super().__init__(words=words, **options)
-
     def build(self, m):
         front = super().build(m)
         m.submodules.rules = rules = Rules(words=self._words)
@@ -62,20 +58,17 @@ SWEPT = APBFSpec(k=2, l=2, slice_bits=64, clear=4, generation=20)
 
 
 class SpareOfUnitInTime(SpareInTime):
-    @staticmethod
-    def make(*, spec, **_):
+    def make(self, *, spec):
+        self._words = -(-spec.part_bits // spec.clear)
         return elaborated(Unit(unit_profile(spec), family_of(spec))).submodules.front
-
-    def __init__(self, *, spec):
-        super().__init__(words=-(-spec.part_bits // spec.clear), spec=spec)
 
 
 class SpareOfAgesInTime(SpareInTime):
-    def __init__(self, *, when_full):
+    def make(self, *, when_full):
         window = TimeWindow(
             RotationPolicy(writes=1, settled=2, generation=1, span=3, generation_span=2)
         )
-        super().__init__(words=16, generation_bits=6, window=window, when_full=when_full)
+        return super().make(words=16, generation_bits=6, window=window, when_full=when_full)
 
     def build(self, m):
         front = super().build(m)
@@ -91,9 +84,9 @@ class SpareOfAgesInTime(SpareInTime):
 
 
 class NoAlarm(FrontEndHarness):
-    def __init__(self, *, words):
+    def make(self, *, words):
         self._ring = Ring(segments=4, run=2, clear_words=words, check=True)
-        super().__init__(words=words, check=True)
+        return super().make(words=words, check=True)
 
     def build(self, m):
         front = super().build(m)

@@ -135,12 +135,10 @@ class Order:
 
 
 class QueueOrder(Harness):
-    def __init__(self, *, depth, inside=True):
+    def make(self, *, depth, inside=True):
         self._depth = depth
         self._inside = inside  # whether to require the invariants as well
-        super().__init__(depth=depth, tag_bits=1, verdict_bits=1)
-
-    make = ResultQueue
+        return ResultQueue(depth=depth, tag_bits=1, verdict_bits=1)
 
     def build(self, m):
         queue = self._part
@@ -190,12 +188,11 @@ class SmallUnit(Unit):
 
 
 class UnitHarness(Harness):
-    make = SmallUnit
-
-    def __init__(self, *, depth, inside=True):
+    def make(self, *, depth, inside=True, pauses=False):
         self._depth = depth
-        self._inside = inside
-        super().__init__(depth=depth)
+        self._inside = inside  # whether to require the invariants as well
+        self._pauses = pauses  # whether to check how long the input is closed
+        return SmallUnit(depth=depth)
 
     def open_unit(self, m):
         """Add the unit to `m`; return the `Order` of its results, and its signals by path."""
@@ -236,10 +233,6 @@ class UnitEntries(UnitHarness):
 
 
 class UnitOrder(UnitHarness):
-    def __init__(self, *, pauses=False, **options):
-        self._pauses = pauses  # whether to check how long the input is closed
-        super().__init__(**options)
-
     def build(self, m):
         unit = self._part
         order, inner = self.open_unit(m)

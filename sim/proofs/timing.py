@@ -183,16 +183,15 @@ class SweepInTime(Harness):
 
 
 class RestSweepInTime(Harness):
-    SPEC = PartitionedTimingSpec(window=32, block=8, hashes=1, cells=2, stamp_bits=3, key_bits=8)
-
-    @staticmethod
-    def make():
-        spec = RestSweepInTime.SPEC
+    def make(self):
+        self._spec = spec = PartitionedTimingSpec(
+            window=32, block=8, hashes=1, cells=2, stamp_bits=3, key_bits=8
+        )
         return Unit(unit_profile(spec, tag_bits=1, statistics_bits=1), family_of(spec))
 
     def build(self, m):
         m.submodules.unit = unit = self._part
-        (part,), visits, limit = unit.core.parts, unit.core.visits, self.SPEC.sweep_blocks
+        (part,), visits, limit = unit.core.parts, unit.core.visits, self._spec.sweep_blocks
         followed = constant(m, visits.cell.shape(), "followed")
         visit = visits.visit & (visits.cell == followed)
         # From a visit to the cell until `BETWEEN` cycles after the next visit.
@@ -211,11 +210,9 @@ class RestSweepInTime(Harness):
 
 
 class OldestOfAll(Harness):
-    make = OldestCell
-
-    def __init__(self, *, window, hashes):
+    def make(self, *, window, hashes):
         self._window = window
-        super().__init__(window=window, hashes=hashes)
+        return OldestCell(window=window, hashes=hashes)
 
     def build(self, m):
         m.submodules.oldest = oldest = self._part
