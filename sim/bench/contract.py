@@ -179,7 +179,7 @@ async def every_distance_between_equal_keys(bench: UnitUnderTest) -> None:
 @sentence()
 async def every_distance_between_keys_of_one_cell(bench: UnitUnderTest) -> None:
     if "ring" in bench.settings.traits:
-        # In a generation so long, all insertions use the youngest segment.
+        # In such a long generation, all insertions use the youngest segment.
         await bench.set_generation(2 * bench.spec.generation - 1)
     await at_every_distance(bench, *keys_with_common_cells(bench))
 
@@ -194,7 +194,7 @@ async def every_age_is_reported(bench: UnitUnderTest) -> None:
         await bench.send(*[(QUERY, key)] * (QUEUE if age < 4 else 10))
     await bench.finish()
     asked = [result.outcome for result in bench.asked()]
-    # Periodic ticks do not stop while the bench waits. A block of one insertion ends with it.
+    # Periodic ticks do not stop while the bench waits. A block of one insertion ends immediately.
     youngest = int(getattr(bench.spec, "block", 0) == 1)
     reported = {result["age"] for result in asked if result["seen"] or "oldest" in result}
     assert bench.settings.ticks == "period" or reported == {*range(youngest, ages)}, (

@@ -94,7 +94,7 @@ def prove(
             return [future.result() for future in futures]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            # A thread may start its next proof after the first call.
+            # After a call, a thread may still start another proof.
             while wait(futures, timeout=0.1).not_done:
                 end_yosys()
             raise

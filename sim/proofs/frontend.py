@@ -38,7 +38,7 @@ class SpareInTime(FrontEndHarness):
     def build(self, m):
         front = super().build(m)
         m.submodules.rules = rules = Rules(words=self._words)
-        m.d.comb += rules.control.eq(front.control)
+        m.d.comb += [rules.control.eq(front.control), Assume(front.clean)]
         self.require(rules.kept)
         soon = Signal(range(self._words + 2))
         with m.If(front.control.shift):
@@ -104,7 +104,7 @@ class ExactCount(FrontEndHarness):
         control = front.control
         length = constant(m, front.generation.shape(), "length")
         count = Signal(len(length) + 1)
-        m.d.comb += Assume(front.generation == length)
+        m.d.comb += [Assume(front.generation == length), Assume(front.clean)]
         after = Signal.like(count)
         cleared = Signal()
         m.d.comb += after.eq(count)

@@ -71,7 +71,7 @@ def constant(m, shape, name="constant"):
 
 
 def sampled(m, condition, value, name):
-    """Return `value` as it was in the last earlier cycle in which `condition` held."""
+    """Return `value` from the last earlier cycle in which `condition` held."""
     value = Value.cast(value)
     last = Signal.like(value, name=name)
     with m.If(condition):
@@ -131,7 +131,7 @@ class Unreliable:
 
 
 def make_one_wrong(m, copies):
-    """Make at most one memory, chosen arbitrarily, return wrong words in all cycles."""
+    """Make at most one memory, chosen arbitrarily, return arbitrary words in all cycles."""
     wrong = constant(m, range(len(copies) + 1), "wrong")
     m.d.comb += [copy.is_wrong.eq(wrong == number) for number, copy in enumerate(copies)]
 
