@@ -22,7 +22,7 @@ from ...hdl.ring.core import FilterCore, SegmentStore
 from ...hdl.ring.profile import RingProfile
 from ...hdl.ring.ring import Ring, RingDetector
 from .formal import Bounded, Proof
-from .harness import Harness, Rules, constant
+from .harness import Harness, constant, control_rules
 
 
 class AnyHash(wiring.Component):
@@ -127,12 +127,11 @@ class GuaranteeOfCore(Harness):
         super().__init__({"control": In(Control), "tracked": In(1)})
 
     def build(self, m):
-        m.submodules.rules = rules = Rules(words=RingProfile.of(self._spec).clear_cycles)
         m.submodules.core = core = self._core
         control, window, lag = self.control, self._window, CONTROL_LAG
+        kept, left = control_rules(m, control, core.clear_cycles)
         m.d.comb += [
-            rules.control.eq(control),
-            Assume(rules.kept),
+            Assume(kept),
             core.control.eq(control),
             core.key.eq(~self.tracked),
         ]
@@ -157,7 +156,7 @@ class GuaranteeOfCore(Harness):
             # The sweep runs when it should, and never clears the key or its writes.
             ring = core.store.ring
             written, swept, address = ring.set, ring.clear_segments, ring.clear_address
-            late = delayed(m, rules.left, core.selected, "left")
+            late = delayed(m, left, core.selected, "left")
             self.require((late != 0) == swept.any())
             self.require((late == 0) | (address == core.clear_cycles - late))
             # Between a CLEAR and its sweep, an earlier sweep may continue at another address.

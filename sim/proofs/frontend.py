@@ -15,7 +15,7 @@ from ...hdl.pipeline import delayed, registered
 from ...hdl.ring.ring import Ring
 from ...hdl.unit import Unit
 from .formal import Proof, Unbounded
-from .harness import Harness, Rules, constant, elaborated
+from .harness import Harness, constant, control_rules, elaborated
 
 
 class FrontEndHarness(Harness):
@@ -37,9 +37,8 @@ class FrontEndHarness(Harness):
 class SpareInTime(FrontEndHarness):
     def build(self, m):
         front = super().build(m)
-        m.submodules.rules = rules = Rules(words=self._words)
-        m.d.comb += [rules.control.eq(front.control), Assume(front.clean)]
-        self.require(rules.kept)
+        m.d.comb += Assume(front.clean)
+        self.require(control_rules(m, front.control, self._words)[0])
         soon = Signal(range(self._words + 2))
         with m.If(front.control.shift):
             m.d.sync += soon.eq(self._words + 1)

@@ -10,9 +10,7 @@ from typing import Any
 from amaranth.hdl import Assert, Fragment, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
-
-from ...hdl.control import Control
+from amaranth.lib.wiring import Out
 
 
 class Harness(wiring.Component):
@@ -136,39 +134,29 @@ def make_one_wrong(m, copies):
     m.d.comb += [copy.is_wrong.eq(wrong == number) for number, copy in enumerate(copies)]
 
 
-class Rules(wiring.Component):
-    """Checks whether control flags follow the rules of `Ring` and `FilterCore`."""
+def control_rules(m, control, words):
+    """Check control flags against the rules of `Ring` and `FilterCore`.
 
-    def __init__(self, *, words):
-        self._words = words
-        super().__init__(
-            {
-                "control": In(Control),
-                "kept": Out(1),  # the flags of this cycle are allowed, given all earlier flags
-                "cleared": Out(1),  # there was a clear since reset
-                "left": Out(range(words + 1)),  # remaining cycles of a sweep or clear
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        control, busy = self.control, self.left
-        clearing, acts = Signal(), Signal()
-        m.d.comb += [
-            acts.eq(control.valid | control.query | control.insert | control.shift | control.clear),
-            self.kept.eq(
-                ~(control.shift & (busy != 0))
-                & ~(acts & clearing & (busy != 0))
-                & ~(control.clear & (control.query | control.insert | control.shift))
-                & ~(acts & ~control.clear & ~self.cleared)
-            ),
-        ]
-        m.d.sync += self.cleared.eq(self.cleared | control.clear)
-        with m.If(busy != 0):
-            m.d.sync += busy.eq(busy - 1)
-        with m.If(control.shift | control.clear):
-            m.d.sync += [busy.eq(self._words), clearing.eq(control.clear)]
-        return m
+    Returns whether the flags of this cycle are allowed after all earlier flags, and the remaining
+    cycles of a sweep or clear.
+    """
+    left, clearing, acts = Signal(range(words + 1)), Signal(), Signal()
+    busy = left != 0
+    cleared = latched(m, control.clear, "cleared")
+    m.d.comb += acts.eq(
+        control.valid | control.query | control.insert | control.shift | control.clear
+    )
+    with m.If(busy):
+        m.d.sync += left.eq(left - 1)
+    with m.If(control.shift | control.clear):
+        m.d.sync += [left.eq(words), clearing.eq(control.clear)]
+    kept = (
+        ~(control.shift & busy)
+        & ~(acts & clearing & busy)
+        & ~(control.clear & (control.query | control.insert | control.shift))
+        & ~(acts & ~control.clear & ~cleared)
+    )
+    return kept, left
 
 
 def elaborated(component):

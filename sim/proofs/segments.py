@@ -13,7 +13,7 @@ from ...hdl.pipeline import delayed
 from ...hdl.ring.ring import Ring
 from ..toolchain import models
 from .formal import Bounded, Proof, Unbounded
-from .harness import AnyWord, Harness, Rules, Unreliable, constant, make_one_wrong
+from .harness import AnyWord, Harness, Unreliable, constant, control_rules, make_one_wrong
 
 
 class Undefined(AnyWord, PortableSegmentMemory):
@@ -87,21 +87,18 @@ class RingContents(Harness):
 
     def __init__(self, *, segments, run, depth, clear_bits, segment):
         self._segment, self._segments, self._run = segment, segments, run
-        words = depth // clear_bits
-        self._rules = Rules(words=words)
-        self._ring = Ring(segments=segments, run=run, clear_words=words)
+        self._words = depth // clear_bits
+        self._ring = Ring(segments=segments, run=run, clear_words=self._words)
         self._memory = PortableSegmentMemory(depth=depth, clear_bits=clear_bits)
         super().__init__({"control": In(Control), "address": In(range(depth))})
 
     def build(self, m):
-        m.submodules.rules = rules = self._rules
         m.submodules.ring = ring = self._ring
         m.submodules.memory = memory = self._memory
         control, segment = self.control, self._segment
         cell = constant(m, range(memory.depth), "cell")
         m.d.comb += [
-            rules.control.eq(control),
-            Assume(rules.kept),
+            Assume(control_rules(m, control, self._words)[0]),
             ring.insert.eq(control.insert),
             ring.shift.eq(control.shift),
             ring.clear.eq(control.clear),
