@@ -1,14 +1,14 @@
 """The interface of all golden models: parameters, operations, ages, state files, comparison.
 
-Each family is a subclass of `CountedFilter` or `TimedFilter`; the fields of its `specification` are
-its parameters.
+A family is a subclass of `CountedFilter` or `TimedFilter` with a `specification`, whose fields are
+the constructor's parameters.
 """
 
 import copy
 import inspect
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from itertools import pairwise
 from types import FunctionType
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import compilation, locks
-from .cached import Cached
+from .cached import Cached, Element
 from .errors import SpecificationError, StateFileError
 from .errors import require_count as require_count
 from .hash.functions import KeyHash
@@ -53,8 +53,7 @@ State = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # numbers for JSON, arra
 # arrays of integers from 0, each with its maximum, or with a maximum for each column
 Bounded = Mapping[str, tuple[NDArray[Any], int | tuple[int, ...]]]
 
-# imported models, by the family of their specification
-MODELS: "dict[str, type[Filter]]" = {}
+MODELS: "dict[str, type[Filter]]" = {}  # imported models, by family
 
 _CLASSES: "dict[str, type[Filter]]" = {}  # classes by name, for state files
 _SINGLE = ("query", "check_and_insert", "insert", "add", "age", "__contains__")
@@ -88,8 +87,8 @@ class Options(TypedDict, total=False):
 class CoreState(NamedTuple):
     """State of a filter in the layout of the C core and of exported headers."""
 
-    numbers: list[NDArray[np.int64]]  # one array for each record of the filter
-    secrets: list[int]  # secrets that no record holds
+    numbers: list[NDArray[np.int64]]  # the records that the C core modifies
+    secrets: list[int]  # secrets outside the records
     arrays: dict[str, NDArray[Any]]  # arrays of a state file
 
 
@@ -106,11 +105,8 @@ class ReadOnly:
         vars(owner)[self._name] = value
 
 
-class Number:
-    """Element `index` of `_numbers`, read under the lock; only values below 2**62 can be set."""
-
-    def __init__(self, index: int) -> None:
-        self._index = index
+class Number(Element):
+    """Element of `_numbers` that is read under the lock; only values below 2**62 can be set."""
 
     def __set_name__(self, _: type, name: str) -> None:
         self._name = name
@@ -119,17 +115,17 @@ class Number:
         if owner is None:
             return cast(int, self)  # the descriptor itself, like a property
         with owner._lock:
-            return int(owner._numbers[self._index])
+            return super().__get__(owner)
 
     def __set__(self, owner: Any, value: int) -> None:
         if type(value) is not int or not 0 <= value < 1 << 62:
             name = self._name.replace("_", " ").strip()
             raise ValueError(f"{name}: must be an integer from 0 to 2**62 - 1, not {value!r}")
-        owner._numbers[self._index] = value
+        super().__set__(owner, value)
 
 
 def taking_single_keys(kind: _Class) -> _Class:
-    """Add the extension's methods for single keys; those of the class become ``_python_NAME``."""
+    """Use the extension's methods for single keys; the Python methods become ``_python_NAME``."""
     core = compilation.extension()
     for name in _SINGLE if core is not None else ():
         member = inspect.getattr_static(kind, name)
@@ -144,7 +140,7 @@ def taking_single_keys(kind: _Class) -> _Class:
 
 
 def delegated(part: str, known: Any) -> Any:
-    """Make a property that reads the property of the same name of the filter's `part`."""
+    """Make a property that reads the property of the same name of the attribute `part`."""
     name = known.fget.__name__
     return property(lambda self: getattr(getattr(self, part), name), doc=known.__doc__)
 
@@ -153,19 +149,18 @@ class Filter(locks.Base, ABC):
     """Base of all models.
 
     Keys have shape (n,) for `key_bits` of 64 or fewer, else (n, words), and take effect one after
-    another. The window of a `CountedFilter` is a number of insertions. That of a `TimedFilter` is a
-    span of time, and the operations of a `TimedFilter` also take timestamps. The operations of this
-    class check and count their arguments; a subclass performs them. A subclass implements either
-    `_perform` or the steps `_insert`, `_query` and `_check_and_insert`, and also `_age` and
-    `_age_and_insert` if it supports ages. `_empty` clears the memory.
+    another. The window of a `CountedFilter` is a number of insertions; the window of a
+    `TimedFilter` is a span of time, and its operations take timestamps. The operations of this
+    class check and count their arguments, and a subclass performs them: it implements `_perform`,
+    or `_insert`, `_query` and `_check_and_insert`, and for ages `_age` and `_age_and_insert`.
 
-    The keyword arguments of a constructor are the fields of the class's specification. They become
-    attributes of the same names. TypeError if an argument is missing, unknown, or of the wrong
-    type; SpecificationError if it is out of range, or breaks another rule.
+    The constructor takes the fields of the class's specification as keyword arguments, which become
+    attributes. It raises TypeError if an argument is missing, unknown, or of the wrong type, and
+    SpecificationError if an argument is out of range or breaks another rule.
     """
 
     specification: ClassVar[type[Specification]] = Specification
-    # A filter that does not support ages returns 0, the least possible age, for every reported key.
+    # A filter that does not support ages returns 0, the minimum age, for every reported key.
     age_unit: ClassVar[str] = "insertions"
     supported: ClassVar[tuple[Operation, ...]] = (
         Operation.NONE,
@@ -196,8 +191,7 @@ class Filter(locks.Base, ABC):
     seed: int  # selects the hash functions; 0 by default
     key_bits: int  # 64 by default
     digest: str
-    # Counters since construction: operations without calls that change nothing, inserted keys, and
-    # reported keys.
+    # Counters since construction; calls that change nothing do not count as operations.
     operations, _inserted_keys, hits = Number(0), Number(1), Number(2)
     _numbers: NDArray[np.int64]
     _hash: KeyHash
@@ -205,7 +199,7 @@ class Filter(locks.Base, ABC):
     _digest_secret = 0
 
     def __new__(cls, *arguments: Any, **_: Any) -> Self:
-        """Refuse positional arguments, which the constructors of other libraries accept."""
+        """Reject positional arguments, which the constructors of other libraries accept."""
         if arguments and not isinstance(arguments[0], Specification | None):
             raise TypeError(
                 f"{cls.__name__}: parameters must be named, not {arguments[0]!r}{cls._hint()}"
@@ -235,7 +229,6 @@ class Filter(locks.Base, ABC):
 
     @classmethod
     def _complete(cls) -> None:
-        """Add locks, a signature and read-only attributes to the class."""
         locks.guard(cls, cls._unlocked)
         cls.__signature__ = inspect.Signature(cls._signature())
         for name in cls._fixed or [item.name for item in fields(cls.specification)]:
@@ -246,7 +239,6 @@ class Filter(locks.Base, ABC):
 
     @classmethod
     def _signature(cls) -> list[inspect.Parameter]:
-        """Return the parameters of the constructor: the fields of the specification."""
         parameters = {}
         for item in fields(cls.specification):
             default = inspect.Parameter.empty if "required" in item.metadata else item.default
@@ -265,20 +257,20 @@ class Filter(locks.Base, ABC):
 
     @classmethod
     def _hint(cls) -> str:
-        """Return a hint for error messages: the method that chooses parameters, if there is one."""
+        """End of an error message: the method that chooses parameters, if the class has one."""
         chosen = any("_sizes" in vars(kind) for kind in cls.__mro__ if kind is not Filter)
         return f"; {cls.__name__}.{cls._chooser} chooses them" if chosen else ""
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        """Return the parameters for a window with `keys` keys and a false-positive rate."""
+        """Choose parameters for a window of `keys` distinct keys and a false-positive rate."""
         raise SpecificationError(f"for_window: {cls.__name__} guarantees no window")
 
     @classmethod
     def _for_keys(
         cls, keys: int, fpr: float, given: dict[str, int], options: Mapping[str, Any]
     ) -> Self:
-        """Build a filter for a window of `keys`; `given` holds the window if it is a parameter."""
+        """Build a filter for a window of `keys`; `given` parameters replace chosen ones."""
         cls.__signature__.bind_partial(**options)
         try:
             sizes = {**cls._sizes(keys, fpr), **given}
@@ -288,7 +280,7 @@ class Filter(locks.Base, ABC):
         except SpecificationError as error:
             field = str(error).partition(":")[0]
             chosen = {*cls.specification.field_names()} - given.keys() - options.keys() - {"window"}
-            # If another field is wrong, an option may be the cause.
+            # If the field was not chosen, or options were given, the error is the caller's.
             if field not in chosen or options.keys() - {"seed", "key_bits"}:
                 raise
         raise SpecificationError(
@@ -312,17 +304,17 @@ class Filter(locks.Base, ABC):
         require_digest(self.digest)
 
     def _prepare(self) -> None:
-        """Check the parameters as a whole, derive those that are None, and make the hashes."""
+        """Check the parameters together, derive those that are None, and build the hashes."""
 
     def _make_hash(self, sizes: Sequence[int], functions: int = 1) -> None:
-        """Make the hash functions; each gives an index in ``range(size)`` for each of `sizes`."""
+        """Build hash functions that return an index in ``range(size)`` for each of `sizes`."""
         self._hash = KeyHash(
             key_bits=self.key_bits, sizes=sizes, functions=functions, seed=self.seed
         )
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Constructor arguments stored in a state file; no `digest` if it is BLAKE2b."""
+        """Constructor arguments stored in a state file; BLAKE2b, the default digest, is omitted."""
         names = [name for name in self.__signature__.parameters if name not in self._UNSAVED]
         values = {name: getattr(self, name) for name in names}
         return {
@@ -344,7 +336,7 @@ class Filter(locks.Base, ABC):
 
     @classmethod
     def from_spec(cls, spec: Specification) -> Self:
-        """Build a filter from `spec`, of the same family; raises the same errors as `Filter`."""
+        """Build a filter from a specification of its family; errors are those of `Filter`."""
         cls._check_family(spec)
         values = spec.to_dict()
         del values["family"]
@@ -367,7 +359,7 @@ class Filter(locks.Base, ABC):
         return KeyDigest(self.key_bits, self.digest, self.seed, self._digest_secret)
 
     def _digest_under(self, secret: int) -> None:
-        """Use the filter's first `secret` as the key of the digest, if the digest is keyed."""
+        """Use the filter's first `secret` as the key of a keyed digest."""
         self._digest_secret = check_secret(secret) if self.digest == "siphash" else 0
         vars(self).pop("_key_digest", None)
         if self._engine is not None:
@@ -381,22 +373,22 @@ class Filter(locks.Base, ABC):
         return check_keys(keys, self._key_digest)
 
     def _only_one(self, name: str, key: Any) -> Any:
-        """Return a single key; TypeError if method `name` was called with several."""
+        """Reject several keys, with the name of the method in the message."""
         if not is_single(key):
             raise TypeError(f"{name}: must be given a single key, not {type(key).__name__}")
         return key
 
     def _no_single(self, name: str, keys: Any) -> Any:
-        """Return several keys; TypeError if method `name` was called with a single key."""
+        """Reject a single key, with the name of the method in the message."""
         if is_single(keys):
             raise TypeError(f"{name}: must be given an iterable of keys, not {type(keys).__name__}")
         return keys
 
     def key_words(self, keys: Keys) -> Words:
-        """Convert keys to words for this filter; text is converted to its digest.
+        """Convert keys to the 64-bit words that the filter hashes, text to its digest.
 
         Parameters and errors are those of `insert`. The result is an ndarray of uint64, shape (n,)
-        for `key_bits` of 64 or fewer, else (n, words). Operations accept it in place of the keys.
+        for `key_bits` of 64 or fewer, else (n, words). Operations also accept these words as keys.
         """
         words = self._words(keys)
         return words[:, 0] if words.shape[1] == 1 else words
@@ -410,16 +402,16 @@ class Filter(locks.Base, ABC):
         times: ArrayLike | None = None,
         windows: ArrayLike | None = None,
     ) -> Results:
-        """Perform a mixed sequence of operations, one after another.
+        """Perform a sequence of different operations, one after another.
 
-        `operations` are values of `Operation`; `keys` has one key for each, in any form that
-        `insert` accepts. `times`, shape (n,), are required if the window is a span of time, and
-        must not decrease. `windows`, shape (n,) or (), are the windows of queries, in filters that
-        accept them; with a table of thresholds they are classes, 0 by default.
+        `operations` are values of `Operation`, and `keys` has a key for each operation, in any form
+        that `insert` accepts. A timed filter needs `times`, shape (n,), which must not decrease.
+        Filters that support query windows accept `windows`, shape (n,) or (); filters with a table
+        of thresholds accept classes instead, 0 by default.
 
-        TypeError or ValueError if the operations are not integers, the lengths differ, a value is
-        not an `Operation` of the filter, or times or windows are invalid. In that case, no
-        operation is performed.
+        TypeError or ValueError if the operations are not integers, the lengths differ, the filter
+        does not support an operation, or times or windows are invalid. After an error, nothing has
+        been performed.
         """
         words = self._words(keys)
         moments = self._checked_times(times, len(words))
@@ -433,7 +425,7 @@ class Filter(locks.Base, ABC):
     def look_up(
         self, keys: Keys, times: ArrayLike | None = None, windows: ArrayLike | None = None
     ) -> Results:
-        """Return the results of queries, shape (n,), like `perform`; changes no counters."""
+        """Query keys like `perform`, but without counting the operations; arrays of shape (n,)."""
         words = self._words(keys)
         moments = self._checked_times(times, len(words))
         asked = self._checked_windows(windows, len(words))
@@ -446,7 +438,7 @@ class Filter(locks.Base, ABC):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Event counters since construction, by name; the hardware of the family has the same."""
+        """Event counters since construction, by name; the hardware has the same counters."""
         return {
             "operations": self.operations,
             "insertions": self._inserted_keys,
@@ -464,20 +456,18 @@ class Filter(locks.Base, ABC):
         self._numbers[:3] += operations, insertions, hits
 
     def _checked_times(self, times: ArrayLike | None, count: int) -> Times | None:
-        """Return the times of operations; None if the window is not a span of time."""
         if times is not None:
             raise ValueError(f"times: {type(self).__name__} counts insertions and takes no times")
         return None
 
     def _checked_windows(self, windows: ArrayLike | None, count: int) -> "NDArray[np.int64] | None":
-        """Return the windows of queries; None if the filter supports only one window."""
         if windows is not None:
             raise ValueError(f"windows: {type(self).__name__} supports only one window")
         return None
 
     @abstractmethod
     def _empty(self) -> None:
-        """Clear the memory, and put the waiting secret into effect."""
+        """Clear the memory, and start to use a secret that `rekey` loaded."""
 
     def _perform(
         self,
@@ -486,9 +476,11 @@ class Filter(locks.Base, ABC):
         times: Times | None,
         windows: "NDArray[np.int64] | None",
     ) -> Results:
-        """Perform checked operations; by default, each run of equal operations in one batch."""
+        """Perform checked operations, by default with one call for each run of equal operations."""
         age = np.full(len(codes), -1, np.int64)
-        for part in _stretches(codes):
+        starts = np.flatnonzero(np.diff(codes, prepend=255))
+        for start, stop in pairwise([*starts.tolist(), len(codes)]):
+            part = slice(start, stop)
             cut = [operand[part] for operand in (keys, times) if operand is not None]
             match codes[part.start]:
                 case Operation.QUERY:
@@ -507,23 +499,23 @@ class Filter(locks.Base, ABC):
         return self._perform(np.full(len(keys), operation, np.uint8), keys, times, windows)
 
     def _one_operation(self, operation: Operation, keys: Words, *operands: Any) -> Answers:
-        """Perform the same operation on all keys, and return whether each is reported."""
+        """Perform one operation on all keys; the answers for other operations have no meaning."""
         return self._performed(operation, keys, *operands).seen
 
     def _insert(self, *operands: Any, **options: Any) -> Any:
-        """Insert checked keys, with their timestamps if the filter is timed."""
         self._one_operation(Operation.INSERT, *operands)
 
     def _query(self, *operands: Any, **options: Any) -> Answers:
-        """Return whether each checked key is reported; changes nothing."""
         return self._one_operation(Operation.QUERY, *operands)
 
     def _check_and_insert(self, *operands: Any, **options: Any) -> Answers:
-        """Return whether each checked key is reported before its insertion, and insert it."""
         return self._one_operation(Operation.CHECK_AND_INSERT, *operands)
 
     def _checked_and_inserted(self, keys: Words, *operands: Any, refresh: bool = True) -> Answers:
-        """Query, insert and count checked keys; without `refresh`, insert only unreported keys."""
+        """Query, insert and count keys; without `refresh`, insert only keys that are not reported.
+
+        The answers are from before the insertions.
+        """
         step = self._check_and_insert if refresh else self._check_and_insert_new
         seen = step(keys, *operands)
         hits = int(np.count_nonzero(seen))
@@ -531,7 +523,6 @@ class Filter(locks.Base, ABC):
         return seen
 
     def _check_and_insert_new(self, keys: Words, *operands: Any) -> Answers:
-        """Return whether each checked key is reported, and insert it if not."""
         seen = np.empty(len(keys), np.bool_)
         if self._engine is not None and all(part is None for part in operands):
             self._engine.check_and_insert_new(np.ascontiguousarray(keys), seen)
@@ -545,12 +536,10 @@ class Filter(locks.Base, ABC):
         return seen
 
     def _age(self, *operands: Any, **options: Any) -> Ages:
-        """Return the age of each checked key; changes nothing."""
-        return _min_ages(self._query(*operands))
+        return np.where(self._query(*operands), 0, -1)
 
     def _age_and_insert(self, *operands: Any, **options: Any) -> Ages:
-        """Return the age of each checked key before its insertion, and insert it."""
-        return _min_ages(self._check_and_insert(*operands))
+        return np.where(self._check_and_insert(*operands), 0, -1)
 
     def _checked_operations(self, operations: ArrayLike, count: int) -> NDArray[np.uint8]:
         codes = np.asarray(operations)
@@ -572,7 +561,7 @@ class Filter(locks.Base, ABC):
 
     @Cached
     def _possible(self) -> NDArray[np.bool_]:
-        """For each 8-bit code, whether it is an operation of the filter; faster than `np.isin`."""
+        """Whether each 8-bit code is a supported operation; faster than `np.isin`."""
         possible = np.zeros(256, np.bool_)
         possible[list(self.supported)] = True
         return possible
@@ -582,35 +571,34 @@ class Filter(locks.Base, ABC):
     @property
     @abstractmethod
     def memory(self) -> NDArray[Any]:
-        """Copy of the memory contents; the shape depends on the family."""
+        """Copy of the memory; the shape depends on the family."""
 
     @property
     def nbytes(self) -> int:
-        """Size of the contents in this process, in bytes, without the tables of the hashes."""
+        """Bytes of memory that the contents occupy in this process, without hash tables."""
         return sum(array.nbytes for array, _ in self._arrays().values())
 
     @property
     def window(self) -> int | None:
         """Window W: a key is reported for all d < W; None if the filter guarantees no window.
 
-        d is the number of insertions after the key's own or, for a time window, the age of the key.
+        d is the number of insertions after the key's own, or the key's age if the window is a time.
         """
         return None
 
     @property
     def fpr(self) -> float | None:
-        """Expected fraction of fresh keys reported while the window is full of distinct keys.
+        """Expected false-positive rate while the window is full of distinct keys, or None.
 
-        If the rate changes from insertion to insertion, this is the mean. None if it is unknown.
+        If the rate changes from insertion to insertion, this is the mean.
         """
         return None
 
     @property
     def fill(self) -> float:
-        """Fraction of the memory in use now, 0 to 1: bits that are set, or cells that are not 0.
+        """Fraction of bits that are set, or of cells that are not 0, from 0 to 1.
 
-        In a memory above about 1 MiB, only evenly spaced parts are counted, with a standard error
-        below 0.0015.
+        A memory above about 1 MiB is sampled, with a standard error below 0.0015.
         """
         return float(np.mean(self.memory != 0))
 
@@ -619,11 +607,11 @@ class Filter(locks.Base, ABC):
         return np.array([self.fill])
 
     def estimated_false_positive_rate(self, *now: Any, **window: Any) -> float:
-        """Probability that a fresh key is reported; by default `fpr`."""
+        """Probability that a key that was never inserted is reported now; by default `fpr`."""
         return self.fpr or 0.0
 
     def differing_cells(self, memory: NDArray[Any]) -> int:
-        """Return the number of bits or cells in which the hardware's `memory` differs."""
+        """Count the bits or cells that differ in the hardware's `memory`, of the same shape."""
         return int((memory != self.memory).sum())
 
     # Behaviour as a Python object
@@ -637,16 +625,14 @@ class Filter(locks.Base, ABC):
         )
 
     @abstractmethod
-    def _window_text(self) -> str:
-        """Describe the window in words, with its unit."""
+    def _window_text(self) -> str: ...
 
     def __contains__(self, key: Key) -> bool:
-        """Whether a single key is reported; if timed, at the time of the last insertion."""
+        """Whether a single key is reported, if timed at the clock's time, or else `latest`."""
         return bool(self._ask_now(self._only_one("in", key)))
 
     @abstractmethod
-    def _ask_now(self, key: Key) -> Any:
-        """Query a single key."""
+    def _ask_now(self, key: Key) -> Any: ...
 
     def __len__(self) -> NoReturn:
         raise TypeError(
@@ -666,7 +652,7 @@ class Filter(locks.Base, ABC):
         return copy.deepcopy(self)
 
     def __eq__(self, other: object) -> bool:
-        """Whether class, parameters and state are equal; counters without effect are ignored."""
+        """Whether class, parameters and state are equal; counters are ignored."""
         if not isinstance(other, Filter):
             return NotImplemented
         if type(self) is not type(other) or self.parameters != other.parameters:
@@ -684,7 +670,7 @@ class Filter(locks.Base, ABC):
             return (self._identity(), self._digest_secret), arrays
 
     def _identity(self) -> Any:
-        """Return the numbers of the state that affect answers."""
+        """Numbers of the state that affect answers."""
         return {
             name: value for name, value in self._state()[0].items() if name not in self._uncompared
         }
@@ -694,28 +680,28 @@ class Filter(locks.Base, ABC):
     # State
 
     def _arrays(self) -> Bounded:
-        """Return the arrays of the memory, with their maximum values."""
+        """Arrays of the memory, with their maximum values."""
         return {}
 
     def _hold(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Use checked arrays, of the same types as `_arrays`, as the memory."""
+        """Use checked arrays as the memory."""
         for name, (array, _) in self._arrays().items():
             array[:] = arrays[name]
 
     def _state(self) -> State:
-        """Return the mutable state of the filter, without counters."""
+        """State that operations change, without counters."""
         numbers = {name: getattr(self, name) for name in self._counts}
         return numbers, {name: array for name, (array, _) in self._arrays().items()}
 
     def _saved(self) -> State:
-        """Return the mutable state of the filter, with counters."""
+        """State that operations change, with counters."""
         numbers, arrays = self._state()
         if self._digest_secret:
             numbers["digest_secret"] = self._digest_secret
         return {**numbers, "events": self.counters}, arrays
 
     def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Restore a result of `_saved`; raises the errors of `_restore`. Old files lack events."""
+        """Restore a result of `_saved`; old files have no events."""
         self._restore(numbers, arrays)
         self._digest_under(numbers.get("digest_secret", 0))
         events = numbers.get("events", {})
@@ -748,21 +734,20 @@ class Filter(locks.Base, ABC):
                     raise ValueError(f"{name}: must be at most {top}, not {part.max()}")
                 if part.size and part.min() < 0:
                     raise ValueError(f"{name}: must be at least 0, not {part.min()}")
-        # Arrays of a file, mapped or read, become the memory. Others are copied, as users may hold
-        # them.
+        # Arrays from a file become the memory; `np.require` copies arrays that it cannot use.
         names = self._arrays()
         self._hold({name: np.require(arrays[name], None, ["C", "A", "W"]) for name in names})
 
     def _records(self) -> list[NDArray[np.int64]]:
-        """Return the arrays of numbers that the C core modifies, in the order of the C core."""
+        """Arrays of numbers that the C core modifies, in its order."""
         return [self._numbers]
 
     def _other_secrets(self) -> list[int]:
-        """Return the secrets outside the records, in the order of the C core."""
+        """Secrets outside the records, in the order of the C core."""
         return [self._digest_secret] if self.digest == "siphash" and self._private else []
 
     def core_state(self) -> CoreState:
-        """Return a copy of the state, secrets included, in the layout of the C core."""
+        """Copy the state, secrets included, in the layout of the C core."""
         arrays = {name: array.copy() for name, array in self._saved()[1].items()}
         records = [record.copy() for record in self._records()]
         return CoreState(records, self._other_secrets(), arrays)
@@ -776,7 +761,7 @@ class Filter(locks.Base, ABC):
         self._take_saved(scratch._saved()[0] | further, state.arrays)
 
     def _numbers_of_secrets(self, secrets: list[int]) -> dict[str, Any]:
-        """Return the numbers of a state that hold the secrets of `_other_secrets`."""
+        """Convert the secrets of `_other_secrets` to the numbers of a state."""
         keyed = self.digest == "siphash" and self._private
         return {"digest_secret": secrets[-1]} if keyed else {}
 
@@ -784,7 +769,6 @@ class Filter(locks.Base, ABC):
 
     @classmethod
     def _specified(cls, parameters: dict[str, Any]) -> Specification:
-        """Return the specification that is part of `parameters`."""
         names = {item.name for item in fields(cls.specification)}
         return cls.specification(**{n: v for n, v in dict(parameters).items() if n in names})
 
@@ -798,13 +782,12 @@ class Filter(locks.Base, ABC):
         return False
 
     def save(self, file: StateFile, *, secrets: bool = False) -> None:
-        """Write the whole state to a path or binary file, in npz format.
+        """Write the state to a path or binary file, in npz format.
 
-        A file at a path appears complete or not at all: it is written beside the path, forced to
-        disk and renamed. The state of a filter with the hash "siphash" is useless without its
-        secrets, so `secrets` must be True. The file holds them unencrypted: anyone who can read the
-        file can choose keys that collide. A file with secrets at a path is readable only by its
-        owner.
+        A file at a path is complete or absent: it is written under another name, forced to disk and
+        renamed. If the hash is "siphash", the state contains its secrets, unencrypted, and
+        `secrets` must be True: anyone who can read the file can choose keys that collide. Only the
+        owner may read a file with secrets at a path.
 
         ValueError if the filter has secrets and `secrets` is False; OSError if the file cannot be
         written.
@@ -815,13 +798,13 @@ class Filter(locks.Base, ABC):
         write_state(file, header, arrays, private=self._private)
 
     def to_bytes(self, *, secrets: bool = False) -> bytes:
-        """Return what `save` would write, as bytes; `secrets` and errors are those of `save`."""
+        """Return the content of the file that `save` would write; errors are those of `save`."""
         file = io.BytesIO()
         write_state(file, *self._content(secrets))
         return file.getvalue()
 
     def _content(self, secrets: bool) -> State:
-        """Return header and arrays, not copied, for a state file; raises the errors of `save`."""
+        """Return the header and the arrays, not copied, of a state file."""
         if self._private and not secrets:
             raise ValueError(
                 "secrets: the state contains the siphash secrets; pass secrets=True to write them"
@@ -836,15 +819,15 @@ class Filter(locks.Base, ABC):
     ) -> Self:
         """Read a state that `save` wrote, from a path, or from an open file up to its end.
 
-        The class of the filter must have been imported; `lately.load` imports all classes, and
-        reads a filter of any class. A ring class also reads the filters that its `for_span`
-        returns. A `TimedFilter` gets the `clock`, or a `SteadyClock` if the saved filter had one.
-        With `mmap`, a file at a path is mapped instead of read: insertions then change pages in
-        memory, never the file, which may be replaced, but not changed in place.
+        `lately.load` reads a filter of any class; other classes read filters of their own, if the
+        filter's class has been imported. Ring classes also read filters from their `for_span`. A
+        `TimedFilter` gets the `clock`, or a `SteadyClock` if the saved filter had a clock. With
+        `mmap`, a file at a path is mapped instead of read: insertions change memory, not the file.
+        The file may be replaced, but must not be changed in place.
 
         TypeError if `clock` is given for a filter that counts insertions, or `mmap` for an open
         file; StateFileError if the file is not a state file, is damaged, or holds another filter;
-        OSError if it cannot be read.
+        OSError if the file cannot be read.
         """
         name, (header, arrays) = state_name(file), read_state(file, mapped=mmap)
         try:
@@ -879,7 +862,7 @@ class Filter(locks.Base, ABC):
 
     @classmethod
     def _check_room(cls, parameters: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Check, before memory is allocated, that arrays fit; raises the errors of `_restore`."""
+        """Check before memory is allocated that the arrays are large enough."""
         spec = cls._specified(parameters)
         held = sum(array.nbytes for array in arrays.values())
         needed = -(-getattr(spec, "storage_bits", 0) // 8)
@@ -900,7 +883,7 @@ def _rebuild(cls: Any, parameters: Any, numbers: Any, arrays: Any) -> Any:
 
 @taking_single_keys
 class CountedFilter(Filter):
-    """A filter whose window is counted in insertions."""
+    """Filter whose window is a number of insertions."""
 
     window: int | None = None
 
@@ -911,21 +894,20 @@ class CountedFilter(Filter):
     def for_window(cls, window: int, fpr: float = 0.01, **options: Unpack[Options]) -> Self:
         """Build a filter sized for a window and a false-positive rate.
 
-        Let d be the number of insertions after a key's own. Filters of every family report the key
-        for all d < W: the key is among the last W insertions. Rings and double-buffered filters
-        (APBF, GEBF, DoubleBuffering, ...) also report it for d = W.
+        Let d be the number of insertions after a key's own. Every family reports the key for all
+        d < W, that is, while the key is among the last W insertions. Rings and double-buffered
+        filters (APBF, GEBF, DoubleBuffering, ...) also report it for d = W.
 
-        All families are sized by one rule: while the window is full of distinct keys, the expected
-        false-positive rate, averaged over the insertions of a generation or block, is at most
-        `fpr`. The attribute `fpr` is this average. It is below the given rate if a size is rounded
-        to a power of two, or the number of hash functions to an integer. TypeError or
-        SpecificationError if a parameter is not a number, or out of range.
+        While the window is full of distinct keys, the expected false-positive rate, averaged over
+        the insertions of a generation or block, is at most `fpr`. The attribute `fpr` is this
+        average. It can be below the given rate because sizes are integers or powers of two.
+        TypeError or SpecificationError if a parameter is not a number, or out of range.
         """
         require_count("window", window, high=1 << 40)
         return cls._for_keys(int(window), check_rate(fpr), {}, options)
 
     def checked_window(self, window: int | None) -> int:
-        """Return the `window` of a query as an int; None selects the filter's window."""
+        """Check the `window` of a query; None selects the filter's window."""
         high = self.window or 0
         if window is None:
             return high
@@ -941,11 +923,11 @@ class CountedFilter(Filter):
 
         The `keys` are a single key, or n keys in an iterable or an array. Integers of shape (n,
         words) are the words of wide keys, the least significant first. A tuple is one key; see
-        `hash.keys`. With `nulls` "skip", nulls are not inserted, nor keys of several columns with a
-        null in one; methods with results return False or -1 for them.
+        `hash.keys`. With `nulls` "skip", null keys and rows with a null are not inserted; methods
+        with results return False or -1 for them.
 
-        TypeError or ValueError if the keys are neither integers nor text nor bytes, one is null,
-        the shape is wrong, or a key does not fit into `key_bits`.
+        TypeError or ValueError if a key is null, of another type, or does not fit into `key_bits`,
+        if the keys mix integers with text, or if an array has the wrong shape.
         """
         words = self._words(keys)
         self._insert(words)
@@ -958,8 +940,7 @@ class CountedFilter(Filter):
     def update(self, *several: Iterable[Key] | ArrayLike) -> None:
         """Insert all keys of iterables or arrays, like `set.update`; raises the errors of `insert`.
 
-        Also raises TypeError for a single key, text included; keys of earlier arguments stay
-        inserted.
+        A single key, text included, is a TypeError; keys of earlier arguments stay inserted.
         """
         for keys in several:
             self.insert(self._no_single("update", keys))
@@ -979,23 +960,21 @@ class CountedFilter(Filter):
     ) -> Answers:
         """Query and insert keys one after another; each answer is from before the key's insertion.
 
-        A key *passes* if it is not reported. With or without `refresh`, two passes of a key are at
-        least a window of insertions apart.
-
         - With `refresh`, every key is inserted. A key that keeps repeating within the window is
           always reported.
-        - Without `refresh`, a reported key is not inserted, and does not count as an insertion. The
-          window of a key begins when the key passes. A key that keeps repeating passes again after
-          the window, and at the latest after the window plus the filter's slack. A false positive
-          is not inserted, so the next copy of its key may pass.
+        - Without `refresh`, a reported key is not inserted, and does not count as an insertion. A
+          key that keeps repeating is not reported again after the window, and at the latest after
+          the window plus the slack. A false positive is not inserted, so the next occurrence of its
+          key may not be reported.
 
-        Parameters, errors and result, shape (n,), are those of `query`.
+        In both cases, two occurrences of a key that are not reported are at least a window of
+        insertions apart. Parameters, errors and result, shape (n,), are those of `query`.
         """
         return self._checked_and_inserted(self._words(keys), refresh=refresh)
 
     @scalar_or_array
     def age(self, keys: Keys, *, nulls: Nulls = "refuse") -> Ages:
-        """Return the least possible age of each key; changes nothing.
+        """Return the minimum possible age of each key; changes nothing.
 
         Ages are in units of `age_unit`: 0 for the last insertion or the current generation, -1 for
         a key that is not reported. Parameters and errors are those of `insert`. The result is an
@@ -1004,7 +983,6 @@ class CountedFilter(Filter):
         return self._age(self._words(keys))
 
     def _asked_windows(self, windows: Windows, count: int) -> "NDArray[np.int64] | None":
-        """Return the windows of queries, shape (count,); None for the filter's window."""
         return None if windows is None else self._each_window(windows, count)
 
     def _each_window(self, windows: Windows, count: int) -> NDArray[np.int64]:
@@ -1050,15 +1028,3 @@ def check_and_insert_in_window(
     words = self._words(keys)
     asked = self._asked_windows(window, len(words))
     return self._checked_and_inserted(words, asked, refresh=refresh)
-
-
-def _stretches(codes: NDArray[np.uint8]) -> Iterator[slice]:
-    cuts = np.flatnonzero(codes[1:] != codes[:-1]) + 1
-    bounds = [0, *cuts.tolist(), len(codes)]
-    for start, stop in pairwise(bounds):
-        if start < stop:
-            yield slice(start, stop)
-
-
-def _min_ages(seen: Answers) -> Ages:
-    return np.where(seen, 0, -1)

@@ -6,9 +6,9 @@ segments match. The age-partitioned filters have a hash function for each segmen
 5.1 and 6); the guarded-epoch filters have a run of 1 and one hash function for all segments (GEBF,
 methodology).
 
-The rings of the papers have no spare. Here an additional, empty segment replaces the segment that a
-shift retires. In hardware, each physical segment keeps its hash function, so the spare has one too,
-and the golden model uses the same positions.
+Unlike the rings of the papers, these rings have a spare: an empty segment that replaces the segment
+that a shift retires. In hardware each physical segment keeps its hash function, so the spare has
+one too.
 """
 
 import inspect
@@ -66,8 +66,48 @@ from .segments import (
 )
 
 
-class SlidingFilter(CountedFilter):
-    """Base class of ring filters whose window is counted in insertions.
+class RingFilter(Filter):
+    """Base class of all rings: what does not depend on the kind of window."""
+
+    age_unit = "generations"
+    supported = (*Filter.supported, Operation.SHIFT)
+    _spec: FilterSpec
+
+    @classmethod
+    def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
+        """Build a filter from a specification of its family."""
+        return cls(spec, secret=secret)
+
+    @property
+    def spec(self) -> FilterSpec:
+        """Specification of the filter."""
+        return self._spec
+
+    @property
+    def fpr(self) -> float:
+        """Expected false-positive rate, averaged over a full generation of distinct keys."""
+        return self._spec.mean_false_positive_rate
+
+    @classmethod
+    def _specified(cls, parameters: dict[str, Any]) -> FilterSpec:
+        return FilterSpec.from_dict(parameters["spec"])
+
+    def core_state(self) -> CoreState:
+        """See `Filter.core_state`; the retired segment counts as cleared."""
+        state = super().core_state()
+        memory = state.arrays["memory"]
+        # The extension may not have cleared the whole segment yet.
+        state.numbers[-1][CLEARED] = memory.nbytes if memory.ndim == 1 else memory[0].nbytes
+        return state
+
+    def take_core_state(self, state: CoreState) -> None:
+        """See `Filter.take_core_state`."""
+        state.numbers[-1][CLEARED:] = self._records()[-1][CLEARED:]
+        super().take_core_state(state)
+
+
+class SlidingFilter(RingFilter, CountedFilter):
+    """Base class of ring filters whose window is a number of insertions.
 
     The parameters are the fields of the specification, except those for lanes, `clear` and times,
     and also `partitioned` and `secret`. If `partitioned` is False, all hash functions share the
@@ -80,13 +120,11 @@ class SlidingFilter(CountedFilter):
     """
 
     specification: ClassVar[type[FilterSpec]] = FilterSpec  # type: ignore[type-abstract]
-    age_unit = "generations"
-    supported = (*CountedFilter.supported, Operation.SHIFT)
     _fixed = ("seed", "key_bits", "digest", "window", "partitioned")
     _layout_class: type[Layout] = Layout
     _NUMBERS = NUMBERS
     _follows = False  # whether another process writes the ring; see `live`
-    # Fields of the specification that are not constructor arguments.
+    # Fields of the specification that are not constructor arguments, besides those for times.
     _other_fields: ClassVar[tuple[str, ...]] = ("window", "lanes", "clear")
 
     def __init__(self, spec: FilterSpec | None = None, **parameters: Any) -> None:
@@ -126,21 +164,6 @@ class SlidingFilter(CountedFilter):
         ]
 
     @classmethod
-    def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
-        """Build a filter from a specification of the same family."""
-        return cls(spec, secret=secret)
-
-    @property
-    def spec(self) -> FilterSpec:
-        """Specification of the filter."""
-        return self._spec
-
-    @property
-    def fpr(self) -> float:
-        """Expected false-positive rate, averaged over a generation of distinct keys."""
-        return self.spec.mean_false_positive_rate
-
-    @classmethod
     def for_span(
         cls,
         span: str | timedelta | np.timedelta64,
@@ -158,8 +181,8 @@ class SlidingFilter(CountedFilter):
         See `TimedFilter.for_span` for the parameters. The `fpr` holds while keys arrive at most at
         the `rate`. If they arrive faster, with "overfill" every key is still reported for the span
         but the `fpr` is exceeded; with "shorten", some keys are reported for a shorter time.
-        `TimeLimitedRing.union` can merge rings that are `joinable`: only the clock turns them, so
-        keys that arrive in bursts raise the false-positive rate.
+        `TimeLimitedRing.union` can merge rings that are `joinable`. Only the clock turns such a
+        ring, so keys that arrive in bursts raise the false-positive rate.
         """
         shared = options.get("partitioned", True)
         require(shared is True, "partitioned", "must be True with a span", shared)
@@ -186,7 +209,7 @@ class SlidingFilter(CountedFilter):
 
     @property
     def _ring(self) -> RingPosition:
-        """Current position; if another process writes the ring, the latest that it published."""
+        """Current position, as last published if another process writes the ring."""
         if self._follows:
             self._engine.follow()
         return self._position
@@ -204,10 +227,10 @@ class SlidingFilter(CountedFilter):
 
     @property
     def generation(self) -> int:
-        """Number of insertions per generation, 1 to 2**62; set values apply at a shift or clear.
+        """Number of insertions per generation, 1 to 2**62; a new value applies at a shift or clear.
 
-        Hardware also accepts 0, which acts as 1 with an extra shift before the first insertion
-        after each SHIFT or CLEAR.
+        Hardware also accepts 0, which acts like 1 but with an extra shift before the first
+        insertion after each SHIFT or CLEAR.
         """
         return self._ring.generation
 
@@ -219,7 +242,7 @@ class SlidingFilter(CountedFilter):
         self._ring.generation = int(value)
 
     def close(self) -> None:
-        """Release the memory, and the file if `attach` opened one; later calls raise ValueError."""
+        """Release the memory and an attached file; later calls raise ValueError."""
         self._adopt(cast(CompiledSegments, _Closed()))
 
     def __enter__(self) -> Self:
@@ -254,8 +277,7 @@ class SlidingFilter(CountedFilter):
     def memory(self) -> NDArray[np.bool_]:
         """Bits of all physical segments and the empty spare, shape (segments, parts, part_bits).
 
-        A part is ordered by block, then by cell within the block. The middle axis has length 1 if
-        the filter is not partitioned.
+        The bits of a part are ordered by block, then by cell. Without partitions there is one part.
         """
         return np.array(self._segments.bits.reshape(self.spec.segments, self._layout.parts, -1))
 
@@ -266,16 +288,16 @@ class SlidingFilter(CountedFilter):
 
     @property
     def nbytes(self) -> int:
-        """Size of the segments in this process, in bytes."""
+        """Bytes of memory that the segments occupy in this process."""
         return self._segments.nbytes
 
     def segment(self, index: int) -> NDArray[np.bool_]:
-        """Bits of segment `index` of the ring, 0 being the youngest, shaped as in `memory`."""
+        """Bits of segment `index` of the ring, 0 being the youngest: shape (parts, part_bits)."""
         memory: NDArray[np.bool_] = self.memory[self._position.ring()[index]]
         return memory
 
     def matches(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Return whether each segment of the ring, youngest first, has all bits of each key.
+        """Return whether each segment, youngest first, has all bits of each key.
 
         The result has shape (ring_segments, n); `keys` has any form that `query` accepts.
         """
@@ -294,15 +316,15 @@ class SlidingFilter(CountedFilter):
         return ratios
 
     def estimated_false_positive_rate(self) -> float:
-        """Probability that a fresh key is reported now, computed from the set bits.
+        """Probability that a key that was never inserted is reported now, from the set bits.
 
-        This is the recursion F (APBF, section 5.3) over the match probability of each segment. With
-        blocks, the probability is the mean over the blocks.
+        This is the recursion F (APBF, section 5.3) over the match probabilities of the segments,
+        which are averaged over blocks.
         """
         return self._estimated_rate(self.spec.ring_segments)
 
     def _estimated_rate(self, alive: int) -> float:
-        """Return the false-positive rate if only the `alive` youngest segments can match."""
+        """Estimate the false-positive rate if only the `alive` youngest segments can match."""
         layout = self._layout
         shape = (layout.parts, self.spec.segment_blocks, layout.cells)
         fills = [0.0] * self.spec.ring_segments
@@ -325,13 +347,12 @@ class SlidingFilter(CountedFilter):
         secret takes effect in all segments at the next clear, unless another `rekey` replaces it
         before. A clear always gives all segments the newest secret.
 
-        RekeyError if `rekey_ready` is False; if the secret is invalid, the same TypeError,
-        ValueError or SpecificationError as in `SlidingFilter`. After an error nothing has changed.
+        RekeyError if `rekey_ready` is False; TypeError, ValueError or SpecificationError if the
+        secret is invalid. After an error nothing has changed.
         """
         secret = self._checked_secret(secret)
         if not self.rekey_ready:
-            # A waiting secret takes effect at the next shift; all segments except one are then
-            # older.
+            # After the shift that uses a waiting secret, all other segments have an older secret.
             ring = self._ring
             left = ring.older if ring.waiting is None else self.spec.ring_segments
             raise RekeyError(
@@ -342,10 +363,10 @@ class SlidingFilter(CountedFilter):
 
     @property
     def rekey_ready(self) -> bool:
-        """Whether `rekey` accepts a secret now.
+        """Whether `rekey` accepts a secret now; always True without ``spec.rekey``.
 
         With ``spec.rekey``, True if no secret waits for a shift and all segments of the ring have
-        the same secret, so at most two secrets are ever in use. Without it, always True.
+        the same secret, so that at most two secrets are in use.
         """
         return not self.spec.rekey or (self._ring.waiting is None and self._ring.older == 0)
 
@@ -365,12 +386,8 @@ class SlidingFilter(CountedFilter):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Specification and form, from which a state file builds the filter."""
+        """Specification and options, from which a state file builds the filter."""
         return {"spec": self.spec.to_dict(), "partitioned": self.partitioned}
-
-    @classmethod
-    def _specified(cls, parameters: dict[str, Any]) -> FilterSpec:
-        return FilterSpec.from_dict(parameters["spec"])
 
     @classmethod
     def _build(cls, parameters: dict[str, Any]) -> Self:
@@ -378,7 +395,6 @@ class SlidingFilter(CountedFilter):
 
     @classmethod
     def _loads(cls, kind: type[Filter], parameters: dict[str, Any]) -> bool:
-        """Whether `load` accepts a state; rings that `for_span` returned are also accepted."""
         if kind is not TimeLimitedRing:
             return super()._loads(kind, parameters)
         return cls._specified(parameters).family == cls.specification.family
@@ -405,15 +421,6 @@ class SlidingFilter(CountedFilter):
     def _hold(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._segments = self._segments.holding(arrays["memory"])
         self._engine = self._segments.engine
-
-    def core_state(self) -> CoreState:
-        """See `Filter.core_state`."""
-        return _cleared(super().core_state())
-
-    def take_core_state(self, state: CoreState) -> None:
-        """See `Filter.take_core_state`; converts the cleared part of the retired segment."""
-        state.numbers[-1][CLEARED:] = self._records()[-1][CLEARED:]
-        super().take_core_state(state)
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         operations, insertions, hits, shifts = numbers["counters"]
@@ -442,13 +449,6 @@ class SlidingFilter(CountedFilter):
         return np.zeros((1, -(-self.spec.key_bits // 64)), np.uint64)
 
 
-def _cleared(state: CoreState) -> CoreState:
-    """Mark the retired segment as clear, even if the extension has not cleared it yet."""
-    memory = state.arrays["memory"]
-    state.numbers[-1][CLEARED] = memory.nbytes if memory.ndim == 1 else memory[0].nbytes
-    return state
-
-
 class _Closed:
     engine = None
 
@@ -457,7 +457,7 @@ class _Closed:
 
 
 def _segments(layout: Layout, numbers: NDArray[np.int64]) -> Segments | CompiledSegments:
-    """Build the memory: compiled if enabled, and if the loops support the layout."""
+    """Build the memory, compiled if enabled and if the extension supports the layout."""
     few = layout.spec.segments <= compilation.MAX_SEGMENTS
     few &= layout.spec.parts <= compilation.MAX_PARTS
     if type(layout) is not Layout or not few or not compilation.wanted():
@@ -469,18 +469,17 @@ def _segments(layout: Layout, numbers: NDArray[np.int64]) -> Segments | Compiled
 # Time windows
 
 
-class TimeLimitedRing(TimedFilter):
+class TimeLimitedRing(RingFilter, TimedFilter):
     """Ring filter of any family whose window is a span of time.
 
     With `when_full` "overfill", every key is reported for `span`, at any rate of insertions. With
     "shorten", a key is reported for `guaranteed_span`. No key is reported later than `span` after
-    the last insertion. Times of slices decide which are retired and queried, as in sections 6.1 and
-    6.4 of the paper on the time-limited filter.
+    the last insertion. Slices are retired and queried by the times of their insertions (sections
+    6.1 and 6.4 of the paper on the time-limited filter).
 
-    Memory, hash functions and answers are those of the family's filter that counts insertions, with
-    two differences. `RotationState` decides when the ring turns. A key is reported only if the
-    youngest run of slices that it matches is still within the span. (Older runs cannot be within
-    the span if the youngest is not.)
+    Memory, hash functions and answers are those of the family's filter that counts insertions,
+    except that the clock also turns the ring, and that slices past the span never match. (If the
+    youngest matching run of slices is past the span, older runs are too.)
 
     A `joinable` ring turns at multiples of the specification's `generation_span`, counted from time
     0. Before an insertion, it makes all turns that have become due since the previous insertion. So
@@ -490,13 +489,11 @@ class TimeLimitedRing(TimedFilter):
     there is no span, or a joinable ring has "shorten".
     """
 
-    # With locks held, two threads that each unite the same two rings could deadlock.
+    # Two threads that merge the same two rings could deadlock if `union` held the lock.
     _unlocked = (*TimedFilter._unlocked, "union")
-    supported = SlidingFilter.supported
     specification = FilterSpec
     _fixed = ("seed", "key_bits", "digest", "span")
 
-    # Numbers shared with the ring and with its `RotationState`.
     fill: float = delegated("_ring", SlidingFilter.fill)
     nbytes: int = delegated("_ring", SlidingFilter.nbytes)
     memory: NDArray[np.bool_] = delegated("_ring", SlidingFilter.memory)
@@ -514,7 +511,7 @@ class TimeLimitedRing(TimedFilter):
         self._ring = cast("type[SlidingFilter]", MODELS[spec.family]).from_spec(
             spec.untimed, secret=secret
         )
-        # The inner ring turns only by SHIFT; the new length takes effect at the clear.
+        # The inner ring turns only by SHIFT: its generation never fills.
         self._ring.generation = TIME_LIMIT
         self._ring._empty()
         self._joinable = joinable
@@ -528,52 +525,34 @@ class TimeLimitedRing(TimedFilter):
         self._digest_under(secret)
 
     def _wrap(self) -> None:
-        """Pass the ring to the extension; needed again when the memory is replaced."""
+        """Pass the ring to the extension, again after its memory was replaced."""
         if self._ring._engine is not None:
             self._engine = compilation.extension().TimedRing(
                 self._ring._engine, self._numbers, *self._turns.shared()
             )
-
-    def _prepare(self) -> None:
-        """Do nothing: the specification has already checked the parameters."""
 
     @classmethod
     def _signature(cls) -> list[inspect.Parameter]:
         return list(inspect.signature(cls.__init__).parameters.values())[1:]
 
     @property
-    def spec(self) -> FilterSpec:
-        """Specification of the filter."""
-        return self._spec
-
-    @classmethod
-    def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
-        """Build a filter from `spec` and `secret`."""
-        return cls(spec, secret=secret)
-
-    @property
-    def fpr(self) -> float:
-        """Expected false-positive rate, averaged over full generations of distinct keys."""
-        return self._spec.mean_false_positive_rate
-
-    @property
     def worst_false_positive_rate(self) -> float:
         """Expected false-positive rate just before a shift, with all slices within the span.
 
-        It is an upper bound in all states except `PoolStatus.RATE_EXCEEDED`.
+        It is an upper bound unless `status` is `PoolStatus.RATE_EXCEEDED`.
         """
         return self._spec.worst_false_positive_rate
 
     def status(self, now: Now = None) -> PoolStatus:
         """Report whether the span and the false-positive bound hold at the time `now`.
 
-        The default is `latest` if you have passed the time of an insertion, or if there is no
-        clock; otherwise the time of the clock.
+        By default, `now` is the clock's time; it is `latest` without a clock, or if you have passed
+        the time of an insertion.
         """
         return self._turns.status(self._moment(now))
 
     def guaranteed_span(self, now: Now = None) -> int:
-        """Greatest age at which every key is reported at the time `now`; default as in `status`.
+        """Maximum age at which every key is reported at the time `now`; default as in `status`.
 
         It is `span` unless the window is shortened, and -1 if even a key inserted at `now` may be
         missed.
@@ -581,15 +560,15 @@ class TimeLimitedRing(TimedFilter):
         return self._turns.guaranteed_span(self._moment(now))
 
     def estimated_false_positive_rate(self, now: Now = None) -> float:
-        """Probability that a fresh key is reported at the time `now`, computed from the set bits.
+        """Probability that a key that was never inserted is reported at the time `now`.
 
-        Computed as in `SlidingFilter`, except that slices past the span never match. The default
-        for `now` is that of `status`.
+        Computed as in `SlidingFilter`, except that slices past the span never match; default for
+        `now` as in `status`.
         """
         return self._ring._estimated_rate(self._turns.alive(self._moment(now)))
 
     def fill_ratios(self) -> NDArray[np.float64]:
-        """Fraction of bits set in each slice, even past the span; youngest first: (slices,)."""
+        """Fraction of bits set in each slice, youngest first, shape (slices,)."""
         return self._ring.fill_ratios()
 
     # Operations
@@ -610,7 +589,7 @@ class TimeLimitedRing(TimedFilter):
     def _ages(self, codes: NDArray[np.uint8], keys: Words, times: Times, *reports: Any) -> Ages:
         """Perform operations and return ages; write statuses and guaranteed spans to `reports`.
 
-        This implements the rules of sections 6.1 and 6.4 for all families, one operation at a time.
+        The rules are those of sections 6.1 and 6.4, for all families.
         """
         ages = np.full(len(codes), -1, np.int64)
         if self._engine is not None:
@@ -645,8 +624,8 @@ class TimeLimitedRing(TimedFilter):
     def shift(self, now: Now = None) -> None:
         """Start a new generation at the time `now`, like the operation SHIFT.
 
-        If the oldest slice is still within the span, the window is shortened. `now` becomes the
-        `latest` time.
+        `now` becomes `latest`. If the oldest slice is still within the span, the window is
+        shortened.
         """
         times = np.maximum(self._given(now, 1, inserts=True), self._last)
         self._performed(Operation.SHIFT, self._ring._no_key, times)
@@ -664,7 +643,7 @@ class TimeLimitedRing(TimedFilter):
 
     @property
     def joinable(self) -> bool:
-        """Whether only the clock turns the ring, so that `union` can merge it with others."""
+        """Whether only the clock turns the ring, so that `union` can merge it with other rings."""
         return self._joinable
 
     def union(self, *others: Self) -> Self:
@@ -675,12 +654,10 @@ class TimeLimitedRing(TimedFilter):
         ring that performed all insertions in order of time; its counters are the sums. So it
         reports every key that any of the rings reports.
 
-        Let n be the number of insertions of all rings in a generation, m the bits of a part and k
-        the parts of a segment. Such a segment matches a fresh key with probability (1 - (1 -
-        1/m)^n)^k. The false-positive rate of a GEBF is 1 minus the product of the miss
-        probabilities of its segments. So the `rate` passed to `for_span` must be that of all rings
-        together. `status` only reports whether a ring was overfull by itself, or is overfull now;
-        `estimated_false_positive_rate` is computed from the set bits.
+        The `rate` passed to `for_span` must be that of all rings together: if all rings insert n
+        keys in a generation, and a segment has k parts of m bits, it matches a key that was never
+        inserted with probability (1 - (1 - 1/m)^n)^k. `status` only reports whether one of the
+        rings was overfull, or the result is; `estimated_false_positive_rate` uses the set bits.
         """
         for ring in (self, *others):
             if not isinstance(ring, TimeLimitedRing) or not ring._joinable:
@@ -709,7 +686,7 @@ class TimeLimitedRing(TimedFilter):
 
     @property
     def generation(self) -> int:
-        """Number of insertions that fill a generation; see `SlidingFilter`."""
+        """Number of insertions that fill a generation; see `SlidingFilter.generation`."""
         return self._turns.generation
 
     @generation.setter
@@ -730,17 +707,13 @@ class TimeLimitedRing(TimedFilter):
         self._ring.rekey(secret)
 
     def segment(self, index: int) -> NDArray[np.bool_]:
-        """Bits of segment `index` of the ring, 0 being the youngest, shaped as in `memory`."""
+        """Bits of segment `index` of the ring, 0 being the youngest, shape (parts, part_bits)."""
         return self._ring.segment(index)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Specification and form, from which a state file builds the filter."""
+        """Specification and options, from which a state file builds the filter."""
         return {"spec": self.spec.to_dict(), **({"joinable": True} if self._joinable else {})}
-
-    @classmethod
-    def _specified(cls, parameters: dict[str, Any]) -> FilterSpec:
-        return FilterSpec.from_dict(parameters["spec"])
 
     @classmethod
     def _build(cls, parameters: dict[str, Any]) -> Self:
@@ -772,16 +745,7 @@ class TimeLimitedRing(TimedFilter):
         return {"ring": numbers, **further}, arrays
 
     def _records(self) -> list[NDArray[np.int64]]:
-        return [self._numbers, self._turns.numbers, *self._ring._records()]
-
-    def core_state(self) -> CoreState:
-        """See `Filter.core_state`."""
-        return _cleared(super().core_state())
-
-    def take_core_state(self, state: CoreState) -> None:
-        """See `Filter.take_core_state`; converts the cleared part of the retired segment."""
-        state.numbers[-1][CLEARED:] = self._records()[-1][CLEARED:]
-        super().take_core_state(state)
+        return [self._numbers, self._turns.shared()[0], *self._ring._records()]
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self.operations, self.hits = numbers["counters"]
@@ -806,9 +770,9 @@ class GEBF(SlidingFilter):
 
     A key is reported for all d <= W = `window`, where d is the number of insertions after its own
     (lemma 1). The key is forgotten after ``epochs + 1`` epochs of ``ceil(window / epochs)``
-    insertions. If `epochs` divides `window`, this is the window plus one epoch (proposition 1);
-    otherwise it is up to ``epochs`` insertions more. In the paper all hash functions share the
-    segment (`partitioned` is False); in hardware each hash function has its own part.
+    insertions: a window plus one epoch (proposition 1), and up to `epochs` insertions more if
+    `epochs` does not divide `window`. In the paper all hash functions share the segment
+    (`partitioned` is False); in hardware each hash function has its own part.
     """
 
     specification = GEBFSpec
@@ -847,8 +811,8 @@ class APBF(SlidingFilter):
 class APBBF(SlidingFilter):
     """Age-Partitioned Blocked Bloom Filter (section 6), each block partitioned.
 
-    A key is reported for all d <= W = ``l * generation``, where d is the number of insertions after
-    its own. Window and slack are as in an `APBF`. With one block, each segment is a partitioned
+    Window and slack are as in an `APBF`: a key is reported for all d <= W = ``l * generation``,
+    where d is the number of insertions after its own. With one block, each segment is a partitioned
     Bloom filter with b slices: the alternative design in section 6 (Figure 9). Its parameters are
     those of `APBBFSpec`. The default `generation` is ``floor(blocks * n / k)`` with ``n = ln(1/2) /
     ln(1 - b/B)``, the load of a full block (Table 3).

@@ -1,7 +1,7 @@
-"""When a ring turns: after a number of insertions, after a time, or both.
+"""Rules for when a ring turns: after a number of insertions, after a time, or both.
 
-Turns depend only on operations and timestamps, never on keys. So `RotationState` can run ahead of
-the memory of a ring, whatever its family, and determines the shifts.
+Turns depend only on operations and timestamps, never on keys. So `RotationState` can simulate the
+shifts of a ring of any family without its memory.
 """
 
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import compilation
+from ..cached import Element
 from ..errors import require_count
 from ..operations import Operation
 from ..spec.ring import FilterSpec
@@ -50,8 +51,7 @@ class RotationPolicy:
     generation: int  # initial number of insertions that fill a generation
     span: int | None = None  # time for which keys are kept; None: slices never expire
     generation_span: int | None = None  # time after its first insertion at which a generation ends
-    # One of `WHEN_FULL`; "shorten" if there is no `span`. With `BY_CLOCK`, only `shift` turns the
-    # ring.
+    # One of `WHEN_FULL`, "shorten" without a `span`, or `BY_CLOCK`: only `shift` turns the ring.
     when_full: str = "shorten"
 
     @classmethod
@@ -72,34 +72,17 @@ class Followed(NamedTuple):
 
     turned: NDArray[np.bool_]  # the ring turns between the query and the insertion of the operation
     alive: NDArray[np.int64]  # how many of the youngest slices the query can match
-    status: NDArray[
-        np.uint8
-    ]  # code of the `PoolStatus` at the operation's time, before its effects
-    guaranteed_span: NDArray[np.int64]  # greatest age at which every key is reported; -1 for none
+    status: NDArray[np.uint8]  # code of the `PoolStatus` before the operation
+    guaranteed_span: NDArray[np.int64]  # maximum age at which every key is reported; -1 for none
 
 
 _KINDS: list[Any] = [np.bool_, np.int64, np.uint8, np.int64]
 
-# numbers of a `RotationState`, in the order of the array that it shares with the extension
-_NUMBERS = (
-    "filled", "length", "generation", "first", "last", "lost", "latest", "overfull",
-    "insertions", "shifts", "shortened", "overfilled",
-)  # fmt: skip
-
-
-class _Number:
-    def __set_name__(self, _: type, name: str) -> None:
-        self._index = _NUMBERS.index(name)
-
-    def __get__(self, state: "RotationState", _: type | None = None) -> int:
-        return int(state.numbers[self._index])
-
-    def __set__(self, state: "RotationState", value: int) -> None:
-        state.numbers[self._index] = value
+_NUMBERS = 12  # elements of a `RotationState` before the times of its slices
 
 
 class RotationState:
-    """State that decides when a ring turns: all data about its slices except their bits.
+    """State that decides when a ring turns: everything about its slices except the bits.
 
     A slice *counts* at a time if its last insertion is at most the span ago. The youngest slices,
     which are still written, have the time of the ring's last insertion. A generation is *full* when
@@ -109,16 +92,16 @@ class RotationState:
     if the generation is full, the ring is out of slices, and `when_full` is "shorten".
     """
 
-    generation = _Number()  # length of the following generations, in insertions
-    length = _Number()  # insertions that fill the current generation
-    filled = _Number()  # insertions in the current generation; above `length` if overfull
+    # Insertions in the current generation; insertions that fill the current generation, and the
+    # following generations.
+    filled, length, generation = map(Element, range(3))
     # Times of the generation's first insertion, the ring's last insertion, the last slice that was
     # retired while it counted, and the last insertion or shift; each may be `NEVER`.
-    first, last, lost, latest = _Number(), _Number(), _Number(), _Number()
-    overfull = _Number()  # position of the youngest overfull slice; -1 if there is none
+    first, last, lost, latest = map(Element, range(3, 7))
+    overfull = Element(7)  # position of the youngest overfull slice; -1 if there is none
     # Counts since construction: insertions; turns; turns that retired a slice while it counted;
     # insertions beyond the length of their generation.
-    insertions, shifts, shortened, overfilled = _Number(), _Number(), _Number(), _Number()
+    insertions, shifts, shortened, overfilled = map(Element, range(8, 12))
 
     def __init__(self, policy: RotationPolicy) -> None:
         require_count("generation", policy.generation, high=TIME_LIMIT)
@@ -126,17 +109,17 @@ class RotationState:
         self._span = TIME_LIMIT if policy.span is None else policy.span
         self._old = TIME_LIMIT if policy.generation_span is None else policy.generation_span
         self._slices = policy.writes + policy.settled
-        self.numbers = np.zeros(len(_NUMBERS) + self._slices, np.int64)
+        self._numbers = np.zeros(_NUMBERS + self._slices, np.int64)
         self.generation = policy.generation
         self.clear()
 
     @property
     def settled(self) -> Times:
         """Last insertion into each slice no longer written, youngest first; `NEVER` if none."""
-        return self.numbers[len(_NUMBERS) :]
+        return self._numbers[_NUMBERS:]
 
     def clear(self) -> None:
-        """Forget all insertions; the counters keep their values."""
+        """Forget all insertions, but not the counters."""
         self.length = self.generation
         self.filled = 0
         self.first = self.last = self.lost = self.latest = NEVER
@@ -144,7 +127,7 @@ class RotationState:
         self.overfull = -1
 
     def shift(self, now: int) -> None:
-        """Turn at the time `now`, in any state of the generation."""
+        """Turn the ring at the time `now`."""
         settled, oldest = self.settled, int(self.settled[-1])
         if self.policy.span is not None and self._counts(oldest, now):
             self.lost = oldest
@@ -190,10 +173,9 @@ class RotationState:
         return full or (self.filled > 0 and now >= self.first + self._old)
 
     def due_by_clock(self, now: int) -> int:
-        """Return the turns due before an insertion at `now` in a joinable ring; 0 for other rings.
+        """Count the turns due before an insertion at `now` in a joinable ring; 0 for other rings.
 
-        If all segments would be cleared, the number is reduced to the smallest with the same
-        effect.
+        Turns that would only clear all segments once more are left out.
         """
         if self.policy.when_full != BY_CLOCK:
             return 0
@@ -201,7 +183,7 @@ class RotationState:
         return turns if turns < 2 * segments else segments + turns % segments
 
     def join(self, others: "list[RotationState]") -> None:
-        """Merge the insertions of `others`, which turned at the same times, into this state."""
+        """Add the insertions of `others`, which turned at the same times."""
         states = [self, *others]
         self.first = min((state.first for state in states if state.filled), default=self.first)
         for name in ("last", "lost", "latest"):
@@ -216,7 +198,7 @@ class RotationState:
     # At given times
 
     def alive(self, now: int) -> int:
-        """Return how many of the youngest slices count at the time `now`."""
+        """Count the youngest slices that count at the time `now`."""
         if not self._counts(self.last, now):
             return 0
         settled = self.settled[self.policy.writes :].tolist()
@@ -232,7 +214,7 @@ class RotationState:
         return PoolStatus.RATE_EXCEEDED if exceeded else PoolStatus.OK
 
     def guaranteed_span(self, now: int) -> int:
-        """Return the greatest age at which every key is reported at `now`; -1 if there is none."""
+        """Return the maximum age at which every key is reported at `now`; -1 if there is none."""
         if self.policy.span is None:
             return -1
         return self._span if self.lost == NEVER else min(self._span, now - self.lost - 1)
@@ -261,7 +243,7 @@ class RotationState:
         """Return the state, which the extension changes in place, and the encoded policy."""
         policy = self.policy
         limits = policy.writes, self._span, self._old, policy.span is not None
-        return self.numbers, np.array([*limits, _RULES.index(policy.when_full)], np.int64)
+        return self._numbers, np.array([*limits, _RULES.index(policy.when_full)], np.int64)
 
     # Files
 
@@ -302,7 +284,7 @@ class RotationState:
         if any(type(flag) is not bool for flag in overfull):
             raise ValueError(f"overfull slices: {overfull!r} does not fit the filter")
         youngest = overfull.index(True) if True in overfull else -1
-        self.numbers[:] = [
+        self._numbers[:] = [
             filled, length, generation, first, last, lost, latest, youngest,
             insertions, shifts, shortened, overfilled, *settled,
         ]  # fmt: skip

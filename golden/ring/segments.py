@@ -1,13 +1,13 @@
-"""Memory of a ring, in Python and in the extension: bit positions of keys, order of segments.
+"""Memory of a ring: bit positions of keys, and the order of segments.
 
 `Segments` is the readable form in numpy, with one byte per bit; `CompiledSegments` runs in the
 extension, with equal bits and results. An APBF has k + l slices (APBF, section 5.1), an APBBF k + l
 segments (section 6), and a GEBF r + 1 segments (GEBF, methodology), which is the case k = 1. Here k
 is `run`, and segment 0 is the youngest.
 
-With a keyed hash, each segment keeps one secret from the shift at which it enters the ring until it
-leaves the ring. Insertions and queries use the secret of each segment. So a new secret makes no key
-forgotten. The spare is empty, so its secret is irrelevant.
+With a keyed hash, a segment keeps the secret with which it enters the ring until it leaves the
+ring, and all insertions and queries use the secret of each segment. So a new secret makes the
+filter forget no key. The spare is empty, so its secret has no effect.
 """
 
 import math
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..cached import Element
 from ..errors import SpecificationError
 from ..hash.functions import KeyHash, shard_rotations
 from ..hash.siphash import check_secret
@@ -33,13 +34,13 @@ from ..spec.ring import FilterSpec
 
 @dataclass(frozen=True)
 class Layout:
-    """Arrangement of the bits of a segment: by part, then shard, block and cell."""
+    """Order of the bits of a segment: by part, then by shard, block and cell."""
 
     spec: FilterSpec
     partitioned: bool  # whether each hash function has its own part
     hash: KeyHash  # selects the block, if there are blocks, and a cell in each part
     cells: int  # range of a cell index: bits of a part in a block
-    parts: int  # parts of a segment: 1 if all hash functions share the segment
+    parts: int  # number of parts of a segment: 1 if all hash functions share the segment
 
     @classmethod
     def of(cls, spec: FilterSpec, partitioned: bool) -> "Layout":
@@ -89,44 +90,31 @@ class Layout:
 
 
 # numbers of a ring: four counters of the filter, the position, three secrets of two words each, and
-# how far the extension has cleared the segment that last left the ring
+# the number of cleared bytes of the segment that last left the ring
 NUMBERS = 21
 
 BASE = 4  # index of the first number of the position
 
-CLEARED = 19  # index of the count of cleared bytes of the segment that last left the ring
+CLEARED = 19  # index of the number of cleared bytes
 
 MAX_LENGTH = 1 << 62  # largest length of a generation
 
 _WORD = (1 << 64) - 1
 
 
-class _Entry:
-    """Descriptor of one number of a position."""
+class _Secret(Element):
+    """Secret of two words, low word first."""
 
-    def __init__(self, index: int) -> None:
-        self._index = index
-
-    def __get__(self, owner: "RingPosition", kind: type) -> int:
-        return int(owner._numbers[self._index])
-
-    def __set__(self, owner: "RingPosition", value: int) -> None:
-        owner._numbers[self._index] = value
-
-
-class _Secret(_Entry):
-    """Descriptor of a secret of two words, low word first."""
-
-    def __get__(self, owner: "RingPosition", kind: type) -> int:
+    def __get__(self, owner: Any, kind: type | None = None) -> int:
         low, high = owner._words[self._index : self._index + 2].tolist()
         return int(high << 64 | low)
 
-    def __set__(self, owner: "RingPosition", value: int) -> None:
+    def __set__(self, owner: Any, value: int) -> None:
         owner._words[self._index : self._index + 2] = value & _WORD, value >> 64
 
 
 class RingPosition:
-    """State of a filter apart from its bits, in an array shared with the extension.
+    """Position and secrets of a ring, in an array shared with the extension.
 
     The current generation has `length` insertions, of which `filled` have occurred; later
     generations have `generation` insertions. `base` is the physical index of the youngest segment.
@@ -135,8 +123,8 @@ class RingPosition:
     that is not in use yet.
     """
 
-    base, filled, length, generation = map(_Entry, range(BASE, 8))
-    insertions, shifts, older, waits = map(_Entry, range(8, 12))
+    base, filled, length, generation = map(Element, range(BASE, 8))
+    insertions, shifts, older, waits = map(Element, range(8, 12))
     secret, older_secret, _waiting = map(_Secret, (12, 14, 16))
 
     def __init__(self, spec: FilterSpec, secret: int, numbers: NDArray[np.int64]) -> None:
@@ -190,18 +178,18 @@ class RingPosition:
         self.older = self.older_secret = 0
 
     def identity(self) -> tuple[Any, ...]:
-        """Return the part of the state that `==` compares: all except the counters."""
+        """State without counters, which `==` compares."""
         secrets = [self.secret_of(index) for index in range(self.spec.ring_segments)]
         return self.spec, *self.numbers(), secrets, self.waiting
 
     # Files
 
     def numbers(self) -> list[int]:
-        """Return the numbers that a state file calls "state"."""
+        """Position in the order of a state file."""
         return [self.base, self.filled, self.length, self.generation]
 
     def set_numbers(self, numbers: list[Any], insertions: Any, shifts: Any) -> None:
-        """Restore a result of `numbers`, and the counters; ValueError if they do not fit."""
+        """Restore a result of `numbers` and the counters from a state file."""
         base, filled, length, generation = numbers
         whole = all(type(number) is int for number in [*numbers, insertions, shifts])
         if not (
@@ -216,7 +204,7 @@ class RingPosition:
         self._numbers[BASE:10] = *numbers, insertions, shifts
 
     def set_secrets(self, secret: Any, older_secret: Any, older: Any, waiting: Any) -> None:
-        """Restore the secrets of a state file; TypeError or ValueError if they do not fit."""
+        """Restore the secrets from a state file."""
         self.secret, self.older_secret = check_secret(secret), check_secret(older_secret)
         self.waiting = None if waiting is None else check_secret(waiting)
         high = self.spec.ring_segments - 1 if self.spec.rekey else 0
@@ -234,7 +222,7 @@ _CHUNK = 1 << 15
 
 
 def pitch(layout: Layout) -> int:
-    """Return the distance in bits between blocks, such that a small block stays in one word."""
+    """Return the distance in bits between blocks; a block of up to 64 bits stays in one word."""
     width = layout.parts * layout.cells
     return 1 << (width - 1).bit_length() if width <= 64 else width
 
@@ -331,7 +319,7 @@ class PackedSegments:
         return not self._columns and layout.blocked and layout.parts * layout.cells <= 64
 
     def shape(self) -> NDArray[np.uint64]:
-        """Return the numbers that describe the shape of a ring to the extension."""
+        """Shape of the ring in the format of the extension."""
         layout, spec = self._layout, self._layout.spec
         stride, rotations = 0, (0, 0, 0)
         if spec.shards > 1:
@@ -350,7 +338,6 @@ def _has_lines(layout: Layout) -> bool:
 
 
 def _is_mapped(array: Any) -> bool:
-    """Whether an array is a memory-mapped file."""
     while isinstance(array, np.ndarray):
         array = array.base
     return isinstance(array, mmap.mmap)
@@ -359,10 +346,9 @@ def _is_mapped(array: Any) -> bool:
 class CompiledSegments(PackedSegments):
     """Segments whose operations run in the extension; equal to `Segments` bit for bit.
 
-    `numbers` is the array of the `RingPosition`. `memory` (the bits) and `live` (the position) are
-    arrays that several processes share. Without them, blocks of 256 bits in which a key sets eight
-    bits are stored as lines: the same block of all segments side by side, in which AVX2 code finds
-    a key faster.
+    `numbers` is the array of the `RingPosition`; processes may share `memory` and, in `live`, the
+    position. Unshared blocks of 256 bits in which a key sets eight bits are stored as lines: the
+    same block of all segments side by side, in which AVX2 code finds a key faster.
     """
 
     def __init__(
@@ -380,7 +366,7 @@ class CompiledSegments(PackedSegments):
         self.engine = core.Ring(key_hash, self._memory, numbers, self.shape(), *shared)
 
     def holding(self, memory: NDArray[np.unsignedinteger]) -> "CompiledSegments":
-        """Return segments with another `memory`, not copied unless it is rearranged as lines."""
+        """Return segments with another `memory`, which is copied only into lines."""
         if not self._lines or _is_mapped(memory):
             return CompiledSegments(self._layout, self._numbers, memory)
         segments = CompiledSegments(self._layout, self._numbers)
@@ -403,7 +389,7 @@ class CompiledSegments(PackedSegments):
         return 2 if self._lines else super()._form
 
     def packed(self) -> PackedSegments:
-        """Return the bits in the format of state files, without a copy unless stored as lines."""
+        """Return the bits in the format of state files, copied only from lines."""
         if not self._lines:
             return self
         packed = PackedSegments(self._layout)
@@ -456,11 +442,7 @@ class CompiledSegments(PackedSegments):
         keys: NDArray[np.uint64],
         ring: RingPosition,
     ) -> Ages:
-        """Perform operations and return ages of shape (n,), like `Segments.perform`.
-
-        `codes` has shape (n,), or is one code for all operations; `keys` has shape (n, words).
-        Updates `ring`.
-        """
+        """Perform operations like `Segments.perform`; `codes` may be one code for all keys."""
         ages = np.empty(len(keys), np.int64)
         many = codes if isinstance(codes, Operation) else np.ascontiguousarray(codes)
         self.engine.perform(many, np.ascontiguousarray(keys), ages, None)
@@ -485,7 +467,6 @@ class Segments:
     """Bits of all physical segments, one byte per bit."""
 
     engine = None
-    """Compiled state; only `CompiledSegments` has one."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -530,11 +511,10 @@ class Segments:
     def perform(
         self, codes: NDArray[np.uint8], keys: NDArray[np.uint64], ring: RingPosition
     ) -> Ages:
-        """Perform operations one after another, and turn the `ring`.
+        """Perform operations, whose `codes` have shape (n,), and return ages, shape (n,).
 
-        `codes`, shape (n,), are values of `Operation`. `keys`, shape (n, words), has a row for each
-        operation, even if the operation ignores the key. Returns the ages of queried keys, shape
-        (n,); -1 for unreported keys and for operations that do not query.
+        `keys`, shape (n, words), has a row for each operation, even if the operation needs no key.
+        The age is -1 for keys that are not reported, and for operations that are not queries.
         """
         ages = np.full(len(codes), -1, np.int64)
         for part, batch in self.batches(keys, ring):
@@ -554,7 +534,7 @@ class Segments:
     def batches(
         self, keys: NDArray[np.uint64], ring: RingPosition
     ) -> Iterator[tuple[slice, "Batch"]]:
-        """Split `keys`, shape (n, words), into chunks, and hash each chunk for operations."""
+        """Split `keys`, shape (n, words), into batches that are hashed together."""
         for part in chunks(len(keys), _BATCH):
             yield part, Batch(self._layout, self._memory, keys[part], ring)
 
@@ -566,7 +546,7 @@ class Segments:
 
 
 class Batch:
-    """Operations on single keys of a batch, by index; all keys are hashed in advance."""
+    """Operations on single keys of a batch, by index in the batch."""
 
     def __init__(
         self,
@@ -621,8 +601,7 @@ class Batch:
     def turn(self) -> None:
         """Shift by one segment: the base moves back to the spare (APBF, section 5.1).
 
-        The oldest segment becomes the spare. It is cleared now, not, as in the paper, when it is
-        needed.
+        The oldest segment becomes the spare, and is cleared now instead of when it is needed.
         """
         self._ring.turn()
         self._memory[self._ring.spare] = False
