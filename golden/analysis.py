@@ -61,14 +61,10 @@ def apbbf_generation(blocks: int, block_bits: int, hashes_per_block: int, k: int
 
 
 def npws(k: int, l: int, survival: float) -> float:
-    """Peak normalised probability-weighted slack, in windows (APBF, section 5.2).
-
-    Just before a shift, keys of the youngest of the k slack generations are always reported, and
-    keys of each older generation keep one segment fewer. So the result is (1/l) times the sum of
-    survival**i for i < k. `survival` is the probability that a full segment matches a key that was
-    not inserted into it. For l < k - 1 the result is an upper bound.
-    """
+    """Peak normalised probability-weighted slack, in windows (APBF, section 5.2)."""
     require_counts(k=k, l=l)
+    # Keys of a slack generation are reported if all segments that they have lost match by chance,
+    # with the probability `survival` each. An upper bound for l < k - 1.
     require_share("survival", survival)
     return float(sum(survival**i for i in range(k)) / l)
 
@@ -80,11 +76,7 @@ _SUMMED = 32  # largest generation for which the mean rate is a sum, not an inte
 
 
 def segment_loads(run: int, window_generations: int, generation: int, phase: float) -> list[float]:
-    """Number of distinct keys in each segment, youngest first (APBF, section 5.1).
-
-    Segment i < run holds the keys of (i + phase) generations, every older segment those of `run`
-    generations. `phase` is the fraction of the current generation that has been inserted.
-    """
+    """Number of distinct keys in each segment, youngest first (APBF, section 5.1)."""
     require_counts(run=run, window_generations=window_generations, generation=generation)
     require_share("phase", phase)
     filling = [float((i + phase) * generation) for i in range(run)]
@@ -92,12 +84,8 @@ def segment_loads(run: int, window_generations: int, generation: int, phase: flo
 
 
 def segment_false_positive_rate(load: float, *, blocks: int, cells: int, parts: int) -> float:
-    """Probability that a fresh key matches a segment (APBF, sections 4.1 and 6).
-
-    A key picks one block, and one cell in each part of the block. The number of keys in a block is
-    binomial, and the parts of a block with j keys match independently, each with probability 1 - (1
-    - 1/cells)^j. For a fractional load, the rate is interpolated linearly.
-    """
+    """Probability that a key never inserted matches a segment (APBF, sections 4.1 and 6)."""
+    # A key picks a block, and a cell in each part; the number of keys in a block is binomial.
     require_load(load)
     require_counts(blocks=blocks, cells=cells, parts=parts)
     whole = math.floor(load)
@@ -111,11 +99,7 @@ def segment_false_positive_rate(load: float, *, blocks: int, cells: int, parts: 
 def apbbf_block_false_positive_rate(
     block_bits: int, hashes_per_block: int, load: float | None = None
 ) -> float:
-    """Probability that a fresh key matches a segment with very many blocks (APBF, section 6).
-
-    This is the limit of `segment_false_positive_rate`, where the number of keys in a block is
-    Poisson-distributed.
-    """
+    """Limit of `segment_false_positive_rate` for very many blocks (APBF, section 6)."""
     capacity = apbbf_block_capacity(block_bits, hashes_per_block)
     mean = capacity if load is None else load
     require_load(mean)
@@ -130,11 +114,7 @@ def apbbf_block_false_positive_rate(
 
 
 def mean_rate(rate: Callable[[float], float], generation: int) -> float:
-    """Average a rate over a generation, with one query after each insertion.
-
-    A shift occurs at the first insertion of the next generation, so no query sees an empty
-    generation.
-    """
+    """Average a rate over a generation, with one query after each insertion."""
     if generation <= _SUMMED:
         return sum(rate(i / generation) for i in range(1, generation + 1)) / generation
     # Gauss-Legendre quadrature, then the Euler-Maclaurin correction from integral to sum: half the
@@ -144,11 +124,7 @@ def mean_rate(rate: Callable[[float], float], generation: int) -> float:
 
 
 def window_rate(rate: Callable[[float], float], window: int, block: int) -> float:
-    """Average a rate over the insertions of a block; a block leaves the window all at once.
-
-    The argument of `rate` is the number of reported keys: the keys of the window, and the older
-    keys of its oldest block.
-    """
+    """Average a rate over the insertions of a block; a block leaves the window as a whole."""
     return mean_rate(lambda phase: rate(window - 1 + phase * block), block)
 
 
@@ -204,11 +180,7 @@ CASES = ("window", "false positive", "false")  # kinds of query for `apbf_access
 
 
 def apbf_fills(k: int, l: int, *, profile: str = "exact") -> list[float]:
-    """Fill ratios of the k + l slices just before a shift, youngest first (APBF, section 5.3).
-
-    For i < k, the profile 'linear' is (i + 1) / (2k), as in the paper, and 'exact' is 1 - 2^(-(i +
-    1) / k), which agrees with measured filters. The other slices are half full.
-    """
+    """Fill ratios of the k + l slices just before a shift, youngest first (APBF, section 5.3)."""
     require_counts(k=k, l=l)
     require(profile in PROFILES, "profile", f"must be one of {', '.join(PROFILES)}", profile)
     if profile == "linear":
@@ -232,12 +204,7 @@ def apbbf_fills(k: int, l: int, block_bits: int, hashes_per_block: int) -> list[
 def apbf_false_positive_rate(
     k: int, l: int, *, fills: Sequence[float] | None = None, profile: str = "exact"
 ) -> float:
-    """Probability of k consecutive matches among k + l segments: F(k, l, 0, 0) (APBF, section 5.3).
-
-    The recursion runs from the youngest segment to the oldest. Its state is the distribution of the
-    number of consecutive matches just before a segment. For k = 1 the result is 1 minus the product
-    of the miss probabilities.
-    """
+    """Probability of k consecutive matches in k + l segments: F(k, l, 0, 0) (APBF, section 5.3)."""
     rates = _fills(k, l, fills, profile)
     state = np.zeros(k + 1)
     state[0] = 1.0
@@ -252,12 +219,7 @@ def apbf_false_positive_rate(
 def apbf_accesses(
     k: int, l: int, case: str, *, fills: Sequence[float] | None = None, profile: str = "exact"
 ) -> float:
-    """Expected segment accesses of Algorithm 1, the backward query (APBF, section 5.4).
-
-    The case 'window' averages over the l generations of the window: a key of the j-th youngest is
-    certain to match in segments j to j + k - 1. Just before a shift, keys of generation l are also
-    reported, but that generation is the first of the slack. The other cases are for fresh keys.
-    """
+    """Expected segment accesses of Algorithm 1, the backward query (APBF, section 5.4)."""
     require(case in CASES, "case", f"must be one of {', '.join(CASES)}", case)
     rates = _fills(k, l, fills, profile)
     if case == "window":
@@ -268,11 +230,7 @@ def apbf_accesses(
 
 
 def _walk(k: int, l: int, rates: Floats) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Follow Algorithm 1 on probabilities; return a pair for false answers and one for true.
-
-    Each pair is the probability, and the accesses weighted by it. In the tables, row `start` is the
-    position after a jump, and column p the number of matches before it.
-    """
+    """Return probability and weighted accesses of Algorithm 1, for the answers False and True."""
     probability, accesses = np.zeros((2, l + 1, k))
     probability[l, 0] = 1.0
     count = np.arange(k)
@@ -323,11 +281,7 @@ EPOCHS = range(1, 63)  # epochs tried; with guard and spare, a ring has at most 
 
 
 def gebf_bits_per_key(rate: float, spare: int = 0) -> float:
-    """Minimum bits per key of a long window for a GEBF to keep a rate just before a shift.
-
-    It is the minimum over r of (1 + (1 + spare) / r) log2(1 / p) / ln 2. Each of the r + 1 full
-    segments is a Bloom filter with false-positive rate p, where 1 - (1 - p)^(r + 1) equals `rate`.
-    """
+    """Minimum bits per key of a long window for a GEBF to keep a rate just before a shift."""
     require(0 < rate < 1, "rate", "must be above 0 and below 1", rate)
     return min(
         -(1 + (1 + spare) / r) * math.log2(-math.expm1(math.log1p(-rate) / (r + 1))) / math.log(2)
@@ -336,12 +290,7 @@ def gebf_bits_per_key(rate: float, spare: int = 0) -> float:
 
 
 def labelled_bits_per_key(rate: float) -> float:
-    """Minimum bits per key of a window for fingerprints with a generation label to keep `rate`.
-
-    It is the minimum over r of (1 + 1/r) (log2(1 / rate) + log2 e + log2(r + 1)). A set of n
-    fingerprints out of n / rate needs at least log2(1 / rate) + log2 e bits per fingerprint. The
-    label selects one of r + 1 generations, all full just before a shift.
-    """
+    """Minimum bits per key of a window for fingerprints with a generation label to keep `rate`."""
     require(0 < rate < 1, "rate", "must be above 0 and below 1", rate)
     return min((1 + 1 / r) * math.log2(math.e * (r + 1) / rate) for r in EPOCHS)
 
@@ -350,11 +299,7 @@ def labelled_bits_per_key(rate: float) -> float:
 
 
 def bloom_accesses(k: int, case: str, fill: float = 1 / 2) -> float:
-    """Expected slice accesses of a Bloom-filter query (APBF, section 4.2).
-
-    A query with the answer true reads k slices. A query with the answer false stops at the first 0
-    bit: the result is the mean position of that bit.
-    """
+    """Expected slice accesses of a Bloom-filter query (APBF, section 4.2)."""
     require_counts(k=k)
     require(case in ("true", "false"), "case", "must be one of true, false", case)
     require_share("fill", fill)
@@ -375,12 +320,9 @@ def digest_false_positive_rate(window: int, digest_bits: int) -> float:
 
 
 def column_loads(window: int, *, columns: int, rows: int) -> list[float]:
-    """Mean number of entries per window and row that reach each column, and last the stash.
-
-    The window is full of distinct keys, and an entry goes to the first column with a free cell. A
-    cell that x entries per window reach is free for a fraction 1 / (1 + x) of them (Erlang's loss
-    formula for one server), so x**2 / (1 + x) entries reach the next column.
-    """
+    """Mean number of entries per window and row that reach each column, and last the stash."""
+    # A cell that x entries per window reach is free for a fraction 1 / (1 + x) of them (Erlang's
+    # loss formula for one server), so x**2 / (1 + x) entries reach the next column.
     require_counts(window=window, columns=columns, rows=rows)
     loads = [window / rows]
     for _ in range(columns):

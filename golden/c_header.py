@@ -52,12 +52,7 @@ _ABOUT = """\
 
 
 def header(spec: Specification, name: str) -> str:
-    """Return a self-contained C header for the filter that a specification describes.
-
-    The family must have hardware, and `classes` must not be set. All names in the header start with
-    `name`. SpecificationError if the filter cannot be exported to C, or `name` is not a C
-    identifier.
-    """
+    """Return a self-contained C header for a specification; all its names start with `name`."""
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
         raise SpecificationError(f"name: must be a C identifier, such as seen, not {name!r}")
     if isinstance(spec, FilterSpec):
@@ -341,10 +336,7 @@ def _digest(spec: Specification) -> str:
 
 
 def to_c(model: Filter) -> bytes:
-    """Return the state of a filter, secrets included, in the format of `X_save` in its header.
-
-    SpecificationError if the filter cannot be exported to C, for example if not partitioned.
-    """
+    """Return the state of a filter, secrets included, in the format of `X_save` in its header."""
     require(getattr(model, "partitioned", True), "partitioned", "must be True for C code", False)
     require(not getattr(model, "joinable", False), "joinable", "must be False for C code", True)
     numbers, secrets, arrays = model.core_state()
@@ -356,11 +348,7 @@ def to_c(model: Filter) -> bytes:
 
 
 def from_c(spec: Specification, data: bytes) -> Filter:
-    """Build a filter from a state that `X_save` in its header wrote.
-
-    SpecificationError if the filter cannot be exported to C; StateFileError if the bytes are
-    damaged, or the state of another specification.
-    """
+    """Build a filter from a state that `X_save` in its header wrote."""
     model = from_spec(spec)
     numbers, secrets, arrays = model.core_state()
     further = compilation.halves(secrets).reshape(-1)

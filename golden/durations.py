@@ -52,10 +52,7 @@ def default_tick(span: int | Fraction) -> int:
 
 
 def span_ticks(span: int | Fraction, tick: int | Fraction) -> int:
-    """Return the number of ticks in a window that always covers two keys a `span` apart.
-
-    Keys that are R apart are at most floor(R / P) + 1 ticks apart for a tick P.
-    """
+    """Return the number of ticks in a window that always covers two keys a `span` apart."""
     return span // tick + 1
 
 

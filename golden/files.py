@@ -96,15 +96,12 @@ def replace_file(
 ) -> Iterator[BinaryIO]:
     """Open a file that appears at `path`, complete, when the block succeeds; see `kept`.
 
-    A regular file is written beside `path`, forced to disk and renamed. Symbolic links are
-    followed. Devices, FIFOs, sockets and descriptors (``/dev/fd/N``) are written directly. The
-    umask applies and is not changed. An existing file keeps its mode and, if the system permits it,
-    its owner. Only its owner may ever read a `private` file. A new file gets no wider read
-    permissions than the file or descriptor `source`, if that is a regular file.
-
-    With `kept`, for content that cannot be recreated, the file is written under its own name and
-    without a buffer. Each write must consist of whole records. If a write fails, the file keeps the
-    records before it.
+    A regular file is written beside `path`, forced to disk and renamed; an existing file keeps its
+    mode and, if permitted, its owner. Symbolic links are followed. Devices, FIFOs, sockets and
+    descriptors (``/dev/fd/N``) are written directly. Only its owner may read a `private` file. A
+    new file gets no wider read permissions than a regular file `source`. With `kept`, for content
+    that cannot be recreated, the file is written under its own name and without a buffer, and keeps
+    the records before a failed write, if each write consists of whole records.
     """
     path = os.fspath(path)
     with named(path):
@@ -122,11 +119,7 @@ def replace_file(
 
 
 def check_output(path: str | os.PathLike[str]) -> object:
-    """Check that `path` is writable, before a long computation, and return the file's identity.
-
-    The identity is equal for all names of a file, and None for a character device, which accepts
-    several outputs.
-    """
+    """Check that a path is writable, and return an identity that all names of the file share."""
     with named(path):
         target = _find(os.fspath(path))
         if target.descriptor is None:

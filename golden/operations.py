@@ -4,11 +4,7 @@ from enum import IntEnum, IntFlag
 
 
 class OperationBit(IntFlag):
-    """Bits of an operation code.
-
-    With ALONE set, the other bits select an operation without a key: none of them means SHIFT,
-    QUERY alone means CLEAR. Other combinations do nothing.
-    """
+    """Bits of an operation code. With ALONE, QUERY means CLEAR, and no other bit means SHIFT."""
 
     QUERY = 1  # look up the key, before the other bits take effect
     INSERT = 2

@@ -20,10 +20,7 @@ def check_rate(value: object, name: str = "fpr") -> float:
 
 
 def expected_keys(span: float, rate: object) -> int:
-    """Return the number of keys in a `span` of time at a `rate` per unit of time.
-
-    A span that begins and ends with a key contains one more key than rate times span.
-    """
+    """Return the number of keys in a `span` of time, its ends included, at a `rate`."""
     if isinstance(rate, bool) or not isinstance(rate, int | float | np.number):
         raise TypeError(f"rate: must be a number, not {rate!r}")
     if not 0 < rate * span <= 1 << 40:
@@ -51,10 +48,7 @@ def smallest(meets: Callable[[int], bool], guess: int) -> int:
 
 
 def shared_cells(load: int, fpr: float, hashes: int) -> int:
-    """Return the number of cells for a Bloom filter whose hash functions share all cells.
-
-    With `load` distinct keys, the rate is the fraction of occupied cells to the power of `hashes`.
-    """
+    """Return the number of cells for a Bloom filter whose hash functions share all cells."""
     touched = fpr ** (1 / hashes)
     return max(2, math.ceil(-1 / math.expm1(math.log1p(-touched) / (hashes * load))))
 

@@ -30,7 +30,8 @@ _ZIP = b"PK"
 
 _HEADERS = Lock()
 """Held while numpy reads headers: in CPython 3.11 concurrent calls of `ast.literal_eval` can break
-each other ("AST constructor recursion depth mismatch")."""
+each other ("AST constructor recursion depth mismatch").
+"""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_HEADERS.acquire,
@@ -46,11 +47,7 @@ def write_state(
     *,
     private: bool = False,
 ) -> None:
-    """Write a state in npz format to a path, or to a binary file, which may be a pipe.
-
-    The file is not compressed, because the bits of a full filter look random. Only the owner may
-    read a `private` file at a path.
-    """
+    """Write a state in npz format to a path, or to a binary file, which may be a pipe."""
     text = json.dumps(header)
     content: dict[str, Any] = {"header": text, "digest": _digest(text, arrays), **arrays}
     with ExitStack() as stack:
@@ -82,10 +79,7 @@ def state_name(file: StateFile) -> str:
 def read_state(
     file: StateFile, *, mapped: bool = False
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read the header and arrays of a state file, and verify their digest.
-
-    If `mapped`, `file` must be a path, and the arrays are private memory maps of the file.
-    """
+    """Read the header and arrays of a state file; `mapped` arrays are private memory maps."""
     name, is_path = state_name(file), isinstance(file, str | os.PathLike)
     if mapped and not is_path:
         raise TypeError("mmap: only a file at a path can be mapped")

@@ -27,11 +27,7 @@ _UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanosecon
 
 
 class SteadyClock:
-    """Clock in nanoseconds since 1970, set from the system clock once, that never steps.
-
-    After construction the time follows `time.monotonic_ns`, so later changes of the system clock
-    have no effect.
-    """
+    """Clock in nanoseconds since 1970 that later changes of the system clock do not affect."""
 
     def __init__(self) -> None:
         self.offset = time.time_ns() - time.monotonic_ns()
@@ -44,11 +40,7 @@ class SteadyClock:
 def nanoseconds(
     now: Any, *, since_1970: bool = False, name: str = "now"
 ) -> NDArray[np.int64] | Any:
-    """Convert times to integers in nanoseconds: integers, floats in seconds, or datetimes.
-
-    A datetime must have a time zone; a datetime64 is in UTC. With `since_1970`, a number that would
-    be a time before 1973 or after 2116 is refused, as it must have another unit.
-    """
+    """Convert integers, floats in seconds, or datetimes to integers in nanoseconds."""
     array = np.asarray(now)
     kinds = "integers (nanoseconds), floats of 64 bits (seconds), datetime64 or datetime"
     if array.dtype.kind == "f" and array.size:

@@ -161,12 +161,9 @@ def _field_rows(fields: Sequence[IndexField], words: Sequence[Rotations]) -> lis
 def expand_rotations(
     fields: tuple[IndexField, ...], functions: int, seed: int
 ) -> tuple[tuple[Rotations, ...], ...]:
-    """Rotation amounts, indexed by function, word and term.
-
-    Each function is redrawn until its index bits are linearly independent of those of its
-    neighbours in the ring of functions, as many neighbours as fit into the 64 bits of state. If no
-    candidate satisfies this, fewer neighbours are required.
-    """
+    """Draw the rotation amounts of all functions, indexed by function, word and term."""
+    # Each function is redrawn until its index bits are linearly independent of those of as many
+    # neighbours in the ring of functions as fit into the state. If that fails, fewer are required.
     stream = ConstantStream(label=f"expand/{functions}", seed=seed)
     words = fields[-1].word + 1
     bits = sum(field.bits for field in fields)
@@ -212,11 +209,9 @@ def _neighbour_bases(rows: list[list[int]], functions: int, reach: int) -> list[
 
 @lru_cache(maxsize=64)
 def shard_rotations(fields: tuple[IndexField, ...], functions: int, seed: int) -> Rotations:
-    """Rotation amounts of the word whose highest bits select the shard.
-
-    These bits are linearly independent of the index bits of as many consecutive functions as fit
-    into the 64 bits of state, or of fewer functions if no candidate succeeds.
-    """
+    """Draw the rotation amounts of the word whose highest bits select the shard."""
+    # These bits are linearly independent of the index bits of as many consecutive functions as fit
+    # into the state, or of fewer functions if no candidate succeeds.
     stream = ConstantStream(label="shard", seed=seed)
     words = expand_rotations(fields, functions, seed)
     rows = [_field_rows(fields, function) for function in words]
@@ -243,14 +238,10 @@ def _draw_rotations(stream: ConstantStream) -> Rotations:
 def offset_terms(
     *, columns: int, row_bits: int, rest_bits: int, seed: int
 ) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """For each column and row bit, the bits of the digest's remainder that are XORed with it.
-
-    The row of a digest in a column is the low part of the digest, with at most `OFFSET_TERMS` bits
-    of the remainder XORed into each bit; in the first column, none. Row and remainder together
-    determine the digest in every column. Columns are drawn until any two differ by a map of full
-    rank, so that digests with a common cell in one column seldom share a cell in another. If no
-    candidate succeeds, the condition is relaxed.
-    """
+    """Draw, for each column and row bit, the bits of the remainder that are XORed with it."""
+    # The row of a digest is its low part, XORed with these bits except in the first column. Any two
+    # columns differ by a map of full rank if possible, so that digests with a common cell in one
+    # column seldom share a cell in another.
     stream = ConstantStream(label=f"columns/{row_bits}/{rest_bits}", seed=seed)
     chosen: list[tuple[tuple[int, ...], ...]] = [((),) * row_bits]
     rank = min(row_bits, rest_bits)
@@ -294,22 +285,17 @@ def offset_tables(terms: Sequence[Sequence[int]], rest_bits: int) -> list[NDArra
 
 
 class KeyHash:
-    """Hash functions that map keys to cell indices in every segment of a filter.
-
-    Each of the `functions`, one for each physical segment, gives an index in ``range(size)`` for
-    each of the `sizes`; a size is at most 2**32. With `shards`, an index is a position within a
-    shard.
-    """
+    """Hash functions that map keys to an index in ``range(size)`` for each of the `sizes`."""
 
     def __init__(
         self,
         *,
         key_bits: int,
-        sizes: Sequence[int],
-        functions: int,
+        sizes: Sequence[int],  # at most 2**32 each
+        functions: int,  # number of functions: one for each physical segment
         seed: int,
         hash: str = "h3",
-        shards: int = 1,
+        shards: int = 1,  # an index is a position within a shard
     ) -> None:
         self.key_bits, self.functions, self.seed = key_bits, functions, seed
         self.hash, self.shards = hash, shards

@@ -248,10 +248,7 @@ def check_padding(array: NDArray[Any]) -> None:
 
 
 def arrow_chunks(keys: Any) -> list[Any] | None:
-    """Return the pyarrow arrays of a column without a copy; None for other keys.
-
-    Columns of other libraries than pyarrow also need pyarrow.
-    """
+    """Return the pyarrow arrays of a column without a copy; None for other keys."""
     # A Python array has no such attribute, and a pandas index of tuples raises ValueError.
     with suppress(AttributeError, ValueError):
         if hasattr(keys.array, "__arrow_array__"):
@@ -445,10 +442,7 @@ _SINGLE = (*TEXTS, *INTEGERS, tuple)
 
 
 def is_single(keys: Any) -> bool:
-    """Whether `keys` is a single key: not an array, a sized collection, or an iterator.
-
-    Other objects, such as an IP network or a file, are a single key even if iterable.
-    """
+    """Whether `keys` is a single key: not an array, a sized collection, or an iterator."""
     if isinstance(keys, tuple):
         return frame_columns(keys) is None
     length = hasattr(keys, "__len__") or hasattr(keys, "__next__")
@@ -491,11 +485,7 @@ def scalar_or_array(method: Callable[..., Any]) -> Any:
 
 
 def skipping_nulls(method: Method) -> Method:
-    """Make a method skip nulls among the keys if the argument `nulls` is "skip".
-
-    The answer for a null is False or -1. Other arguments with a value per key include values for
-    the nulls.
-    """
+    """Make a method skip null keys if `nulls` is "skip"; their answer is False or -1."""
 
     @wraps(method)
     def answer(self: Any, keys: Any, *arguments: Any, **options: Any) -> Any:
@@ -533,13 +523,7 @@ def _without_nulls(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
 
 
 def check_keys(keys: Keys, digest: KeyDigest | int) -> NDArray[np.uint64]:
-    """Convert keys of any type to words; `digest` may be the key width if all are integers.
-
-    The result has shape (n, words). Surrogates of ``surrogateescape`` are encoded as the bytes that
-    could not be decoded. In a tuple, -1 and 2**key_bits - 1 are different. Lists in a list are rows
-    of words. TypeError for nulls, unsupported types, or integers mixed with text; ValueError for a
-    wrong shape, or a key that does not fit.
-    """
+    """Convert keys of any type to words, shape (n, words); `digest` may be the key width."""
     digest = KeyDigest(digest) if isinstance(digest, int) else digest
     given: Any = keys
     if not isinstance(keys, list):

@@ -70,10 +70,7 @@ def siphash(
     compression: int = COMPRESSION_ROUNDS,
     finalization: int = FINALIZATION_ROUNDS,
 ) -> NDArray[np.uint64]:
-    """Hash keys of shape (n, words); the ``ceil(key_bits / 8)`` bytes of a key are the message.
-
-    The 128-bit `secret` is one for all keys, or an array of shape (n, 2), low word first.
-    """
+    """Hash keys of shape (n, words) under a secret, or one secret per key, shape (n, 2)."""
     halves: Sequence[NDArray[np.uint64] | np.uint64]
     if isinstance(secret, np.ndarray):
         halves = secret[:, 0], secret[:, 1]

@@ -90,16 +90,13 @@ MAX_OFFSET = 1 << 16  # masks can only cover bytes below this offset
 
 @dataclass(frozen=True)
 class Comparison:
-    """Rules that decide whether two packets are equal.
-
-    The message of `packet_digest` is masked, then `skip` bytes are removed from its start, and at
-    most `first` bytes of the rest are used.
-    """
+    """Rules that decide whether two packets are equal."""
 
     fields: Field = DEFAULT_FIELDS
     reach: Reach = Reach.LAYER2
     tag_types: tuple[int, ...] = ()  # additional EtherTypes of VLAN tags
     tunnels: tuple[Tunnel, ...] = ()  # additional tunnels for `Reach.INNER`
+    # The masks apply first, then `skip`, then `first`.
     masks: tuple[tuple[int, bytes], ...] = ()  # offsets in the message, and mask bytes
     skip: int = 0  # bytes; a message that is not longer is used whole
     first: int | None = None  # maximum number of bytes of the message to compare

@@ -39,10 +39,7 @@ _SPREAD = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True, kw_only=True)
 class CopyRule:
-    """Rule that decides which repeats of a packet are copies.
-
-    FieldError if a name is unknown, or two properties would have to differ.
-    """
+    """Rule that decides which repeats of a packet are copies."""
 
     policy: str = POLICIES[0]
     differs: str | None = None  # property that must differ, one of `PROPERTIES`
@@ -87,10 +84,7 @@ def properties(
     comparison: Comparison,
     secret: int = 0,
 ) -> NDArray[np.uint64]:
-    """Return property `name` of each packet as a number, equal for equal values; shape (n,).
-
-    `numbers` are the packets' interface or file numbers, shape (n,).
-    """
+    """Return property `name` of each packet as a number, equal for equal values; shape (n,)."""
     if name in ("interface", "file"):
         return numbers.astype(np.uint64)
     if name == "layer2":
@@ -117,12 +111,7 @@ def scoped(digests: NDArray[np.uint64], origins: NDArray[np.uint64]) -> NDArray[
 
 
 class CopyTable:
-    """Table of remembered digests that decides, by a rule, which packets are copies.
-
-    Two tables together hold at least the last `capacity` digests. When the newer table is half full
-    it becomes the older table, and the previous older table is cleared for new digests. A packet is
-    remembered for `window` packets, at most `capacity`, and `span` nanoseconds.
-    """
+    """Table of digests of at least the last `capacity` packets, which decides which are copies."""
 
     def __init__(self, window: int, span: int, capacity: int, rule: CopyRule) -> None:
         self._window, self._span = window, span if rule.exact else FOR_EVER
@@ -147,10 +136,8 @@ class CopyTable:
     ) -> NDArray[np.int64]:
         """Clear `seen` for packets that are not copies; all arrays have shape (n,).
 
-        `seen` holds the answers of a filter that reports every copy, `elapsed` the nanoseconds
-        since the beginning, which never decrease, and `values` the result of `properties`. Returns
-        for each packet the number, counted from 1, of the remembered packet with the same digest,
-        or 0 if there is none.
+        `elapsed` are nanoseconds since the beginning, which never decrease. Returns for each packet
+        the number, from 1, of the remembered packet with the same digest, or 0.
         """
         first = self._packets + 1
         self._packets += len(digests)

@@ -46,10 +46,7 @@ def by_version(octets: bytes, at: int) -> int:
 
 
 def typed(octets: bytes, type_at: int, start: HeaderStart) -> HeaderStart:
-    """Return the header after an EtherType or length at `type_at` (IEEE 802.3, 3.2.6).
-
-    A length that exceeds the frame, or is too short for LLC, gives the kind `NOTHING`.
-    """
+    """Return the header after an EtherType or length at `type_at` (IEEE 802.3, 3.2.6)."""
     kind, at, end = number(octets, type_at), type_at + 2, start.end
     if MIN_LENGTH <= kind <= MAX_LENGTH and at + kind <= end:
         return HeaderStart(LLC, at, at + kind, start.tags)

@@ -47,10 +47,7 @@ class FrameCounts:
         setattr(self, name, getattr(self, name) + amount)
 
     def discarded(self, oversize: str) -> int:
-        """Return the number of discarded frames, for an `oversize` rule.
-
-        ``frames_in`` is ``frames_out`` plus this number, plus ``hits`` if duplicates are dropped.
-        """
+        """Return the number of discarded frames, for an `oversize` rule."""
         dropped = self.frames_oversize if oversize == "drop" else 0
         return self.frames_errored + self.frames_no_room + dropped
 
@@ -64,10 +61,10 @@ _OF_VERSION = {
 class FrameDeduplicator:
     """Golden model of `lately.hdl.packets.deduplicator.Deduplicator`.
 
-    A frame that is damaged, or arrives while the store is full, is discarded and not recorded. A
-    frame above the maximum length is also discarded, or forwarded without being recorded. The
-    digests of all other frames are queried and inserted in order. Frames are Ethernet frames
-    without their check sequence.
+    Frames are Ethernet frames without their check sequence. A frame that is damaged, or arrives
+    while the store is full, is discarded and not recorded. A frame above the maximum length is
+    discarded, or forwarded without being recorded. The digests of all other frames are queried and
+    inserted in order.
     """
 
     spec: Specification  # must have a span, and keys of 64 bits
@@ -113,8 +110,7 @@ class FrameDeduplicator:
     ) -> list[Sent]:
         """Process frames in order, each queried at its tick in `times`; return forwarded frames.
 
-        `errored` marks damaged frames, `lost` frames that arrive while the store is full; both have
-        shape (n,).
+        `errored` marks damaged frames, `lost` frames that arrive while the store is full.
         """
         none = np.zeros(len(frames), bool)
         damaged = none if errored is None else np.asarray(errored, bool)

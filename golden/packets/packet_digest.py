@@ -113,11 +113,8 @@ def packet_digest(
     secret: int = 0,
     width: int = 64,
 ) -> int:
-    """Return the 64-bit digest of a packet under a 128-bit `secret`; arguments as in `layers`.
-
-    `width` is the beat width of the hardware. From `POLYNOMIAL_WIDTH` on, the capture must be
-    complete and the reach `Reach.HARDWARE`.
-    """
+    """Return the 64-bit digest of a packet under a 128-bit `secret`; arguments as in `layers`."""
+    # The polynomial digest of wide hardware needs a complete capture and `Reach.HARDWARE`.
     position = layers(frame, length, link, *comparison.search)
     return message_digest(message(frame, length, position, comparison, link), secret, width)
 

@@ -104,12 +104,7 @@ def layers(
     tag_types: tuple[int, ...] = (),
     tunnels: tuple[Tunnel, ...] = (),
 ) -> Layers:
-    """Find layer 3 of a packet; `frame` was captured of the `length` bytes on the line.
-
-    A tunnel that cannot be parsed ends the search: layer 3 is then the packet around the tunnel.
-    `tag_types` are additional EtherTypes of VLAN tags, ignored with `Reach.HARDWARE`. `tunnels`,
-    used with `Reach.INNER`, replace known tunnels on the same port.
-    """
+    """Find layer 3 of a packet; `frame` was captured of the `length` bytes on the line."""
     cut = Fault.CUT if len(frame) < length else Fault(0)
     other = innermost = Layers(Version.OTHER, 0, len(frame), (), cut, length)
     steps = _steps(reach, tag_types, tunnels)
@@ -311,11 +306,7 @@ def find_headers(
     tag_types: tuple[int, ...] = (),
     tunnels: tuple[Tunnel, ...] = (),
 ) -> NDArray[np.int64]:
-    """Return the headers of packets, shape (6, n): a row for each field of `Headers`.
-
-    The rows of `packets`, shape (4, n), are offset in the buffer, captured length, length on the
-    line, and link type.
-    """
+    """Return the headers of packets, shape (6, n): a row for each field of `Headers`."""
     table = np.empty((len(Headers._fields), packets.shape[1]), np.int64)
     if (compiled := core()) is not None:
         compiled.packet_headers(
@@ -380,28 +371,23 @@ def inner_layers(frame: bytes) -> Layers:
 
     The result is that of `layers` with `Reach.INNER`, except:
 
-    - Hardware parses at most `MAX_HEADERS` headers in the first `MAX_READ` bytes of a frame.
-      Layer 3 is the last IP packet reached.
+    - Hardware parses at most `MAX_HEADERS` headers in the first `MAX_READ` bytes of a frame. Layer
+      3 is the last IP packet reached.
     - Hardware parses VLAN tags, MPLS labels, IP with extension headers, UDP, VXLAN, GRE without
       routing, and GTP-U. Other protocols end the search. Only IP is a layer 3.
-    - While hardware parses the headers of a frame of `MAX_READ` bytes or more, it does not know
-      the length of the frame. So in content without a type field, any length in an IP header is
-      accepted.
+    - Hardware does not know the length of a frame of `MAX_READ` bytes or more while it parses the
+      headers. So in content without a type field, it accepts any length in an IP header.
 
-    Each of these counts as one header: a tag, a label, an IP header, an IPv6 or GTP-U extension
-    header, the end of the GTP-U extension headers, and a UDP, VXLAN, GRE or GTP-U header. The first
-    half byte of content without a type field also counts as one, and so does a control word.
-    Ethernet addresses and the EtherType do not count.
+    Each tag, label, IP header, IPv6 or GTP-U extension header, end of GTP-U extension headers, and
+    UDP, VXLAN, GRE or GTP-U header counts as one header, as do a control word and the first half
+    byte of content without a type field. Ethernet addresses and the EtherType do not count.
     """
     *_, (_, innermost) = inner_headers(frame)
     return innermost
 
 
 def inner_headers(frame: bytes) -> Iterator[tuple[int, Layers]]:
-    """Yield the kind of each header of a frame, and the innermost layer 3 after it.
-
-    The first kind is `BRIDGED`. A header that violates its protocol has the kind `NOTHING`.
-    """
+    """Yield the kind of each header (first `BRIDGED`), and the innermost layer 3 after it."""
     head, whole = frame[:MAX_READ], len(frame) < MAX_READ
     other = innermost = Layers(Version.OTHER, 0, len(frame), (), Fault(0), len(frame))
     yield BRIDGED, innermost

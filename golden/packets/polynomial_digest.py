@@ -91,9 +91,6 @@ def values(octets: bytes, secret: int, beat_bytes: int) -> tuple[int, ...]:
 
 
 def polynomial_digest(octets: bytes, closing: int, secret: int, beat_bytes: int) -> int:
-    """Return the 64-bit digest of a message; parameters are those of `values`.
-
-    `closing` is that of `packet_digest.Message`. The bound holds for fewer than 65,536 `octets`.
-    """
+    """Return the 64-bit digest of a message below 65,536 bytes; arguments as in `values`."""
     first, second = values(octets, secret, beat_bytes)
     return finish(first, second, closing, secret)

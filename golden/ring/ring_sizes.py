@@ -28,13 +28,7 @@ Shape = tuple[int, int, int, int]
 
 
 def _fitting(shapes: list[Shape], sizes: Callable[[Shape], dict[str, int]]) -> dict[str, int]:
-    """Return the sizes of the GEBF with the lowest cost in software.
-
-    A column holds one bit of each segment in 8, 16, 32 or 64 bits, and an operation reads one
-    column per hash function. The cost is the memory of all columns times the number of hash
-    functions. The result is the shape with the fewest bits, unless a shape with at most `TOLERATED`
-    times as many bits costs a tenth less.
-    """
+    """Return the sizes of the shape with the fewest bits, or of a shape that is much faster."""
 
     def cost(shape: Shape) -> float:
         bits, epochs, hashes, _ = shape
@@ -55,11 +49,7 @@ def _keeps(family: str, fpr: float, values: dict[str, Any]) -> bool:
 
 
 def apbf_mean_rate(k: int, l: int) -> float:
-    """Return the mean rate over a generation, for slices that `k` generations half-fill.
-
-    Generations are assumed to be long: after i + p of them, the fill of a slice is 1 - 2**(-(i + p)
-    / k).
-    """
+    """Return the mean rate over a long generation, for slices that `k` generations half-fill."""
 
     def rate(phase: float) -> float:
         fills = [-math.expm1(-min(1, (i + phase) / k) * math.log(2)) for i in range(k + l)]

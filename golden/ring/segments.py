@@ -116,11 +116,8 @@ class _Secret(Element):
 class RingPosition:
     """Position and secrets of a ring, in an array shared with the extension.
 
-    The current generation has `length` insertions, of which `filled` have occurred; later
-    generations have `generation` insertions. `base` is the physical index of the youngest segment.
-    `insertions` and `shifts` count from construction. The `older` oldest segments of the ring have
-    the secret `older_secret`; the others have `secret`. If `waits` is set, `_waiting` is a secret
-    that is not in use yet.
+    The `older` oldest segments of the ring have the secret `older_secret`; the others have
+    `secret`. If `waits` is set, `_waiting` is a secret that is not in use yet.
     """
 
     base, filled, length, generation = map(Element, range(BASE, 8))
@@ -228,7 +225,7 @@ def pitch(layout: Layout) -> int:
 
 
 class PackedSegments:
-    """Bits of all physical segments, packed as in the extension and in state files.
+    """Bits of all physical segments, packed for the extension and for state files.
 
     With one hash function for all segments, an element of `memory` holds one bit of each segment;
     otherwise a row of `memory` holds the bits of one segment.
@@ -344,12 +341,7 @@ def _is_mapped(array: Any) -> bool:
 
 
 class CompiledSegments(PackedSegments):
-    """Segments whose operations run in the extension; equal to `Segments` bit for bit.
-
-    `numbers` is the array of the `RingPosition`; processes may share `memory` and, in `live`, the
-    position. Unshared blocks of 256 bits in which a key sets eight bits are stored as lines: the
-    same block of all segments side by side, in which AVX2 code finds a key faster.
-    """
+    """Segments whose operations run in the extension; equal to `Segments` bit for bit."""
 
     def __init__(
         self,
@@ -511,11 +503,7 @@ class Segments:
     def perform(
         self, codes: NDArray[np.uint8], keys: NDArray[np.uint64], ring: RingPosition
     ) -> Ages:
-        """Perform operations, whose `codes` have shape (n,), and return ages, shape (n,).
-
-        `keys`, shape (n, words), has a row for each operation, even if the operation needs no key.
-        The age is -1 for keys that are not reported, and for operations that are not queries.
-        """
+        """Perform operations, and return their ages, shape (n,); -1 if no key is reported."""
         ages = np.full(len(codes), -1, np.int64)
         for part, batch in self.batches(keys, ring):
             for at, code in enumerate(codes[part].tolist()):
@@ -563,10 +551,7 @@ class Batch:
         self._arrange()
 
     def _arrange(self) -> None:
-        """Compute the bit positions of the keys in each segment, with the segment's secret.
-
-        Each physical segment has its own hash function (APBF, section 5.1).
-        """
+        """Compute the bit positions of the keys in each segment, with the segment's secret."""
         self._segments = np.array(self._ring.ring())
         for index, segment in enumerate(self._segments.tolist()):
             secret = self._ring.secret_of(index)
@@ -577,11 +562,7 @@ class Batch:
                 ).T
 
     def age(self, at: int) -> int:
-        """Return the youngest of `run` consecutive segments with all bits of a key; else -1.
-
-        This is query(e) of the APBF, section 5.1: the first j such that s_j to s_(j+k-1) match. In
-        a GEBF, a key stays in its one segment for r epochs after its own (GEBF, lemma 1).
-        """
+        """Return the youngest of `run` consecutive matching segments, or -1 (APBF, section 5.1)."""
         positions = self._positions[at, self._segments]
         matches = self._memory[self._segments[:, np.newaxis], positions].all(axis=1)
         run = 0
@@ -599,10 +580,7 @@ class Batch:
         self._ring.insertions += 1
 
     def turn(self) -> None:
-        """Shift by one segment: the base moves back to the spare (APBF, section 5.1).
-
-        The oldest segment becomes the spare, and is cleared now instead of when it is needed.
-        """
+        """Shift by one segment: the base moves back to the spare (APBF, section 5.1)."""
         self._ring.turn()
         self._memory[self._ring.spare] = False
         self._arrange()

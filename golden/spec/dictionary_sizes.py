@@ -107,10 +107,7 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
 
 
 def min_columns(window: int, rows: int, *, moves: bool = False) -> int | None:
-    """Return the minimum number of columns that meets `MAX_STASHED`, with moves `MAX_MOVED`.
-
-    None if more than `MAX_COLUMNS`, with moves `MAX_MOVING_COLUMNS`, would be needed.
-    """
+    """Return the minimum number of columns with few entries in the stash; None if too many."""
     low, last, stashed = 1, MAX_COLUMNS, MAX_STASHED
     if moves:
         low, last, stashed = 2, MAX_MOVING_COLUMNS, MAX_MOVED * window

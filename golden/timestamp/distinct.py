@@ -45,13 +45,9 @@ def uniform_distinct(insertions: ArrayLike, universe: int) -> Reals:
 
 
 def power_law_distinct(insertions: ArrayLike, universe: int) -> Reals:
-    """Expected distinct keys in a stream where key x has probability ~ 1 / x (equation 17).
-
-    The equation is an approximation that fails for small j and near its peak at ``U H
-    exp(-gamma)``, with H the harmonic number of the universe U. For j beyond the peak, the peak is
-    returned. For small j the equation exceeds j, so j is returned.
-    """
+    """Expected distinct keys in a stream where key x has probability ~ 1 / x (equation 17)."""
     require_count("universe", universe)
+    # The equation falls beyond its peak, where its maximum is returned, and exceeds j for small j.
     harmonic = _harmonic(universe)
     total = universe * harmonic
     counts = _counts(insertions).astype(np.float64)
@@ -61,11 +57,7 @@ def power_law_distinct(insertions: ArrayLike, universe: int) -> Reals:
 
 
 def interpolated_distinct(insertions: ArrayLike, at: ArrayLike, distinct: ArrayLike) -> Reals:
-    """Interpolate D(j) linearly in log-log scale (equation 18).
-
-    `distinct` is D at each of the increasing numbers `at`; `insertions` are 0 or within the range
-    of `at`.
-    """
+    """Interpolate D(j) linearly in log-log scale between its values at `at` (equation 18)."""
     counts, known = _counts(insertions), _counts(at)
     values = np.asarray(distinct, np.float64)
     if known.ndim != 1 or known.shape != values.shape or len(known) == 0:
@@ -87,12 +79,7 @@ def interpolated_distinct(insertions: ArrayLike, at: ArrayLike, distinct: ArrayL
 
 
 def sampled_distinct(keys: ArrayLike, at: Sequence[int], trials: int) -> Reals:
-    """Return the mean number of distinct keys in stretches of a stream (section 5.3.2).
-
-    The `trials` stretches of each length start at evenly spaced positions of the stream `keys`. A
-    stretch that reaches the end of the stream continues at its beginning. The result has a number
-    for each length in `at`.
-    """
+    """Return the mean number of distinct keys in `trials` stretches of a stream (section 5.3.2)."""
     require_count("trials", trials)
     stream = np.unique(np.asarray(keys), return_inverse=True)[1].reshape(-1)
     for length in at:
@@ -148,8 +135,7 @@ def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, An
 
     It is ``{"kind": "all-distinct"}``, ``{"kind": "uniform", "universe": 5000}`` (equation 16),
     ``{"kind": "power-law", "universe": 5000}`` (equation 17) or ``{"kind": "sampled", "at": [1, 10,
-    100], "values": [1, 9.2, 61]}`` (equation 18): "at" increases from 1 to at least `reach`, and
-    each value is between 1 and its "at".
+    100], "values": [1, 9.2, 61]}`` (equation 18), where "at" increases from 1 to at least `reach`.
     """
     if not isinstance(distinct, Mapping):
         raise TypeError(f"distinct: must be a mapping with a kind, not {distinct!r}")

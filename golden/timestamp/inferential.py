@@ -48,10 +48,7 @@ def prior(age: ArrayLike, probabilities: ArrayLike) -> Reals:
 def bloom_posterior(
     bits: ArrayLike, indices: ArrayLike, probabilities: ArrayLike, *, insertions: int
 ) -> Reals:
-    """Probability that keys are in a classical Bloom filter with `bits` (theorem 1), shape (n,).
-
-    `indices` are the cells of each key, shape (n, hashes), and `probabilities` are p_x.
-    """
+    """Probability that keys are in a classical Bloom filter with `bits` (theorem 1), shape (n,)."""
     cells, rows = np.asarray(bits, np.bool_), np.sort(np.asarray(indices), axis=-1)
     require_count("insertions", insertions, low=0)
     if cells.ndim != 1 or rows.ndim != 2:
@@ -133,13 +130,11 @@ def age_posterior(
 ) -> AgePosterior:
     """Infer insertion ages from the evidence of a timing Bloom filter (section 4).
 
-    If a cell of a key has expired, it is only known that the age is at least the window. Only the
-    parameters of `model` are used, not its cells. `distinct` is D(j) of the stream.
-
-    With `recurring`, only those keys of a block are counted that did not recur later: ``D(end) -
-    D(start)`` instead of D(B). Equation 25 assumes two independent events: cells were touched in a
-    block, and were not touched since. If most keys of a block recur soon, as in skewed streams with
-    long windows, it predicts too many false positives. This option is not in the paper.
+    Only the parameters of `model` are used, not its cells; `distinct` is D(j) of the stream. With
+    `recurring`, which is not in the paper, only those keys of a block are counted that did not
+    recur later: ``D(end) - D(start)`` instead of D(B). Equation 25 assumes that cells are touched
+    in a block independently of later blocks, so it predicts too many false positives for skewed
+    streams.
     """
     age, filled = evidence.age, evidence.filled
     chances = np.broadcast_to(open_probabilities(probabilities), age.shape)
@@ -213,10 +208,7 @@ def _excess(rate: Reals) -> Reals:
 def minimum_penalty(
     posterior: ArrayLike, *, false_positive: ArrayLike, false_negative: ArrayLike
 ) -> NDArray[np.bool_]:
-    """Return the answer to each query that minimises the expected penalty (section 2.6).
-
-    `posterior` is the probability that the key is in the window; equal costs give True.
-    """
+    """Minimise the expected penalty of each answer (section 2.6); equal penalties give True."""
     chances = np.asarray(posterior, np.float64)
     if not ((chances >= 0) & (chances <= 1)).all():
         raise ValueError("posterior: must be between 0 and 1")

@@ -253,10 +253,7 @@ class StampedParts(Filter):
     def _step(
         self, code: int, cells: NDArray[np.intp], asked: np.int64, time: np.int64
     ) -> tuple[bool, np.int64, np.int64]:
-        """Perform an operation on the key with cells R_x (definition 4), one in each part.
-
-        Return whether the key is reported, the age of its oldest cells, and their number.
-        """
+        """Return whether a key is reported, the age of its oldest cells, and their number."""
         key_cells = np.arange(self.hashes), cells
         block = (int(time) if self._stamped.timed else self.insertions) // self._stamped.block_units
         ages = self._ages(self._stamps[key_cells], block)

@@ -201,10 +201,7 @@ class TimestampFilter(CountedFilter):
     def _look(
         self, keys: Words, windows: Integers | None, *, insert: bool, counts: Any = None
     ) -> Ages:
-        """Return lambda_x of each key, -1 if a cell has expired; with `insert`, then insert it.
-
-        Keys are processed one by one. c_x and r_x are written to `counts`, shape (2, n).
-        """
+        """Return lambda_x of each key, -1 if a cell has expired; write c_x and r_x to `counts`."""
         ages = np.empty(len(keys), np.int64)
         if self.compiled:
             words = np.ascontiguousarray(keys)
