@@ -30,7 +30,6 @@ LAZY = {
 """Names of the package, by module that defines them."""
 
 _MODULES = {name: module for module, names in LAZY.items() for name in names}
-
 __all__ = sorted(_MODULES)
 
 

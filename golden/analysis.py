@@ -32,13 +32,6 @@ def require_load(load: float) -> None:
     require(0 <= load < math.inf, "load", "must be at least 0 and finite", load)
 
 
-def require_block(block_bits: int, hashes_per_block: int) -> None:
-    """Require a key to set fewer bits in a block than the block has."""
-    require_counts(block_bits=block_bits, hashes_per_block=hashes_per_block)
-    below = hashes_per_block < block_bits
-    require(below, "hashes_per_block", f"must be below block_bits = {block_bits}", hashes_per_block)
-
-
 # Age-partitioned filters: sizes, slack and staleness
 
 
@@ -50,7 +43,9 @@ def apbf_generation(slice_bits: int, k: int) -> int:
 
 def apbbf_block_capacity(block_bits: int, hashes_per_block: int) -> float:
     """Number of insertions that half-fill a block: ln(1/2) / ln(1 - b/B) (APBF, section 6)."""
-    require_block(block_bits, hashes_per_block)
+    require_counts(block_bits=block_bits, hashes_per_block=hashes_per_block)
+    rule = f"must be below block_bits = {block_bits}"
+    require(hashes_per_block < block_bits, "hashes_per_block", rule, hashes_per_block)
     return math.log(1 / 2) / math.log1p(-hashes_per_block / block_bits)
 
 
@@ -175,7 +170,6 @@ def _match(loads: Floats, cells: float, parts: int) -> Floats:
 
 
 PROFILES = ("exact", "linear")  # how `apbf_fills` fills the first k slices
-
 CASES = ("window", "false positive", "false")  # kinds of query for `apbf_accesses`
 
 
@@ -223,7 +217,12 @@ def apbf_accesses(
     require(case in CASES, "case", f"must be one of {', '.join(CASES)}", case)
     rates = _fills(k, l, fills, profile)
     if case == "window":
-        return _window_accesses(k, l, rates)
+        total = 0.0
+        for generation in range(l):
+            written = rates.copy()
+            written[generation : generation + k] = 1.0
+            total += _walk(k, l, written)[True][1]
+        return total / l
     probability, accesses = _walk(k, l, rates)[case == "false positive"]
     require(probability > 0, "fills", f"must give {case!r} a probability above 0", probability)
     return accesses / probability
@@ -251,15 +250,6 @@ def _walk(k: int, l: int, rates: Floats) -> tuple[tuple[float, float], tuple[flo
         probability[start + onward - k, onward] += chance[ends:]
         accesses[start + onward - k, onward] += spent[ends:]
     return (float(missed[0]), float(missed[1])), (float(reported[0]), float(reported[1]))
-
-
-def _window_accesses(k: int, l: int, rates: Floats) -> float:
-    total = 0.0
-    for generation in range(l):
-        written = rates.copy()
-        written[generation : generation + k] = 1.0
-        total += _walk(k, l, written)[True][1]
-    return total / l
 
 
 def _fills(k: int, l: int, fills: Sequence[float] | None, profile: str) -> Floats:

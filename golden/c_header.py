@@ -27,10 +27,8 @@ from .spec.ring import WHEN_FULL, FilterSpec
 from .spec.timestamp import StampedPartsSpec
 
 SOURCES = Path(__file__).with_name("core")
-
 # batch size in the header of a timing filter or dictionary, whose functions take one key
 CHUNK = 8
-
 _COMMENT = re.compile(r"(/\*.*?\*/)", re.DOTALL)
 _ENUM = re.compile(r"^enum \{(.*?)\};", re.DOTALL | re.MULTILINE)
 _DEFINITION = re.compile(

@@ -20,12 +20,9 @@ except ImportError:
     _core = None
 
 VARIABLE = "LATELY_FAST"  # environment variable; 0 disables the extension
-
 MAX_SEGMENTS = 63  # segments that the loops support, the spare included: one bit of a word each
-
 # bits per key in a segment, and hash functions of a timing filter, that the loops support
 MAX_PARTS = 64
-
 MAX_BITS = 1 << 32  # bits of a segment of a compiled ring: bit indices have 32 bits
 
 

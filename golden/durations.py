@@ -15,11 +15,8 @@ UNITS = {
 }  # fmt: skip
 
 NANOSECONDS = 10**9  # in a second
-
 TICKS = 1000  # approximate number of ticks in a span, if no tick is given
-
 _ALIASES = {"m": "min"}
-
 _TIME = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(UNITS)}|m)\s*")
 
 

@@ -42,19 +42,13 @@ from .state_files import FORMAT, StateFile, read_state, state_name, write_state
 from .times import Times
 
 Words = NDArray[np.uint64]  # checked keys, shape (n, words)
-
 Answers = NDArray[np.bool_]  # whether each key is reported, shape (n,)
-
 # one window for all queries, or one for each, shape (n,); None for the filter's window
 Windows = ArrayLike | None
-
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # numbers for JSON, arrays
-
 # arrays of integers from 0, each with its maximum, or with a maximum for each column
 Bounded = Mapping[str, tuple[NDArray[Any], int | tuple[int, ...]]]
-
 MODELS: "dict[str, type[Filter]]" = {}  # imported models, by family
-
 _CLASSES: "dict[str, type[Filter]]" = {}  # classes by name, for state files
 _SINGLE = ("query", "check_and_insert", "insert", "add", "age", "__contains__")
 _DIGEST = ("digest", DIGESTS[0])  # default for state files without a digest
@@ -837,7 +831,12 @@ class Filter(locks.Base, ABC):
                 raise StateFileError(
                     f"{name}: expected the state of {cls.__name__}, found {actual}"
                 )
-            owner._check_room(header["parameters"], arrays)
+            # Check before memory is allocated that the arrays are large enough.
+            spec = owner._specified(header["parameters"])
+            size = sum(array.nbytes for array in arrays.values())
+            needed = -(-getattr(spec, "storage_bits", 0) // 8)
+            if size < needed:
+                raise ValueError(f"{size} bytes do not fit the specification, which needs {needed}")
             model: Any = owner._build(header["parameters"])
             model._take_saved(header["numbers"], arrays)
         except StateFileError:
@@ -859,15 +858,6 @@ class Filter(locks.Base, ABC):
     def _loads(cls, kind: "type[Filter]", parameters: dict[str, Any]) -> bool:
         """Whether `load` accepts a state of class `kind` with these parameters."""
         return issubclass(kind, cls)
-
-    @classmethod
-    def _check_room(cls, parameters: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Check before memory is allocated that the arrays are large enough."""
-        spec = cls._specified(parameters)
-        held = sum(array.nbytes for array in arrays.values())
-        needed = -(-getattr(spec, "storage_bits", 0) // 8)
-        if held < needed:
-            raise ValueError(f"{held} bytes do not fit the specification, which needs {needed}")
 
 
 Filter._complete()

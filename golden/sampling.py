@@ -7,11 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 CHUNK = 1 << 15  # number of keys hashed at a time
-
 MAX_BYTES = 1 << 20  # approximate size of a sample; a smaller memory is not sampled
-
 _PARTS = 256
-
 _Element = TypeVar("_Element", bound=np.generic)
 
 

@@ -19,15 +19,10 @@ from .errors import StateFileError
 from .files import replace_file
 
 StateFile = str | os.PathLike[str] | BinaryIO
-
 FORMAT = "lately-filter-3"
-
 _FORMATS = ("lately-filter-2", FORMAT)  # formats that can be read; the first is compressed
-
 _ALIGNMENT = 64  # bytes; data is aligned to cache lines, so that it can be mapped
-
 _ZIP = b"PK"
-
 _HEADERS = Lock()
 """Held while numpy reads headers: in CPython 3.11 concurrent calls of `ast.literal_eval` can break
 each other ("AST constructor recursion depth mismatch").

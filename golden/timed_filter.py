@@ -27,7 +27,6 @@ from .times import (
 )
 
 DAY = 86_400 * NANOSECONDS  # default for `max_ahead`
-
 MaxAhead = str | timedelta | np.timedelta64 | None
 
 
@@ -35,16 +34,15 @@ MaxAhead = str | timedelta | np.timedelta64 | None
 class TimedFilter(Filter):
     """A filter whose window is a span of time.
 
-    A filter built with `for_span` has a clock, which supplies the time of an operation if `now` is
-    omitted. Its times are in nanoseconds. While its clock returns `10**17` or more, numbers that
-    would be a time before 1973 or after 2116 are refused, because they have another unit or another
-    epoch. While the clock returns less, numbers count from the zero of the clock. Other filters
-    have no clock: you pass each time, as an integer in a unit of your choice.
+    A filter built with `for_span` has a clock, in nanoseconds, which supplies the time of an
+    operation if `now` is omitted. While the clock returns `10**17` or more, numbers that would be a
+    time before 1973 or after 2116 are refused, because they have another unit or epoch. Other
+    filters have no clock: you pass each time, as an integer in a unit of your choice.
 
-    The time of an insertion is its timestamp, unless an earlier insertion had a greater timestamp,
-    which is then used instead; such an insertion is *late*. A key is reported if it was inserted at
-    most `span` before the time of the query. The time of a query is the greater of `now` and
-    `latest`. (A ring may shorten its window: its `status` reports this, see `TimeLimitedRing`.)
+    The time of an insertion never decreases: an insertion with an earlier timestamp than a previous
+    insertion is *late*, and gets the time of the previous insertion. A query takes effect at `now`,
+    or at `latest` if that is later, and reports each key that was inserted at most `span` before.
+    (A ring may shorten its window: see `TimeLimitedRing.status`.)
     """
 
     age_unit = "generations"
@@ -96,15 +94,13 @@ class TimedFilter(Filter):
 
     @classmethod
     def _spanned(cls, span: int, options: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Return the span in nanoseconds, rounded if the class requires it, and the options."""
         return span, options
 
     @property
     def clock(self) -> Callable[[], int] | None:
         """Function that returns the time in nanoseconds; None if the filter has no clock.
 
-        State files and pickles do not contain the clock: a filter read from them continues with a
-        `SteadyClock`, or with the `clock` passed to `load`.
+        A filter that was loaded or unpickled has a `SteadyClock`, or the `clock` passed to `load`.
         """
         return self._clock
 
@@ -116,9 +112,8 @@ class TimedFilter(Filter):
     def max_ahead(self) -> int | None:
         """Maximum time in nanoseconds by which an insertion may be ahead of the clock, or None.
 
-        A call with an insertion that is further ahead is refused: all later keys would take effect
-        at that time, and no key would expire before it. The attribute can be set to any value that
-        `for_span` accepts.
+        Insertions further ahead are refused: all later keys would take effect at that time, and no
+        key would expire before it. Assign any value that `for_span` accepts.
         """
         return self._max_ahead
 
@@ -138,8 +133,7 @@ class TimedFilter(Filter):
     def update(self, *several: Iterable[Key] | ArrayLike, now: Now = None) -> None:
         """Insert all keys of iterables or arrays, like `set.update`; `now` as in `insert`.
 
-        Raises the errors of `insert`, and TypeError for a single key, text included; keys of
-        earlier arguments stay inserted.
+        A single key, text included, is a TypeError; keys of earlier arguments stay inserted.
         """
         for keys in several:
             self.insert(self._no_single("update", keys), now)
@@ -151,8 +145,7 @@ class TimedFilter(Filter):
 
     @property
     @abstractmethod
-    def _last(self) -> int:
-        """Time of the last insertion; -1 if there was none."""
+    def _last(self) -> int: ...
 
     @property
     def latest(self) -> int:
@@ -166,15 +159,15 @@ class TimedFilter(Filter):
     def insert(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> None:
         """Insert keys, like `CountedFilter.insert`, one after another at the times `now`.
 
-        Times have shape (n,) or (); the default is the time of the clock. Filters without a clock
-        accept only integers. Others accept integers in nanoseconds since 1970, floats in seconds
+        Times have shape (n,) or (); the default is the clock's time. Filters without a clock accept
+        only integers. Other filters accept integers in nanoseconds since 1970, floats in seconds
         since 1970, datetime64 and datetime, at most `max_ahead` after the clock. A time before
         `latest` is replaced by `latest` and counted in `late`. The times of skipped nulls have no
         effect.
 
         TypeError if the times are of the wrong type, or there is neither a time nor a clock;
-        ValueError if a time is out of range, or a shape is wrong. Nothing is inserted in either
-        case.
+        ValueError if a time is out of range, or a shape is wrong. After an error, nothing has been
+        inserted.
         """
         words = self._words(keys)
         times, late = self._arrivals(words, now)
@@ -217,7 +210,6 @@ class TimedFilter(Filter):
         return seen
 
     def _check_and_insert_new(self, keys: Words, given: Times, windows: Any = None) -> Answers:
-        """Override: a key that is not inserted does not change `latest`."""
         seen = np.empty(len(keys), np.bool_)
         if self._engine is not None and windows is None:
             operands = np.ascontiguousarray(keys), seen, np.ascontiguousarray(given)
@@ -235,32 +227,31 @@ class TimedFilter(Filter):
 
     @scalar_or_array
     def age(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> Ages:
-        """Return the least possible age of each key, in generations; changes nothing.
+        """Return the minimum possible age of each key, in generations; changes nothing.
 
-        It is 0 for the current generation, and -1 for a key that is not reported. Parameters and
-        errors are those of `query`. The result is an ndarray of int64, shape (n,).
+        The age is 0 for the current generation, and -1 for a key that is not reported. Parameters
+        and errors are those of `query`. The result is an ndarray of int64, shape (n,).
         """
         words = self._words(keys)
         return self._age(words, self._moments(now, len(words)))
 
     def _arrivals(self, keys: Words, now: Now) -> tuple[Times, Answers]:
-        """Return the times of insertions, made non-decreasing, and whether each is late."""
+        """Make times of insertions non-decreasing; also return whether each insertion is late."""
         given = self._given(now, len(keys), inserts=True)
         times = np.maximum.accumulate(np.maximum(given, self._last))
         return times, times != given
 
     def _moments(self, now: Now, count: int) -> Times:
-        """Return the times of queries, each at least `latest`."""
         return np.maximum(self._given(now, count), self._last)
 
     def _moment(self, now: Now) -> int:
-        """Return the time for a report: `now`, or by default `latest` or the clock's time."""
+        """Choose the time of a report: `now`, or else the clock's time or `latest`."""
         if now is None and (self._clock is None or self._event_times):
             return max(self._last, 0)
         return int(self._moments(now, 1)[0])
 
     def _given(self, now: Now, count: int, *, inserts: bool = False) -> Times:
-        """Return the times of operations, which may decrease; None means the clock's time."""
+        """Check the times of operations, which may decrease; None means the clock's time."""
         if now is None and self._clock is None:
             raise TypeError(f"now: must be given for a {type(self).__name__} without a clock")
         if now is None:
@@ -276,7 +267,7 @@ class TimedFilter(Filter):
     def _on_clock(
         self, name: str, given: Now, check: Callable[[Any], Times], inserts: bool = True
     ) -> Times:
-        """Convert and check times from the caller; a filter without a clock only checks them."""
+        """Check times, after converting them if the filter has a clock."""
         if self._clock is None:
             return check(given)
         clock = self._clock_time()

@@ -8,21 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Times = NDArray[np.int64]  # checked timestamps, shape (n,)
-
 # times from the caller, see `nanoseconds`; None for the time of the filter's clock
 Now = ArrayLike | datetime | None
-
 # timestamps and spans are below this limit, so that their sums fit into signed 64 bits
 TIME_LIMIT = 1 << 62
-
 # a clock that returns at least this (early 1973) is taken to count nanoseconds since 1970
 SINCE_1970 = 10**17
-
 NEVER = -1  # stands for the time of an event that has not happened
-
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
-
 _UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 
 

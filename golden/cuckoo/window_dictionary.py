@@ -70,16 +70,14 @@ def row_offsets(spec: WindowDictionarySpec) -> Ages:
 class WindowDictionary(CountedFilter):
     """Dictionary of digests: reports recent keys and their ages in insertions (section IV.B).
 
-    A query accepts any window from 1 to `window` insertions. A key of the window is always
-    reported, with its exact age, while `guaranteed_window` is at least this window. Any other key
-    is reported only if a key of the window has the same digest. There is no slack: a key is
-    reported for all d < W = `window`, and no longer, where d is the number of insertions after its
-    own.
+    A query accepts any window from 1 to `window` insertions. While `guaranteed_window` is at least
+    this window, a key of the window is always reported, with its exact age. Any other key is
+    reported only if a key of the window has the same digest. There is no slack: a key is reported
+    for all d < W = `window`, and no longer, where d is the number of insertions after its own.
 
-    Keys with equal digests are one key: inserting either renews both, and removing one also removes
-    the other, without any indication. A removal from a full window erases another key with the
-    probability `fpr`, about n / 2**D. So choose D for the number of removals that you expect, and
-    remove only keys that were inserted.
+    Keys with equal digests are one key: inserting or removing one of them also renews or removes
+    the other. A removal from a full window erases another key with the probability `fpr`, about n /
+    2**D. So choose D for the expected number of removals, and remove only keys that were inserted.
 
     Its parameters are those of `WindowDictionarySpec`, and the `secret` of the hash "siphash", at
     most 128 bits. ValueError if the secret is out of range; SpecificationError if the hash uses no
@@ -167,10 +165,7 @@ class WindowDictionary(CountedFilter):
         self._note_events(len(words))
 
     def rekey(self, secret: int) -> None:
-        """Load a new secret of at most 128 bits, which takes effect at the next clear.
-
-        If the secret is invalid, raises the same errors as `WindowDictionary`.
-        """
+        """Load a new secret of at most 128 bits, which takes effect at the next clear."""
         if not self._private:
             raise SpecificationError(
                 f"secret: must not be given for hash {self.hash}, which takes none"
@@ -261,7 +256,7 @@ class WindowDictionary(CountedFilter):
         return tau - t if code & _QUERY and t and tau - t < w else -1
 
     def _move(self, digest: int, tau: int) -> None:
-        """Insert a digest in the cell of an entry, which moves to the next column, and so on."""
+        """Replace an entry by a digest; the entry moves to the next column, and so on."""
         time, column = tau, self.columns // 2
         for _ in range(self.moves or 0):
             cell = column, self._row(column, digest)
@@ -286,21 +281,19 @@ class WindowDictionary(CountedFilter):
     # Digests
 
     def _digests(self, keys: Words) -> tuple[Ages, Ages]:
-        """Return the digests of keys, and their rows in each column, shape (n, columns)."""
+        """Digests of keys, and their rows in each column, shape (n, columns)."""
         low, rest = self._hash.indices(self._hash.state(keys, self._secret), 0)
         digests = rest.astype(np.int64) << self._row_bits | low
         return digests, self._row(np.arange(self.columns), digests[:, np.newaxis])
 
     def _row(self, column: Any, digest: Any) -> Any:
-        """Return the row of a digest in a column: its low part XOR bits of the remainder."""
+        """Row of a digest in a column: the low bits of the digest XOR bits of the remainder."""
         return digest & self.rows - 1 ^ self._offset(column, digest >> self._row_bits)
 
     def _digest(self, column: Any, row: Any, rest: Any) -> Any:
-        """Return the digest of the entry in a cell."""
         return rest << self._row_bits | row ^ self._offset(column, rest)
 
     def _offset(self, column: Any, rest: Any) -> Any:
-        """Return the value that a column XORs with a row."""
         offset = 0
         for byte in range(self._offsets.shape[1]):
             offset = offset ^ self._offsets[column, byte, rest >> 8 * byte & 0xFF]
@@ -309,7 +302,6 @@ class WindowDictionary(CountedFilter):
     # The extension
 
     def _run(self, codes: Any, keys: Words, windows: Any, *answers: Any) -> None:
-        """Perform operations in the extension; `codes` is one for each key, or one for all."""
         if not isinstance(codes, Operation):
             codes = np.ascontiguousarray(codes)
         self._engine.perform(codes, np.ascontiguousarray(keys), windows, *answers)
@@ -332,7 +324,7 @@ class WindowDictionary(CountedFilter):
 
     @property
     def guaranteed_window(self) -> int:
-        """Largest window for which the answers are exact.
+        """Maximum window for which the answers are exact.
 
         It is `window`, unless an entry was evicted within the window. Then it is the number of
         insertions after the youngest evicted entry, until that entry would have expired.
@@ -355,7 +347,7 @@ class WindowDictionary(CountedFilter):
         return live / 2.0**self.digest_bits
 
     def estimated_false_positive_rate(self, window: int | None = None) -> float:
-        """Same as `expected_false_positive_rate`, under the name used in rings."""
+        """Same as `expected_false_positive_rate`; all filters have this name."""
         return self.expected_false_positive_rate(window)
 
     def fill_ratios(self) -> NDArray[np.float64]:
@@ -364,10 +356,10 @@ class WindowDictionary(CountedFilter):
         return fills
 
     def differing_cells(self, memory: Ages) -> int:
-        """Return the number of cells in which the hardware's `memory`, of the same shape, differs.
+        """Count the cells that differ in the hardware's `memory`, of the same shape.
 
-        With moves, cells may differ: the result counts hardware entries that the model lacks, and
-        missing entries beyond the capacity of the stash.
+        With moves, cells may differ, so entries are compared: the result counts hardware entries
+        that the model lacks, and missing entries beyond the capacity of the stash.
         """
         if not self.moves:
             return int((memory != self.memory).any(axis=0).sum())
@@ -389,7 +381,7 @@ class WindowDictionary(CountedFilter):
 
     @property
     def entries(self) -> Ages:
-        """Return digest and age plus 1 of each live entry, sorted by digest; shape (live, 2)."""
+        """Digest and age plus 1 of each live entry, sorted by digest; shape (live, 2)."""
         distances = self._distances(self._stash_times)
         stashed = np.stack([self._stash, distances], axis=1)[distances <= self.window]
         present = np.concatenate([self.entries_of(self.memory), stashed])

@@ -32,20 +32,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import compilation
-from .siphash import siphash
+from .siphash import rotate, siphash
 
 STATE_BITS = 64  # width of the mixed state
-
 MIX_ROUNDS = 4  # a bias is visible after two (`tests/golden/test_hashing.py`); two more are margin
-
 WORD_BITS = 64  # width of an expanded word
-
 RANGE_BITS = 32  # bits of a word used for a size that is not a power of two
-
 SHARD_BITS = 12  # bits of the state that select a shard; scaled down to the number of shards
-
 OFFSET_TERMS = 3  # maximum bits of a digest's remainder that are XORed with a bit of its row
-
 _DRAWS = 1000  # candidates for one function before its condition is relaxed
 
 
@@ -309,9 +303,6 @@ class KeyHash:
         """Return the states of `keys` of shape (n, words); only "siphash" uses the `secret`."""
         if self.hash == "siphash":
             return siphash(keys, secret, key_bits=self.key_bits)
-        return self._fold_and_mix(keys)
-
-    def _fold_and_mix(self, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
         state = np.full(len(keys), self.constants[0], np.uint64)
         for position, table in enumerate(self.tables):
             word, byte = divmod(position, 8)
@@ -320,16 +311,13 @@ class KeyHash:
         left = (state >> np.uint64(32)).astype(np.uint32)
         right = state.astype(np.uint32)
         for constant in self.constants[1:]:
-            mixed = _rotate32(left, 1) & _rotate32(left, 8)
-            mixed ^= _rotate32(left, 2)
-            mixed ^= right
-            mixed ^= np.uint32(constant)
-            left, right = mixed, left
+            mixed = rotate(left, 1) & rotate(left, 8) ^ rotate(left, 2)
+            left, right = mixed ^ right ^ np.uint32(constant), left
         return left.astype(np.uint64) << np.uint64(32) | right
 
     def indices(self, state: NDArray[np.uint64], function: int) -> list[NDArray[np.intp]]:
         """Expand states of shape (n,) to one index array of shape (n,) per size, for `function`."""
-        words = [_sum_of_rotations(state, rotations) for rotations in self.rotations[function]]
+        words = [_xor_of_rotations(state, rotations) for rotations in self.rotations[function]]
         indices = []
         for field in self.fields:
             low = np.uint64(WORD_BITS - field.offset - field.bits)
@@ -341,7 +329,7 @@ class KeyHash:
 
     def shard(self, state: NDArray[np.uint64]) -> NDArray[np.intp]:
         """Return the shard of each `state`, in ``range(shards)``, shape (n,)."""
-        word = _sum_of_rotations(state, shard_rotations(self.fields, self.functions, self.seed))
+        word = _xor_of_rotations(state, shard_rotations(self.fields, self.functions, self.seed))
         value = word >> np.uint64(WORD_BITS - SHARD_BITS)
         return (value * np.uint64(self.shards) >> np.uint64(SHARD_BITS)).astype(np.intp)
 
@@ -369,16 +357,6 @@ def _byte_tables(columns: Sequence[int]) -> NDArray[np.uint64]:
     return tables
 
 
-def _rotate32(value: NDArray[np.uint32], amount: int) -> NDArray[np.uint32]:
-    return value << np.uint32(amount) | value >> np.uint32(32 - amount)
-
-
-def _sum_of_rotations(state: NDArray[np.uint64], amounts: Rotations) -> NDArray[np.uint64]:
-    first, second, third = amounts
-    return _rotate64(state, first) ^ _rotate64(state, second) ^ _rotate64(state, third)
-
-
-def _rotate64(value: NDArray[np.uint64], amount: int) -> NDArray[np.uint64]:
-    if amount == 0:
-        return value
-    return value << np.uint64(amount) | value >> np.uint64(STATE_BITS - amount)
+def _xor_of_rotations(state: NDArray[np.uint64], amounts: Rotations) -> NDArray[np.uint64]:
+    first, second, third = (rotate(state, amount) for amount in amounts)
+    return first ^ second ^ third

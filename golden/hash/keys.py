@@ -48,13 +48,10 @@ from .siphash import siphash_spans
 TEXTS = (str, bytes, bytearray, memoryview)
 INTEGERS = (int, np.integer)
 Address = IPv4Address | IPv6Address
-
 # texts in a buffer of bytes: the buffer, starts and stops
 Spans = tuple[Any, NDArray[np.int64], NDArray[np.int64]]
-
 # a column or table that Arrow can read has one of these methods
 ARROW = ("__arrow_c_array__", "__arrow_c_stream__", "__arrow_array__")
-
 _EXPECTED = "must be integers, text or bytes"
 _NULLS = ("NoneType", "NAType", "NaTType")
 
@@ -400,25 +397,17 @@ class KeyDigest:
 
 
 Text = str | bytes | bytearray | memoryview  # keys that are replaced by their digest
-
 # a single key
 Key = int | np.integer[Any] | Text | UUID | Address | date | np.datetime64 | tuple["Key", ...]
-
 # a single key, or an iterable or array of keys; an array of shape (n, words) holds the words of
 # wide keys, the least significant first. A tuple is a single key; a tuple of arrays is several
 # keys.
 Keys = ArrayLike | Key | Iterable[Key]
-
 Nulls = Literal["refuse", "skip"]  # what to do with nulls among keys
-
 Method = TypeVar("Method", bound=Callable[..., Any])
-
 Model = TypeVar("Model")  # class of a method whose first parameter is `keys`
-
 Others = ParamSpec("Others")  # other parameters of the method
-
 Scalar = TypeVar("Scalar", covariant=True)  # answer for a single key
-
 Array = TypeVar("Array", covariant=True)  # answers for several keys
 
 

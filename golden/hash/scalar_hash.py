@@ -20,15 +20,8 @@ def _rotate(value: int, amount: int, width: int) -> int:
     return (value << amount | value >> (width - amount)) & ((1 << width) - 1)
 
 
-def siphash(message: bytes, secret: bytes, *, c: int = 1, d: int = 3) -> int:
-    """SipHash-c-d of a message under a secret of 16 bytes (sections 2.1 to 2.4)."""
-    b = len(message)
-    padded = message + bytes(7 - b % 8) + bytes([b % 256])
-    words = [int.from_bytes(padded[i : i + 8], "little") for i in range(0, len(padded), 8)]
-    return _siphash_of_words(words, int.from_bytes(secret, "little"), c, d)
-
-
-def _siphash_of_words(words: list[int], secret: int, c: int, d: int) -> int:
+def siphash(words: list[int], secret: int, *, c: int = 1, d: int = 3) -> int:
+    """SipHash-c-d of the words of a message, length byte included (sections 2.1 to 2.4)."""
     mask = (1 << 64) - 1
     k0, k1 = secret & mask, secret >> 64
     v0, v1 = k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D
@@ -96,10 +89,7 @@ class ScalarHash:
         if self.hash == "siphash":
             words = [key >> low & (1 << 64) - 1 for low in range(0, 8 * self.key_bytes + 8, 64)]
             words[self.key_bytes // 8 :] = [words[self.key_bytes // 8] | self.key_bytes % 256 << 56]
-            return _siphash_of_words(words, secret, 1, 3)
-        return self._fold_and_mix(key)
-
-    def _fold_and_mix(self, key: int) -> int:
+            return siphash(words, secret)
         state = self.constants[0]
         for bit, column in enumerate(self.columns):
             state ^= column * (key >> bit & 1)

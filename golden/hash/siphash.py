@@ -8,24 +8,20 @@ end. It needs half the hardware of the paper's SipHash-2-4.
 
 import os
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 SECRET_BITS = 128
-
 WORD_BITS = 64  # width of message words, state words and the result
-
 COMPRESSION_ROUNDS = 1  # c: rounds for each word of the message
-
 FINALIZATION_ROUNDS = 3  # d: rounds after the last word
-
 # XORed with the halves of the secret: the text "somepseudorandomlygeneratedbytes"
 INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
-
 FINAL = 0xFF  # XORed with the third word before the last rounds
-
 Words = list[NDArray[np.uint64]]  # one array of shape (n,) for each word
+Word = TypeVar("Word", np.uint32, np.uint64)
 
 
 def random_secret() -> int:
@@ -114,17 +110,19 @@ def siphash_spans(
 def _round(v: Words) -> None:
     """SipRound (section 2.3, figure 2.1)."""
     _add_rotate_add(v, 0, 1, 13)
-    v[0] = _rotate(v[0], 32)
+    v[0] = rotate(v[0], 32)
     _add_rotate_add(v, 2, 3, 16)
     _add_rotate_add(v, 0, 3, 21)
     _add_rotate_add(v, 2, 1, 17)
-    v[2] = _rotate(v[2], 32)
+    v[2] = rotate(v[2], 32)
 
 
 def _add_rotate_add(v: Words, total: int, other: int, amount: int) -> None:
     v[total] = v[total] + v[other]
-    v[other] = _rotate(v[other], amount) ^ v[total]
+    v[other] = rotate(v[other], amount) ^ v[total]
 
 
-def _rotate(value: NDArray[np.uint64], amount: int) -> NDArray[np.uint64]:
-    return value << np.uint64(amount) | value >> np.uint64(WORD_BITS - amount)
+def rotate(value: NDArray[Word], amount: int) -> NDArray[Word]:
+    """Rotate unsigned integers to the left."""
+    kind = value.dtype.type
+    return value << kind(amount) | value >> kind(-amount % (8 * value.itemsize))

@@ -32,7 +32,6 @@ MODULUS = 0b11011  # terms of the modulus below x^64
 EMPTY = 0x10000  # closing for the keys: an empty message of `Version.CONTROL`
 KEYS = 2  # number of keys: the polynomial is evaluated at each
 FINISH_BITS = 184  # total bits of the three arguments of F
-
 Key = list[list[int]]  # products of a key with each byte value, by byte and value
 
 

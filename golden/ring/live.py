@@ -34,10 +34,10 @@ def share(model: SlidingFilter, path: str | os.PathLike[str], *, replace: bool =
     """Write a ring that counts insertions to a file for `attach`, atomically.
 
     The `model` must use the extension and the hash "h3". The `path` should be in memory, for
-    example in ``/dev/shm``. After a restart of the machine `attach` refuses the file, as pages on
-    disk may have different ages; use `save` for data that must survive a restart. Processes that
-    have an earlier file at the path open keep using it, so a file that a process has open for
-    writing is replaced only with `replace`.
+    example in ``/dev/shm``: after a restart of the machine `attach` refuses the file, as pages on
+    disk may have different ages. Use `save` for data that must survive a restart. Processes that
+    have an earlier file at the path open keep using it, so a file that is open for writing is
+    replaced only with `replace`.
 
     TypeError or SpecificationError if the filter is of another kind; LatelyError if a process has
     the existing file open for writing; OSError if the file cannot be written.
@@ -70,14 +70,13 @@ def share(model: SlidingFilter, path: str | os.PathLike[str], *, replace: bool =
 
 
 def attach(path: str | os.PathLike[str], *, write: bool = False) -> SlidingFilter:
-    """Open a filter that `share` wrote; all processes that open the file share one state.
+    """Open a file that `share` wrote; all processes that open the file share one state.
 
-    Only one process at a time can `write`. The operating system releases the write lock when the
-    process ends, or when the filter is closed or deleted; ``with attach(...) as ring:`` closes it.
-    If a writer is killed, the next writer can open the file: it contains every completed insertion,
-    and the generation may be longer by the keys of the last call. Do not fork while a filter is
-    attached with `write`. Counters start at 0 in each process. Without `write`, calls that would
-    change the filter raise ValueError.
+    Only one process at a time can `write`, until it ends, or closes or deletes the filter; ``with
+    attach(...) as ring:`` closes it. After a writer was killed, the file contains every completed
+    insertion, and the generation may be longer by the keys of the last call. Do not fork while a
+    filter is attached with `write`. Counters start at 0 in each process. Without `write`, calls
+    that would change the filter raise ValueError.
 
     LatelyError if another process has the file open for writing; StateFileError if `share` did not
     write the file, or it is damaged or older than the machine's start; OSError if it cannot be
@@ -138,7 +137,7 @@ class _Reader(CompiledSegments):
 
 
 def _header(mapped: mmap.mmap) -> tuple[dict[str, Any], int]:
-    """Return the header as a dict, and the offset of the position."""
+    """Return the header and the offset of the position."""
     size = int.from_bytes(mapped[len(_MAGIC) : len(_MAGIC) + 8], "little")
     text = mapped[_START : _START + size]
     digest = mapped[_START - 32 : _START]

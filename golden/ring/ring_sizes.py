@@ -16,13 +16,9 @@ from ..sizing import HASHES, smallest
 from ..spec.ring import FilterSpec
 
 GENERATIONS = range(1, 33)  # numbers tried: more generations, more segments, less slack
-
 APBBF_BLOCK_BITS = 256
-
 GEBF_BLOCK_BITS = 512  # bits of a block of a blocked GEBF: a cache line
-
 TOLERATED = 1.03  # maximum memory of a GEBF, as a multiple of the minimum
-
 # bits, epochs, hash functions and a size of a GEBF, before the size is minimised
 Shape = tuple[int, int, int, int]
 
@@ -82,20 +78,20 @@ def apbf_sizes(window: int, fpr: float) -> dict[str, int]:
     return {**fixed, "slice_bits": bits}
 
 
-def _full_rate(k: int, l: int, b: int) -> float:
-    fills = analysis.apbbf_fills(k, l, APBBF_BLOCK_BITS, b)
-    return analysis.apbf_false_positive_rate(k, l, fills=fills)
-
-
 @lru_cache
 def apbbf_sizes(window: int, fpr: float) -> dict[str, int]:
     """Return k, l, block_bits, hashes_per_block, blocks and generation of an APBBF."""
+
+    def full_rate(k: int, l: int, b: int) -> float:
+        fills = analysis.apbbf_fills(k, l, APBBF_BLOCK_BITS, b)
+        return analysis.apbf_false_positive_rate(k, l, fills=fills)
+
     shapes = []
     for b in (2, 4, 8):
         capacity = analysis.apbbf_block_capacity(APBBF_BLOCK_BITS, b)
         k = 1
         for l in GENERATIONS[:window:2]:
-            while _full_rate(k, l, b) > fpr:
+            while full_rate(k, l, b) > fpr:
                 k += 1
             blocks = math.ceil(k * -(-window // l) / capacity)
             shapes.append(((k + l) * blocks, k, l, b, blocks))

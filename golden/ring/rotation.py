@@ -38,7 +38,6 @@ class PoolStatus(StrEnum):
 
 STATUSES: tuple[PoolStatus, ...] = tuple(PoolStatus)  # indexed by code
 BY_CLOCK = "by clock"  # policy of joinable rings: turn at multiples of `generation_span`
-
 _RULES = ("overfill", "shorten", BY_CLOCK)
 
 
@@ -77,7 +76,6 @@ class Followed(NamedTuple):
 
 
 _KINDS: list[Any] = [np.bool_, np.int64, np.uint8, np.int64]
-
 _NUMBERS = 12  # elements of a `RotationState` before the times of its slices
 
 

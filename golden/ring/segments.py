@@ -92,13 +92,9 @@ class Layout:
 # numbers of a ring: four counters of the filter, the position, three secrets of two words each, and
 # the number of cleared bytes of the segment that last left the ring
 NUMBERS = 21
-
 BASE = 4  # index of the first number of the position
-
 CLEARED = 19  # index of the number of cleared bytes
-
 MAX_LENGTH = 1 << 62  # largest length of a generation
-
 _WORD = (1 << 64) - 1
 
 

@@ -19,16 +19,11 @@ from ..files import replace_file
 from ..times import check_each
 
 DIGESTS = ("blake2b", "siphash")  # digests of text; the first is the default for files without one
-
 HASHES = ("h3", "siphash")  # functions that hash a key to the mixed state
-
 UNSET = cast(int, None)  # default value of a required field
-
 MAX_VALUE = 1 << 48  # default maximum of a field
-
 # environment variable: a comma-separated list of modules that define more families
 VARIABLE = "LATELY_FAMILIES"
-
 _FAMILIES: "dict[str, type[Specification]]" = {}
 _FIRST = ("window",)
 _LAST = ("generation", "key_bits", "seed", "lanes", "clear", "hash", "rekey", "digest")

@@ -11,17 +11,11 @@ from .base import Specification, optional, require, required
 
 # minimum insertions per row of a sweep: six cycles check the row, the rest provide idle cycles
 SWEPT_PER_ROW = 10
-
 SWEEP_MARGIN = 256  # insertions by which a sweep may be late, operations in flight included
-
 MAX_COLUMNS = 12  # maximum columns when a dictionary is sized for a window
-
 MAX_STASHED = 0.01  # maximum mean number of entries in the stash
-
 MAX_MOVED = 1 / 40  # with moves: maximum fraction of insertions without a free cell
-
 MAX_MOVING_COLUMNS = 8  # with moves: more columns this full make moves slow
-
 # with moves: an entry without a cell waits in the stash
 MOVING: Mapping[str, Any] = {"stash": 16, "moves": 64}
 

@@ -17,7 +17,6 @@ from .base import UNSET, Specification, optional, require, required
 
 # what to do when a generation is full and the oldest segment is still within the span
 WHEN_FULL = ("shorten", "overfill")
-
 # fields that only specifications with a time window have
 TIME_FIELDS = ("span", "generation_span", "when_full")
 
@@ -67,7 +66,6 @@ class SpanSpecification(Specification):
 
 
 SHARDS: Mapping[int, int] = {1: 1, 2: 3, 4: 6}  # number of shards, by number of lanes
-
 # Ages are 16-bit integers; the other limits bound the number of hash functions.
 _GENERATIONS = 32767
 _HASHES = 4096

@@ -35,10 +35,10 @@ class DecisionTable:
     The more cells of a key have the oldest timestamp, the more likely the key is in the window. So
     there is a threshold for each class of queries, each age of the oldest timestamp and each phase
     of the current block. A key is reported if at least this number of its cells have the oldest
-    timestamp. A phase consists of the insertions into the block whose numbers share the same `bits`
-    leading bits. If `bits` covers the whole number, the answers equal the filter's. The exception
-    is the first window of a stream, where the filter, but not the table, allows for the smaller
-    number of insertions.
+    timestamp. All insertions into the block whose numbers have the same `bits` leading bits are one
+    phase. If `bits` is the width of these numbers, the answers equal the filter's, except in the
+    first window of a stream: the filter allows for the smaller number of insertions, the table does
+    not.
 
     `thresholds`, shape (classes, ages, 2**bits), are at least 1, and ``hashes + 1`` where the
     answer is never True. The last age is for keys with expired cells, where 1 means True.
@@ -140,7 +140,7 @@ class DecisionTable:
         require(highest <= hashes + 1, "table", rule, highest)
 
     def answers(self, evidence: Evidence, classes: ArrayLike = 0) -> NDArray[np.bool_]:
-        """Return the answer for each key from its evidence and its class, shape (n,).
+        """Return the answer for each key from its evidence and class, shape (n,).
 
         The evidence comes from `inspect` of the filter's `model`. IndexError for an unknown class.
         """

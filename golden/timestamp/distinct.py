@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import SpecificationError, require_count
 
 Reals = NDArray[np.float64]
-
 # function from numbers of insertions, of any shape, to expected numbers of distinct keys
 Distinct = Callable[[ArrayLike], Reals]
 

@@ -230,15 +230,14 @@ class InferentialFilter(CountedFilter):
     """Timing Bloom filter that gives the answer with the minimum expected cost (sections 2.6, 4).
 
     It infers the probability that a key is among the last insertions, and reports the key if a
-    false positive has no greater expected cost than a false negative. Hence it may miss keys of its
-    window if a miss costs less than a false positive, and may not report keys that the timing Bloom
-    filter reports. With a `false_positive` of 0 it reports every key; with a `false_negative` of 0,
-    only keys that are certain to be in the window.
+    false positive has no greater expected cost than a false negative. So it may miss keys of its
+    window, and may not report keys that the timing Bloom filter reports. With a `false_positive` of
+    0 it reports every key; with a `false_negative` of 0, only keys that are certain to be in the
+    window.
 
-    Its parameters are those of `InferentialSpec`. D(j) is given as a description, because a state
-    file cannot hold a function: to use a function, pass it to `age_posterior`, with a timing Bloom
-    filter and a result of its `inspect`. The attribute `model` is a `BlockTimingBloomFilter` with
-    the cells; it gives the answers of the standard filter.
+    Its parameters are those of `InferentialSpec`. The stream's D(j) is a description, which a state
+    file can hold; for any other function, pass a timing Bloom filter and a result of its `inspect`
+    to `age_posterior`. The attribute `model` is the `BlockTimingBloomFilter` with the cells.
     """
 
     specification = InferentialSpec
@@ -328,10 +327,10 @@ class InferentialFilter(CountedFilter):
 
         The `window` is one number, or one for each key, at most the filter's window, which is the
         default. If the stream is shorter than the window, all insertions count. `probabilities` are
-        p_x, between 0 and 1, both excluded, and costs are at least 0; they have shape (n,) or (),
-        and default to those of the filter. The answers have shape (n,); if both answers cost the
-        same, the answer is True. TypeError or ValueError as in `insert` and `checked_window`, or if
-        a probability or cost is out of range or has another shape.
+        p_x, above 0 and below 1, and costs are at least 0; they have shape (n,) or (), and default
+        to those of the filter. The answers have shape (n,); if both answers cost the same, the
+        answer is True. TypeError or ValueError as in `insert` and `checked_window`, or if a
+        probability or cost is out of range or has another shape.
         """
         costs = false_positive, false_negative
         posterior, penalties = self._asked(keys, window, probabilities, *costs)
@@ -351,8 +350,8 @@ class InferentialFilter(CountedFilter):
     ) -> NDArray[np.bool_]:
         """Query and insert keys one after another; each answer is from before the insertion.
 
-        Every key is inserted, so `refresh` must be True; after an error nothing is inserted. Other
-        parameters, errors and the result, shape (n,), are those of `query`.
+        Every key is inserted, so `refresh` must be True. Other parameters, errors and the result,
+        shape (n,), are those of `query`.
         """
         if not refresh:
             raise ValueError(f"refresh: must be True for {type(self).__name__}, not {refresh}")
@@ -390,7 +389,7 @@ class InferentialFilter(CountedFilter):
         )
 
     def _min_ages(self, evidence: Evidence) -> Ages:
-        """Return the minimum ages of reported keys; the window for a key with an expired cell."""
+        """Minimum ages of reported keys; the window for a key with an expired cell."""
         ages = self.model._ages_of(evidence)
         return np.where(self._decide(evidence), np.where(ages < 0, self.window, ages), -1)
 
@@ -430,7 +429,6 @@ class InferentialFilter(CountedFilter):
 
 
 def _each(name: str, values: Reals, keys: Words) -> Reals:
-    """Require one value, or as many values as keys."""
     count = (len(keys),)
     if values.shape not in ((), count):
         raise ValueError(f"{name}: must have shape () or {count}, not {values.shape}")
@@ -438,7 +436,7 @@ def _each(name: str, values: Reals, keys: Words) -> Reals:
 
 
 def _number(name: str, value: object, fits: Callable[[float], bool], rule: str) -> float:
-    """Return a number as a float; SpecificationError with the `rule` unless it `fits`."""
+    """Convert a number to a float; SpecificationError with the `rule` unless it `fits`."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{name}: must be a number, not {value!r}")
     try:

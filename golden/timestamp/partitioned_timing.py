@@ -86,11 +86,6 @@ class StampedParts(Filter):
         return self.window_blocks + 1
 
     @property
-    def storage_bits(self) -> int:
-        """Total bits of all cells in hardware."""
-        return self._stamped.storage_bits
-
-    @property
     def fill(self) -> float:
         """Fraction of cells that had not expired at the last insertion."""
         ages = self._ages(sample(self._stamps), self._last_block)
@@ -107,15 +102,15 @@ class StampedParts(Filter):
     def fill_ratios(self, *now: int, window: int | None = None) -> NDArray[np.float64]:
         """Fraction of cells in each part whose age is within a window, shape (hashes,).
 
-        Ages are those at the time `now` if the clock counts time, else at the last insertion. The
-        default `window` is the filter's.
+        Ages are taken at the time `now`, or at the last insertion. The default `window` is the
+        filter's.
         """
         blocks = self.window_blocks if window is None else window // self._stamped.block_units
         fills: NDArray[np.float64] = np.mean(self._memory_at(*now) <= blocks, axis=1)
         return fills
 
     def estimated_false_positive_rate(self, *now: int, window: int | None = None) -> float:
-        """Probability that a fresh key is reported, computed from the ages of all cells.
+        """Probability that a key that was never inserted is reported, from the ages of all cells.
 
         Parameters are those of `fill_ratios`. With classes, `window` is the class of the query.
         """
@@ -133,12 +128,11 @@ class StampedParts(Filter):
         return float(chances[(oldest > 0) & (oldest >= low)].sum())
 
     def _memory_at(self, *now: int) -> Integers:
-        """Return the ages of all cells; if the clock counts time, at the time `now`."""
         return self.memory
 
     @property
     def _last_block(self) -> int:
-        """Block number of the last insertion; if the clock counts insertions, the current block."""
+        """Block of the last insertion; without a clock, the current block."""
         last = max(int(self._numbers[5]), 0) if self._stamped.timed else self.insertions
         return last // self._stamped.block_units
 
@@ -155,9 +149,9 @@ class StampedParts(Filter):
     def decide_by(self, thresholds: ArrayLike) -> None:
         """Load the table that determines answers, starting now; CLEAR does not remove it.
 
-        The thresholds, shape (classes, ages, 2**phase_bits), are those of a `DecisionTable` with
-        the same `hashes`: the minimum number of cells with the oldest age for a key to be reported,
-        0 to ``hashes + 1``. TypeError or SpecificationError if type, shape or range is wrong.
+        The thresholds, shape (classes, ages, 2**phase_bits), are those of a `DecisionTable`: a key
+        is reported if at least this number of its cells have the oldest age; 0 to ``hashes + 1``.
+        TypeError or SpecificationError if type, shape or range is wrong.
         """
         table = np.asarray(thresholds)
         shape, high = self._stamped.table_shape, self.hashes + 1
@@ -207,7 +201,7 @@ class StampedParts(Filter):
         return self._stamped.mean_false_positive_rate
 
     def _asked_windows(self, windows: Windows, count: int) -> "Integers | None":
-        """Return the windows of queries in blocks, or their classes; None for the default."""
+        """Convert the windows of queries to blocks; classes stay the same."""
         if windows is None:
             return None
         if isinstance(self, CountedFilter) and self.classes is None:
@@ -227,7 +221,6 @@ class StampedParts(Filter):
         return seen
 
     def _run(self, codes: Any, keys: Words, *operands: Any) -> None:
-        """Perform operations in the extension: `codes`, or one code for all."""
         times, windows, *answers = operands
         inputs = (None if each is None else np.ascontiguousarray(each) for each in (times, windows))
         self._engine.perform(codes, np.ascontiguousarray(keys), *inputs, *answers)
@@ -275,8 +268,8 @@ class StampedParts(Filter):
 class PartitionedTimingFilter(StampedParts, CountedFilter):
     """Partitioned timing Bloom filter with blocks of a fixed number of insertions (section 3.2).
 
-    A query for a window of w reports a key for all d < w, where d is the number of insertions after
-    its own; w is rounded up to a multiple of `block`. If d >= w + `block` - 1, the key is reported
+    Let d be the number of insertions after a key's own. A query for a window of w, rounded up to a
+    multiple of `block`, reports the key for all d < w. For d >= w + `block` - 1 the key is reported
     only if other keys have touched all its cells within the window. Its parameters are those of
     `PartitionedTimingSpec`.
     """
@@ -301,10 +294,10 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
 class TimedTimingFilter(StampedParts, TimedFilter):
     """Partitioned timing Bloom filter with a time window (inferential paper, section 3.2).
 
-    Blocks are periods of time, *ticks*. A query with a window of w reports every key that was
-    inserted at most w ago, even after a pause in the stream; w is rounded up to a multiple of
-    `period`. A key that was inserted at least w + `period` ago is reported only if other keys have
-    touched all its cells within the window. Its parameters are those of `TimedTimingSpec`.
+    Blocks are periods of time, *ticks*. A query with a window of w, rounded up to a multiple of
+    `period`, reports every key that was inserted at most w ago. A key that was inserted at least w
+    + `period` ago is reported only if other keys have touched all its cells within the window. Its
+    parameters are those of `TimedTimingSpec`.
     """
 
     specification = TimedTimingSpec
@@ -322,7 +315,7 @@ class TimedTimingFilter(StampedParts, TimedFilter):
     def _for_keys(
         cls, keys: int, fpr: float, given: dict[str, int], options: Mapping[str, Any]
     ) -> Self:
-        """Choose the number of cells that meets the mean rate over a tick."""
+        """Choose the number of cells for the mean rate over a tick."""
         period, sizes = options.get("period", 1), cls._sizes(keys, fpr)
         require_count("period", period)
         hashes, each = sizes["hashes"], keys / given["span"]
@@ -377,8 +370,8 @@ class TimedTimingFilter(StampedParts, TimedFilter):
     def memory_at(self, now: Now = None) -> Integers:
         """Return the ages of all cells at the time `now`, with the shape of `memory`.
 
-        The default is `latest` if you have passed the time of an insertion, or if there is no
-        clock; otherwise the time of the clock.
+        By default, `now` is the clock's time; it is `latest` without a clock, or if you have passed
+        the time of an insertion.
         """
         return self._ages(self._stamps, self._moment(now) // self.period)
 

@@ -170,7 +170,6 @@ class TimestampFilter(CountedFilter):
         return expired
 
     def _inspect_cells(self, cells: NDArray[np.intp], window: int) -> tuple[int, int, int]:
-        """Return lambda_x, c_x and r_x (definitions 10, 11) for the key with these cells."""
         stamps = self._cells[cells]
         expired = self._expired(stamps, window)
         if expired.any():
@@ -220,12 +219,12 @@ class TimestampFilter(CountedFilter):
 
     @scalar_or_array
     def age(self, keys: Keys, *, nulls: Nulls = "refuse") -> Ages:
-        """Return the least possible number of insertions after each key's own; changes nothing.
+        """Return the minimum possible number of insertions after each key's own; changes nothing.
 
-        The bound follows from the oldest timestamp of the key (section 3.2.2). With blocks of one
-        insertion the result is the exact age, unless other keys have touched all cells since.
-        Parameters and errors are those of `insert`. The result is an ndarray of int64, shape (n,),
-        with -1 for a key that is not reported.
+        The bound follows from the oldest timestamp of the key (section 3.2.2), and is exact for
+        blocks of one insertion, unless other keys have touched all cells since. Parameters and
+        errors are those of `insert`. The result is an ndarray of int64, shape (n,), with -1 for a
+        key that is not reported.
         """
         return self._age(self._words(keys))
 
@@ -298,10 +297,10 @@ class TimingBloomFilter(TimestampFilter):
 class BlockTimingBloomFilter(TimestampFilter):
     """Block timing Bloom filter: all insertions of a block share a timestamp (section 3.2).
 
-    A key is reported for all d < W = `window`, where d is the number of insertions after its own.
-    Timestamps are shorter than in `TimingBloomFilter`, and the end of the window is less sharp: a
-    key may be reported for up to ``block - 1`` more insertions, because a later insertion of its
-    block is in the window. Its parameters are those of `BlockTimingSpec`.
+    A key is reported for all d < W = `window`, where d is the number of insertions after its own,
+    and possibly for up to ``block - 1`` more insertions, while a later insertion of its block is in
+    the window. Timestamps are shorter than in `TimingBloomFilter`. Its parameters are those of
+    `BlockTimingSpec`.
     """
 
     specification = BlockTimingSpec
