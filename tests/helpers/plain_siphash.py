@@ -1,4 +1,6 @@
-"""SipRound in plain Python, from the paper alone."""
+"""SipRound in plain Python, from the paper alone, and golden's scalar SipHash of bytes."""
+
+from lately.golden.hash.scalar_hash import siphash
 
 MASK = (1 << 64) - 1
 
@@ -16,3 +18,10 @@ def plain_round(v):
 
 def turn(value, bits):
     return (value << bits | value >> 64 - bits) & MASK
+
+
+def scalar_siphash(message, secret, **rounds):
+    """SipHash of a message under a secret of 16 bytes, with the scalar function of golden."""
+    padded = message + bytes(7 - len(message) % 8) + bytes([len(message) % 256])
+    words = [int.from_bytes(padded[at : at + 8], "little") for at in range(0, len(padded), 8)]
+    return siphash(words, int.from_bytes(secret, "little"), **rounds)
