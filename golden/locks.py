@@ -58,18 +58,14 @@ def give_lock(item: Any) -> None:
 def guard(kind: type, unlocked: tuple[str, ...] = ()) -> None:
     """Make public methods and properties of a class hold the lock, except those in `unlocked`."""
     for name, member in list(vars(kind).items()):
-        if not name.startswith("_"):
-            _name_alone(name, member)
+        inner = None if name.startswith("_") else member
+        while inner is not None:
+            # Python's messages about arguments then show a method without its defining class.
+            if isinstance(inner, FunctionType):
+                inner.__qualname__ = name
+            inner = getattr(inner, "__wrapped__", None)
         if name in _SPECIAL or not (name.startswith("_") or name in unlocked):
             setattr(kind, name, _locked(member))
-
-
-def _name_alone(name: str, member: Any) -> None:
-    """Make Python's messages about arguments show a method without its defining class."""
-    while member is not None:
-        if isinstance(member, FunctionType):
-            member.__qualname__ = name
-        member = getattr(member, "__wrapped__", None)
 
 
 def _locked(member: Any) -> Any:

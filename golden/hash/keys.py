@@ -57,7 +57,7 @@ _NULLS = ("NoneType", "NAType", "NaTType")
 
 
 def null(kind: object, position: int) -> TypeError:
-    """Return the error for a null of this `kind` among keys."""
+    """Return the error for a null among keys."""
     remedy = 'insert, query, check_and_insert and age skip it with nulls="skip"'
     return TypeError(f"keys: {_EXPECTED}, not a null ({kind} at position {position}); {remedy}")
 
@@ -75,8 +75,10 @@ def nullable(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
     if chunks := arrow_chunks(keys):
         whole = sys.modules["pyarrow"].chunked_array(chunks)
         return whole, np.asarray(whole.is_valid())
-    listed = isinstance(keys, list)
-    array = np.fromiter(keys, object, len(keys)) if listed else np.atleast_1d(np.asarray(keys))
+    if isinstance(keys, list):
+        array = np.fromiter(keys, object, len(keys))
+    else:
+        array = np.atleast_1d(np.asarray(keys))
     if array.dtype.kind == "O":
         return array, ~np.fromiter(map(_is_null, array), np.bool_, len(array))
     masked = isinstance(keys, np.ma.MaskedArray)
@@ -113,9 +115,12 @@ def plain(item: Any, position: int = 0) -> Any:
         return _instant(item)
     if isinstance(item, np.void) and item.dtype.names is None:
         return item.tobytes()
-    if not isinstance(item, (*TEXTS, *INTEGERS)) or isinstance(item, bool):
-        return _network_bytes(item)
-    return item
+    return item if is_plain(kind) else _network_bytes(item)
+
+
+def is_plain(kind: type) -> bool:
+    """Whether keys of a type are integers, text or bytes."""
+    return issubclass(kind, (*TEXTS, *INTEGERS)) and kind is not bool
 
 
 def _network_bytes(item: Any) -> bytes:
@@ -236,11 +241,11 @@ def check_padding(array: NDArray[Any]) -> None:
         return
     units = np.ascontiguousarray(array).view(unit).reshape(array.size, -1)
     if (short := units[:, -1] == 0).any():
-        bytewise = f", or array.view('V{array.itemsize}') if they belong to the keys"
+        other = f", or array.view('V{array.itemsize}') if they belong to the keys"
         raise TypeError(
             f"keys: the key at position {int(np.argmax(short))} ends in zeros, which an array of "
             f"{array.dtype.str[1:]} cannot tell from padding: pass array.tolist() if they are "
-            f"padding{bytewise if unit is np.uint8 else ''}"
+            f"padding{other if unit is np.uint8 else ''}"
         )
 
 
@@ -344,14 +349,12 @@ class KeyDigest:
         """Digest tuples given as columns of elements, each with its tag."""
         native = core()
         if native is None or self._shake:
-            texts = [
-                [
-                    tagged(tag, bytes(data[start:stop]))
-                    for start, stop in zip(starts, stops, strict=True)
-                ]
-                for tag, (data, starts, stops) in columns
-            ]
-            return self.of_bytes([tagged(b"t", b"".join(row)) for row in zip(*texts, strict=True)])
+            texts = []
+            for tag, (data, *bounds) in columns:
+                spans = zip(*bounds, strict=True)
+                texts.append([tagged(tag, bytes(data[start:stop])) for start, stop in spans])
+            rows = zip(*texts, strict=True)
+            return self.of_bytes([tagged(b"t", b"".join(row)) for row in rows])
         tags, parts = zip(*columns, strict=True)
         data, starts, stops = joined(parts, np.column_stack)
         words = np.empty((len(starts), self.count), np.uint64)
@@ -374,14 +377,14 @@ class KeyDigest:
                 words[:, word] = siphash_spans(data, starts, stops, low | high << 64)
             return self._cut(words)
         octets, size = data.tobytes(), 8 * self.count
-        texts = (
-            octets[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
-        )
-        if self._shake:
-            digests = b"".join(hashlib.shake_256(text).digest(size) for text in texts)
-        else:
-            digests = b"".join(hashlib.blake2b(text, digest_size=size).digest() for text in texts)
-        return self._cut(np.frombuffer(digests, "<u8").astype(np.uint64).reshape(-1, self.count))
+        for at, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
+            text = octets[start:stop]
+            if self._shake:
+                digest = hashlib.shake_256(text).digest(size)
+            else:
+                digest = hashlib.blake2b(text, digest_size=size).digest()
+            words[at] = np.frombuffer(digest, "<u8")
+        return self._cut(words)
 
     @property
     def _shake(self) -> bool:
@@ -503,9 +506,8 @@ def _without_nulls(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
     """Return several keys without nulls, and whether each key was not null, shape (n,)."""
     columns = frame_columns(keys)
     is_arrow = any(hasattr(keys, name) for name in (*ARROW, "__array__"))
-    parts = [
-        nullable(column) for _, column in columns or [("", keys if is_arrow else _as_list(keys))]
-    ]
+    columns_or_keys = columns or [("", keys if is_arrow else _as_list(keys))]
+    parts = [nullable(column) for _, column in columns_or_keys]
     present = np.logical_and.reduce([part[1] for part in parts])
     kept = [v.filter(present) if hasattr(v, "filter") else v[present] for v, _ in parts]
     return tuple(kept) if columns else kept[0], present
@@ -619,7 +621,7 @@ def _listed(items: Sequence[Any], digest: KeyDigest) -> NDArray[np.uint64]:
     kinds = {*map(type, items)}
     if kinds and all(issubclass(kind, list | np.ndarray) for kind in kinds) and np.ndim(items[0]):
         return _array_words(_rows(items), digest.key_bits)
-    if not all(issubclass(kind, (*TEXTS, *INTEGERS)) and kind is not bool for kind in kinds):
+    if not all(map(is_plain, kinds)):
         items = [plain(item, position) for position, item in enumerate(items)]
         kinds = {*map(type, items)}
     if all(issubclass(kind, INTEGERS) for kind in kinds):

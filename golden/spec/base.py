@@ -92,9 +92,7 @@ class Specification(ABC, metaclass=_Dispatcher):
                 require_integer(item.name, value, *item.metadata["range"])
         self._hold("seed", self.seed < 1 << 64, "must be below 2**64")
         require_digest(self.digest)
-        chosen = getattr(self, "hash", "h3")
-        known = isinstance(chosen, str) and chosen in HASHES
-        require(known, "hash", f"must be one of {', '.join(HASHES)}", chosen)
+        _require_name("hash", getattr(self, "hash", "h3"), HASHES)
 
     def _hold(self, name: str, condition: bool, rule: str) -> None:
         """Raise SpecificationError for a field unless a condition holds."""
@@ -334,8 +332,12 @@ def _toml_value(value: Any) -> str:
 
 def require_digest(value: object) -> None:
     """Require a value to be the name of a digest."""
-    known = isinstance(value, str) and value in DIGESTS
-    require(known, "digest", f"must be one of {', '.join(DIGESTS)}", value)
+    _require_name("digest", value, DIGESTS)
+
+
+def _require_name(field_name: str, value: object, names: tuple[str, ...]) -> None:
+    known = isinstance(value, str) and value in names
+    require(known, field_name, f"must be one of {', '.join(names)}", value)
 
 
 def require_integer(name: str, value: object, low: int = 1, high: int | None = None) -> None:
