@@ -9,8 +9,10 @@ import inspect
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from itertools import pairwise
+from operator import attrgetter
 from types import FunctionType
 from typing import Any, ClassVar, NamedTuple, NoReturn, Self, TypedDict, TypeVar, Unpack, cast
 
@@ -133,10 +135,9 @@ def taking_single_keys(kind: _Class) -> _Class:
     return kind
 
 
-def delegated(part: str, known: Any) -> Any:
-    """Make a property that reads the property of the same name of the attribute `part`."""
-    name = known.fget.__name__
-    return property(lambda self: getattr(getattr(self, part), name), doc=known.__doc__)
+def delegated(path: str, doc: str) -> Any:
+    """Make a property that reads an attribute at a dotted path, such as "_ring.fill"."""
+    return property(attrgetter(path), doc=doc)
 
 
 class Filter(locks.Base, ABC):
@@ -586,6 +587,8 @@ class Filter(locks.Base, ABC):
 
         If the rate changes from insertion to insertion, this is the mean.
         """
+        with suppress(NotImplementedError):
+            return self.spec.mean_false_positive_rate
         return None
 
     @property
@@ -762,11 +765,6 @@ class Filter(locks.Base, ABC):
     # Files
 
     @classmethod
-    def _specified(cls, parameters: dict[str, Any]) -> Specification:
-        names = {item.name for item in fields(cls.specification)}
-        return cls.specification(**{n: v for n, v in dict(parameters).items() if n in names})
-
-    @classmethod
     def _build(cls, parameters: dict[str, Any]) -> Self:
         return cls(**parameters)
 
@@ -832,7 +830,9 @@ class Filter(locks.Base, ABC):
                     f"{name}: expected the state of {cls.__name__}, found {actual}"
                 )
             # Check before memory is allocated that the arrays are large enough.
-            spec = owner._specified(header["parameters"])
+            kind, values = owner.specification, dict(header["parameters"])
+            stored = {name: values[name] for name in kind.field_names() if name in values}
+            spec = kind.from_dict(values.get("spec", {"family": kind.family, **stored}))
             size = sum(array.nbytes for array in arrays.values())
             needed = -(-getattr(spec, "storage_bits", 0) // 8)
             if size < needed:

@@ -102,6 +102,8 @@ class WindowDictionary(CountedFilter):
     stash: int
     moves: int | None
     hash: str
+    spec: WindowDictionarySpec
+    fpr: float
 
     query, check_and_insert = query_in_window, check_and_insert_in_window
     _NUMBERS = _SECRET + 2
@@ -318,11 +320,6 @@ class WindowDictionary(CountedFilter):
     # Figures and contents
 
     @property
-    def spec(self) -> WindowDictionarySpec:
-        """Specification of the dictionary."""
-        return WindowDictionarySpec(**self.parameters)
-
-    @property
     def guaranteed_window(self) -> int:
         """Maximum window for which the answers are exact.
 
@@ -331,11 +328,6 @@ class WindowDictionary(CountedFilter):
         """
         since = self._numbers[_INSERTIONS] - self._numbers[_YOUNGEST_LOST]
         return min(self.window, int(since)) if self._numbers[_LOST] else self.window
-
-    @property
-    def fpr(self) -> float:
-        """Expected false-positive rate with a full window of distinct keys."""
-        return self.spec.mean_false_positive_rate
 
     def expected_false_positive_rate(self, window: int | None = None) -> float:
         """Probability that a fresh key is reported now: live digests over 2**D."""

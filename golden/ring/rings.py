@@ -66,47 +66,22 @@ from .segments import (
 )
 
 
-class RingFilter(Filter):
-    """Base class of all rings: what does not depend on the kind of window."""
-
-    age_unit = "generations"
-    supported = (*Filter.supported, Operation.SHIFT)
-    _spec: FilterSpec
-
-    @classmethod
-    def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
-        """Build a filter from a specification of its family."""
-        return cls(spec, secret=secret)
-
-    @property
-    def spec(self) -> FilterSpec:
-        """Specification of the filter."""
-        return self._spec
-
-    @property
-    def fpr(self) -> float:
-        """Expected false-positive rate, averaged over a full generation of distinct keys."""
-        return self._spec.mean_false_positive_rate
-
-    @classmethod
-    def _specified(cls, parameters: dict[str, Any]) -> FilterSpec:
-        return FilterSpec.from_dict(parameters["spec"])
-
-    def core_state(self) -> CoreState:
-        """See `Filter.core_state`; the retired segment counts as cleared."""
-        state = super().core_state()
-        memory = state.arrays["memory"]
-        # The extension may not have cleared the whole segment yet.
-        state.numbers[-1][CLEARED] = memory.nbytes if memory.ndim == 1 else memory[0].nbytes
-        return state
-
-    def take_core_state(self, state: CoreState) -> None:
-        """See `Filter.take_core_state`."""
-        state.numbers[-1][CLEARED:] = self._records()[-1][CLEARED:]
-        super().take_core_state(state)
+def ring_core_state(self: Filter) -> CoreState:
+    """See `Filter.core_state`; marks the retired segment as cleared."""
+    state = Filter.core_state(self)
+    memory = state.arrays["memory"]
+    # The extension may not have cleared the whole segment yet.
+    state.numbers[-1][CLEARED] = memory.nbytes if memory.ndim == 1 else memory[0].nbytes
+    return state
 
 
-class SlidingFilter(RingFilter, CountedFilter):
+def take_ring_core_state(self: Filter, state: CoreState) -> None:
+    """See `Filter.take_core_state`."""
+    state.numbers[-1][CLEARED:] = self._records()[-1][CLEARED:]
+    Filter.take_core_state(self, state)
+
+
+class SlidingFilter(CountedFilter):
     """Base class of ring filters whose window is a number of insertions.
 
     The parameters are the fields of the specification, except those for lanes, `clear` and times,
@@ -120,6 +95,10 @@ class SlidingFilter(RingFilter, CountedFilter):
     """
 
     specification: ClassVar[type[FilterSpec]] = FilterSpec  # type: ignore[type-abstract]
+    age_unit = "generations"
+    supported = (*CountedFilter.supported, Operation.SHIFT)
+    core_state, take_core_state = ring_core_state, take_ring_core_state
+    fpr: float
     _fixed = ("seed", "key_bits", "digest", "window", "partitioned")
     _layout_class: type[Layout] = Layout
     _NUMBERS = NUMBERS
@@ -162,6 +141,16 @@ class SlidingFilter(RingFilter, CountedFilter):
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
             for name, default in further.items()
         ]
+
+    @property
+    def spec(self) -> FilterSpec:
+        """Specification of the filter."""
+        return self._spec
+
+    @classmethod
+    def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
+        """Build a filter from a specification of its family."""
+        return cls(spec, secret=secret)
 
     @classmethod
     def for_span(
@@ -253,25 +242,17 @@ class SlidingFilter(RingFilter, CountedFilter):
 
     # State
 
-    @property
-    def insertions(self) -> int:
-        """Number of insertions since construction."""
-        return self._ring.insertions
-
-    @property
-    def shifts(self) -> int:
-        """Number of shifts since construction, SHIFT operations included."""
-        return self._ring.shifts
+    insertions: int = delegated("_ring.insertions", "Number of insertions since construction.")
+    shifts: int = delegated(
+        "_ring.shifts", "Number of shifts since construction, SHIFT operations included."
+    )
+    ring_position: int = delegated("_ring.base", "Physical index of the youngest segment.")
+    nbytes: int = delegated("_segments.nbytes", "Bytes of memory that the segments occupy.")
 
     @property
     def compiled(self) -> bool:
         """Whether operations run in the extension; results are the same either way."""
         return not isinstance(self._segments, Segments)
-
-    @property
-    def ring_position(self) -> int:
-        """Physical index of the youngest segment."""
-        return self._ring.base
 
     @property
     def memory(self) -> NDArray[np.bool_]:
@@ -285,11 +266,6 @@ class SlidingFilter(RingFilter, CountedFilter):
     def fill(self) -> float:
         """Fraction of bits set in all segments, including the spare."""
         return self._segments.fill()
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory that the segments occupy in this process."""
-        return self._segments.nbytes
 
     def segment(self, index: int) -> NDArray[np.bool_]:
         """Bits of segment `index` of the ring, 0 being the youngest: shape (parts, part_bits)."""
@@ -391,13 +367,14 @@ class SlidingFilter(RingFilter, CountedFilter):
 
     @classmethod
     def _build(cls, parameters: dict[str, Any]) -> Self:
-        return cls(spec=cls._specified(parameters), partitioned=parameters["partitioned"])
+        spec = cls.specification.from_dict(parameters["spec"])
+        return cls(spec, partitioned=parameters["partitioned"])
 
     @classmethod
     def _loads(cls, kind: type[Filter], parameters: dict[str, Any]) -> bool:
         if kind is not TimeLimitedRing:
             return super()._loads(kind, parameters)
-        return cls._specified(parameters).family == cls.specification.family
+        return bool(parameters["spec"]["family"] == cls.specification.family)
 
     @property
     def _private(self) -> bool:
@@ -469,7 +446,7 @@ def _segments(layout: Layout, numbers: NDArray[np.int64]) -> Segments | Compiled
 # Time windows
 
 
-class TimeLimitedRing(RingFilter, TimedFilter):
+class TimeLimitedRing(TimedFilter):
     """Ring filter of any family whose window is a span of time.
 
     With `when_full` "overfill", every key is reported for `span`, at any rate of insertions. With
@@ -492,17 +469,36 @@ class TimeLimitedRing(RingFilter, TimedFilter):
     # Two threads that merge the same two rings could deadlock if `union` held the lock.
     _unlocked = (*TimedFilter._unlocked, "union")
     specification = FilterSpec
+    supported = SlidingFilter.supported
+    core_state, take_core_state = ring_core_state, take_ring_core_state
+    spec: FilterSpec = delegated("_spec", "Specification of the filter.")
+    fpr: float
     _fixed = ("seed", "key_bits", "digest", "span")
 
-    fill: float = delegated("_ring", SlidingFilter.fill)
-    nbytes: int = delegated("_ring", SlidingFilter.nbytes)
-    memory: NDArray[np.bool_] = delegated("_ring", SlidingFilter.memory)
-    ring_position: int = delegated("_ring", SlidingFilter.ring_position)
-    secrets: list[int] = delegated("_ring", SlidingFilter.secrets)
-    rekey_ready: bool = delegated("_ring", SlidingFilter.rekey_ready)
-    _private: bool = delegated("_ring", SlidingFilter._private)
-    insertions: int = delegated("_turns", SlidingFilter.insertions)
-    shifts: int = delegated("_turns", SlidingFilter.shifts)
+    insertions: int = delegated("_turns.insertions", SlidingFilter.insertions.__doc__)
+    shifts: int = delegated("_turns.shifts", SlidingFilter.shifts.__doc__)
+    fill: float = delegated("_ring.fill", SlidingFilter.fill.__doc__)
+    nbytes: int = delegated("_ring.nbytes", SlidingFilter.nbytes.__doc__)
+    memory: NDArray[np.bool_] = delegated("_ring.memory", SlidingFilter.memory.__doc__)
+    ring_position: int = delegated("_ring.ring_position", SlidingFilter.ring_position.__doc__)
+    secrets: list[int] = delegated("_ring.secrets", SlidingFilter.secrets.__doc__)
+    rekey_ready: bool = delegated("_ring.rekey_ready", SlidingFilter.rekey_ready.__doc__)
+    _private: bool = delegated("_ring._private", "")
+    shortened: int = delegated(
+        "_turns.shortened", "Number of shifts that retired a slice within the span."
+    )
+    overfilled: int = delegated(
+        "_turns.overfilled", "Number of insertions beyond the capacity of their generation."
+    )
+    joinable: bool = delegated(
+        "_joinable", "Whether only the clock turns the ring, so that `union` can merge it."
+    )
+    worst_false_positive_rate: float = delegated(
+        "_spec.worst_false_positive_rate",
+        "Expected false-positive rate just before a shift, with all slices within the span; an "
+        "upper bound unless `status` is `PoolStatus.RATE_EXCEEDED`.",
+    )
+    _last: int = delegated("_turns.latest", "")
 
     def __init__(self, spec: FilterSpec, *, secret: int = 0, joinable: bool = False) -> None:
         require(spec.timed, "span", f"must be given for {type(self).__name__}", spec.span)
@@ -535,13 +531,10 @@ class TimeLimitedRing(RingFilter, TimedFilter):
     def _signature(cls) -> list[inspect.Parameter]:
         return list(inspect.signature(cls.__init__).parameters.values())[1:]
 
-    @property
-    def worst_false_positive_rate(self) -> float:
-        """Expected false-positive rate just before a shift, with all slices within the span.
-
-        It is an upper bound unless `status` is `PoolStatus.RATE_EXCEEDED`.
-        """
-        return self._spec.worst_false_positive_rate
+    @classmethod
+    def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
+        """Build a filter from `spec` and `secret`."""
+        return cls(spec, secret=secret)
 
     def status(self, now: Now = None) -> PoolStatus:
         """Report whether the span and the false-positive bound hold at the time `now`.
@@ -636,16 +629,6 @@ class TimeLimitedRing(RingFilter, TimedFilter):
         self._ring._empty()
         self._turns.clear()
 
-    def _turn_by_clock(self, now: int) -> None:
-        for _ in range(self._turns.due_by_clock(max(now, 0))):
-            self._turns.shift(now)
-            self._ring._performed(Operation.SHIFT, self._ring._no_key)
-
-    @property
-    def joinable(self) -> bool:
-        """Whether only the clock turns the ring, so that `union` can merge it with other rings."""
-        return self._joinable
-
     def union(self, *others: Self) -> Self:
         """Return a new ring with the keys of this ring and of `others`.
 
@@ -672,7 +655,9 @@ class TimeLimitedRing(RingFilter, TimedFilter):
             raise ValueError("union: the secrets of the rings differ")
         latest = max(ring._last for ring in rings)
         for ring in rings:
-            ring._turn_by_clock(latest)
+            for _ in range(ring._turns.due_by_clock(max(latest, 0))):
+                ring._turns.shift(latest)
+                ring._ring._performed(Operation.SHIFT, ring._ring._no_key)
         joined = rings[0]
         joined._ring._ring.filled = sum(ring._ring._ring.filled for ring in rings)
         bits = [ring._ring._segments.bits for ring in rings]
@@ -694,10 +679,6 @@ class TimeLimitedRing(RingFilter, TimedFilter):
         require_count("generation", value, high=TIME_LIMIT)
         self._turns.generation = int(value)
 
-    @property
-    def _last(self) -> int:
-        return self._turns.latest
-
     def _further_counters(self) -> dict[str, int]:
         names = ("shifts", "shortened", "overfilled")
         return {name: getattr(self._turns, name) for name in names}
@@ -717,17 +698,8 @@ class TimeLimitedRing(RingFilter, TimedFilter):
 
     @classmethod
     def _build(cls, parameters: dict[str, Any]) -> Self:
-        return cls(cls._specified(parameters), joinable=parameters.get("joinable", False))
-
-    @property
-    def shortened(self) -> int:
-        """Number of shifts that retired a slice within the span."""
-        return self._turns.shortened
-
-    @property
-    def overfilled(self) -> int:
-        """Number of insertions beyond the capacity of their generation."""
-        return self._turns.overfilled
+        spec = FilterSpec.from_dict(parameters["spec"])
+        return cls(spec, joinable=parameters.get("joinable", False))
 
     @property
     def settled_times(self) -> list[int | None]:

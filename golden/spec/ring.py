@@ -21,50 +21,6 @@ WHEN_FULL = ("shorten", "overfill")
 TIME_FIELDS = ("span", "generation_span", "when_full")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SpanSpecification(Specification):
-    """Specification whose window is a span of time, or without `span` a number of insertions."""
-
-    span: int = optional(high=TIME_LIMIT - 1)
-    """Time for which a key is guaranteed to be reported, in units of the timestamps. Without
-    `span`, the window is counted in insertions, and `generation_span` and `when_full` must be
-    omitted."""
-    generation_span: int = optional(high=TIME_LIMIT)
-    """Time after which a generation ends even if it is not full; by default the shortest time for
-    which the generations of the window last longer than `span`."""
-    when_full: str = cast(str, None)
-    """What to do when a generation is full while the oldest segment is still within the span:
-    "shorten", the default, retires that segment; "overfill" continues the same generation."""
-
-    @property
-    def timed(self) -> bool:
-        """Whether the window is a span of time."""
-        return self.span is not None
-
-    @property
-    def untimed(self) -> Self:
-        """The same filter with a window counted in insertions."""
-        none: dict[str, Any] = dict.fromkeys(TIME_FIELDS)
-        return replace(self, **none)
-
-    def _complete_times(self, generations: int) -> None:
-        if not self.timed:
-            for name in TIME_FIELDS[1:]:
-                self._hold(name, getattr(self, name) is None, "must not be given without span")
-            return
-        low, high = self.span // generations + 1, self.span + 1
-        if self.generation_span is None:
-            object.__setattr__(self, "generation_span", low)
-        if self.when_full is None:
-            object.__setattr__(self, "when_full", WHEN_FULL[0])
-        rule = f"must be at least {low} for {generations} generations to take longer than span"
-        self._hold("generation_span", self.generation_span >= low, f"{rule} = {self.span}")
-        rule = f"must be at most {high}, one more than span"
-        self._hold("generation_span", self.generation_span <= high, rule)
-        choices = ", ".join(WHEN_FULL)
-        self._hold("when_full", self.when_full in WHEN_FULL, f"must be one of {choices}")
-
-
 SHARDS: Mapping[int, int] = {1: 1, 2: 3, 4: 6}  # number of shards, by number of lanes
 # Ages are 16-bit integers; the other limits bound the number of hash functions.
 _GENERATIONS = 32767
@@ -72,13 +28,15 @@ _HASHES = 4096
 
 
 class Geometry(NamedTuple):
-    """Shape of a ring and of its segments; the fields are as in `FilterSpec`."""
+    """Shape of a ring and of its segments; see `FilterSpec`."""
 
     generations: int
     run: int
     blocks: int
     parts: int
     cells: int
+    functions: int
+    shared_cells: int = 0
 
 
 def _of_geometry(name: str) -> Any:
@@ -86,7 +44,7 @@ def _of_geometry(name: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilterSpec(SpanSpecification):
+class FilterSpec(Specification):
     """A sliding-window filter whose segments form a ring.
 
     Omitted fields get the defaults of the papers; after construction no derived field is None.
@@ -100,6 +58,16 @@ class FilterSpec(SpanSpecification):
 
     _shape: ClassVar[str]
 
+    span: int = optional(high=TIME_LIMIT - 1)
+    """Time for which a key is guaranteed to be reported, in units of the timestamps. Without
+    `span`, the window is counted in insertions, and `generation_span` and `when_full` must be
+    omitted."""
+    generation_span: int = optional(high=TIME_LIMIT)
+    """Time after which a generation ends even if it is not full; by default the shortest time for
+    which the generations of the window last longer than `span`."""
+    when_full: str = cast(str, None)
+    """What to do when a generation is full while the oldest segment is still within the span:
+    "shorten", the default, retires that segment; "overfill" continues the same generation."""
     window: int = optional()
     """Number of insertions for which a key is guaranteed to be reported; by default `l`
     generations."""
@@ -133,16 +101,13 @@ class FilterSpec(SpanSpecification):
         rule = "must give at most 2**32 cells or blocks in a part"
         require(high <= 1 << 32, self.size_field, rule, high)
         self._complete()
-        self._complete_times(self.window_generations)
+        if self.timed:
+            self._complete_times(self.window_generations)
+        for name in () if self.timed else TIME_FIELDS[1:]:
+            self._hold(name, getattr(self, name) is None, "must not be given without span")
 
     @abstractmethod
-    def _check_segment(self) -> None:
-        """Check the fields that determine the size of a segment."""
-
-    def _check_shards(self) -> None:
-        whole = getattr(self, self.size_field) % self.shards == 0
-        rule = f"must be a multiple of the {self.shards} shards of {self.lanes} lanes"
-        self._hold(self.size_field, whole, rule)
+    def _check_segment(self) -> None: ...
 
     def _complete(self) -> None:
         generations = self.window_generations
@@ -160,10 +125,34 @@ class FilterSpec(SpanSpecification):
             object.__setattr__(self, "clear", 1 << (low - 1).bit_length())
         require_power_of_two("clear", self.clear)
 
+    def _complete_times(self, generations: int) -> None:
+        low, high = self.span // generations + 1, self.span + 1
+        if self.generation_span is None:
+            object.__setattr__(self, "generation_span", low)
+        if self.when_full is None:
+            object.__setattr__(self, "when_full", WHEN_FULL[0])
+        rule = f"must be at least {low} for {generations} generations to take longer than span"
+        self._hold("generation_span", self.generation_span >= low, f"{rule} = {self.span}")
+        rule = f"must be at most {high}, one more than span"
+        self._hold("generation_span", self.generation_span <= high, rule)
+        choices = ", ".join(WHEN_FULL)
+        self._hold("when_full", self.when_full in WHEN_FULL, f"must be one of {choices}")
+
     def _default_generation(self) -> int:
         return -(-self.window // self.window_generations)
 
     # The ring and its segments
+
+    @property
+    def timed(self) -> bool:
+        """Whether the window is a span of time."""
+        return self.span is not None
+
+    @property
+    def untimed(self) -> Self:
+        """The same filter with a window counted in insertions."""
+        none: dict[str, Any] = dict.fromkeys(TIME_FIELDS)
+        return replace(self, **none)
 
     @property
     def cell_shape(self) -> tuple[int, int, int]:
@@ -171,14 +160,8 @@ class FilterSpec(SpanSpecification):
         return self.segments * self.parts, self.part_bits, 1
 
     @property
-    def shared_cells(self) -> int:
-        """Number of bits that hash functions share if not partitioned; 0 if they cannot share."""
-        return 0
-
-    @property
     @abstractmethod
-    def _geometry(self) -> Geometry:
-        """Shape of the ring and of its segments."""
+    def _geometry(self) -> Geometry: ...
 
     # Number of generations in the window: l of an APBF, r of a GEBF.
     window_generations: ClassVar[int] = _of_geometry("generations")
@@ -190,6 +173,10 @@ class FilterSpec(SpanSpecification):
     parts: ClassVar[int] = _of_geometry("parts")
     # Number of bits of one part in one block, in all shards; without blocks, of the whole part.
     cells: ClassVar[int] = _of_geometry("cells")
+    # Number of hash functions: one for each physical segment (APBF), or one for all (GEBF).
+    hash_functions: ClassVar[int] = _of_geometry("functions")
+    # Number of bits that hash functions share if not partitioned; 0 if they cannot share.
+    shared_cells: ClassVar[int] = _of_geometry("shared_cells")
 
     @property
     def ring_segments(self) -> int:
@@ -202,19 +189,19 @@ class FilterSpec(SpanSpecification):
         return self.ring_segments + 1
 
     @property
-    @abstractmethod
-    def hash_functions(self) -> int:
-        """Number of hash functions: one per segment (APBF), one for all segments (GEBF)."""
-
-    @property
     def shards(self) -> int:
         """Number of shards: three for every two lanes, so that no shard becomes a bottleneck."""
         return SHARDS[self.lanes]
 
     @property
-    @abstractmethod
     def shard_sizes(self) -> dict[str, int]:
-        """Size fields of a specification of one shard."""
+        """Size field of a specification of one shard."""
+        return {self.size_field: self._whole_size // self.shards}
+
+    @property
+    @abstractmethod
+    def _whole_size(self) -> int:
+        """Value of the size field without bits that no segment uses."""
 
     @property
     def part_bits(self) -> int:
@@ -312,6 +299,11 @@ class AgePartitionedSpec(FilterSpec):
     l: int = required(high=_GENERATIONS)
     """Number of generations in the window."""
 
+    def _check_segment(self) -> None:
+        whole = self._whole_size % self.shards == 0
+        rule = f"must be a multiple of the {self.shards} shards of {self.lanes} lanes"
+        self._hold(self.size_field, whole, rule)
+
     def _default_generation(self) -> int:
         return self._full() if self.window is None else super()._default_generation()
 
@@ -320,9 +312,9 @@ class AgePartitionedSpec(FilterSpec):
         """Return the generation that half-fills the segments, as in the paper."""
 
     @property
-    def hash_functions(self) -> int:
-        """Number of hash functions: one per segment, including the spare."""
-        return self.segments
+    def _whole_size(self) -> int:
+        size: int = getattr(self, self.size_field)
+        return size
 
     def with_generations(self, generations: int) -> Self:
         """Return this specification with `generations` in the window, at the same fill."""
@@ -339,20 +331,13 @@ class APBFSpec(AgePartitionedSpec, family="apbf"):
     slice_bits: int = required()
     """Number of bits in a segment."""
 
-    def _check_segment(self) -> None:
-        self._check_shards()
-
     def _full(self) -> int:
         return analysis.apbf_generation(self.slice_bits, self.k)
 
     @Cached
     def _geometry(self) -> Geometry:
-        return Geometry(self.l, self.k, blocks=1, parts=1, cells=self.slice_bits)
-
-    @property
-    def shard_sizes(self) -> dict[str, int]:
-        """Size of one shard: bits per slice."""
-        return {"slice_bits": self.shard_bits}
+        slices = self.k + self.l + 1
+        return Geometry(self.l, self.k, blocks=1, parts=1, cells=self.slice_bits, functions=slices)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -375,7 +360,7 @@ class APBBFSpec(AgePartitionedSpec, family="apbbf"):
         whole = self.block_bits % self.hashes_per_block == 0
         rule = f"must divide block_bits = {self.block_bits}, and be below it"
         self._hold("hashes_per_block", whole and self.hashes_per_block < self.block_bits, rule)
-        self._check_shards()
+        super()._check_segment()
 
     def _full(self) -> int:
         return analysis.apbbf_generation(
@@ -385,12 +370,8 @@ class APBBFSpec(AgePartitionedSpec, family="apbbf"):
     @Cached
     def _geometry(self) -> Geometry:
         cells = self.block_bits // self.hashes_per_block
-        return Geometry(self.l, self.k, self.blocks, self.hashes_per_block, cells)
-
-    @property
-    def shard_sizes(self) -> dict[str, int]:
-        """Size of one shard: blocks per segment."""
-        return {"blocks": self.blocks // self.shards}
+        segments = self.k + self.l + 1
+        return Geometry(self.l, self.k, self.blocks, self.hashes_per_block, cells, segments)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -407,11 +388,6 @@ class GuardedEpochSpec(FilterSpec):
     """k: number of hash functions."""
     bits: int = required()
     """m: total number of bits in the r + 1 segments."""
-
-    @property
-    def hash_functions(self) -> int:
-        """Number of hash functions: one for all segments."""
-        return 1
 
     @property
     def npws(self) -> float:
@@ -433,18 +409,13 @@ class GEBFSpec(GuardedEpochSpec, family="gebf"):
 
     @Cached
     def _geometry(self) -> Geometry:
-        cells = self.bits // (self.epochs + 1) // self.hashes // self.shards * self.shards
-        return Geometry(self.epochs, run=1, blocks=1, parts=self.hashes, cells=cells)
+        shared = self.bits // (self.epochs + 1)
+        cells = shared // self.hashes // self.shards * self.shards
+        return Geometry(self.epochs, 1, 1, self.hashes, cells, 1, shared)
 
     @property
-    def shard_sizes(self) -> dict[str, int]:
-        """Size of one shard: bits of all segments."""
-        return {"bits": self.shard_bits * self.hashes * (self.epochs + 1)}
-
-    @property
-    def shared_cells(self) -> int:
-        """Number of bits in a segment."""
-        return self.bits // self.ring_segments
+    def _whole_size(self) -> int:
+        return self.memory_bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -470,17 +441,11 @@ class BlockedGEBFSpec(GuardedEpochSpec, family="blocked-gebf"):
     def _geometry(self) -> Geometry:
         blocks = self.bits // (self.epochs + 1) // self.block_bits // self.shards * self.shards
         cells = self.block_bits // self.hashes
-        return Geometry(self.epochs, run=1, blocks=blocks, parts=self.hashes, cells=cells)
+        return Geometry(self.epochs, 1, blocks, self.hashes, cells, 1, self.block_bits)
 
     @property
-    def shard_sizes(self) -> dict[str, int]:
-        """Size of one shard: bits of all segments."""
-        return {"bits": self.index_sizes[0] * self.block_bits * (self.epochs + 1)}
-
-    @property
-    def shared_cells(self) -> int:
-        """Number of bits in a block."""
-        return self.block_bits
+    def _whole_size(self) -> int:
+        return self.segment_blocks * self.block_bits * self.ring_segments
 
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {

@@ -275,16 +275,13 @@ class InferentialFilter(CountedFilter):
         """Description of D(j), as JSON values."""
         return deepcopy(self._distinct)
 
-    # Numbers shared with the filter of the cells.
-    memory: NDArray[np.uint32] = delegated("model", BlockTimingBloomFilter.memory)
-    storage_bits: int = delegated("model", BlockTimingBloomFilter.storage_bits)
-    nbytes: int = delegated("model", BlockTimingBloomFilter.nbytes)
-    fill: float = delegated("model", BlockTimingBloomFilter.fill)
-
-    @property
-    def insertions(self) -> int:
-        """Number of insertions since construction or `clear`."""
-        return self.model.insertions
+    memory: NDArray[np.uint32] = delegated("model.memory", "Contents of the cells of `model`.")
+    storage_bits: int = delegated("model.storage_bits", "Total bits of all cells.")
+    nbytes: int = delegated("model.nbytes", "Bytes of memory that the cells occupy.")
+    fill: float = delegated("model.fill", "Fraction of cells that have not expired.")
+    insertions: int = delegated(
+        "model.insertions", "Number of insertions since construction or `clear`."
+    )
 
     def _empty(self) -> None:
         self.model._empty()

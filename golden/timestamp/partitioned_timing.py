@@ -56,6 +56,7 @@ class StampedParts(Filter):
     stamp_bits: int
     classes: int | None
     phase_bits: int | None
+    fpr: float
 
     def _prepare(self) -> None:
         self._stamped = spec = cast(StampedPartsSpec, self.spec)
@@ -194,11 +195,6 @@ class StampedParts(Filter):
     def _age(self, keys: Words, *times: Times) -> Ages:
         results = self._performed(Operation.QUERY, keys, *times)
         return np.where(results.seen, results.age, -1)
-
-    @property
-    def fpr(self) -> float:
-        """Expected false-positive rate with a full window of distinct keys."""
-        return self._stamped.mean_false_positive_rate
 
     def _asked_windows(self, windows: Windows, count: int) -> "Integers | None":
         """Convert the windows of queries to blocks; classes stay the same."""

@@ -117,13 +117,10 @@ class TimestampFilter(CountedFilter):
 
     @property
     def memory(self) -> NDArray[np.uint32]:
-        """Contents of the cells; same as `timestamps`."""
-        return self.timestamps
-
-    @property
-    def timestamps(self) -> NDArray[np.uint32]:
-        """Contents of the cells: an ndarray of uint32, shape (cells,)."""
+        """Contents of the cells: an ndarray of uint32, shape (cells,); same as `timestamps`."""
         return self._cells.copy()
+
+    timestamps = memory
 
     @property
     def timestamp(self) -> int:
