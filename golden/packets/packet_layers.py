@@ -3,40 +3,14 @@
 from collections.abc import Iterator
 from enum import IntEnum, IntFlag
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..compilation import core
-from .encapsulations import (
-    ARP,
-    BRIDGED,
-    CONTENTS,
-    CONTROL_WORD,
-    GTP_EXTENSION,
-    IP4,
-    IP6,
-    IP_PROTOCOL,
-    IS_IS,
-    LLC,
-    LLDP,
-    MORE_TAG_TYPES,
-    MPLS,
-    NOTHING,
-    STEPS,
-    STP,
-    TAG_TYPES,
-    UDP_PORT,
-    UNTYPED,
-    HeaderStart,
-    Step,
-    Tunnel,
-    by_version,
-    number,
-    tag,
-    typed,
-)
+from . import encapsulations as kinds
+from .encapsulations import HeaderStart, Step, Tunnel, by_version, number, tag, typed
 
 # Supported link types: bytes before layer 3, and the offset of the EtherType, or -1. Ethernet;
 # Linux cooked capture, versions 1 and 2; BSD loopback; and raw IP. Numbers are those in capture
@@ -77,7 +51,7 @@ class Reach(IntEnum):
 
 
 # kinds of packets in hardware, by EtherType; all others are `Version.OTHER`
-ETHER_TYPES = {IP4: Version.IP4, IP6: Version.IP6}
+ETHER_TYPES = {kinds.IP4: Version.IP4, kinds.IP6: Version.IP6}
 NO_NEXT_HEADER = 59  # IPv6 next header: nothing follows
 HEADERS = {Version.IP4: 20, Version.IP6: 40}  # minimum header lengths in bytes
 _COOKED_LLC = 4
@@ -128,7 +102,7 @@ def layers(
 
 def _start(frame: bytes, length: int, link: int) -> HeaderStart:
     if link not in LINK_HEADERS:
-        return HeaderStart(NOTHING, 0, length)
+        return HeaderStart(kinds.NOTHING, 0, length)
     begin, type_at = LINK_HEADERS[link]
     if len(frame) < begin:
         raise IndexError(begin)
@@ -137,7 +111,7 @@ def _start(frame: bytes, length: int, link: int) -> HeaderStart:
     if link == ETHERNET:
         return typed(frame, type_at, HeaderStart(0, 0, length))
     kind = number(frame, type_at)
-    return HeaderStart(LLC if kind == _COOKED_LLC else kind, begin, length)
+    return HeaderStart(kinds.LLC if kind == _COOKED_LLC else kind, begin, length)
 
 
 @cache
@@ -146,9 +120,9 @@ def _steps(
 ) -> dict[int, Step]:
     """Return the functions of the headers that the search skips, by kind."""
     if reach == Reach.HARDWARE:
-        return dict.fromkeys(TAG_TYPES, tag)
-    tags = dict.fromkeys((*TAG_TYPES, *MORE_TAG_TYPES, *tag_types), tag)
-    return STEPS | {UDP_PORT + tunnel.port: tunnel.step for tunnel in tunnels} | tags
+        return dict.fromkeys(kinds.TAG_TYPES, tag)
+    tags = dict.fromkeys((*kinds.TAG_TYPES, *kinds.MORE_TAG_TYPES, *tag_types), tag)
+    return kinds.STEPS | {kinds.UDP_PORT + tunnel.port: tunnel.step for tunnel in tunnels} | tags
 
 
 def _walk(frame: bytes, start: HeaderStart, reach: Reach, steps: dict[int, Step]) -> HeaderStart:
@@ -157,7 +131,7 @@ def _walk(frame: bytes, start: HeaderStart, reach: Reach, steps: dict[int, Step]
     while start.kind not in SIZES and start.kind in steps and len(start.tags) < limit:
         start = steps[start.kind](frame[: start.end], start)
     if reach == Reach.HARDWARE and start.kind not in ETHER_TYPES:
-        return start._replace(kind=NOTHING)
+        return start._replace(kind=kinds.NOTHING)
     return start
 
 
@@ -180,7 +154,7 @@ def _inside(layer3: bytes, begin: int, innermost: Layers) -> HeaderStart:
         protocol, at, part = _behind_extensions(layer3)
     if part or at < 0:
         raise IndexError(at)
-    return HeaderStart(IP_PROTOCOL + protocol, begin + at, innermost.line_end, innermost.tags)
+    return HeaderStart(kinds.IP_PROTOCOL + protocol, begin + at, innermost.line_end, innermost.tags)
 
 
 def _ip4_size(layer3: bytes) -> int:
@@ -224,9 +198,9 @@ def _rest(layer3: bytes) -> int:
 
 # by kind of layer 3: the version, and a function that returns the length, 0 for up to the end
 SIZES = {
-    IP4: (Version.IP4, _ip4_size), IP6: (Version.IP6, _ip6_size),
-    ARP: (Version.CONTROL, _arp_size), LLDP: (Version.CONTROL, _lldp_size),
-    STP: (Version.CONTROL, _rest), IS_IS: (Version.CONTROL, _rest),
+    kinds.IP4: (Version.IP4, _ip4_size), kinds.IP6: (Version.IP6, _ip6_size),
+    kinds.ARP: (Version.CONTROL, _arp_size), kinds.LLDP: (Version.CONTROL, _lldp_size),
+    kinds.STP: (Version.CONTROL, _rest), kinds.IS_IS: (Version.CONTROL, _rest),
 }  # fmt: skip
 
 
@@ -247,16 +221,9 @@ class Headers(NamedTuple):
     layer4: int  # first byte of layer 4; -1 if there is none, as in a later fragment
 
 
-def headers(
-    frame: bytes,
-    length: int,
-    link: int,
-    reach: Reach = Reach.LAYER2,
-    tag_types: tuple[int, ...] = (),
-    tunnels: tuple[Tunnel, ...] = (),
-) -> Headers:
+def headers(frame: bytes, length: int, link: int, *search: Any) -> Headers:
     """Find the headers of a packet; parameters are those of `layers`."""
-    version, begin, end, _, faults, *_ = layers(frame, length, link, reach, tag_types, tunnels)
+    version, begin, end, _, faults, *_ = layers(frame, length, link, *search)
     protocol, layer4 = find_layer4(frame[begin:end], version)
     at = begin + layer4 if layer4 >= 0 else -1
     return Headers(version, begin, end, faults, protocol, at)
@@ -322,7 +289,7 @@ def search_tables(
     tag_types: tuple[int, ...], tunnels: tuple[Tunnel, ...]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Convert both to arrays for the compiled loops; tunnel rows are port, skip, whether IP."""
-    rows = [(tunnel.port, tunnel.skip, CONTENTS.index(tunnel.content)) for tunnel in tunnels]
+    rows = [(tunnel.port, tunnel.skip, kinds.CONTENTS.index(tunnel.content)) for tunnel in tunnels]
     return np.array(tag_types, np.int64), np.array(rows, np.int64)
 
 
@@ -338,7 +305,7 @@ IP6_NEXT = 0x50000  # added to the number of an IPv6 extension header to make a 
 def _inner_gre(octets: bytes, start: HeaderStart) -> HeaderStart:
     if octets[start.at] & 0x40:
         raise ValueError(octets[start.at])
-    return STEPS[IP_PROTOCOL + 47](octets, start)
+    return kinds.STEPS[kinds.IP_PROTOCOL + 47](octets, start)
 
 
 def _extension(octets: bytes, start: HeaderStart) -> HeaderStart:
@@ -352,16 +319,17 @@ def _extension(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _behind_ip6(protocol: int) -> int:
-    return (IP6_NEXT if protocol in EXTENSIONS else IP_PROTOCOL) + protocol
+    return (IP6_NEXT if protocol in EXTENSIONS else kinds.IP_PROTOCOL) + protocol
 
 
 # functions of the headers that hardware skips, by kind, without IP and tags
 PASSED: dict[int, Step] = {
-    **{kind: STEPS[kind] for kind in (
-        MPLS, MPLS + 1, UNTYPED, CONTROL_WORD, GTP_EXTENSION, IP_PROTOCOL + 17, IP_PROTOCOL + 137,
-        UDP_PORT + 4789, UDP_PORT + 8472, UDP_PORT + 2152,
+    **{kind: kinds.STEPS[kind] for kind in (
+        kinds.MPLS, kinds.MPLS + 1, kinds.UNTYPED, kinds.CONTROL_WORD, kinds.GTP_EXTENSION,
+        kinds.IP_PROTOCOL + 17, kinds.IP_PROTOCOL + 137,
+        kinds.UDP_PORT + 4789, kinds.UDP_PORT + 8472, kinds.UDP_PORT + 2152,
     )},
-    IP_PROTOCOL + 47: _inner_gre,
+    kinds.IP_PROTOCOL + 47: _inner_gre,
     **dict.fromkeys((IP6_NEXT + protocol for protocol in EXTENSIONS), _extension),
 }  # fmt: skip
 
@@ -390,17 +358,17 @@ def inner_headers(frame: bytes) -> Iterator[tuple[int, Layers]]:
     """Yield the kind of each header (first `BRIDGED`), and the innermost layer 3 after it."""
     head, whole = frame[:MAX_READ], len(frame) < MAX_READ
     other = innermost = Layers(Version.OTHER, 0, len(frame), (), Fault(0), len(frame))
-    yield BRIDGED, innermost
+    yield kinds.BRIDGED, innermost
     start = HeaderStart(0, 0, len(frame) if whole else UNKNOWN_END)
     try:
         start = typed(head, LINK_HEADERS[ETHERNET][1], start)
         for _ in range(MAX_HEADERS):
             kind, octets = start.kind, head[: start.end]
-            if kind in (IP4, IP6):
+            if kind in (kinds.IP4, kinds.IP6):
                 innermost, start = _inner_network(frame, octets, start)
                 yield kind, innermost
                 start = _inner_content(octets, start)
-            elif kind in TAG_TYPES and len(start.tags) < MAX_TAGS:
+            elif kind in kinds.TAG_TYPES and len(start.tags) < MAX_TAGS:
                 start = tag(octets, start)
                 yield kind, innermost
             elif kind in PASSED:
@@ -411,7 +379,7 @@ def inner_headers(frame: bytes) -> Iterator[tuple[int, Layers]]:
     except (IndexError, ValueError) as error:
         if innermost is other and (whole or isinstance(error, ValueError)):
             innermost = other._replace(faults=Fault.MALFORMED)
-        yield NOTHING, innermost
+        yield kinds.NOTHING, innermost
 
 
 def _inner_network(frame: bytes, octets: bytes, start: HeaderStart) -> tuple[Layers, HeaderStart]:
@@ -427,10 +395,10 @@ def _inner_network(frame: bytes, octets: bytes, start: HeaderStart) -> tuple[Lay
 def _inner_content(octets: bytes, start: HeaderStart) -> HeaderStart:
     """Return the content of an IP packet; a fragment has none (RFC 791, 2.3)."""
     at = start.at
-    if start.kind == IP6:
+    if start.kind == kinds.IP6:
         kind, size = _behind_ip6(octets[at + 6]), HEADERS[Version.IP6]
     else:
-        kind, size = IP_PROTOCOL + octets[at + 9], 4 * (octets[at] & 15)
+        kind, size = kinds.IP_PROTOCOL + octets[at + 9], 4 * (octets[at] & 15)
         if number(octets, at + 6) & 0x3FFF:
             raise ValueError(at)
     return _typeless(octets, start._replace(kind=kind, at=at + size))
@@ -438,7 +406,7 @@ def _inner_content(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 def _typeless(head: bytes, start: HeaderStart) -> HeaderStart:
     """Skip headers that do not count: Ethernet, and IP recognised by its protocol number."""
-    if start.kind == BRIDGED:
+    if start.kind == kinds.BRIDGED:
         return typed(head[: start.end], start.at + LINK_HEADERS[ETHERNET][1], start)
-    inside = {IP_PROTOCOL + 4: IP4, IP_PROTOCOL + 41: IP6}
+    inside = {kinds.IP_PROTOCOL + 4: kinds.IP4, kinds.IP_PROTOCOL + 41: kinds.IP6}
     return start._replace(kind=inside.get(start.kind, start.kind))

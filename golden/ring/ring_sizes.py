@@ -7,7 +7,6 @@ the least memory with full segments, in the smallest size whose mean rate is at 
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -40,8 +39,22 @@ def _fitting(shapes: list[Shape], sizes: Callable[[Shape], dict[str, int]]) -> d
     return next((size for size in sized if size["bits"] <= TOLERATED * result["bits"]), result)
 
 
-def _keeps(family: str, fpr: float, values: dict[str, Any]) -> bool:
-    return FilterSpec.from_dict({"family": family, **values}).mean_false_positive_rate <= fpr
+def _sized(
+    family: str,
+    fpr: float,
+    fixed: dict[str, int],
+    name: str,
+    guess: int,
+    unit: int = 1,
+    low: int = 1,
+) -> dict[str, int]:
+    """Add the smallest multiple of `unit` as the size `name` that meets the mean rate."""
+
+    def meets(count: int) -> bool:
+        values = {"family": family, **fixed, name: unit * count}
+        return count >= low and FilterSpec.from_dict(values).mean_false_positive_rate <= fpr
+
+    return {**fixed, name: unit * smallest(meets, guess)}
 
 
 def apbf_mean_rate(k: int, l: int) -> float:
@@ -74,8 +87,7 @@ def apbf_sizes(window: int, fpr: float) -> dict[str, int]:
     k, l = apbf_shape(window, fpr)
     fixed = {"k": k, "l": l, "generation": -(-window // l)}
     guess = math.ceil(k * fixed["generation"] / math.log(2))
-    bits = smallest(lambda bits: _keeps("apbf", fpr, {**fixed, "slice_bits": bits}), guess)
-    return {**fixed, "slice_bits": bits}
+    return _sized("apbf", fpr, fixed, "slice_bits", guess)
 
 
 @lru_cache
@@ -98,8 +110,7 @@ def apbbf_sizes(window: int, fpr: float) -> dict[str, int]:
     _, k, l, b, guess = min(shapes)
     fixed = {"k": k, "l": l, "block_bits": APBBF_BLOCK_BITS, "hashes_per_block": b}
     fixed["generation"] = -(-window // l)
-    blocks = smallest(lambda blocks: _keeps("apbbf", fpr, {**fixed, "blocks": blocks}), guess)
-    return {**fixed, "blocks": blocks}
+    return _sized("apbbf", fpr, fixed, "blocks", guess)
 
 
 @lru_cache
@@ -116,12 +127,7 @@ def gebf_sizes(window: int, fpr: float) -> dict[str, int]:
     def sizes(shape: Shape) -> dict[str, int]:
         _, epochs, hashes, guess = shape
         fixed = {"window": window, "epochs": epochs, "hashes": hashes}
-        part = hashes * (epochs + 1)
-
-        def keeps(cells: int) -> bool:
-            return cells > 1 and _keeps("gebf", fpr, {**fixed, "bits": part * cells})
-
-        return {**fixed, "bits": part * smallest(keeps, guess)}
+        return _sized("gebf", fpr, fixed, "bits", guess, hashes * (epochs + 1), low=2)
 
     return _fitting(shapes, sizes)
 
@@ -143,11 +149,6 @@ def blocked_gebf_sizes(window: int, fpr: float) -> dict[str, int]:
         _, epochs, hashes, guess = shape
         fixed = {"window": window, "epochs": epochs, "hashes": hashes}
         fixed["block_bits"] = GEBF_BLOCK_BITS
-        part = GEBF_BLOCK_BITS * (epochs + 1)
-
-        def keeps(blocks: int) -> bool:
-            return _keeps("blocked-gebf", fpr, {**fixed, "bits": part * blocks})
-
-        return {**fixed, "bits": part * smallest(keeps, guess)}
+        return _sized("blocked-gebf", fpr, fixed, "bits", guess, GEBF_BLOCK_BITS * (epochs + 1))
 
     return _fitting(shapes, sizes)

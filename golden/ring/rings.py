@@ -98,6 +98,7 @@ class SlidingFilter(CountedFilter):
     age_unit = "generations"
     supported = (*CountedFilter.supported, Operation.SHIFT)
     core_state, take_core_state = ring_core_state, take_ring_core_state
+    spec: FilterSpec = delegated("_spec", "Specification of the filter.")
     fpr: float
     _fixed = ("seed", "key_bits", "digest", "window", "partitioned")
     _layout_class: type[Layout] = Layout
@@ -115,13 +116,6 @@ class SlidingFilter(CountedFilter):
         self._check_family(self._spec)
         rule = f"must not be given for {type(self).__name__}, which counts insertions"
         require(not self._spec.timed, "span", rule, self._spec.span)
-        self._prepare()
-        keyed = check_secret(secret) or self._private
-        secret_in_use = self._checked_secret(secret) if keyed else 0
-        self._position = RingPosition(self._spec, secret_in_use, self._numbers)
-        self._digest_under(secret)
-
-    def _prepare(self) -> None:
         self.seed, self.key_bits = self._spec.seed, self._spec.key_bits
         self.window: int = self._spec.window
         self.digest = self._spec.digest
@@ -129,6 +123,10 @@ class SlidingFilter(CountedFilter):
         self._hash = self._layout.hash
         self._segments = _segments(self._layout, self._numbers)
         self._engine = self._segments.engine
+        keyed = check_secret(secret) or self._private
+        secret_in_use = self._checked_secret(secret) if keyed else 0
+        self._position = RingPosition(self._spec, secret_in_use, self._numbers)
+        self._digest_under(secret)
 
     @classmethod
     def _signature(cls) -> list[inspect.Parameter]:
@@ -141,11 +139,6 @@ class SlidingFilter(CountedFilter):
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
             for name, default in further.items()
         ]
-
-    @property
-    def spec(self) -> FilterSpec:
-        """Specification of the filter."""
-        return self._spec
 
     @classmethod
     def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]

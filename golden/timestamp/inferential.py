@@ -329,9 +329,7 @@ class InferentialFilter(CountedFilter):
         answer is True. TypeError or ValueError as in `insert` and `checked_window`, or if a
         probability or cost is out of range or has another shape.
         """
-        costs = false_positive, false_negative
-        posterior, penalties = self._asked(keys, window, probabilities, *costs)
-        return minimum_penalty(posterior, **penalties)
+        return self._answers(keys, window, probabilities, false_positive, false_negative)
 
     @scalar_or_array
     def check_and_insert(
@@ -353,8 +351,7 @@ class InferentialFilter(CountedFilter):
         if not refresh:
             raise ValueError(f"refresh: must be True for {type(self).__name__}, not {refresh}")
         costs = false_positive, false_negative
-        posterior, penalties = self._asked(keys, window, probabilities, *costs, insert=True)
-        seen = minimum_penalty(posterior, **penalties)
+        seen = self._answers(keys, window, probabilities, *costs, insert=True)
         self._note_events(len(seen), len(seen), seen)
         return seen
 
@@ -368,14 +365,14 @@ class InferentialFilter(CountedFilter):
         self, keys: Keys, window: Windows = None, *, probabilities: ArrayLike | None = None
     ) -> Reals:
         """Return the probability that each key is in the window, shape (n,); changes nothing."""
-        return self._asked(keys, window, probabilities)[0]
+        return self._posterior(self._words(keys), window, probabilities, False)
 
     @scalar_or_array
     def posterior_and_insert(
         self, keys: Keys, window: Windows = None, *, probabilities: ArrayLike | None = None
     ) -> Reals:
         """Return the `posterior` of each key before its insertion, shape (n,), and insert it."""
-        posterior = self._asked(keys, window, probabilities, insert=True)[0]
+        posterior = self._posterior(self._words(keys), window, probabilities, True)
         self._note_events(len(posterior), len(posterior))
         return posterior
 
@@ -398,26 +395,31 @@ class InferentialFilter(CountedFilter):
     def _within(self, evidence: Evidence, chances: Reals, limit: "Ages | int") -> Reals:
         return self._ages(evidence, chances).within(np.minimum(limit, evidence.insertions))
 
-    def _asked(
+    def _answers(
         self,
         keys: Keys,
         window: Windows,
         probabilities: ArrayLike | None,
         *costs: ArrayLike | None,
         insert: bool = False,
-    ) -> tuple[Reals, dict[str, Any]]:
-        """Check the arguments of a query; return posteriors and penalties."""
-        checked = self._words(keys)
+    ) -> Answers:
+        words = self._words(keys)
         penalties = {
             name: getattr(self, name)
             if cost is None
-            else _each(name, checked_penalties(name, cost), checked)
-            for name, cost in zip(("false_positive", "false_negative"), costs, strict=False)
+            else _each(name, checked_penalties(name, cost), words)
+            for name, cost in zip(("false_positive", "false_negative"), costs, strict=True)
         }
-        limits = self.model._each_window(window, len(checked))
-        chances = self._chances(checked, probabilities)
-        evidence = self.model._inspect(checked, insert=insert)
-        return self._within(evidence, chances, limits), penalties
+        return minimum_penalty(self._posterior(words, window, probabilities, insert), **penalties)
+
+    def _posterior(
+        self, keys: Words, window: Windows, probabilities: ArrayLike | None, insert: bool
+    ) -> Reals:
+        limits, chances = (
+            self.model._each_window(window, len(keys)),
+            self._chances(keys, probabilities),
+        )
+        return self._within(self.model._inspect(keys, insert=insert), chances, limits)
 
     def _chances(self, keys: Words, probabilities: ArrayLike | None) -> Reals:
         if probabilities is None:
