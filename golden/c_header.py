@@ -112,8 +112,8 @@ def _shortened(text: str, spec: Specification) -> str:
     """Shrink the batch buffers, to save stack, in families whose functions take one key."""
     if spec.kind == "ring":
         return text
-    limits = {"CHUNK": CHUNK, "MAX_HASHES": 0, "DICTIONARY_COLUMNS": 0}
-    limits["MAX_HASHES"] = limits["DICTIONARY_COLUMNS"] = spec.cell_shape[0]
+    parts = spec.cell_shape[0]
+    limits = {"CHUNK": CHUNK, "MAX_HASHES": parts, "DICTIONARY_COLUMNS": parts}
     for name, value in limits.items():
         text = re.sub(rf"(?m)^#define {name} \d+", f"#define {name} {value}", text)
     return text
@@ -250,11 +250,7 @@ def _timing(spec: StampedPartsSpec) -> _Header:
         "BLOCK": spec.block_units, "TIMED": int(spec.timed),
         "MOMENT": "time" if spec.timed else "0",
     }  # fmt: skip
-    return (
-        ["pure/timing.h", "header/timing.h"],
-        values,
-        f"{text}typedef uint64_t X_Cell;\n",
-    )
+    return ["pure/timing.h", "header/timing.h"], values, f"{text}typedef uint64_t X_Cell;\n"
 
 
 def _dictionary(spec: WindowDictionarySpec) -> _Header:

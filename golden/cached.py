@@ -5,6 +5,8 @@ from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, TypeVar
 
+import numpy as np
+
 _Value = TypeVar("_Value")
 
 
@@ -27,3 +29,15 @@ class Element:
 
     def __set__(self, owner: Any, value: int) -> None:
         owner._numbers[self._index] = value
+
+
+class Secret(Element):
+    """Secret of 128 bits in two elements of the array, low word first."""
+
+    def __get__(self, owner: Any, kind: type | None = None) -> int:
+        low, high = owner._numbers[self._index : self._index + 2].view(np.uint64).tolist()
+        return int(high << 64 | low)
+
+    def __set__(self, owner: Any, value: int) -> None:
+        words = owner._numbers[self._index : self._index + 2].view(np.uint64)
+        words[:] = value & (1 << 64) - 1, value >> 64

@@ -265,7 +265,12 @@ def _replacement(
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
-    _sync_folder(target.path)
+    with suppress(OSError):  # Some systems cannot open or synchronise folders.
+        folder = os.open(os.path.dirname(target.path) or ".", os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _mode_of(source: str | os.PathLike[str] | int | None, path: str) -> int:
@@ -297,13 +302,3 @@ def _restore(file: int, before: os.stat_result, private: bool) -> None:
             except OSError:
                 mode = _without_group(mode)
     os.fchmod(file, 0o600 if private else mode & 0o777)
-
-
-def _sync_folder(path: str) -> None:
-    # Some systems cannot open or synchronise folders.
-    with suppress(OSError):
-        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

@@ -178,6 +178,7 @@ class Filter(locks.Base, ABC):
     _fixed: ClassVar[tuple[str, ...]] = ()  # read-only attributes; by default the parameters
     _unlocked: ClassVar[tuple[str, ...]] = ("save",)  # methods that lock only briefly
     _uncompared: ClassVar[tuple[str, ...]] = ()  # counters that `==` ignores
+    _extras: ClassVar[dict[str, Any]] = {}  # parameters beside the specification, with defaults
     _UNSAVED: ClassVar[tuple[str, ...]] = ()  # parameters stored elsewhere in a file
     _counts: ClassVar[dict[str, int | str | None]] = {}  # maximum of a number
     _NUMBERS: ClassVar = 3  # length of `_numbers`: counters first, then numbers of the family
@@ -241,7 +242,11 @@ class Filter(locks.Base, ABC):
                 item.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=item.type
             )
         shared = [parameters.pop(name) for name in ("seed", "key_bits", "digest")]
-        return [*parameters.values(), *shared]
+        others = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+            for name, default in cls._extras.items()
+        ]
+        return [*parameters.values(), *shared, *others]
 
     @classmethod
     def _bound(cls, parameters: dict[str, Any]) -> inspect.BoundArguments:

@@ -9,12 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 Ages = NDArray[np.int64]  # ages of keys, shape (n,)
 
 
-_KINDS: tuple[tuple[str, Any], ...] = (
-    ("status", np.uint8),
-    ("oldest", np.int64),
-    ("time", np.int64),
-    ("covered", np.int64),
-)
+_KINDS: dict[str, Any] = {
+    "status": np.uint8, "oldest": np.int64, "time": np.int64, "covered": np.int64,
+}  # fmt: skip
 
 
 class Results(NamedTuple):
@@ -40,12 +37,10 @@ class Results(NamedTuple):
     def of(cls, seen: ArrayLike, age: ArrayLike, **known: ArrayLike | None) -> Self:
         """Build results from `seen`, `age` and other `known` fields, each of shape (n,)."""
         reported = np.asarray(seen, np.bool_)
-        fields: list[Any] = []
-        for name, kind in _KINDS:
-            value = known.get(name)
-            fields.append(
-                np.zeros(len(reported), kind) if value is None else np.asarray(value, kind)
-            )
+        fields: list[Any] = [np.zeros(len(reported), kind) for kind in _KINDS.values()]
+        for index, (name, kind) in enumerate(_KINDS.items()):
+            if known.get(name) is not None:
+                fields[index] = np.asarray(known[name], kind)
         return cls(reported, np.asarray(age, np.int64), *fields)
 
     @classmethod

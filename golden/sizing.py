@@ -1,6 +1,7 @@
 """Sizing for a window and a false-positive rate: functions that all families share."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 
 import numpy as np
@@ -37,14 +38,10 @@ def smallest(meets: Callable[[int], bool], guess: int) -> int:
     while not meets(high):
         low, high, step = high, high + step, 2 * step
     if not low:
-        step = max(1, guess // 64)
         while high - step > 0 and meets(high - step):
             high, step = high - step, 2 * step
         low = max(0, high - step)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if meets(middle) else (middle, high)
-    return high
+    return low + 1 + bisect_left(range(low + 1, high), True, key=meets)
 
 
 def shared_cells(load: int, fpr: float, hashes: int) -> int:

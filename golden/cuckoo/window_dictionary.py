@@ -15,13 +15,13 @@ over Time-decaying Windows, section IV.B), whose notation the comments use: i, t
 - Timestamps never repeat, so no sweep is needed.
 """
 
-import inspect
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import compilation
+from ..cached import Secret
 from ..errors import SpecificationError
 from ..filter import (
     Answers,
@@ -88,6 +88,7 @@ class WindowDictionary(CountedFilter):
     supported = (*CountedFilter.supported, Operation.REMOVE)
     _uncompared = ("lost", "stash_peak")
     _UNSAVED = ("secret",)
+    _extras: ClassVar = {"secret": 0}
     _counts: ClassVar = {
         "insertions": 1 << 61,
         "lost": "insertions",
@@ -111,6 +112,7 @@ class WindowDictionary(CountedFilter):
     # of live entries in the stash.
     insertions, lost, youngest_lost = Number(_INSERTIONS), Number(_LOST), Number(_YOUNGEST_LOST)
     stash_peak, _all_lost = Number(_STASH_PEAK), Number(_ALL_LOST)
+    _secret = Secret(_SECRET)
 
     def __init__(self, **parameters: Any) -> None:
         secret = parameters.pop("secret", 0)
@@ -120,11 +122,6 @@ class WindowDictionary(CountedFilter):
             self.rekey(secret)
             self._empty()
         self._digest_under(secret)
-
-    @classmethod
-    def _signature(cls) -> list[inspect.Parameter]:
-        secret = inspect.Parameter("secret", inspect.Parameter.KEYWORD_ONLY, default=0)
-        return [*super()._signature(), secret]
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
@@ -308,15 +305,6 @@ class WindowDictionary(CountedFilter):
             codes = np.ascontiguousarray(codes)
         self._engine.perform(codes, np.ascontiguousarray(keys), windows, *answers)
 
-    @property
-    def _secret(self) -> int:
-        low, high = self._numbers[_SECRET:].view(np.uint64).tolist()
-        return int(high) << 64 | int(low)
-
-    @_secret.setter
-    def _secret(self, secret: int) -> None:
-        self._numbers[_SECRET:].view(np.uint64)[:] = compilation.halves([secret])[0]
-
     # Figures and contents
 
     @property
@@ -330,7 +318,7 @@ class WindowDictionary(CountedFilter):
         return min(self.window, int(since)) if self._numbers[_LOST] else self.window
 
     def expected_false_positive_rate(self, window: int | None = None) -> float:
-        """Probability that a fresh key is reported now: live digests over 2**D."""
+        """Probability that a key that was never inserted is reported: live digests over 2**D."""
         window = self.checked_window(window)
         live = sum(
             int((self._distances(times) <= window).sum())
@@ -338,9 +326,7 @@ class WindowDictionary(CountedFilter):
         )
         return live / 2.0**self.digest_bits
 
-    def estimated_false_positive_rate(self, window: int | None = None) -> float:
-        """Same as `expected_false_positive_rate`; all filters have this name."""
-        return self.expected_false_positive_rate(window)
+    estimated_false_positive_rate = expected_false_positive_rate
 
     def fill_ratios(self) -> NDArray[np.float64]:
         """Fraction of cells with a live entry in each column, shape (columns,)."""

@@ -59,10 +59,9 @@ class ConstantStream:
     def below(self, bound: int) -> int:
         """Draw a uniform integer in ``range(bound)``; `bound` is at most 2**32."""
         limit = (1 << 64) - (1 << 64) % bound
-        while True:
-            word = self.word()
-            if word < limit:
-                return word % bound
+        while (word := self.word()) >= limit:
+            continue
+        return word % bound
 
 
 @dataclass(frozen=True)

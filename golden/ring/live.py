@@ -13,7 +13,7 @@ import mmap
 import os
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -102,9 +102,12 @@ def attach(path: str | os.PathLike[str], *, write: bool = False) -> SlidingFilte
 
 
 def _attached(mapped: mmap.mmap, write: bool) -> SlidingFilter:
-    header, start = _header(mapped)
-    boot = header.pop("boot")
-    if boot != _boot():
+    size = int.from_bytes(mapped[len(_MAGIC) : len(_MAGIC) + 8], "little")
+    text, digest = mapped[_START : _START + size], mapped[_START - 32 : _START]
+    if not mapped[:_START].startswith(_MAGIC) or hashlib.sha256(text).digest() != digest:
+        raise ValueError("its header is damaged")
+    header, start = json.loads(text), -(-(_START + size) // _PAGE) * _PAGE
+    if header["boot"] != _boot():
         raise ValueError("it was written before the last restart; save() survives restarts")
     spec = FilterSpec.from_dict(header["spec"])
     model = cast(type[SlidingFilter], MODELS[spec.family])(spec, partitioned=header["partitioned"])
@@ -134,16 +137,6 @@ class _Reader(CompiledSegments):
         copy = PackedSegments(self._layout, self._memory.copy())
         copy.erase((int(self._numbers[BASE]) - 1) % self._layout.spec.segments)
         return copy
-
-
-def _header(mapped: mmap.mmap) -> tuple[dict[str, Any], int]:
-    """Return the header and the offset of the position."""
-    size = int.from_bytes(mapped[len(_MAGIC) : len(_MAGIC) + 8], "little")
-    text = mapped[_START : _START + size]
-    digest = mapped[_START - 32 : _START]
-    if not mapped[:_START].startswith(_MAGIC) or hashlib.sha256(text).digest() != digest:
-        raise ValueError("its header is damaged")
-    return json.loads(text), -(-(_START + size) // _PAGE) * _PAGE
 
 
 def _lock(file: int, name: str, *, shared: bool = False, hint: str = "") -> None:

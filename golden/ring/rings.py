@@ -46,7 +46,6 @@ from ..spec.ring import (
     BlockedGEBFSpec,
     FilterSpec,
     GEBFSpec,
-    GuardedEpochSpec,
 )
 from ..state_files import check_whole, unpacked
 from ..timed_filter import MaxAhead, TimedFilter
@@ -106,6 +105,7 @@ class SlidingFilter(CountedFilter):
     _follows = False  # whether another process writes the ring; see `live`
     # Fields of the specification that are not constructor arguments, besides those for times.
     _other_fields: ClassVar[tuple[str, ...]] = ("window", "lanes", "clear")
+    _extras: ClassVar = {"secret": 0}
 
     def __init__(self, spec: FilterSpec | None = None, **parameters: Any) -> None:
         if spec is None:
@@ -131,14 +131,7 @@ class SlidingFilter(CountedFilter):
     @classmethod
     def _signature(cls) -> list[inspect.Parameter]:
         others = (*cls._other_fields, *TIME_FIELDS)
-        taken = [item for item in super()._signature() if item.name not in others]
-        further: dict[str, Any] = {"secret": 0}
-        if issubclass(cls.specification, GuardedEpochSpec):
-            further["partitioned"] = True
-        return taken + [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
-            for name, default in further.items()
-        ]
+        return [item for item in super()._signature() if item.name not in others]
 
     @classmethod
     def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
@@ -240,6 +233,9 @@ class SlidingFilter(CountedFilter):
         "_ring.shifts", "Number of shifts since construction, SHIFT operations included."
     )
     ring_position: int = delegated("_ring.base", "Physical index of the youngest segment.")
+    fill: float = delegated(
+        "_segments.fill", "Fraction of bits set in all segments, including the spare."
+    )
     nbytes: int = delegated("_segments.nbytes", "Bytes of memory that the segments occupy.")
 
     @property
@@ -254,11 +250,6 @@ class SlidingFilter(CountedFilter):
         The bits of a part are ordered by block, then by cell. Without partitions there is one part.
         """
         return np.array(self._segments.bits.reshape(self.spec.segments, self._layout.parts, -1))
-
-    @property
-    def fill(self) -> float:
-        """Fraction of bits set in all segments, including the spare."""
-        return self._segments.fill()
 
     def segment(self, index: int) -> NDArray[np.bool_]:
         """Bits of segment `index` of the ring, 0 being the youngest: shape (parts, part_bits)."""
@@ -281,7 +272,7 @@ class SlidingFilter(CountedFilter):
     def fill_ratios(self) -> NDArray[np.float64]:
         """Fraction of bits set in each segment of the ring, youngest first: (ring_segments,)."""
         ring = self._ring.ring()
-        ratios: NDArray[np.float64] = self._segments.counts()[ring] / self._layout.bits
+        ratios: NDArray[np.float64] = self._segments.bits[ring].mean(axis=1)
         return ratios
 
     def estimated_false_positive_rate(self) -> float:
@@ -742,6 +733,7 @@ class GEBF(SlidingFilter):
 
     specification = GEBFSpec
     _other_fields = ("generation", "lanes", "clear")
+    _extras: ClassVar = {"secret": 0, "partitioned": True}
     _sizes = staticmethod(gebf_sizes)
 
 
@@ -755,6 +747,7 @@ class BlockedGEBF(SlidingFilter):
 
     specification = BlockedGEBFSpec
     _other_fields = GEBF._other_fields
+    _extras = GEBF._extras
     _sizes = staticmethod(blocked_gebf_sizes)
 
 

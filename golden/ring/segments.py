@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cached import Element
+from ..cached import Element, Secret
 from ..errors import SpecificationError
 from ..hash.functions import KeyHash, shard_rotations
 from ..hash.siphash import check_secret
@@ -95,18 +95,6 @@ NUMBERS = 21
 BASE = 4  # index of the first number of the position
 CLEARED = 19  # index of the number of cleared bytes
 MAX_LENGTH = 1 << 62  # largest length of a generation
-_WORD = (1 << 64) - 1
-
-
-class _Secret(Element):
-    """Secret of two words, low word first."""
-
-    def __get__(self, owner: Any, kind: type | None = None) -> int:
-        low, high = owner._words[self._index : self._index + 2].tolist()
-        return int(high << 64 | low)
-
-    def __set__(self, owner: Any, value: int) -> None:
-        owner._words[self._index : self._index + 2] = value & _WORD, value >> 64
 
 
 class RingPosition:
@@ -118,10 +106,10 @@ class RingPosition:
 
     base, filled, length, generation = map(Element, range(BASE, 8))
     insertions, shifts, older, waits = map(Element, range(8, 12))
-    secret, older_secret, _waiting = map(_Secret, (12, 14, 16))
+    secret, older_secret, _waiting = map(Secret, (12, 14, 16))
 
     def __init__(self, spec: FilterSpec, secret: int, numbers: NDArray[np.int64]) -> None:
-        self.spec, self._numbers, self._words = spec, numbers, numbers.view(np.uint64)
+        self.spec, self._numbers = spec, numbers
         self.generation = self.length = spec.generation
         self.secret = secret
 
@@ -192,8 +180,8 @@ class RingPosition:
             and 1 <= min(length, generation) <= max(length, generation) <= MAX_LENGTH
             and 0 <= min(insertions, shifts) <= max(insertions, shifts) < MAX_LENGTH
         ):
-            shown = f"{[*numbers, insertions, shifts]}"
-            raise ValueError(f"numbers {shown} do not fit the specification")
+            numbers = [*numbers, insertions, shifts]
+            raise ValueError(f"numbers {numbers} do not fit the specification")
         self._numbers[BASE:10] = *numbers, insertions, shifts
 
     def set_secrets(self, secret: Any, older_secret: Any, older: Any, waiting: Any) -> None:
@@ -399,8 +387,9 @@ class CompiledSegments(PackedSegments):
         """Size of the array in bytes."""
         return self._memory.nbytes
 
+    @property
     def fill(self) -> float:
-        """Return the fraction of bits set in all physical segments; see `Filter.fill`."""
+        """Fraction of bits set in all physical segments; see `Filter.fill`."""
         self.engine.settle()
         part = sample(self._memory)
         octets = np.ascontiguousarray(part).view(np.uint8).reshape(-1)
@@ -408,19 +397,6 @@ class CompiledSegments(PackedSegments):
         held = sum(int(np.count_nonzero(np.unpackbits(each))) for each in few)
         bits = self._layout.spec.segments * self._layout.bits
         return held * (self._memory.size / part.size) / bits
-
-    def counts(self) -> NDArray[np.int64]:
-        """Count the set bits of each physical segment, shape (segments,)."""
-        counts, memory = np.zeros(self._layout.spec.segments, np.int64), self.packed().memory
-        bits: NDArray[Any]
-        for part in chunks(memory.shape[-1], _CHUNK):
-            for segment in range(len(counts)):
-                if self._columns:
-                    bits = memory[part] >> memory.dtype.type(segment) & 1
-                else:
-                    bits = np.unpackbits(memory[segment, part].view(np.uint8))
-                counts[segment] += np.count_nonzero(bits)
-        return counts
 
     # Operations
 
@@ -485,14 +461,11 @@ class Segments:
         """Size of the array in bytes."""
         return self._memory.nbytes
 
+    @property
     def fill(self) -> float:
-        """Return the fraction of bits set in all physical segments; see `Filter.fill`."""
+        """Fraction of bits set in all physical segments; see `Filter.fill`."""
         part = sample(self._memory)
         return np.count_nonzero(part) / part.size
-
-    def counts(self) -> NDArray[np.int64]:
-        """Count the set bits of each physical segment, shape (segments,)."""
-        return np.array([np.count_nonzero(row) for row in self._memory])
 
     # Operations
 

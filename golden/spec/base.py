@@ -101,11 +101,8 @@ class Specification(ABC, metaclass=_Dispatcher):
     # Properties that other packages use instead of the family name
 
     kind: ClassVar[str] = ""  # kind of hardware: "ring", "dictionary" or "timing"; empty for none
-
-    # what a part of the memory is called: "segment", "column" or "part"
-    part_name: ClassVar[str] = "part"
-
-    cell_name: ClassVar[str] = "cell"  # what a unit of the memory is called: "bit" or "cell"
+    part_name: ClassVar[str] = "part"  # name of a part of the memory: "segment", "column" or "part"
+    cell_name: ClassVar[str] = "cell"  # name of a unit of the memory: "bit" or "cell"
 
     @property
     def timed(self) -> bool:
@@ -198,9 +195,7 @@ class Specification(ABC, metaclass=_Dispatcher):
         return blocks
 
     _block_field: ClassVar[str] = ""  # field with the value of `block_units`; empty if that is 1
-
     _window_field: ClassVar[str] = "window"
-
     _asks: ClassVar[bool] = False  # whether queries have a `query_field`
 
     # Families

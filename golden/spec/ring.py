@@ -53,9 +53,7 @@ class FilterSpec(Specification):
     kind, part_name, cell_name = "ring", "segment", "bit"
 
     blocked: ClassVar[bool] = False  # whether a key's bits are in one block per segment
-
     size_field: ClassVar[str]  # name of the field that sets the segment size
-
     _shape: ClassVar[str]
 
     span: int = optional(high=TIME_LIMIT - 1)

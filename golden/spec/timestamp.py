@@ -78,7 +78,10 @@ class StampedPartsSpec(Specification):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_table()
+        if self.classes is None:
+            self._hold("phase_bits", self.phase_bits is None, "must not be given without classes")
+        else:
+            self._check_table()
         rule = f"must be a multiple of {self._block_field} = {self.block_units}"
         self._hold(self._window_field, self.guaranteed_window % self.block_units == 0, rule)
         low = (self.window_blocks + 2).bit_length()
@@ -89,9 +92,6 @@ class StampedPartsSpec(Specification):
         self._hold("stamp_bits", self.stamp_bits >= low, rule)
 
     def _check_table(self) -> None:
-        if self.classes is None:
-            self._hold("phase_bits", self.phase_bits is None, "must not be given without classes")
-            return
         # A threshold is at most `hashes` + 1, and must fit into a byte.
         self._hold("hashes", self.hashes < 255, "must be at most 254 with classes")
         if self.phase_bits is None:

@@ -62,12 +62,8 @@ class DecisionTable:
         hashes, block = filter.hashes, filter.block
         ages = np.append(np.arange(-(-filter.window // block) + 1), -1)
         shape = (len(ages), block, hashes)
-        age, filled, cells = (
-            np.broadcast_to(values, shape).ravel()
-            for values in (
-                ages[:, None, None], np.arange(block)[:, None], np.arange(1, hashes + 1)
-            )
-        )  # fmt: skip
+        grid = np.meshgrid(ages, np.arange(block), np.arange(1, hashes + 1), indexing="ij")
+        age, filled, cells = (values.ravel() for values in grid)
         # The current block has at least one insertion if it contains the key.
         filled = np.where(age == 0, np.maximum(filled, 1), filled)
         evidence = Evidence(age, cells, cells, filled, np.full(age.size, _MANY))
@@ -80,11 +76,11 @@ class DecisionTable:
             # The cost of a phase is the sum of the costs at its insertions.
             shares = np.diff(begins, append=block)[:, None]
             mean = np.add.reduceat(posterior, begins, axis=1) / shares
-            costs = {
-                "false_positive": query_class.false_positive,
-                "false_negative": query_class.false_negative,
-            }
-            decided = minimum_penalty(np.clip(mean, 0, 1), **costs)
+            decided = minimum_penalty(
+                np.clip(mean, 0, 1),
+                false_positive=query_class.false_positive,
+                false_negative=query_class.false_negative,
+            )
             if (decided[..., :-1] & ~decided[..., 1:]).any():
                 raise ValueError("classes: a decision cannot be expressed as a threshold")
             thresholds.append(hashes + 1 - decided.sum(axis=-1))

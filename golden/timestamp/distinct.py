@@ -162,8 +162,12 @@ def distinct_function(distinct: Mapping[str, Any]) -> Distinct:
     return partial(function, **{name: distinct[field] for field, name in parameters.items()})
 
 
-def _sample(at: object, values: object, reach: int) -> dict[str, list[Any]]:
-    lengths, numbers = _listed("at", at), _listed("values", values)
+def _sample(at: Any, values: Any, reach: int) -> dict[str, list[Any]]:
+    columns = [value.tolist() if isinstance(value, np.ndarray) else value for value in (at, values)]
+    for name, column in zip(("at", "values"), columns, strict=True):
+        if not isinstance(column, list | tuple):
+            raise TypeError(f"distinct: {name} must be a list, not {column!r}")
+    lengths, numbers = map(list, columns)
     if len(lengths) != len(numbers) or not lengths:
         raise SpecificationError(
             "distinct: values and at must have the same length, "
@@ -186,11 +190,3 @@ def _sample(at: object, values: object, reach: int) -> dict[str, list[Any]]:
                 f"distinct: values must be between 1 and {length} at {length}, not {number}"
             )
     return {"at": [int(length) for length in lengths], "values": [float(n) for n in numbers]}
-
-
-def _listed(name: str, value: object) -> list[Any]:
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if not isinstance(value, list | tuple):
-        raise TypeError(f"distinct: {name} must be a list, not {value!r}")
-    return [*value]
