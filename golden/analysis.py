@@ -12,9 +12,6 @@ from .errors import require
 Floats = NDArray[np.float64]  # arrays of any shape
 
 
-# Checks
-
-
 def require_counts(**values: int) -> None:
     """Require each value to be an integer of at least 1."""
     for name, value in values.items():
@@ -27,12 +24,8 @@ def require_share(name: str, value: float) -> None:
     require(0 <= value <= 1, name, "must be between 0 and 1", value)
 
 
-def require_load(load: float) -> None:
-    """Require a load, in keys, to be finite and not negative."""
+def _require_load(load: float) -> None:
     require(0 <= load < math.inf, "load", "must be at least 0 and finite", load)
-
-
-# Age-partitioned filters: sizes, slack and staleness
 
 
 def apbf_generation(slice_bits: int, k: int) -> int:
@@ -64,9 +57,6 @@ def npws(k: int, l: int, survival: float) -> float:
     return float(sum(survival**i for i in range(k)) / l)
 
 
-# Loads of segments, and the probability that a fresh key matches one
-
-
 _SUMMED = 32  # largest generation for which the mean rate is a sum, not an integral
 
 
@@ -81,7 +71,7 @@ def segment_loads(run: int, window_generations: int, generation: int, phase: flo
 def segment_false_positive_rate(load: float, *, blocks: int, cells: int, parts: int) -> float:
     """Probability that a key never inserted matches a segment (APBF, sections 4.1 and 6)."""
     # A key picks a block, and a cell in each part; the number of keys in a block is binomial.
-    require_load(load)
+    _require_load(load)
     require_counts(blocks=blocks, cells=cells, parts=parts)
     whole = math.floor(load)
     rate = _binomial_rate(whole, blocks, cells, parts)
@@ -97,7 +87,7 @@ def apbbf_block_false_positive_rate(
     """Limit of `segment_false_positive_rate` for very many blocks (APBF, section 6)."""
     capacity = apbbf_block_capacity(block_bits, hashes_per_block)
     mean = capacity if load is None else load
-    require_load(mean)
+    _require_load(mean)
     if mean == 0:
         return 0.0
     return _average(
@@ -164,9 +154,6 @@ def _match(loads: Floats, cells: float, parts: int) -> Floats:
         return (loads > 0).astype(np.float64)
     part: Floats = -np.expm1(loads * math.log1p(-1 / cells))
     return part**parts
-
-
-# Age-partitioned filters: rates and accesses
 
 
 PROFILES = ("exact", "linear")  # how `apbf_fills` fills the first k slices
@@ -264,9 +251,6 @@ def _fills(k: int, l: int, fills: Sequence[float] | None, profile: str) -> Float
     return rates
 
 
-# Guarded-epoch filters
-
-
 EPOCHS = range(1, 63)  # epochs tried; with guard and spare, a ring has at most 64 segments
 
 
@@ -285,9 +269,6 @@ def labelled_bits_per_key(rate: float) -> float:
     return min((1 + 1 / r) * math.log2(math.e * (r + 1) / rate) for r in EPOCHS)
 
 
-# Bloom filters
-
-
 def bloom_accesses(k: int, case: str, fill: float = 1 / 2) -> float:
     """Expected slice accesses of a Bloom-filter query (APBF, section 4.2)."""
     require_counts(k=k)
@@ -298,9 +279,6 @@ def bloom_accesses(k: int, case: str, fill: float = 1 / 2) -> float:
     require(fill < 1, "fill", "must be below 1 for the case 'false'", fill)
     first_miss = sum(i * fill ** (i - 1) * (1 - fill) for i in range(1, k + 1))
     return float(first_miss / (1 - fill**k))
-
-
-# Dictionaries of digests
 
 
 def digest_false_positive_rate(window: int, digest_bits: int) -> float:

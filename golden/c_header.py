@@ -101,7 +101,7 @@ def files(spec: Specification, name: str) -> dict[str, str]:
 
 
 def _source(file: str) -> str:
-    """Return a source file without its include guard and its includes of other sources."""
+    """Read a source file without its include guard and its includes of other sources."""
     text = (SOURCES / file).read_text("utf-8")
     text = re.sub(r'(?m)^#include "\w+\.h"\n', "", text)
     guarded = re.fullmatch(r"(.*?)#ifndef \w+_H\n#define \w+_H\n(.*)#endif\n", text, re.DOTALL)
@@ -132,8 +132,6 @@ def _prefixed(text: str, prefix: str) -> str:
     return re.sub(r"\bX_", f"{prefix}_", "".join(parts))
 
 
-# Constants
-
 _Header = tuple[list[str], dict[str, object], str]  # source files, macros, and text with constants
 
 
@@ -148,7 +146,7 @@ def _table(kind: str, name: str, values: Iterable[Any], *form: Any) -> str:
 
 
 def _hash(key_hash: KeyHash) -> str:
-    """Return the constants of a hash, in the order of the extension's `Hash`."""
+    """Constants of a hash, in the order of the extension's `Hash`."""
     bits, keyed = key_hash.key_bits, key_hash.hash == "siphash"
     words = [word for function in key_hash.rotations for word in function]
     fields = [
@@ -178,7 +176,7 @@ def _hash(key_hash: KeyHash) -> str:
 
 
 def _tables(columns: Iterable[int]) -> str:
-    """Return the tables of the fold; the preprocessor computes the XORs of eight columns."""
+    """Tables of the fold; the preprocessor computes the XORs of eight columns."""
     known = [*columns]
     known += [0] * (-len(known) % 8)
     macros = "#define FOLD1(sum, a) (sum), (sum) ^ (a)\n"
@@ -194,7 +192,7 @@ def _tables(columns: Iterable[int]) -> str:
 
 
 def _products(columns: tuple[int, ...]) -> list[str]:
-    """Return the fold as 8 by 8 bit matrices; row d has those that map byte o + d to byte o."""
+    """The fold as 8 by 8 bit matrices: row d has the matrices from byte o + d to byte o."""
     rows = [[0] * 8 for _ in range(8)]
     for bit, column in enumerate(columns):
         byte, source = divmod(bit, 8)
@@ -278,7 +276,7 @@ def _dictionary(spec: WindowDictionarySpec) -> _Header:
 
 
 def _operands(spec: Specification) -> dict[str, object]:
-    """Return the macros that the functions of all families use."""
+    """Macros that the functions of all families use."""
     wide, asks = spec.key_bits > 64, spec.kind != "ring"
     return {
         "FINGERPRINT": f"0x{int.from_bytes(spec.fingerprint, 'little'):X}",
@@ -302,7 +300,7 @@ def _operands(spec: Specification) -> dict[str, object]:
 
 
 def _digest(spec: Specification) -> str:
-    """Return the C function that converts text to a key, if the digest is available in C."""
+    """C function that converts text to a key, if C can compute the digest."""
     words = -(-spec.key_bits // 64)
     if spec.digest == "siphash" and spec.keyed:
         return "/* No X_digest: the digest of text depends on the secret through SHAKE256. */\n"
@@ -324,9 +322,6 @@ def _digest(spec: Specification) -> str:
         "static inline void X_digest(const void *text, size_t size, uint64_t *key) {\n"
         f"    {body}\n}}\n"
     )
-
-
-# State
 
 
 def to_c(model: Filter) -> bytes:

@@ -274,7 +274,6 @@ def _replacement(
 
 
 def _mode_of(source: str | os.PathLike[str] | int | None, path: str) -> int:
-    """Return the mode for a new file at `path` whose content comes from `source`."""
     if source is None:
         return _PUBLIC
     status, folder = os.stat(source), os.stat(os.path.dirname(path) or ".")

@@ -231,8 +231,6 @@ class Filter(locks.Base, ABC):
             if not isinstance(getattr(cls, name, None), property):
                 setattr(cls, name, ReadOnly(name))
 
-    # Parameters
-
     @classmethod
     def _signature(cls) -> list[inspect.Parameter]:
         parameters = {}
@@ -263,14 +261,12 @@ class Filter(locks.Base, ABC):
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        """Choose parameters for a window of `keys` distinct keys and a false-positive rate."""
         raise SpecificationError(f"for_window: {cls.__name__} guarantees no window")
 
     @classmethod
     def _for_keys(
         cls, keys: int, fpr: float, given: dict[str, int], options: Mapping[str, Any]
     ) -> Self:
-        """Build a filter for a window of `keys`; `given` parameters replace chosen ones."""
         cls.__signature__.bind_partial(**options)
         try:
             sizes = {**cls._sizes(keys, fpr), **given}
@@ -307,7 +303,6 @@ class Filter(locks.Base, ABC):
         """Check the parameters together, derive those that are None, and build the hashes."""
 
     def _make_hash(self, sizes: Sequence[int], functions: int = 1) -> None:
-        """Build hash functions that return an index in ``range(size)`` for each of `sizes`."""
         self._hash = KeyHash(
             key_bits=self.key_bits, sizes=sizes, functions=functions, seed=self.seed
         )
@@ -352,8 +347,6 @@ class Filter(locks.Base, ABC):
                 f"family: must be {family} for {cls.__name__}, not {spec.family!r}"
             )
 
-    # Keys
-
     @Cached
     def _key_digest(self) -> KeyDigest:
         return KeyDigest(self.key_bits, self.digest, self.seed, self._digest_secret)
@@ -373,13 +366,11 @@ class Filter(locks.Base, ABC):
         return check_keys(keys, self._key_digest)
 
     def _only_one(self, name: str, key: Any) -> Any:
-        """Reject several keys, with the name of the method in the message."""
         if not is_single(key):
             raise TypeError(f"{name}: must be given a single key, not {type(key).__name__}")
         return key
 
     def _no_single(self, name: str, keys: Any) -> Any:
-        """Reject a single key, with the name of the method in the message."""
         if is_single(keys):
             raise TypeError(f"{name}: must be given an iterable of keys, not {type(keys).__name__}")
         return keys
@@ -392,8 +383,6 @@ class Filter(locks.Base, ABC):
         """
         words = self._words(keys)
         return words[:, 0] if words.shape[1] == 1 else words
-
-    # Operations
 
     def perform(
         self,
@@ -466,8 +455,7 @@ class Filter(locks.Base, ABC):
         return None
 
     @abstractmethod
-    def _empty(self) -> None:
-        """Clear the memory, and start to use a secret that `rekey` loaded."""
+    def _empty(self) -> None: ...
 
     def _perform(
         self,
@@ -499,7 +487,6 @@ class Filter(locks.Base, ABC):
         return self._perform(np.full(len(keys), operation, np.uint8), keys, times, windows)
 
     def _one_operation(self, operation: Operation, keys: Words, *operands: Any) -> Answers:
-        """Perform one operation on all keys; the answers for other operations have no meaning."""
         return self._performed(operation, keys, *operands).seen
 
     def _insert(self, *operands: Any, **options: Any) -> Any:
@@ -566,8 +553,6 @@ class Filter(locks.Base, ABC):
         possible[list(self.supported)] = True
         return possible
 
-    # Memory and rates
-
     @property
     @abstractmethod
     def memory(self) -> NDArray[Any]:
@@ -615,8 +600,6 @@ class Filter(locks.Base, ABC):
     def differing_cells(self, memory: NDArray[Any]) -> int:
         """Count the bits or cells that differ in the hardware's `memory`, of the same shape."""
         return int((memory != self.memory).sum())
-
-    # Behaviour as a Python object
 
     def __repr__(self) -> str:
         rate = self.fpr
@@ -679,14 +662,11 @@ class Filter(locks.Base, ABC):
 
     __hash__ = None  # type: ignore[assignment]
 
-    # State
-
     def _arrays(self) -> Bounded:
         """Arrays of the memory, with their maximum values."""
         return {}
 
     def _hold(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Use checked arrays as the memory."""
         for name, (array, _) in self._arrays().items():
             array[:] = arrays[name]
 
@@ -696,14 +676,12 @@ class Filter(locks.Base, ABC):
         return numbers, {name: array for name, (array, _) in self._arrays().items()}
 
     def _saved(self) -> State:
-        """State that operations change, with counters."""
         numbers, arrays = self._state()
         if self._digest_secret:
             numbers["digest_secret"] = self._digest_secret
         return {**numbers, "events": self.counters}, arrays
 
     def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Restore a result of `_saved`; old files have no events."""
         self._restore(numbers, arrays)
         self._digest_under(numbers.get("digest_secret", 0))
         events = numbers.get("events", {})
@@ -716,7 +694,6 @@ class Filter(locks.Base, ABC):
             self._inserted_keys = events["insertions"]
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Restore a result of `_state`; KeyError, TypeError or ValueError if it does not fit."""
         for name, limit in self._counts.items():
             value, high = numbers[name], getattr(self, limit) if isinstance(limit, str) else limit
             if type(value) is not int or value < 0 or (high is not None and value > high):
@@ -767,15 +744,12 @@ class Filter(locks.Base, ABC):
         keyed = self.digest == "siphash" and self._private
         return {"digest_secret": secrets[-1]} if keyed else {}
 
-    # Files
-
     @classmethod
     def _build(cls, parameters: dict[str, Any]) -> Self:
         return cls(**parameters)
 
     @property
     def _private(self) -> bool:
-        """Whether the state holds a secret."""
         return False
 
     def save(self, file: StateFile, *, secrets: bool = False) -> None:
@@ -861,7 +835,6 @@ class Filter(locks.Base, ABC):
 
     @classmethod
     def _loads(cls, kind: "type[Filter]", parameters: dict[str, Any]) -> bool:
-        """Whether `load` accepts a state of class `kind` with these parameters."""
         return issubclass(kind, cls)
 
 

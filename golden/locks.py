@@ -96,9 +96,6 @@ def holding(method: Callable[..., Any]) -> Callable[..., Any]:
     return locked
 
 
-# Forks
-
-
 class _Unknown:
     """Lock for an object that another thread was changing when this process was forked."""
 

@@ -133,11 +133,8 @@ def _digest(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def _octets(array: NDArray[Any]) -> memoryview:
-    """Return the bytes of an array in C order, without a copy if the array is C-contiguous."""
+    """View an array as bytes in C order, without a copy if it is C-contiguous."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-
-
-# Helpers for the states of several families
 
 
 def unpacked(packed: NDArray[Any], count: int) -> NDArray[np.bool_]:

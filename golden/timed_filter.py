@@ -251,7 +251,6 @@ class TimedFilter(Filter):
         return int(self._moments(now, 1)[0])
 
     def _given(self, now: Now, count: int, *, inserts: bool = False) -> Times:
-        """Check the times of operations, which may decrease; None means the clock's time."""
         if now is None and self._clock is None:
             raise TypeError(f"now: must be given for a {type(self).__name__} without a clock")
         if now is None:
@@ -267,7 +266,6 @@ class TimedFilter(Filter):
     def _on_clock(
         self, name: str, given: Now, check: Callable[[Any], Times], inserts: bool = True
     ) -> Times:
-        """Check times, after converting them if the filter has a clock."""
         if self._clock is None:
             return check(given)
         clock = self._clock_time()

@@ -64,7 +64,7 @@ def nanoseconds(
 
 
 def _check_unit(name: str, array: NDArray[Any], unit: int, meaning: str, other: str) -> None:
-    """Refuse numbers outside 1973 to 2116 as times in a unit of 1/`unit` second."""
+    """Refuse numbers that would be before 1973 or after 2116 in units of 1/`unit` second."""
     first, last = SINCE_1970 // 10**9, TIME_LIMIT // 10**9
     for value in (array.min().item(), array.max().item()) if array.size else ():
         for seems, each in _UNITS.items():

@@ -155,8 +155,6 @@ class WindowDictionary(CountedFilter):
                 key_hash, self.columns, self.window, self.moves or 0, *memory
             )
 
-    # Operations
-
     def remove(self, keys: Keys) -> None:
         """Remove keys; absent digests are ignored. Keys, shape and errors: see `insert`."""
         words = self._words(keys)
@@ -274,13 +272,9 @@ class WindowDictionary(CountedFilter):
         self._numbers[_STASH_PEAK] = max(self._numbers[_STASH_PEAK], self.stashed)
 
     def _is_live(self, time: int, tau: int) -> bool:
-        """Whether a cell's timestamp belongs to an entry, and d(T, tau) <= n (4)."""
         return time > 0 and tau - time + 1 <= self.window
 
-    # Digests
-
     def _digests(self, keys: Words) -> tuple[Ages, Ages]:
-        """Digests of keys, and their rows in each column, shape (n, columns)."""
         low, rest = self._hash.indices(self._hash.state(keys, self._secret), 0)
         digests = rest.astype(np.int64) << self._row_bits | low
         return digests, self._row(np.arange(self.columns), digests[:, np.newaxis])
@@ -298,14 +292,10 @@ class WindowDictionary(CountedFilter):
             offset = offset ^ self._offsets[column, byte, rest >> 8 * byte & 0xFF]
         return offset
 
-    # The extension
-
     def _run(self, codes: Any, keys: Words, windows: Any, *answers: Any) -> None:
         if not isinstance(codes, Operation):
             codes = np.ascontiguousarray(codes)
         self._engine.perform(codes, np.ascontiguousarray(keys), windows, *answers)
-
-    # Figures and contents
 
     @property
     def guaranteed_window(self) -> int:
@@ -378,8 +368,6 @@ class WindowDictionary(CountedFilter):
 
     def _distances(self, times: Ages) -> Ages:
         return np.where(times > 0, self.insertions + 1 - times, self.window + 1)
-
-    # State files
 
     @property
     def _private(self) -> bool:

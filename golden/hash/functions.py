@@ -109,7 +109,6 @@ def _insert_independent(basis: Basis, vector: int) -> bool:
 
 
 def _independent(vectors: Iterable[int], of: Basis | None = None) -> bool:
-    """Whether `vectors` are independent of each other and of the basis `of`."""
     basis = dict(of or {})
     return all(_insert_independent(basis, vector) for vector in vectors)
 
@@ -141,7 +140,7 @@ Rotations = tuple[int, int, int]
 
 
 def _field_rows(fields: Sequence[IndexField], words: Sequence[Rotations]) -> list[int]:
-    """For each bit of each field, the mask of the state bits whose XOR it is."""
+    """For each bit of each field, the mask of the state bits whose XOR is the bit."""
     rows = []
     for field in fields:
         for bit in range(field.bits):

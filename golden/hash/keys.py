@@ -42,9 +42,6 @@ from ..compilation import core, extension
 from ..times import EPOCH, MICROSECOND, SINCE_1970, instant
 from .siphash import siphash_spans
 
-# Types of keys
-
-
 TEXTS = (str, bytes, bytearray, memoryview)
 INTEGERS = (int, np.integer)
 Address = IPv4Address | IPv6Address
@@ -70,8 +67,8 @@ def _is_null(item: Any) -> bool:
     return type(item).__name__ in _NULLS or bool(number and item != item)
 
 
-def nullable(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
-    """Return keys in a type that a mask can index, and whether each key is not null."""
+def _nullable(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
+    """Return keys in a type that a mask can index, and whether each key is present."""
     if chunks := arrow_chunks(keys):
         whole = sys.modules["pyarrow"].chunked_array(chunks)
         return whole, np.asarray(whole.is_valid())
@@ -115,11 +112,10 @@ def plain(item: Any, position: int = 0) -> Any:
         return _instant(item)
     if isinstance(item, np.void) and item.dtype.names is None:
         return item.tobytes()
-    return item if is_plain(kind) else _network_bytes(item)
+    return item if _is_plain(kind) else _network_bytes(item)
 
 
-def is_plain(kind: type) -> bool:
-    """Whether keys of a type are integers, text or bytes."""
+def _is_plain(kind: type) -> bool:
     return issubclass(kind, (*TEXTS, *INTEGERS)) and kind is not bool
 
 
@@ -188,8 +184,7 @@ def tagged(tag: bytes, content: bytes) -> bytes:
     return content if tag == b"\0" else tag + len(content).to_bytes(8, "little") + content
 
 
-def spans_of(texts: list[bytes]) -> Spans:
-    """Join texts in one buffer, and return them as spans."""
+def _spans_of(texts: list[bytes]) -> Spans:
     stops = np.cumsum([*map(len, texts)], dtype=np.int64)
     starts = np.concatenate([np.zeros(1, np.int64), stops])[:-1]
     return np.frombuffer(b"".join(texts), np.uint8), starts, stops
@@ -205,7 +200,7 @@ def joined(parts: Sequence[Spans], join: Callable[..., Any]) -> Spans:
     return np.concatenate(buffers), *moved
 
 
-def frame_columns(keys: Any) -> list[tuple[Any, Any]] | None:
+def _frame_columns(keys: Any) -> list[tuple[Any, Any]] | None:
     """Return names and columns if keys consist of several columns; else None."""
     result: list[tuple[Any, Any]] | None = None
     if isinstance(keys, tuple):
@@ -234,7 +229,7 @@ def _is_column(value: Any) -> bool:
     return array or any(hasattr(value, name) for name in ARROW)
 
 
-def check_padding(array: NDArray[Any]) -> None:
+def _check_padding(array: NDArray[Any]) -> None:
     """Refuse a numpy array of type S or U if zeros at the end may be padding or part of a key."""
     unit = np.uint8 if array.dtype.kind == "S" else np.uint32
     if not array.size:
@@ -273,7 +268,7 @@ def arrow_chunks(keys: Any) -> list[Any] | None:
     return [chunk.cast(large[chunk.type]) if chunk.type in large else chunk for chunk in stored]
 
 
-def arrow_spans(chunk: Any) -> Spans | None:
+def _arrow_spans(chunk: Any) -> Spans | None:
     """Return the texts of a pyarrow array as spans; None for other types."""
     arrow: Any = import_module("pyarrow")
     types = arrow.types
@@ -301,9 +296,6 @@ def _bounds(buffer: Any, kind: type, first: int, count: int) -> NDArray[np.int64
     if len(bounds) != count + 1:
         raise ValueError(f"keys: must have {count + 1} offsets in their buffer, not {len(bounds)}")
     return bounds
-
-
-# Digests of text and bytes
 
 
 @dataclass(frozen=True)
@@ -343,7 +335,7 @@ class KeyDigest:
 
     def of_bytes(self, texts: list[bytes]) -> NDArray[np.uint64]:
         """Digest bytes, shape (n, count)."""
-        return self.of_spans(*spans_of(texts))
+        return self.of_spans(*_spans_of(texts))
 
     def of_rows(self, columns: list[tuple[bytes, Spans]]) -> NDArray[np.uint64]:
         """Digest tuples given as columns of elements, each with its tag."""
@@ -396,9 +388,6 @@ class KeyDigest:
         return words
 
 
-# Words of keys
-
-
 Text = str | bytes | bytearray | memoryview  # keys that are replaced by their digest
 # a single key
 Key = int | np.integer[Any] | Text | UUID | Address | date | np.datetime64 | tuple["Key", ...]
@@ -436,7 +425,7 @@ _SINGLE = (*TEXTS, *INTEGERS, tuple)
 def is_single(keys: Any) -> bool:
     """Whether `keys` is a single key: not an array, a sized collection, or an iterator."""
     if isinstance(keys, tuple):
-        return frame_columns(keys) is None
+        return _frame_columns(keys) is None
     length = hasattr(keys, "__len__") or hasattr(keys, "__next__")
     return (
         isinstance(keys, (*_SINGLE, type, IOBase))
@@ -503,11 +492,10 @@ def skipping_nulls(method: Method) -> Method:
 
 
 def _without_nulls(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
-    """Return several keys without nulls, and whether each key was not null, shape (n,)."""
-    columns = frame_columns(keys)
+    columns = _frame_columns(keys)
     is_arrow = any(hasattr(keys, name) for name in (*ARROW, "__array__"))
     columns_or_keys = columns or [("", keys if is_arrow else _as_list(keys))]
-    parts = [nullable(column) for _, column in columns_or_keys]
+    parts = [_nullable(column) for _, column in columns_or_keys]
     present = np.logical_and.reduce([part[1] for part in parts])
     kept = [v.filter(present) if hasattr(v, "filter") else v[present] for v, _ in parts]
     return tuple(kept) if columns else kept[0], present
@@ -518,7 +506,7 @@ def check_keys(keys: Keys, digest: KeyDigest | int) -> NDArray[np.uint64]:
     digest = KeyDigest(digest) if isinstance(digest, int) else digest
     given: Any = keys
     if not isinstance(keys, list):
-        if (columns := frame_columns(keys)) is not None:
+        if (columns := _frame_columns(keys)) is not None:
             return digest.of_rows([_column(*each) for each in columns])
         given = [keys] if isinstance(keys, _SINGLE) else _read(keys)
     if isinstance(given, list):
@@ -548,7 +536,7 @@ def _read(keys: Any) -> NDArray[Any] | list[Any] | Spans:
     if array.dtype.kind in "ui":
         return array
     if array.dtype.kind in "SU":
-        check_padding(array)
+        _check_padding(array)
     if array.dtype.kind in "SUTO" or (array.dtype.kind == "V" and array.dtype.names is None):
         return list(array.tolist())
     if array.dtype.kind == "f" and np.isnan(array).any():
@@ -557,7 +545,6 @@ def _read(keys: Any) -> NDArray[Any] | list[Any] | Spans:
 
 
 def _as_list(keys: Any) -> list[Any]:
-    """Return a single key, or an iterable that is not an array, as a list."""
     if isinstance(keys, Mapping):
         raise TypeError(f"keys: must not be a {type(keys).__name__}: give its keys() or values()")
     if not is_single(keys):
@@ -568,14 +555,13 @@ def _as_list(keys: Any) -> list[Any]:
 
 
 def _arrow_texts(keys: Any) -> Spans | None:
-    """Return a column of text as spans; None for other columns."""
     parts: list[Spans] = []
     start, chunks = 0, arrow_chunks(keys)
     for chunk in chunks or ():
         if chunk.null_count:
             nulls = np.asarray(chunk.is_null())
             raise null(chunk.type, start + int(np.argmax(nulls)))
-        spans = arrow_spans(chunk)
+        spans = _arrow_spans(chunk)
         if spans is None:
             return None
         parts.append(spans)
@@ -593,7 +579,7 @@ def _column(name: object, column: Any) -> tuple[bytes, Spans]:
             starts = np.arange(0, 20 * len(digits), 20, dtype=np.int64)
             return b"i", (digits.view(np.uint8), starts, starts + np.char.str_len(digits))
         if isinstance(elements, list):
-            return b"\0", spans_of([*map(encoded, elements, range(len(elements)))])
+            return b"\0", _spans_of([*map(encoded, elements, range(len(elements)))])
     except (TypeError, ValueError) as error:
         message = str(error).removeprefix("keys: ")
         raise type(error)(f"keys: column {name!r}: {message}") from None
@@ -621,7 +607,7 @@ def _listed(items: Sequence[Any], digest: KeyDigest) -> NDArray[np.uint64]:
     kinds = {*map(type, items)}
     if kinds and all(issubclass(kind, list | np.ndarray) for kind in kinds) and np.ndim(items[0]):
         return _array_words(_rows(items), digest.key_bits)
-    if not all(map(is_plain, kinds)):
+    if not all(map(_is_plain, kinds)):
         items = [plain(item, position) for position, item in enumerate(items)]
         kinds = {*map(type, items)}
     if all(issubclass(kind, INTEGERS) for kind in kinds):
@@ -632,7 +618,7 @@ def _listed(items: Sequence[Any], digest: KeyDigest) -> NDArray[np.uint64]:
 
 
 def _rows(rows: Sequence[Any]) -> NDArray[Any]:
-    """Return rows of words as an integer array; numpy would convert them to floats."""
+    """Convert rows of words to integers; numpy would convert large words to floats."""
     if len({*map(len, rows)}) > 1:
         raise ValueError("keys: rows must all have the same length")
     for kind in {type(word) for row in rows for word in row}:

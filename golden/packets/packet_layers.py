@@ -118,7 +118,7 @@ def _start(frame: bytes, length: int, link: int) -> HeaderStart:
 def _steps(
     reach: Reach, tag_types: tuple[int, ...], tunnels: tuple[Tunnel, ...]
 ) -> dict[int, Step]:
-    """Return the functions of the headers that the search skips, by kind."""
+    """Functions of the headers that the search skips, by kind."""
     if reach == Reach.HARDWARE:
         return dict.fromkeys(kinds.TAG_TYPES, tag)
     tags = dict.fromkeys((*kinds.TAG_TYPES, *kinds.MORE_TAG_TYPES, *tag_types), tag)
@@ -136,7 +136,6 @@ def _walk(frame: bytes, start: HeaderStart, reach: Reach, steps: dict[int, Step]
 
 
 def _network(frame: bytes, start: HeaderStart, cut: Fault) -> Layers:
-    """Return the layer 3 at `start`, whose kind is in `SIZES`."""
     at, end = start.at, start.end
     version, find_size = SIZES[start.kind]
     size = find_size(frame[at:end])
@@ -147,7 +146,7 @@ def _network(frame: bytes, start: HeaderStart, cut: Fault) -> Layers:
 
 
 def _inside(layer3: bytes, begin: int, innermost: Layers) -> HeaderStart:
-    """Return the content of an IP packet; a fragment has none (RFC 791, 2.3; RFC 8200, 4.5)."""
+    """The content of an IP packet; a fragment has none (RFC 791, 2.3; RFC 8200, 4.5)."""
     if innermost.version == Version.IP4:
         protocol, at, part = layer3[9], 4 * (layer3[0] & 15), number(layer3, 6) & 0x3FFF > 0
     else:
@@ -192,7 +191,7 @@ def _lldp_size(layer3: bytes) -> int:
 
 
 def _rest(layer3: bytes) -> int:
-    """Return 0 (up to the end): LLC gives the length of spanning tree and IS-IS packets."""
+    """No length: LLC gives the length of spanning tree and IS-IS packets."""
     return 0
 
 
@@ -240,7 +239,7 @@ def find_layer4(layer3: bytes, version: Version) -> tuple[int, int]:
 
 
 def _behind_extensions(layer3: bytes) -> tuple[int, int, bool]:
-    """Return protocol, offset of layer 4 (-1 if absent), and whether this is a fragment."""
+    """Find the protocol, the offset of layer 4 (-1 if absent), and whether this is a fragment."""
     kind, at, part = layer3[6], HEADERS[Version.IP6], False
     for _ in range(MAX_EXTENSIONS):
         if kind not in EXTENSIONS:
@@ -393,7 +392,7 @@ def _inner_network(frame: bytes, octets: bytes, start: HeaderStart) -> tuple[Lay
 
 
 def _inner_content(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """Return the content of an IP packet; a fragment has none (RFC 791, 2.3)."""
+    """The content of an IP packet; a fragment has none (RFC 791, 2.3)."""
     at = start.at
     if start.kind == kinds.IP6:
         kind, size = _behind_ip6(octets[at + 6]), HEADERS[Version.IP6]

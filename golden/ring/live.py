@@ -152,6 +152,5 @@ def _lock(file: int, name: str, *, shared: bool = False, hint: str = "") -> None
 
 
 def _boot() -> str:
-    """Return an identifier of the current boot; empty if the system has none."""
     path = Path("/proc/sys/kernel/random/boot_id")
     return path.read_text().strip() if path.exists() else ""

@@ -65,8 +65,7 @@ from .segments import (
 )
 
 
-def ring_core_state(self: Filter) -> CoreState:
-    """See `Filter.core_state`; marks the retired segment as cleared."""
+def _ring_core_state(self: Filter) -> CoreState:
     state = Filter.core_state(self)
     memory = state.arrays["memory"]
     # The extension may not have cleared the whole segment yet.
@@ -74,8 +73,7 @@ def ring_core_state(self: Filter) -> CoreState:
     return state
 
 
-def take_ring_core_state(self: Filter, state: CoreState) -> None:
-    """See `Filter.take_core_state`."""
+def _take_ring_core_state(self: Filter, state: CoreState) -> None:
     state.numbers[-1][CLEARED:] = self._records()[-1][CLEARED:]
     Filter.take_core_state(self, state)
 
@@ -96,7 +94,7 @@ class SlidingFilter(CountedFilter):
     specification: ClassVar[type[FilterSpec]] = FilterSpec  # type: ignore[type-abstract]
     age_unit = "generations"
     supported = (*CountedFilter.supported, Operation.SHIFT)
-    core_state, take_core_state = ring_core_state, take_ring_core_state
+    core_state, take_core_state = _ring_core_state, _take_ring_core_state
     spec: FilterSpec = delegated("_spec", "Specification of the filter.")
     fpr: float
     _fixed = ("seed", "key_bits", "digest", "window", "partitioned")
@@ -169,8 +167,6 @@ class SlidingFilter(CountedFilter):
         ring.clock, ring.max_ahead = clock or SteadyClock(), max_ahead
         return ring
 
-    # Operations
-
     def _perform(self, codes: NDArray[np.uint8], keys: Words, *_: Any) -> Results:
         age = self._segments.perform(codes, keys, self._ring)
         return Results.of(age >= 0, age)
@@ -225,8 +221,6 @@ class SlidingFilter(CountedFilter):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    # State
 
     insertions: int = delegated("_ring.insertions", "Number of insertions since construction.")
     shifts: int = delegated(
@@ -284,7 +278,6 @@ class SlidingFilter(CountedFilter):
         return self._estimated_rate(self.spec.ring_segments)
 
     def _estimated_rate(self, alive: int) -> float:
-        """Estimate the false-positive rate if only the `alive` youngest segments can match."""
         layout = self._layout
         shape = (layout.parts, self.spec.segment_blocks, layout.cells)
         fills = [0.0] * self.spec.ring_segments
@@ -296,8 +289,6 @@ class SlidingFilter(CountedFilter):
         return analysis.apbf_false_positive_rate(
             self.spec.run, self.spec.window_generations, fills=fills
         )
-
-    # Secrets
 
     def rekey(self, secret: int) -> None:
         """Load a new secret of at most 128 bits; it must be random and unknown to any attacker.
@@ -341,8 +332,6 @@ class SlidingFilter(CountedFilter):
                 f"secret: must not be given for hash {self.spec.hash}, which takes none"
             )
         return check_secret(secret)
-
-    # Files
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -400,8 +389,6 @@ class SlidingFilter(CountedFilter):
     def _identity(self) -> Any:
         return self._position.identity()
 
-    # Internals
-
     def _adopt(self, segments: CompiledSegments, *, follows: bool = False) -> None:
         self._segments, self._engine, self._follows = segments, segments.engine, follows
 
@@ -418,16 +405,12 @@ class _Closed:
 
 
 def _segments(layout: Layout, numbers: NDArray[np.int64]) -> Segments | CompiledSegments:
-    """Build the memory, compiled if enabled and if the extension supports the layout."""
     few = layout.spec.segments <= compilation.MAX_SEGMENTS
     few &= layout.spec.parts <= compilation.MAX_PARTS
     if type(layout) is not Layout or not few or not compilation.wanted():
         return Segments(layout)
     large = layout.spec.segment_blocks * pitch(layout) > compilation.MAX_BITS
     return Segments(layout) if large else CompiledSegments(layout, numbers)
-
-
-# Time windows
 
 
 class TimeLimitedRing(TimedFilter):
@@ -454,7 +437,7 @@ class TimeLimitedRing(TimedFilter):
     _unlocked = (*TimedFilter._unlocked, "union")
     specification = FilterSpec
     supported = SlidingFilter.supported
-    core_state, take_core_state = ring_core_state, take_ring_core_state
+    core_state, take_core_state = _ring_core_state, _take_ring_core_state
     spec: FilterSpec = delegated("_spec", "Specification of the filter.")
     fpr: float
     _fixed = ("seed", "key_bits", "digest", "span")
@@ -547,8 +530,6 @@ class TimeLimitedRing(TimedFilter):
     def fill_ratios(self) -> NDArray[np.float64]:
         """Fraction of bits set in each slice, youngest first, shape (slices,)."""
         return self._ring.fill_ratios()
-
-    # Operations
 
     def _perform(self, codes: NDArray[np.uint8], keys: Words, times: Any, *_: Any) -> Results:
         if self._joinable and (codes == Operation.SHIFT).any():

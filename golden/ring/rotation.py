@@ -193,8 +193,6 @@ class RotationState:
         if self.filled > self.length:
             self.overfull = 0
 
-    # At given times
-
     def alive(self, now: int) -> int:
         """Count the youngest slices that count at the time `now`."""
         if not self._counts(self.last, now):
@@ -221,8 +219,6 @@ class RotationState:
         """Whether a slice whose last insertion was at `time` counts at `now`."""
         return bool(time != NEVER and now - time <= self._span)
 
-    # Many operations
-
     def follow(self, codes: NDArray[np.uint8], times: Times) -> Followed:
         """Simulate operations `codes` at non-decreasing `times`, both of shape (n,)."""
         passage = Followed._make(np.zeros(len(codes), kind) for kind in _KINDS)
@@ -242,8 +238,6 @@ class RotationState:
         policy = self.policy
         limits = policy.writes, self._span, self._old, policy.span is not None
         return self._numbers, np.array([*limits, _RULES.index(policy.when_full)], np.int64)
-
-    # Files
 
     def saved(self) -> dict[str, Any]:
         """Return the state and the counters as JSON values."""

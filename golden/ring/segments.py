@@ -29,8 +29,6 @@ from ..results import Ages
 from ..sampling import chunks, sample
 from ..spec.ring import FilterSpec
 
-# Positions of bits
-
 
 @dataclass(frozen=True)
 class Layout:
@@ -84,9 +82,6 @@ class Layout:
         if self.spec.shards > 1:
             block = block + self.hash.shard(state) * self.spec.shard_bits
         return np.stack([part * stride + block + indices[part - parts] for part in range(parts)])
-
-
-# Position of the ring
 
 
 # numbers of a ring: four counters of the filter, the position, three secrets of two words each, and
@@ -163,8 +158,6 @@ class RingPosition:
         secrets = [self.secret_of(index) for index in range(self.spec.ring_segments)]
         return self.spec, *self.numbers(), secrets, self.waiting
 
-    # Files
-
     def numbers(self) -> list[int]:
         """Position in the order of a state file."""
         return [self.base, self.filled, self.length, self.generation]
@@ -194,9 +187,6 @@ class RingPosition:
         if older and self.spec.rekey and waiting is not None:
             raise ValueError("three secrets, but at most two are possible")
         self.older = older
-
-
-# Segments of the extension
 
 
 _CHUNK = 1 << 15
@@ -349,8 +339,6 @@ class CompiledSegments(PackedSegments):
         segments.engine.columns(memory, False)
         return segments
 
-    # Bits
-
     def _empty(self) -> NDArray[np.unsignedinteger]:
         if self._lines:
             # The first block is aligned to a cache line.
@@ -398,8 +386,6 @@ class CompiledSegments(PackedSegments):
         bits = self._layout.spec.segments * self._layout.bits
         return held * (self._memory.size / part.size) / bits
 
-    # Operations
-
     def perform(
         self,
         codes: "NDArray[np.uint8] | Operation",
@@ -419,9 +405,6 @@ class CompiledSegments(PackedSegments):
         seen = np.empty(len(keys), np.bool_)
         self.engine.perform(operation, np.ascontiguousarray(keys), None, seen)
         return seen
-
-
-# Segments in numpy
 
 
 _BATCH = 1 << 12
@@ -466,8 +449,6 @@ class Segments:
         """Fraction of bits set in all physical segments; see `Filter.fill`."""
         part = sample(self._memory)
         return np.count_nonzero(part) / part.size
-
-    # Operations
 
     def perform(
         self, codes: NDArray[np.uint8], keys: NDArray[np.uint64], ring: RingPosition
@@ -520,7 +501,6 @@ class Batch:
         self._arrange()
 
     def _arrange(self) -> None:
-        """Compute the bit positions of the keys in each segment, with the segment's secret."""
         self._segments = np.array(self._ring.ring())
         for index, segment in enumerate(self._segments.tolist()):
             secret = self._ring.secret_of(index)

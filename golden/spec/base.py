@@ -95,7 +95,6 @@ class Specification(ABC, metaclass=_Dispatcher):
         _require_name("hash", getattr(self, "hash", "h3"), HASHES)
 
     def _hold(self, name: str, condition: bool, rule: str) -> None:
-        """Raise SpecificationError for a field unless a condition holds."""
         require(condition, name, rule, getattr(self, name))
 
     # Properties that other packages use instead of the family name
@@ -198,8 +197,6 @@ class Specification(ABC, metaclass=_Dispatcher):
     _window_field: ClassVar[str] = "window"
     _asks: ClassVar[bool] = False  # whether queries have a `query_field`
 
-    # Families
-
     @classmethod
     def families(cls) -> "dict[str, type[Self]]":
         """Families that the constructor accepts, by name, from modules imported so far.
@@ -245,8 +242,6 @@ class Specification(ABC, metaclass=_Dispatcher):
         """Names of the required fields, in the order of a specification file."""
         needed = {item.name for item in fields(cls) if "required" in item.metadata}
         return tuple(name for name in cls.field_names() if name in needed)
-
-    # Text
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:

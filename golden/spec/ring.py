@@ -139,8 +139,6 @@ class FilterSpec(Specification):
     def _default_generation(self) -> int:
         return -(-self.window // self.window_generations)
 
-    # The ring and its segments
-
     @property
     def timed(self) -> bool:
         """Whether the window is a span of time."""
@@ -217,8 +215,6 @@ class FilterSpec(Specification):
         if self.blocked:
             return (self.segment_blocks // self.shards,) + (self.cells,) * self.parts
         return (self.shard_bits,) * self.parts
-
-    # Derived figures
 
     @property
     def shape(self) -> str:
@@ -307,7 +303,7 @@ class AgePartitionedSpec(FilterSpec):
 
     @abstractmethod
     def _full(self) -> int:
-        """Return the generation that half-fills the segments, as in the paper."""
+        """Generation that half-fills the segments, as in the paper."""
 
     @property
     def _whole_size(self) -> int:

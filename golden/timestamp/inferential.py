@@ -33,16 +33,11 @@ from ..spec.timestamp import InferentialSpec
 from .distinct import Distinct, Reals, checked_distinct, checked_probabilities, distinct_function
 from .timing import BlockTimingBloomFilter, Evidence, Integers, TimestampFilter
 
-# Priors
-
 
 def prior(age: ArrayLike, probabilities: ArrayLike) -> Reals:
     """Probability of exactly `age` insertions since the key's own (equation 4)."""
     chances = checked_probabilities(probabilities)
     return chances * np.exp(_times(age, _log_absent(chances)))
-
-
-# The classical Bloom filter
 
 
 def bloom_posterior(
@@ -65,9 +60,6 @@ def bloom_posterior(
     with np.errstate(invalid="ignore"):
         posterior = inserted / (inserted + otherwise)
     return np.where(cells[rows].all(axis=1) & (inserted > 0), posterior, 0.0)
-
-
-# Timing Bloom filters
 
 
 @dataclass(frozen=True)
@@ -115,7 +107,7 @@ class AgePosterior:
         return self.start + (near * cut + far * tail) / (near + far)
 
     def _weights(self) -> tuple[Reals, Reals]:
-        """Probabilities of ages before and from `end` on, relative to (1 - p)**start."""
+        """Probabilities of ages below and from `end` on, relative to (1 - p)**start."""
         absent = (self.end - self.start) * _log_absent(self.probabilities)
         return -np.expm1(absent), np.exp(absent + self.log_ratio)
 
@@ -137,7 +129,7 @@ def age_posterior(
     streams.
     """
     age, filled = evidence.age, evidence.filled
-    chances = np.broadcast_to(open_probabilities(probabilities), age.shape)
+    chances = np.broadcast_to(_open_probabilities(probabilities), age.shape)
     current = age == 0
     if (current & (filled == 0)).any():
         raise ValueError("evidence: must not be of the current block before its first insertion")
@@ -158,8 +150,7 @@ def age_posterior(
     return AgePosterior(start, end, log_ratio, chances)
 
 
-def open_probabilities(probabilities: ArrayLike) -> Reals:
-    """Check probabilities like `checked_probabilities`, but also refuse 0 and 1."""
+def _open_probabilities(probabilities: ArrayLike) -> Reals:
     chances = checked_probabilities(probabilities)
     wrong = (chances == 0) | (chances == 1)
     if wrong.any():
@@ -167,9 +158,6 @@ def open_probabilities(probabilities: ArrayLike) -> Reals:
             f"probabilities: must be more than 0 and less than 1, not {chances[wrong].flat[0]}"
         )
     return chances
-
-
-# Logarithms
 
 
 def _log_absent(chances: Reals) -> Reals:
@@ -194,15 +182,12 @@ def _log_touched(cells: int, hashes: int, distinct: "Reals | np.float64") -> Rea
 
 
 def _excess(rate: Reals) -> Reals:
-    """Return 1 / (exp(rate) - 1) - 1 / rate, which is -1/2 at 0."""
+    """Compute 1 / (exp(rate) - 1) - 1 / rate, which is -1/2 at 0."""
     small = rate < 1e-2
     series = -0.5 + rate / 12 - rate**3 / 720
     safe = np.where(small, 1.0, rate)
     with np.errstate(over="ignore"):
         return np.where(small, series, 1 / np.expm1(safe) - 1 / safe)
-
-
-# Decisions, and the filter
 
 
 def minimum_penalty(
@@ -212,13 +197,12 @@ def minimum_penalty(
     chances = np.asarray(posterior, np.float64)
     if not ((chances >= 0) & (chances <= 1)).all():
         raise ValueError("posterior: must be between 0 and 1")
-    wrongly_reported = checked_penalties("false_positive", false_positive)
-    wrongly_denied = checked_penalties("false_negative", false_negative)
+    wrongly_reported = _checked_penalties("false_positive", false_positive)
+    wrongly_denied = _checked_penalties("false_negative", false_negative)
     return wrongly_reported * (1 - chances) <= wrongly_denied * chances
 
 
-def checked_penalties(name: str, penalties: ArrayLike) -> Reals:
-    """Return `penalties` as an array; ValueError if any is negative, infinite or not a number."""
+def _checked_penalties(name: str, penalties: ArrayLike) -> Reals:
     costs = np.asarray(penalties, np.float64)
     wrong = ~((costs >= 0) & (costs < np.inf))
     if wrong.any():
@@ -291,8 +275,6 @@ class InferentialFilter(CountedFilter):
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self.model._restore(numbers, arrays)
-
-    # Operations
 
     def _insert(self, keys: Words) -> None:
         self.model._insert(keys)
@@ -383,7 +365,6 @@ class InferentialFilter(CountedFilter):
         )
 
     def _min_ages(self, evidence: Evidence) -> Ages:
-        """Minimum ages of reported keys; the window for a key with an expired cell."""
         ages = self.model._ages_of(evidence)
         return np.where(self._decide(evidence), np.where(ages < 0, self.window, ages), -1)
 
@@ -407,7 +388,7 @@ class InferentialFilter(CountedFilter):
         penalties = {
             name: getattr(self, name)
             if cost is None
-            else _each(name, checked_penalties(name, cost), words)
+            else _each(name, _checked_penalties(name, cost), words)
             for name, cost in zip(("false_positive", "false_negative"), costs, strict=True)
         }
         return minimum_penalty(self._posterior(words, window, probabilities, insert), **penalties)
@@ -424,7 +405,7 @@ class InferentialFilter(CountedFilter):
     def _chances(self, keys: Words, probabilities: ArrayLike | None) -> Reals:
         if probabilities is None:
             return np.asarray(self.probability, np.float64)
-        return _each("probabilities", open_probabilities(probabilities), keys)
+        return _each("probabilities", _open_probabilities(probabilities), keys)
 
 
 def _each(name: str, values: Reals, keys: Words) -> Reals:
@@ -435,7 +416,6 @@ def _each(name: str, values: Reals, keys: Words) -> Reals:
 
 
 def _number(name: str, value: object, fits: Callable[[float], bool], rule: str) -> float:
-    """Convert a number to a float; SpecificationError with the `rule` unless it `fits`."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{name}: must be a number, not {value!r}")
     try:

@@ -79,8 +79,6 @@ class StampedParts(Filter):
                 self._stamped.block_units, self._stamped.timed, self.phase_bits or 0,
             )  # fmt: skip
 
-    # State
-
     @property
     def expired_age(self) -> int:
         """Age, in blocks, that stands for all ages past the window."""
@@ -190,14 +188,11 @@ class StampedParts(Filter):
                 numbers = {**numbers, "insertions": insertions}
         super()._restore(numbers, arrays)
 
-    # Operations
-
     def _age(self, keys: Words, *times: Times) -> Ages:
         results = self._performed(Operation.QUERY, keys, *times)
         return np.where(results.seen, results.age, -1)
 
     def _asked_windows(self, windows: Windows, count: int) -> "Integers | None":
-        """Convert the windows of queries to blocks; classes stay the same."""
         if windows is None:
             return None
         if isinstance(self, CountedFilter) and self.classes is None:
@@ -311,7 +306,6 @@ class TimedTimingFilter(StampedParts, TimedFilter):
     def _for_keys(
         cls, keys: int, fpr: float, given: dict[str, int], options: Mapping[str, Any]
     ) -> Self:
-        """Choose the number of cells for the mean rate over a tick."""
         period, sizes = options.get("period", 1), cls._sizes(keys, fpr)
         require_count("period", period)
         hashes, each = sizes["hashes"], keys / given["span"]

@@ -74,8 +74,6 @@ class TimestampFilter(CountedFilter):
         self.compiled = compilation.wanted() and self.hashes <= compilation.MAX_PARTS
         self._hold({"timestamps": np.empty(self.cells, np.uint32)})
 
-    # Sizes
-
     @property
     def fpr(self) -> float:
         """Expected false-positive rate for distinct keys, averaged over a block."""
@@ -112,8 +110,6 @@ class TimestampFilter(CountedFilter):
     def swept(self) -> int:
         """Number of cells that the sweep examines per insertion (sections 3.1.3 and 3.2.3)."""
         return -(-self.cells // (self.block * (self.padding + 1)))
-
-    # State
 
     @property
     def memory(self) -> NDArray[np.uint32]:
@@ -154,8 +150,6 @@ class TimestampFilter(CountedFilter):
             if ((blocks < 0) | (blocks * self.block >= self.insertions)).any():
                 raise ValueError(f"timestamps: do not match the {self.insertions} insertions")
 
-    # Cells
-
     def _ages(self, stamps: NDArray[np.uint32]) -> Integers:
         """Convert timestamps to ages (definition 7)."""
         return (self.timestamp - stamps.astype(np.int64)) % (self.last_timestamp + 1)
@@ -175,15 +169,13 @@ class TimestampFilter(CountedFilter):
         return int(ages.max()), int((ages == ages.max()).sum()), len(cells)
 
     def _touch_cells(self, cells: NDArray[np.intp]) -> None:
-        """Insert the key with these cells, and sweep (sections 3.1.1, 3.2.1)."""
+        # Sections 3.1.1, 3.2.1: insert the key.
         self._cells[cells] = self.timestamp
         first = self.insertions * self.swept
         self.insertions += 1  # The next block begins right after the last insertion of this one.
         # Sections 3.1.3, 3.2.3: mark expired timestamps.
         swept = (first + np.arange(self.swept)) % self.cells
         self._cells[swept[self._expired(self._cells[swept], self.window)]] = self.expired
-
-    # Operations
 
     def _insert(self, keys: Words) -> None:
         self._look(keys, None, insert=True)
@@ -271,8 +263,7 @@ def block_cells(
 
 
 @lru_cache
-def timing_sizes(window: int, fpr: float, block: int = 1) -> dict[str, int]:
-    """Return window, cells and hashes of the smallest filter that meets a mean rate."""
+def _timing_sizes(window: int, fpr: float, block: int = 1) -> dict[str, int]:
     sizes = [(block_cells(window, block, fpr, k, bloom_rate), k) for k in HASHES]
     _, hashes, cells = min((timing_bits(window, m, k, block), k, m) for m, k in sizes)
     return {"window": window, "cells": cells, "hashes": hashes}
@@ -288,7 +279,7 @@ class TimingBloomFilter(TimestampFilter):
 
     specification = TimingSpec
     block = 1
-    _sizes = staticmethod(timing_sizes)
+    _sizes = staticmethod(_timing_sizes)
 
 
 class BlockTimingBloomFilter(TimestampFilter):
@@ -305,4 +296,4 @@ class BlockTimingBloomFilter(TimestampFilter):
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
         block = -(-keys // 32)
-        return {**timing_sizes(keys, fpr, block), "block": block}
+        return {**_timing_sizes(keys, fpr, block), "block": block}
