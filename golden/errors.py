@@ -1,7 +1,7 @@
 """Exceptions, argument checks that raise them, and texts of messages."""
 
 from collections.abc import Iterable
-from numbers import Integral
+from numbers import Integral, Real
 
 
 class LatelyError(Exception):
@@ -36,6 +36,12 @@ def require_count(name: str, value: object, *, low: int = 1, high: int | None = 
     number = int(value)
     require(number >= low, name, f"must be at least {low}", number)
     require(high is None or number <= high, name, f"must be at most {high}", number)
+
+
+def require_number(name: str, value: object) -> None:
+    """Require an argument to be a real number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name}: must be a number, not {value!r}")
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import compilation, locks
 from .cached import Cached, Element
 from .errors import SpecificationError, StateFileError
+from .errors import require as require
 from .errors import require_count as require_count
 from .hash.functions import KeyHash
 from .hash.keys import (
@@ -342,10 +343,14 @@ class Filter(locks.Base, ABC):
         family = cls.specification.family
         if not isinstance(spec, Specification):
             raise TypeError(f"spec: must be a specification, not {spec!r}")
-        if spec.family != family:
-            raise SpecificationError(
-                f"family: must be {family} for {cls.__name__}, not {spec.family!r}"
-            )
+        rule = f"must be {family} for {cls.__name__}"
+        require(spec.family == family, "family", rule, spec.family)
+
+    def _checked_secret(self, secret: int) -> int:
+        if not self._private:
+            chosen = getattr(self.spec, "hash", "h3")
+            raise SpecificationError(f"secret: must not be given for hash {chosen!r}")
+        return check_secret(secret)
 
     @Cached
     def _key_digest(self) -> KeyDigest:

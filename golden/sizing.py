@@ -3,31 +3,25 @@
 import math
 from bisect import bisect_left
 from collections.abc import Callable
+from typing import Any
 
-import numpy as np
-
-from .errors import SpecificationError
+from .errors import require, require_number
 
 HASHES = range(1, 41)  # numbers of hash functions tried
 
 
-def check_rate(value: object, name: str = "fpr") -> float:
+def check_rate(value: Any, name: str = "fpr") -> float:
     """Check a false-positive rate, the parameter `name`, and return it as a float."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise TypeError(f"{name}: must be a number, not {value!r}")
-    if not 0 < value < 1:
-        raise SpecificationError(f"{name}: must be above 0 and below 1, not {value!r}")
+    require_number(name, value)
+    require(0 < value < 1, name, "must be above 0 and below 1", value)
     return float(value)
 
 
-def expected_keys(span: float, rate: object) -> int:
+def expected_keys(span: float, rate: Any) -> int:
     """Return the number of keys in a `span` of time, its ends included, at a `rate`."""
-    if isinstance(rate, bool) or not isinstance(rate, int | float | np.number):
-        raise TypeError(f"rate: must be a number, not {rate!r}")
-    if not 0 < rate * span <= 1 << 40:
-        raise SpecificationError(
-            f"rate: must be above 0 and give at most 2**40 keys in the span, not {rate!r}"
-        )
+    require_number("rate", rate)
+    rule = "must be above 0 and give at most 2**40 keys in the span"
+    require(0 < rate * span <= 1 << 40, "rate", rule, rate)
     return math.ceil(rate * span) + 1
 
 

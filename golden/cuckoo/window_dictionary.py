@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from .. import compilation
 from ..cached import Secret
-from ..errors import SpecificationError
 from ..filter import (
     Answers,
     Bounded,
@@ -163,11 +162,7 @@ class WindowDictionary(CountedFilter):
 
     def rekey(self, secret: int) -> None:
         """Load a new secret of at most 128 bits, which takes effect at the next clear."""
-        if not self._private:
-            raise SpecificationError(
-                f"secret: must not be given for hash {self.hash}, which takes none"
-            )
-        self._waiting = check_secret(secret)
+        self._waiting = self._checked_secret(secret)
 
     def _empty(self) -> None:
         # New memory is zero, and occupies no pages until it is written.

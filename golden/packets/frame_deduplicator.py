@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import locks
-from ..errors import SpecificationError
+from ..errors import require
 from ..models import from_spec
 from ..operations import Operation
 from ..spec.base import Specification
@@ -85,10 +85,8 @@ class FrameDeduplicator:
         if self.inner and Field.LAYER2 in self.fields:
             raise FieldError("fields: must not include layer2 if inner packets are compared")
         for name, known in (("width", WIDTHS), ("oversize", OVERSIZE)):
-            if (result := getattr(self, name)) not in known:
-                raise SpecificationError(
-                    f"{name}: must be one of {', '.join(map(str, known))}, not {result!r}"
-                )
+            value = getattr(self, name)
+            require(value in known, name, f"must be one of {', '.join(map(str, known))}", value)
         locks.give_lock(self)
         self._filter: Any = from_spec(self.spec)
 

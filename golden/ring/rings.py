@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import analysis, compilation
 from ..durations import NANOSECONDS, span_nanoseconds
-from ..errors import RekeyError, SpecificationError, require, require_count
+from ..errors import RekeyError, require, require_count
 from ..filter import (
     MODELS,
     Answers,
@@ -325,13 +325,6 @@ class SlidingFilter(CountedFilter):
     def secrets(self) -> list[int]:
         """Secrets of the ring's segments, youngest to oldest; zeros if the hash uses none."""
         return [self._ring.secret_of(index) for index in range(self.spec.ring_segments)]
-
-    def _checked_secret(self, secret: int) -> int:
-        if self.spec.hash != "siphash":
-            raise SpecificationError(
-                f"secret: must not be given for hash {self.spec.hash}, which takes none"
-            )
-        return check_secret(secret)
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cached import Element, Secret
-from ..errors import SpecificationError
+from ..errors import require
 from ..hash.functions import KeyHash, shard_rotations
 from ..hash.siphash import check_secret
 from ..operations import Operation
@@ -47,10 +47,9 @@ class Layout:
             raise TypeError(f"partitioned: must be True or False, not {partitioned!r}")
         sizes, cells = spec.index_sizes, spec.cells
         if not partitioned:
-            if not spec.shared_cells:
-                raise SpecificationError(f"partitioned: must be True for {spec.family}, not False")
-            if spec.shards > 1:
-                raise SpecificationError("partitioned: must be True for several lanes, not False")
+            shared = spec.shared_cells > 0
+            require(shared, "partitioned", f"must be True for {spec.family}", False)
+            require(spec.shards == 1, "partitioned", "must be True for several lanes", False)
             cells = spec.shared_cells
             sizes = sizes[: -spec.parts] + (cells,) * spec.parts
         key_hash = KeyHash(

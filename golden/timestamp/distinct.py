@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import SpecificationError, require_count
+from ..errors import require, require_count, require_number
 
 Reals = NDArray[np.float64]
 # function from numbers of insertions, of any shape, to expected numbers of distinct keys
@@ -138,17 +138,12 @@ def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, An
     """
     if not isinstance(distinct, Mapping):
         raise TypeError(f"distinct: must be a mapping with a kind, not {distinct!r}")
-    kind = distinct.get("kind")
-    if not isinstance(kind, str) or kind not in _KINDS:
-        *others, last = _KINDS
-        either = f"{', '.join(others)} or {last}"
-        raise SpecificationError(f"distinct: kind must be {either}, not {kind!r}")
+    kind: Any = distinct.get("kind")
+    rule = f"kind must be one of {', '.join(_KINDS)}"
+    require(isinstance(kind, str) and kind in _KINDS, "distinct", rule, kind)
     names = [*_KINDS[kind][1]]
-    if {*distinct} != {"kind", *names}:
-        names_given = ", ".join(map(str, distinct))
-        raise SpecificationError(
-            f"distinct: must have {', '.join(['kind', *names])}, not {names_given}"
-        )
+    rule = f"must have {', '.join(['kind', *names])}"
+    require({*distinct} == {"kind", *names}, "distinct", rule, [*distinct])
     if kind == "sampled":
         return {"kind": kind, **_sample(distinct["at"], distinct["values"], reach)}
     for name in names:
@@ -168,25 +163,16 @@ def _sample(at: Any, values: Any, reach: int) -> dict[str, list[Any]]:
         if not isinstance(column, list | tuple):
             raise TypeError(f"distinct: {name} must be a list, not {column!r}")
     lengths, numbers = map(list, columns)
-    if len(lengths) != len(numbers) or not lengths:
-        raise SpecificationError(
-            "distinct: values and at must have the same length, "
-            f"not {len(numbers)} and {len(lengths)}"
-        )
+    sizes = len(lengths), len(numbers)
+    rule = "at and values must have the same length"
+    require(sizes[0] == sizes[1] > 0, "distinct", rule, sizes)
     for length in lengths:
         require_count("distinct: at", length, high=_LONGEST)
-    if lengths[0] != 1 or sorted({*lengths}) != lengths:
-        raise SpecificationError(f"distinct: at must increase from 1, not {lengths}")
-    if lengths[-1] < reach:
-        raise SpecificationError(
-            f"distinct: at must reach {reach} insertions, not end at {lengths[-1]}"
-        )
+    increases = lengths[0] == 1 and sorted({*lengths}) == lengths
+    require(increases, "distinct", "at must increase from 1", lengths)
+    require(lengths[-1] >= reach, "distinct", f"at must reach {reach} insertions", lengths[-1])
     for length, number in zip(lengths, numbers, strict=True):
-        real = isinstance(number, int | float | np.integer | np.floating)
-        if isinstance(number, bool) or not real:
-            raise TypeError(f"distinct: values must be numbers, not {number!r}")
-        if not 1 <= number <= length:
-            raise SpecificationError(
-                f"distinct: values must be between 1 and {length} at {length}, not {number}"
-            )
+        require_number("distinct: values", number)
+        rule = f"values must be between 1 and {length} at {length}"
+        require(1 <= number <= length, "distinct", rule, number)
     return {"at": [int(length) for length in lengths], "values": [float(n) for n in numbers]}

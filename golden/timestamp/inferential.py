@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import SpecificationError, require_count
+from ..errors import require, require_count, require_number
 from ..filter import Answers, CountedFilter, Windows, Words, delegated
 from ..hash.keys import Keys, Nulls, scalar_or_array
 from ..results import Ages
@@ -415,13 +415,11 @@ def _each(name: str, values: Reals, keys: Words) -> Reals:
     return values
 
 
-def _number(name: str, value: object, fits: Callable[[float], bool], rule: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(f"{name}: must be a number, not {value!r}")
+def _number(name: str, value: Any, fits: Callable[[float], bool], rule: str) -> float:
+    require_number(name, value)
     try:
         number = float(value)
     except OverflowError:
         number = inf
-    if not fits(number):
-        raise SpecificationError(f"{name}: must be {rule}, not {value}")
+    require(fits(number), name, f"must be {rule}", value)
     return number
