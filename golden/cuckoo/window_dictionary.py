@@ -5,13 +5,13 @@ over Time-decaying Windows, section IV.B), whose notation the comments use: i, t
 
 - A key is hashed to a digest of D bits. In each column some of these bits select a cell, which
   holds a timestamp, the paper's T, and the other bits, the remainder, the paper's S. Row and
-  remainder together determine the digest, as P and S do in the paper. (The split is quotienting:
-  Knuth, The Art of Computer Programming, volume 3, section 6.4, exercise 13.)
+  remainder together determine the digest (quotienting: Knuth, The Art of Computer Programming,
+  volume 3, section 6.4, exercise 13).
 - There can be any number of columns instead of two tables, and a new entry goes to the first column
   with a free cell. Moves start in the middle column, and continue from each column to the next.
 - The list L, here called stash, has a fixed size and holds whole digests. If the stash is full, its
-  oldest entry is evicted, and `guaranteed_window` tells up to which window answers are still exact.
-  For such windows, the answers equal those of a list of digests with the last insertion of each.
+  oldest entry is evicted, which may reduce the `guaranteed_window`. For windows up to this limit,
+  the answers equal those of a list of digests with the last insertion of each.
 - Timestamps never repeat, so no sweep is needed.
 """
 

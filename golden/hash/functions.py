@@ -1,24 +1,21 @@
 """Keyed hashing shared by the golden models and the hardware.
 
-A key of any width goes through three steps, each chosen so that one level of four-input look-up
-tables computes one pipeline stage:
+A key goes through three steps, each of which needs only one level of four-input look-up tables per
+pipeline stage:
 
-1. *Fold*: the H3 class of Carter and Wegman. Every key bit owns a random 64-bit column; the
-   columns of the set bits are XORed. Two keys of 64 bits or fewer never collide here, because the
-   columns are chosen linearly independent.
+1. *Fold*: the H3 class of Carter and Wegman. Every key bit has a random 64-bit column; the columns
+   of the set bits are XORed. The columns of the first 64 key bits are linearly independent, so two
+   keys of 64 bits or fewer never collide here.
 2. *Mix*: a few rounds of the quadratic Feistel step of the Simon cipher. The fold alone is linear,
-   so regular keys (counters, strides, addresses) would land on linear subspaces and miss the
-   theory's rate in either direction. Mixing removes that structure.
+   so regular keys (counters, strides, addresses) would not meet the rates of the theory.
 3. *Expand*: each segment takes its cell indices from separate words, each the XOR of three
    rotations of the mixed state. Any consecutive segments whose indices together have 64 bits or
-   fewer get linearly independent index bits: for a uniform state they are exactly uniform and
-   independent. (Where a longer ring wraps around, fewer consecutive segments may be independent.)
+   fewer get linearly independent index bits, which are uniform and independent for a uniform state.
+   (Fewer segments may be independent where a longer ring wraps around.)
 
-This is the hash "h3". In the hash "siphash", the keyed function of `siphash` replaces fold and mix:
-the state is SipHash-1-3 of the key under a secret that no constant reveals. With several shards,
-bits of the mixed state select the shard as they select an index; they are linearly independent of
-the index bits as far as 64 bits allow. All constants are drawn from the seed with SHAKE-256, so
-they are the same everywhere.
+This is the hash "h3". In the hash "siphash", SipHash-1-3 under a secret replaces fold and mix. With
+several shards, bits of the mixed state also select the shard; they are linearly independent of the
+index bits as far as 64 bits allow. All constants are drawn from the seed with SHAKE-256.
 """
 
 import hashlib

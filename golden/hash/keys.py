@@ -3,22 +3,20 @@
 A key is an integer, used as it is, or bytes, replaced by their digest. Every other type is first
 converted to an integer or to bytes; docs/python.md has a table of types.
 
-A tuple is one key: the digest of its encoding. The tuple is encoded like one of its elements. An
-element is encoded as a tag of one byte, the length of its content in 8 bytes, little-endian, and
-the content:
+A tuple is one key: the digest of its encoding. Each element, and the tuple itself, is encoded as a
+tag of one byte, the length of the content in 8 bytes, little-endian, and the content:
 
 - tag ``b``: bytes, or a type that is converted to bytes, such as text;
 - tag ``i``: an integer, or a type that is converted to one, in decimal digits, with a minus sign if
   it is negative;
 - tag ``t``: the encoded elements of a tuple.
 
-BLAKE2b computes the 64-bit words of a digest; for keys of more than 512 bits, SHAKE256 does.
-Neither uses a secret. With SipHash-1-3, each word of a digest is computed under its own SipHash key
-of 16 bytes. These keys are the first bytes, 16 for each word, of SHAKE256 over the text
-``lately/digest/SEED/SECRET``, both numbers in decimal. SECRET is the filter's first secret, or 0 if
-its hash uses none. Without a secret, SipHash is fast, but anyone can choose texts with equal
-digests. The least significant word is first, bytes are little-endian, and the last word is
-truncated to the width of the key.
+BLAKE2b computes the 64-bit words of a digest, SHAKE256 for keys of more than 512 bits, both without
+a secret. With SipHash-1-3, each word has its own SipHash key of 16 bytes, taken in order from
+SHAKE256 over the text ``lately/digest/SEED/SECRET``, both numbers in decimal. SECRET is the
+filter's first secret, or 0 if its hash uses none; anyone can then choose texts with equal digests.
+The least significant word is first, bytes are little-endian, and the last word is truncated to the
+width of the key.
 """
 
 import hashlib

@@ -1,9 +1,7 @@
 """Rules for repeated packets: copies are dropped, and retransmitted packets pass.
 
-`CopyRule` defines the rule, and `CopyTable` applies it to digests. With "last-seen" and no property
-that must differ, the filter decides, and the table only enforces the window in packets: if the
-table does not find a digest, the filter's answer stands. Otherwise the table decides, exactly for
-digests:
+With the policy "last-seen" and no property that must differ, the filter decides, and a `CopyTable`
+only enforces the window in packets. Otherwise the table decides, exactly for digests:
 
 - A repeat is a copy only if a packet with the same digest is remembered. With "last-seen" every
   packet is remembered; with "first-seen", every packet that is not a copy. A packet that repeats
@@ -11,10 +9,9 @@ digests:
 - A packet is remembered for `span` nanoseconds and `window` packets, both inclusive.
 - If a property must differ, a repeat is a copy only if the property differs from that of the last
   packet with the same digest that was not a copy. All other repeats are retransmissions, and pass.
-- A new packet is mistaken for a copy only if its 64-bit digest equals another packet's: probability
-  2**-64 for each remembered packet.
-- A copy passes as a retransmission only if different tags or layer 2 headers have the same 64-bit
-  digest, again with probability 2**-64. This cannot happen with interfaces and TTLs.
+- A new packet is mistaken for a copy if its 64-bit digest equals another packet's, with probability
+  2**-64 for each remembered packet. A copy passes as a retransmission if different tags or layer 2
+  headers have the same digest, again with probability 2**-64.
 """
 
 from dataclasses import dataclass

@@ -1,21 +1,18 @@
 """Keyed digest of a packet that ignores the fields that routers and taps change.
 
-The message consists of the bytes of layer 3, up to the end that its header states. TTL or hop
-limit, and the checksum of an IPv4 header, are replaced by zeros. For a packet that is not IP, the
-message is the whole frame. The message is padded with zeros to at least two words of 8 bytes, which
+The message consists of the bytes of layer 3, up to the end that its header states, with zeros for
+TTL or hop limit, and for the checksum of an IPv4 header. For a packet that is not IP, the message
+is the whole frame. The message is padded with zeros to at least two words of 8 bytes, which
 alternate between two lanes. If the capture is incomplete, another word follows: the length of the
 message on the line. Both lanes end with 7 bytes: the captured length of the message, the version,
 and the VLAN identifiers with their number. Each lane is SipHash-1-3 (`lately.golden.hash.siphash`)
 under its own secret; the digest is the XOR of both lanes.
 
-For each word, SipHash does two additions in sequence. With two lanes, hardware that accepts one
-word per cycle has two cycles for them. Two lanes distinguish packets as well as one SipHash: no two
-messages have the same words in both lanes. If one lane differs, its change cannot be predicted
-without the secret. If both lanes differ, the changes of two keyed functions cancel only by chance.
-Digests are never output.
-
-`packet_digest` digests one packet, `packet_digests` many in a compiled loop. Hardware that accepts
-more than one word per cycle uses another digest of the same message (`polynomial_digest`).
+With two lanes, hardware that accepts one word per cycle has two cycles for the two additions of a
+word. Two lanes distinguish packets as well as one SipHash: if one lane differs, its change cannot
+be predicted without the secret; if both differ, the changes cancel only by chance. Digests are
+never output. Hardware that accepts more words per cycle uses another digest of the same message
+(`polynomial_digest`).
 """
 
 from typing import NamedTuple

@@ -9,11 +9,10 @@ values and the closing:
 - The field is GF(2)[x] / (x^64 + x^4 + x^3 + x + 1). Bit i of a word is the coefficient of x^i.
 - The keys are F(0, 0, EMPTY) and F(1, 0, EMPTY). No packet has the closing EMPTY.
 
-**Collisions.** Two different messages of n words with equal closings have the same length. Their
-difference is a polynomial with at most n - 1 roots. So both values agree with a probability of at
-most ((n - 1) / 2^64)^2. The bound is 2^-122 for a beat of 64 bytes, 2^-112 for 2,000 bytes and
-2^-107 for 9,600 bytes. The closing has the length modulo 2^16, so the bound holds for messages
-below 65,536 bytes.
+**Collisions.** The difference of two messages of n words and equal closings is a polynomial with at
+most n - 1 roots. So both values agree with a probability of at most ((n - 1) / 2^64)^2: 2^-122 for
+a beat of 64 bytes, 2^-112 for 2,000 bytes and 2^-107 for 9,600 bytes. The closing has the length
+modulo 2^16, so the bound holds for messages below 65,536 bytes.
 
 **Attacker.** An attacker chooses all frames and sees which frames are dropped. F is a pseudo-random
 function. As long as no two messages agree in both values, drops reveal nothing about the keys. So

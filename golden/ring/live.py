@@ -1,10 +1,10 @@
 """Rings in a file that several processes map into memory: one process writes, the others read.
 
 A file consists of a header, a page with the position of the ring, and the memory of
-`CompiledSegments`. There are two slots for the position, and a number that selects the valid slot.
-Before the extension clears a segment, it fills the other slot and then changes the number. Bits of
-a segment in the ring are only set, never cleared. So a reader that uses either position finds every
-key that was inserted before the query began and is still in the window when the query ends.
+`CompiledSegments`. A number selects one of two slots for the position. Before the extension clears
+a segment, it fills the other slot and then changes the number. Bits of a segment in the ring are
+only set, never cleared. So a reader that uses either position finds every key that was inserted
+before the query began and is still in the window when the query ends.
 """
 
 import hashlib

@@ -6,10 +6,8 @@ assumes a stream in which x is the next key with probability p_x, independent of
 
 For a timing Bloom filter (section 4), the probability of the evidence given I_x = i is 0 for all i
 below `start`, constant from there to `end`, and `ratio` times that constant from `end` on. Theorems
-2 to 5 are special cases of one sum over these three ranges, which this module computes. If `start`
-is at or past the window, the sum is 0 (theorem 2). The case `start` = 0 and `end` = b is theorem 3.
-Theorems 4 and 5 are the cases with `end` within the window, and past it. The computation avoids
-differences of nearly equal numbers.
+2 to 5 are special cases of one sum over these three ranges: `start` at or past the window (theorem
+2), `start` = 0 and `end` = b (theorem 3), and `end` within the window, and past it (4 and 5).
 
 The theorems are limits for endless streams. After n insertions they still hold for windows up to n,
 because the cells look the same for every i from `end` on as for a key that was never inserted. A

@@ -1,12 +1,11 @@
 """Partitioned timing Bloom filters, as in hardware, with a window for each query.
 
-These are block timing Bloom filters (inferential paper, section 3.2), with three differences. Each
-hash function has its own part of the cells. A cell holds the number of the block in which it was
-last touched, counted from the first block, so timestamps never wrap and no sweep is needed. The
-clock counts either insertions or time. A window is a whole number of blocks, so definition 9
-compares block numbers: a key is reported if the age of its oldest cell is at most the window.
-Alternatively, a table of thresholds from an inferential filter determines the answers, as in
-hardware (section 2.6).
+These are block timing Bloom filters (inferential paper, section 3.2), but each hash function has
+its own part of the cells, and a cell holds the number of the block in which it was last touched. So
+timestamps never wrap, and no sweep is needed. Blocks are counted in insertions or in time. A window
+is a whole number of blocks: a key is reported if the age of its oldest cell is at most the window
+(definition 9). Alternatively, a table of thresholds from an inferential filter determines the
+answers (section 2.6).
 """
 
 import math

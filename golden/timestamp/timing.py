@@ -1,12 +1,11 @@
 """Timing Bloom filter and its blocked form (inferential paper, section 3).
 
 `TimingBloomFilter` has a timestamp for every insertion (section 3.1), `BlockTimingBloomFilter` one
-for every block of insertions (section 3.2). A cell holds a timestamp from 0 to `last_timestamp`, or
-the mark for an expired cell. The current timestamp cycles through that range, one step after each
-block. An insertion writes it to the cells of its key. A key is reported unless one of its cells has
-expired. The sweep examines `swept` cells after each insertion, so that an expired timestamp is
-marked before the current timestamp reaches the same value again. `padding` makes the range longer
-than the window needs, so that the sweep can examine fewer cells at a time.
+for every block of insertions (section 3.2). An insertion writes the current timestamp to the cells
+of its key. The timestamp cycles from 0 to `last_timestamp`, one step after each block. A key is
+reported unless one of its cells has expired. The sweep examines `swept` cells after each insertion,
+and marks an expired timestamp before the current timestamp reaches the same value again. `padding`
+makes the range longer than the window needs, so that the sweep can examine fewer cells at a time.
 """
 
 from collections.abc import Callable
