@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +56,7 @@ def npws(k: int, l: int, survival: float) -> float:
     return float(sum(survival**i for i in range(k)) / l)
 
 
+_NODES = [*zip(*(each.tolist() for each in np.polynomial.legendre.leggauss(8)), strict=True)]
 _SUMMED = 32  # largest generation for which the mean rate is a sum, not an integral
 
 
@@ -104,19 +104,13 @@ def mean_rate(rate: Callable[[float], float], generation: int) -> float:
         return sum(rate(i / generation) for i in range(1, generation + 1)) / generation
     # Gauss-Legendre quadrature, then the Euler-Maclaurin correction from integral to sum: half the
     # difference of the rates at the two ends.
-    integral = sum(weight / 2 * rate((1 + point) / 2) for point, weight in _nodes())
+    integral = sum(weight / 2 * rate((1 + point) / 2) for point, weight in _NODES)
     return integral + (rate(1.0) - rate(0.0)) / (2 * generation)
 
 
 def window_rate(rate: Callable[[float], float], window: int, block: int) -> float:
     """Average a rate over the insertions of a block; a block leaves the window as a whole."""
     return mean_rate(lambda phase: rate(window - 1 + phase * block), block)
-
-
-@cache
-def _nodes() -> list[tuple[float, float]]:
-    points, weights = np.polynomial.legendre.leggauss(8)
-    return list(zip(points.tolist(), weights.tolist(), strict=True))
 
 
 def _binomial_rate(load: int, blocks: int, cells: int, parts: int) -> float:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import compilation
 from .cuckoo.window_dictionary import digest_hash, row_offsets
@@ -328,20 +329,22 @@ def to_c(model: Filter) -> bytes:
     """Return the state of a filter, secrets included, in the format of `X_save` in its header."""
     require(getattr(model, "partitioned", True), "partitioned", "must be True for C code", False)
     require(not getattr(model, "joinable", False), "joinable", "must be False for C code", True)
-    numbers, secrets, arrays = model.core_state()
-    further = compilation.halves(secrets).reshape(-1)
     parts = [
-        part.astype(part.dtype.newbyteorder("<")) for part in [*numbers, further, *arrays.values()]
+        part.astype(part.dtype.newbyteorder("<")).tobytes() for part in _parts(model.core_state())
     ]
-    return b"".join([model.spec.fingerprint, *(part.tobytes() for part in parts)])
+    return b"".join([model.spec.fingerprint, *parts])
+
+
+def _parts(state: CoreState) -> list[NDArray[Any]]:
+    secrets = compilation.halves(state.secrets).reshape(-1)
+    return [*state.numbers, secrets, *state.arrays.values()]
 
 
 def from_c(spec: Specification, data: bytes) -> Filter:
     """Build a filter from a state that `X_save` in its header wrote."""
     model = from_spec(spec)
-    numbers, secrets, arrays = model.core_state()
-    further = compilation.halves(secrets).reshape(-1)
-    parts = [*numbers, further, *arrays.values()]
+    numbers, _, arrays = state = model.core_state()
+    parts = _parts(state)
     size = 8 + sum(part.nbytes for part in parts)
     if data[:8] != spec.fingerprint or len(data) != size:
         raise StateFileError(

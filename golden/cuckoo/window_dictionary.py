@@ -311,7 +311,9 @@ class WindowDictionary(CountedFilter):
         )
         return live / 2.0**self.digest_bits
 
-    estimated_false_positive_rate = expected_false_positive_rate
+    def estimated_false_positive_rate(self, window: int | None = None) -> float:
+        """Same as `expected_false_positive_rate`; all filters have this name."""
+        return self.expected_false_positive_rate(window)
 
     def fill_ratios(self) -> NDArray[np.float64]:
         """Fraction of cells with a live entry in each column, shape (columns,)."""

@@ -301,12 +301,6 @@ class PackedSegments:
         return np.array([*flags, self._pitch, part, stride, spec.shards, *rotations], np.uint64)
 
 
-def _has_lines(layout: Layout) -> bool:
-    spec = layout.spec
-    eight = layout.blocked and spec.shards == 1 and layout.parts == spec.parts == 8
-    return eight and layout.cells == 32 and layout.hash.functions == 1
-
-
 def _is_mapped(array: Any) -> bool:
     while isinstance(array, np.ndarray):
         array = array.base
@@ -324,7 +318,9 @@ class CompiledSegments(PackedSegments):
         live: NDArray[np.int64] | None = None,
     ) -> None:
         core, key_hash = layout.hash.compiled()
-        self._lines = memory is None and bool(core.LINES) and _has_lines(layout)
+        parts = layout.blocked and layout.spec.shards == 1 and layout.parts == layout.spec.parts
+        shape = parts, layout.parts, layout.cells, layout.hash.functions
+        self._lines = memory is None and bool(core.LINES) and shape == (True, 8, 32, 1)
         super().__init__(layout, memory)
         self._numbers = numbers
         shared = () if live is None else (live,)
