@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
+from functools import partial
 from itertools import pairwise
 from operator import attrgetter
 from types import FunctionType
@@ -214,15 +215,13 @@ class Filter(locks.Base, ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        stateless = cls._arrays is Filter._arrays and cls._state is Filter._state
-        if "specification" in vars(cls) and stateless:
-            raise SpecificationError(
-                f"{cls.__name__} lacks _arrays, the contents of its state files"
-            )
+        if "specification" in vars(cls):
+            if cls._arrays is Filter._arrays and cls._state is Filter._state:
+                reason = "lacks _arrays, the contents of its state files"
+                raise SpecificationError(f"{cls.__name__} {reason}")
+            MODELS[cls.specification.family] = cls
         cls._complete()
         _CLASSES[cls.__name__] = cls
-        if "specification" in vars(cls):
-            MODELS[cls.specification.family] = cls
 
     @classmethod
     def _complete(cls) -> None:
@@ -234,18 +233,14 @@ class Filter(locks.Base, ABC):
 
     @classmethod
     def _signature(cls) -> list[inspect.Parameter]:
-        parameters = {}
-        for item in fields(cls.specification):
+        named = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+        items = {item.name: item for item in fields(cls.specification)}
+        shared = [items.pop(name) for name in ("seed", "key_bits", "digest")]
+        parameters = []
+        for item in (*items.values(), *shared):
             default = inspect.Parameter.empty if "required" in item.metadata else item.default
-            parameters[item.name] = inspect.Parameter(
-                item.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=item.type
-            )
-        shared = [parameters.pop(name) for name in ("seed", "key_bits", "digest")]
-        others = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
-            for name, default in cls._extras.items()
-        ]
-        return [*parameters.values(), *shared, *others]
+            parameters.append(named(item.name, default=default, annotation=item.type))
+        return parameters + [named(name, default=value) for name, value in cls._extras.items()]
 
     @classmethod
     def _bound(cls, parameters: dict[str, Any]) -> inspect.BoundArguments:
@@ -312,12 +307,8 @@ class Filter(locks.Base, ABC):
     def parameters(self) -> dict[str, Any]:
         """Constructor arguments stored in a state file; BLAKE2b, the default digest, is omitted."""
         names = [name for name in self.__signature__.parameters if name not in self._UNSAVED]
-        values = {name: getattr(self, name) for name in names}
-        return {
-            name: value
-            for name, value in values.items()
-            if value is not None and (name, value) != _DIGEST
-        }
+        values = [(name, getattr(self, name)) for name in names]
+        return {item[0]: item[1] for item in values if item[1] is not None and item != _DIGEST}
 
     @property
     def spec(self) -> Specification:
