@@ -3,21 +3,20 @@
 import math
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import Any
 
 from .errors import require, require_number
 
 HASHES = range(1, 41)  # numbers of hash functions tried
 
 
-def check_rate(value: Any, name: str = "fpr") -> float:
+def check_rate(value: float, name: str = "fpr") -> float:
     """Check a false-positive rate, the parameter `name`, and return it as a float."""
     require_number(name, value)
     require(0 < value < 1, name, "must be above 0 and below 1", value)
     return float(value)
 
 
-def expected_keys(span: float, rate: Any) -> int:
+def expected_keys(span: float, rate: float) -> int:
     """Return the number of keys in a `span` of time, its ends included, at a `rate`."""
     require_number("rate", rate)
     rule = "must be above 0 and give at most 2**40 keys in the span"

@@ -1,6 +1,6 @@
 """Find the headers of packets: of one packet in plain Python, or of many in a compiled loop."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum, IntFlag
 from functools import cache
 from typing import Any, NamedTuple
@@ -174,11 +174,6 @@ def _ip6_size(layer3: bytes) -> int:
     return 40 + payload if payload or layer3[6] == NO_NEXT_HEADER else 0
 
 
-def _arp_size(layer3: bytes) -> int:
-    """Return the length of a packet with two pairs of addresses (RFC 826)."""
-    return 8 + 2 * (layer3[4] + layer3[5])
-
-
 def _lldp_size(layer3: bytes) -> int:
     """Return the length up to the end of the last TLV (IEEE 802.1AB, 8.2, 8.4 and 8.5.1)."""
     at = count = 0
@@ -190,17 +185,16 @@ def _lldp_size(layer3: bytes) -> int:
     return at + 2
 
 
-def _rest(layer3: bytes) -> int:
-    """No length: LLC gives the length of spanning tree and IS-IS packets."""
-    return 0
-
-
-# by kind of layer 3: the version, and a function that returns the length, 0 for up to the end
-SIZES = {
-    kinds.IP4: (Version.IP4, _ip4_size), kinds.IP6: (Version.IP6, _ip6_size),
-    kinds.ARP: (Version.CONTROL, _arp_size), kinds.LLDP: (Version.CONTROL, _lldp_size),
-    kinds.STP: (Version.CONTROL, _rest), kinds.IS_IS: (Version.CONTROL, _rest),
-}  # fmt: skip
+# By kind of layer 3: the version, and a function that returns the length, 0 for up to the end. ARP
+# has two pairs of addresses (RFC 826); LLC gives the length of spanning tree and IS-IS packets.
+SIZES: dict[int, tuple[Version, Callable[[bytes], int]]] = {
+    kinds.IP4: (Version.IP4, _ip4_size),
+    kinds.IP6: (Version.IP6, _ip6_size),
+    kinds.ARP: (Version.CONTROL, lambda layer3: 8 + 2 * (layer3[4] + layer3[5])),
+    kinds.LLDP: (Version.CONTROL, _lldp_size),
+    kinds.STP: (Version.CONTROL, lambda layer3: 0),
+    kinds.IS_IS: (Version.CONTROL, lambda layer3: 0),
+}
 
 
 FRAGMENT = 44  # IPv6 fragment header

@@ -172,9 +172,9 @@ class Specification(ABC, metaclass=_Dispatcher):
     ) -> NDArray[np.int64]:
         """Convert windows to blocks for hardware queries; classes stay the same. Shape (count,).
 
-        `windows` has shape (count,) or (); the default is the filter's window, or class 0. A window
-        is rounded up to whole blocks, so that none of its keys is missed. TypeError or ValueError
-        if a value is out of range, or queries of the family have no window.
+        The default is the filter's window, or class 0. A window is rounded up to whole blocks, so
+        that none of its keys is missed. TypeError or ValueError if a value is out of range, or
+        queries of the family have no window.
         """
         if not self.query_field:
             if windows is not None:
@@ -199,10 +199,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def families(cls) -> "dict[str, type[Self]]":
-        """Families that the constructor accepts, by name, from modules imported so far.
-
-        Importing `lately.golden.Specification` imports all families.
-        """
+        """Families that the constructor accepts, by name, from modules imported so far."""
         if cls.family:
             return {cls.family: cls}
         return {name: kind for name, kind in _FAMILIES.items() if issubclass(kind, cls)}
@@ -272,10 +269,9 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a TOML file of fields at `path`; the table ``plan`` in it is ignored here.
+        """Read a TOML file of fields at `path`; the table ``plan`` in it is ignored.
 
-        SpecificationError if the file is not TOML, or not a specification; OSError if it cannot be
-        read.
+        SpecificationError if the file is not a specification in TOML; OSError if it cannot be read.
         """
         import tomllib
 

@@ -82,10 +82,7 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
 
     @property
     def timestamp_bits(self) -> int:
-        """Width T of a timestamp: the sweep erases an expired entry before its timestamp repeats.
-
-        2**T is at least the window, plus the insertions during a sweep, plus a margin.
-        """
+        """Width of a timestamp: an expired entry is erased before its timestamp repeats."""
         return (self.window + SWEPT_PER_ROW * self.rows + SWEEP_MARGIN - 1).bit_length()
 
     @property

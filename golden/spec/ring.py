@@ -233,18 +233,12 @@ class FilterSpec(Specification):
 
     @property
     def guaranteed_window(self) -> int:
-        """Number of insertions for which a key is reported, whatever the phase of the generation.
-
-        l g (APBF, section 5.2); r epochs, at least the window (GEBF, lemma 1).
-        """
+        """Insertions for which a key is reported: l g (APBF, section 5.2), r epochs (GEBF)."""
         return self.window_generations * self.generation
 
     @property
     def slack(self) -> int:
-        """Number of insertions past the guaranteed window after which no trace of a key remains.
-
-        k g (APBF, section 5.2); one epoch (GEBF, proposition 1).
-        """
+        """Insertions beyond the window after which a key is forgotten: k g, or an epoch (GEBF)."""
         return self.run * self.generation
 
     @property
@@ -254,10 +248,10 @@ class FilterSpec(Specification):
         return analysis.npws(self.run, self.window_generations, survival)
 
     def segment_false_positive_rates(self, *, phase: float) -> list[float]:
-        """Probability that a fresh key matches each segment, from youngest to oldest.
+        """Probability that a key that was never inserted matches each segment, youngest first.
 
-        `phase` is the fraction of the current generation that has been inserted. All inserted keys
-        are distinct.
+        `phase` is the fraction of the current generation that has been inserted; all keys are
+        distinct.
         """
         shape = {"blocks": self.segment_blocks, "cells": self.cells, "parts": self.parts}
         loads = analysis.segment_loads(self.run, self.window_generations, self.generation, phase)
@@ -266,9 +260,7 @@ class FilterSpec(Specification):
     def false_positive_rate(self, *, phase: float) -> float:
         """Return the expected false-positive rate for distinct keys at a phase of the generation.
 
-        This is the recursion F of the APBF paper (section 5.3) over the expected match
-        probabilities of the segments. For a GEBF it is 1 minus the product of the miss
-        probabilities.
+        This is the recursion F (APBF, section 5.3) over the match probabilities of the segments.
         """
         fills = self.segment_false_positive_rates(phase=phase)
         return analysis.apbf_false_positive_rate(self.run, self.window_generations, fills=fills)
