@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, BinaryIO, NamedTuple
 
+PathName = str | os.PathLike[str]
+Source = PathName | int | None  # file whose read permissions a new file gets
+
 _MAX_LINKS = 40
 _PUBLIC = 0o666
 
@@ -88,11 +91,7 @@ def whole_standard_output() -> Iterator[None]:
 
 @contextmanager
 def replace_file(
-    path: str | os.PathLike[str],
-    *,
-    private: bool = False,
-    source: str | os.PathLike[str] | int | None = None,
-    kept: bool = False,
+    path: PathName, *, private: bool = False, source: Source = None, kept: bool = False
 ) -> Iterator[BinaryIO]:
     """Open a file that appears at `path`, complete, when the block succeeds; see `kept`.
 
@@ -118,7 +117,7 @@ def replace_file(
                 os.fsync(file.fileno())
 
 
-def check_output(path: str | os.PathLike[str]) -> object:
+def check_output(path: PathName) -> object:
     """Check that a path is writable, and return an identity that all names of the file share."""
     with named(path):
         target = _find(os.fspath(path))
@@ -134,7 +133,7 @@ def check_output(path: str | os.PathLike[str]) -> object:
 
 
 @contextmanager
-def only_user(path: str | os.PathLike[str]) -> Iterator[None]:
+def only_user(path: PathName) -> Iterator[None]:
     """Lock a file with `path`.lock during the block; OSError if another run uses the file."""
     name = os.path.realpath(path) + ".lock"
     with ExitStack() as stack:
@@ -168,7 +167,7 @@ def temporary_name(path: str) -> str:
     return os.path.join(folder, f".{name[:32]}.{os.urandom(8).hex()}")
 
 
-def write_json(values: Any, path: str | os.PathLike[str]) -> None:
+def write_json(values: Any, path: PathName) -> None:
     """Write `values` as JSON, completely or not at all; ValueError for infinity and NaN."""
     text = json.dumps(values, indent=1, allow_nan=False)
     with replace_file(path) as file:
@@ -176,7 +175,7 @@ def write_json(values: Any, path: str | os.PathLike[str]) -> None:
 
 
 @contextmanager
-def named(path: str | os.PathLike[str], kind: type[OSError] = OSError) -> Iterator[None]:
+def named(path: PathName, kind: type[OSError] = OSError) -> Iterator[None]:
     """Put the path that the user gave into OSErrors raised in the block."""
     try:
         yield
@@ -220,7 +219,7 @@ def _find(path: str) -> _Target:
     return _Target(path, None, status)
 
 
-def _opened(target: _Target, path: str, source: str | os.PathLike[str] | int | None) -> _Descriptor:
+def _opened(target: _Target, path: str, source: Source) -> _Descriptor:
     with named(path):
         if target.descriptor is not None:
             handle = os.dup(target.descriptor)
@@ -238,12 +237,7 @@ def _opened(target: _Target, path: str, source: str | os.PathLike[str] | int | N
 
 
 @contextmanager
-def _replacement(
-    target: _Target,
-    path: str,
-    private: bool,
-    source: str | os.PathLike[str] | int | None,
-) -> Iterator[BinaryIO]:
+def _replacement(target: _Target, path: str, private: bool, source: Source) -> Iterator[BinaryIO]:
     """Open a temporary file that is renamed to the target, a regular file, at the end."""
     temporary = temporary_name(target.path)
     try:
@@ -273,7 +267,7 @@ def _replacement(
             os.close(folder)
 
 
-def _mode_of(source: str | os.PathLike[str] | int | None, path: str) -> int:
+def _mode_of(source: Source, path: str) -> int:
     if source is None:
         return _PUBLIC
     status, folder = os.stat(source), os.stat(os.path.dirname(path) or ".")

@@ -39,14 +39,14 @@ from .hash.keys import (
 )
 from .hash.siphash import check_secret
 from .operations import Operation, OperationBit
-from .results import Ages, Results
+from .results import Ages, Codes, Results
+from .results import Answers as Answers
+from .results import Words as Words
 from .sizing import check_rate
 from .spec.base import DIGESTS, Specification, require_digest
 from .state_files import FORMAT, StateFile, read_state, state_name, write_state
 from .times import Times
 
-Words = NDArray[np.uint64]  # checked keys, shape (n, words)
-Answers = NDArray[np.bool_]  # whether each key is reported, shape (n,)
 # one window for all queries, or one for each, shape (n,); None for the filter's window
 Windows = ArrayLike | None
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # numbers for JSON, arrays
@@ -137,7 +137,7 @@ def taking_single_keys(kind: _Class) -> _Class:
     return kind
 
 
-def delegated(path: str, doc: str) -> Any:
+def delegated(path: str, doc: str | None) -> Any:
     """Make a property that reads an attribute at a dotted path, such as "_ring.fill"."""
     return property(attrgetter(path), doc=doc)
 
@@ -445,7 +445,7 @@ class Filter(locks.Base, ABC):
             raise ValueError(f"times: {type(self).__name__} counts insertions and takes no times")
         return None
 
-    def _checked_windows(self, windows: ArrayLike | None, count: int) -> "NDArray[np.int64] | None":
+    def _checked_windows(self, windows: ArrayLike | None, count: int) -> Ages | None:
         if windows is not None:
             raise ValueError(f"windows: {type(self).__name__} supports only one window")
         return None
@@ -454,11 +454,7 @@ class Filter(locks.Base, ABC):
     def _empty(self) -> None: ...
 
     def _perform(
-        self,
-        codes: NDArray[np.uint8],
-        keys: Words,
-        times: Times | None,
-        windows: "NDArray[np.int64] | None",
+        self, codes: Codes, keys: Words, times: Times | None, windows: Ages | None
     ) -> Results:
         """Perform checked operations, by default with one call for each run of equal operations."""
         age = np.full(len(codes), -1, np.int64)
@@ -524,7 +520,7 @@ class Filter(locks.Base, ABC):
     def _age_and_insert(self, *operands: Any, **options: Any) -> Ages:
         return np.where(self._check_and_insert(*operands), 0, -1)
 
-    def _checked_operations(self, operations: ArrayLike, count: int) -> NDArray[np.uint8]:
+    def _checked_operations(self, operations: ArrayLike, count: int) -> Codes:
         codes = np.asarray(operations)
         if codes.shape != (count,):
             raise ValueError(
@@ -946,7 +942,7 @@ class CountedFilter(Filter):
         """
         return self._age(self._words(keys))
 
-    def _asked_windows(self, windows: Windows, count: int) -> "NDArray[np.int64] | None":
+    def _asked_windows(self, windows: Windows, count: int) -> Ages | None:
         return None if windows is None else self._each_window(windows, count)
 
     def _each_window(self, windows: Windows, count: int) -> NDArray[np.int64]:

@@ -6,6 +6,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+Words = NDArray[np.uint64]  # checked keys, shape (n, words)
+Codes = NDArray[np.uint8]  # values of `Operation`, shape (n,)
+Answers = NDArray[np.bool_]  # whether each key is reported, shape (n,)
 Ages = NDArray[np.int64]  # ages of keys, shape (n,)
 
 

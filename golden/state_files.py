@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from .errors import StateFileError
 from .files import replace_file
 
+Arrays = Mapping[str, NDArray[Any]]
 StateFile = str | os.PathLike[str] | BinaryIO
 FORMAT = "lately-filter-3"
 _FORMATS = ("lately-filter-2", FORMAT)  # formats that can be read; the first is compressed
@@ -29,18 +30,12 @@ each other ("AST constructor recursion depth mismatch").
 """
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_HEADERS.acquire,
-        after_in_parent=_HEADERS.release,
-        after_in_child=_HEADERS.release,
+        before=_HEADERS.acquire, after_in_parent=_HEADERS.release, after_in_child=_HEADERS.release
     )
 
 
 def write_state(
-    file: StateFile,
-    header: Mapping[str, Any],
-    arrays: Mapping[str, NDArray[Any]],
-    *,
-    private: bool = False,
+    file: StateFile, header: Mapping[str, Any], arrays: Arrays, *, private: bool = False
 ) -> None:
     """Write a state in npz format to a path, or to a binary file, which may be a pipe."""
     text = json.dumps(header)
@@ -125,7 +120,7 @@ def _array(archive: Any, name: str, mapped: bool) -> NDArray[Any]:
     return np.memmap(file, kind, "c", file.tell(), shape).view(np.ndarray)
 
 
-def _digest(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+def _digest(text: str, arrays: Arrays) -> str:
     digest = hashlib.sha256(text.encode())
     for name in sorted(arrays):
         digest.update(_octets(arrays[name]))

@@ -38,7 +38,7 @@ from ..hash.functions import KeyHash, offset_tables, offset_terms
 from ..hash.keys import Keys
 from ..hash.siphash import check_secret
 from ..operations import Operation, OperationBit
-from ..results import Ages, Results
+from ..results import Ages, Codes, Results
 from ..sampling import sample
 from ..spec.dictionary_sizes import WindowDictionarySpec, min_columns, min_digest_bits
 
@@ -172,11 +172,7 @@ class WindowDictionary(CountedFilter):
         self._secret = self._waiting
 
     def _perform(
-        self,
-        codes: NDArray[np.uint8],
-        keys: Words,
-        times: Any = None,
-        windows: "Ages | None" = None,
+        self, codes: Codes, keys: Words, times: Any = None, windows: Ages | None = None
     ) -> Results:
         asked = np.full(len(keys), self.window) if windows is None else windows
         ages, covered = np.full(len(keys), -1, np.int64), np.zeros(len(keys), np.int64)

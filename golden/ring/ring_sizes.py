@@ -18,11 +18,12 @@ GENERATIONS = range(1, 33)  # numbers tried: more generations, more segments, le
 APBBF_BLOCK_BITS = 256
 GEBF_BLOCK_BITS = 512  # bits of a block of a blocked GEBF: a cache line
 TOLERATED = 1.03  # maximum memory of a GEBF, as a multiple of the minimum
+Sizes = dict[str, int]  # constructor parameters of a family
 # bits, epochs, hash functions and a size of a GEBF, before the size is minimised
 Shape = tuple[int, int, int, int]
 
 
-def _fitting(shapes: list[Shape], sizes: Callable[[Shape], dict[str, int]]) -> dict[str, int]:
+def _fitting(shapes: list[Shape], sizes: Callable[[Shape], Sizes]) -> Sizes:
     """Return the sizes of the shape with the fewest bits, or of a shape that is much faster."""
 
     def cost(shape: Shape) -> float:
@@ -40,14 +41,8 @@ def _fitting(shapes: list[Shape], sizes: Callable[[Shape], dict[str, int]]) -> d
 
 
 def _sized(
-    family: str,
-    fpr: float,
-    fixed: dict[str, int],
-    name: str,
-    guess: int,
-    unit: int = 1,
-    low: int = 1,
-) -> dict[str, int]:
+    family: str, fpr: float, fixed: Sizes, name: str, guess: int, unit: int = 1, low: int = 1
+) -> Sizes:
     """Add the smallest multiple of `unit` as the size `name` that meets the mean rate."""
 
     def meets(count: int) -> bool:
@@ -82,7 +77,7 @@ def apbf_shape(window: int, fpr: float, *, mean: bool = False) -> tuple[int, int
 
 
 @lru_cache
-def apbf_sizes(window: int, fpr: float) -> dict[str, int]:
+def apbf_sizes(window: int, fpr: float) -> Sizes:
     """Return k, l, slice_bits and generation of an APBF."""
     k, l = apbf_shape(window, fpr)
     fixed = {"k": k, "l": l, "generation": -(-window // l)}
@@ -91,7 +86,7 @@ def apbf_sizes(window: int, fpr: float) -> dict[str, int]:
 
 
 @lru_cache
-def apbbf_sizes(window: int, fpr: float) -> dict[str, int]:
+def apbbf_sizes(window: int, fpr: float) -> Sizes:
     """Return k, l, block_bits, hashes_per_block, blocks and generation of an APBBF."""
 
     def full_rate(k: int, l: int, b: int) -> float:
@@ -114,7 +109,7 @@ def apbbf_sizes(window: int, fpr: float) -> dict[str, int]:
 
 
 @lru_cache
-def gebf_sizes(window: int, fpr: float) -> dict[str, int]:
+def gebf_sizes(window: int, fpr: float) -> Sizes:
     """Return window, epochs, hashes and bits of a GEBF."""
     shapes = []
     for epochs in GENERATIONS[:window]:
@@ -124,7 +119,7 @@ def gebf_sizes(window: int, fpr: float) -> dict[str, int]:
             cells = max(2, math.ceil(-1 / math.expm1(math.log1p(-fill) / -(-window // epochs))))
             shapes.append(((epochs + 1) * hashes * cells, epochs, hashes, cells))
 
-    def sizes(shape: Shape) -> dict[str, int]:
+    def sizes(shape: Shape) -> Sizes:
         _, epochs, hashes, guess = shape
         fixed = {"window": window, "epochs": epochs, "hashes": hashes}
         return _sized("gebf", fpr, fixed, "bits", guess, hashes * (epochs + 1), low=2)
@@ -133,7 +128,7 @@ def gebf_sizes(window: int, fpr: float) -> dict[str, int]:
 
 
 @lru_cache
-def blocked_gebf_sizes(window: int, fpr: float) -> dict[str, int]:
+def blocked_gebf_sizes(window: int, fpr: float) -> Sizes:
     """Return window, epochs, hashes, bits and block_bits of a BlockedGEBF."""
     shapes = []
     for hashes in (2, 4, 8, 16):
@@ -145,7 +140,7 @@ def blocked_gebf_sizes(window: int, fpr: float) -> dict[str, int]:
                 blocks = math.ceil(-(-window // epochs) / load)
                 shapes.append(((epochs + 1) * blocks, epochs, hashes, blocks))
 
-    def sizes(shape: Shape) -> dict[str, int]:
+    def sizes(shape: Shape) -> Sizes:
         _, epochs, hashes, guess = shape
         fixed = {"window": window, "epochs": epochs, "hashes": hashes}
         fixed["block_bits"] = GEBF_BLOCK_BITS

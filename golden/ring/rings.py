@@ -37,16 +37,9 @@ from ..filter import (
 )
 from ..hash.siphash import check_secret
 from ..operations import Operation
-from ..results import Ages, Results
+from ..results import Ages, Codes, Results
 from ..sizing import check_rate, expected_keys
-from ..spec.ring import (
-    TIME_FIELDS,
-    APBBFSpec,
-    APBFSpec,
-    BlockedGEBFSpec,
-    FilterSpec,
-    GEBFSpec,
-)
+from ..spec.ring import TIME_FIELDS, APBBFSpec, APBFSpec, BlockedGEBFSpec, FilterSpec, GEBFSpec
 from ..state_files import check_whole, unpacked
 from ..timed_filter import MaxAhead, TimedFilter
 from ..times import NEVER, TIME_LIMIT, Now, SteadyClock, Times
@@ -167,7 +160,7 @@ class SlidingFilter(CountedFilter):
         ring.clock, ring.max_ahead = clock or SteadyClock(), max_ahead
         return ring
 
-    def _perform(self, codes: NDArray[np.uint8], keys: Words, *_: Any) -> Results:
+    def _perform(self, codes: Codes, keys: Words, *_: Any) -> Results:
         age = self._segments.perform(codes, keys, self._ring)
         return Results.of(age >= 0, age)
 
@@ -524,7 +517,7 @@ class TimeLimitedRing(TimedFilter):
         """Fraction of bits set in each slice, youngest first, shape (slices,)."""
         return self._ring.fill_ratios()
 
-    def _perform(self, codes: NDArray[np.uint8], keys: Words, times: Any, *_: Any) -> Results:
+    def _perform(self, codes: Codes, keys: Words, times: Any, *_: Any) -> Results:
         if self._joinable and (codes == Operation.SHIFT).any():
             raise ValueError("operations: a joinable ring has no SHIFT, as only the clock turns it")
         status, span = np.empty(len(codes), np.uint8), np.empty(len(codes), np.int64)
@@ -537,7 +530,7 @@ class TimeLimitedRing(TimedFilter):
     def _age(self, keys: Words, times: Times, *, operation: Operation = Operation.QUERY) -> Ages:
         return self._ages(np.full(len(keys), operation, np.uint8), keys, times)
 
-    def _ages(self, codes: NDArray[np.uint8], keys: Words, times: Times, *reports: Any) -> Ages:
+    def _ages(self, codes: Codes, keys: Words, times: Times, *reports: Any) -> Ages:
         """Perform operations and return ages; write statuses and guaranteed spans to `reports`.
 
         The rules are those of sections 6.1 and 6.4, for all families.

@@ -25,7 +25,7 @@ from ..errors import require
 from ..hash.functions import KeyHash, shard_rotations
 from ..hash.siphash import check_secret
 from ..operations import Operation
-from ..results import Ages
+from ..results import Ages, Answers, Codes, Words
 from ..sampling import chunks, sample
 from ..spec.ring import FilterSpec
 
@@ -381,21 +381,14 @@ class CompiledSegments(PackedSegments):
         bits = self._layout.spec.segments * self._layout.bits
         return held * (self._memory.size / part.size) / bits
 
-    def perform(
-        self,
-        codes: "NDArray[np.uint8] | Operation",
-        keys: NDArray[np.uint64],
-        ring: RingPosition,
-    ) -> Ages:
+    def perform(self, codes: Codes | Operation, keys: Words, ring: RingPosition) -> Ages:
         """Perform operations like `Segments.perform`; `codes` may be one code for all keys."""
         ages = np.empty(len(keys), np.int64)
         many = codes if isinstance(codes, Operation) else np.ascontiguousarray(codes)
         self.engine.perform(many, np.ascontiguousarray(keys), ages, None)
         return ages
 
-    def seen(
-        self, operation: Operation, keys: NDArray[np.uint64], ring: RingPosition
-    ) -> NDArray[np.bool_]:
+    def seen(self, operation: Operation, keys: Words, ring: RingPosition) -> Answers:
         """Perform one `operation` on all `keys`, and return whether each is reported."""
         seen = np.empty(len(keys), np.bool_)
         self.engine.perform(operation, np.ascontiguousarray(keys), None, seen)
@@ -445,9 +438,7 @@ class Segments:
         part = sample(self._memory)
         return np.count_nonzero(part) / part.size
 
-    def perform(
-        self, codes: NDArray[np.uint8], keys: NDArray[np.uint64], ring: RingPosition
-    ) -> Ages:
+    def perform(self, codes: Codes, keys: Words, ring: RingPosition) -> Ages:
         """Perform operations, and return their ages, shape (n,); -1 if no key is reported."""
         ages = np.full(len(codes), -1, np.int64)
         for part, batch in self.batches(keys, ring):
@@ -464,16 +455,12 @@ class Segments:
                     batch.clear()
         return ages
 
-    def batches(
-        self, keys: NDArray[np.uint64], ring: RingPosition
-    ) -> Iterator[tuple[slice, "Batch"]]:
+    def batches(self, keys: Words, ring: RingPosition) -> Iterator[tuple[slice, "Batch"]]:
         """Split `keys`, shape (n, words), into batches that are hashed together."""
         for part in chunks(len(keys), _BATCH):
             yield part, Batch(self._layout, self._memory, keys[part], ring)
 
-    def seen(
-        self, operation: Operation, keys: NDArray[np.uint64], ring: RingPosition
-    ) -> NDArray[np.bool_]:
+    def seen(self, operation: Operation, keys: Words, ring: RingPosition) -> Answers:
         """Perform one `operation` on all `keys`, and return whether each is reported."""
         return self.perform(np.full(len(keys), operation, np.uint8), keys, ring) >= 0
 
@@ -482,11 +469,7 @@ class Batch:
     """Operations on single keys of a batch, by index in the batch."""
 
     def __init__(
-        self,
-        layout: Layout,
-        memory: NDArray[np.bool_],
-        keys: NDArray[np.uint64],
-        ring: RingPosition,
+        self, layout: Layout, memory: NDArray[np.bool_], keys: Words, ring: RingPosition
     ) -> None:
         self._layout, self._memory, self._keys, self._ring = layout, memory, keys, ring
         self._states = cache(partial(layout.hash.state, keys))  # states under a secret

@@ -33,7 +33,7 @@ from ..filter import (
 )
 from ..hash.keys import Keys, Nulls, scalar_or_array
 from ..operations import Operation, OperationBit
-from ..results import Ages, Results
+from ..results import Ages, Codes, Results
 from ..sampling import sample
 from ..sizing import HASHES, parts_rate, shared_cells, smallest
 from ..spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
@@ -191,7 +191,7 @@ class StampedParts(Filter):
         results = self._performed(Operation.QUERY, keys, *times)
         return np.where(results.seen, results.age, -1)
 
-    def _asked_windows(self, windows: Windows, count: int) -> "Integers | None":
+    def _asked_windows(self, windows: Windows, count: int) -> Integers | None:
         if windows is None:
             return None
         if isinstance(self, CountedFilter) and self.classes is None:
@@ -216,11 +216,7 @@ class StampedParts(Filter):
         self._engine.perform(codes, np.ascontiguousarray(keys), *inputs, *answers)
 
     def _perform(
-        self,
-        codes: NDArray[np.uint8],
-        keys: Words,
-        times: Times | None = None,
-        windows: "Integers | None" = None,
+        self, codes: Codes, keys: Words, times: Times | None = None, windows: Integers | None = None
     ) -> Results:
         seen, (ages, oldest) = np.empty(len(keys), np.bool_), np.empty((2, len(keys)), np.int64)
         if self.compiled:
