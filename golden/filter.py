@@ -648,9 +648,8 @@ class Filter(locks.Base, ABC):
 
     def _identity(self) -> Any:
         """Numbers of the state that affect answers."""
-        return {
-            name: value for name, value in self._state()[0].items() if name not in self._uncompared
-        }
+        numbers = self._state()[0]
+        return {name: numbers[name] for name in numbers if name not in self._uncompared}
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -43,9 +43,8 @@ from ..sampling import sample
 from ..spec.dictionary_sizes import WindowDictionarySpec, min_columns, min_digest_bits
 
 _MAX_COLUMNS = 64  # limit of the extension
-_QUERY, _INSERT, _REMOVE = (
-    int(bit) for bit in (OperationBit.QUERY, OperationBit.INSERT, OperationBit.REMOVE)
-)
+_BITS = OperationBit.QUERY, OperationBit.INSERT, OperationBit.REMOVE
+_QUERY, _INSERT, _REMOVE = map(int, _BITS)
 
 _INSERTIONS, _LOST, _YOUNGEST_LOST, _STASH_PEAK, _ALL_LOST, _SECRET = range(3, 9)
 """Indices in `_numbers`; the secret is in the last two numbers, low half first."""
@@ -300,11 +299,9 @@ class WindowDictionary(CountedFilter):
 
     def expected_false_positive_rate(self, window: int | None = None) -> float:
         """Probability that a key that was never inserted is reported: live digests over 2**D."""
-        window = self.checked_window(window)
-        live = sum(
-            int((self._distances(times) <= window).sum())
-            for times in (self._times, self._stash_times)
-        )
+        window, live = self.checked_window(window), 0
+        for times in (self._times, self._stash_times):
+            live += int((self._distances(times) <= window).sum())
         return live / 2.0**self.digest_bits
 
     def estimated_false_positive_rate(self, window: int | None = None) -> float:

@@ -266,10 +266,10 @@ def _rank_of_difference(first: Sequence[Sequence[int]], other: Sequence[Sequence
 
 def offset_tables(terms: Sequence[Sequence[int]], rest_bits: int) -> list[NDArray[np.uint64]]:
     """Values XORed with the row in a column: a (256,) table for each byte of the remainder."""
-    masks = [
-        sum((bit in terms_of_bit) << row for row, terms_of_bit in enumerate(terms))
-        for bit in range(rest_bits)
-    ]
+    masks = [0] * rest_bits
+    for row, bits in enumerate(terms):
+        for bit in bits:
+            masks[bit] |= 1 << row
     return [*_byte_tables(masks)]
 
 

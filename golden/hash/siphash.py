@@ -33,13 +33,11 @@ def check_secret(secret: object) -> int:
     """Check a `secret` of at most 128 bits, and return it as an int; messages do not reveal it."""
     if isinstance(secret, bool) or not isinstance(secret, int | np.integer):
         raise TypeError(f"secret: must be an integer, not {type(secret).__name__}")
-    secret = int(secret)
+    secret, size = int(secret), int(secret).bit_length()
     if secret < 0:
         raise ValueError("secret: must be at least 0, not negative")
-    if secret >> SECRET_BITS:
-        raise ValueError(
-            f"secret: must be below 2**{SECRET_BITS}, not of {secret.bit_length()} bits"
-        )
+    if size > SECRET_BITS:
+        raise ValueError(f"secret: must be below 2**{SECRET_BITS}, not of {size} bits")
     return secret
 
 

@@ -42,11 +42,8 @@ class FieldError(LatelyError, ValueError):
 
 def parse_fields(text: str, allowed: Field = ~Field.NONE) -> Field:
     """Parse fields from a text such as "tos,no-id"; "none" means no fields."""
-    known = {
-        field.name.lower().replace("_", "-"): field
-        for field in Field
-        if field.name and field in allowed
-    }
+    fields = [field for field in Field if field in allowed]
+    known = {str(field.name).lower().replace("_", "-"): field for field in fields}
     result = Field.NONE
     for name in [] if text == "none" else text.split(","):
         if name not in known:

@@ -216,13 +216,9 @@ class SlidingFilter(CountedFilter):
         self.close()
 
     insertions: int = delegated("_ring.insertions", "Number of insertions since construction.")
-    shifts: int = delegated(
-        "_ring.shifts", "Number of shifts since construction, SHIFT operations included."
-    )
+    shifts: int = delegated("_ring.shifts", "Number of shifts since construction.")
     ring_position: int = delegated("_ring.base", "Physical index of the youngest segment.")
-    fill: float = delegated(
-        "_segments.fill", "Fraction of bits set in all segments, including the spare."
-    )
+    fill: float = delegated("_segments.fill", "Fraction of bits set, including the spare.")
     nbytes: int = delegated("_segments.nbytes", "Bytes of memory that the segments occupy.")
 
     @property
@@ -437,15 +433,9 @@ class TimeLimitedRing(TimedFilter):
     secrets: list[int] = delegated("_ring.secrets", SlidingFilter.secrets.__doc__)
     rekey_ready: bool = delegated("_ring.rekey_ready", SlidingFilter.rekey_ready.__doc__)
     _private: bool = delegated("_ring._private", "")
-    shortened: int = delegated(
-        "_turns.shortened", "Number of shifts that retired a slice within the span."
-    )
-    overfilled: int = delegated(
-        "_turns.overfilled", "Number of insertions beyond the capacity of their generation."
-    )
-    joinable: bool = delegated(
-        "_joinable", "Whether only the clock turns the ring, so that `union` can merge it."
-    )
+    shortened: int = delegated("_turns.shortened", "Shifts that retired a slice within the span.")
+    overfilled: int = delegated("_turns.overfilled", "Insertions into generations that were full.")
+    joinable: bool = delegated("_joinable", "Whether `union` can merge the ring with other rings.")
     worst_false_positive_rate: float = delegated(
         "_spec.worst_false_positive_rate",
         "Expected false-positive rate just before a shift, with all slices within the span; an "

@@ -261,9 +261,7 @@ class InferentialFilter(CountedFilter):
     storage_bits: int = delegated("model.storage_bits", "Total bits of all cells.")
     nbytes: int = delegated("model.nbytes", "Bytes of memory that the cells occupy.")
     fill: float = delegated("model.fill", "Fraction of cells that have not expired.")
-    insertions: int = delegated(
-        "model.insertions", "Number of insertions since construction or `clear`."
-    )
+    insertions: int = delegated("model.insertions", "Insertions since construction or `clear`.")
 
     def _empty(self) -> None:
         self.model._empty()
@@ -394,10 +392,8 @@ class InferentialFilter(CountedFilter):
     def _posterior(
         self, keys: Words, window: Windows, probabilities: ArrayLike | None, insert: bool
     ) -> Reals:
-        limits, chances = (
-            self.model._each_window(window, len(keys)),
-            self._chances(keys, probabilities),
-        )
+        limits = self.model._each_window(window, len(keys))
+        chances = self._chances(keys, probabilities)
         return self._within(self.model._inspect(keys, insert=insert), chances, limits)
 
     def _chances(self, keys: Words, probabilities: ArrayLike | None) -> Reals:
