@@ -9,10 +9,7 @@ class LatelyError(Exception):
 
 
 class SpecificationError(LatelyError, ValueError):
-    """A field of a filter specification violates a rule.
-
-    The message names the field, the rule and the value.
-    """
+    """A field of a filter specification violates a rule; the message has field, rule and value."""
 
 
 class RekeyError(LatelyError, RuntimeError):

@@ -491,10 +491,7 @@ class Filter(locks.Base, ABC):
         return self._one_operation(Operation.CHECK_AND_INSERT, *operands)
 
     def _checked_and_inserted(self, keys: Words, *operands: Any, refresh: bool = True) -> Answers:
-        """Query, insert and count keys; without `refresh`, insert only keys that are not reported.
-
-        The answers are from before the insertions.
-        """
+        """Query, insert and count keys; the answers are from before the insertions."""
         step = self._check_and_insert if refresh else self._check_and_insert_new
         seen = step(keys, *operands)
         hits = int(np.count_nonzero(seen))
@@ -565,10 +562,7 @@ class Filter(locks.Base, ABC):
 
     @property
     def fpr(self) -> float | None:
-        """Expected false-positive rate while the window is full of distinct keys, or None.
-
-        If the rate changes from insertion to insertion, this is the mean.
-        """
+        """Mean expected false-positive rate with a full window of distinct keys; None if unknown."""
         with suppress(NotImplementedError):
             return self.spec.mean_false_positive_rate
         return None
@@ -897,10 +891,7 @@ class CountedFilter(Filter):
         self.insert(self._only_one("add", key))
 
     def update(self, *several: Iterable[Key] | ArrayLike) -> None:
-        """Insert all keys of iterables or arrays, like `set.update`; raises the errors of `insert`.
-
-        A single key, text included, is a TypeError; keys of earlier arguments stay inserted.
-        """
+        """Insert all keys of iterables or arrays, like `set.update`; TypeError for a single key."""
         for keys in several:
             self.insert(self._no_single("update", keys))
 

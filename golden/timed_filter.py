@@ -42,7 +42,9 @@ class TimedFilter(Filter):
     The time of an insertion never decreases: an insertion with an earlier timestamp than a previous
     insertion is *late*, and gets the time of the previous insertion. A query takes effect at `now`,
     or at `latest` if that is later, and reports each key that was inserted at most `span` before.
-    (A ring may shorten its window: see `TimeLimitedRing.status`.)
+    (A ring may shorten its window: see `TimeLimitedRing.status`.) Reports without `now` use
+    `latest` instead of the clock if there is no clock, or if you have passed the time of an
+    insertion.
     """
 
     age_unit = "generations"
@@ -131,10 +133,7 @@ class TimedFilter(Filter):
         self.insert(self._only_one("add", key), now)
 
     def update(self, *several: Iterable[Key] | ArrayLike, now: Now = None) -> None:
-        """Insert all keys of iterables or arrays, like `set.update`; `now` as in `insert`.
-
-        A single key, text included, is a TypeError; keys of earlier arguments stay inserted.
-        """
+        """Insert all keys of iterables or arrays, like `set.update`; TypeError for a single key."""
         for keys in several:
             self.insert(self._no_single("update", keys), now)
 
@@ -189,14 +188,10 @@ class TimedFilter(Filter):
     def check_and_insert(
         self, keys: Keys, now: Now = None, *, refresh: bool = True, nulls: Nulls = "refuse"
     ) -> Answers:
-        """Query and insert keys one after another; each answer is from before the insertion.
+        """Query and insert keys one after another; each answer is from before the key's insertion.
 
-        With `refresh`, a key is reported for the span after its last copy. Without it, a reported
-        key is not inserted, so it is reported for the span after it last passed. A key that keeps
-        repeating then passes again after the span, and at the latest after the span plus the slack.
-        See `CountedFilter.check_and_insert`.
-
-        Parameters and errors are those of `insert`; the result, shape (n,), is that of `query`.
+        `refresh` is as in `CountedFilter.check_and_insert`, with the span as the window. Parameters
+        and errors are those of `insert`; the result, shape (n,), is that of `query`.
         """
         return self._check_each(self._words(keys), now, refresh)
 

@@ -191,11 +191,7 @@ class SlidingFilter(CountedFilter):
 
     @property
     def generation(self) -> int:
-        """Number of insertions per generation, 1 to 2**62; a new value applies at a shift or clear.
-
-        Hardware also accepts 0, which acts like 1 but with an extra shift before the first
-        insertion after each SHIFT or CLEAR.
-        """
+        """Number of insertions per generation, 1 to 2**62; changes apply at a shift or clear."""
         return self._ring.generation
 
     @generation.setter
@@ -228,10 +224,7 @@ class SlidingFilter(CountedFilter):
 
     @property
     def memory(self) -> NDArray[np.bool_]:
-        """Bits of all physical segments and the empty spare, shape (segments, parts, part_bits).
-
-        The bits of a part are ordered by block, then by cell. Without partitions there is one part.
-        """
+        """Bits of all physical segments, by block and cell: shape (segments, parts, part_bits)."""
         return np.array(self._segments.bits.reshape(self.spec.segments, self._layout.parts, -1))
 
     def segment(self, index: int) -> NDArray[np.bool_]:
@@ -240,10 +233,7 @@ class SlidingFilter(CountedFilter):
         return memory
 
     def matches(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Return whether each segment, youngest first, has all bits of each key.
-
-        The result has shape (ring_segments, n); `keys` has any form that `query` accepts.
-        """
+        """Whether each segment, youngest first, has all bits of each key: shape (segments, n)."""
         words = self._words(keys)
         bits, ring = self._segments.bits, self._position
         matched = np.empty((self.spec.ring_segments, len(words)), np.bool_)
@@ -259,11 +249,7 @@ class SlidingFilter(CountedFilter):
         return ratios
 
     def estimated_false_positive_rate(self) -> float:
-        """Probability that a key that was never inserted is reported now, from the set bits.
-
-        This is the recursion F (APBF, section 5.3) over the match probabilities of the segments,
-        which are averaged over blocks.
-        """
+        """Probability that a key that was never inserted is reported now (APBF, section 5.3)."""
         return self._estimated_rate(self.spec.ring_segments)
 
     def _estimated_rate(self, alive: int) -> float:
@@ -303,11 +289,7 @@ class SlidingFilter(CountedFilter):
 
     @property
     def rekey_ready(self) -> bool:
-        """Whether `rekey` accepts a secret now; always True without ``spec.rekey``.
-
-        With ``spec.rekey``, True if no secret waits for a shift and all segments of the ring have
-        the same secret, so that at most two secrets are in use.
-        """
+        """Whether `rekey` accepts a secret now; at most two secrets can be in use or waiting."""
         return not self.spec.rekey or (self._ring.waiting is None and self._ring.older == 0)
 
     @property
@@ -480,27 +462,18 @@ class TimeLimitedRing(TimedFilter):
         return cls(spec, secret=secret)
 
     def status(self, now: Now = None) -> PoolStatus:
-        """Report whether the span and the false-positive bound hold at the time `now`.
-
-        By default, `now` is the clock's time; it is `latest` without a clock, or if you have passed
-        the time of an insertion.
-        """
+        """Report whether the span and the false-positive bound hold at the time `now`."""
         return self._turns.status(self._moment(now))
 
     def guaranteed_span(self, now: Now = None) -> int:
-        """Maximum age at which every key is reported at the time `now`; default as in `status`.
+        """Maximum age at which every key is reported at the time `now`; -1 if there is none.
 
-        It is `span` unless the window is shortened, and -1 if even a key inserted at `now` may be
-        missed.
+        It is `span` unless the window is shortened.
         """
         return self._turns.guaranteed_span(self._moment(now))
 
     def estimated_false_positive_rate(self, now: Now = None) -> float:
-        """Probability that a key that was never inserted is reported at the time `now`.
-
-        Computed as in `SlidingFilter`, except that slices past the span never match; default for
-        `now` as in `status`.
-        """
+        """Probability that a key that was never inserted is reported at the time `now`."""
         return self._ring._estimated_rate(self._turns.alive(self._moment(now)))
 
     def fill_ratios(self) -> NDArray[np.float64]:
@@ -521,10 +494,7 @@ class TimeLimitedRing(TimedFilter):
         return self._ages(np.full(len(keys), operation, np.uint8), keys, times)
 
     def _ages(self, codes: Codes, keys: Words, times: Times, *reports: Any) -> Ages:
-        """Perform operations and return ages; write statuses and guaranteed spans to `reports`.
-
-        The rules are those of sections 6.1 and 6.4, for all families.
-        """
+        """Perform operations (sections 6.1, 6.4); write statuses and spans to `reports`."""
         ages = np.full(len(codes), -1, np.int64)
         if self._engine is not None:
             operands = (np.ascontiguousarray(each) for each in (codes, keys, times))
@@ -556,11 +526,7 @@ class TimeLimitedRing(TimedFilter):
         return ages
 
     def shift(self, now: Now = None) -> None:
-        """Start a new generation at the time `now`, like the operation SHIFT.
-
-        `now` becomes `latest`. If the oldest slice is still within the span, the window is
-        shortened.
-        """
+        """Start a new generation at the time `now`, like SHIFT; this may shorten the window."""
         times = np.maximum(self._given(now, 1, inserts=True), self._last)
         self._performed(Operation.SHIFT, self._ring._no_key, times)
         self._note_events(1)

@@ -171,10 +171,7 @@ class RotationState:
         return full or (self.filled > 0 and now >= self.first + self._old)
 
     def due_by_clock(self, now: int) -> int:
-        """Count the turns due before an insertion at `now` in a joinable ring; 0 for other rings.
-
-        Turns that would only clear all segments once more are left out.
-        """
+        """Count the turns due in a joinable ring; turns without effect are left out."""
         if self.policy.when_full != BY_CLOCK:
             return 0
         turns, segments = now // self._old - max(self.latest, 0) // self._old, self._slices + 1

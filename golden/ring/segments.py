@@ -92,14 +92,11 @@ MAX_LENGTH = 1 << 62  # largest length of a generation
 
 
 class RingPosition:
-    """Position and secrets of a ring, in an array shared with the extension.
-
-    The `older` oldest segments of the ring have the secret `older_secret`; the others have
-    `secret`. If `waits` is set, `_waiting` is a secret that is not in use yet.
-    """
+    """Position and secrets of a ring, in an array shared with the extension."""
 
     base, filled, length, generation = map(Element, range(BASE, 8))
     insertions, shifts, older, waits = map(Element, range(8, 12))
+    # The `older` oldest segments have the `older_secret`; if `waits` is set, `_waiting` is the next.
     secret, older_secret, _waiting = map(Secret, (12, 14, 16))
 
     def __init__(self, spec: FilterSpec, secret: int, numbers: NDArray[np.int64]) -> None:

@@ -248,20 +248,13 @@ class FilterSpec(Specification):
         return analysis.npws(self.run, self.window_generations, survival)
 
     def segment_false_positive_rates(self, *, phase: float) -> list[float]:
-        """Probability that a key that was never inserted matches each segment, youngest first.
-
-        `phase` is the fraction of the current generation that has been inserted; all keys are
-        distinct.
-        """
+        """Probability that a key never inserted matches each segment, youngest first."""
         shape = {"blocks": self.segment_blocks, "cells": self.cells, "parts": self.parts}
         loads = analysis.segment_loads(self.run, self.window_generations, self.generation, phase)
         return [analysis.segment_false_positive_rate(load, **shape) for load in loads]
 
     def false_positive_rate(self, *, phase: float) -> float:
-        """Return the expected false-positive rate for distinct keys at a phase of the generation.
-
-        This is the recursion F (APBF, section 5.3) over the match probabilities of the segments.
-        """
+        """Expected false-positive rate for distinct keys at a `phase`, 0 to 1, of a generation."""
         fills = self.segment_false_positive_rates(phase=phase)
         return analysis.apbf_false_positive_rate(self.run, self.window_generations, fills=fills)
 

@@ -55,10 +55,7 @@ class InferentialSpec(TimingSpec, family="inferential"):
 
 @dataclass(frozen=True, kw_only=True)
 class StampedPartsSpec(Specification):
-    """Timing Bloom filter in which each hash function has its own part of the cells.
-
-    Timestamps are block numbers; a block is the part of the stream between two clock steps.
-    """
+    """Timing Bloom filter in which each hash function has its own cells for block numbers."""
 
     kind, _asks = "timing", True
 

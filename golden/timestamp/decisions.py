@@ -136,10 +136,7 @@ class DecisionTable:
         require(highest <= hashes + 1, "table", rule, highest)
 
     def answers(self, evidence: Evidence, classes: ArrayLike = 0) -> NDArray[np.bool_]:
-        """Return the answer for each key from its evidence and class, shape (n,).
-
-        The evidence comes from `inspect` of the filter's `model`. IndexError for an unknown class.
-        """
+        """Return the answer for each key from its evidence and class, shape (n,)."""
         phase = evidence.filled * (1 << self.bits) // self.block
         cells = np.where(evidence.age < 0, 1, evidence.oldest)
         chosen = np.asarray(classes, np.intp)

@@ -91,27 +91,17 @@ class StampedParts(Filter):
 
     @property
     def memory(self) -> Integers:
-        """Ages of all cells at the last insertion, in blocks, shape (hashes, cells).
-
-        Cells past the window and untouched cells have `expired_age`.
-        """
+        """Ages of all cells at the last insertion, in blocks, shape (hashes, cells)."""
         return self._ages(self._stamps, self._last_block)
 
     def fill_ratios(self, *now: int, window: int | None = None) -> NDArray[np.float64]:
-        """Fraction of cells in each part whose age is within a window, shape (hashes,).
-
-        Ages are taken at the time `now`, or at the last insertion. The default `window` is the
-        filter's.
-        """
+        """Fraction of cells in each part with an age within a window at `now`, shape (hashes,)."""
         blocks = self.window_blocks if window is None else window // self._stamped.block_units
         fills: NDArray[np.float64] = np.mean(self._memory_at(*now) <= blocks, axis=1)
         return fills
 
     def estimated_false_positive_rate(self, *now: int, window: int | None = None) -> float:
-        """Probability that a key that was never inserted is reported, from the ages of all cells.
-
-        Parameters are those of `fill_ratios`. With classes, `window` is the class of the query.
-        """
+        """Probability that a key that was never inserted is reported, for a window or a class."""
         if self.classes is None:
             return float(np.prod(self.fill_ratios(*now, window=window)))
         cells = self._memory_at(*now)
@@ -353,11 +343,7 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         return int(self._numbers[5])
 
     def memory_at(self, now: Now = None) -> Integers:
-        """Return the ages of all cells at the time `now`, with the shape of `memory`.
-
-        By default, `now` is the clock's time; it is `latest` without a clock, or if you have passed
-        the time of an insertion.
-        """
+        """Return the ages of all cells at the time `now`, with the shape of `memory`."""
         return self._ages(self._stamps, self._moment(now) // self.period)
 
     def _memory_at(self, *now: int) -> Integers:
