@@ -104,7 +104,7 @@ def mean_rate(rate: Callable[[float], float], generation: int) -> float:
         return sum(rate(i / generation) for i in range(1, generation + 1)) / generation
     # Gauss-Legendre quadrature, then the Euler-Maclaurin correction from integral to sum: half the
     # difference of the rates at the two ends.
-    integral = sum(weight / 2 * rate((1 + point) / 2) for point, weight in _NODES.tolist())
+    integral: float = sum(weight / 2 * rate((1 + point) / 2) for point, weight in _NODES.tolist())
     return integral + (rate(1.0) - rate(0.0)) / (2 * generation)
 
 

@@ -192,6 +192,7 @@ class Filter(locks.Base, ABC):
     # Counters since construction; calls that change nothing do not count as operations.
     operations, _inserted_keys, hits = Number(0), Number(1), Number(2)
     _numbers: NDArray[np.int64]
+    compiled: bool  # whether operations run in the extension; results are the same either way
     _hash: KeyHash
     _lock: Any
     _digest_secret = 0
@@ -562,7 +563,7 @@ class Filter(locks.Base, ABC):
 
     @property
     def fpr(self) -> float | None:
-        """Mean expected false-positive rate with a full window of distinct keys; None if unknown."""
+        """Mean expected false-positive rate, with a full window of distinct keys; may be None."""
         with suppress(NotImplementedError):
             return self.spec.mean_false_positive_rate
         return None

@@ -135,7 +135,6 @@ class WindowDictionary(CountedFilter):
     def _prepare(self) -> None:
         self._row_bits = self.spec.row_bits
         self._hash, self._offsets = digest_hash(self.spec), row_offsets(self.spec)
-        # Whether operations run in the extension; results are the same either way.
         self.compiled = compilation.wanted() and self.columns <= _MAX_COLUMNS
         cells = np.zeros((self.columns * self.rows, 2), np.int64)
         stash = np.zeros((2, self.stash), np.int64)

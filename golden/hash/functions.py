@@ -78,7 +78,10 @@ class IndexField:
         return 1 << self.bits == self.size
 
 
-def index_fields(sizes: Sequence[int]) -> tuple[IndexField, ...]:
+Fields = tuple[IndexField, ...]
+
+
+def index_fields(sizes: Sequence[int]) -> Fields:
     """Pack one index field per size into as few words as possible, from the top bit down."""
     fields = []
     word = offset = 0
@@ -134,6 +137,7 @@ def mix_constants(seed: int) -> tuple[int, ...]:
 
 # three rotation amounts; a word is the XOR of the mixed state rotated by each
 Rotations = tuple[int, int, int]
+Terms = tuple[tuple[int, ...], ...]  # for each row bit, bits of the remainder of a digest
 
 
 def _field_rows(fields: Sequence[IndexField], words: Sequence[Rotations]) -> list[int]:
@@ -148,7 +152,7 @@ def _field_rows(fields: Sequence[IndexField], words: Sequence[Rotations]) -> lis
 
 @lru_cache(maxsize=64)
 def expand_rotations(
-    fields: tuple[IndexField, ...], functions: int, seed: int
+    fields: Fields, functions: int, seed: int
 ) -> tuple[tuple[Rotations, ...], ...]:
     """Draw the rotation amounts of all functions, indexed by function, word and term."""
     # Each function is redrawn until its index bits are linearly independent of those of as many
@@ -197,7 +201,7 @@ def _neighbour_bases(rows: list[list[int]], functions: int, reach: int) -> list[
 
 
 @lru_cache(maxsize=64)
-def shard_rotations(fields: tuple[IndexField, ...], functions: int, seed: int) -> Rotations:
+def shard_rotations(fields: Fields, functions: int, seed: int) -> Rotations:
     """Draw the rotation amounts of the word whose highest bits select the shard."""
     # These bits are linearly independent of the index bits of as many consecutive functions as fit
     # into the state, or of fewer functions if no candidate succeeds.
@@ -224,15 +228,13 @@ def _draw_rotations(stream: ConstantStream) -> Rotations:
 
 
 @lru_cache(maxsize=64)
-def offset_terms(
-    *, columns: int, row_bits: int, rest_bits: int, seed: int
-) -> tuple[tuple[tuple[int, ...], ...], ...]:
+def offset_terms(*, columns: int, row_bits: int, rest_bits: int, seed: int) -> tuple[Terms, ...]:
     """Draw, for each column and row bit, the bits of the remainder that are XORed with it."""
     # The row of a digest is its low part, XORed with these bits except in the first column. Any two
     # columns differ by a map of full rank if possible, so that digests with a common cell in one
     # column seldom share a cell in another.
     stream = ConstantStream(label=f"columns/{row_bits}/{rest_bits}", seed=seed)
-    chosen: list[tuple[tuple[int, ...], ...]] = [((),) * row_bits]
+    chosen: list[Terms] = [((),) * row_bits]
     rank = min(row_bits, rest_bits)
     while len(chosen) < columns:
         for _ in range(_DRAWS):

@@ -37,14 +37,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..cached import Cached
 from ..compilation import core, extension
+from ..results import Words
 from ..times import EPOCH, MICROSECOND, SINCE_1970, instant
 from .siphash import siphash_spans
 
 TEXTS = (str, bytes, bytearray, memoryview)
 INTEGERS = (int, np.integer)
 Address = IPv4Address | IPv6Address
-# texts in a buffer of bytes: the buffer, starts and stops
-Spans = tuple[Any, NDArray[np.int64], NDArray[np.int64]]
+Offsets = NDArray[np.int64]
+Spans = tuple[Any, Offsets, Offsets]  # texts in a buffer of bytes: the buffer, starts and stops
 # a column or table that Arrow can read has one of these methods
 ARROW = ("__arrow_c_array__", "__arrow_c_stream__", "__arrow_array__")
 _EXPECTED = "must be integers, text or bytes"
@@ -316,14 +317,14 @@ class KeyDigest:
         return -(-self.key_bits // 64)
 
     @Cached
-    def keys(self) -> NDArray[np.uint64]:
+    def keys(self) -> Words:
         """SipHash keys, one per word, low half first, shape (count, 2); empty for BLAKE2b."""
         label = f"lately/digest/{self.seed}/{self.secret}".encode()
         size = 16 * self.count if self.name == "siphash" else 0
         octets = hashlib.shake_256(label).digest(size)
         return np.frombuffer(octets, "<u8").astype(np.uint64).reshape(-1, 2)
 
-    def of_list(self, texts: list[object]) -> NDArray[np.uint64] | None:
+    def of_list(self, texts: list[object]) -> Words | None:
         """Digest a list in the extension; None without it, or if not all are str or bytes."""
         native = core()
         if native is None or self._shake:
@@ -331,11 +332,11 @@ class KeyDigest:
         words = np.empty((len(texts), self.count), np.uint64)
         return self._cut(words) if native.digest_texts(texts, self.keys, words) else None
 
-    def of_bytes(self, texts: list[bytes]) -> NDArray[np.uint64]:
+    def of_bytes(self, texts: list[bytes]) -> Words:
         """Digest bytes, shape (n, count)."""
         return self.of_spans(*_spans_of(texts))
 
-    def of_rows(self, columns: list[tuple[bytes, Spans]]) -> NDArray[np.uint64]:
+    def of_rows(self, columns: list[tuple[bytes, Spans]]) -> Words:
         """Digest tuples given as columns of elements, each with its tag."""
         native = core()
         if native is None or self._shake:
@@ -351,9 +352,7 @@ class KeyDigest:
         native.digest_spans(data, starts, stops, b"".join(tags), self.keys, words)
         return self._cut(words)
 
-    def of_spans(
-        self, data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]
-    ) -> NDArray[np.uint64]:
+    def of_spans(self, data: NDArray[np.uint8], starts: Offsets, stops: Offsets) -> Words:
         """Digest the bytes of `data` from each start to its stop, shape (n, count)."""
         words = np.empty((len(starts), self.count), np.uint64)
         native = core()
@@ -380,7 +379,7 @@ class KeyDigest:
     def _shake(self) -> bool:
         return self.name == "blake2b" and 8 * self.count > hashlib.blake2b.MAX_DIGEST_SIZE
 
-    def _cut(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def _cut(self, words: Words) -> Words:
         if self.key_bits % 64:
             words[:, -1] &= np.uint64((1 << self.key_bits % 64) - 1)
         return words
@@ -499,7 +498,7 @@ def _without_nulls(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
     return tuple(kept) if columns else kept[0], present
 
 
-def check_keys(keys: Keys, digest: KeyDigest | int) -> NDArray[np.uint64]:
+def check_keys(keys: Keys, digest: KeyDigest | int) -> Words:
     """Convert keys of any type to words, shape (n, words); `digest` may be the key width."""
     digest = KeyDigest(digest) if isinstance(digest, int) else digest
     given: Any = keys
@@ -584,7 +583,7 @@ def _column(name: object, column: Any) -> tuple[bytes, Spans]:
     return b"b", elements
 
 
-def random_keys(random: "np.random.Generator", count: int, key_bits: int) -> NDArray[np.uint64]:
+def random_keys(random: "np.random.Generator", count: int, key_bits: int) -> Words:
     """Draw `count` uniform keys from `random`, in the shape that `key_words` returns."""
     words = -(-key_bits // 64)
     keys = random.integers(0, 1 << 64, (count, words), np.uint64)
@@ -593,7 +592,7 @@ def random_keys(random: "np.random.Generator", count: int, key_bits: int) -> NDA
     return keys[:, 0] if words == 1 else keys
 
 
-def sortable(keys: NDArray[np.uint64]) -> NDArray[Any]:
+def sortable(keys: Words) -> NDArray[Any]:
     """View keys of shape (n,) or (n, words) as an array of shape (n,) that can be sorted."""
     if keys.ndim == 1 or keys.shape[1] == 1:
         return keys.reshape(-1)
@@ -601,7 +600,7 @@ def sortable(keys: NDArray[np.uint64]) -> NDArray[Any]:
     return np.ascontiguousarray(keys).view(fields)[:, 0]
 
 
-def _listed(items: Sequence[Any], digest: KeyDigest) -> NDArray[np.uint64]:
+def _listed(items: Sequence[Any], digest: KeyDigest) -> Words:
     kinds = {*map(type, items)}
     if kinds and all(issubclass(kind, list | np.ndarray) for kind in kinds) and np.ndim(items[0]):
         return _array_words(_rows(items), digest.key_bits)
@@ -635,7 +634,7 @@ def _rows(rows: Sequence[Any]) -> NDArray[Any]:
     return np.array(words, np.uint64).reshape(len(rows), len(rows[0]))
 
 
-def _integer_words(items: Sequence[int], key_bits: int) -> NDArray[np.uint64]:
+def _integer_words(items: Sequence[int], key_bits: int) -> Words:
     words = -(-key_bits // 64)
     if not items:
         return np.empty((0, words), np.uint64)
@@ -656,7 +655,7 @@ def _check_range(low: int, high: int, key_bits: int) -> None:
         raise ValueError(f"keys: must be below 2**{key_bits}, not {high:#x}")
 
 
-def _array_words(array: NDArray[Any], key_bits: int) -> NDArray[np.uint64]:
+def _array_words(array: NDArray[Any], key_bits: int) -> Words:
     words, shape = -(-key_bits // 64), array.shape
     if array.ndim == 1:
         if array.size:

@@ -20,10 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compilation import core
+from ..results import Answers, Words
 from ..times import Times
 from .comparison import IP4_TTL, IP6_HOP_LIMIT, Comparison, Field, FieldError
 from .packet_digest import packet_digests
-from .packet_layers import Version, find_headers
+from .packet_layers import Buffer, Packets, Version, find_headers
 
 POLICIES = ("last-seen", "first-seen")  # which packets are remembered: all, or all except copies
 SCOPES = ("any", "same", "other")  # origin of the earlier packet: any, the same, or another
@@ -75,12 +76,12 @@ class CopyRule:
 
 def properties(
     name: str,
-    buffer: NDArray[np.uint8],
-    packets: NDArray[np.int64],
+    buffer: Buffer,
+    packets: Packets,
     numbers: NDArray[np.int64],
     comparison: Comparison,
     secret: int = 0,
-) -> NDArray[np.uint64]:
+) -> Words:
     """Return property `name` of each packet as a number, equal for equal values; shape (n,)."""
     if name in ("interface", "file"):
         return numbers.astype(np.uint64)
@@ -102,7 +103,7 @@ def properties(
     return np.where(digests.versions == 0, np.uint64(0), digests.values)
 
 
-def scoped(digests: NDArray[np.uint64], origins: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def scoped(digests: Words, origins: Words) -> Words:
     """Combine digests with origins: equal only if both are equal; arrays have shape (n,)."""
     return digests ^ origins * np.uint64(_SPREAD)
 
@@ -125,11 +126,7 @@ class CopyTable:
             self._tables = np.zeros((2, rows, 4), np.int64), np.zeros(2, np.int64)
 
     def judge(
-        self,
-        digests: NDArray[np.uint64],
-        seen: NDArray[np.bool_],
-        elapsed: Times,
-        values: NDArray[np.uint64],
+        self, digests: Words, seen: Answers, elapsed: Times, values: Words
     ) -> NDArray[np.int64]:
         """Clear `seen` for packets that are not copies; all arrays have shape (n,).
 

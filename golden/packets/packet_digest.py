@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ..compilation import core
 from ..hash.siphash import siphash
 from .comparison import Comparison, Field, hide, radiotap
-from .packet_layers import Layers, Version, frames, layers, search_tables
+from .packet_layers import Buffer, Layers, Packets, Version, frames, layers, search_tables
 from .polynomial_digest import polynomial_digest
 
 # beat width of the hardware, in bits, from which the digest is a `polynomial_digest`
@@ -137,11 +137,7 @@ class Digests(NamedTuple):
 
 
 def packet_digests(
-    buffer: NDArray[np.uint8],
-    packets: NDArray[np.int64],
-    comparison: Comparison = DEFAULT,
-    *,
-    secret: int = 0,
+    buffer: Buffer, packets: Packets, comparison: Comparison = DEFAULT, *, secret: int = 0
 ) -> Digests:
     """Digest packets; parameters are those of `find_headers` and `packet_digest`."""
     count = packets.shape[1]

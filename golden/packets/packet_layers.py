@@ -20,6 +20,10 @@ LINK_HEADERS = {
     101: (0, -1), 228: (0, -1), 229: (0, -1),
 }  # fmt: skip
 
+Buffer = NDArray[np.uint8]
+Packets = NDArray[np.int64]  # rows: offset in a buffer, captured length, length on the line, link
+Types = tuple[int, ...]
+Tunnels = tuple[Tunnel, ...]
 ETHERNET = 1  # link type of Ethernet
 MAX_TAGS = 3  # maximum VLAN tags in hardware
 MAX_PACKETS = 8  # maximum depth of nested IP packets
@@ -75,8 +79,8 @@ def layers(
     length: int,
     link: int,
     reach: Reach = Reach.LAYER2,
-    tag_types: tuple[int, ...] = (),
-    tunnels: tuple[Tunnel, ...] = (),
+    tag_types: Types = (),
+    tunnels: Tunnels = (),
 ) -> Layers:
     """Find layer 3 of a packet; `frame` was captured of the `length` bytes on the line."""
     cut = Fault.CUT if len(frame) < length else Fault(0)
@@ -115,9 +119,7 @@ def _start(frame: bytes, length: int, link: int) -> HeaderStart:
 
 
 @cache
-def _steps(
-    reach: Reach, tag_types: tuple[int, ...], tunnels: tuple[Tunnel, ...]
-) -> dict[int, Step]:
+def _steps(reach: Reach, tag_types: Types, tunnels: Tunnels) -> dict[int, Step]:
     """Functions of the headers that the search skips, by kind."""
     if reach == Reach.HARDWARE:
         return dict.fromkeys(kinds.TAG_TYPES, tag)
@@ -249,9 +251,7 @@ def _behind_extensions(layer3: bytes) -> tuple[int, int, bool]:
     return kind, -1, part
 
 
-def frames(
-    buffer: NDArray[np.uint8], packets: NDArray[np.int64]
-) -> Iterator[tuple[bytes, int, int]]:
+def frames(buffer: Buffer, packets: Packets) -> Iterator[tuple[bytes, int, int]]:
     """Yield the captured bytes, length on the line and link type of each packet in a buffer."""
     for at, captured, length, link in packets.T.tolist():
         if not (at >= 0 and 0 <= captured <= min(len(buffer) - at, length)):
@@ -260,11 +260,11 @@ def frames(
 
 
 def find_headers(
-    buffer: NDArray[np.uint8],
-    packets: NDArray[np.int64],
+    buffer: Buffer,
+    packets: Packets,
     reach: Reach = Reach.LAYER2,
-    tag_types: tuple[int, ...] = (),
-    tunnels: tuple[Tunnel, ...] = (),
+    tag_types: Types = (),
+    tunnels: Tunnels = (),
 ) -> NDArray[np.int64]:
     """Return the headers of packets, shape (6, n): a row for each field of `Headers`."""
     table = np.empty((len(Headers._fields), packets.shape[1]), np.int64)
@@ -279,7 +279,7 @@ def find_headers(
 
 
 def search_tables(
-    tag_types: tuple[int, ...], tunnels: tuple[Tunnel, ...]
+    tag_types: Types, tunnels: Tunnels
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Convert both to arrays for the compiled loops; tunnel rows are port, skip, whether IP."""
     rows = [(tunnel.port, tunnel.skip, kinds.CONTENTS.index(tunnel.content)) for tunnel in tunnels]

@@ -96,7 +96,7 @@ class RingPosition:
 
     base, filled, length, generation = map(Element, range(BASE, 8))
     insertions, shifts, older, waits = map(Element, range(8, 12))
-    # The `older` oldest segments have the `older_secret`; if `waits` is set, `_waiting` is the next.
+    # The `older` oldest segments have the `older_secret`; if `waits` is set, `_waiting` is next.
     secret, older_secret, _waiting = map(Secret, (12, 14, 16))
 
     def __init__(self, spec: FilterSpec, secret: int, numbers: NDArray[np.int64]) -> None:

@@ -5,15 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..errors import SpecificationError, unknown_name
-from . import dictionary_sizes, ring, timestamp
 from .base import Specification as Specification
 from .base import require
 from .dictionary_sizes import DICTIONARIES
 from .ring import FilterSpec
 from .timestamp import TIMINGS
-
-MODULES = (ring, timestamp, dictionary_sizes)
-"""Modules that define specifications."""
 
 
 def preset(name: str) -> FilterSpec:

@@ -64,7 +64,6 @@ class StampedParts(Filter):
         # With classes, the table that determines answers; initially every queried key is reported.
         self.thresholds = np.zeros(spec.table_shape, np.uint8)
         self._make_hash(spec.index_sizes)
-        # Whether operations run in the extension; results are the same either way.
         self.compiled = compilation.wanted() and self.hashes <= compilation.MAX_PARTS
         self._hold({"stamps": np.zeros((self.hashes, self.cells), np.uint64)})
 

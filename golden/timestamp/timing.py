@@ -69,7 +69,6 @@ class TimestampFilter(CountedFilter):
             self.padding = -(-self.cells // (self.hashes * self.block)) - 1
             require_count("padding", self.padding, low=0, high=1 << 30)
         self._make_hash([self.cells] * self.hashes)
-        # Whether operations run in the extension; results are the same either way.
         self.compiled = compilation.wanted() and self.hashes <= compilation.MAX_PARTS
         self._hold({"timestamps": np.empty(self.cells, np.uint32)})
 
