@@ -20,7 +20,7 @@ except ImportError:
     _core = None
 
 VARIABLE = "LATELY_FAST"  # environment variable; 0 disables the extension
-MAX_SEGMENTS = 63  # segments that the loops support, the spare included: one bit of a word each
+MAX_SEGMENTS = 63  # maximum segments in the loops, spare included: a bit of a word for each
 # bits per key in a segment, and hash functions of a timing filter, that the loops support
 MAX_PARTS = 64
 MAX_BITS = 1 << 32  # bits of a segment of a compiled ring: bit indices have 32 bits

@@ -192,7 +192,6 @@ class Filter(locks.Base, ABC):
     # Counters since construction; calls that change nothing do not count as operations.
     operations, _inserted_keys, hits = Number(0), Number(1), Number(2)
     _numbers: NDArray[np.int64]
-    compiled: bool  # whether operations run in the extension; results are the same either way
     _hash: KeyHash
     _lock: Any
     _digest_secret = 0

@@ -4,7 +4,7 @@ from enum import IntEnum, IntFlag
 
 
 class OperationBit(IntFlag):
-    """Bits of an operation code. With ALONE, QUERY means CLEAR, and no other bit means SHIFT."""
+    """Bits of an operation code: ALONE with QUERY is CLEAR, and ALONE by itself is SHIFT."""
 
     QUERY = 1  # look up the key, before the other bits take effect
     INSERT = 2

@@ -21,14 +21,14 @@ class Results(NamedTuple):
     """Results of n operations, in arrays of shape (n,); a field that the filter lacks is 0."""
 
     seen: NDArray[np.bool_]  # whether the key was reported; False if the operation is not a query
-    # least possible age of the key, in units of the filter's `age_unit`; -1 if `seen` is False.
+    # minimum possible age of the key, in units of the filter's `age_unit`; -1 if `seen` is False.
     # Timing filters return the age of the key's oldest cell even if the key is not reported; an
     # expired cell has one block more than the window.
     age: Ages
     # `PoolStatus.code` of a ring with a time window. For a dictionary, 1 if the window of the query
     # is longer than `covered`, so that keys of the window may be missing.
     status: NDArray[np.uint8]
-    # in timing filters, how many of the key's cells have the age of the key's oldest cell
+    # in timing filters, the number of the key's cells that have the age of the oldest cell
     oldest: NDArray[np.int64]
     # time of the operation, in filters with a span. Hardware reports the ticks since its reset.
     time: NDArray[np.int64]

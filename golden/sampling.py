@@ -19,7 +19,7 @@ def chunks(count: int, size: int = CHUNK) -> Iterator[slice]:
 
 
 def sample(memory: NDArray[_Element]) -> NDArray[_Element]:
-    """Return evenly spaced parts of each row of a large `memory`, or all of a small one."""
+    """Return evenly spaced parts of each row of a large `memory`, or all of a small `memory`."""
     width = memory.shape[-1]
     limit = MAX_BYTES * width // memory.nbytes if memory.nbytes else width
     size = max(1, limit // _PARTS)

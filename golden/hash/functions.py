@@ -130,7 +130,7 @@ def fold_columns(key_bits: int, seed: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def mix_constants(seed: int) -> tuple[int, ...]:
-    """Return the initial 64-bit state, then one 32-bit constant for each round."""
+    """Draw the initial 64-bit state, then one 32-bit constant for each round."""
     stream = ConstantStream(label="mix", seed=seed)
     return (stream.word(), *(stream.word() >> 32 for _ in range(MIX_ROUNDS)))
 

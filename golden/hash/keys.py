@@ -392,7 +392,7 @@ Key = int | np.integer[Any] | Text | UUID | Address | date | np.datetime64 | tup
 # wide keys, the least significant first. A tuple is a single key; a tuple of arrays is several
 # keys.
 Keys = ArrayLike | Key | Iterable[Key]
-Nulls = Literal["refuse", "skip"]  # what to do with nulls among keys
+Nulls = Literal["refuse", "skip"]  # "skip" ignores nulls among keys
 Method = TypeVar("Method", bound=Callable[..., Any])
 Model = TypeVar("Model")  # class of a method whose first parameter is `keys`
 Others = ParamSpec("Others")  # other parameters of the method
@@ -401,7 +401,7 @@ Array = TypeVar("Array", covariant=True)  # answers for several keys
 
 
 class Bound(Protocol[Others, Scalar, Array]):
-    """Type of a bound method that returns a scalar for one key, and an array for several."""
+    """Type of a bound method: a scalar for a single key, and an array for several keys."""
 
     @overload
     def __call__(self, keys: Key, *others: Others.args, **options: Others.kwargs) -> Scalar: ...
@@ -411,7 +411,7 @@ class Bound(Protocol[Others, Scalar, Array]):
 
 
 class ScalarOrArray(Protocol[Others, Scalar, Array]):
-    """Type of a method that accepts one key or several."""
+    """Type of a method that accepts a single key or several keys."""
 
     def __get__(self, model: object, kind: Any = ..., /) -> Bound[Others, Scalar, Array]: ...
 

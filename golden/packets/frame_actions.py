@@ -7,7 +7,7 @@ MAX_BYTES = (1 << 17) - 1  # highest possible maximum: 17-bit byte counters in h
 
 
 class Action(IntEnum):
-    """What to do with a duplicate frame."""
+    """Action on a duplicate frame."""
 
     COUNT = 0  # count it, and forward it like any other frame
     MARK = 1  # forward it with a mark

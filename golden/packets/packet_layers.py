@@ -30,7 +30,7 @@ MAX_PACKETS = 8  # maximum depth of nested IP packets
 
 
 class Fault(IntFlag):
-    """What is wrong with a packet."""
+    """Faults of a packet."""
 
     MALFORMED = 1  # headers contradict each other, or exceed the packet
     CUT = 2  # the capture of the packet is incomplete
@@ -79,10 +79,10 @@ def layers(
     length: int,
     link: int,
     reach: Reach = Reach.LAYER2,
-    tag_types: Types = (),
-    tunnels: Tunnels = (),
+    tag_types: Types = (),  # additional EtherTypes of VLAN tags, not with `Reach.HARDWARE`
+    tunnels: Tunnels = (),  # with `Reach.INNER`; a tunnel that cannot be parsed ends the search
 ) -> Layers:
-    """Find layer 3 of a packet; `frame` was captured of the `length` bytes on the line."""
+    """Find layer 3 of a packet; `frame` holds the captured bytes of `length` on the line."""
     cut = Fault.CUT if len(frame) < length else Fault(0)
     other = innermost = Layers(Version.OTHER, 0, len(frame), (), cut, length)
     steps = _steps(reach, tag_types, tunnels)
@@ -266,7 +266,7 @@ def find_headers(
     tag_types: Types = (),
     tunnels: Tunnels = (),
 ) -> NDArray[np.int64]:
-    """Return the headers of packets, shape (6, n): a row for each field of `Headers`."""
+    """Find the headers of packets, shape (6, n), with a row for each field of `Headers`."""
     table = np.empty((len(Headers._fields), packets.shape[1]), np.int64)
     if (compiled := core()) is not None:
         compiled.packet_headers(

@@ -1,7 +1,7 @@
 """Sizing of rings of segments for a window and a mean false-positive rate.
 
 Each function tries shapes and returns constructor parameters of the family: the shape that needs
-the least memory with full segments, in the smallest size whose mean rate is at most the given rate.
+the minimum memory with full segments, and the smallest size that meets the mean rate.
 """
 
 import math

@@ -7,8 +7,7 @@ segments match. The age-partitioned filters have a hash function for each segmen
 methodology).
 
 Unlike the rings of the papers, these rings have a spare: an empty segment that replaces the segment
-that a shift retires. In hardware each physical segment keeps its hash function, so the spare has
-one too.
+that a shift retires. In hardware each physical segment keeps its hash function, even the spare.
 """
 
 import inspect

@@ -191,7 +191,7 @@ class RotationState:
             self.overfull = 0
 
     def alive(self, now: int) -> int:
-        """Count the youngest slices that count at the time `now`."""
+        """Return how many of the youngest slices can still match at the time `now`."""
         if not self._counts(self.last, now):
             return 0
         settled = self.settled[self.policy.writes :].tolist()
@@ -263,7 +263,7 @@ class RotationState:
         check_whole("last operation", latest, NEVER, TIME_LIMIT - 1)
         check_whole("last insertion", last, NEVER, latest)
         check_whole("first insertion", first, NEVER, last)
-        check_whole("time of what was lost", lost, NEVER, last)
+        check_whole("last retired insertion", lost, NEVER, last)
         check_whole("settled times", len(settled), slices, slices)
         check_whole("overfull slices", len(overfull), slices, slices)
         for time, later in zip(

@@ -39,7 +39,7 @@ Integers = NDArray[np.int64]  # the shape is given at each use
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a key's cells tell about its last insertion (definitions 10, 11), shape (n,)."""
+    """Evidence about the last insertion of each key (definitions 10, 11), shape (n,)."""
 
     # age in blocks of the oldest timestamp in the key's cells, lambda_x; -1 if a cell has expired
     age: Integers
@@ -249,7 +249,7 @@ def timing_bits(window: int, cells: int, hashes: int, block: int) -> int:
 def block_cells(
     window: int, block: int, fpr: float, hashes: int, rate: Callable[[float, int, int], float]
 ) -> int:
-    """Return the minimum cells with a mean rate of at most `fpr`; `rate` is like `bloom_rate`."""
+    """Return the minimum number of cells that meets a mean rate; `rate` is like `bloom_rate`."""
 
     def mean(cells: int) -> float:
         return window_rate(lambda load: rate(load, cells, hashes), window, block)

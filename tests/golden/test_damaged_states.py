@@ -172,7 +172,7 @@ WRONG = [
     ("apbf in time", ["turns", "times", 3], 1 << 62, "last operation: 4611686018427387904 does"),
     ("apbf in time", ["turns", "times", 1], 118, "last insertion: 118 does not fit"),
     ("apbf in time", ["turns", "times", 0], 118, "first insertion: 118 does not fit"),
-    ("apbf in time", ["turns", "times", 2], 118, "time of what was lost: 118 does not fit"),
+    ("apbf in time", ["turns", "times", 2], 118, "last retired insertion: 118 does not fit"),
     ("apbf in time", ["turns", "counters", 2], 41, "shortened: 41 does not fit the filter"),
     ("apbf in time", ["turns", "counters", 3], 41, "overfilled: 41 does not fit the filter"),
     ("apbf in time", ["turns", "settled"], [-1] * 6, "settled times: 6 does not fit the filter"),
