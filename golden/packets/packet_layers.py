@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from ..compilation import core
 from . import encapsulations as kinds
+from .encapsulations import IP4 as IP4
+from .encapsulations import IP6 as IP6
+from .encapsulations import TAG_TYPES as TAG_TYPES
 from .encapsulations import HeaderStart, Step, Tunnel, by_version, number, tag, typed
 
 # Supported link types: bytes before layer 3, and the offset of the EtherType, or -1. Ethernet;
@@ -55,7 +58,7 @@ class Reach(IntEnum):
 
 
 # kinds of packets in hardware, by EtherType; all others are `Version.OTHER`
-ETHER_TYPES = {kinds.IP4: Version.IP4, kinds.IP6: Version.IP6}
+ETHER_TYPES = {IP4: Version.IP4, IP6: Version.IP6}
 NO_NEXT_HEADER = 59  # IPv6 next header: nothing follows
 HEADERS = {Version.IP4: 20, Version.IP6: 40}  # minimum header lengths in bytes
 _COOKED_LLC = 4
@@ -122,8 +125,8 @@ def _start(frame: bytes, length: int, link: int) -> HeaderStart:
 def _steps(reach: Reach, tag_types: Types, tunnels: Tunnels) -> dict[int, Step]:
     """Functions of the headers that the search skips, by kind."""
     if reach == Reach.HARDWARE:
-        return dict.fromkeys(kinds.TAG_TYPES, tag)
-    tags = dict.fromkeys((*kinds.TAG_TYPES, *kinds.MORE_TAG_TYPES, *tag_types), tag)
+        return dict.fromkeys(TAG_TYPES, tag)
+    tags = dict.fromkeys((*TAG_TYPES, *kinds.MORE_TAG_TYPES, *tag_types), tag)
     return kinds.STEPS | {kinds.UDP_PORT + tunnel.port: tunnel.step for tunnel in tunnels} | tags
 
 
@@ -190,8 +193,8 @@ def _lldp_size(layer3: bytes) -> int:
 # By kind of layer 3: the version, and a function that returns the length, 0 for up to the end. ARP
 # has two pairs of addresses (RFC 826); LLC gives the length of spanning tree and IS-IS packets.
 SIZES: dict[int, tuple[Version, Callable[[bytes], int]]] = {
-    kinds.IP4: (Version.IP4, _ip4_size),
-    kinds.IP6: (Version.IP6, _ip6_size),
+    IP4: (Version.IP4, _ip4_size),
+    IP6: (Version.IP6, _ip6_size),
     kinds.ARP: (Version.CONTROL, lambda layer3: 8 + 2 * (layer3[4] + layer3[5])),
     kinds.LLDP: (Version.CONTROL, _lldp_size),
     kinds.STP: (Version.CONTROL, lambda layer3: 0),
@@ -357,11 +360,11 @@ def inner_headers(frame: bytes) -> Iterator[tuple[int, Layers]]:
         start = typed(head, LINK_HEADERS[ETHERNET][1], start)
         for _ in range(MAX_HEADERS):
             kind, octets = start.kind, head[: start.end]
-            if kind in (kinds.IP4, kinds.IP6):
+            if kind in (IP4, IP6):
                 innermost, start = _inner_network(frame, octets, start)
                 yield kind, innermost
                 start = _inner_content(octets, start)
-            elif kind in kinds.TAG_TYPES and len(start.tags) < MAX_TAGS:
+            elif kind in TAG_TYPES and len(start.tags) < MAX_TAGS:
                 start = tag(octets, start)
                 yield kind, innermost
             elif kind in PASSED:
@@ -388,7 +391,7 @@ def _inner_network(frame: bytes, octets: bytes, start: HeaderStart) -> tuple[Lay
 def _inner_content(octets: bytes, start: HeaderStart) -> HeaderStart:
     """The content of an IP packet; a fragment has none (RFC 791, 2.3)."""
     at = start.at
-    if start.kind == kinds.IP6:
+    if start.kind == IP6:
         kind, size = _behind_ip6(octets[at + 6]), HEADERS[Version.IP6]
     else:
         kind, size = kinds.IP_PROTOCOL + octets[at + 9], 4 * (octets[at] & 15)
@@ -401,5 +404,5 @@ def _typeless(head: bytes, start: HeaderStart) -> HeaderStart:
     """Skip headers that do not count: Ethernet, and IP recognised by its protocol number."""
     if start.kind == kinds.BRIDGED:
         return typed(head[: start.end], start.at + LINK_HEADERS[ETHERNET][1], start)
-    inside = {kinds.IP_PROTOCOL + 4: kinds.IP4, kinds.IP_PROTOCOL + 41: kinds.IP6}
+    inside = {kinds.IP_PROTOCOL + 4: IP4, kinds.IP_PROTOCOL + 41: IP6}
     return start._replace(kind=inside.get(start.kind, start.kind))
