@@ -243,8 +243,8 @@ class StampedParts(Filter):
 class PartitionedTimingFilter(StampedParts, CountedFilter):
     """Partitioned timing Bloom filter with blocks of a fixed number of insertions (section 3.2).
 
-    Let d be the number of insertions after a key's own. A query for a window of w, rounded up to a
-    multiple of `block`, reports the key for all d < w. For d >= w + `block` - 1 the key is reported
+    A query for a window of w, rounded up to a multiple of `block`, reports a key for all d < w,
+    where d is the number of insertions after its own. For d >= w + `block` - 1 the key is reported
     only if other keys have touched all its cells within the window. Its parameters are those of
     `PartitionedTimingSpec`.
     """
