@@ -796,7 +796,8 @@ class Filter(locks.Base, ABC):
             # Check before memory is allocated that the arrays are large enough.
             kind, values = owner.specification, dict(header["parameters"])
             stored = {name: values[name] for name in kind.field_names() if name in values}
-            spec = kind.from_dict(values.get("spec", {"family": kind.family, **stored}))
+            of_ring = kind.kind == "ring"
+            spec = kind.from_dict(values["spec"] if of_ring else {"family": kind.family, **stored})
             size = sum(array.nbytes for array in arrays.values())
             needed = -(-getattr(spec, "storage_bits", 0) // 8)
             if size < needed:
