@@ -449,7 +449,7 @@ CRAFTED = [  # preset, fields of the header (None: without the field), begin of 
     *(("tiny", {name: None}, f"'{name}'") for name in ("spec", "partitioned", "ring", "counters")),
     ("siphash-tiny", {"secrets": None}, "'secrets'"),
     ("tiny", {"spec": TINY | {"k": 0}}, "k: must be at least 1, not 0"),
-    ("tiny", {"spec": TINY | {"family": "bloom"}}, "family: must be one of apbf, "),
+    ("tiny", {"spec": TINY | {"family": "bloom"}}, "family: must be one of apbbf, "),
     ("tiny", {"spec": TINY | {"colour": 3}}, "colour: unknown field"),
     ("tiny", {"spec": TINY | {"blocks": 80, "generation": 4}}, ""),
     ("tiny", {"partitioned": False}, "partitioned: must be True for apbbf, not False"),
