@@ -28,7 +28,6 @@ def __dir__() -> list[str]:
 
 
 def _version() -> str:
-    """Return the version of the installed package, or else that of the checkout."""
     from importlib import metadata
 
     try:

@@ -8,11 +8,7 @@ Interval = tuple[float, float]  # lower and upper bound
 
 
 def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> Interval | None:
-    """Return the exact Clopper-Pearson (1934) interval for `hits` in independent `trials`.
-
-    It covers the true proportion with a probability of at least `confidence`. Returns None if there
-    are no trials.
-    """
+    """Return the exact Clopper-Pearson (1934) interval for a rate; None without trials."""
     if not 0 <= hits <= trials:
         raise ValueError(f"hits: must be between 0 and the {trials} trials, not {hits}")
     if not trials:
@@ -24,11 +20,7 @@ def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> Inte
 
 
 def _log_rate(hits: int, trials: int, tail: float) -> float:
-    """Return ln p for the rate p at which `hits` or more of `trials` have probability `tail`.
-
-    Uses Newton's method. The logarithm of the probability is concave in ln p, and the starting
-    point, the union bound, is below the result, so each step increases.
-    """
+    """Return ln p for the rate p at which `hits` or more of `trials` have probability `tail`."""
     misses = trials - hits
     ways = lgamma(trials + 1) - lgamma(hits + 1) - lgamma(misses + 1)
     # Sum over hits up to 20 standard deviations beyond.

@@ -65,17 +65,17 @@ ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".lz4": 
 
 
 class TraceError(LatelyError, ValueError):
-    """A stream cannot be read; the message gives the reason."""
+    """A stream cannot be read."""
 
 
 def is_capture(head: bytes) -> bool:
-    """Return whether a file is a packet capture, judging by its first four bytes in `head`."""
+    """Return whether the first four bytes in `head` are those of a packet capture."""
     return head[:4] in PCAP_MAGIC or head[:4] == PCAPNG_MAGIC
 
 
 @contextmanager
 def whole(name: str, compression: str) -> Iterator[None]:
-    """Turn an error in the compressed content of a file into a `TraceError` with its `name`."""
+    """Raise errors in the compressed content of a file as a `TraceError`."""
     try:
         yield
     except (EOFError, OSError) as error:
@@ -106,7 +106,7 @@ class StreamFile:
 
     @property
     def fraction(self) -> float | None:
-        """Share of the file that has been read, 0 to 1; None if the size is unknown."""
+        """Fraction of the file that has been read; None if the size is unknown."""
         return min(1.0, self.raw.tell() / self.size) if self.size else None
 
     def head(self, count: int) -> bytes:
@@ -121,7 +121,7 @@ class StreamFile:
 
 
 def not_capture(stream: StreamFile, head: bytes) -> TraceError:
-    """Return the error for a stream that is not a capture, judging by its first bytes in `head`."""
+    """Return the error for a stream that is not a capture."""
     content = f"it begins with {head[:4].hex(' ')}" if head else "it is empty"
     if not stream.readable:
         content = f"it is compressed with {stream.compression}"
@@ -135,7 +135,7 @@ def not_capture(stream: StreamFile, head: bytes) -> TraceError:
 
 
 class _PipeReader(io.BufferedReader):
-    """Buffered pipe: a read returns the available data and does not wait for more."""
+    """Pipe reader that returns the available data and does not wait for more."""
 
     def readinto1(self, buffer: Any) -> int:
         view = memoryview(buffer)
@@ -144,7 +144,7 @@ class _PipeReader(io.BufferedReader):
 
 
 def _enlarge(pipe: BinaryIO) -> int:
-    """Enlarge the capacity of a pipe if the system allows it; return the buffer size to use."""
+    """Enlarge a pipe if the system allows it; return the buffer size to use."""
     with suppress(ImportError, AttributeError, OSError):
         import fcntl  # this constant exists only on Linux
 
@@ -154,7 +154,7 @@ def _enlarge(pipe: BinaryIO) -> int:
 
 
 def open_stream(path: str | os.PathLike[str]) -> StreamFile:
-    """Open the file at `path`, or standard input for "-", and detect its compression."""
+    """Open a file, or standard input for '-', and detect its compression."""
     path = os.fspath(path)
     name = "standard input" if path == "-" else path
     try:
@@ -174,7 +174,7 @@ def open_stream(path: str | os.PathLike[str]) -> StreamFile:
 
 @contextmanager
 def compressed(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
-    """Compress the bytes written to `file` if `name` has the suffix of a compression."""
+    """Compress what is written to `file` if `name` has the suffix of a compression."""
     kind = ENDINGS.get(os.path.splitext(name)[1])
     if kind is None:
         yield file
@@ -187,7 +187,7 @@ def compressed(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
 
 
 class _Frames:
-    """Compresses writes of at least `_FRAME` bytes to frames, so that a file can end after each."""
+    """Compresses writes to frames of at least `_FRAME` bytes; a file can end after each frame."""
 
     def __init__(self, kind: str, file: BinaryIO) -> None:
         self._kind, self._file, self._waiting = kind, file, bytearray()
@@ -199,7 +199,7 @@ class _Frames:
         return len(data)
 
     def flush(self) -> None:
-        """Keep waiting for more bytes, because short frames compress worse."""
+        """Wait for more bytes, because short frames compress worse."""
 
     def end(self) -> None:
         data, self._waiting = self._waiting, bytearray()
@@ -256,7 +256,7 @@ class _Begun(io.RawIOBase):
 
 
 def _is_open(head: bytes) -> bool:
-    """Return whether `head` is too short to tell the format of the stream."""
+    """Return whether `head` is too short to detect the format of the stream."""
     if is_capture(head):
         return len(head) < PCAP_HEADER
     known = (*_MAGIC, *PCAP_MAGIC, PCAPNG_MAGIC)
@@ -264,10 +264,7 @@ def _is_open(head: bytes) -> bool:
 
 
 class _Unpacked(io.RawIOBase):
-    """Decompressed content of all frames of a compressed file.
-
-    If a frame is incomplete or other bytes follow, all data before is returned before the error.
-    """
+    """Decompressed content of a file; data before damage is returned before the error."""
 
     def __init__(self, kind: str, file: "io.BufferedReader[Any]") -> None:
         self._kind, self._file = kind, file

@@ -29,11 +29,7 @@ _FILE, _DUE, _ROWS = loops.ROWS, loops.ROWS + 1, loops.ROWS + 2
 
 
 class CaptureFiles(AbstractContextManager["CaptureFiles"]):
-    """Captures that are read one after the other. A damaged capture is read up to the damage.
-
-    If they are `joined`, they must have the same format, and only the first pcap header is kept. An
-    empty file is skipped unless it is `alone`, the default for a single path.
-    """
+    """Captures that are read one after the other; a damaged capture is read up to the damage."""
 
     def __init__(
         self, paths: Sequence[str], *, joined: bool = True, alone: bool | None = None
@@ -68,12 +64,10 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
 
     @property
     def fraction(self) -> float | None:
-        """Share of the files that has been read, 0 to 1; None if a file size is unknown."""
         share = 1.0 if self._reader is None else self._reader.fraction
         return None if share is None else (self._number + share) / len(self._paths)
 
     def read(self) -> Packets | None:
-        """Return the next packets, all from one file; None at the end of the last file."""
         while self._reader is not None:
             try:
                 packets = self._reader.read()
@@ -102,7 +96,7 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
         return CaptureReader(self._pipes.pop(number, self._paths[number]))
 
     def _number_packets(self, packets: Packets) -> Packets:
-        """Set the packets' file number; keep and adapt the first pcap header, drop later ones."""
+        """Set the file number; keep and adapt the first pcap header, and drop later ones."""
         begin = packets.begin
         if self._new and self._joined and self.format == "pcap":
             if self._number != self._first:
@@ -166,7 +160,6 @@ class PacketBlocks:
         self._numbers: dict[Hashable, int] = {}
 
     def number(self, key: Hashable, link: int, name: str) -> int:
-        """Return the number of an interface; a new one is described before the next packets."""
         if key not in self._numbers:
             if link > _MAX_LINK:
                 raise TraceError(
@@ -183,7 +176,6 @@ class PacketBlocks:
         times: NDArray[np.int64],
         numbers: NDArray[np.int64],
     ) -> Packets:
-        """Return packets of `source` as blocks with the given times and interface numbers."""
         head, self._head = np.frombuffer(self._head, np.uint8), b""
         captured, size = rows[loops.CAPTURED], rows[loops.CAPTURED] + 35 & ~3
         stops = len(head) + np.cumsum(size)
@@ -206,7 +198,6 @@ class PacketBlocks:
 
 
 def _description(link: int, name: bytes) -> bytes:
-    """Return the description block of an interface with times in nanoseconds."""
     options = b"".join(
         struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
         for code, value in ((_NAME, name), (_RESOLUTION, b"\x09"), (0, b""))
@@ -218,21 +209,13 @@ def _description(link: int, name: bytes) -> bytes:
 
 @dataclass
 class _Input:
-    """One capture, and the latest time of its packets."""
-
     capture: CaptureFiles
     reached: int = 0
     open: bool = True
 
 
 class MergedCaptures(AbstractContextManager["MergedCaptures"]):
-    """Captures merged in the order of `lately.golden.packets.packet_order`.
-
-    The packets become blocks of one pcapng section, with times in nanoseconds and an interface for
-    each interface of each file. Other blocks and packet options are omitted. Within a file, a
-    packet may be up to `bound` nanoseconds later than a packet that follows it. Packets are held
-    back until no file can contain an earlier one, so memory grows with the number of files.
-    """
+    """Captures merged by time into pcapng blocks, see `lately.golden.packets.packet_order`."""
 
     def __init__(self, paths: Sequence[str], bound: int) -> None:
         self._bound = bound
@@ -267,13 +250,11 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
 
     @property
     def fraction(self) -> float | None:
-        """Share of the files that has been read, 0 to 1; None if a file size is unknown."""
         shares = [source.capture.fraction for source in self._inputs]
         known = [share for share in shares if share is not None]
         return sum(known) / len(shares) if len(known) == len(shares) else None
 
     def read(self) -> Packets | None:
-        """Return the next packets in order; None at the end."""
         while waiting := [source for source in self._inputs if source.open]:
             self._take(min(waiting, key=lambda source: source.reached))
             left = [source.reached for source in self._inputs if source.open]

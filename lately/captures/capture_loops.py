@@ -22,10 +22,8 @@ MORE, CONTROL, FULL, DAMAGED = range(4)
 the next bytes are not a record."""
 
 LINK_OF, BASE, EXPONENT, OFFSET, SNAPLEN, INTERFACE_COLUMNS = range(6)
-"""Columns of an interface table, and the number of columns."""
 
 SECTION, INTERFACE, NOT_COPIED = 0x0A0D0D0A, 1, 0x40000BAD
-"""Types of blocks that the loops leave to the reader."""
 
 PACKET_HEADER, RECORD_HEADER = 28, 16  # bytes in front of the packet in a block, and in a record
 
@@ -40,7 +38,7 @@ _SECOND = 10**9
 _LATEST = 1 << 62
 
 Scanned = tuple[int, int, int]
-"""Start of the first remaining record, number of packets in the table, and why the loop ended."""
+"""Start of the first remaining record, number of packets, and why the loop ended."""
 
 
 def scan_records(
@@ -53,7 +51,7 @@ def scan_records(
     form: tuple[int, int, int, int, int],
     table: NDArray[np.int64],  # receives the packets, shape (ROWS, n)
 ) -> Scanned:
-    """Find the records of a pcap file in ``buffer[at:end]``; `big` numbers are big-endian."""
+    """Find the records of a pcap file in ``buffer[at:end]``."""
     if (compiled := core()) is not None:
         scanned: Scanned = compiled.scan_records(buffer, at, end, big, *form, table)
         return scanned
@@ -88,11 +86,7 @@ def scan_blocks(
     interfaces: NDArray[np.int64],
     table: NDArray[np.int64],
 ) -> Scanned:
-    """Find the packets in a pcapng section; other parameters are those of `scan_records`.
-
-    Blocks without a packet are skipped, except those left to the reader. A packet from an
-    interface without a description gets the link type -1 and no time.
-    """
+    """Find the packets in a pcapng section, and skip blocks without packets."""
     if (compiled := core()) is not None:
         scanned: Scanned = compiled.scan_blocks(buffer, at, end, big, max_block, interfaces, table)
         return scanned
@@ -149,7 +143,7 @@ def _packet(
 
 
 def nanoseconds(units: int, interface: list[int]) -> int:
-    """Convert a time in an interface's units to nanoseconds, rounded down; may be `NO_TIME`."""
+    """Convert a time in interface units to nanoseconds, rounded down; may be `NO_TIME`."""
     unit = interface[BASE] ** interface[EXPONENT]
     seconds, rest = divmod(units, unit)
     time = (seconds + interface[OFFSET]) * _SECOND + rest * _SECOND // unit
@@ -163,7 +157,6 @@ def copy_parts(
     target: NDArray[np.uint8],
     targets: NDArray[np.int64],
 ) -> None:
-    """Copy n parts of `source` to `target`; the arrays have shape (n,)."""
     if (compiled := core()) is not None:
         columns = (np.ascontiguousarray(column) for column in (begins, sizes, targets))
         compiled.copy_parts(source, target, *columns)
@@ -179,7 +172,7 @@ def keep_lines(
     keep: NDArray[np.bool_],  # shape (n,)
     out: NDArray[np.uint8],
 ) -> int:
-    """Copy the kept lines or records of `data` to `out`, and return the number of bytes."""
+    """Copy the kept lines or records to `out`; return the number of bytes."""
     if native := core():
         return int(native.keep_lines(data, bounds, keep.view(np.uint8), out))
     kept = data[bounds[0] : bounds[-1]][np.repeat(keep, np.diff(bounds))]

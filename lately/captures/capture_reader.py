@@ -52,7 +52,6 @@ _TSRESOL, _TSOFFSET = 9, 14
 
 
 def max_captured(link: int) -> int:
-    """Return the maximum captured length for a link type, as in libpcap."""
     return _MAX_OF_LINK.get(link, _MAX_CAPTURED)
 
 
@@ -74,18 +73,18 @@ class Packets:
 
     @property
     def locations(self) -> NDArray[np.int64]:
-        """Offset, captured length, original length and link type per packet, shape (4, n)."""
+        """Offset, captured length, original length and link type of each packet, shape (4, n)."""
         return self.table[loops.AT : loops.LINK + 1]
 
     @property
     def times(self) -> NDArray[np.int64]:
-        """Time of each packet in nanoseconds since 1970, or `capture_loops.NO_TIME`; shape (n,)."""
+        """Nanoseconds since 1970, or `capture_loops.NO_TIME`, for each packet, shape (n,)."""
         times: NDArray[np.int64] = self.table[loops.TIME]
         return times
 
     @property
     def interfaces(self) -> NDArray[np.int64]:
-        """Interface number of each packet, shape (n,); in cooked captures v2, the Linux index."""
+        """Interface number of each packet, shape (n,); the Linux index in cooked captures v2."""
         interfaces = self.table[loops.FROM]
         cooked = (self.table[loops.LINK] == _COOKED2) & (self.table[loops.CAPTURED] >= 8)
         if cooked.any():
@@ -98,11 +97,9 @@ class Packets:
 
     @property
     def files(self) -> NDArray[np.int64]:
-        """File number of each packet, shape (n,)."""
         return np.full(len(self), self.file) if self.files_of is None else self.files_of
 
     def part(self, which: slice | NDArray[np.int64]) -> "Packets":
-        """Select packets by a slice or indices; the buffer is shared."""
         files = None if self.files_of is None else self.files_of[which]
         table = np.ascontiguousarray(self.table[:, which])
         return replace(self, table=table, files_of=files)
@@ -125,7 +122,7 @@ class Packets:
 
 @dataclass
 class _Section:
-    """Section properties that apply to the following packets: byte order, format, interfaces."""
+    """Properties of a pcapng section, or of a pcap file."""
 
     big: bool
     form: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
@@ -186,16 +183,14 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         self.close()
 
     def close(self) -> None:
-        """Close the file; standard input stays open."""
         self._stream.close()
 
     @property
     def fraction(self) -> float | None:
-        """Share of the file that has been read, 0 to 1; None if the size is unknown."""
         return self._stream.fraction
 
     def read(self) -> Packets | None:
-        """Return the next packets, if any, and the content between them; None at the end."""
+        """Return the next packets and the content between them; None at the end."""
         self._done = self._next
         self._section_lengths: list[int] = []
         count = 0
@@ -227,13 +222,12 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
     # Bytes
 
     def _make_room(self, size: int) -> None:
-        """Enlarge the buffer to `size` bytes."""
         old, self._buffer = getattr(self, "_buffer", None), np.zeros(size, np.uint8)
         if old is not None:
             self._buffer[: self._end] = old[: self._end]
 
     def _fill(self) -> bool:
-        """Read more; return whether there was any. Damage is reported after the data before it."""
+        """Read more bytes; return False if there are none. Damage is reported later."""
         if self._failure is not None:
             return False
         room = len(self._buffer)
@@ -286,7 +280,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
     # Records
 
     def _scan(self) -> tuple[int, int]:
-        """Scan for packets; return their number and the reason why the scan ended."""
+        """Scan for packets; return the number of packets, and why the scan ended."""
         section = self._section
         if section is None:
             return 0, loops.CONTROL
@@ -309,7 +303,6 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         return TraceError(f"{self.name}: {reason} (byte {position:,}, packet {self.packets + 1:,})")
 
     def _read_header(self) -> None:
-        """Read the header of a pcap file; it stays in the buffer in front of the first packet."""
         if self._end < PCAP_HEADER:
             raise self._damage(f"the header is incomplete: {self._end} of {PCAP_HEADER} bytes")
         head = self._buffer[:PCAP_HEADER].tobytes()
@@ -384,7 +377,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
 
 
 def _options(block: bytes, at: int, order: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the code and value of each option of a block, starting at offset `at`."""
+    """Yield the code and value of each option in a block, starting at offset `at`."""
     while at + 4 <= len(block) - 4:
         code, size = struct.unpack_from(f"{order}HH", block, at)
         if code == 0:
@@ -394,7 +387,7 @@ def _options(block: bytes, at: int, order: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _interface(block: bytes, order: str) -> list[int]:
-    """Parse the description of an interface into a row of `capture_loops`' table."""
+    """Convert an interface description to a row of the interface table."""
     link, _, snaplen = struct.unpack_from(f"{order}HHI", block, 8)
     base, exponent, offset = 10, 6, 0
     for code, value in _options(block, 16, order):

@@ -46,11 +46,7 @@ class _Taken(NamedTuple):
 
 
 class LiveCapture(AbstractContextManager["LiveCapture"]):
-    """Live packets: pcap for one interface, pcapng for several; times in nanoseconds.
-
-    Packets from several interfaces are held back for 20 ms and returned in order of time, unless
-    the system delivers one even later. If an interface goes down, the others are still read.
-    """
+    """Packets of network interfaces: pcap for a single interface, pcapng for several."""
 
     missing, truncated, fraction = 0, False, None
 
@@ -118,7 +114,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         return self._lost
 
     def read(self, stop: Callable[[], object]) -> Packets | None:
-        """Return the next packets, none at first; None at the end, or soon after `stop()`."""
+        """Return the next packets; None at the end, or soon after `stop()` returns true."""
         if not self._begun:
             self._begun = 1
             empty = np.empty((loops.ROWS, 0), np.int64)
@@ -154,7 +150,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
                 time.sleep(_PAUSE)
 
     def _drain(self, limit: float) -> None:
-        """Receive the packets that have arrived at all sockets, up to `limit` in total."""
+        """Receive the packets that have arrived at all sockets, at most `limit`."""
         self._drained = time.time_ns()
         for opened, interface in [*self._sockets.items()]:
             try:
@@ -170,7 +166,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
                 self.damages.append(f"{interface}: {error.strerror}")
 
     def _take(self, opened: socket.socket) -> int:
-        """Receive one packet from a socket, and return its time."""
+        """Receive a packet, and return its time."""
         size, more, _, address = opened.recvmsg_into([self._room], _ANCILLARY)
         interface, _, kind, hardware, *_ = address
         moment, octets = _whole(bytes(self._room[:size]), more)
@@ -221,7 +217,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
 
 
 class LiveOutput(AbstractContextManager["LiveOutput"]):
-    """Sends packets to an interface, and counts those that it does not accept."""
+    """Sends packets to an interface, and counts those that cannot be sent."""
 
     def __init__(self, interface: str) -> None:
         self.figures: dict[str, Any] = {"interface": interface}
@@ -239,7 +235,6 @@ class LiveOutput(AbstractContextManager["LiveOutput"]):
         self._socket.close()
 
     def send(self, packets: Packets, kept: NDArray[np.bool_]) -> None:
-        """Send the kept packets; count those that cannot be sent, by reason."""
         for at, captured, length, link in packets.locations[:, kept].T.tolist():
             if self.damages:
                 return
@@ -268,7 +263,7 @@ class LiveOutput(AbstractContextManager["LiveOutput"]):
 
 
 def getting(interface: str) -> set[str]:
-    """Return the interfaces in this namespace that receive what is sent to `interface`."""
+    """Return the interfaces that receive what is sent to `interface`."""
     _require_linux("--to")
     with named(interface), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
         number, attributes, at = socket.if_nametoindex(interface), {}, 32

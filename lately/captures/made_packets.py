@@ -8,7 +8,7 @@ from . import capture_loops as loops
 from .capture_reader import Packets
 
 SIZES, SHARES = (60, 590, 1514), (7 / 12, 4 / 12, 1 / 12)
-"""Simple IMIX: frame lengths without checksum, and the relative frequency of each."""
+"""Frame lengths without checksum of the simple IMIX, and their frequencies."""
 
 BEGIN = 1_700_000_000 * 10**9  # time of the first packet, in nanoseconds since the epoch
 
@@ -37,7 +37,6 @@ class MadePackets:
         return self.packets / self._count
 
     def read(self) -> Packets | None:
-        """Return the next packets; None at the end."""
         count = min(_TOGETHER, self._count - self.packets)
         if not count:
             return None

@@ -24,15 +24,15 @@ _MAX_NAME = 255
 
 
 class NoKeyError(Exception):
-    """A packet does not have the key; the message gives the reason."""
+    """A packet does not have the key."""
 
 
 Form = Callable[[bytes, Headers], str]
-"""Computes the key of a packet from its frame and headers, or raises `NoKeyError`."""
+"""Returns the key of a frame, or raises `NoKeyError`."""
 
 
 def parse_key(name: str) -> Form | None:
-    """Return the function that computes the key `name` of `KEYS`; None for the digest."""
+    """Return the function that extracts the key `name`; None for the digest."""
     if name == DEFAULT_KEY:
         return None
     if name in _FORMS:
@@ -47,7 +47,7 @@ def parse_key(name: str) -> Form | None:
 def packet_records(
     capture: CaptureReader, form: Form | None, reject: Callable[[int, str], None]
 ) -> Iterator[tuple[str, int | None]]:
-    """Yield the key and time (nanoseconds or None) of each packet; `reject` those without a key."""
+    """Yield the key and time of each packet; pass packets without a key to `reject`."""
     number = 0
     while (packets := capture.read()) is not None:
         times = [None if time == loops.NO_TIME else time for time in packets.times.tolist()]

@@ -73,11 +73,10 @@ TUNNELS = {
     ),
     "ipip": Added(_ip4(4), version=4, lengths=(_IP_LENGTH,)),
 }  # fmt: skip
-"""Headers of each kind of tunnel, by name."""
 
 
 def added_octets(added: Added, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return the bytes to add to frames of final `sizes`, with lengths and checksums filled in."""
+    """Return the headers for frames of these `sizes`, with lengths and checksums."""
     octets = np.tile(np.frombuffer(added.octets, np.uint8), (len(sizes), 1))
     for at, begin in added.lengths:
         octets[:, at : at + 2] = _big(sizes - begin)
@@ -125,8 +124,6 @@ class Taps:
 
 @dataclass
 class TapResult:
-    """Packet counts of a stream at two taps."""
-
     packets: int = 0  # packets in the source
     repeats: int = 0  # packets that are retransmitted
     first: int = 0  # packets that the first tap saw
@@ -143,11 +140,7 @@ def tap(
     progress: Callable[[TapResult, float | None], None] | None = None,
     read: Callable[[], Packets | None] | None = None,
 ) -> TapResult:
-    """Write a stream as captured by two taps: a pcap file in the order of capture times.
-
-    `truth` receives a CSV line for each written packet: its number, counting from 1, the number of
-    the source packet, the tap (1 or 2), and flags for replicas and retransmissions.
-    """
+    """Write a stream as two taps capture it: a pcap file in time order."""
     course = _Course(source.name, output, taps, truth)
     while (packets := (read or source.read)()) is not None:
         course.take(packets)
@@ -157,8 +150,6 @@ def tap(
 
 
 class _Course:
-    """A stream in progress; packets wait until they are due."""
-
     def __init__(self, name: str, output: BinaryIO, taps: Taps, truth: BinaryIO | None) -> None:
         self._name = name
         self._output = output
@@ -176,7 +167,6 @@ class _Course:
             truth.write(b"number,source,tap,copy,again\n")
 
     def take(self, packets: Packets) -> None:
-        """Add packets, and write all that are due before the last of them."""
         if not len(packets):
             return
         self._check_link(packets.table[loops.LINK])
@@ -215,7 +205,7 @@ class _Course:
             self._output.write(struct.pack("<IHHiIII", *head))
 
     def _copies(self, packets: Packets) -> NDArray[np.int64]:
-        """Return the packets that each tap captures, as columns per tap."""
+        """Return the packets that each tap captures, as columns."""
         count, taps = len(packets), self._taps
         known = np.where(packets.times == loops.NO_TIME, 0, packets.times)
         known[0] = max(known[0], self._reached)
@@ -246,7 +236,6 @@ class _Course:
         return copies[:, kept]
 
     def _write(self, until: int) -> None:
-        """Write the packets that are due, in order of time."""
         due = np.flatnonzero(self._waiting[_ORDER] <= until)
         due = due[np.argsort(self._waiting[_ORDER, due], kind="stable")]
         copies = self._waiting[:, due]
@@ -256,7 +245,6 @@ class _Course:
         self._note_truth(numbers, taps)
 
     def _note_truth(self, numbers: NDArray[np.int64], taps: NDArray[np.int64]) -> None:
-        """Write lines of the truth file; remember packets that may appear again."""
         if self._truth is None:
             return
         both = np.concatenate([self._seen, numbers])
@@ -275,7 +263,6 @@ class _Course:
         self._seen = np.intersect1d(both, left)
 
     def _drop_written(self) -> None:
-        """Discard the bytes of packets that have been written."""
         at, sizes = self._waiting[_AT], self._waiting[_CAPTURED]
         ends = np.cumsum(sizes)
         kept = np.empty(int(sizes.sum()), np.uint8)
@@ -287,7 +274,6 @@ class _Course:
 def _records(
     buffer: NDArray[np.uint8], copies: NDArray[np.int64], settings: Taps
 ) -> NDArray[np.uint8]:
-    """Return packets as little-endian pcap records with nanosecond times."""
     at, captured, length, time, tap = copies[: _TAP + 1]
     added, version, begin = settings.added or Added(b""), copies[_VERSION], copies[_BEGIN]
     second = tap > 0

@@ -32,12 +32,11 @@ GROUPS = {
     "Look up": {"list": "about", "show": "about", "doctor": "about"},
     "Use a board": {"program": "build", "host": "host"},
 }  # fmt: skip
-"""Commands by help heading, in the order of use, each with the prefix of its module's name."""
+"""Commands by help heading, each with the prefix of its module's name."""
 
 STATUSES = (
     "Exit status: 0 success, 1 check failed or output incomplete, 2 could not run, 130 interrupted."
 )
-"""Last line of the help of every command."""
 
 _MODULES = {name: module for commands in GROUPS.values() for name, module in commands.items()}
 

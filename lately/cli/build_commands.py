@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ..boards.targets.catalogue import Board
 
 LOADER = "openFPGALoader"
-"""Program that loads bitstreams; must be on PATH."""
 
 
 @click.command("build", cls=OneLineCommand, short_help="Build the bitstream for a board.")

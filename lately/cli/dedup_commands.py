@@ -56,8 +56,6 @@ _HEADINGS = {
 
 
 class _HeadedCommand(OneLineCommand):
-    """Command whose help lists some options under headings."""
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
         rows = {option.name: option.get_help_record(ctx) for option in options}
@@ -299,7 +297,6 @@ def dedup(
 def _show(
     figures: dict[str, Any], as_json: bool, *, err: bool, page: "tuple[str, Any] | None"
 ) -> None:
-    """Print the figures of a deduplication, write its HTML report, and fail on mismatches."""
     if page is not None:
         from ..dedup.copy_report import html
 
@@ -402,7 +399,7 @@ def _comparison(options: dict[str, Any]) -> "tuple[Comparison, CopyRule]":
 
 
 def _facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield (name, value, note) rows. Jinja templates are not used: they import too slowly."""
+    """Yield rows of name, value and note, without Jinja, which imports too slowly."""
     from ..replay.formatting import rate_text, seconds_text
 
     counts = {name: f"{value:,}" for name, value in figures.items() if isinstance(value, int)}

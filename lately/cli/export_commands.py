@@ -60,7 +60,6 @@ FRAME_OPTIONS: dict[str, tuple[str, str | Sequence[str] | bool, str]] = {
 
 
 def frame_option(name: str) -> Callable[[Command], Command]:
-    """Return the click option for an entry of `FRAME_OPTIONS`."""
     parameter, kind, text = FRAME_OPTIONS[name]
     names, help = (f"--{name}", parameter), f"Frames: {text}"
     if isinstance(kind, bool):
@@ -220,7 +219,6 @@ def export(
 
 
 C_OPTIONS = ("spec", "preset", "name", "as_c", "folder", "force", "as_json")
-"""Parameters that can be combined with --c."""
 
 
 def _export_c(
@@ -310,7 +308,7 @@ def collect(*, report: Path, spec: str) -> None:
 
 
 def _unit_options(chosen: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Remove the options of the unit or frame deduplicator from `options`, and return them."""
+    """Remove the unit's own options from `options`, and return them."""
     names = ["ticks", *(parameter for parameter, _, _ in FRAME_OPTIONS.values())]
     given = {name: value for name in names if (value := options.pop(name)) is not None}
     if options.pop("covered"):

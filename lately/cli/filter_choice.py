@@ -24,7 +24,7 @@ from ..hdl.build import family_of
 
 @dataclass(frozen=True, kw_only=True)
 class FilterRequest:
-    """A user's request for a filter; parts that are not given are None."""
+    """A user's request for a filter."""
 
     spec: str | None = None  # path of a TOML file
     preset: str | None = None  # default: "default"
@@ -37,15 +37,11 @@ class FilterRequest:
 
     @property
     def sized(self) -> bool:
-        """Whether the filter is sized for a window and a rate."""
         return self.window is not None or self.fpr is not None or self.rate is not None
 
 
 def choice(request: FilterRequest) -> tuple[Specification, int | None]:
-    """Return the requested filter, and the length of its ticks in nanoseconds, if it has ticks.
-
-    Its family exists in hardware. A filter that is sized for a window is a ring.
-    """
+    """Return the requested filter, and its tick in nanoseconds, or None without a time window."""
     span, tick = (_nanoseconds(name, getattr(request, name)) for name in ("span", "tick"))
     if not request.sized:
         return with_span(named(request), span, tick, request.when_full)
@@ -66,7 +62,7 @@ def choice(request: FilterRequest) -> tuple[Specification, int | None]:
 
 
 def named(request: FilterRequest) -> Specification:
-    """Return the filter from a file or preset, which may have ticks; raises like `choice`."""
+    """Return the filter from a file or preset."""
     if request.spec is None:
         return any_preset(request.preset or "default")
     spec = Specification.from_toml(request.spec)
@@ -75,7 +71,7 @@ def named(request: FilterRequest) -> Specification:
 
 
 def planned(path: str | None) -> tuple[Fraction | None, str | None]:
-    """Return the tick in seconds, and the device, from the ``plan`` table of a filter's file."""
+    """Return the tick in seconds and the device from the ``plan`` table of a filter's file."""
     if path is None:
         return None, None
     with open(path, "rb") as file:
@@ -94,12 +90,7 @@ def _nanoseconds(name: str, text: str | None) -> int | None:
 def with_span(
     spec: Any, span: int | None, tick: int | None, when_full: str | None = None
 ) -> tuple[Specification, int | None]:
-    """Give a filter a window in real time; `span` and `tick` are in nanoseconds.
-
-    For a filter with a span in ticks, exactly one of them is required. Otherwise
-    `lately.golden.durations.span_ticks` converts the span. Returns the filter and its tick, or
-    None.
-    """
+    """Give a filter a window in real time; `span` and `tick` are in nanoseconds."""
     if spec.timed:
         span_text = f"{spec.span:,} ticks"
         if tick is None and span is None:
@@ -119,7 +110,7 @@ def with_span(
 
 
 def with_ticks(spec: Any, **fields: Any) -> Specification:
-    """Give a filter without a span a time window, by adding specification fields."""
+    """Give a ring without a span a time window, by adding specification fields."""
     given = {name: value for name, value in fields.items() if value is not None}
     for name in given:
         if spec.kind != "ring":

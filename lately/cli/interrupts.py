@@ -11,8 +11,6 @@ _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # signals that end a command, if the 
 
 
 class Interrupts:
-    """Call it to find out whether an interrupt has arrived."""
-
     def __init__(self) -> None:
         self._heard = self._waiting = False
 
@@ -20,14 +18,13 @@ class Interrupts:
         return self._heard
 
     def hear(self) -> None:
-        """Record an interrupt, and end a `waiting` block."""
         self._heard = True
         if self._waiting:
             raise KeyboardInterrupt
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """End the block at an interrupt; for work that may wait long and has no side effects."""
+        """Leave the block at an interrupt; for waits without side effects."""
         with suppress(KeyboardInterrupt):
             self._waiting = True
             try:
@@ -38,7 +35,7 @@ class Interrupts:
 
 @contextmanager
 def interruptible() -> Iterator[Interrupts]:
-    """Record interrupts for a block that polls for them; a second one ends it at once."""
+    """Record interrupts in a block that polls for them; a second interrupt ends the block."""
     interrupts = Interrupts()
     with ExitStack() as stack:
 

@@ -37,7 +37,6 @@ class ListedName(click.ParamType):
 
 
 def listed(kind: str) -> Mapping[str, Any]:
-    """Return all presets, devices or boards by name."""
     if kind == "presets":
         from ..golden.spec.presets import ALL_PRESETS
 
@@ -92,7 +91,6 @@ def count_option(
     maximum: int | None = None,
     metavar: str = "N",
 ) -> Callable[[Command], Command]:
-    """Return an option that takes a whole number; `names` is such as "--jobs" or "-j --jobs"."""
     shown: dict[str, Any] = {} if default is None else {"show_default": True}
     return click.option(
         *names.split(), type=Count(minimum, maximum), default=default, help=text,
@@ -103,7 +101,6 @@ def count_option(
 def amount_option(
     name: str, metavar: str, text: str, default: float | None = None
 ) -> Callable[[Command], Command]:
-    """Return an option that takes a number above 0, with its unit as the metavar."""
     kind = Amount(min=0, min_open=True)
     shown = default is not None
     return click.option(
@@ -112,12 +109,11 @@ def amount_option(
 
 
 def listed_option(names: str, kind: str, text: str) -> Callable[[Command], Command]:
-    """Return an option for a listed name of this kind; `names` is such as "--device name"."""
     return click.option(*names.split(), type=ListedName(kind), metavar="NAME", help=text)
 
 
 def choice_option(name: str, values: Sequence[str], text: str) -> Callable[[Command], Command]:
-    """Return an option with a choice of values; the first one is the default."""
+    """Return an option with a choice of values; the first value is the default."""
     kind = click.Choice(values)
     return click.option(name, type=kind, default=values[0], show_default=True, help=text)
 
@@ -155,7 +151,6 @@ WRAPS = ("axis", "avalon-st", "raw", "extern", *(f"frames-{n}" for n in (8, 64, 
 
 
 def wrap_option(default: str | None, shown: str) -> Callable[[Command], Command]:
-    """Return the option --wrap: the ports of an exported unit."""
     return click.option(
         "--wrap", type=click.Choice(WRAPS), default=default,
         help="Ports: axis (AXI4-Stream), avalon-st (Avalon streams), raw (a port per field, with "
@@ -174,7 +169,6 @@ bus_option = choice_option(
 
 
 def memory_option(default: str | None, shown: str) -> Callable[[Command], Command]:
-    """Return the option --memory: the memories of the segments."""
     return click.option(
         "--memory", metavar="VARIANT", default=default,
         help="Memories: portable, inferred by synthesis; or block RAMs: ecp5, ice40 or gowin, each "
@@ -234,7 +228,7 @@ check_option = click.option(
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Return a decorator that adds several options, in the given order."""
+    """Combine several options into one decorator."""
 
     def add(command: Command) -> Command:
         for option in reversed(options):
@@ -251,7 +245,6 @@ spec_option = partial(
 
 
 def filter_options(default: str = "default") -> Callable[[Command], Command]:
-    """Return the options --spec and --preset; `choose_unit` evaluates them."""
     text = f"Filter preset; see `lately list presets`.  [default: {default}]"
     return together(
         spec_option(),
@@ -271,7 +264,7 @@ def trace_options(command: Command) -> Command:
 
 
 def choose(**request: Any) -> "tuple[Specification, int | None]":
-    """Return the filter for the given options, and its tick in nanoseconds if it has one."""
+    """Return the filter for the given options, and its tick in nanoseconds, or None."""
     from .filter_choice import FilterRequest, choice
 
     return choice(FilterRequest(**request))
@@ -286,7 +279,7 @@ def choose_unit(spec: str | None, preset: str | None) -> "Specification":
 
 
 def parse_seeds(text: str, option: str = "--seeds") -> list[int]:
-    """Return the seeds of an option such as 1-5 or 1,3, sorted and without duplicates."""
+    """Convert seeds such as 1-5 or 1,3 to a sorted list without duplicates."""
     seeds: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")

@@ -24,7 +24,7 @@ class InputFile(click.Path):
 
 
 class OutputFile(click.Path):
-    """Output file; - is allowed if `standard`, and overwriting an input if `in_place`."""
+    """Output file; - is allowed if `standard`, and an input may be overwritten if `in_place`."""
 
     def __init__(self, *, standard: bool = False, in_place: bool = False) -> None:
         super().__init__()
@@ -50,8 +50,6 @@ class OutputFile(click.Path):
 
 
 class OutputFolder(click.Path):
-    """Output folder; the command creates it if necessary."""
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value == "-":
             self.fail("must be a folder, not - (standard output)", param, ctx)
@@ -65,7 +63,7 @@ class OutputFolder(click.Path):
 
 
 def rereadable(inputs: Sequence[str]) -> bool:
-    """Return whether all inputs are regular files; a missing file is reported when it is opened."""
+    """Return whether all inputs are regular files."""
     modes = []
     for path in inputs:
         with suppress(OSError, ValueError, AttributeError):
@@ -74,7 +72,7 @@ def rereadable(inputs: Sequence[str]) -> bool:
 
 
 def content_source(path: str) -> str | int:
-    """Return the path of an input, or the descriptor of standard input for "-"."""
+    """Return a path, or the file descriptor of standard input for '-'."""
     return sys.stdin.fileno() if path == "-" else path
 
 

@@ -28,7 +28,7 @@ class PacketFiles(NamedTuple):
 def packet_files(
     paths: Sequence[str], folder: str | None, dry_run: bool, live: bool
 ) -> PacketFiles:
-    """Split the arguments IN... OUT; with `folder` or `dry_run` there is no OUT."""
+    """Split the arguments IN... OUT; with `folder` or `dry_run`, there is no OUT."""
     context = click.get_current_context()
     inputs, outputs = list(paths), []
     if folder is None and not dry_run:
@@ -50,7 +50,6 @@ def packet_files(
 
 
 def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any]) -> Any:
-    """Open the interfaces, or the files, which are read one after the other or merged by time."""
     reorder, interface, limit, long = (
         options[name] for name in ("reorder", "interface", "limit", "duration")
     )
@@ -80,7 +79,7 @@ def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any])
 
 @contextmanager
 def open_output(path: str, inputs: Sequence[str], *, live: bool = False) -> Iterator[BinaryIO]:
-    """Open the output: standard output, or a file, compressed according to its suffix."""
+    """Open standard output, or a file, compressed according to its suffix."""
     from ..golden.files import replace_file
     from ..stream_files import compressed
 
@@ -96,7 +95,7 @@ def open_output(path: str, inputs: Sequence[str], *, live: bool = False) -> Iter
 
 
 def rotated_name(path: str, number: int, time: int) -> str:
-    """Return the dumpcap-style name for output `number` (counting from 0) of the series `path`."""
+    """Return a name like dumpcap's for output `number` of a series."""
     from ..stream_files import ENDINGS
 
     root, ending = os.path.splitext(path)
@@ -116,7 +115,7 @@ def nanoseconds(name: str, text: str | None) -> int:
 def read_until(
     heard: Interrupts, read: "Callable[[], Packets | None]", damages: Sequence[str]
 ) -> "Callable[[], Packets | None]":
-    """Wrap `read` so that it ends at an interrupt, or once `damages` holds a message."""
+    """Wrap `read` so that it ends at an interrupt, or once there are `damages`."""
     begun = False
 
     def read_next() -> "Packets | None":

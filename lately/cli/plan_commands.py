@@ -173,7 +173,7 @@ def plan(
 
 
 def front_chart(plan: "Plan") -> "Chart":
-    """Draw the Pareto front of a plan: worst false-positive rate against cost, per family."""
+    """Plot the worst false-positive rate against cost, per family."""
     from ..replay.drawing import Chart, Series
 
     asked, device = plan.requirement, plan.requirement.device

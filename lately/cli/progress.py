@@ -33,7 +33,7 @@ class _Unseen:
 
 @contextmanager
 def progress_bar(*columns: str) -> Iterator[Any]:
-    """Show a transient progress bar; columns are rich's names or format strings."""
+    """Show a progress bar that disappears at the end; columns are rich's names or formats."""
     if not watched():
         yield _Unseen()
         return
@@ -55,7 +55,6 @@ def progress_bar(*columns: str) -> Iterator[Any]:
 
 @contextmanager
 def counting_bar(name: str, total: int | None, *columns: str) -> Iterator[Callable[[int], None]]:
-    """Show the number of finished items; yield a function that adds to it."""
     with progress_bar(*columns) as bar:
         task = bar.add_task(name, total=total)
         yield lambda done: bar.advance(task, done)
@@ -63,7 +62,6 @@ def counting_bar(name: str, total: int | None, *columns: str) -> Iterator[Callab
 
 @contextmanager
 def stage_bar(name: str) -> Iterator[Callable[[str, float], None]]:
-    """Show the stages of one job; yield a function that takes the stage and the share done."""
     with progress_bar("{task.description:<10}", "bar", "elapsed") as bar:
         task = bar.add_task(name, total=1.0)
         yield lambda stage, share: bar.update(task, description=stage, completed=share)
@@ -73,7 +71,7 @@ def stage_bar(name: str) -> Iterator[Callable[[str, float], None]]:
 def replay_bar(
     waiting: str, doing: str = "Replaying", kind: str = "operations"
 ) -> Iterator[Callable[[Any, float | None], None]]:
-    """Show the progress of a stream; yield a function that takes the result and the share done."""
+    """Show the progress of a stream; yield a function that takes a result and a fraction."""
     count = f"{{task.fields[done]:,}} {kind}"
     with progress_bar("{task.description}", "bar", count, "elapsed") as bar:
         task = bar.add_task(waiting, total=None, done=0)
@@ -94,7 +92,7 @@ def replay_bar(
 def parallel_bar(
     waiting: str, kind: str
 ) -> Iterator[Callable[[int, int, Mapping[str, tuple[str, float]]], None]]:
-    """Show the progress of work by several processes; yield a `campaigns.engine.Progress`."""
+    """Show the progress of parallel jobs; yield a `campaigns.engine.Progress`."""
     with progress_bar("{task.description}", "bar", "elapsed") as bar:
         whole = bar.add_task(waiting, total=None)
         tasks: dict[str, TaskID] = {}

@@ -61,7 +61,6 @@ class OneLineCommand(click.Command):
         self.rules = rules
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse a command line; refuse repeated options, and options that break a rule."""
         *_, given = self.make_parser(ctx).parse_args(args=[*args])
         rest = super().parse_args(ctx, args)
         for option in () if ctx.resilient_parsing else given:
@@ -78,7 +77,7 @@ class OneLineCommand(click.Command):
         return rest
 
     def _is_met(self, ctx: click.Context, text: str) -> bool:
-        """Return whether an option in a rule is given, with one of the values listed after it."""
+        """Return whether an option named in a rule is given, with one of the listed values."""
         for word, _, values in (part.partition(" ") for part in re.split(" or (?=-)", text)):
             named = (param.name for param in self.params if word in (*param.opts, param.metavar))
             name = next(named) or ""
@@ -132,7 +131,7 @@ class OneLineErrors(OneLineCommand, click.Group):
 
 
 def fail_with(lines: Sequence[str]) -> None:
-    """Fail if there are messages from a check, and report each on its own line."""
+    """Print messages of failed checks, and fail if there are any."""
     for line in lines[:-1]:
         _complain(line, CheckError.exit_code)
     if lines:
@@ -140,7 +139,7 @@ def fail_with(lines: Sequence[str]) -> None:
 
 
 def require(module: str, extra: str = "") -> None:
-    """Fail unless `module` is installed; suggest `extra`, by default the one in `EXTRAS`."""
+    """Fail unless `module` is installed, and suggest the extra that installs it."""
     if find_spec(module) is None:
         raise click.ClickException(_lack(module, extra))
 
@@ -166,7 +165,7 @@ def _explain_usage(error: click.UsageError) -> int:
 
 
 def _explain(error: Exception) -> str | None:
-    """Return the message for an expected error; None for a bug in the program."""
+    """Return the message of an expected error; None for a bug in the program."""
     from ..golden.errors import LatelyError
 
     if isinstance(error, LatelyError):

@@ -182,7 +182,7 @@ def _run(
 def _run_into(
     directory: str, verdicts: str, replay: "Callable[[Any], RunResult]", source: str | int
 ) -> "RunResult":
-    """Replay `source` and write the output files; they appear together or not at all."""
+    """Replay `source`; the output files appear together, or not at all."""
     require("matplotlib")
     from ..golden.files import check_output, replace_file
     from ..replay.report import html, picture

@@ -18,7 +18,6 @@ _FILTERS: dict[str, Any] = {}
 
 
 def terminal(*, err: bool = False) -> Any:
-    """Return a console for standard output or error; the variable COLUMNS sets its width."""
     from rich.console import Console
 
     console = Console(highlight=False, stderr=err)
@@ -29,7 +28,6 @@ def terminal(*, err: bool = False) -> Any:
 
 
 def show(as_json: bool, value: object, tables: str | Sequence[str], figures: Figures) -> None:
-    """Print `value` as JSON if `as_json`, otherwise `figures` in the given tables."""
     if as_json:
         print_json(value)
     else:
@@ -38,7 +36,6 @@ def show(as_json: bool, value: object, tables: str | Sequence[str], figures: Fig
 
 
 def add_tables(path: Path, **filters: Any) -> None:
-    """Add table layouts from another file, and Jinja filters for their cells."""
     _PATHS.append(path)
     _FILTERS.update(filters)
 
@@ -66,7 +63,7 @@ def print_figures(name: str, figures: dict[str, Any]) -> None:
 
 
 def print_facts(facts: Iterable[Sequence[str]], *, err: bool = False) -> None:
-    """Print names, values and notes in three columns; rich is used only on a terminal."""
+    """Print names, values and notes in three columns; rich is imported only on a terminal."""
     rows = [[_printable(cell) for cell in row] for row in facts]
     if not rows:
         return
@@ -174,7 +171,7 @@ def _environment() -> Any:
 
 
 def print_table(rows: Sequence[Mapping[str, object]]) -> None:
-    """Print rows as a table; the keys of the rows are the header."""
+    """Print rows as a table with their keys as header."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

@@ -26,7 +26,7 @@ _PERIOD = 0.1
 
 @contextmanager
 def live_view(waiting: str, view: "View") -> Iterator[Callable[[Any, float | None], None]]:
-    """Show a live `view` and leave its last state; yield a function that takes result and share."""
+    """Show a live view; yield a function that takes a result and the fraction done."""
     if not watched():
         raise click.UsageError("--watch: standard error must be a terminal")
     from rich.console import Console
@@ -64,7 +64,6 @@ class View:
         self._shares: deque[float] = deque(maxlen=_HISTORY)
 
     def take(self, result: Any) -> None:
-        """Record what changed since the last call."""
         now = self.counts(result)
         done, repeats, seconds = (a - b for a, b in zip(now, self._before, strict=True))
         self._before = now
@@ -111,8 +110,6 @@ def _run(result: "RunResult") -> Iterator[tuple[str, str]]:
 
 
 def dedup_view(name: str, model: Any, oracle: "PacketOracle | None") -> View:
-    """Return the view for the deduplication of the capture `name` by a golden `model`."""
-
     def texts(result: "DedupResult") -> Iterator[tuple[str, str]]:
         yield "bytes written", f"{result.bytes_written:,} of {result.bytes_read:,}"
         if oracle is not None:
@@ -137,7 +134,6 @@ def fill_text(fills: Any) -> str:
 
 
 def sparkline(values: Any) -> str:
-    """Draw values as a row of bars, scaled to the highest value."""
     top = max(float(max(values)), 1e-300)
     last = len(_BARS) - 1
     return "".join(_BARS[min(last, int(float(value) / top * last + 0.5))] for value in values)

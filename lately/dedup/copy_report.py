@@ -52,12 +52,7 @@ _SPREAD = np.array([pow(0x9E3779B97F4A7C15, n, 1 << 64) for n in range(1, 9)], n
 
 
 class CopyReport:
-    """Counts replicas and other repeats of packets; used as an output of a deduplication.
-
-    A repeat is a packet with the same digest as one of about the last `KEPT` packets, at any
-    distance in time. After the first `EXACT` packets, repeats are counted for a sample of the
-    digests, and scaled up by the inverse of the sample's share.
-    """
+    """Counts repeats of packets; beyond `EXACT` packets, in a sample that is scaled up."""
 
     def __init__(self, settings: Deduplication, names: list[str]) -> None:
         self._compared = settings.compared
@@ -77,7 +72,6 @@ class CopyReport:
         self.inputs = np.zeros((len(names), 2), np.int64)
 
     def __call__(self, judged: Judged) -> None:
-        """Count packets; beyond `EXACT` packets, repeats are counted in a sample only."""
         packets, dropped = judged.packets, judged.dropped
         elapsed = self._clock.follow(packets.times)
         self._resolution = max(self._resolution, packets.resolution)
@@ -128,7 +122,7 @@ class CopyReport:
     def _words(
         self, packets: Packets, elapsed: Times, headers: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return time, interface, TTL, addresses and VLAN tag per packet, shape (n, `_WORDS`)."""
+        """Return time, interface, TTL, addresses and VLAN tag of each packet."""
         locations, (version, begin) = packets.locations, headers[:2]
         words = np.zeros((len(packets), _WORDS), np.int64)
         words[:, 0], words[:, 1] = elapsed, packets.files << 32 | packets.interfaces
@@ -141,7 +135,7 @@ class CopyReport:
 
     @property
     def pairs(self) -> dict[str, Counter[Any]]:
-        """Numbers of dropped packets, by the pair of property values, for each of `KINDS`."""
+        """Numbers of dropped packets by pairs of values, for each property in `KINDS`."""
         pairs: dict[str, Counter[Any]] = {kind: Counter() for kind in KINDS}
         types = [*TAG_TYPES, *MORE_TAG_TYPES, *self._compared.tag_types]
         for octets, count in sorted(self._groups.items()):
@@ -155,13 +149,7 @@ class CopyReport:
 
     @property
     def suggested_span(self) -> int | None:
-        """Span in nanoseconds that covers the first group of distances; None without such a group.
-
-        A group holds at least one percent of all repeats and ends before one second. The decade
-        after it holds at most one percent of the repeats up to the end of the group. The span is
-        twice the greatest distance in the group, but at least ten clock units, rounded up to 1, 2
-        or 5 times a power of ten.
-        """
+        """Span in nanoseconds that covers the nearest group of distances; None without a group."""
         repeats = self.distances.sum(axis=1)
         until = np.cumsum(repeats)
         for end in range(1, 9 * BINS + 1):
@@ -177,7 +165,6 @@ class CopyReport:
         return None
 
     def figures(self) -> dict[str, Any]:
-        """Return the counts for JSON; pairs and talkers are limited to the most frequent ones."""
         pairs, kept, dropped = self.pairs, *self.inputs.T.tolist()
         span, filled = self.suggested_span, np.flatnonzero(self.distances.sum(axis=1))
         return {
@@ -215,7 +202,6 @@ class CopyReport:
         }  # fmt: skip
 
     def _name(self, kind: str, value: Any) -> str:
-        """Format the value of a packet property."""
         if kind == "interface":
             file = f"{self._names[value >> 32]}: " if len(self._names) > 1 else ""
             return f"{file}interface {value & 0xFFFFFFFF}"
@@ -229,20 +215,19 @@ def _address(octets: bytes) -> str:
 
 
 def _add(counts: Any, at: NDArray[np.int64], dropped: NDArray[np.bool_], weight: int = 1) -> None:
-    """Add kept and dropped packets to a table of shape (n, 2), at the given indices."""
+    """Add kept and dropped packets to a table of shape (n, 2)."""
     counts += weight * np.bincount(2 * at + dropped, minlength=counts.size).reshape(counts.shape)
 
 
 def _gather(
     packets: Packets, begins: NDArray[np.int64], sizes: NDArray[np.int64], rows: Any, offset: int
 ) -> None:
-    """Copy the octets of each packet into its row, at `offset`."""
     targets = offset + rows.shape[1] * np.arange(len(rows))
     loops.copy_parts(packets.buffer, begins, sizes, rows.reshape(-1), targets)
 
 
 def _tally(counter: Counter[bytes], rows: NDArray[np.int64], weight: int) -> None:
-    """Count equal rows; if there are too many distinct ones, forget the rare ones."""
+    """Count equal rows; if there are too many distinct rows, forget rare ones."""
     if not len(rows):
         return
     rows = rows.reshape(len(rows), -1)
@@ -258,7 +243,6 @@ def _tally(counter: Counter[bytes], rows: NDArray[np.int64], weight: int) -> Non
 
 
 def edges() -> NDArray[np.float64]:
-    """Return the edges of the distance bins in seconds, shape (ALL_BINS + 1,)."""
     return np.asarray(10 ** (np.arange(ALL_BINS + 1) / BINS - 9))
 
 
@@ -268,11 +252,10 @@ TITLES = {
     "interface": "Interfaces", "vlan": "Outermost VLAN", "ttl": "TTL or hop limit",
     "mac": "Ethernet addresses",
 }  # fmt: skip
-"""Headings for the pairs."""
 
 
 def html(figures: dict[str, Any], report: CopyReport) -> str:
-    """Build a self-contained HTML page from the `figures` that `lately dedup --json` prints."""
+    """Build a self-contained HTML page from the figures of `lately dedup --json`."""
     span = figures["span_seconds"]
     plots = [
         (
@@ -287,7 +270,7 @@ def html(figures: dict[str, Any], report: CopyReport) -> str:
 
 
 def picture(report: CopyReport, span: float) -> "Figure":
-    """Draw distances and rates side by side; packets were remembered for `span` seconds."""
+    """Draw distances and rates side by side."""
     figure = blank_figure(12, 3.9)
     left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (1.2, 1), "wspace": 0.16})
     _draw_distances(left, report=report, span=span)
@@ -335,7 +318,6 @@ def _draw_distances(axes: "Axes", report: CopyReport, span: float) -> list[Mark]
 
 
 def _short(seconds: float) -> str:
-    """Format a time with two significant digits."""
     return seconds_text(float(f"{seconds:.2g}"))
 
 

@@ -36,8 +36,6 @@ _COMMENT, _DROP_COUNT = 1, 4
 
 
 class ClockState(NamedTuple):
-    """State of a `PacketClock`."""
-
     # Latest time since the start or the last step back; `NO_TIME` before the first packet.
     reached: int = loops.NO_TIME
     elapsed: int = 0  # elapsed nanoseconds
@@ -48,12 +46,7 @@ class ClockState(NamedTuple):
 
 
 class PacketClock:
-    """Measures the time elapsed up to each packet; `span` < `silence`, both in nanoseconds.
-
-    A time at most `span` before the latest time is replaced by the latest. An earlier time means
-    that the clock was set back: `silence` is added to the elapsed time, and this time becomes the
-    latest. A gap longer than `silence` counts as `silence`.
-    """
+    """Measures the time elapsed up to each packet; packet times may be late or step back."""
 
     def __init__(self, span: int, silence: int) -> None:
         self._span = span
@@ -62,11 +55,10 @@ class PacketClock:
 
     @property
     def state(self) -> ClockState:
-        """Latest time, elapsed time, and counts of packets."""
         return ClockState(*self._state.tolist())
 
     def follow(self, times: Times) -> Times:
-        """Return the elapsed nanoseconds at each packet, shape (n,); they never decrease."""
+        """Return the elapsed nanoseconds at each packet; they never decrease."""
         elapsed = np.empty(len(times), np.int64)
         if (compiled := core()) is not None:
             times = np.ascontiguousarray(times)
@@ -106,7 +98,6 @@ class Deduplication:
     engine: str = ENGINES[0]  # one of `ENGINES`
 
     def figures(self) -> dict[str, Any]:
-        """Return all values except the secret, for JSON."""
         return {
             "span_seconds": self.span / 1e9,
             "window": self.window,
@@ -119,8 +110,6 @@ class Deduplication:
 
 @dataclass
 class DedupResult:
-    """Counts of a deduplication."""
-
     packets: int = 0
     dropped: int = 0
     bytes_read: int = 0  # uncompressed bytes of the capture
@@ -143,13 +132,12 @@ class DedupResult:
     seconds: float = 0.0
 
     def figures(self) -> dict[str, Any]:
-        """Return the counts and the speed, for JSON."""
         speed = self.packets / self.seconds if self.seconds else None
         return vars(self) | {"packets_per_second": speed}
 
 
 class Judged(NamedTuple):
-    """Consecutive packets of a capture, with a flag for each dropped packet."""
+    """Consecutive packets of a capture, each with a flag that is set if it is dropped."""
 
     start: int  # number of earlier packets
     packets: Packets
@@ -158,7 +146,6 @@ class Judged(NamedTuple):
     dropped: NDArray[np.bool_]  # shape (n,)
 
     def part(self, which: slice) -> "Judged":
-        """Select packets by a slice or indices."""
         values, versions, faults = self.digests
         digests = Digests(values[which], versions[which], faults[which])
         packets = self.packets.part(which)
@@ -177,12 +164,7 @@ def deduplicate(
     jobs: int = 1,
     read: Callable[[], Packets | None] | None = None,
 ) -> DedupResult:
-    """Find the duplicate packets of a capture, and pass all packets to the outputs.
-
-    With two `jobs`, packets are read and hashed while others are judged and written; outputs and
-    result are the same. `oracle` receives all packets. `progress` receives the result so far and
-    the share of the capture that has been read, if known. `read` replaces `capture.read`.
-    """
+    """Find the duplicate packets of a capture, and pass all packets to the outputs."""
     began = time.perf_counter()
     with ExitStack() as stack:
         unit = stack.enter_context(_open_unit(settings))
@@ -234,8 +216,6 @@ def _open_unit(settings: Deduplication) -> Iterator[Any]:
 
 
 class _Progress:
-    """One deduplication in progress."""
-
     def __init__(
         self, settings: Deduplication, unit: Any, model: Any, oracle: "PacketOracle | None"
     ) -> None:
@@ -255,14 +235,12 @@ class _Progress:
     def take(
         self, packets: Packets, digests: Digests, outputs: Sequence[Callable[[Judged], None]]
     ) -> None:
-        """Judge packets, pass them to the outputs, and count them."""
         judged = self.judge(packets, digests)
         for output in outputs:
             output(judged)
         self.count(judged)
 
     def judge(self, packets: Packets, digests: Digests) -> Judged:
-        """Return which packets are duplicates."""
         elapsed = self._clock.follow(packets.times)
         if self._clock.state.elapsed >= MAX_ELAPSED:
             raise TraceError(
@@ -295,7 +273,7 @@ class _Progress:
     def _keys(
         self, packets: Packets, digests: NDArray[np.uint64], secret: int
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Return the filter keys, and the property that must differ, as numbers."""
+        """Return the filter keys, and the numbers of the property that must differ."""
         rule, differing = self._settings.rule, np.zeros(len(packets), np.uint64)
 
         def find(name: str) -> NDArray[np.uint64]:
@@ -309,7 +287,6 @@ class _Progress:
         return (scoped(digests, find(rule.by)) if rule.scope == "same" else digests), differing
 
     def count(self, judged: Judged) -> None:
-        """Add packets to the counts."""
         packets, digests, result = judged.packets, judged.digests, self.result
         sizes = (packets.table[loops.STOP] - packets.table[loops.START])[judged.dropped]
         result.packets += len(packets)
@@ -327,7 +304,6 @@ class _Progress:
         result.cut += int((digests.faults & Fault.CUT != 0).sum())
 
     def finish(self) -> DedupResult:
-        """Add the clock's counts to the result."""
         result, clock = self.result, self._clock.state
         result.late, result.latest = clock.late, clock.max_late
         result.untimed, result.clock_steps = clock.untimed, clock.steps

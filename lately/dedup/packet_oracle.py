@@ -17,8 +17,6 @@ _TOGETHER = 1 << 18
 
 @dataclass
 class Findings:
-    """Results of an exact comparison."""
-
     equal: int = 0  # packets with an earlier equal packet, at any distance
     duplicates: int = 0  # packets with an earlier equal packet within the span and the window
     passed_duplicates: int = 0  # duplicates that were not dropped
@@ -28,7 +26,6 @@ class Findings:
     expected: float = 0.0  # expected number of fresh packets lost, from the bits set in the filter
 
     def figures(self) -> dict[str, Any]:
-        """Return the counts and the false-positive rates, for JSON."""
         false = self.lost_uniques - self.remembered
         return vars(self) | {
             "false_positives": false,
@@ -40,10 +37,7 @@ class Findings:
 
 @dataclass
 class PacketOracle:
-    """Remembers the time of every packet, by a digest unrelated to that of the filter.
-
-    Memory use grows with the number of distinct packets.
-    """
+    """Finds duplicates exactly; memory use grows with the number of distinct packets."""
 
     spec: FilterSpec
     span: int  # in nanoseconds
@@ -67,14 +61,12 @@ class PacketOracle:
         rate: float,  # probability that the filter reports a new packet
         properties: NDArray[np.uint64] | None = None,  # values that must differ
     ) -> None:
-        """Add packets; they are judged later, in large groups or by `finish`."""
         properties = np.zeros(len(keys), np.uint64) if properties is None else properties
         self._waiting.append((keys, elapsed, ticks, dropped, np.full(len(keys), rate), properties))
         if sum(len(part[0]) for part in self._waiting) >= _TOGETHER:
             self._judge()
 
     def finish(self) -> Findings:
-        """Judge the remaining packets, and return the findings."""
         if self._waiting:
             self._judge()
         return self.findings

@@ -19,10 +19,7 @@ RINGS = PlannedRing("gebf", generations=range(1, 15))
 
 
 def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
-    """Return a filter for packets, and the length of its ticks in nanoseconds.
-
-    `span` is in nanoseconds. While more than `window` packets arrive within it, it gets shorter.
-    """
+    """Return a filter for packets, and its tick in nanoseconds; `span` is in nanoseconds."""
     if span > MAX_SPAN:
         raise RequirementError(
             f"--span: must be at most {time_text(Fraction(MAX_SPAN, 10**9))}, "

@@ -15,17 +15,13 @@ from ..stream_files import PCAPNG_MAGIC
 from .deduplicate import Judged
 
 HEAD = b"number,time,digest\n"
-"""Header of the list: packet number from 1, seconds since the epoch, hexadecimal digest."""
 
 _NO_LIMIT = 1 << 61
 _Opener = Callable[..., AbstractContextManager[BinaryIO]]
 
 
 class CaptureWriter:
-    """Writes the kept or the dropped packets of a capture, and everything between packets.
-
-    pcapng sections get the length -1, which means unknown.
-    """
+    """Writes the kept or the dropped packets of a capture, and everything between packets."""
 
     def __init__(self, file: BinaryIO, *, dropped: bool = False) -> None:
         self._file = file
@@ -33,7 +29,6 @@ class CaptureWriter:
         self._room = np.empty(0, np.uint8)
 
     def __call__(self, judged: Judged) -> None:
-        """Write complete records, because another program may already be reading them."""
         packets = judged.packets
         for at in packets.section_lengths:
             packets.buffer[at : at + 8] = 0xFF
@@ -51,7 +46,7 @@ class CaptureWriter:
 
 
 class FolderWriter(ExitStack):
-    """Writes the kept packets of each input to its own output, opened by input number."""
+    """Writes the kept packets of each input to a separate output."""
 
     def __init__(self, open_output: _Opener) -> None:
         super().__init__()
@@ -66,19 +61,13 @@ class FolderWriter(ExitStack):
         return file
 
     def __call__(self, judged: Judged) -> None:
-        """Write packets of one input."""
         if judged.packets.file != self._number:
             self._begin(judged.packets.file)
         self._writer(judged)
 
 
 class RotatingWriter(FolderWriter):
-    """Writes the kept packets to a series of outputs, each of them a complete capture.
-
-    A packet starts a new output if the current one would exceed `size` bytes, or if its first
-    packet is at least `time` nanoseconds older; 0 means no limit. `open_output` is called with the
-    number of the output, counting from 0, and the time of its first packet.
-    """
+    """Writes the kept packets to a series of complete captures."""
 
     def __init__(self, open_output: _Opener, size: int, time: int) -> None:
         super().__init__(open_output)
@@ -86,7 +75,6 @@ class RotatingWriter(FolderWriter):
         self._head, self._order = b"", "<"
 
     def __call__(self, judged: Judged) -> None:
-        """Write packets, and start new outputs where necessary."""
         if self._number < 0:
             self._rotate(judged.packets.times[~judged.dropped])
         while (cut := self._cut(judged)) < len(judged.packets):
@@ -117,7 +105,7 @@ class RotatingWriter(FolderWriter):
         return int(kept[over]) if over < len(kept) else len(packets)
 
     def _write(self, judged: Judged, begin: int, end: int) -> None:
-        """Write the bytes from `begin` to `end`, and remember the headers among them."""
+        """Write the bytes from `begin` to `end`, and remember headers for the next output."""
         packets = replace(judged.packets, begin=begin, end=end)
         self._writer(judged._replace(packets=packets))
         starts, stops = packets.table[loops.START], packets.table[loops.STOP]
@@ -139,14 +127,13 @@ class RotatingWriter(FolderWriter):
 
 
 class Marks:
-    """Writes a CSV line for each dropped packet to a binary `file`."""
+    """Writes a CSV line for each dropped packet."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         file.write(HEAD)
 
     def __call__(self, judged: Judged) -> None:
-        """Write the lines for these packets in one call."""
         at = np.flatnonzero(judged.dropped)
         columns: tuple[NDArray[np.generic], ...] = (
             judged.start + 1 + at, judged.packets.times[at], judged.digests.values[at]

@@ -81,7 +81,7 @@ class LineKey:
         return words, keyed
 
     def find(self, data: Bytes, bounds: Positions) -> tuple[Bytes, Positions, Positions]:
-        """Return bytes, and where in them each line's key starts (-1 if none) and ends."""
+        """Return bytes, and the start (-1 without a key) and end of each line's key in them."""
         starts, stops = bounds[:-1].copy(), bounds[1:].copy()
         # The last line of a stream may lack a newline.
         stops -= data[stops - 1] == _NEWLINE if len(stops) else 0
@@ -95,7 +95,6 @@ class LineKey:
     def _extract(
         self, data: Bytes, starts: Positions, stops: Positions
     ) -> tuple[Bytes, Positions, Positions]:
-        """Extract the keys one line at a time."""
         extract, whole = self._extractor(), data.tobytes()
         keys = [extract(whole[a:b]) for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
         ends = np.cumsum([len(key or b"") for key in keys], dtype=np.int64)
@@ -127,11 +126,7 @@ class LineKey:
 
 
 def line_bounds(data: Bytes, stop: int, bounds: Positions) -> int:
-    """Write the starts of the lines in ``data[:stop]``; return the number of complete lines.
-
-    The entry after the last complete line is the start of the remainder. Lines that do not fit into
-    `bounds` are left for later.
-    """
+    """Write the starts of the lines in ``data[:stop]``; return the number of complete lines."""
     if native := core():
         return int(native.line_bounds(data, stop, bounds))
     ends = np.flatnonzero(data[:stop] == _NEWLINE)[: len(bounds) - 1] + 1
@@ -143,7 +138,7 @@ def line_bounds(data: Bytes, stop: int, bounds: Positions) -> int:
 def field_spans(
     data: Bytes, field: int, delimiter: int, starts: Positions, stops: Positions
 ) -> None:
-    """Narrow each line's span to `field`, counting from 1; the start is -1 if it is missing."""
+    """Narrow the span of each line to a field; the start is -1 if the field is missing."""
     text, between = data.tobytes(), bytes([delimiter])
     for number, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
         for _ in range(field - 1):
@@ -156,11 +151,7 @@ def field_spans(
 
 
 def line_digest(spec: Specification, key: LineKey) -> KeyDigest:
-    """Return the digest function for the keys of lines in a filter.
-
-    Whole lines use the filter's digest. Every other kind of key has its own digest, so a saved
-    state never matches keys of another kind.
-    """
+    """Return the digest of keys in a filter; each kind of key has a different digest."""
     if key == LineKey():
         return KeyDigest.of(spec)
     return KeyDigest.of(spec, ConstantStream(label=f"lines/{key!r}", seed=spec.seed).word())

@@ -29,13 +29,11 @@ _NEWLINE = ord("\n")
 
 
 class LineError(LatelyError, ValueError):
-    """A line of a stream, or a state file, is invalid."""
+    """A line, or a state file, is invalid."""
 
 
 @dataclass
 class UniqResult:
-    """Counts of a stream of lines."""
-
     lines: int = 0
     repeats: int = 0
     keyless: int = 0  # lines without a key; they are kept
@@ -45,13 +43,7 @@ class UniqResult:
 
 
 class RecentLines:
-    """A filter that remembers the keys of recent lines, within a window in lines or in time.
-
-    Without `span`, a repeat is found up to `window` lines back. With `span`, in nanoseconds by the
-    system clock, `window` is the capacity in lines. At most a share `fpr` of new lines is reported
-    as repeats. The policy "last-seen" remembers every line, "first-seen" only lines that are not
-    repeats. `save` writes the file `state`; if the file exists, the filter starts from it.
-    """
+    """A filter of the keys of recent lines, within a window in lines or in time."""
 
     def __init__(
         self,
@@ -94,7 +86,6 @@ class RecentLines:
         self._digest = line_digest(self.model.spec, key)
 
     def save(self) -> None:
-        """Write the state file, if one was given; it appears complete or not at all."""
         if self._state is not None:
             self.model.save(self._state)
 
@@ -121,15 +112,13 @@ class RecentLines:
 
 
 class _Output:
-    """Output of lines; adds a missing newline if another line follows."""
-
     def __init__(self, file: BinaryIO | None) -> None:
         self._file = file
         self._open = False
         self._room = np.empty(0, np.uint8)
 
     def write(self, data: Bytes, bounds: NDArray[np.int64], keep: NDArray[np.bool_]) -> int:
-        """Write the kept lines in one call, and return their number of bytes."""
+        """Write the kept lines, and return the number of bytes."""
         if len(self._room) < len(data):
             self._room = np.empty(len(data), np.uint8)
         size = keep_lines(data, bounds, keep, self._room)
@@ -152,12 +141,7 @@ def uniq(
     read: Callable[[StreamFile, Any], int] | None = None,
     progress: Callable[[UniqResult, float | None], None] | None = None,
 ) -> UniqResult:
-    """Write the lines of streams without repeated lines, or only the repeats if `repeats`.
-
-    `output` receives each line as soon as it is complete. `read` reads the next bytes of a stream
-    into a buffer and returns their number; 0 ends the run. `progress` receives the result so far,
-    and the share of the stream that has been read, if known.
-    """
+    """Write the lines of streams without repeated lines, or only the repeated lines."""
     began = time.monotonic()
     due = began + SAVE_PERIOD
     result, sink = UniqResult(), _Output(output)
@@ -184,7 +168,7 @@ def uniq(
 def _batches(
     stream: StreamFile, read: Callable[[StreamFile, Any], int] | None, result: UniqResult
 ) -> Iterable[tuple[Bytes, NDArray[np.int64]]]:
-    """Yield complete lines as soon as they have arrived: bytes, and where lines begin."""
+    """Yield complete lines as soon as they have arrived: bytes, and the starts of the lines."""
     data, bounds = np.empty(_BUFFER, np.uint8), np.empty(_LINES + 1, np.int64)
     filled = 0
     while True:

@@ -70,16 +70,14 @@ class Candidate:
 
     @property
     def family(self) -> PlannerFamily:
-        """Planner family of the filter."""
         return PLANNER_FAMILIES[self.spec.family]
 
     @property
     def max_operations(self) -> float | None:
-        """Operations per second at the maximum clock that the vendor allows on the device."""
+        """Operations per second at the maximum clock that the vendor specifies for the device."""
         return self.limit_mhz and self.limit_mhz * 1e6 * self.cycle_share
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as values for JSON."""
         return {
             "spec": self.spec.to_dict(),
             "cost": self.cost,
@@ -104,7 +102,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Plan:
-    """Result of planning: filters that meet a requirement."""
+    """Filters that meet a requirement."""
 
     requirement: Requirement
     candidates: list[Candidate]  # cheapest first
@@ -114,12 +112,11 @@ class Plan:
 
     @property
     def chosen(self) -> Candidate:
-        """The cheapest candidate."""
         return self.candidates[0]
 
     @property
     def nearest(self) -> dict[str, Any] | None:
-        """Measured figures of the unit most like the chosen filter; None for golden models."""
+        """Measured figures of the unit most similar to the chosen filter."""
         spec, device = self.chosen.spec, self.requirement.device
         same = [unit for unit in measured() if unit["family"] == spec.family]
         if self.requirement.any_size or not same:
@@ -137,11 +134,9 @@ class Plan:
 
     @property
     def shows_answers(self) -> bool:
-        """Whether some candidate gives a kind of answer that not all families give."""
         return any(each.family.answers != PlannerFamily.answers for each in self.candidates)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as values for JSON."""
         required, span = self.requirement, self.requirement.span
         return {
             "requirement": {
@@ -171,7 +166,6 @@ class Plan:
 
 @cache
 def measured() -> list[dict[str, Any]]:
-    """Return the measured figures of placed units, as written by `campaigns.pages`."""
     text = Path(__file__).with_name("measured.json").read_text("utf-8")
     return list(json.loads(text))
 
@@ -207,13 +201,11 @@ def choose(requirement: Requirement) -> Any:
 
 
 def cheapest(requirement: Requirement, count: int = 1) -> list[PricedSpec]:
-    """Return at most `count` filters of each family, cheapest first."""
     searches = (family.search(requirement) for family in requirement.able)
     return [priced for search in searches for priced in islice(search, count)]
 
 
 def _order(priced: PricedSpec | Candidate) -> tuple[float, ...]:
-    """Return the sort key for filters of different families."""
     family = PLANNER_FAMILIES[priced.spec.family]
     return priced.cost, priced.spec.storage_bits, family.memories(priced.spec)
 
@@ -221,7 +213,7 @@ def _order(priced: PricedSpec | Candidate) -> tuple[float, ...]:
 def _alternatives(
     pool: Iterable[PricedSpec], requirement: Requirement, count: int
 ) -> list[Candidate]:
-    """Return the cheapest filter, and others that beat all cheaper ones in some other figure."""
+    """Return the cheapest filter, and others that beat it in some other figure."""
     kept: list[tuple[tuple[float, ...], PricedSpec]] = []
     for priced in pool:
         merits = _merits(priced, requirement)
@@ -234,7 +226,6 @@ def _alternatives(
 
 
 def _merits(priced: PricedSpec, requirement: Requirement) -> tuple[float, ...]:
-    """Return the figures to minimise, besides cost."""
     spec, family = priced.spec, PLANNER_FAMILIES[priced.spec.family]
     slack = family.slack(spec, requirement)
     any_size = requirement.any_size
@@ -244,7 +235,6 @@ def _merits(priced: PricedSpec, requirement: Requirement) -> tuple[float, ...]:
 
 
 def describe(priced: PricedSpec, requirement: Requirement) -> Candidate:
-    """Compute the figures of a specification, without its binding constraints."""
     spec, device = priced.spec, requirement.device
     family = PLANNER_FAMILIES[spec.family]
     worst, mean = family.rates(spec, requirement)
@@ -290,11 +280,7 @@ def _front(requirement: Requirement) -> list[Candidate]:
 
 
 def within_limits(requirement: Requirement, *, window: bool) -> Requirement:
-    """Return the requirement with the lowest rate that its memory limits permit.
-
-    If `window` is set, find the largest window instead, to three digits. The rate or window in the
-    requirement is ignored. Raises a `RequirementError` if no filter is within the limits.
-    """
+    """Return the requirement with the lowest rate, or largest window, within its memory limits."""
     if requirement.max_bits is not None and requirement.device is None:
         requirement = replace(requirement, bits_only=not requirement.any_size)
     if window:
@@ -315,7 +301,7 @@ def within_limits(requirement: Requirement, *, window: bool) -> Requirement:
 
 
 def largest_window(requirement: Requirement, digits: int = 2) -> int | None:
-    """Return the largest window that meets the other requirements, to `digits` digits, or None."""
+    """Return the largest window that meets the other requirements, rounded down, or None."""
     first = 10 ** (digits - 1)
     windows = [*range(2, first), *(d * 10**e for e in range(10) for d in range(first, 10 * first))]
     windows = [window for window in windows if window < requirement.window]
@@ -329,7 +315,6 @@ def largest_window(requirement: Requirement, digits: int = 2) -> int | None:
 
 
 def _lowest_rate(requirement: Requirement) -> float | None:
-    """Return the lowest rate that any family reaches, if it is below `USELESS`."""
     rates = [family.lowest_rate(requirement) for family in requirement.able]
     return min((rate for rate in rates if rate is not None and rate < USELESS), default=None)
 
@@ -338,7 +323,6 @@ def _lowest_rate(requirement: Requirement) -> float | None:
 
 
 def explain(requirement: Requirement) -> RequirementError:
-    """Return an error whose one-line message states the binding constraint."""
     return RequirementError(_reason(requirement))
 
 
@@ -368,7 +352,6 @@ def _reason(requirement: Requirement) -> str:
 
 
 def _inability(requirement: Requirement) -> str:
-    """Return the error for an ability that no permitted family has, with the families that do."""
     unit = "insertions" if requirement.span is None else "time"
     wanted = " and ".join([f"a window of {unit}", *(OPTIONS[name] for name in requirement.special)])
     able = replace(requirement, families=tuple(PLANNER_FAMILIES)).able
@@ -378,7 +361,7 @@ def _inability(requirement: Requirement) -> str:
 
 
 def _short_tick(requirement: Requirement) -> str | None:
-    """Return the error if the filter fits but needs longer ticks; None if it does not fit."""
+    """Return the message if the filter fits the device but needs longer ticks."""
     span, device = requirement.span, requirement.device
     if span is None or device is None or device.limit_mhz is None:
         return None
@@ -438,7 +421,7 @@ def _names(families: tuple[PlannerFamily, ...]) -> str:
 
 
 def _rounded_up(value: float) -> str:
-    """Format a value rounded up to three digits, so that the stated figure can be met."""
+    """Format a value rounded up to three digits, so that a filter can meet the value."""
     text = f"{value:.3g}"
     return text if float(text) >= value else f"{value * 1.005:.3g}"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RequirementError(LatelyError, ValueError):
-    """A requirement is out of range, or no filter meets it; the message gives the reason."""
+    """A requirement is out of range, or no filter meets it."""
 
 
 MAX_KEY_BITS = 4096
@@ -26,7 +26,7 @@ MAX_WINDOW = 1 << 32  # insertions
 USELESS = 0.5  # filters with this rate or a higher one are not offered
 
 SLACK_IN_TIME = 1.0
-"""Default slack limit with a span. Without it, a key could be reported for several spans."""
+"""Default slack limit with a span."""
 
 OPTIONS: Mapping[str, str] = {
     "exact_window": "a slack of 0",
@@ -39,7 +39,7 @@ OPTIONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """A time window, in ticks; invalid values raise a `RequirementError`."""
+    """A time window in ticks."""
 
     ticks: int  # span in ticks, see `lately.golden.durations.span_ticks`
     tick: Fraction  # length of a tick in seconds
@@ -55,7 +55,6 @@ class Span:
     def of(
         cls, seconds: Fraction, tick: Fraction | None = None, *, when_full: str = WHEN_FULL[0]
     ) -> Self:
-        """Convert a span in seconds; the default tick is `durations.default_tick`."""
         if tick is None:
             tick = Fraction(default_tick(seconds * NANOSECONDS), NANOSECONDS)
         return cls(ticks=span_ticks(seconds, tick), tick=tick, when_full=when_full)
@@ -128,24 +127,21 @@ class Requirement:
 
     @property
     def counts_bits(self) -> bool:
-        """Whether the cost is the number of bits, not of memories or block RAMs."""
         return self.bits_only or self.any_size
 
     @property
     def limits(self) -> dict[str, int]:
-        """The memory limits that are set, by option."""
         both = {"bits": self.max_bits, "block-rams": self.max_block_rams}
         return {option: limit for option, limit in both.items() if limit is not None}
 
     @property
     def max_memories(self) -> int | None:
-        """Maximum number of block RAMs, or of 16-kbit memories; None if unlimited."""
+        """Maximum number of block RAMs or 16-kbit memories; None if unlimited."""
         limits = [self.max_block_rams, None if self.device is None else self.device.bram]
         return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def able(self) -> "tuple[PlannerFamily, ...]":
-        """Permitted families that have all required abilities."""
         unit = "insertions" if self.span is None else "time"
         return tuple(
             family
@@ -155,7 +151,6 @@ class Requirement:
 
     @property
     def special(self) -> tuple[str, ...]:
-        """Optional abilities that are required, as names from `OPTIONS`."""
         wanted = {"exact_window": self.slack == 0}
         return tuple(name for name in OPTIONS if wanted.get(name) or getattr(self, name, False))
 
@@ -192,7 +187,7 @@ def _require(condition: bool, name: str, rule: str, value: object) -> None:
 
 
 def distinct(families: Sequence[str]) -> tuple[str, ...]:
-    """Return the named families without duplicates, in standard order; by default all."""
+    """Return the named families, or all families, in standard order without duplicates."""
     known = tuple(f for f in PLANNER_FAMILIES if f in families or not families)
     return known + tuple(f for f in families if f not in PLANNER_FAMILIES)
 
@@ -202,7 +197,7 @@ def distinct(families: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Binding:
-    """A smaller filter, and the constraint that it violates."""
+    """The next smaller value of a field, and the constraint that rules it out."""
 
     field: str  # the parameter made smaller: a specification field, or ``cells``
     value: int
@@ -227,7 +222,6 @@ CONSTRAINTS: Mapping[str, str] = {
     "moves": "{rate} find no cell",
     "sweep": "not swept in time",
 }
-"""Constraints that a smaller filter may violate, with the text of the violation."""
 
 
 class PricedSpec(NamedTuple):
@@ -238,10 +232,7 @@ class PricedSpec(NamedTuple):
 
 
 class PlannerFamily:
-    """Plans the filters of one family; `name` is the family in its specifications.
-
-    Subclasses must implement `specs` and `rates`. Each `spec` is an instance of the family's class.
-    """
+    """Plans the filters of a family; subclasses implement `specs` and `rates`."""
 
     exact_window: ClassVar[bool] = False  # a key can be forgotten exactly when its window ends
     window_per_query: ClassVar[bool] = False  # each query has its own window
@@ -258,35 +249,30 @@ class PlannerFamily:
         self.name = name
 
     def specs(self, requirement: Requirement) -> Iterable[Any]:
-        """Yield candidates that meet the rate and slack requirements."""
         raise NotImplementedError
 
     def rates(self, spec: Any, requirement: Requirement) -> tuple[float, float]:
-        """Return the expected rates of `spec` for distinct keys: worst case and mean."""
+        """Return the expected false-positive rate for distinct keys: worst case and mean."""
         raise NotImplementedError
 
     def slack(self, spec: Any, requirement: Requirement) -> float:
-        """Return the slack of `spec` beyond the required window, in windows."""
         return 0.0
 
     def memories(self, spec: Any) -> int:
-        """Return the number of memories of `spec`; it breaks ties in cost."""
         return 1
 
     def accesses(self, spec: Any, requirement: Requirement) -> float:
-        """Return the number of sequential memory reads for a fresh key in software."""
+        """Return the number of sequential memory reads for a new key in software."""
         return float(self.memories(spec))
 
     def cycle_share(self, spec: Any) -> float:
-        """Return the minimum share of cycles in which the hardware accepts an operation."""
         return 1.0
 
     def bindings(self, spec: Any, requirement: Requirement) -> list[Binding]:
-        """Return the violated constraint for each parameter of `spec` that could be smaller."""
         return []
 
     def block_rams(self, spec: Any, device: "Device | None") -> int:
-        """Return the exact number of block RAMs; without a device, of 16-kbit memories."""
+        """Return the exact number of block RAMs, or of 16-kbit memories without a device."""
         if device is None:
             return unit_profile(spec).block_rams
         from ..boards.flow.inference import unit_blocks
@@ -294,18 +280,15 @@ class PlannerFamily:
         return unit_blocks(spec, device)
 
     def is_counted(self, spec: Any, device: "Device") -> bool:
-        """Return whether the number of block RAMs on a device is known exactly."""
         from ..boards.flow.inference import is_exact
 
         return is_exact(spec, device.family)
 
     def cost(self, spec: Any, requirement: Requirement) -> int:
-        """Return the cost of `spec`, see `PricedSpec`."""
         bits: int = spec.storage_bits
         return bits if requirement.counts_bits else self.block_rams(spec, requirement.device)
 
     def is_permitted(self, spec: Any, requirement: Requirement) -> bool:
-        """Return whether `spec` can be built, fits the device and meets the memory limits."""
         max_bits, max_memories = requirement.max_bits, requirement.max_memories
         device = requirement.device
         return (
@@ -316,7 +299,7 @@ class PlannerFamily:
         )
 
     def search(self, requirement: Requirement) -> Iterator[PricedSpec]:
-        """Yield the filters that meet a requirement, by cost, bits, memories and worst rate."""
+        """Yield the filters that meet a requirement, cheapest first."""
         ranked = []
         for spec in self.specs(requirement):
             if self.is_permitted(spec, requirement):
@@ -326,7 +309,6 @@ class PlannerFamily:
         yield from (PricedSpec(spec, rank[0]) for rank, spec in ranked)
 
     def lowest_rate(self, requirement: Requirement) -> float | None:
-        """Return the approximate lowest rate that can be met, or None."""
         low, high, best = 0, 3000, None  # tenths of a decade
         while high - low > 1:
             middle = (low + high) // 2
@@ -341,7 +323,7 @@ class PlannerFamily:
 
 
 def is_buildable(spec: Any, requirement: Requirement) -> bool:
-    """Return whether hardware of `spec` exists and meets its timing on the device, if required."""
+    """Return whether the hardware exists and meets its timing on the device."""
     if requirement.any_size:
         return True
     profile = unit_profile(spec, requirement.device)
@@ -362,7 +344,6 @@ def is_in_time(spec: Any, requirement: Requirement) -> bool:
 
 
 def unit_profile(spec: Any, device: "Device | None" = None) -> "Profile":
-    """Return the profile of a unit with the memories of a device; raises like `device_memory`."""
     # Imported here, because a requirement alone needs no hardware.
     from ..boards.flow.devices import device_memory
     from ..hdl.build import unit_profile as profile
@@ -371,4 +352,3 @@ def unit_profile(spec: Any, device: "Device | None" = None) -> "Profile":
 
 
 PLANNER_FAMILIES: dict[str, PlannerFamily] = {}
-"""Planner families by name; an entry is all that the planner knows about a family."""

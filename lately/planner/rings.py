@@ -70,7 +70,7 @@ _FIELDS = {
 
 
 class Shape(NamedTuple):
-    """The fields of a ring that determine its size."""
+    """Size of a ring."""
 
     run: int  # k of an APBF; 1 in a GEBF
     generations: int  # l, or r of a GEBF
@@ -93,12 +93,10 @@ class Shape(NamedTuple):
 
     @property
     def min_size(self) -> int:
-        """Index of the smallest size with two bits per part."""
         return 0 if self.block_bits else 1
 
     @property
     def trace(self) -> int:
-        """Insertions after which no trace of a key is left: window plus slack."""
         return (self.run + self.generations) * self.generation
 
     def resized(self, size: int) -> "Shape":
@@ -106,13 +104,7 @@ class Shape(NamedTuple):
 
     @property
     def rate_bound(self) -> float:
-        """A lower bound, except for rounding, on the rate for distinct keys before a shift.
-
-        With F(t) the probability that a run ends with segment t or before, F(t) = F(t - 1) +
-        (1 - F(t - k - 1)) (1 - p(t - k)) p(t - k + 1) ... p(t): the recursion of the APBF paper
-        (section 5.3). The bound follows because 1 - F(t - k - 1) is at least 1 - F(t - 1). With
-        fewer than k generations in a ring, only the oldest k segments count.
-        """
+        """Lower bound on the false-positive rate for distinct keys before a shift."""
         k, l = self.run, self.generations
         full = self._match(k)
         if l < k:
@@ -123,7 +115,7 @@ class Shape(NamedTuple):
         return -math.expm1(math.log1p(-whole) + (l - k) * math.log1p((full - 1) * whole))
 
     def _match(self, generations: int) -> float:
-        """Return the probability that a fresh key matches a segment with this many generations."""
+        """Return the probability that a new key matches a segment with this many generations."""
         load = generations * self.generation
         if not self.block_bits:
             return parts_rate(load, self.size, self.parts)
@@ -137,8 +129,6 @@ class Shape(NamedTuple):
 
 
 class _Option(NamedTuple):
-    """A filter that may meet the rate, with larger filters of lower rate to try next."""
-
     rank: tuple[int, ...]
     number: int
     shape: Shape
@@ -146,8 +136,6 @@ class _Option(NamedTuple):
 
 
 class PlannedRing(PlannerFamily):
-    """Planner for the rings of one family, with the given numbers of generations."""
-
     limit = "whose segments must be cleared within a generation"
 
     def __init__(self, name: str, generations: Sequence[int] = GENERATIONS) -> None:
@@ -174,7 +162,6 @@ class PlannedRing(PlannerFamily):
     # Search
 
     def search(self, requirement: Requirement) -> Iterator[PricedSpec]:
-        """Yield the cheapest filters first; in hardware, only one filter per size."""
         ranked: list[tuple[tuple[float, ...], int, FilterSpec]] = []
         limit = None if requirement.counts_bits else requirement.max_memories
         for option in sorted(self._options(requirement)):
@@ -199,7 +186,7 @@ class PlannedRing(PlannerFamily):
         return self.cost(spec, requirement), spec.storage_bits, self.memories(spec)
 
     def _decided(self, option: _Option, requirement: Requirement) -> FilterSpec | None:
-        """Return the first filter whose rate is low enough; None if it is not permitted."""
+        """Return the first filter that meets the rate; None if it is not permitted."""
         specs = [self.spec(option.shape, requirement)]
         larger = (self.spec(shape, requirement) for shape in option.larger)
         if not is_in_time(specs[0], requirement):
@@ -220,11 +207,7 @@ class PlannedRing(PlannerFamily):
         return spec if spec and self.is_permitted(spec, requirement) else None
 
     def _smallest(self, requirement: Requirement) -> Iterator[tuple[Shape, Iterator[Shape]]]:
-        """Yield each shape at the smallest size that may meet the rate, with its larger shapes.
-
-        In hardware, only the fewest generations for each size are yielded, and larger shapes have
-        more generations. If any size is permitted, larger shapes have more bits.
-        """
+        """Yield each shape at the smallest size that may meet the rate, with its larger shapes."""
         sizes, rate = SIZES[requirement.any_size], requirement.false_positive_rate
         budget = _MAX_BITS
         for shapes in self._shapes(requirement):
@@ -255,7 +238,7 @@ class PlannedRing(PlannerFamily):
                     last = index
 
     def _shapes(self, requirement: Requirement) -> Iterator[list[Shape]]:
-        """Yield lists of shapes without a size that differ only in generations, fewest first."""
+        """Yield lists of shapes that differ only in generations, fewest first."""
         longest, span = requirement.longest_trace, requirement.span
         window, max_memories = requirement.window, requirement.max_memories
         max_hashes = 2 - 2 * math.log2(requirement.false_positive_rate)
@@ -289,7 +272,7 @@ class PlannedRing(PlannerFamily):
                 yield list(by_generation.values())
 
     def _max_size(self, shape: Shape, total: int, requirement: Requirement) -> int:
-        """Return the index of the largest size that may be permitted, with at most `total` bits."""
+        """Return the index of the largest size that may be permitted."""
         device, max_memories = requirement.device, requirement.max_memories
         if requirement.max_bits is not None:
             total = min(total, requirement.max_bits)
@@ -368,7 +351,7 @@ class PlannedRing(PlannerFamily):
     def _smaller(
         self, spec: FilterSpec, requirement: Requirement
     ) -> Iterator[tuple[str, int, Shape]]:
-        """Yield each field with its next smaller value, and the shape of that smaller filter."""
+        """Yield each field with its next smaller value, and the resulting shape."""
         size = spec.segment_blocks if spec.blocked else spec.cells
         block_bits = getattr(spec, "block_bits", 0)
         shape = Shape(spec.run, spec.window_generations, spec.parts, block_bits, 0, size)
@@ -410,17 +393,12 @@ class PlannedRing(PlannerFamily):
 
 
 def _fills(requirement: Requirement) -> bool:
-    """Return whether every memory uses a block RAM; small memories on a PolarFire do not."""
+    """Return whether every memory uses a block RAM; on a PolarFire, small memories do not."""
     return requirement.device is None or requirement.device.usram == 0
 
 
 def _aged(run: int, requirement: Requirement) -> int:
-    """Return the maximum number of generations within a span that end by age, not by count.
-
-    A generation ends by age after a fraction ``slack / run`` of the span, so that `run` generations
-    fit into the slack. Fewer than ``run / slack`` such generations fit into a span. If at most N
-    keys arrive within a span, all other generations are full, so no segment retires early.
-    """
+    """Return the maximum number of generations within a span that end by age, not by count."""
     if requirement.span is None:
         return 0
     return math.ceil(run / Fraction(str(requirement.slack))) - 1

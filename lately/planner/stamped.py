@@ -39,8 +39,6 @@ _MIN_SHARE = 1e-12  # share of touched cells below which a filter has too many c
 
 
 class Dictionary(PlannerFamily):
-    """Window dictionaries: one per number of rows, with and without moves."""
-
     exact_window = window_per_query = exact_age = remove = True
     counts = ("insertions",)
     answers = "exact age, any window, remove"
@@ -96,20 +94,17 @@ class Dictionary(PlannerFamily):
 
 
 class Timing(PlannerFamily, ABC):
-    """Timing filters; the search covers all numbers of hashes."""
-
     exact_window = window_per_query = True
 
     @abstractmethod
     def keys(self, spec: Any, requirement: Requirement) -> tuple[int, int]:
-        """Return the numbers of keys at the beginning and the end of a block or tick."""
+        """Return the number of keys at the beginning and at the end of a block or tick."""
 
     def rates(self, spec: Any, requirement: Requirement) -> tuple[float, float]:
         rates = self.moments(spec, requirement)
         return float(max(rates)), float(np.mean(rates))
 
     def moments(self, spec: Any, requirement: Requirement) -> list[float]:
-        """Return the rates of `spec` at several points of a block or tick; the last is its end."""
         first, last = self.keys(spec, requirement)
         moments = np.linspace(first, last, min(_MOMENTS, last - first + 1)).round().astype(int)
         return [parts_rate(keys, spec.cells, spec.hashes) for keys in moments.tolist()]
@@ -135,7 +130,7 @@ class Timing(PlannerFamily, ABC):
 
 
 class CountedTiming(Timing):
-    """Timing filters whose clock counts insertions; the search covers all block sizes."""
+    """Timing filters whose clock counts insertions."""
 
     counts = ("insertions",)
     answers = "age in blocks, any window"
@@ -175,8 +170,6 @@ class CountedTiming(Timing):
 
 
 class TimedTiming(Timing):
-    """Timing filters with a time window."""
-
     counts = ("time",)
     answers = "age in ticks, any window"
 
@@ -195,13 +188,13 @@ class TimedTiming(Timing):
 
 
 def _shortest(spec: Any, min_bits: int, suits: Callable[[Any], bool]) -> Iterator[Any]:
-    """Yield the suitable filter with the shortest timestamps, of at least `min_bits`, if any."""
+    """Yield the suitable filter with the shortest timestamps."""
     longer = (replace(spec, stamp_bits=bits) for bits in range(min_bits, MAX_STAMP_BITS + 1))
     yield from islice(filter(suits, longer), 1)
 
 
 def _parts(keys: int, requirement: Requirement) -> Iterator[dict[str, Any]]:
-    """Yield specification fields: hashes, the fewest cells per part that meet the rate, key."""
+    """Yield the fields of filters that meet the rate, one per number of hashes."""
     key = {"key_bits": requirement.key_bits, "seed": requirement.seed}
     before = 0
     for hashes in HASHES:

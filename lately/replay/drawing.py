@@ -28,27 +28,24 @@ COLOURS = {
     "grey": "#9aa5b3",
     "band": "#56b4e9",
 }
-"""Okabe and Ito's palette, darkened for lines on white; HTML pages have another for dark mode."""
+"""Okabe and Ito's palette, darkened for lines on white."""
 
 # Figures
 
 
 def style() -> Any:
-    """Return a context manager in which matplotlib uses the style of this package."""
     import matplotlib as mpl
 
     return mpl.rc_context(fname=Path(__file__).parent / "report.mplstyle")
 
 
 def blank_figure(width: float, height: float) -> "Figure":
-    """Return an empty figure, sized in inches, that does not need a display."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout=None)
 
 
 def legend(axes: "Axes") -> None:
-    """Place the legend between title and plot, so that it does not hide data."""
     entries = zip(*axes.get_legend_handles_labels(), strict=True)
     # Measurements first; by default, error bars would be listed after the lines.
     first = sorted(entries, key=lambda entry: not entry[1].startswith("measured"))
@@ -91,8 +88,6 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart, such as one that reproduces a paper's figure or table."""
-
     name: str  # file name without suffix, such as "apbf-figure-6"
     title: str
     x: str  # axis titles, including units
@@ -108,7 +103,6 @@ PALETTE = (
     "#8a6d00",
     "#5d6b7c",
 )
-"""Colours of the series, in order; they repeat if there are more series."""
 
 _MARKERS = "osD^vP"
 _METADATA = {
@@ -116,14 +110,11 @@ _METADATA = {
     "png": ("Software",),
     "pdf": ("CreationDate", "Creator", "Producer"),
 }
-"""Metadata to omit, because it would differ between days and versions."""
+"""Metadata to omit, because it differs between days and versions."""
 
 
 def draw(chart: Chart, path: str | os.PathLike[str]) -> None:
-    """Draw a chart to a .svg, .png or .pdf file; the same chart gives the same bytes.
-
-    Series with equal labels, such as measurement and theory, share a colour.
-    """
+    """Draw a chart to a .svg, .png or .pdf file; the same chart gives the same bytes."""
     form = Path(path).suffix.lower().removeprefix(".")
     if form not in _METADATA:
         raise ValueError(f"path: must end in .svg, .png or .pdf, not {os.fspath(path)!r}")
@@ -134,7 +125,7 @@ def draw(chart: Chart, path: str | os.PathLike[str]) -> None:
 
 
 def save(figure: "Figure", path: str | os.PathLike[str], description: str = "") -> None:
-    """Write a figure; an SVG is made `small` and gets a description. Raises like `draw`."""
+    """Write a figure; an SVG is made `small` and gets a description."""
     form = Path(path).suffix.lower().removeprefix(".")
     drawn = io.BytesIO()
     figure.savefig(drawn, format=form, dpi=90, metadata=dict.fromkeys(_METADATA[form]))
@@ -207,10 +198,7 @@ def page_drawing(height: float, draw: Callable[..., list[Mark]], plots: int = 1)
 
 
 def _with_marks(svg: str, figure: "Figure", marks: Sequence[Mark]) -> str:
-    """Add an invisible circle with a title at each mark to the SVG of `figure`.
-
-    A browser shows the title under the pointer; the page's script shows the nearest title.
-    """
+    """Add an invisible circle with a tooltip at each mark to an SVG."""
     scale = 72 / figure.dpi
     height = figure.get_figheight() * 72
     circles = []
@@ -237,11 +225,7 @@ _GEOMETRY = {"d", "x", "y", "points", "transform", "width", "height", "viewBox"}
 
 
 def small(svg: bytes, description: str = "") -> bytes:
-    """Return a smaller SVG that looks the same, with a description.
-
-    Coordinates are rounded to a tenth of a point, styles are defined once, and groups and ids
-    without effect are removed.
-    """
+    """Return a smaller SVG that looks the same, with a description."""
     ElementTree.register_namespace("", _SVG)
     root = ElementTree.fromstring(svg)
     for metadata in root.findall(f"{{{_SVG}}}metadata"):
@@ -284,7 +268,6 @@ def _name_styles(root: Element) -> None:
 
 
 def _shorten_ids(root: Element) -> None:
-    """Keep only the ids that are referenced, and shorten them."""
     text = ElementTree.tostring(root, encoding="unicode")
     used = set(re.findall(r"url\(#(\w+)\)", text)) | set(re.findall(r'href="#(\w+)"', text))
     numbers = count()
@@ -305,7 +288,7 @@ def _shorten_ids(root: Element) -> None:
 
 
 def _flatten(element: Element) -> None:
-    """Move attributes shared by all members to their group; dissolve groups without attributes."""
+    """Move shared attributes to groups, and dissolve groups without attributes."""
     for child in element:
         _flatten(child)
     if element.tag == _GROUP and len(element) > 2:

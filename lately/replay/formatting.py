@@ -36,7 +36,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def held(spec: Specification) -> str:
-    """Return what fills a filter's memory: "bits set" or "cells in use"."""
+    """Return what fills a filter's memory: 'bits set' or 'cells in use'."""
     return "bits set" if spec.cell_name == "bit" else "cells in use"
 
 

@@ -13,7 +13,7 @@ from ..golden.spec.base import Specification
 from ..golden.times import Times
 
 GUARANTEED, SLACK, FRESH = 0, 1, 2
-"""Classes of queries: the filter must report the key; may hold a trace of it; holds no trace."""
+"""Classes of queries: the key must be reported, may have left a trace, or left no trace."""
 CLASSES = ("guaranteed", "slack", "fresh")  # class names, by number
 
 
@@ -37,25 +37,7 @@ class Truth:
 
 
 class Oracle:
-    """Remembers the last insertion of every key, and classifies each operation by it.
-
-    A key is guaranteed while the filter must report it. It has no trace left once the filter can
-    report it only as a false positive.
-
-    - A ring that counts insertions: insertion n, counting from 1, belongs to generation
-      ``(n - 1) // generation``. The shift takes place at the insertion that begins a generation,
-      so the query of check-and-insert n + 1 sees the state after n insertions. A key is guaranteed
-      if the generations of its last insertion and of the latest insertion are at most
-      `window_generations` apart. It has no trace left if they are `ring_segments` or more apart.
-    - A ring with a span: a key is guaranteed for the span, or as much of it as is still covered.
-      A trace remains while one of the key's segments is live. k generations write to the youngest
-      of these segments. It is live for the span after their last insertion, unless it is retired
-      earlier. `RotationState` ends generations, and does not depend on keys.
-    - A dictionary or timing filter: a key is guaranteed within the window; in a dictionary, within
-      the covered part of the window. It has no trace left once its block is older than the window.
-
-    Memory use grows with the number of distinct keys.
-    """
+    """Remembers the last insertion of every key, and classifies each operation by it."""
 
     def __init__(self, spec: Specification) -> None:
         self.insertions = self.now = 0
@@ -76,7 +58,6 @@ class Oracle:
 
     @property
     def present(self) -> tuple[int, ...]:
-        """Extra arguments for a query now: the time, if the filter has a time window."""
         return (self.now,) if self._spec.timed else ()
 
     def check_and_insert(
@@ -85,12 +66,7 @@ class Oracle:
         times: Times | None = None,
         covered: NDArray[np.int64] | None = None,
     ) -> Truth:
-        """Classify each operation by the insertions before it, then insert its key.
-
-        `keys` has shape (n,), or (n, words) for wide keys. `times`, in ticks, never decrease.
-        `covered` is `lately.golden.Results.covered` of a dictionary; both have shape
-        (n,).
-        """
+        """Classify each operation by the insertions before it, then insert its key."""
         number = self.insertions + 1 + np.arange(len(keys), dtype=np.int64)
         moments = number - 1 if times is None else times
         asked = self._rows(number, moments)
@@ -114,7 +90,7 @@ class Oracle:
         return self._judge(asked, previous, limits)
 
     def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return a mask, shape (n,), of keys that the filter can report only as false positives."""
+        """Return which keys the filter can report only as false positives, shape (n,)."""
         number = np.array([self.insertions + 1])
         moments = np.array([self.now]) if self._spec.timed else number - 1
         asked, limits = self._rows(number, moments), self._limits(None)
@@ -140,7 +116,7 @@ class Oracle:
     def _judge(
         self, asked: NDArray[np.int64], previous: NDArray[np.int64], limits: "AgeLimits"
     ) -> Truth:
-        """Compare operations with their keys' last insertions, both as rows of `_rows`."""
+        """Compare operations with the last insertions of their keys."""
         known = previous[:, 0] > 0
         distance, elapsed, age = (asked - previous).T
         sure = known & (elapsed <= limits.elapsed) & (age <= limits.age)
@@ -154,7 +130,7 @@ class Oracle:
 
 
 class AgeLimits(NamedTuple):
-    """Maximum ages at which a key is guaranteed or may leave a trace; int, or shape (n,)."""
+    """Maximum ages at which a key is guaranteed or may have left a trace."""
 
     elapsed: Any  # guaranteed up to this many insertions or ticks since its insertion
     age: Any  # guaranteed up to this many generations since then
@@ -162,7 +138,7 @@ class AgeLimits(NamedTuple):
 
 
 class LastInsertions:
-    """The last insertion of each `sortable` key: a row of integers, the first one above 0."""
+    """The last insertion of each `sortable` key: a row of integers that starts above 0."""
 
     def __init__(self, columns: int) -> None:
         self._keys: Any = None
@@ -193,7 +169,6 @@ class LastInsertions:
         return rows
 
     def _remember(self, keys: NDArray[Any], rows: NDArray[np.int64]) -> None:
-        """Store the rows of sorted distinct keys."""
         index, new = indices(self._keys, keys)
         self._rows[index[~new]] = rows[~new]
         self._keys = np.insert(self._keys, index[new], keys[new])
@@ -201,7 +176,6 @@ class LastInsertions:
 
 
 def kinds(guaranteed: NDArray[np.bool_], traced: NDArray[np.bool_]) -> NDArray[np.int8]:
-    """Return the class of each query, shape (n,), as an index into `CLASSES`."""
     kind = np.full(len(traced), FRESH, np.int8)
     kind[traced] = SLACK
     kind[guaranteed] = GUARANTEED
@@ -211,7 +185,7 @@ def kinds(guaranteed: NDArray[np.bool_], traced: NDArray[np.bool_]) -> NDArray[n
 def indices(
     known: NDArray[Any], values: NDArray[Any]
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Look up values among sorted `known` values; return their indices, and which are new."""
+    """Return the indices of values among sorted `known` values, and which values are new."""
     index = np.searchsorted(known, values)
     new = index == len(known)
     new[~new] = known[index[~new]] != values[~new]

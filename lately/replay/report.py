@@ -23,7 +23,7 @@ _POINTS = 32
 
 
 def html(result: RunResult) -> str:
-    """Build a self-contained HTML page: key figures, verdict classes, plots, specification."""
+    """Build a self-contained HTML page."""
     return render(
         "report.html",
         figures=result.figures(),
@@ -35,7 +35,6 @@ def html(result: RunResult) -> str:
 
 
 def class_rows(result: RunResult) -> list[dict[str, Any]]:
-    """Return the table of verdict classes: meaning, counts, share seen, interval, expectation."""
     predicted = "" if result.predicted is None else f"{rate_text(result.predicted)} predicted"
     classes = (
         ("inside the guaranteed window", "up to 100%" if result.decided else "100%"),
@@ -63,7 +62,7 @@ def picture(
     *,
     source: str | os.PathLike[str] | int | None = None,
 ) -> None:
-    """Draw the three plots side by side to `path`; the suffix (.png, .svg) gives the format."""
+    """Draw the three plots side by side, as PNG or SVG by the suffix of `path`."""
     form = Path(path).suffix.lower().removeprefix(".")
     if form not in ("png", "svg"):
         raise ValueError(f"path: must end in .png or .svg, not {os.fspath(path)!r}")
@@ -175,7 +174,6 @@ def _draw_probes(axes: "Axes", groups: list[list[Checkpoint]], ends: NDArray[np.
 
 
 def _bounds(hits: NDArray[np.int64], trials: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return lower and upper bounds of rates, shape (2, n)."""
     pairs = zip(hits.tolist(), trials.tolist(), strict=True)
     return np.array([clopper_pearson(*pair) for pair in pairs]).T
 

@@ -54,8 +54,7 @@ COMPARED: Mapping[str, tuple[str, ...]] = {
     "dictionary": ("age", "status"),
     "timing": ("age", "oldest"),
 }
-"""Fields of `lately.golden.Results` that are compared besides `seen`, by kind of filter; for other
-kinds, the age is compared."""
+"""Fields of `lately.golden.Results` that are compared besides `seen`, by kind of filter."""
 
 _NAMES = {"status": "statuses", "age": "ages", "oldest": "oldest cells"}
 
@@ -74,12 +73,10 @@ class Reported:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Fields that are compared in addition to `seen`."""
         spec = self.spec
         return COMPARED.get(spec.kind, ("age",)) if spec.timed or spec.kind != "ring" else ()
 
     def note(self, results: Results) -> None:
-        """Count the results of the golden model."""
         if not len(results.seen):
             return
         self.statuses += np.bincount(results.status, minlength=len(self.statuses))
@@ -88,7 +85,6 @@ class Reported:
             self.expired += int((results.age > self.spec.window_blocks).sum())
 
     def compare(self, start: int, rtl: Results, golden: Results) -> None:
-        """Compare the results of `rtl` and `golden`, for operations from `start` on."""
         differ = [getattr(rtl, name) != getattr(golden, name) for name in self.fields]
         others = np.flatnonzero(np.any(differ, axis=0)) if differ else np.empty(0, np.intp)
         self.mismatches = (self.mismatches or 0) + len(others)
@@ -107,7 +103,7 @@ class Reported:
 
 @dataclass(kw_only=True)
 class RunSpan:
-    """A time window, with the counts of `lately.replay.stream_times.TickCounter`."""
+    """A time window, with the counts of a `TickCounter`."""
 
     span: int  # in ticks
     tick: int  # in nanoseconds
@@ -116,7 +112,6 @@ class RunSpan:
     missing: int = 0
 
     def figures(self) -> dict[str, Any]:
-        """Return the figures for JSON; every key younger than `seconds` is reported."""
         return {
             "ticks": self.span,
             "tick_seconds": self.tick / NANOSECONDS,
@@ -129,7 +124,7 @@ class RunSpan:
 
 @dataclass(kw_only=True)
 class RunResult:
-    """Counts of a run on an engine, 'rtl' or 'golden'."""
+    """Counts of a run."""
 
     spec: Specification
     asked: Specification  # like `spec`, but with the window of the queries
@@ -171,22 +166,19 @@ class RunResult:
 
     @property
     def operations(self) -> int:
-        """Number of keys that were checked and inserted."""
         return int(self.counts.sum())
 
     @property
     def decided(self) -> bool:
-        """Whether a threshold table decides answers; it may miss keys where that costs less."""
+        """Whether a threshold table decides which keys are reported."""
         return self.spec.classes is not None
 
     @property
     def predicted(self) -> float | None:
-        """Predicted false-positive rate; None if a table decides answers."""
         return None if self.decided else self.asked.mean_false_positive_rate
 
     @property
     def false_negatives(self) -> int:
-        """Number of keys in the guaranteed window that were not reported."""
         return int(self.counts[GUARANTEED, 0])
 
     def failures(self) -> list[str]:
@@ -213,7 +205,6 @@ class RunResult:
         return failures
 
     def figures(self) -> dict[str, Any]:
-        """Return the figures for JSON; a rate without any trials is None."""
         return {
             "lately": __version__,
             "engine": self.engine,
@@ -261,7 +252,6 @@ class RunResult:
         }
 
     def _kind_figures(self) -> dict[str, Any]:
-        """Return the figures specific to a kind of filter, under the name of the kind."""
         reported, counters, kind = self.reported, self.counters, self.spec.kind
         figures: dict[str, Any] = {}
         if self.span is not None:
@@ -308,7 +298,6 @@ class RunResult:
         }
 
     def probe_figures(self) -> dict[str, Any]:
-        """Return the false-positive rates at the checkpoints: of probes, and from the bits set."""
         probes = sum(checkpoint.probes for checkpoint in self.checkpoints)
         hits = sum(checkpoint.probe_hits for checkpoint in self.checkpoints)
         estimates = [point.estimated_false_positive_rate for point in self.checkpoints]
@@ -323,10 +312,7 @@ class RunResult:
 
 
 def distance_edges(spec: Specification) -> NDArray[np.int64]:
-    """Return distance bin edges: four per octave, and the ends of window and slack, or of the span.
-
-    Distances are in insertions, from 1, or in ticks, from 0. Edges are in increasing order.
-    """
+    """Return distance bin edges: four per octave, and the ends of window and slack, or span."""
     regular = np.unique(np.rint(2 ** (np.arange(4 * 62 + 1) / 4)).astype(np.int64))
     window = spec.guaranteed_window
     if spec.kind == "ring" and spec.timed:

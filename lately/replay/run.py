@@ -24,7 +24,6 @@ from .stream_times import TickCounter, check_table, with_window
 from .traces import Record, Trace, TraceError
 
 ENGINES = ("rtl", "golden")
-"""Engines that run a filter: the compiled hardware, or the golden model."""
 PROBES = 2000  # number of fresh keys queried at each checkpoint
 
 _CHUNK = 1 << 16
@@ -42,7 +41,7 @@ Engine = Callable[[Any], AbstractContextManager[Any]]
 
 @dataclass(frozen=True)
 class JudgedRecords:
-    """Engine results and true answers for the records from operation `start` on."""
+    """Results and true answers for the records from operation `start` on."""
 
     start: int
     records: Sequence[Record]
@@ -52,8 +51,6 @@ class JudgedRecords:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Options of `run`."""
-
     # 'rtl' (compiled hardware and golden model), 'golden' (the model alone), or a replacement for
     # the hardware.
     engine: str | Engine = "rtl"
@@ -74,17 +71,7 @@ def run(
     progress: Callable[[RunResult, float | None], None] | None = None,
     sink: Callable[[JudgedRecords], None] | None = None,
 ) -> RunResult:
-    """Check and insert every key of a stream, and check every verdict.
-
-    At about 200 checkpoints, the golden model is also queried for `PROBES` random keys that it
-    cannot hold, because real streams have too few such keys. Queries do not change the model.
-    `progress` receives the result so far, and the share done if known; `sink` receives the verdicts
-    in groups.
-
-    Raises a `ValueError` if an option is invalid, a `SpecificationError` if the filter does not
-    accept the window, the table or the secret, and a `TraceError` if the stream is damaged, has no
-    records, or has no times although the filter has a span.
-    """
+    """Check and insert every key of a stream, and check every verdict."""
     options = options or RunOptions()
     limit, secret = options.limit, options.secret
     if limit is not None and limit < 1:
@@ -125,7 +112,6 @@ def run(
 
 
 def _clock(trace: Trace, spec: Specification, tick: int | None) -> TickCounter | None:
-    """Return the tick counter, if the filter has a span."""
     if not spec.timed:
         if tick is not None:
             raise SpecificationError("tick: the filter's window counts insertions, not time")
@@ -171,7 +157,6 @@ class _Replay:
             self.result.span = RunSpan(span=cast(Any, asked).span, tick=clock.tick)
 
     def decide_by(self, table: DecisionTable, query_class: int) -> None:
-        """Load a threshold table; all queries get this class."""
         for filter in self._both:
             filter.decide_by(table.thresholds)
         self._windows = self._course.window = query_class
@@ -271,7 +256,6 @@ class _Replay:
         return self.result
 
     def finish(self, seconds: float) -> RunResult:
-        """Add the figures that are known only at the end."""
         if self.result.span is not None and self._clock is not None:
             if not self._clock.begun:
                 raise TraceError(
@@ -300,10 +284,7 @@ class _Replay:
 
 
 class _Checkpoints:
-    """Evenly spaced checkpoints in a stream of unknown length.
-
-    If there are too many, every second one is dropped and the spacing doubles.
-    """
+    """Checkpoints in a stream of unknown length; if there are too many, half are dropped."""
 
     def __init__(self, golden: Any, oracle: Oracle, asked: Specification) -> None:
         self._golden = golden
@@ -342,7 +323,7 @@ class _Checkpoints:
 
 
 def _is_short(trace: Trace, count: int, limit: int | None) -> bool:
-    """Estimate from the first `count` records whether optimising the model is not worthwhile."""
+    """Estimate whether a run is too short for an optimised model."""
     share = trace.fraction
     expected = count / share if share else math.inf
     return min(expected, limit or math.inf) <= _SHORT

@@ -38,7 +38,7 @@ def with_window(spec: Specification, window: int | None) -> Specification:
 
 
 def query_window(spec: Specification, text: str, tick: int | None) -> int:
-    """Parse a query window such as "500" or, for a filter with ticks, "6h"."""
+    """Parse a query window such as '500' or, for a filter with ticks, '6h'."""
     if tick is not None:
         name = "query_window"
         ticks = span_ticks(whole_nanoseconds(name, time_seconds(text, name)), tick)
@@ -65,10 +65,7 @@ def check_table(spec: Any, table: DecisionTable | None, query_class: int) -> Non
 
 
 class TickCounter:
-    """Converts the times of a stream to ticks since its first time; ticks never decrease.
-
-    An operation that is late or has no time gets the latest time so far, as in hardware.
-    """
+    """Converts the times of a stream to ticks since the first time; ticks never decrease."""
 
     def __init__(self, tick: int) -> None:
         # Operations with a time before the latest, and without a time; maximum lateness in ns.
@@ -82,7 +79,6 @@ class TickCounter:
         return self._first is not None
 
     def ticks(self, times: Iterable[int | None]) -> Times:
-        """Convert `times`, in nanoseconds, shape (n,), to ticks."""
         given = [*times]
         known = np.array([time is not None for time in given], np.bool_)
         # Python integers, because times may be arbitrarily large.

@@ -60,18 +60,16 @@ _LOG_FIELDS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 LOG_KEY = ("client", "method", "url")
-"""Fields of an access log that make up the key by default."""
 
 
 @dataclass
 class Rejects:
-    """Counts lines without a record, and keeps examples: line number, from 1, and reason."""
+    """Number of lines without a record, and examples: line number, from 1, and reason."""
 
     count: int = 0
     examples: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, line: int, reason: str, lines: int = 1) -> None:
-        """Count `lines` lines, ending with number `line`, as rejected for `reason`."""
         self.count += lines
         if len(self.examples) < _EXAMPLES:
             self.examples.append((line, reason))
@@ -90,11 +88,7 @@ def open_records(
     key: Sequence[str],
     time: str | None,
 ) -> tuple[str, Take, tuple[str, ...], str | None]:
-    """Parse the lines of a trace; for `format`, `key` and `time` see `traces.open_trace`.
-
-    Returns the format; a function that returns the next records; the fields or columns of the key;
-    and the field or column of the time.
-    """
+    """Return the format, a function that reads records, the key and the time column."""
     head = list(islice(lines, _HEAD_LINES))
     everything = chain(head, lines)
     if format == "auto":
@@ -130,7 +124,7 @@ def _detect(name: str, head: list[str], *, key: Sequence[str], time: str | None)
 
 
 def _other_format(head: list[str]) -> str | None:
-    """Return the name of an unsupported format that the lines look like, if any."""
+    """Return the name of an unsupported format that the lines look like, or None."""
     start = head[0].strip() if head else ""
     if start.startswith("[{") or start in ("{", "[") or (start and all(map(_is_object, head))):
         return "JSON"
@@ -245,11 +239,7 @@ def _default_key(name: str, header: Sequence[str], time: str | None) -> tuple[st
 
 
 class _CsvRecords:
-    """Parses CSV `lines` in rows of `width` fields; `line` lines have been read before.
-
-    A block of lines is parsed column by column. If one of its lines is not a plain record, the
-    block is parsed row by row, and malformed rows are counted.
-    """
+    """Parses blocks of CSV lines: by column if all records are plain, otherwise row by row."""
 
     def __init__(
         self,
@@ -330,7 +320,6 @@ class _CsvRecords:
 
 
 def _moments(texts: Sequence[str]) -> list[int | None]:
-    """Convert each text with `_nanoseconds`; raises the same errors."""
     try:
         seconds = [*map(int, texts)]
     except ValueError:
@@ -341,7 +330,7 @@ def _moments(texts: Sequence[str]) -> list[int | None]:
 
 
 def _nanoseconds(text: str) -> int | None:
-    """Convert seconds or an ISO 8601 text to nanoseconds, exactly, unlike a float."""
+    """Convert seconds or an ISO 8601 text to nanoseconds exactly."""
     if not text:
         return None
     try:

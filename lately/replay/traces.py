@@ -9,18 +9,12 @@ from ..stream_files import COMPRESSIONS, StreamFile, is_capture, open_stream, wh
 from .trace_formats import Record, Rejects, Take, TraceError, columns_text, open_records, taking
 
 FORMATS = ("auto", "log", "csv", "lines", "capture")
-"""Trace formats; "auto" selects one by the beginning of the file."""
 
 _TOGETHER = 4096
 
 
 class Trace(AbstractContextManager["Trace"]):
-    """Yields the records of a stream in order; skips blank lines, counts malformed ones.
-
-    Iterating yields `Record` tuples, and raises a `TraceError` if compressed data is damaged, or at
-    the end if no line could be parsed. Attributes match the parameters of `open_trace`, with
-    detected values.
-    """
+    """Iterates over the records of a stream; skips blank lines, and counts malformed lines."""
 
     def __init__(
         self, stream: StreamFile, *, format: str, key: Sequence[str], time: str | None
@@ -57,7 +51,6 @@ class Trace(AbstractContextManager["Trace"]):
 
     @property
     def fraction(self) -> float | None:
-        """Share of the file that has been read, 0 to 1; None if the size is unknown."""
         return self._stream.fraction
 
     def close(self) -> None:
@@ -112,7 +105,6 @@ def open_trace(
 
 
 def _text(stream: StreamFile) -> tuple[io.TextIOWrapper, Iterator[str]]:
-    """Return a UTF-8 decoder for `stream`, and an iterator over its lines."""
     name, compression = stream.name, stream.compression
     if not stream.readable:
         known = f"{', '.join(COMPRESSIONS[:-1])} or {COMPRESSIONS[-1]}"
@@ -136,7 +128,6 @@ def _text_lines(
 def _open_capture(
     stream: StreamFile, rejects: Rejects, *, key: Sequence[str], time: str | None
 ) -> tuple[Take, tuple[str, ...]]:
-    """Return a function that returns the next records of a capture, and the name of the key."""
     # Imported here, because other traces do not need these packages.
     from ..captures.capture_reader import CaptureReader
     from ..captures.packet_keys import DEFAULT_KEY, packet_records, parse_key

@@ -22,7 +22,7 @@ _GROUP_ROWS = 1 << 16
 
 @contextmanager
 def open_verdicts(file: BinaryIO, form: str) -> Iterator[Callable[[JudgedRecords], None]]:
-    """Yield a function that appends verdicts to a file as 'csv' or 'parquet'."""
+    """Yield a function that appends verdicts to a CSV or Parquet file."""
     if form == "parquet":
         with _open_parquet(file) as sink:
             yield sink
@@ -104,5 +104,4 @@ def _arrays(pa: Any, verdicts: JudgedRecords) -> dict[str, Any]:
 
 
 def _valid(text: str) -> str:
-    """Escape bytes that are not valid UTF-8, because Parquet does not accept them."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
