@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ..golden.errors import install_hint
-from .options import choose_unit, filter_options, json_option, listed, listed_option
+from . import options
 from .reporting import EXTRAS, OneLineCommand
 from .tables import show as print_figures
 
@@ -32,7 +32,7 @@ OF_A_BOARD = ("description", "clock_mhz", "baud")
 
 @click.command("list", cls=OneLineCommand)
 @click.argument("kind", type=click.Choice(["presets", "devices", "boards"]))
-@json_option
+@options.json_option
 def list(*, kind: str, as_json: bool) -> None:
     """List the presets, devices or boards that other commands accept.
 
@@ -41,7 +41,7 @@ def list(*, kind: str, as_json: bool) -> None:
       lately list presets
       lately list devices --json
     """
-    known = listed(kind)
+    known = options.listed(kind)
     rows: Any = [*known.values()]
     if kind == "presets":
         figures = {name: spec.to_dict() for name, spec in known.items()}
@@ -61,9 +61,11 @@ def list(*, kind: str, as_json: bool) -> None:
 
 
 @click.command(cls=OneLineCommand)
-@filter_options()
-@listed_option("--device name", "devices", "Report the memory in block RAMs of this device.")
-@json_option
+@options.filter_options()
+@options.listed_option(
+    "--device name", "devices", "Report the memory in block RAMs of this device."
+)
+@options.json_option
 def show(*, spec: str | None, preset: str | None, name: str | None, as_json: bool) -> None:
     """Show the window, rates, memory and latency of a filter.
 
@@ -77,7 +79,7 @@ def show(*, spec: str | None, preset: str | None, name: str | None, as_json: boo
     from ..planner.requirement import PricedSpec, Requirement
     from .filter_choice import planned
 
-    chosen = choose_unit(spec, preset)
+    chosen = options.choose_unit(spec, preset)
     tick, device_name = planned(spec)
     name = name or (device_name if chosen.lanes == 1 else None)
     target = None if name is None else device(name)
@@ -97,7 +99,7 @@ def show(*, spec: str | None, preset: str | None, name: str | None, as_json: boo
 
 
 @click.command(cls=OneLineCommand)
-@json_option
+@options.json_option
 def doctor(*, as_json: bool) -> None:
     """Show which tools and extras are installed, and which commands need them.
 

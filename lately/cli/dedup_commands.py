@@ -4,22 +4,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from . import options
 from .interrupts import interruptible
-from .options import (
-    Command,
-    choice_option,
-    count_option,
-    folder_option,
-    fpr_option,
-    json_option,
-    print_json,
-    together,
-    window_option,
-)
 from .outputs import OutputFile
 from .packet_files import (
     PacketFiles,
@@ -35,10 +25,7 @@ from .reporting import INTERRUPTED, OneLineCommand, fail_with, require
 from .tables import print_facts
 
 if TYPE_CHECKING:
-    from ..dedup.copy_report import CopyReport
     from ..dedup.deduplicate import Deduplication, Judged
-    from ..golden.packets.comparison import Comparison
-    from ..golden.packets.copies import CopyRule
 
 
 _HEADINGS = {
@@ -49,8 +36,8 @@ _HEADINGS = {
         "span", "window", "fpr", "policy", "differs", "scope", "by",
     ),
     "Inputs and outputs": (
-        "interface", "limit", "duration", "to", "reorder", "folder", "dry_run", "report", "dropped",
-        "mark",
+        "interface", "limit", "duration", "to", "reorder", "rotate_size", "rotate_time", "folder",
+        "dry_run", "report", "dropped", "mark",
     ),
 }  # fmt: skip
 
@@ -66,43 +53,44 @@ class _HeadedCommand(OneLineCommand):
             formatter.write_dl([row for row in rows.values() if row])
 
 
-def _compare_options(command: Command) -> Command:
-    return together(
-        click.option(
-            "--fields", default="tos", show_default=True, metavar="NAMES",
-            help="Fields to add to the comparison: tos, ttl, vlan, layer2, frame; or to leave out: "
-            "no-checksum, no-sequence, no-id, no-radiotap; or none.",
-        ),
-        click.option("--inner", is_flag=True, help="Compare the innermost packet of a tunnel."),
-        click.option(
-            "--tunnel", metavar="udp:PORT:SKIP:ethernet|ip", multiple=True,
-            help="With --inner, treat UDP datagrams to PORT as a tunnel: after SKIP bytes, an "
-            "Ethernet frame or an IP packet follows.",
-        ),
-        click.option(
-            "--tpid", metavar="HEX", multiple=True,
-            help="Another EtherType that marks a VLAN tag; may be repeated.",
-        ),
-        click.option(
-            "--mask", metavar="OFFSET:HEX", multiple=True,
-            help="AND the bytes from OFFSET on with HEX before comparing; may be repeated.",
-        ),
-        count_option("--offset", None, "Ignore the first N bytes.", minimum=0, maximum=65_535),
-        choice_option(
-            "--policy", ["last-seen", "first-seen"],
-            "Remember every packet, or only those that are kept.",
-        ),
-        click.option(
-            "--differs", type=click.Choice(["ttl", "layer2", "vlan", "interface", "file"]),
-            help="Drop a repeat only if it differs from the kept packet in this property.",
-        ),
-        choice_option(
-            "--scope", ["any", "same", "other"],
-            "Where the earlier packet must come from: any origin, the same, or another.",
-        ),
-        choice_option("--by", ["interface", "vlan", "file"], "What --scope uses as origin."),
-        count_option("--bytes", None, "Compare at most N bytes."),
-    )(command)  # fmt: skip
+_compare_options = options.together(
+    options.option(
+        "--fields NAMES",
+        "Fields to add to the comparison: tos, ttl, vlan, layer2, frame; or to leave out: "
+        "no-checksum, no-sequence, no-id, no-radiotap; or none.",
+        default="tos",
+    ),
+    options.option("--inner", "Compare the innermost packet of a tunnel."),
+    options.option(
+        "--tunnel udp:PORT:SKIP:ethernet|ip",
+        "With --inner, treat UDP datagrams to PORT as a tunnel: after SKIP bytes, an Ethernet "
+        "frame or an IP packet follows.",
+        multiple=True,
+    ),
+    options.option(
+        "--tpid HEX", "Another EtherType that marks a VLAN tag; may be repeated.", multiple=True
+    ),
+    options.option(
+        "--mask OFFSET:HEX",
+        "AND the bytes from OFFSET on with HEX before comparing; may be repeated.",
+        multiple=True,
+    ),
+    options.count_option("--offset", None, "Ignore the first N bytes.", minimum=0, maximum=65_535),
+    options.choice_option(
+        "--policy", ["last-seen", "first-seen"],
+        "Remember every packet, or only the packets that are kept.",
+    ),
+    click.option(
+        "--differs", type=click.Choice(["ttl", "layer2", "vlan", "interface", "file"]),
+        help="Drop a repeat only if it differs from the kept packet in this property.",
+    ),
+    options.choice_option(
+        "--scope", ["any", "same", "other"],
+        "Where the earlier packet must come from: any origin, the same, or another.",
+    ),
+    options.choice_option("--by", ["interface", "vlan", "file"], "What --scope uses as origin."),
+    options.count_option("--bytes", None, "Compare at most N bytes."),
+)  # fmt: skip
 
 
 @click.command(
@@ -119,67 +107,51 @@ def _compare_options(command: Command) -> Command:
     ],
 )  # fmt: skip
 @click.argument("paths", metavar="IN... OUT", nargs=-1, type=click.Path())
-@click.option(
-    "--span", default="50ms", show_default=True, metavar="T", help="How long to remember a packet."
-)
-@window_option(65_536, "Drop a packet only if the earlier one is at most N packets back.")
-@fpr_option("Maximum share of new packets that are dropped by mistake.", 1e-6)
+@options.option("--span T", "How long to remember a packet.", default="50ms")
+@options.window_option(65_536, "Drop a packet only if an equal packet is at most N packets back.")
+@options.fpr_option("Maximum fraction of new packets that are dropped by mistake.", 1e-6)
 @_compare_options
-@click.option(
-    "-i", "--interface", metavar="NAME", multiple=True,
-    callback=lambda _context, _option, names: names or None,
-    help="Capture from this network interface (any: from all) instead of reading IN; may be "
-    "repeated. With several interfaces, OUT is a pcapng file.",
+@options.option(
+    "-i --interface NAME",
+    "Capture from this network interface (any: from all) instead of reading IN; may be repeated. "
+    "With several interfaces, OUT is a pcapng file.",
+    multiple=True, callback=lambda _context, _option, names: names or None,
 )  # fmt: skip
-@count_option("--limit", None, "Stop the live capture after N packets.")
-@click.option("--duration", metavar="T", help="Stop the live capture after this long, such as 60s.")
-@click.option(
-    "--to",
-    metavar="NAME",
-    help="Send the kept packets to this network interface, such as a veth, instead of writing OUT.",
+@options.count_option("--limit", None, "Stop the live capture after N packets.")
+@options.option("--duration T", "Stop the live capture after this time, such as 60s.")
+@options.option(
+    "--to NAME",
+    "Send the kept packets to this network interface, such as a veth, instead of writing OUT.",
 )
-@click.option(
-    "--reorder",
-    metavar="T",
-    help="Merge the files by packet time; packets may be up to T out of order.",
+@options.option(
+    "--reorder T", "Merge the files by packet time; packets may be out of order by up to T."
 )
-@count_option(
-    "--rotate-size",
-    None,
-    "Start a new file before this size is exceeded, such as 100MB.",
+@options.count_option(
+    "--rotate-size", None, "Start a new file before this size is exceeded, such as 100MB.",
     metavar="SIZE",
+)  # fmt: skip
+@options.option("--rotate-time T", "Start a new file after this time, such as 1h.")
+@options.folder_option("Write an output per input, with the same name, to this folder.")
+@options.option("--dry-run", "Only report. If there are several paths, the last path is ignored.")
+@options.option(
+    "--report FILE", "Write a report on the duplicates to FILE, as HTML.", type=OutputFile()
 )
-@click.option("--rotate-time", metavar="T", help="Start a new file after this long, such as 1h.")
-@folder_option("Write one output per input, with the same name, to this folder instead of OUT.")
-@click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Only report. If there are several paths, the last one is ignored.",
-)
-@click.option(
-    "--report",
+@options.option("--dropped FILE", "Write the dropped packets to a capture.", type=OutputFile())
+@options.option(
+    "--mark FILE",
+    "Write the number, time and digest of each dropped packet to FILE, as CSV.",
     type=OutputFile(),
-    metavar="FILE",
-    help="Write a report on the duplicates to FILE, as HTML.",
 )
-@click.option(
-    "--dropped", type=OutputFile(), metavar="FILE", help="Write the dropped packets to a capture."
-)
-@click.option(
-    "--mark",
-    type=OutputFile(),
-    metavar="FILE",
-    help="Write the number, time and digest of each dropped packet to FILE, as CSV.",
-)
-@choice_option(
-    "--engine",
-    ["golden", "rtl"],
+@options.choice_option(
+    "--engine", ["golden", "rtl"],
     "Run the golden model, or the compiled hardware, checked against the golden model.",
+)  # fmt: skip
+@options.count_option(
+    "-j --jobs", 1, "Number of threads; with 2, one reads and hashes ahead.", maximum=2
 )
-@count_option("-j --jobs", 1, "Threads; with 2, one thread reads and hashes ahead.", maximum=2)
-@click.option("--verify", is_flag=True, help="Check against an exact oracle (uses more memory).")
-@click.option("--watch", is_flag=True, help="Show rate, drops and fill while packets are read.")
-@json_option
+@options.option("--verify", "Check against an exact oracle, which uses more memory.")
+@options.option("--watch", "Show rate, drops and fill while packets are read.")
+@options.json_option
 def dedup(
     *,
     paths: Sequence[str],
@@ -189,9 +161,9 @@ def dedup(
     watch: bool,
     verify: bool,
     as_json: bool,
-    **options: Any,
+    **given: Any,
 ) -> None:
-    """Copy the captures IN to OUT without the packets that were seen lately.
+    """Copy the captures IN to OUT without the packets that were seen recently.
 
     IN is a pcap or pcapng file, uncompressed or compressed with gzip, bzip2, xz, zstd or lz4.
     Several files, such as rotated captures, are read one after the other, and duplicates are found
@@ -230,24 +202,22 @@ def dedup(
     """
     if report is not None:
         require("matplotlib")
-    live = options["interface"]
-    to = options["to"]
-    unused = None
+    live, to, unused = given["interface"], given["to"], None
     if dry_run and len(paths) > (live is None):
         *paths, unused = paths
     files = packet_files(paths, folder, dry_run or to is not None, live is not None)
     from ..dedup.deduplicate import deduplicate
     from ..golden.ring.rings import TimeLimitedRing
 
-    settings = _deduplication(options)
+    settings = _deduplication(given)
     model, oracle = TimeLimitedRing.from_spec(settings.spec), None
     if verify:
         from ..dedup.packet_oracle import PacketOracle
 
         oracle = PacketOracle(settings.spec, settings.span, settings.window, rule=settings.rule)
     with ExitStack() as stack:
-        source = stack.enter_context(open_inputs(files, folder, options))
-        outputs = _open_outputs(stack, files, folder, options)
+        source = stack.enter_context(open_inputs(files, folder, given))
+        outputs = _open_outputs(stack, files, folder, given)
         sent, unsendable = None, list[str]()
         if to is not None:
             from ..captures.live_capture import LiveOutput
@@ -255,8 +225,13 @@ def dedup(
             sender = stack.enter_context(LiveOutput(to))
             sent, unsendable = sender.figures, sender.damages
             outputs.append(lambda judged: sender.send(judged.packets, ~judged.dropped))
-        copies = _copy_report(settings, files) if dry_run or report is not None else None
-        outputs += [] if copies is None else [copies]
+        copies = None
+        if dry_run or report is not None:
+            from ..dedup.copy_report import CopyReport
+
+            names = [os.path.basename(path) for path in files.inputs]
+            copies = CopyReport(settings, names or [""])
+            outputs.append(copies)
         waiting = "Compiling the RTL" if settings.engine == "rtl" else "Starting"
         shown: AbstractContextManager[Any] = replay_bar(waiting, "Deduplicating", "packets")
         if watch:
@@ -274,15 +249,16 @@ def dedup(
             with shown as progress:
                 result = deduplicate(
                     source, outputs, settings, model=model, oracle=oracle, progress=progress,
-                    jobs=options["jobs"], read=read,
+                    jobs=given["jobs"], read=read,
                 )  # fmt: skip
                 result.damages += unsendable
                 lost, unknown = (getattr(source, name, None) for name in ("lost", "unknown"))
                 # An interrupt here loses no packet that was read completely.
                 stack.close()
-    head = {"name": source.name, "format": source.format, "files": max(1, len(files.inputs))}
-    head |= {"lost": lost, "unknown": unknown, "empty": getattr(source, "empty", [])}
-    head["unused"] = unused
+    head = {
+        "name": source.name, "format": source.format, "files": max(1, len(files.inputs)),
+        "lost": lost, "unknown": unknown, "empty": getattr(source, "empty", []), "unused": unused,
+    }  # fmt: skip
     _show(
         {
             "capture": head, **settings.figures(), **result.figures(), "interrupted": heard(),
@@ -303,7 +279,7 @@ def _show(
         with open_output(page[0], []) as file:
             file.write(html(figures, page[1]).encode())
     if as_json:
-        print_json(figures, err=err)
+        options.print_json(figures, err=err)
     else:
         print_facts(_facts(figures), err=err)
     differing = figures["mismatches"]
@@ -313,39 +289,49 @@ def _show(
         raise click.exceptions.Exit(INTERRUPTED)
 
 
-def _deduplication(options: dict[str, Any]) -> "Deduplication":
+def _deduplication(given: dict[str, Any]) -> "Deduplication":
     from ..dedup.deduplicate import Deduplication
     from ..dedup.window import dedup_spec
     from ..golden.hash.siphash import random_secret
+    from ..golden.packets import comparison
+    from ..golden.packets.copies import CopyRule
+    from ..golden.packets.packet_layers import Reach
 
-    long, window = nanoseconds("span", options["span"]), options["window"]
-    rules, rule = _comparison(options)
-    spec, tick = dedup_spec(long, window, options["fpr"])
+    try:
+        types = tuple(int(text, 16) for text in given["tpid"])
+    except ValueError:
+        texts = ", ".join(given["tpid"])
+        raise comparison.FieldError(
+            f"tpid: must be hexadecimal, such as 9400, not {texts!r}"
+        ) from None
+    compared = comparison.Comparison(
+        fields=comparison.parse_fields(given["fields"]),
+        reach=Reach.INNER if given["inner"] else Reach.LAYER2,
+        tag_types=types,
+        tunnels=tuple(map(comparison.parse_tunnel, given["tunnel"])),
+        masks=tuple(map(comparison.parse_mask, given["mask"])),
+        skip=given["offset"] or 0,
+        first=given["bytes"],
+    )
+    rule = CopyRule(**{name: given[name] for name in ("policy", "differs", "scope", "by")})
+    rule.check(compared)
+    span, window = nanoseconds("span", given["span"]), given["window"]
+    spec, tick = dedup_spec(span, window, given["fpr"])
     return Deduplication(
-        span=long, window=window, spec=spec, tick=tick, compared=rules, rule=rule,
-        secret=random_secret(), engine=options["engine"],
+        span=span, window=window, spec=spec, tick=tick, compared=compared, rule=rule,
+        secret=random_secret(), engine=given["engine"],
     )  # fmt: skip
 
 
-def _copy_report(settings: "Deduplication", files: PacketFiles) -> "CopyReport":
-    from ..dedup.copy_report import CopyReport
-
-    return CopyReport(settings, [os.path.basename(path) for path in files.inputs] or [""])
-
-
 def _open_outputs(
-    stack: ExitStack, files: PacketFiles, folder: str | None, options: dict[str, Any]
+    stack: ExitStack, files: PacketFiles, folder: str | None, given: dict[str, Any]
 ) -> "list[Callable[[Judged], None]]":
     from ..dedup.writers import CaptureWriter, FolderWriter, Marks, RotatingWriter
 
-    output = partial(open_output, inputs=files.inputs, live=options["interface"] is not None)
-
-    def opened(path: str) -> BinaryIO:
-        return stack.enter_context(output(path))
-
+    output = partial(open_output, inputs=files.inputs, live=given["interface"] is not None)
     outputs: list[Callable[[Judged], None]] = []
-    size = options["rotate_size"] or 0
-    time = nanoseconds("rotate-time", options["rotate_time"])
+    size = given["rotate_size"] or 0
+    time = nanoseconds("rotate-time", given["rotate_time"])
     if size or time:
         path = files.outputs[0]
         if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
@@ -357,42 +343,12 @@ def _open_outputs(
         writer = FolderWriter(lambda number: open_output(pairs[number][0], [pairs[number][1]]))
         outputs.append(stack.enter_context(writer))
     elif files.outputs:
-        outputs.append(CaptureWriter(opened(files.outputs[0])))
-    if options["dropped"] is not None:
-        outputs.append(CaptureWriter(opened(options["dropped"]), dropped=True))
-    if options["mark"] is not None:
-        outputs.append(Marks(opened(options["mark"])))
+        outputs.append(CaptureWriter(stack.enter_context(output(files.outputs[0]))))
+    if (path := given["dropped"]) is not None:
+        outputs.append(CaptureWriter(stack.enter_context(output(path)), dropped=True))
+    if (path := given["mark"]) is not None:
+        outputs.append(Marks(stack.enter_context(output(path))))
     return outputs
-
-
-def _comparison(options: dict[str, Any]) -> "tuple[Comparison, CopyRule]":
-    from ..golden.packets.comparison import (
-        Comparison,
-        FieldError,
-        parse_fields,
-        parse_mask,
-        parse_tunnel,
-    )
-    from ..golden.packets.copies import CopyRule
-    from ..golden.packets.packet_layers import Reach
-
-    try:
-        types = tuple(int(text, 16) for text in options["tpid"])
-    except ValueError:
-        given = ", ".join(options["tpid"])
-        raise FieldError(f"tpid: must be hexadecimal, such as 9400, not {given!r}") from None
-    compared = Comparison(
-        fields=parse_fields(options["fields"]),
-        reach=Reach.INNER if options["inner"] else Reach.LAYER2,
-        tag_types=types,
-        tunnels=tuple(map(parse_tunnel, options["tunnel"])),
-        masks=tuple(map(parse_mask, options["mask"])),
-        skip=options["offset"] or 0,
-        first=options["bytes"],
-    )
-    rule = CopyRule(**{name: options[name] for name in ("policy", "differs", "scope", "by")})
-    rule.check(compared)
-    return compared, rule
 
 
 # Figures for the terminal
@@ -435,11 +391,10 @@ def _facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield from _sent(**figures["to"])
     elif not figures["dry_run"]:
         yield "bytes written", counts["bytes_written"], f"of {counts['bytes_read']}"
-    early = (
-        "; compressed data is incomplete, or other data follows it" if figures["truncated"] else ""
-    )
-    if figures["missing_bytes"] or early:
-        note = f"bytes of an incomplete record at the end; left out{early}"
+    if figures["missing_bytes"] or figures["truncated"]:
+        note = "bytes of an incomplete record at the end; left out"
+        if figures["truncated"]:
+            note += "; compressed data is incomplete, or other data follows it"
         yield "missing", counts["missing_bytes"], note
     latest = seconds_text(figures["latest"] / 1e9)
     for name, count, note in (
@@ -504,7 +459,7 @@ def _checked(check: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     )  # fmt: skip
     yield (
         "lost uniques", counts["lost_uniques"],
-        f"{counts['remembered']} last seen a little longer ago, "
+        f"{counts['remembered']} seen a little earlier than the span, "
         f"{counts['false_positives']} false positives",
     )  # fmt: skip
     yield "passed duplicates", counts["passed_duplicates"], f"of {duplicates}"

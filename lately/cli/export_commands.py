@@ -1,30 +1,14 @@
 """The command that exports a unit for projects in other languages, and its companions."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from .options import (
-    Command,
-    bus_option,
-    check_option,
-    choice_option,
-    choose_unit,
-    count_option,
-    filter_options,
-    folder_option,
-    json_option,
-    listed_option,
-    memory_option,
-    protect_option,
-    spec_option,
-    together,
-    wrap_option,
-)
+from . import options
 from .outputs import InputFile, OutputFile
 from .reporting import OneLineCommand, require
 from .tables import show
@@ -59,14 +43,14 @@ FRAME_OPTIONS: dict[str, tuple[str, str | Sequence[str] | bool, str]] = {
 """Frame deduplicator options: the parameter; its unit, choices or flag value; and the help."""
 
 
-def frame_option(name: str) -> Callable[[Command], Command]:
+def frame_option(name: str) -> options.Decorator:
     parameter, kind, text = FRAME_OPTIONS[name]
     names, help = (f"--{name}", parameter), f"Frames: {text}"
     if isinstance(kind, bool):
-        return click.option(*names, is_flag=True, flag_value=kind, default=None, help=help)
+        return options.option(" ".join(names), help, flag_value=kind, default=None)
     if isinstance(kind, str):
         low = 0 if kind in ("BIT", "BITS") else 1
-        return count_option(" ".join(names), None, help, minimum=low, metavar=kind)
+        return options.count_option(" ".join(names), None, help, minimum=low, metavar=kind)
     return click.option(*names, type=click.Choice(kind), help=help)
 
 
@@ -81,74 +65,59 @@ def frame_option(name: str) -> Callable[[Command], Command]:
         *(f"--{name} needs --wrap frames-*" for name in FRAME_OPTIONS),
     ],
 )  # fmt: skip
-@filter_options()
-@click.option(
-    "--name", metavar="X", help="Name of the module; the names of all files begin with it."
-)
-@click.option(
-    "--c", "as_c", is_flag=True, help="Write the filter as a C99 header instead of hardware."
-)
-@wrap_option("axis", "axis")
-@bus_option
-@memory_option("portable", "portable")
-@choice_option(
+@options.filter_options()
+@options.option("--name X", "Name of the module; the names of all files begin with this name.")
+@options.option("--c as_c", "Write the filter as a C99 header instead of hardware.")
+@options.wrap_option("axis", "axis")
+@options.bus_option
+@options.memory_option("portable", "portable")
+@options.choice_option(
     "--ram-style",
     # Same as `lately.boards.export.memories.RAM_STYLES`, whose package imports Amaranth.
     ["auto", "block", "distributed", "ultra"],
     "Memory type requested from Vivado, Quartus and Synplify, with --memory portable.",
 )
-@click.option(
-    "--ram-output-register",
-    "registered",
-    is_flag=True,
-    help="With --memory portable: give a ring's memories an output register; same latency.",
+@options.option(
+    "--ram-output-register registered",
+    "With --memory portable: give a ring's memories an output register; same latency.",
 )
-@click.option(
-    "--no-initial-values",
-    "initial_values",
-    is_flag=True,
-    flag_value=False,
-    default=True,
-    help="Omit initial values of registers, for devices without them, such as PolarFire or ASICs.",
-)
-@protect_option
-@check_option
-@listed_option(
+@options.option(
+    "--no-initial-values initial_values",
+    "Omit initial values of registers, for devices without them, such as PolarFire or ASICs.",
+    flag_value=False, default=True,
+)  # fmt: skip
+@options.protect_option
+@options.check_option
+@options.listed_option(
     "--device target",
     "devices",
     "Device for the tool scripts and the clock constraint; see `lately list devices`.  "
     "[default: example devices]",
 )
-@count_option("--tag-bits", 8, "Width of the tag that is returned with each result.", minimum=0)
-@click.option("--tlast", is_flag=True, help="With --wrap axis: pass TLAST through.")
+@options.count_option(
+    "--tag-bits", 8, "Width of the tag that is returned with each result.", minimum=0
+)
+@options.option("--tlast", "With --wrap axis: pass TLAST through.")
 @click.option(
-    "--ticks",
-    type=click.Choice(["tick", "period", "time"]),
+    "--ticks", type=click.Choice(["tick", "period", "time"]),
     help="For a time window: the source of ticks.  [default: tick]",
-)
-@together(*map(frame_option, FRAME_OPTIONS))
-@click.option(
-    "--covered",
-    is_flag=True,
-    help="For a time window: add the number of covered ticks to each result.",
-)
-@click.option(
-    "--omit",
+)  # fmt: skip
+@options.together(*map(frame_option, FRAME_OPTIONS))
+@options.option("--covered", "For a time window: add the number of covered ticks to each result.")
+@options.option(
+    "--omit FIELD",
+    "Leave this field, such as age, out of each result; may be repeated.",
     multiple=True,
-    metavar="FIELD",
-    help="Leave this field, such as age, out of each result; may be repeated.",
 )
 @click.option(
-    "--tool",
-    "tools",
-    multiple=True,
+    "--tool", "tools", multiple=True,
     # Same as `lately.boards.export.design.TOOLS`, whose package imports Amaranth.
     type=click.Choice(["vivado", "quartus", "radiant", "diamond", "gowin", "efinity", "libero"]),
     help="Write a synthesis script for this tool; may be repeated.",
-)
-@folder_option("Folder to write to, new or empty.  [default: X]")
-@click.option("--force", is_flag=True, help="Overwrite existing files in the folder.")
-@json_option
+)  # fmt: skip
+@options.folder_option("Folder to write to, new or empty.  [default: X]")
+@options.option("--force", "Overwrite existing files in the folder.")
+@options.json_option
 @click.pass_context
 def export(
     ctx: click.Context,
@@ -160,7 +129,7 @@ def export(
     folder: str | None,
     force: bool,
     as_json: bool,
-    **options: Any,
+    **given: Any,
 ) -> None:
     """Export a filter unit to a project in Verilog, VHDL, FuseSoC or LiteX.
 
@@ -188,12 +157,12 @@ def export(
     """
     if name is None:
         raise click.UsageError("give --name, the module name")
-    chosen = choose_unit(spec, preset)
+    chosen = options.choose_unit(spec, preset)
     if as_c:
         _export_c(ctx, chosen, name, folder or name, force, as_json)
         return
-    if options.pop("registered"):
-        options["memory"] = "portable-registered"
+    if given.pop("registered"):
+        given["memory"] = "portable-registered"
     require("amaranth", "export")
     from ..boards.export.bundle import write
     from ..boards.export.design import Design
@@ -202,11 +171,11 @@ def export(
     from .filter_choice import planned
 
     tick, device = planned(spec)
-    options["target"] = options["target"] or device
-    chosen = with_wide_words(chosen, options["ram_style"])
-    of_unit = _unit_options(chosen, options)
-    cells = [path.read_text("utf-8") for path in models(options["memory"])]
-    design = Design(spec=chosen, name=name, options=of_unit, models=cells, tick=tick, **options)
+    given["target"] = given["target"] or device
+    chosen = with_wide_words(chosen, given["ram_style"])
+    of_unit = _unit_options(chosen, given)
+    cells = [path.read_text("utf-8") for path in models(given["memory"])]
+    design = Design(spec=chosen, name=name, options=of_unit, models=cells, tick=tick, **given)
     folder = folder or name
     files = write(design, folder, force=force)
     open_period = "period" not in of_unit and of_unit.get("ticks") != "tick"
@@ -241,7 +210,7 @@ def _export_c(
 )
 @click.argument("source", type=InputFile(), metavar="STATE")
 @click.argument("output", type=OutputFile(), metavar="OUT")
-@spec_option()
+@options.spec_option()
 def convert(*, source: str, output: str, spec: str | None) -> None:
     """Convert a filter state from a Python state file to the bytes of the C code, or back.
 
@@ -286,7 +255,7 @@ def convert(*, source: str, output: str, spec: str | None) -> None:
     short_help="Extract the figures from a Vivado, Quartus or Radiant report.",
 )
 @click.argument("report", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@spec_option(required=True)
+@options.spec_option(required=True)
 def collect(*, report: Path, spec: str) -> None:
     """Print the figures from a vendor tool's REPORT on a unit, as one line of JSON.
 
@@ -307,20 +276,20 @@ def collect(*, report: Path, spec: str) -> None:
     click.echo(json.dumps(figures | {"spec": chosen.to_dict()}))
 
 
-def _unit_options(chosen: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Remove the unit's own options from `options`, and return them."""
+def _unit_options(chosen: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Move the options of the unit or frame deduplicator out of `given`, and return them."""
     names = ["ticks", *(parameter for parameter, _, _ in FRAME_OPTIONS.values())]
-    given = {name: value for name in names if (value := options.pop(name)) is not None}
-    if options.pop("covered"):
+    moved = {name: value for name in names if (value := given.pop(name)) is not None}
+    if given.pop("covered"):
         if not (chosen.kind == "ring" and chosen.timed):
             raise click.UsageError("--covered needs a ring with a time window")
-        given["report_covered"] = True
-    if omit := options.pop("omit"):
-        given["omit"] = omit
-    if options.pop("self_check"):
-        given["self_check"] = True
-    if "ticks" in given and not getattr(chosen, "timed", False):
+        moved["report_covered"] = True
+    if omit := given.pop("omit"):
+        moved["omit"] = omit
+    if given.pop("self_check"):
+        moved["self_check"] = True
+    if "ticks" in moved and not getattr(chosen, "timed", False):
         raise click.UsageError("--ticks needs a filter with a time window")
-    if "ready" in given:
-        given.setdefault("when_full", "drop")
-    return given
+    if "ready" in moved:
+        moved.setdefault("when_full", "drop")
+    return moved

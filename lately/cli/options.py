@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from ..golden.spec.base import Specification
 
 Command = Callable[..., Any]  # function that click turns into a command
+Decorator = Callable[[Command], Command]
 
 WHEN_FULL = ("shorten", "overfill")
 """Same as `lately.golden.spec.ring.WHEN_FULL`, whose module imports numpy."""
+
+WRAPS = ("axis", "avalon-st", "raw", "extern", *(f"frames-{n}" for n in (8, 64, 128, 256, 512)))
+"""Same as `FRAMES` and others in `lately.boards.export.design`, which imports Amaranth."""
 
 
 class ListedName(click.ParamType):
@@ -79,155 +83,42 @@ class Amount(_Number, click.FloatRange):
     """Number in a range, whole or not."""
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+# Kinds of options
+
+
+def option(declaration: str, text: str, **settings: Any) -> Decorator:
+    """Declare an option like "-o --out path FILE", or a flag like "--json as_json"."""
+    names, last = declaration.split(), declaration.rpartition(" ")[2]
+    if last == last.lower():
+        return click.option(*names, is_flag=True, help=text, **settings)
+    if settings.get("default") is not None:
+        settings.setdefault("show_default", True)
+    return click.option(*names[:-1], metavar=last, help=text, **settings)
 
 
 def count_option(
-    names: str,
-    default: int | None,
-    text: str,
-    *,
-    minimum: int = 1,
-    maximum: int | None = None,
+    names: str, default: int | None, text: str, *, minimum: int = 1, maximum: int | None = None,
     metavar: str = "N",
-) -> Callable[[Command], Command]:
-    shown: dict[str, Any] = {} if default is None else {"show_default": True}
-    return click.option(
-        *names.split(), type=Count(minimum, maximum), default=default, help=text,
-        metavar=metavar, **shown,
-    )  # fmt: skip
+) -> Decorator:  # fmt: skip
+    return option(f"{names} {metavar}", text, type=Count(minimum, maximum), default=default)
 
 
-def amount_option(
-    name: str, metavar: str, text: str, default: float | None = None
-) -> Callable[[Command], Command]:
-    kind = Amount(min=0, min_open=True)
-    shown = default is not None
-    return click.option(
-        name, type=kind, metavar=metavar, default=default, show_default=shown, help=text
-    )
+def amount_option(name: str, metavar: str, text: str, default: float | None = None) -> Decorator:
+    """Declare an option for a number above 0."""
+    return option(f"{name} {metavar}", text, type=Amount(min=0, min_open=True), default=default)
 
 
-def listed_option(names: str, kind: str, text: str) -> Callable[[Command], Command]:
-    return click.option(*names.split(), type=ListedName(kind), metavar="NAME", help=text)
+def listed_option(names: str, kind: str, text: str) -> Decorator:
+    return option(f"{names} NAME", text, type=ListedName(kind))
 
 
-def choice_option(name: str, values: Sequence[str], text: str) -> Callable[[Command], Command]:
-    """Return an option with a choice of values; the first value is the default."""
+def choice_option(name: str, values: Sequence[str], text: str) -> Decorator:
+    """Declare an option with a choice of values; the first value is the default."""
     kind = click.Choice(values)
     return click.option(name, type=kind, default=values[0], show_default=True, help=text)
 
 
-window_option = partial(count_option, "--window")
-
-
-def fpr_option(text: str, default: float | None = None) -> Callable[[Command], Command]:
-    kind = Amount(0, 1, min_open=True, max_open=True)
-    shown = default is not None
-    return click.option(
-        "--fpr", type=kind, metavar="P", default=default, show_default=shown, help=text
-    )
-
-
-def clock_option(default: str) -> Callable[[Command], Command]:
-    return amount_option(
-        "--clock", "MHZ", f"Clock frequency that the design must reach.  [default: {default}]"
-    )
-
-
-baud_option = partial(count_option, "--baud", text="Baud rate of the serial port.")
-
-
-def out_option(text: str) -> Callable[[Command], Command]:
-    return click.option("-o", "--out", type=OutputFile(), metavar="FILE", help=text)
-
-
-def folder_option(text: str) -> Callable[[Command], Command]:
-    return click.option("-d", "--out-dir", "folder", type=OutputFolder(), metavar="DIR", help=text)
-
-
-WRAPS = ("axis", "avalon-st", "raw", "extern", *(f"frames-{n}" for n in (8, 64, 128, 256, 512)))
-"""Same as `FRAMES` and others in `lately.boards.export.design`, which imports Amaranth."""
-
-
-def wrap_option(default: str | None, shown: str) -> Callable[[Command], Command]:
-    return click.option(
-        "--wrap", type=click.Choice(WRAPS), default=default,
-        help="Ports: axis (AXI4-Stream), avalon-st (Avalon streams), raw (a port per field, with "
-        "valid "
-        "and ready), extern (as raw, without ready, at a fixed latency), or frames-N (an Ethernet "
-        "frame deduplicator with N-bit streams).  "
-        f"[default: {shown}]",
-    )  # fmt: skip
-
-
-bus_option = choice_option(
-    "--bus",
-    ["none", "axi4-lite", "wishbone", "avalon-mm"],
-    "Register bus; without one, settings, counters and secret are ports.",
-)
-
-
-def memory_option(default: str | None, shown: str) -> Callable[[Command], Command]:
-    return click.option(
-        "--memory", metavar="VARIANT", default=default,
-        help="Memories: portable, inferred by synthesis; or block RAMs: ecp5, ice40 or gowin, each "
-        f"also with -strict appended.  [default: {shown}]",
-    )  # fmt: skip
-
-
-query_window_option = click.option(
-    "--query-window",
-    metavar="N|T",
-    help="Window of each query: N insertions or a time T; for dictionaries and timing filters.",
-)
-
-table_option = click.option(
-    "--table",
-    type=click.Path(),
-    metavar="FILE",
-    help="Threshold table for a filter with classes, as written by DecisionTable.save.",
-)
-limit_option = count_option("--limit", None, "Stop after N operations.")
-
-seed_option = count_option("--seed", 1, "Seed for the random keys or packets.", minimum=0)
-
-
-time_limit_option = amount_option(
-    "--time-limit",
-    "SECONDS",
-    "Time limit for each run of yosys or nextpnr; the command fails if it is exceeded.",
-    1800,
-)
-
-
-strict_option = click.option(
-    "--avoid-mixed-port-reads",
-    "strict",
-    is_flag=True,
-    help="Never use the result of a read while another port writes part of the word; uses more "
-    "LUTs.",
-)
-
-
-protect_option = choice_option(
-    "--protect",
-    # Same as `lately.hdl.latencies.PROTECTIONS`, whose module imports numpy.
-    ["none", "parity", "tmr"],
-    "Memory protection, by the worst effect of a flipped bit: none (any wrong answer), parity (a "
-    "false positive) or tmr (no effect). Protection uses more block RAMs.",
-)
-
-
-check_option = click.option(
-    "--self-check",
-    is_flag=True,
-    help="Make the unit check its own state. If the state is illegal, the unit reports that and "
-    "resets itself, which empties the filter.",
-)
-
-
-def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def together(*options: Decorator) -> Decorator:
     """Combine several options into one decorator."""
 
     def add(command: Command) -> Command:
@@ -238,29 +129,123 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return add
 
 
-spec_option = partial(
-    click.option, "--spec", type=click.Path(), metavar="FILE",
-    help="Filter specification (TOML file).",
+# Shared options
+
+json_option = option("--json as_json", "Print the result as JSON.")
+
+window_option = partial(count_option, "--window")
+
+limit_option = count_option("--limit", None, "Stop after N operations.")
+
+seed_option = count_option("--seed", 1, "Seed for the random keys or packets.", minimum=0)
+
+baud_option = partial(count_option, "--baud", text="Baud rate of the serial port.")
+
+
+def fpr_option(text: str, default: float | None = None) -> Decorator:
+    return option("--fpr P", text, type=Amount(0, 1, min_open=True, max_open=True), default=default)
+
+
+def clock_option(default: str) -> Decorator:
+    text = f"Clock frequency that the design must reach.  [default: {default}]"
+    return amount_option("--clock", "MHZ", text)
+
+
+def out_option(text: str) -> Decorator:
+    return option("-o --out FILE", text, type=OutputFile())
+
+
+def folder_option(text: str) -> Decorator:
+    return option("-d --out-dir folder DIR", text, type=OutputFolder())
+
+
+def wrap_option(default: str | None, shown: str) -> Decorator:
+    return click.option(
+        "--wrap", type=click.Choice(WRAPS), default=default,
+        help="Ports: axis (AXI4-Stream), avalon-st (Avalon streams), raw (a port per field, with "
+        "valid and ready), extern (like raw, without ready, at a fixed latency), or frames-N (an "
+        f"Ethernet frame deduplicator with N-bit streams).  [default: {shown}]",
+    )  # fmt: skip
+
+
+bus_option = choice_option(
+    "--bus", ["none", "axi4-lite", "wishbone", "avalon-mm"],
+    "Register bus; without a bus, settings, counters and secret are ports.",
 )  # fmt: skip
 
 
-def filter_options(default: str = "default") -> Callable[[Command], Command]:
+def memory_option(default: str | None, shown: str) -> Decorator:
+    text = (
+        "Memories: portable, inferred by synthesis; or block RAMs: ecp5, ice40 or gowin, each also "
+        f"with -strict appended.  [default: {shown}]"
+    )
+    return option("--memory VARIANT", text, default=default, show_default=False)
+
+
+query_window_option = option(
+    "--query-window N|T",
+    "Window of each query: N insertions or a time T; for dictionaries and timing filters.",
+)
+
+table_option = option(
+    "--table FILE",
+    "Threshold table for a filter with classes, as written by DecisionTable.save.",
+    type=click.Path(),
+)
+
+time_limit_option = amount_option(
+    "--time-limit", "SECONDS",
+    "Time limit for each run of yosys or nextpnr; the command fails if it is exceeded.", 1800,
+)  # fmt: skip
+
+strict_option = option(
+    "--avoid-mixed-port-reads strict",
+    "Never use the result of a read while another port writes part of the word; uses more LUTs.",
+)
+
+protect_option = choice_option(
+    # Same as `lately.hdl.latencies.PROTECTIONS`, whose module imports numpy.
+    "--protect", ["none", "parity", "tmr"],
+    "Memory protection, by the worst effect of a flipped bit: none (any wrong answer), parity (a "
+    "false positive) or tmr (no effect). Protection uses more block RAMs.",
+)  # fmt: skip
+
+check_option = option(
+    "--self-check",
+    "Make the unit check its own state. If the state is illegal, the unit reports that and resets "
+    "itself, which empties the filter.",
+)
+
+spec_option = partial(
+    option, "--spec FILE", "Filter specification (TOML file).", type=click.Path()
+)  # fmt: skip
+
+
+def filter_options(default: str = "default") -> Decorator:
     text = f"Filter preset; see `lately list presets`.  [default: {default}]"
-    return together(
-        spec_option(),
-        listed_option("--preset", "presets", text),
-    )
+    return together(spec_option(), listed_option("--preset", "presets", text))
 
 
-def trace_options(command: Command) -> Command:
-    key = (
+trace_options = together(
+    choice_option("--format", ["auto", "log", "csv", "lines", "capture"], "Format of TRACE."),
+    option(
+        "--key NAMES",
         "Key: fields (log) or columns (CSV), separated by commas; or part of a packet (capture): "
-        "digest, five-tuple, ip-id, dns-name or bytes:OFFSET:COUNT."
-    )
-    return together(
-        choice_option("--format", ["auto", "log", "csv", "lines", "capture"], "Format of TRACE."),
-        click.option("--key", metavar="NAMES", help=key),
-    )(command)
+        "digest, five-tuple, ip-id, dns-name or bytes:OFFSET:COUNT.",
+    ),
+)
+
+
+def secret_option(text: str) -> Decorator:
+    return option("--secret-file FILE", text, type=click.Path(exists=True, dir_okay=False))
+
+
+def when_full_option(text: str, default: str | None = None) -> Decorator:
+    kind = click.Choice(WHEN_FULL)
+    return click.option("--when-full", type=kind, default=default, show_default=True, help=text)
+
+
+# Values of options
 
 
 def choose(**request: Any) -> "tuple[Specification, int | None]":
@@ -272,7 +257,7 @@ def choose(**request: Any) -> "tuple[Specification, int | None]":
 
 def choose_unit(spec: str | None, preset: str | None) -> "Specification":
     if spec is not None and preset is not None:
-        raise click.UsageError("give one of --spec and --preset, not both")
+        raise click.UsageError("--spec cannot be combined with --preset")
     from .filter_choice import FilterRequest, named
 
     return named(FilterRequest(spec=spec, preset=preset))
@@ -293,21 +278,13 @@ def parse_seeds(text: str, option: str = "--seeds") -> list[int]:
     return sorted(seeds)
 
 
-def secret_option(text: str) -> Callable[[Command], Command]:
-    kind = click.Path(exists=True, dir_okay=False)
-    return click.option("--secret-file", type=kind, metavar="FILE", help=text)
-
-
 def read_secret(path: str) -> int:
     with open(path, "rb") as file:
         text = file.read(100).strip()
-    try:
-        if len(text) != 32:
-            raise ValueError
-        return int(bytes.fromhex(text.decode("ascii")).hex(), 16)
-    except ValueError:
-        # The message does not quote the file, which may contain part of a secret.
-        raise click.ClickException(f"{path}: must contain 32 hexadecimal digits") from None
+    if re.fullmatch(rb"[0-9a-fA-F]{32}", text):
+        return int(text, 16)
+    # The message does not quote the file, which may contain part of a secret.
+    raise click.ClickException(f"{path}: must contain 32 hexadecimal digits")
 
 
 def print_json(value: object, *, err: bool = False) -> None:

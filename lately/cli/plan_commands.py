@@ -5,18 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import (
-    WHEN_FULL,
-    Amount,
-    amount_option,
-    count_option,
-    fpr_option,
-    json_option,
-    listed_option,
-    out_option,
-    window_option,
-    wrap_option,
-)
+from . import options
 from .outputs import OutputFile
 from .reporting import OneLineCommand, require
 from .tables import show
@@ -40,88 +29,62 @@ FORMATS = (".svg", ".png", ".pdf")  # suffixes of plot files
         "--bits-only cannot be combined with --device or --bits",
     ],
 )  # fmt: skip
-@window_option(None, "Window size: every key of the last N insertions is reported.")
-@fpr_option("Maximum false-positive rate, reached just before a shift.")
-@count_option(
-    "--bits max_bits",
-    None,
-    "Memory budget in bits: find the lowest false-positive rate for the window, or with --fpr, "
-    "the largest window.",
-)
-@count_option(
-    "--block-rams max_block_rams",
-    None,
+@options.window_option(None, "Window size: every key of the last N insertions is reported.")
+@options.fpr_option("Maximum false-positive rate, reached just before a shift.")
+@options.count_option(
+    "--bits max_bits", None,
+    "Memory budget in bits: find the lowest false-positive rate for the window, or with --fpr, the "
+    "largest window.",
+)  # fmt: skip
+@options.count_option(
+    "--block-rams max_block_rams", None,
     "Like --bits, but in block RAMs of the device, or without a device in 16-kbit memories.",
+)  # fmt: skip
+@options.option(
+    "--slack F",
+    "Maximum slack as a fraction of the window: a key is forgotten after (1 + F) N insertions, or "
+    "after 1 + F spans.  [default: unlimited; 1 with --span]",
+    type=options.Amount(0),
 )
-@click.option(
-    "--slack",
-    type=Amount(0),
-    metavar="F",
-    help="Maximum slack as a fraction of the window: a key is forgotten after (1 + F) N "
-    "insertions, or after 1 + F spans.  [default: unlimited; 1 with --span]",
+@options.option("--window-per-query", "Let each query choose a shorter window.")
+@options.option(
+    "--exact-age", "Results include the exact age in insertions, not an approximate age."
 )
-@click.option(
-    "--window-per-query",
-    is_flag=True,
-    help="Let each query choose a shorter window.",
+@options.option("--remove", "Keys can be removed before their window ends.")
+@options.option("--span T", "Time window instead of --window, such as 10s or 500ms.")
+@options.amount_option("--rate", "R", "With --span: maximum number of keys per second.")
+@options.option("--tick T", "Time resolution of the span.  [default: a 1000th of the span]")
+@options.when_full_option(
+    "If keys arrive faster than --rate: forget sooner, or exceed the false-positive rate.",
+    options.WHEN_FULL[0],
 )
-@click.option(
-    "--exact-age",
-    is_flag=True,
-    help="Answers include the exact age in insertions, not an approximate one.",
-)
-@click.option("--remove", is_flag=True, help="Keys can be removed before their window ends.")
-@click.option("--span", metavar="T", help="Time window instead of --window, such as 10s or 500ms.")
-@amount_option("--rate", "R", "With --span: maximum number of keys per second.")
-@click.option(
-    "--tick", metavar="T", help="Time resolution of the span.  [default: a 1000th of the span]"
-)
-@click.option(
-    "--when-full",
-    type=click.Choice(WHEN_FULL),
-    default=WHEN_FULL[0],
-    show_default=True,
-    help="If keys arrive faster than --rate: forget sooner, or exceed the false-positive rate.",
-)
-@listed_option(
+@options.listed_option(
     "--device name", "devices", "Device that the filter must fit; see `lately list devices`."
 )
-@click.option(
-    "--family",
-    "families",
+@options.option(
+    "--family families NAME",
+    "Family to consider: apbf, apbbf, gebf, blocked-gebf, window-dictionary, partitioned-timing or "
+    "timed-timing; may be repeated.  [default: all]",
     multiple=True,
-    metavar="NAME",
-    help="Family to consider: apbf, apbbf, gebf, blocked-gebf, window-dictionary, "
-    "partitioned-timing or timed-timing; may be repeated.  [default: all]",
 )
-@click.option(
-    "--any-size",
-    is_flag=True,
-    help="Also consider sizes that exist only as golden models, not in hardware.",
+@options.option(
+    "--any-size", "Also consider sizes that exist only as golden models, not in hardware."
 )
-@click.option(
-    "--bits-only",
-    is_flag=True,
-    help="Minimise bits, not memories, for a filter that is used only as a golden model.",
+@options.option(
+    "--bits-only", "Minimise bits, not memories, for a filter that is used only as a golden model."
 )
-@count_option("--key-bits", 64, "Width of a key in bits.")
-@wrap_option(None, "any; frames-N needs a ring")
-@count_option("--candidates", 3, "Number of candidates to list per family.")
-@out_option("Write the cheapest filter to FILE as TOML.")
-@click.option(
-    "--plot",
+@options.count_option("--key-bits", 64, "Width of a key in bits.")
+@options.wrap_option(None, "any; frames-N needs a ring")
+@options.count_option("--candidates", 3, "Number of candidates to list per family.")
+@options.out_option("Write the cheapest filter to FILE as TOML.")
+@options.option(
+    "--plot FILE",
+    "Plot cost against false-positive rate to FILE: .svg, .png or .pdf.",
     type=OutputFile(),
-    metavar="FILE",
-    help="Plot cost against false-positive rate to FILE: .svg, .png or .pdf.",
 )
-@json_option
+@options.json_option
 def plan(
-    *,
-    candidates: int,
-    out: str | None,
-    plot: str | None,
-    as_json: bool,
-    **asked: Any,
+    *, candidates: int, out: str | None, plot: str | None, as_json: bool, **asked: Any
 ) -> None:
     """Find the cheapest filter for a given window, false-positive rate and slack.
 

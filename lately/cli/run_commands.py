@@ -9,24 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import (
-    WHEN_FULL,
-    amount_option,
-    choice_option,
-    choose,
-    count_option,
-    filter_options,
-    folder_option,
-    fpr_option,
-    json_option,
-    limit_option,
-    query_window_option,
-    read_secret,
-    secret_option,
-    table_option,
-    trace_options,
-    window_option,
-)
+from . import options
 from .outputs import InputFile, content_source
 from .progress import replay_bar
 from .reporting import OneLineCommand, fail_with, require
@@ -50,49 +33,43 @@ if TYPE_CHECKING:
     ],
 )  # fmt: skip
 @click.argument("trace", type=InputFile())
-@filter_options()
-@window_option(None, "With --fpr: use a filter that reports every key of the last N insertions.")
-@fpr_option("Maximum false-positive rate of the filter.")
-@click.option(
-    "--span",
-    metavar="T",
-    help="Remember keys for this long, such as 50ms or 1.5h, by the times in the stream.",
+@options.filter_options()
+@options.window_option(
+    None, "With --fpr: use a filter that reports every key of the last N insertions."
 )
-@click.option(
-    "--tick",
-    metavar="T",
-    help="Unit in which the filter counts time, such as 10us.  [default: a 1000th of the span]",
+@options.fpr_option("Maximum false-positive rate of the filter.")
+@options.option(
+    "--span T", "Remember keys for this long, such as 50ms or 1.5h, by the times in the stream."
 )
-@amount_option(
+@options.option(
+    "--tick T",
+    "Unit in which the filter counts time, such as 10us.  [default: a 1000th of the span]",
+)
+@options.amount_option(
     "--rate", "R", "Maximum number of keys per second, instead of --window (N is T times R)."
 )
-@click.option(
-    "--when-full",
-    type=click.Choice(WHEN_FULL),
-    help="If a span holds too many keys for the filter: shorten the window, or exceed the "
-    "false-positive rate.  [default: shorten]",
+@options.when_full_option(
+    "If a span holds too many keys for the filter: shorten the window, or exceed the "
+    "false-positive rate.  [default: shorten]"
 )
-@query_window_option
-@table_option
-@count_option("--query-class", 0, "Class of all queries, with --table.", minimum=0)
-@secret_option(
+@options.query_window_option
+@options.table_option
+@options.count_option("--query-class", 0, "Class of all queries, with --table.", minimum=0)
+@options.secret_option(
     "File with the secret for a siphash filter, 32 hexadecimal digits.  [default: random]"
 )
-@choice_option(
-    "--engine",
-    ["rtl", "golden"],
-    "Take the verdicts from the compiled hardware, checked against the golden model, or "
-    "from the golden model alone.",
-)
-@trace_options
-@click.option("--time", metavar="NAME", help="CSV column that holds the time.")
-@limit_option
-@folder_option("Write the verdicts, report.json, report.html and report.png to DIR.")
-@choice_option("--verdicts", ["csv", "parquet"], "Format of the verdicts in --out-dir.")
-@click.option(
-    "--watch", is_flag=True, help="Show rate, repeats, false positives and fill during the run."
-)
-@json_option
+@options.choice_option(
+    "--engine", ["rtl", "golden"],
+    "Take the verdicts from the compiled hardware, checked against the golden model, or from the "
+    "golden model alone.",
+)  # fmt: skip
+@options.trace_options
+@options.option("--time NAME", "CSV column that holds the time.")
+@options.limit_option
+@options.folder_option("Write the verdicts, report.json, report.html and report.png to DIR.")
+@options.choice_option("--verdicts", ["csv", "parquet"], "Format of the verdicts in --out-dir.")
+@options.option("--watch", "Show rate, repeats, false positives and fill during the run.")
+@options.json_option
 def run(
     *,
     trace: str,
@@ -137,7 +114,7 @@ def run(
       zcat keys.gz | lately run - --engine golden --limit 100000 --json
       lately run queries.csv --preset large --watch
     """
-    chosen, unit = choose(**request)
+    chosen, unit = options.choose(**request)
     from ..golden import DecisionTable
     from ..replay import stream_times
     from ..replay.report import class_rows
@@ -147,12 +124,12 @@ def run(
     asked = None
     if query_window is not None:
         asked = stream_times.query_window(chosen, query_window, unit)
-    secret = None if secret_file is None else read_secret(secret_file)
+    secret = None if secret_file is None else options.read_secret(secret_file)
     thresholds = None if table is None else DecisionTable.load(table)
     with open_trace(trace, format=format, key=key, time=time) as records:
-        options = RunOptions(engine=engine, tick=unit, limit=limit, query_window=asked,
+        settings = RunOptions(engine=engine, tick=unit, limit=limit, query_window=asked,
                          table=thresholds, query_class=query_class, secret=secret)  # fmt: skip
-        replay = partial(_run, records, chosen, options, watch)
+        replay = partial(_run, records, chosen, settings, watch)
         result = (
             replay(None)
             if folder is None
@@ -167,16 +144,16 @@ def run(
 def _run(
     trace: "Trace",
     spec: "Specification",
-    options: "RunOptions",
+    settings: "RunOptions",
     watch: bool,
     sink: Any,
 ) -> "RunResult":
     from ..replay.run import run
     from .watch import live_view, run_view
 
-    waiting = "Compiling the RTL" if options.engine == "rtl" else "Starting"
+    waiting = "Compiling the RTL" if settings.engine == "rtl" else "Starting"
     with live_view(waiting, run_view(trace.name)) if watch else replay_bar(waiting) as progress:
-        return run(trace, spec, options, progress=progress, sink=sink)
+        return run(trace, spec, settings, progress=progress, sink=sink)
 
 
 def _run_into(

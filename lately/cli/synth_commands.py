@@ -1,33 +1,14 @@
 """The command that synthesises a unit."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from . import options
 from .export_commands import frame_option
-from .options import (
-    bus_option,
-    check_option,
-    choose_unit,
-    clock_option,
-    count_option,
-    filter_options,
-    folder_option,
-    json_option,
-    listed_option,
-    memory_option,
-    protect_option,
-    strict_option,
-    time_limit_option,
-    wrap_option,
-)
 from .progress import stage_bar
 from .reporting import OneLineCommand, require
 from .tables import show
-
-if TYPE_CHECKING:
-    from ..boards.flow.synthesis import CountReport, SynthesisReport
-    from ..golden.spec.base import Specification
 
 
 @click.command(
@@ -39,22 +20,24 @@ if TYPE_CHECKING:
         "--wrap frames-* cannot be combined with --self-check or --memory",
     ],
 )  # fmt: skip
-@filter_options()
-@listed_option(
+@options.filter_options()
+@options.listed_option(
     "--device name", "devices", "Target device; see `lately list devices`.  [default: the plan's]"
 )
-@count_option("--placement-seed", None, "Placement seed.  [default: 1]", minimum=0)
-@memory_option(None, "the device's own block RAMs")
-@strict_option
-@protect_option
-@check_option
-@wrap_option(None, "the unit alone; with --bus, axis")
+@options.count_option("--placement-seed", None, "Placement seed.  [default: 1]", minimum=0)
+@options.memory_option(None, "the device's own block RAMs")
+@options.strict_option
+@options.protect_option
+@options.check_option
+@options.wrap_option(None, "the unit alone; with --bus, axis")
 @frame_option("inner")
-@bus_option
-@clock_option("the vendor's limit for the unit; 125 MHz with frames-8, 156 MHz with wider frames")
-@time_limit_option
-@folder_option("Keep the netlist, the report and the logs in DIR.")
-@json_option
+@options.bus_option
+@options.clock_option(
+    "the vendor's limit for the unit; 125 MHz with frames-8, 156 MHz with wider frames"
+)
+@options.time_limit_option
+@options.folder_option("Keep the netlist, the report and the logs in DIR.")
+@options.json_option
 def synth(
     *,
     spec: str | None,
@@ -62,6 +45,9 @@ def synth(
     name: str | None,
     placement_seed: int | None,
     clock: float | None,
+    wrap: str | None,
+    bus: str,
+    inner: bool | None,
     folder: str | None,
     as_json: bool,
     **flow: Any,
@@ -85,7 +71,7 @@ def synth(
     from ..boards.flow.devices import device
     from .filter_choice import planned
 
-    chosen = choose_unit(spec, preset)
+    chosen = options.choose_unit(spec, preset)
     name = name or planned(spec)[1]
     if name is None:
         raise click.UsageError("give --device; `lately list devices` lists the devices")
@@ -97,19 +83,15 @@ def synth(
     require("amaranth", "synth")
     flow |= {"target_mhz": clock, "directory": folder, "device": target}
     with stage_bar("synthesis") as progress:
-        report = _synthesize(chosen, progress=progress, **flow)
+        if wrap is None and bus == "none":
+            from ..boards.flow.synthesis import synthesize_unit
+
+            report: Any = synthesize_unit(chosen, progress=progress, **flow)
+        else:
+            from ..boards.export.design_synthesis import synthesize_design
+
+            flow |= {"wrap": wrap or "axis", "bus": bus, "inner": bool(inner)}
+            report = synthesize_design(chosen, progress=progress, **flow)
     figures = report.to_dict() | {"spec": chosen.to_dict()}
     table = "synthesis" if target.placed else "count"
     show(as_json, figures, table, {"report": report, "spec": chosen})
-
-
-def _synthesize(
-    chosen: "Specification", *, wrap: str | None, bus: str, inner: bool | None, **flow: Any
-) -> "SynthesisReport | CountReport":
-    if wrap is None and bus == "none":
-        from ..boards.flow.synthesis import synthesize_unit
-
-        return synthesize_unit(chosen, **flow)
-    from ..boards.export.design_synthesis import synthesize_design
-
-    return synthesize_design(chosen, wrap=wrap or "axis", bus=bus, inner=bool(inner), **flow)

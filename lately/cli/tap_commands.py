@@ -5,8 +5,8 @@ from typing import Any, BinaryIO, cast
 
 import click
 
+from . import options
 from .interrupts import interruptible
-from .options import Amount, amount_option, count_option, json_option, seed_option
 from .outputs import InputFile, OutputFile
 from .packet_files import nanoseconds, open_output, read_until
 from .progress import replay_bar
@@ -24,51 +24,31 @@ from .tables import show
 )  # fmt: skip
 @click.argument("capture", metavar="IN", type=InputFile())
 @click.argument("output", metavar="OUT", type=OutputFile(standard=True))
-@click.option(
-    "--delay", default="5us", show_default=True, metavar="T", help="Delay of the second tap."
+@options.option("--delay T", "Delay of the second tap.", default="5us")
+@options.option("--jitter T", "Maximum random extra delay of the second tap.")
+@options.option(
+    "--loss P", "Fraction of packets that each tap loses.", type=options.Amount(0, 1), default=0.0
 )
-@click.option("--jitter", metavar="T", help="Maximum random extra delay of the second tap.")
-@click.option(
-    "--loss",
-    type=Amount(0, 1),
-    metavar="P",
-    default=0.0,
-    help="Share of packets that each tap loses.",
+@options.count_option(
+    "--vlan", None, "Tag the second tap's packets with VLAN N.", minimum=0, maximum=4095
 )
-@count_option("--vlan", None, "Tag the second tap's packets with VLAN N.", minimum=0, maximum=4095)
-@count_option("--hops", 0, "Number of routers between the taps.", minimum=0, maximum=255)
+@options.count_option("--hops", 0, "Number of routers between the taps.", minimum=0, maximum=255)
 @click.option(
     "--encapsulate",
     type=click.Choice(["mpls", "vxlan", "gre", "erspan", "gtp", "ipip"]),
     help="Encapsulate the second tap's packets in a tunnel of this type.",
 )
-@click.option(
-    "--repeats",
-    type=Amount(0, 1),
-    metavar="P",
+@options.option(
+    "--repeats P", "Fraction of packets that are retransmitted.", type=options.Amount(0, 1),
     default=0.0,
-    help="Share of packets that are retransmitted.",
-)
-@click.option(
-    "--repeat-after",
-    default="20ms",
-    show_default=True,
-    metavar="T",
-    help="Time after which a packet is retransmitted.",
-)
-@click.option(
-    "--disorder", metavar="T", help="Maximum time by which packets in OUT are out of order."
-)
-@count_option("--packets", 100_000, "Number of packets to generate.")
-@amount_option("--rate", "R", "Generated packets per second.", 100_000)
-@seed_option
-@click.option(
-    "--truth",
-    type=OutputFile(),
-    metavar="FILE",
-    help="Write a CSV file in which the duplicates are marked.",
-)
-@json_option
+)  # fmt: skip
+@options.option("--repeat-after T", "Time until a packet is retransmitted.", default="20ms")
+@options.option("--disorder T", "Maximum time by which packets in OUT are out of order.")
+@options.count_option("--packets", 100_000, "Number of packets to generate.")
+@options.amount_option("--rate", "R", "Number of generated packets per second.", 100_000)
+@options.seed_option
+@options.option("--truth FILE", "Write a CSV file that marks the duplicates.", type=OutputFile())
+@options.json_option
 def tap(
     *,
     capture: str,
@@ -103,23 +83,19 @@ def tap(
 
     made = MadePackets(packets, rate=rate, seed=seed) if capture == "generator" else None
     times = {"delay": delay, "jitter": jitter, "repeat_after": repeat_after, "disorder": disorder}
-    taken: dict[str, Any] = {
-        name: nanoseconds(name.replace("_", "-"), text) for name, text in times.items()
-    }
-    taps = Taps(**taken, **settings, seed=seed)
+    settings |= {name: nanoseconds(name.replace("_", "-"), text) for name, text in times.items()}
+    taps = Taps(**settings, seed=seed)
     with ExitStack() as stack:
         source = made or stack.enter_context(CaptureReader(capture))
+        inputs = [] if made else [capture]
         out, lines = (
-            None
-            if path is None
-            else stack.enter_context(open_output(path, [] if made else [capture]))
-            for path in (output, truth)
+            path and stack.enter_context(open_output(path, inputs)) for path in (output, truth)
         )
         heard = stack.enter_context(interruptible())
         progress = stack.enter_context(replay_bar("Starting", "Tapping", "packets"))
         read = read_until(heard, source.read, ())
         result = write_taps(
-            source, cast(BinaryIO, out), taps, truth=lines, progress=progress, read=read
+            source, cast(BinaryIO, out), taps, truth=cast(Any, lines), progress=progress, read=read
         )
         if heard():
             raise KeyboardInterrupt

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from . import options
 from .interrupts import interruptible
-from .options import choice_option, fpr_option, json_option, print_json, window_option
 from .outputs import InputFile, OutputFile
 from .progress import replay_bar
 from .reporting import INTERRUPTED, OneLineCommand
@@ -27,37 +27,32 @@ if TYPE_CHECKING:
     ],
 )  # fmt: skip
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=InputFile())
-@window_option(1_000_000, "Drop a line if an equal line is at most N lines back.")
-@click.option(
-    "--span",
-    metavar="T",
-    help="Drop a line if an equal line arrived within this time, such as 10m.",
-)
-@fpr_option("Maximum share of new lines that are dropped by mistake.", 1e-6)
-@choice_option(
-    "--policy", ["last-seen", "first-seen"], "Remember every line, or only those that are kept."
-)
-@click.option("--field", metavar="N[,N]...", help="Compare field N (counting from 1), or several.")
-@click.option("--delimiter", metavar="C", help="Byte that separates fields.  [default: tab]")
-@click.option(
-    "--member", "members", metavar="KEY", multiple=True,
-    help="Compare this member of JSON objects, such as user.id; may be repeated.",
+@options.window_option(1_000_000, "Drop a line if an equal line is at most N lines back.")
+@options.option("--span T", "Drop a line if an equal line arrived within this time, such as 10m.")
+@options.fpr_option("Maximum fraction of new lines that are dropped by mistake.", 1e-6)
+@options.choice_option(
+    "--policy", ["last-seen", "first-seen"],
+    "Remember every line, or only the lines that are kept.",
 )  # fmt: skip
-@click.option(
-    "--regex",
-    metavar="R",
-    help="Compare what this regular expression, or its first group, matches.",
+@options.option("--field N[,N]...", "Compare field N (counting from 1), or several fields.")
+@options.option("--delimiter C", "Byte that separates fields.  [default: tab]")
+@options.option(
+    "--member members KEY",
+    "Compare this member of JSON objects, such as user.id; may be repeated.",
+    multiple=True,
 )
-@click.option("--duplicates", is_flag=True, help="Write only the lines that were seen lately.")
-@click.option("--dry-run", is_flag=True, help="Write no lines, only the counts.")
-@click.option(
-    "--state",
+@options.option(
+    "--regex R", "Compare what this regular expression matches, or its first group if it has one."
+)
+@options.option("--duplicates", "Write only the lines that were seen recently.")
+@options.option("--dry-run", "Write no lines, only the counts.")
+@options.option(
+    "--state FILE",
+    "Load the filter state from FILE if it exists; save it there every minute and at the end.",
     type=OutputFile(in_place=True),
-    metavar="FILE",
-    help="Load the filter state from FILE if it exists; save it there every minute and at the end.",
 )
-@click.option("--watch", is_flag=True, help="Show rate, repeats and fill on standard error.")
-@json_option
+@options.option("--watch", "Show rate, repeats and fill on standard error.")
+@options.json_option
 def uniq(
     *,
     files: tuple[str, ...],
@@ -73,10 +68,10 @@ def uniq(
     as_json: bool,
     **filter_options: Any,
 ) -> None:
-    """Copy the lines of each FILE, or of standard input, without those seen lately.
+    """Copy the lines of each FILE, or of standard input, without those seen recently.
 
     A line is dropped if an equal line, kept or dropped, is among the N lines before it. At most
-    a share P of the new lines is dropped by mistake. Memory use does not grow with the stream.
+    a fraction P of the new lines is dropped by mistake. Memory use does not grow with the stream.
     Files may be compressed, and lines may contain arbitrary bytes. A line without the field, the
     member or a match is kept. With --json, the counts go to standard error, or with --dry-run to
     standard output.
@@ -134,20 +129,13 @@ def uniq(
                         yield stream
 
         result = filter_lines(
-            streams(),
-            None if dry_run else sys.stdout.buffer,
-            lines,
-            repeats=duplicates,
-            read=read,
-            progress=shown,
-        )
-    figures = {
-        "lines": result.lines,
-        "kept": result.lines - result.repeats,
-        "dropped": result.repeats,
-    }
+            streams(), None if dry_run else sys.stdout.buffer, lines, repeats=duplicates,
+            read=read, progress=shown,
+        )  # fmt: skip
+    kept = result.lines - result.repeats
+    figures = {"lines": result.lines, "kept": kept, "dropped": result.repeats}
     if as_json:
-        print_json(figures, err=not dry_run)
+        options.print_json(figures, err=not dry_run)
     elif dry_run:
         click.echo("\n".join(f"{name} {value}" for name, value in figures.items()))
     if heard():

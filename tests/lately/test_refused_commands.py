@@ -44,7 +44,7 @@ MESSAGES = {
         "fly": "No such command 'fly'. (see 'lately --help')",
         "list filters": "...'filters' is not one of ",
         "show --preset two-lanes --device ecp5-85k-8": "--device supports only filters with one ",
-        "show --preset tiny --spec a.toml": "give one of --spec and --preset, not both",
+        "show --preset tiny --spec a.toml": "--spec cannot be combined with --preset",
         "tap one.pcap out --encapsulate gre --vlan 7":
         "--vlan cannot be combined with --encapsulate",
     },
