@@ -170,12 +170,9 @@ class PacketBlocks:
         return self._numbers[key]
 
     def write(
-        self,
-        source: NDArray[np.uint8],
-        rows: NDArray[np.int64],
-        times: NDArray[np.int64],
+        self, source: NDArray[np.uint8], rows: NDArray[np.int64], times: NDArray[np.int64],
         numbers: NDArray[np.int64],
-    ) -> Packets:
+    ) -> Packets:  # fmt: skip
         head, self._head = np.frombuffer(self._head, np.uint8), b""
         captured, size = rows[loops.CAPTURED], rows[loops.CAPTURED] + 35 & ~3
         stops = len(head) + np.cumsum(size)

@@ -151,12 +151,9 @@ def nanoseconds(units: int, interface: list[int]) -> int:
 
 
 def copy_parts(
-    source: NDArray[np.uint8],
-    begins: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    target: NDArray[np.uint8],
-    targets: NDArray[np.int64],
-) -> None:
+    source: NDArray[np.uint8], begins: NDArray[np.int64], sizes: NDArray[np.int64],
+    target: NDArray[np.uint8], targets: NDArray[np.int64],
+) -> None:  # fmt: skip
     if (compiled := core()) is not None:
         columns = (np.ascontiguousarray(column) for column in (begins, sizes, targets))
         compiled.copy_parts(source, target, *columns)

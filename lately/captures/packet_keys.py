@@ -3,7 +3,6 @@
 import re
 import socket
 from collections.abc import Callable, Iterator
-from functools import partial
 
 from ..golden.packets.packet_digest import packet_digests
 from ..golden.packets.packet_layers import Headers, find_headers
@@ -14,9 +13,8 @@ from .capture_reader import CaptureReader, Packets
 DEFAULT_KEY = "digest"
 
 KEYS = (DEFAULT_KEY, "five-tuple", "ip-id", "dns-name", "bytes:OFFSET:COUNT")
-"""Keys that a packet can have: its digest without what routers change; addresses, ports and
-protocol; addresses, protocol and identification of IPv4; the name that a DNS query asks for;
-or bytes of the frame from an offset on."""
+"""Keys: digest of the fields that routers do not change; addresses, ports and protocol; addresses,
+protocol and IPv4 identification; name in a DNS query; COUNT bytes of the frame."""
 
 _PORTS = {6: "tcp", 17: "udp", 33: "dccp", 132: "sctp", 136: "udplite"}
 _DNS = 53
@@ -40,8 +38,14 @@ def parse_key(name: str) -> Form | None:
     match = re.fullmatch(r"bytes:(\d{1,6}):(\d{1,6})", name)
     if match is None or not int(match[2]):
         raise TraceError(f"key: must be one of {', '.join(KEYS)} for a capture, not {name!r}")
-    first = int(match[1])
-    return partial(_bytes, first, first + int(match[2]))
+    first, last = int(match[1]), int(match[1]) + int(match[2])
+
+    def octets(frame: bytes, headers: Headers) -> str:
+        if len(frame) < last:
+            raise NoKeyError(f"only {len(frame)} bytes, need {last}")
+        return frame[first:last].hex()
+
+    return octets
 
 
 def packet_records(
@@ -76,37 +80,24 @@ def _keys(packets: Packets, form: Form | None) -> Iterator[str | NoKeyError]:
             yield error
 
 
-def _bytes(first: int, last: int, frame: bytes, headers: Headers) -> str:
-    if len(frame) < last:
-        raise NoKeyError(f"only {len(frame)} bytes, need {last}")
-    return frame[first:last].hex()
-
-
 def _addresses(frame: bytes, headers: Headers) -> tuple[str, str]:
-    if headers.version == 4:
-        at = headers.begin + 12
-        return _text(socket.AF_INET, frame[at : at + 4]), _text(
-            socket.AF_INET, frame[at + 4 : at + 8]
-        )
-    if headers.version == 6:
-        at = headers.begin + 8
-        return (
-            _text(socket.AF_INET6, frame[at : at + 16]),
-            _text(socket.AF_INET6, frame[at + 16 : at + 32]),
-        )
-    raise NoKeyError("not an IP packet")
-
-
-def _text(family: int, address: bytes) -> str:
-    return socket.inet_ntop(family, address)
+    if headers.version not in (4, 6):
+        raise NoKeyError("not an IP packet")
+    family, offset, size = (
+        (socket.AF_INET, 12, 4) if headers.version == 4 else (socket.AF_INET6, 8, 16)
+    )
+    at = headers.begin + offset
+    source, target = frame[at : at + size], frame[at + size : at + 2 * size]
+    return socket.inet_ntop(family, source), socket.inet_ntop(family, target)
 
 
 def _five_tuple(frame: bytes, headers: Headers) -> str:
-    addresses = _addresses(frame, headers)
+    source, target = _addresses(frame, headers)
     ports = frame[headers.layer4 : min(headers.layer4 + 4, headers.end)]
     if headers.layer4 < 0 or headers.protocol not in _PORTS or len(ports) < 4:
-        return f"{addresses[0]} > {addresses[1]} {headers.protocol}"
-    source, target = (f"[{a}]" if headers.version == 6 else a for a in addresses)
+        return f"{source} > {target} {headers.protocol}"
+    if headers.version == 6:
+        source, target = f"[{source}]", f"[{target}]"
     numbers = int.from_bytes(ports[:2], "big"), int.from_bytes(ports[2:], "big")
     return f"{source}:{numbers[0]} > {target}:{numbers[1]} {_PORTS[headers.protocol]}"
 
@@ -120,22 +111,12 @@ def _identification(frame: bytes, headers: Headers) -> str:
 
 
 def _dns_name(frame: bytes, headers: Headers) -> str:
-    if headers.version and headers.protocol == 17 and headers.layer4 >= 0:
-        udp = frame[headers.layer4 : headers.end]
-        message = udp[8:]
-        ports = int.from_bytes(udp[:2], "big"), int.from_bytes(udp[2:4], "big")
-        if (
-            _DNS in ports
-            and len(message) > 12
-            and not message[2] & 0x80
-            and message[4:6] != b"\0\0"
-        ):
-            return _question(message)
-    raise NoKeyError("not a DNS query")
-
-
-def _question(message: bytes) -> str:
-    """Return the name in the first DNS question, in lower case."""
+    is_udp = headers.version and headers.protocol == 17 and headers.layer4 >= 0
+    udp = frame[headers.layer4 : headers.end] if is_udp else b""
+    ports, message = (int.from_bytes(udp[:2], "big"), int.from_bytes(udp[2:4], "big")), udp[8:]
+    # Bit 7 of byte 2 marks a response; bytes 4 and 5 are the number of questions.
+    if _DNS not in ports or len(message) <= 12 or message[2] & 0x80 or message[4:6] == b"\0\0":
+        raise NoKeyError("not a DNS query")
     labels: list[bytes] = []
     at = 12
     while at < len(message) and 0 < message[at] < 64:

@@ -33,17 +33,9 @@ LOADER = "openFPGALoader"
 @options.folder_option("Folder for the bitstream and the report.  [default: build/BOARD]")
 @options.json_option
 def build(
-    *,
-    name: str | None,
-    spec: str | None,
-    preset: str | None,
-    clock: float | None,
-    baud: int | None,
-    seeds: str | None,
-    folder: str | None,
-    as_json: bool,
-    **flow: Any,
-) -> None:
+    *, name: str | None, spec: str | None, preset: str | None, clock: float | None,
+    baud: int | None, seeds: str | None, folder: str | None, as_json: bool, **flow: Any,
+) -> None:  # fmt: skip
     """Build a bitstream for a board: a filter that is controlled over a serial port.
 
     Fails if static timing after routing, or the vendor's limit for the clock

@@ -153,16 +153,9 @@ _compare_options = options.together(
 @options.option("--watch", "Show rate, drops and fill while packets are read.")
 @options.json_option
 def dedup(
-    *,
-    paths: Sequence[str],
-    folder: str | None,
-    dry_run: bool,
-    report: str | None,
-    watch: bool,
-    verify: bool,
-    as_json: bool,
-    **given: Any,
-) -> None:
+    *, paths: Sequence[str], folder: str | None, dry_run: bool, report: str | None, watch: bool,
+    verify: bool, as_json: bool, **given: Any,
+) -> None:  # fmt: skip
     """Copy the captures IN to OUT without the packets that were seen recently.
 
     IN is a pcap or pcapng file, uncompressed or compressed with gzip, bzip2, xz, zstd or lz4.

@@ -120,17 +120,9 @@ def frame_option(name: str) -> options.Decorator:
 @options.json_option
 @click.pass_context
 def export(
-    ctx: click.Context,
-    *,
-    spec: str | None,
-    preset: str | None,
-    name: str | None,
-    as_c: bool,
-    folder: str | None,
-    force: bool,
-    as_json: bool,
-    **given: Any,
-) -> None:
+    ctx: click.Context, *, spec: str | None, preset: str | None, name: str | None, as_c: bool,
+    folder: str | None, force: bool, as_json: bool, **given: Any,
+) -> None:  # fmt: skip
     """Export a filter unit to a project in Verilog, VHDL, FuseSoC or LiteX.
 
     The files are the module in Verilog-2005, an instance template, a test bench

@@ -77,12 +77,9 @@ def content_source(path: str) -> str | int:
 
 
 def _note(
-    param: click.Parameter | None,
-    ctx: click.Context | None,
-    path: str,
-    identity: object,
+    param: click.Parameter | None, ctx: click.Context | None, path: str, identity: object,
     role: str,
-) -> None:
+) -> None:  # fmt: skip
     """Refuse a file that is given twice, unless it is only read, or written in place."""
     if param is None or ctx is None or identity is None:
         return

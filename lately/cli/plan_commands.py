@@ -164,18 +164,10 @@ def front_chart(plan: "Plan") -> "Chart":
 
 
 def _requirement(
-    *,
-    window: int | None,
-    fpr: float | None,
-    span: str | None,
-    rate: float | None,
-    tick: str | None,
-    when_full: str,
-    name: str | None,
-    families: tuple[str, ...],
-    wrap: str | None,
+    *, window: int | None, fpr: float | None, span: str | None, rate: float | None,
+    tick: str | None, when_full: str, name: str | None, families: tuple[str, ...], wrap: str | None,
     **others: Any,
-) -> "Requirement":
+) -> "Requirement":  # fmt: skip
     limited = others["max_bits"] is not None or others["max_block_rams"] is not None
     sized = window is not None or span is not None
     if limited and sized == (fpr is not None):

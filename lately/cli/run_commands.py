@@ -71,23 +71,11 @@ if TYPE_CHECKING:
 @options.option("--watch", "Show rate, repeats, false positives and fill during the run.")
 @options.json_option
 def run(
-    *,
-    trace: str,
-    query_window: str | None,
-    table: str | None,
-    query_class: int,
-    secret_file: str | None,
-    engine: str,
-    format: str,
-    key: str | None,
-    time: str | None,
-    limit: int | None,
-    folder: str | None,
-    verdicts: str,
-    watch: bool,
-    as_json: bool,
+    *, trace: str, query_window: str | None, table: str | None, query_class: int,
+    secret_file: str | None, engine: str, format: str, key: str | None, time: str | None,
+    limit: int | None, folder: str | None, verdicts: str, watch: bool, as_json: bool,
     **request: Any,
-) -> None:
+) -> None:  # fmt: skip
     """Check and insert every key of TRACE, and compare every verdict with an exact oracle.
 
     TRACE is an NCSA common or combined access log, a CSV file with a header, a file
@@ -142,11 +130,7 @@ def run(
 
 
 def _run(
-    trace: "Trace",
-    spec: "Specification",
-    settings: "RunOptions",
-    watch: bool,
-    sink: Any,
+    trace: "Trace", spec: "Specification", settings: "RunOptions", watch: bool, sink: Any
 ) -> "RunResult":
     from ..replay.run import run
     from .watch import live_view, run_view

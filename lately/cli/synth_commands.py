@@ -39,19 +39,10 @@ from .tables import show
 @options.folder_option("Keep the netlist, the report and the logs in DIR.")
 @options.json_option
 def synth(
-    *,
-    spec: str | None,
-    preset: str | None,
-    name: str | None,
-    placement_seed: int | None,
-    clock: float | None,
-    wrap: str | None,
-    bus: str,
-    inner: bool | None,
-    folder: str | None,
-    as_json: bool,
-    **flow: Any,
-) -> None:
+    *, spec: str | None, preset: str | None, name: str | None, placement_seed: int | None,
+    clock: float | None, wrap: str | None, bus: str, inner: bool | None, folder: str | None,
+    as_json: bool, **flow: Any,
+) -> None:  # fmt: skip
     """Synthesise, place and route a filter unit; report area and timing.
 
     The clock frequency is the lower of two figures: static timing after

@@ -50,20 +50,10 @@ from .tables import show
 @options.option("--truth FILE", "Write a CSV file that marks the duplicates.", type=OutputFile())
 @options.json_option
 def tap(
-    *,
-    capture: str,
-    output: str,
-    delay: str,
-    jitter: str | None,
-    repeat_after: str,
-    disorder: str | None,
-    packets: int,
-    rate: float,
-    truth: str | None,
-    as_json: bool,
-    seed: int,
+    *, capture: str, output: str, delay: str, jitter: str | None, repeat_after: str,
+    disorder: str | None, packets: int, rate: float, truth: str | None, as_json: bool, seed: int,
     **settings: Any,
-) -> None:
+) -> None:  # fmt: skip
     """Write a stream of packets to OUT as captured by two taps, in order of time.
 
     OUT is a pcap file. IN is a capture, or the word generator for random packets. The second tap

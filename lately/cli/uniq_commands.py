@@ -54,20 +54,10 @@ if TYPE_CHECKING:
 @options.option("--watch", "Show rate, repeats and fill on standard error.")
 @options.json_option
 def uniq(
-    *,
-    files: tuple[str, ...],
-    span: str | None,
-    field: str | None,
-    delimiter: str | None,
-    members: tuple[str, ...],
-    regex: str | None,
-    duplicates: bool,
-    dry_run: bool,
-    watch: bool,
-    state: str | None,
-    as_json: bool,
-    **filter_options: Any,
-) -> None:
+    *, files: tuple[str, ...], span: str | None, field: str | None, delimiter: str | None,
+    members: tuple[str, ...], regex: str | None, duplicates: bool, dry_run: bool, watch: bool,
+    state: str | None, as_json: bool, **filter_options: Any,
+) -> None:  # fmt: skip
     """Copy the lines of each FILE, or of standard input, without those seen recently.
 
     A line is dropped if an equal line, kept or dropped, is among the N lines before it. At most

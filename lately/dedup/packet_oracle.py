@@ -95,12 +95,9 @@ class PacketOracle:
         findings.expected += float(rates[fresh].sum())
 
     def _copies(
-        self,
-        keys: NDArray[np.uint64],
-        numbers: Times,
-        elapsed: Times,
+        self, keys: NDArray[np.uint64], numbers: Times, elapsed: Times,
         properties: NDArray[np.uint64],
-    ) -> NDArray[np.bool_]:
+    ) -> NDArray[np.bool_]:  # fmt: skip
         """Apply the rule packet by packet; return which packets are duplicates."""
         differs, refresh = self.rule.differing is not None, self.rule.policy == "last-seen"
         copies = []

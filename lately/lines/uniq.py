@@ -133,14 +133,10 @@ class _Output:
 
 
 def uniq(
-    streams: Iterable[StreamFile],
-    output: BinaryIO | None,
-    lines: RecentLines,
-    *,
-    repeats: bool = False,
-    read: Callable[[StreamFile, Any], int] | None = None,
+    streams: Iterable[StreamFile], output: BinaryIO | None, lines: RecentLines, *,
+    repeats: bool = False, read: Callable[[StreamFile, Any], int] | None = None,
     progress: Callable[[UniqResult, float | None], None] | None = None,
-) -> UniqResult:
+) -> UniqResult:  # fmt: skip
     """Write the lines of streams without repeated lines, or only the repeated lines."""
     began = time.monotonic()
     due = began + SAVE_PERIOD

@@ -61,11 +61,9 @@ class Oracle:
         return (self.now,) if self._spec.timed else ()
 
     def check_and_insert(
-        self,
-        keys: NDArray[np.uint64],
-        times: Times | None = None,
+        self, keys: NDArray[np.uint64], times: Times | None = None,
         covered: NDArray[np.int64] | None = None,
-    ) -> Truth:
+    ) -> Truth:  # fmt: skip
         """Classify each operation by the insertions before it, then insert its key."""
         number = self.insertions + 1 + np.arange(len(keys), dtype=np.int64)
         moments = number - 1 if times is None else times

@@ -57,11 +57,9 @@ def class_rows(result: RunResult) -> list[dict[str, Any]]:
 
 
 def picture(
-    result: RunResult,
-    path: str | os.PathLike[str],
-    *,
+    result: RunResult, path: str | os.PathLike[str], *,
     source: str | os.PathLike[str] | int | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Draw the three plots side by side, as PNG or SVG by the suffix of `path`."""
     form = Path(path).suffix.lower().removeprefix(".")
     if form not in ("png", "svg"):
@@ -179,12 +177,9 @@ def _bounds(hits: NDArray[np.int64], trials: NDArray[np.int64]) -> NDArray[np.fl
 
 
 def _draw_shares(
-    axes: "Axes",
-    x: NDArray[np.float64],
-    hits: NDArray[np.int64],
-    trials: NDArray[np.int64],
+    axes: "Axes", x: NDArray[np.float64], hits: NDArray[np.int64], trials: NDArray[np.int64],
     **looks: Any,
-) -> None:
+) -> None:  # fmt: skip
     shares = hits / trials
     low, high = _bounds(hits, trials)
     errors = np.maximum(0, (shares - low, high - shares))

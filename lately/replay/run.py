@@ -64,13 +64,10 @@ class RunOptions:
 
 
 def run(
-    trace: Trace,
-    spec: Specification,
-    options: RunOptions | None = None,
-    *,
+    trace: Trace, spec: Specification, options: RunOptions | None = None, *,
     progress: Callable[[RunResult, float | None], None] | None = None,
     sink: Callable[[JudgedRecords], None] | None = None,
-) -> RunResult:
+) -> RunResult:  # fmt: skip
     """Check and insert every key of a stream, and check every verdict."""
     options = options or RunOptions()
     limit, secret = options.limit, options.secret
@@ -197,12 +194,9 @@ class _Replay:
         return results
 
     def _perform_part(
-        self,
-        records: Sequence[Record],
-        keys: NDArray[np.uint64],
-        times: Times | None,
+        self, records: Sequence[Record], keys: NDArray[np.uint64], times: Times | None,
         rtl: Results | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         golden = self._ask(self._golden, keys, times)
         if rtl is not None:
             self._compare(records, keys, rtl, golden)
@@ -218,11 +212,7 @@ class _Replay:
             self._course.mark(self.done, self.result.repeats)
 
     def _compare(
-        self,
-        records: Sequence[Record],
-        keys: NDArray[np.uint64],
-        rtl: Results,
-        golden: Results,
+        self, records: Sequence[Record], keys: NDArray[np.uint64], rtl: Results, golden: Results
     ) -> None:
         differing = np.flatnonzero(rtl.seen != golden.seen)
         self.result.mismatches = (self.result.mismatches or 0) + len(differing)

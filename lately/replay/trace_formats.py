@@ -80,14 +80,9 @@ def taking(records: Iterator[Record]) -> Take:
 
 
 def open_records(
-    name: str,
-    lines: Iterator[str],
-    rejects: Rejects,
-    *,
-    format: str,
-    key: Sequence[str],
+    name: str, lines: Iterator[str], rejects: Rejects, *, format: str, key: Sequence[str],
     time: str | None,
-) -> tuple[str, Take, tuple[str, ...], str | None]:
+) -> tuple[str, Take, tuple[str, ...], str | None]:  # fmt: skip
     """Return the format, a function that reads records, the key and the time column."""
     head = list(islice(lines, _HEAD_LINES))
     everything = chain(head, lines)
@@ -242,14 +237,9 @@ class _CsvRecords:
     """Parses blocks of CSV lines: by column if all records are plain, otherwise row by row."""
 
     def __init__(
-        self,
-        lines: Iterator[str],
-        line: int,
-        width: int,
-        keys: Sequence[int],
-        time: int | None,
+        self, lines: Iterator[str], line: int, width: int, keys: Sequence[int], time: int | None,
         rejects: Rejects,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._lines, self._line, self._width = lines, line, width
         self._keys, self._time, self._rejects = keys, time, rejects
 

@@ -74,12 +74,9 @@ class Trace(AbstractContextManager["Trace"]):
 
 
 def open_trace(
-    path: str | os.PathLike[str],
-    *,
-    format: str = "auto",
-    key: str | None = None,
+    path: str | os.PathLike[str], *, format: str = "auto", key: str | None = None,
     time: str | None = None,
-) -> Trace:
+) -> Trace:  # fmt: skip
     """Open a file with a stream of keys, or standard input for '-'.
 
     `format` is one of `FORMATS`. 'auto' recognises captures by their first bytes, and access
