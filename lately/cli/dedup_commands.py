@@ -337,10 +337,11 @@ def _open_outputs(
         outputs.append(stack.enter_context(writer))
     elif files.outputs:
         outputs.append(CaptureWriter(stack.enter_context(output(files.outputs[0]))))
-    if (path := given["dropped"]) is not None:
-        outputs.append(CaptureWriter(stack.enter_context(output(path)), dropped=True))
-    if (path := given["mark"]) is not None:
-        outputs.append(Marks(stack.enter_context(output(path))))
+    if given["dropped"] is not None:
+        file = stack.enter_context(output(given["dropped"]))
+        outputs.append(CaptureWriter(file, dropped=True))
+    if given["mark"] is not None:
+        outputs.append(Marks(stack.enter_context(output(given["mark"]))))
     return outputs
 
 

@@ -2,7 +2,7 @@
 
 import math
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, cast
 
@@ -13,7 +13,6 @@ from ..golden.durations import (
     span_ticks,
     tick_of_span,
     time_seconds,
-    time_text,
     whole_nanoseconds,
 )
 from ..golden.errors import SpecificationError
@@ -22,52 +21,35 @@ from ..golden.spec.ring import WHEN_FULL
 from ..hdl.build import family_of
 
 
-@dataclass(frozen=True, kw_only=True)
-class FilterRequest:
-    """A user's request for a filter."""
-
-    spec: str | None = None  # path of a TOML file
-    preset: str | None = None  # default: "default"
-    window: int | None = None  # size a ring for this many insertions, or keys within the span
-    fpr: float | None = None
-    span: str | None = None  # a time, such as "50ms"
-    tick: str | None = None
-    rate: float | None = None  # keys per second, instead of `window`
-    when_full: str | None = None  # one of `lately.golden.spec.ring.WHEN_FULL`
-
-    @property
-    def sized(self) -> bool:
-        return self.window is not None or self.fpr is not None or self.rate is not None
-
-
-def choice(request: FilterRequest) -> tuple[Specification, int | None]:
-    """Return the requested filter, and its tick in nanoseconds, or None without a time window."""
-    span, tick = (_nanoseconds(name, getattr(request, name)) for name in ("span", "tick"))
-    if not request.sized:
-        return with_span(named(request), span, tick, request.when_full)
+def choice(
+    *, spec: str | None, preset: str | None, window: int | None, fpr: float | None,
+    span: str | None, tick: str | None, rate: float | None, when_full: str | None,
+) -> tuple[Specification, int | None]:  # fmt: skip
+    """Return the filter for the given options, and its tick in nanoseconds, or None."""
+    length, period = _nanoseconds("span", span), _nanoseconds("tick", tick)
+    if window is None and fpr is None and rate is None:
+        return with_span(named(spec, preset), length, period, when_full)
     from ..planner import Requirement, choose
     from ..planner.requirement import Span
 
     # Only a ring can shorten its window when a span has more keys.
-    asked: dict[str, Any] = {"false_positive_rate": request.fpr, "families": tuple(FAMILIES)}
-    if span is None:
-        chosen = choose(Requirement(window=cast(int, request.window), **asked))
-        return with_span(chosen, None, tick, request.when_full)
-    tick = tick or default_tick(span)
-    seconds, period = (Fraction(time, NANOSECONDS) for time in (span, tick))
-    time = Span.of(seconds, period, when_full=request.when_full or WHEN_FULL[0])
-    rate = request.rate
-    keys = time.keys(float((request.window or 0) / seconds) if rate is None else rate)
-    return choose(Requirement(window=keys, span=time, **asked)), tick
+    asked: dict[str, Any] = {"false_positive_rate": fpr, "families": tuple(FAMILIES)}
+    if length is None:
+        chosen = choose(Requirement(window=cast(int, window), **asked))
+        return with_span(chosen, None, period, when_full)
+    period = period or default_tick(length)
+    seconds = Fraction(length, NANOSECONDS)
+    time = Span.of(seconds, Fraction(period, NANOSECONDS), when_full=when_full or WHEN_FULL[0])
+    keys = time.keys(float((window or 0) / seconds) if rate is None else rate)
+    return choose(Requirement(window=keys, span=time, **asked)), period
 
 
-def named(request: FilterRequest) -> Specification:
-    """Return the filter from a file or preset."""
-    if request.spec is None:
-        return any_preset(request.preset or "default")
-    spec = Specification.from_toml(request.spec)
-    family_of(spec)
-    return spec
+def named(spec: str | None, preset: str | None) -> Specification:
+    if spec is None:
+        return any_preset(preset or "default")
+    chosen = Specification.from_toml(spec)
+    family_of(chosen)
+    return chosen
 
 
 def planned(path: str | None) -> tuple[Fraction | None, str | None]:
@@ -120,7 +102,3 @@ def with_ticks(spec: Any, **fields: Any) -> Specification:
         if "span" not in given:
             raise SpecificationError(f"{name} needs a span")
     return replace(spec, **given)
-
-
-def _text(nanoseconds: int) -> str:
-    return time_text(Fraction(nanoseconds, NANOSECONDS))

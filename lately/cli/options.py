@@ -248,19 +248,12 @@ def when_full_option(text: str, default: str | None = None) -> Decorator:
 # Values of options
 
 
-def choose(**request: Any) -> "tuple[Specification, int | None]":
-    """Return the filter for the given options, and its tick in nanoseconds, or None."""
-    from .filter_choice import FilterRequest, choice
-
-    return choice(FilterRequest(**request))
-
-
 def choose_unit(spec: str | None, preset: str | None) -> "Specification":
     if spec is not None and preset is not None:
         raise click.UsageError("--spec cannot be combined with --preset")
-    from .filter_choice import FilterRequest, named
+    from .filter_choice import named
 
-    return named(FilterRequest(spec=spec, preset=preset))
+    return named(spec, preset)
 
 
 def parse_seeds(text: str, option: str = "--seeds") -> list[int]:

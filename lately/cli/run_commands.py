@@ -102,7 +102,9 @@ def run(
       zcat keys.gz | lately run - --engine golden --limit 100000 --json
       lately run queries.csv --preset large --watch
     """
-    chosen, unit = options.choose(**request)
+    from .filter_choice import choice
+
+    chosen, unit = choice(**request)
     from ..golden import DecisionTable
     from ..replay import stream_times
     from ..replay.report import class_rows
@@ -115,14 +117,15 @@ def run(
     secret = None if secret_file is None else options.read_secret(secret_file)
     thresholds = None if table is None else DecisionTable.load(table)
     with open_trace(trace, format=format, key=key, time=time) as records:
-        settings = RunOptions(engine=engine, tick=unit, limit=limit, query_window=asked,
-                         table=thresholds, query_class=query_class, secret=secret)  # fmt: skip
+        settings = RunOptions(
+            engine=engine, tick=unit, limit=limit, query_window=asked, table=thresholds,
+            query_class=query_class, secret=secret,
+        )  # fmt: skip
         replay = partial(_run, records, chosen, settings, watch)
-        result = (
-            replay(None)
-            if folder is None
-            else _run_into(folder, verdicts, replay, content_source(trace))
-        )
+        if folder is None:
+            result = replay(None)
+        else:
+            result = _run_into(folder, verdicts, replay, content_source(trace))
     figures = result.figures()
     show(as_json, figures, "run", figures | {"classes": class_rows(result)})
     if failures := result.failures():

@@ -14,7 +14,7 @@ from ..golden.durations import (
 )
 from ..golden.spec.base import Specification, require
 from ..golden.times import TIME_LIMIT, Times
-from .trace_formats import TraceError
+from ..stream_files import TraceError
 
 
 def with_window(spec: Specification, window: int | None) -> Specification:

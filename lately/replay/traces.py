@@ -1,16 +1,82 @@
 """Read streams of text keys from access logs, CSV, lines and captures, plain or compressed."""
 
+import csv
 import io
+import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal, DecimalException
+from itertools import chain, islice
+from typing import Any
 
-from ..stream_files import COMPRESSIONS, StreamFile, is_capture, open_stream, whole
-from .trace_formats import Record, Rejects, Take, TraceError, columns_text, open_records, taking
+from ..golden.durations import NANOSECONDS
+from ..golden.times import instant
+from ..stream_files import COMPRESSIONS, StreamFile, TraceError, is_capture, open_stream, whole
 
 FORMATS = ("auto", "log", "csv", "lines", "capture")
 
+Record = tuple[str, int | None]
+"""Key, and nanoseconds since the epoch (None where the source has no time)."""
+
 _TOGETHER = 4096
+
+# With more digits, the product would not be exact.
+_MAX_SECONDS = 10**19
+
+_HEAD_LINES = 20
+_BLOCK_LINES = 4096
+_TIME_COLUMNS = ("timestamp", "time")
+
+_EXAMPLES = 5
+
+_LOG_LINE = re.compile(r'\S+ \S+ .+ \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "')
+
+# A whole line, and the additional part of the longer format. Escapes are unambiguous here: on a
+# line that does not match, the library's own patterns take time exponential in its escapes.
+_LOG_WORD = r"(?:[!\x23-\x5B\x5D-\x7E]|\\.)*"
+_LOG_TEXT = r'"(?:[ !\x23-\x5B\x5D-\x7E]|\\.)*"'
+_LOG_WHOLE = re.compile(
+    rf"{_LOG_WORD} {_LOG_WORD} (?:\"\"|(?:[ !\x23-\x5B\x5D-\x7E]|\\.)*?) "
+    rf"\[[^][]+\] {_LOG_TEXT} (?:\d{{3}}|-) (?:-?\d+|-)(?P<more> {_LOG_TEXT} {_LOG_TEXT})?"
+)
+
+_REQUEST = re.compile(
+    r"(?P<method>[!#$%&'*+.^_`|~\w-]+) (?P<url>\S.*?)(?: (?P<protocol>HTTP/\S+))?"
+)
+
+_REQUEST_FIELDS = ("method", "url", "path", "protocol")
+
+_LOG_FIELDS: dict[str, Callable[[Any, Any], Any]] = {
+    "client": lambda entry, request: entry.remote_host,
+    "user": lambda entry, request: entry.remote_user,
+    "method": lambda entry, request: request["method"],
+    "url": lambda entry, request: request["url"],
+    "path": lambda entry, request: request["url"].partition("?")[0],
+    "protocol": lambda entry, request: request["protocol"],
+    "status": lambda entry, request: entry.final_status,
+    "bytes": lambda entry, request: entry.bytes_sent,
+    "referer": lambda entry, request: entry.directives.get("%{Referer}i"),
+    "agent": lambda entry, request: entry.directives.get("%{User-Agent}i"),
+}
+
+LOG_KEY = ("client", "method", "url")  # default key of an access log
+
+
+@dataclass
+class Rejects:
+    """Number of lines without a record, and examples: line number, from 1, and reason."""
+
+    count: int = 0
+    examples: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, line: int, reason: str, lines: int = 1) -> None:
+        self.count += lines
+        if len(self.examples) < _EXAMPLES:
+            self.examples.append((line, reason))
 
 
 class Trace(AbstractContextManager["Trace"]):
@@ -23,16 +89,92 @@ class Trace(AbstractContextManager["Trace"]):
         self.rejects = Rejects()
         self.records = 0
         self._stream = stream
-        self.time: str | None = "time"
+        # Key fields or columns, and the time field or column; None if there are no times.
+        self.key, self.time = tuple(key), time
         if format == "capture" or (format == "auto" and is_capture(stream.head(4))):
             self.format = "capture"
-            self._take, self.key = _open_capture(stream, self.rejects, key=key, time=time)
+            self._open_capture()
             return
+        lines = self._lines()
+        head = list(islice(lines, _HEAD_LINES))
+        lines = chain(head, lines)
+        self.format = _detect(self.name, head, key=key, time=time) if format == "auto" else format
+        if self.format == "csv":
+            self._open_csv(lines)
+        elif self.format == "log":
+            self._open_log(lines)
+        elif key or time:
+            raise TraceError(f"{'key' if key else 'time'}: plain lines have no columns")
+        else:
+            self._take_from(_line_records(lines, self.rejects))
+
+    def _take_from(self, records: Iterator[Record]) -> None:
+        self._take = lambda count: list(islice(records, count))
+
+    def _lines(self) -> Iterator[str]:
+        name, compression, data = self.name, self.compression, self._stream.data
+        if not self._stream.readable:
+            known = f"{', '.join(COMPRESSIONS[:-1])} or {COMPRESSIONS[-1]}"
+            raise TraceError(
+                f"{name}: must be text, uncompressed or compressed with {known}, not {compression}"
+            )
+        # A byte that is not UTF-8 is still part of the key.
+        text = io.TextIOWrapper(data, "utf-8-sig", errors="surrogateescape", newline="")
         # Keep the decoder: it would close the file when garbage-collected.
-        self._text, lines = _text(stream)
-        self.format, self._take, self.key, self.time = open_records(
-            stream.name, lines, self.rejects, format=format, key=key, time=time
-        )
+        self._text = text
+        with whole(name, compression):
+            if b"\0" in data.peek(1 << 12)[: 1 << 12]:
+                raise TraceError(f"{name}: not text: it starts with NUL bytes")
+            yield from text
+
+    def _open_capture(self) -> None:
+        # Imported here, because other traces do not need these packages.
+        from ..captures.capture_reader import CaptureReader
+        from ..captures.packet_keys import DEFAULT_KEY, packet_records, parse_key
+
+        if self.time is not None:
+            raise TraceError("time: a capture has its own times")
+        if len(self.key) > 1:
+            raise TraceError(f"key: must be a single packet key, not {', '.join(self.key)}")
+        self.key, self.time = self.key or (DEFAULT_KEY,), "time"
+        form = parse_key(self.key[0])
+        self._take_from(packet_records(CaptureReader(self._stream), form, self.rejects.add))
+
+    def _open_log(self, lines: Iterator[str]) -> None:
+        if self.time is not None:
+            raise TraceError("time: an access log has its own times")
+        for name in self.key:
+            if name not in _LOG_FIELDS:
+                fields = ", ".join(_LOG_FIELDS)
+                raise TraceError(f"key: must be one of {fields} for an access log, not {name!r}")
+        self.key, self.time = self.key or LOG_KEY, "time"
+        self._take_from(_log_records(lines, self.key, self.rejects))
+
+    def _open_csv(self, lines: Iterator[str]) -> None:
+        reader = csv.reader(lines)
+        try:
+            header = [column.strip() for column in next(reader, [])]
+        except csv.Error as error:
+            raise TraceError(f"{self.name}: no CSV header: {error}") from None
+        if not header:
+            raise TraceError(f"{self.name}: no CSV header: the first line is empty")
+        columns = _excerpt(", ".join(header), 200)
+        if self.time is None:
+            self.time = next((column for column in _TIME_COLUMNS if column in header), None)
+        if not self.key:
+            others = tuple(column for column in header if column != self.time)
+            self.key = ("key",) if "key" in header else others
+            if len(self.key) != 1:
+                raise TraceError(f"key is missing; the columns of {self.name} are {columns}")
+        for option, column in [("key", column) for column in self.key] + [("time", self.time)]:
+            if column is not None and column not in header:
+                raise TraceError(
+                    f"{option}: must be a column of {self.name} ({columns}), not {column!r}"
+                )
+        keys = [header.index(column) for column in self.key]
+        time = None if self.time is None else header.index(self.time)
+        rows = _CsvRecords(lines, reader.line_num, len(header), keys, time, self.rejects)
+        self._take = rows.take
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -59,7 +201,7 @@ class Trace(AbstractContextManager["Trace"]):
     def _empty_message(self) -> str:
         expected = {
             "log": "NCSA common or combined log lines",
-            "csv": f"CSV rows with a key in {columns_text(self.key)}",
+            "csv": f"CSV rows with a key in {_excerpt(', '.join(self.key), 200)}",
             "lines": "text lines",
             "capture": "packets with a key",
         }[self.format]
@@ -101,38 +243,202 @@ def open_trace(
         raise
 
 
-def _text(stream: StreamFile) -> tuple[io.TextIOWrapper, Iterator[str]]:
-    name, compression = stream.name, stream.compression
-    if not stream.readable:
-        known = f"{', '.join(COMPRESSIONS[:-1])} or {COMPRESSIONS[-1]}"
+def _detect(name: str, head: list[str], *, key: Sequence[str], time: str | None) -> str:
+    if any(_LOG_LINE.match(line) for line in head):
+        return "log"
+    stem = re.sub(r"\.(gz|zst)$", "", name.lower())
+    header: list[str] = []
+    # A line with a field too long for CSV cannot be a header.
+    with suppress(csv.Error):
+        header = next(csv.reader(head[:1]), [])
+    if stem.endswith(".csv") or key or time or (len(header) > 1 and "key" in header):
+        return "csv"
+    other = _other_format([line for line in head if not line.isspace()])
+    if other is not None:
         raise TraceError(
-            f"{name}: must be text, uncompressed or compressed with {known}, not {compression}"
+            f"{name} looks like {other}, not an access log, CSV or one key per line; "
+            "with the format lines, each line is a key"
         )
-    # A byte that is not UTF-8 is still part of the key.
-    text = io.TextIOWrapper(stream.data, "utf-8-sig", errors="surrogateescape", newline="")
-    return text, _text_lines(name, compression, stream.data, text)
+    return "lines"
 
 
-def _text_lines(
-    name: str, compression: str, data: io.BufferedReader, text: io.TextIOWrapper
-) -> Iterator[str]:
-    with whole(name, compression):
-        if b"\0" in data.peek(1 << 12)[: 1 << 12]:
-            raise TraceError(f"{name}: not text: it starts with NUL bytes")
-        yield from text
+def _other_format(head: list[str]) -> str | None:
+    """Return the name of an unsupported format that the lines look like, or None."""
+    start = head[0].strip() if head else ""
+    if start.startswith("[{") or start in ("{", "[") or (start and all(map(_is_object, head))):
+        return "JSON"
+    tabs = {line.count("\t") for line in head}
+    if len(head) > 1 and len(tabs) == 1 and tabs != {0}:
+        return "tab-separated values"
+    return None
 
 
-def _open_capture(
-    stream: StreamFile, rejects: Rejects, *, key: Sequence[str], time: str | None
-) -> tuple[Take, tuple[str, ...]]:
-    # Imported here, because other traces do not need these packages.
-    from ..captures.capture_reader import CaptureReader
-    from ..captures.packet_keys import DEFAULT_KEY, packet_records, parse_key
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
-    if time is not None:
-        raise TraceError("time: a capture has its own times")
-    if len(key) > 1:
-        raise TraceError(f"key: must be a single packet key, not {', '.join(key)}")
-    form = parse_key(key[0] if key else DEFAULT_KEY)
-    records = packet_records(CaptureReader(stream), form, rejects.add)
-    return taking(records), tuple(key) or (DEFAULT_KEY,)
+
+def _line_records(lines: Iterator[str], rejects: Rejects) -> Iterator[Record]:
+    for number, line in enumerate(lines, 1):
+        text = line.rstrip("\r\n")
+        if "\0" in text:
+            rejects.add(number, "contains a NUL byte")
+        elif text and not text.isspace():
+            yield text, None
+
+
+def _log_records(lines: Iterator[str], key: Sequence[str], rejects: Rejects) -> Iterator[Record]:
+    parse = _log_parser()
+    getters = [_LOG_FIELDS[name] for name in key]
+    needs_request = any(name in _REQUEST_FIELDS for name in key)
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            entry = parse(line.rstrip("\r\n"))
+        except (ValueError, OverflowError):
+            # OverflowError: a year out of the range of dates.
+            rejects.add(number, f"not an access log line: {_excerpt(line)}")
+            continue
+        request = _REQUEST.fullmatch(entry.request_line or "")
+        if needs_request and request is None:
+            rejects.add(number, f"not a request: {_excerpt(entry.request_line or '-')}")
+            continue
+        values = [getter(entry, request) for getter in getters]
+        text = " ".join("-" if value is None else str(value) for value in values)
+        yield text, instant(entry.request_time)
+
+
+def _log_parser() -> Callable[[str], Any]:
+    """Return a function that parses a line, or raises ValueError if it has neither format."""
+    import apachelogs
+
+    common, combined = (
+        apachelogs.LogParser(form, encoding="utf-8", errors="surrogateescape")
+        for form in (apachelogs.COMMON, apachelogs.COMBINED)
+    )
+
+    def parse(line: str) -> Any:
+        if not line.isascii():
+            # Apache escapes these bytes, and the parser requires that; other servers do not.
+            raw = line.encode("utf-8", "surrogateescape")
+            line = raw.decode("ascii", "backslashreplace")
+        match = _LOG_WHOLE.fullmatch(line)
+        if match is None:
+            raise ValueError("neither format")
+        return (combined if match["more"] else common).parse(line)
+
+    return parse
+
+
+class _CsvRecords:
+    """Parses blocks of CSV lines: by column if all records are plain, otherwise row by row."""
+
+    def __init__(
+        self, lines: Iterator[str], line: int, width: int, keys: Sequence[int], time: int | None,
+        rejects: Rejects,
+    ) -> None:  # fmt: skip
+        self._lines, self._line, self._width = lines, line, width
+        self._keys, self._time, self._rejects = keys, time, rejects
+
+    def take(self, count: int) -> list[Record]:
+        records: list[Record] = []
+        while left := count - len(records):
+            block = list(islice(self._lines, min(left, _BLOCK_LINES)))
+            if not block:
+                break
+            records += self._plain(block) or self._rows(block)
+        return records
+
+    def _plain(self, block: list[str]) -> list[Record] | None:
+        """Return the records of lines that hold one record each; None if a line does not."""
+        # A quoted field may continue on the next line.
+        if '"' in block[-1]:
+            return None
+        try:
+            rows = list(csv.reader(block))
+            if len(rows) != len(block) or {*map(len, rows)} != {self._width}:
+                return None
+            times: list[int | None] = [None] * len(rows)
+            if self._time is not None:
+                times = _moments([row[self._time] for row in rows])
+        except (csv.Error, ValueError, OverflowError):
+            return None
+        first, *others = self._keys
+        texts = [row[first] for row in rows]
+        if others:
+            texts = [" ".join(row[index] for index in self._keys) for row in rows]
+        if not all(texts) or any(map(str.isspace, texts)):
+            return None
+        self._line += len(block)
+        return list(zip(texts, times, strict=True))
+
+    def _rows(self, block: list[str]) -> list[Record]:
+        """Return the records of the rows that begin in this block."""
+        records: list[Record] = []
+        reader, before = csv.reader(chain(block, self._lines)), 0
+        while reader.line_num < len(block):
+            try:
+                row = next(reader)
+            except csv.Error as error:
+                spanned = max(1, reader.line_num - before)
+                self._rejects.add(self._line + reader.line_num, str(error), spanned)
+            else:
+                record = self._record(row)
+                if isinstance(record, tuple):
+                    records.append(record)
+                elif record:
+                    number = self._line + reader.line_num
+                    self._rejects.add(number, record, reader.line_num - before)
+            before = reader.line_num
+        self._line += reader.line_num
+        return records
+
+    def _record(self, row: list[str]) -> Record | str:
+        """Return the record of a row, or the reason why there is none (empty for a blank line)."""
+        if len(row) != self._width:
+            return f"{len(row)} fields, not {self._width}" if row else ""
+        text = " ".join(row[index] for index in self._keys)
+        if not text or text.isspace():
+            return "no key"
+        try:
+            return text, None if self._time is None else _nanoseconds(row[self._time])
+        except (ValueError, OverflowError):
+            return f"not a time: {_excerpt(row[self._time or 0])}"
+
+
+def _moments(texts: Sequence[str]) -> list[int | None]:
+    try:
+        seconds = [*map(int, texts)]
+    except ValueError:
+        return [*map(_nanoseconds, texts)]
+    if max(map(abs, seconds)) >= _MAX_SECONDS:
+        raise ValueError("out of range")
+    return [value * NANOSECONDS for value in seconds]
+
+
+def _nanoseconds(text: str) -> int | None:
+    """Convert seconds or an ISO 8601 text to nanoseconds exactly."""
+    if not text:
+        return None
+    try:
+        seconds = Decimal(text)
+    except DecimalException:
+        moment = datetime.fromisoformat(text.strip())
+        # A time without a zone is UTC, so that a file reads the same everywhere.
+        return instant(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    if seconds.is_nan():
+        return None
+    # copy_abs does not round: abs would overflow for huge numbers.
+    if seconds.copy_abs() >= _MAX_SECONDS:
+        raise ValueError("out of range")
+    return round(seconds * NANOSECONDS)
+
+
+def _excerpt(text: str, length: int = 60) -> str:
+    text = text.rstrip("\r\n")
+    shown = text if len(text) <= length else text[: length - 3] + "..."
+    # Escape control characters, and surrogates that a terminal cannot print.
+    return ascii(shown)

@@ -12,9 +12,8 @@ import pytest
 import zstandard
 
 from lately.golden.hash.keys import KeyDigest, check_keys
-from lately.replay import trace_formats
-from lately.replay.trace_formats import Rejects
-from lately.replay.traces import TraceError, open_trace
+from lately.replay import traces
+from lately.replay.traces import Rejects, TraceError, open_trace
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SECOND = 10**9
@@ -254,9 +253,9 @@ def test_blocks_of_csv_lines_are_read_as_rows(seed, monkeypatch):
     rng = random.Random(seed)
     lines = [piece + "\n" for piece in rng.choices(PIECES, k=60)]
     expected, malformed = one_by_one(iter(lines), 2)
-    monkeypatch.setattr(trace_formats, "_BLOCK_LINES", rng.choice([1, 2, 7, 4096]))
+    monkeypatch.setattr(traces, "_BLOCK_LINES", rng.choice([1, 2, 7, 4096]))
     rejects = Rejects()
-    rows = trace_formats._CsvRecords(iter(lines), 0, 2, [0], 1, rejects)
+    rows = traces._CsvRecords(iter(lines), 0, 2, [0], 1, rejects)
     result = []
     while records := rows.take(rng.choice([1, 5, 100])):
         result += records
