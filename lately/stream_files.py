@@ -17,9 +17,7 @@ from typing import Any, BinaryIO, cast
 from .golden.errors import LatelyError
 
 BUFFERED = 1 << 16  # buffer size of a `StreamFile` in bytes
-
 _PIPE = 1 << 20  # pipe capacity in bytes, so that a fast stream needs few reads
-
 _FRAME = 1 << 20  # minimum bytes per compressed frame, except for the last frame
 
 _MAGIC = {
@@ -32,36 +30,31 @@ _MAGIC = {
     b"PAR1": "Parquet",
 }
 
+# First bytes of zstd and lz4 frames without content.
 _SKIPPED = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
-"""First bytes of zstd and lz4 frames without content."""
 
+# Compressed bytes per step. Few, because zstd can expand one byte to 2**15 bytes.
 _PACKED = 1 << 13
-"""Compressed bytes per step. Few, because zstd can expand one byte to 2**15 bytes."""
+# First bytes of capture formats that editcap can convert. ERF has no such bytes.
 _OTHER_CAPTURES = {
     b"snoop\0": "snoop", b"btsnoop\0": "btsnoop", b"RTSS": "NetMon", b"GMBU": "NetMon",
     b"TRSNIFF data": "Sniffer", b"XCP\0": "NetXray", b"ObserverPkt": "Observer",
 }  # fmt: skip
-"""First bytes of capture formats that editcap can convert. ERF has no such bytes."""
 
+# First bytes of a pcap file: whether it is big-endian, nanoseconds per unit, bytes before a
+# packet. The last two are the modified format, which stores the interface of each packet.
 PCAP_MAGIC = {
     b"\xa1\xb2\xc3\xd4": (True, 1000, 16), b"\xd4\xc3\xb2\xa1": (False, 1000, 16),
     b"\xa1\xb2\x3c\x4d": (True, 1, 16), b"\x4d\x3c\xb2\xa1": (False, 1, 16),
     b"\xa1\xb2\xcd\x34": (True, 1000, 24), b"\x34\xcd\xb2\xa1": (False, 1000, 24),
 }  # fmt: skip
-"""First bytes of a pcap file: whether it is big-endian, nanoseconds per unit, bytes before a
-packet. The last two are the modified format, which stores the interface of each packet.
-"""
 
 PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"  # first bytes of a pcapng file and of each section in it
-
-PCAP_HEADER = 24
-"""Length of a pcap file header. The first block of a pcapng file is longer."""
-
-
+PCAP_HEADER = 24  # length of a pcap file header. The first block of a pcapng file is longer.
 COMPRESSIONS = ("gzip", "bzip2", "xz", "zstd", "lz4")  # supported compressions
 
+# Compression for each file name suffix.
 ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".lz4": "lz4"}
-"""Compression for each file name suffix."""
 
 
 class TraceError(LatelyError, ValueError):

@@ -7,38 +7,28 @@ from numpy.typing import NDArray
 
 from ..golden.compilation import core
 
+# Rows of a packet table, and the number of rows. Start and end of the record in the buffer; start
+# of the packet, its captured length, its original length, its link type; nanoseconds since the
+# epoch, or `NO_TIME`; and the number of the interface in its section, 0 without sections.
 START, STOP, AT, CAPTURED, LENGTH, LINK, TIME, FROM, ROWS = range(9)
-"""Rows of a packet table, and the number of rows.
-
-Start and end of the record in the buffer; start of the packet, its captured length, its original
-length, its link type; nanoseconds since the epoch, or `NO_TIME`; and the number of the interface in
-its section, 0 without sections.
-"""
-
 NO_TIME = -1  # stands for a missing time, or a time before 1970 or after 2116
 
+# Why a loop ended: more bytes are needed, a block for the reader is next, the table is full, or
+# the next bytes are not a record.
 MORE, CONTROL, FULL, DAMAGED = range(4)
-"""Why a loop ended: more bytes are needed, a block for the reader is next, the table is full, or
-the next bytes are not a record."""
-
 LINK_OF, BASE, EXPONENT, OFFSET, SNAPLEN, INTERFACE_COLUMNS = range(6)
-
 SECTION, INTERFACE, NOT_COPIED = 0x0A0D0D0A, 1, 0x40000BAD
-
 PACKET_HEADER, RECORD_HEADER = 28, 16  # bytes in front of the packet in a block, and in a record
 
+# Order of the two lengths in a record: captured length first, last, or the smaller of the two.
+# pcap version 2.3 swapped them, and some programs wrote that version with the old order.
 KEPT, SWAPPED, SWAPPED_IF_LESS = range(3)
-"""Order of the two lengths in a record: captured length first, last, or the smaller of the two.
-
-pcap version 2.3 swapped them, and some programs wrote that version with the old order.
-"""
-
 _OLD_PACKET, _SIMPLE_PACKET, _PACKET = 2, 3, 6
 _SECOND = 10**9
 _LATEST = 1 << 62
 
+# Start of the first remaining record, number of packets, and why the loop ended.
 Scanned = tuple[int, int, int]
-"""Start of the first remaining record, number of packets, and why the loop ended."""
 
 
 def scan_records(

@@ -27,9 +27,7 @@ from ..stream_files import (
 from . import capture_loops as loops
 
 BUFFER = 1 << 22  # maximum bytes per read
-
 MAX_INTERFACES = 1 << 16  # maximum number of interfaces in a section
-
 _SECTION_LENGTH = 16
 # Row pitch of a table: not a power of two, or the rows would compete for a few cache lines.
 _PACKETS = (1 << 16) + 64

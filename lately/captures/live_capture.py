@@ -23,7 +23,6 @@ from .capture_files import PacketBlocks
 from .capture_reader import Packets, max_captured
 
 ANY = "any"  # name that stands for all interfaces
-
 _LOOPBACK = 772
 _LINKS = {1: ETHERNET, _LOOPBACK: ETHERNET, 65534: 101}
 # Linux constants; some are missing in Python.

@@ -7,11 +7,9 @@ from ..golden.packets.packet_layers import ETHERNET
 from . import capture_loops as loops
 from .capture_reader import Packets
 
+# Frame lengths without checksum of the simple IMIX, and their frequencies.
 SIZES, SHARES = (60, 590, 1514), (7 / 12, 4 / 12, 1 / 12)
-"""Frame lengths without checksum of the simple IMIX, and their frequencies."""
-
 BEGIN = 1_700_000_000 * 10**9  # time of the first packet, in nanoseconds since the epoch
-
 _FLOWS = 1000
 _TOGETHER = 1 << 12
 _IP = 14

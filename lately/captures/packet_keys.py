@@ -12,10 +12,9 @@ from .capture_reader import CaptureReader, Packets
 
 DEFAULT_KEY = "digest"
 
+# Keys: digest of the fields that routers do not change; addresses, ports and protocol; addresses,
+# protocol and IPv4 identification; name in a DNS query; COUNT bytes of the frame.
 KEYS = (DEFAULT_KEY, "five-tuple", "ip-id", "dns-name", "bytes:OFFSET:COUNT")
-"""Keys: digest of the fields that routers do not change; addresses, ports and protocol; addresses,
-protocol and IPv4 identification; name in a DNS query; COUNT bytes of the frame."""
-
 _PORTS = {6: "tcp", 17: "udp", 33: "dccp", 132: "sctp", 136: "udplite"}
 _DNS = 53
 _MAX_NAME = 255
@@ -25,8 +24,7 @@ class NoKeyError(Exception):
     """A packet does not have the key."""
 
 
-Form = Callable[[bytes, Headers], str]
-"""Returns the key of a frame, or raises `NoKeyError`."""
+Form = Callable[[bytes, Headers], str]  # returns the key of a frame, or raises `NoKeyError`
 
 
 def parse_key(name: str) -> Form | None:

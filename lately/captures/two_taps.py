@@ -21,7 +21,6 @@ _AGAIN = 1 << 62
 # Headers that a network adds
 
 _ADDRESSES = 12  # bytes in front of a VLAN tag
-
 _IP, _UDP = 14, 34
 
 

@@ -15,19 +15,19 @@ from . import options
 from .reporting import EXTRAS, OneLineCommand
 from .tables import show as print_figures
 
+# External programs, and what they are needed for.
 TOOLS = {
     "g++": "compiled hardware",
     "perl": "compiled hardware",
     "iverilog": "test benches of exported filters",
     "gtkwave": "waveforms",
 }
-"""External programs, and what they are needed for."""
 
+# Fields of a device that `lately list devices --json` prints.
 OF_A_DEVICE = ("description", "family", "figures", "lut", "ff", "bram", "bram_bits", "usram")
-"""Fields of a device that `lately list devices --json` prints."""
 
+# Fields of a board that `lately list boards --json` prints besides its device and filter.
 OF_A_BOARD = ("description", "clock_mhz", "baud")
-"""Fields of a board that `lately list boards --json` prints besides its device and filter."""
 
 
 @click.command("list", cls=OneLineCommand)

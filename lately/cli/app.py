@@ -25,6 +25,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Start-up creates few reference cycles, so a collection would only scan the imports.
 gc.set_threshold(50_000)
 
+# Commands by help heading, each with the prefix of its module's name.
 GROUPS = {
     "Filter a stream": {"run": "run", "dedup": "dedup", "uniq": "uniq", "tap": "tap"},
     "Build hardware": {"plan": "plan", "synth": "synth", "export": "export",
@@ -32,7 +33,6 @@ GROUPS = {
     "Look up": {"list": "about", "show": "about", "doctor": "about"},
     "Use a board": {"program": "build", "host": "host"},
 }  # fmt: skip
-"""Commands by help heading, each with the prefix of its module's name."""
 
 STATUSES = (
     "Exit status: 0 success, 1 check failed or output incomplete, 2 could not run, 130 interrupted."

@@ -13,6 +13,7 @@ from .outputs import InputFile, OutputFile
 from .reporting import OneLineCommand, require
 from .tables import show
 
+# Frame deduplicator options: the parameter; its unit, choices or flag value; and the help.
 FRAME_OPTIONS: dict[str, tuple[str, str | Sequence[str] | bool, str]] = {
     "period": ("period", "CYCLES", "clock cycles per tick, after reset."),
     "max-frame": ("longest", "BYTES", "maximum length of a frame that is recorded.  [default: "
@@ -40,7 +41,6 @@ FRAME_OPTIONS: dict[str, tuple[str, str | Sequence[str] | bool, str]] = {
                  "bit of TUSER that flags a marked frame at the output; if it equals --user-bits, "
                  "TUSER gets one more bit.  [default: --bad-bit]"),
 }  # fmt: skip
-"""Frame deduplicator options: the parameter; its unit, choices or flag value; and the help."""
 
 
 def frame_option(name: str) -> options.Decorator:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]  # function that click turns into a command
 Decorator = Callable[[Command], Command]
 
+# Same as `lately.golden.spec.ring.WHEN_FULL`, whose module imports numpy.
 WHEN_FULL = ("shorten", "overfill")
-"""Same as `lately.golden.spec.ring.WHEN_FULL`, whose module imports numpy."""
 
+# Same as `FRAMES` and others in `lately.boards.export.design`, which imports Amaranth.
 WRAPS = ("axis", "avalon-st", "raw", "extern", *(f"frames-{n}" for n in (8, 64, 128, 256, 512)))
-"""Same as `FRAMES` and others in `lately.boards.export.design`, which imports Amaranth."""
 
 
 class ListedName(click.ParamType):
@@ -132,13 +132,9 @@ def together(*options: Decorator) -> Decorator:
 # Shared options
 
 json_option = option("--json as_json", "Print the result as JSON.")
-
 window_option = partial(count_option, "--window")
-
 limit_option = count_option("--limit", None, "Stop after N operations.")
-
 seed_option = count_option("--seed", 1, "Seed for the random keys or packets.", minimum=0)
-
 baud_option = partial(count_option, "--baud", text="Baud rate of the serial port.")
 
 

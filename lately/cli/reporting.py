@@ -16,6 +16,8 @@ from ..golden.errors import install_hint
 from ..golden.files import IncompleteOutputError, whole_standard_output
 from .interrupts import handled_by
 
+# Extras, with the commands that need them and the modules that they install. For a module in
+# several extras, the first extra is suggested.
 EXTRAS = {
     "plot": ("lately run --out-dir, dedup --report, plan --plot", "matplotlib"),
     "parquet": ("lately run --verdicts parquet", "pyarrow"),
@@ -27,16 +29,9 @@ EXTRAS = {
     "host": ("lately host", "serial"),
     "bench": ("comparisons with other libraries", "rbloom fastbloom_rs probables cachetools"),
 }
-"""Extras, with the commands that need them and the modules that they install.
-
-For a module in several extras, the first extra is suggested.
-"""
 
 UNABLE = 2  # exit status of a command that could not run: wrong usage, files, tools or values
-
 INTERRUPTED = 130  # exit status after Ctrl-C, SIGTERM or SIGHUP: 128 plus the number of SIGINT
-
-
 UNREAD = 141  # exit status if the reader of the output ends first: 128 plus the number of SIGPIPE
 
 

@@ -12,7 +12,6 @@ import click
 from .options import print_json
 
 Figures = dict[str, Any]  # measured figures of a command, for JSON
-
 _PATHS = [Path(__file__).with_name("tables.toml")]
 _FILTERS: dict[str, Any] = {}
 

@@ -26,29 +26,23 @@ if TYPE_CHECKING:
 
 KEPT = 1 << 18  # number of recent packets searched for repeats, plus `_MAX_TOGETHER`
 
+# Up to here every packet is counted. Each time the number doubles, the sampled share halves.
 EXACT = 1 << 15
-"""Up to here every packet is counted. Each time the number doubles, the sampled share halves."""
-
 BINS = 8  # histogram bins per decade of distance
-
 ALL_BINS = 13 * BINS  # bins, from 1 ns up; the last bin holds all greater distances
-
 TIMES = 240  # maximum number of time slots
-
 NONE = -1  # stands for a missing VLAN identifier or TTL
-
 _MAX_TOGETHER = 1 << 17
 _DAY = 86_400 * 10**9
 _NAMES = 1 << 16
 _ADDRESSES = {Version.IP4: (12, 4), Version.IP6: (8, 16)}
 _SHOWN = 10
 
+# Properties counted in pairs: the value in the earlier packet, and in its duplicate.
 KINDS = ("interface", "vlan", "ttl", "mac")
-"""Properties counted in pairs: the value in the earlier packet, and in its duplicate."""
-
 _WORDS = 5
+# Factors that hash a row: the sum of word times factor is in practice unique per row.
 _SPREAD = np.array([pow(0x9E3779B97F4A7C15, n, 1 << 64) for n in range(1, 9)], np.uint64).view("i8")
-"""Factors that hash a row: the sum of word times factor is in practice unique per row."""
 
 
 class CopyReport:

@@ -9,13 +9,12 @@ from ..planner.rings import PlannedRing
 
 SLACK = 0.25  # maximum slack in spans, while packets keep arriving
 
+# Maximum span in nanoseconds: whole days, below 2**60, as clocks count four times as far.
 MAX_SPAN = 13_343 * 86_400 * 10**9
-"""Maximum span in nanoseconds: whole days, below 2**60, as clocks count four times as far."""
-
 MIN_WINDOW = 64  # packets; a `CopyTable` enforces smaller windows
 
+# Filters of up to 15 segments: more segments use less memory, but more time per packet.
 RINGS = PlannedRing("gebf", generations=range(1, 15))
-"""Filters of up to 15 segments: more segments use less memory, but more time per packet."""
 
 
 def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:

@@ -15,7 +15,6 @@ from ..stream_files import PCAPNG_MAGIC
 from .deduplicate import Judged
 
 HEAD = b"number,time,digest\n"
-
 _NO_LIMIT = 1 << 61
 _Opener = Callable[..., AbstractContextManager[BinaryIO]]
 

@@ -18,11 +18,8 @@ from ..golden.hash.keys import KeyDigest
 from ..golden.spec.base import Specification
 
 Bytes = NDArray[np.uint8]  # bytes of a stream, shape (n,)
-
 Positions = NDArray[np.int64]  # positions in `Bytes`, shape (n,)
-
 MAX_FIELD = (1 << 31) - 1  # largest field number
-
 _NEWLINE = ord("\n")
 
 

@@ -17,13 +17,10 @@ from ..stream_files import StreamFile, whole
 from .line_keys import Bytes, LineKey, line_bounds, line_digest
 
 MAX_LINE = 1 << 30  # maximum bytes of a line
-
 SAVE_PERIOD = 60.0  # minimum seconds between two saved states
-
 _BUFFER = 1 << 20
 _LINES = 1 << 16
 _LINE_TIME = 1000  # nanoseconds per line, so that even short windows have enough ticks
-
 _SEED_BITS = 63
 _NEWLINE = ord("\n")
 

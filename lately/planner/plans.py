@@ -33,12 +33,10 @@ from .requirement import (
 )
 
 POOL = 60  # number of cheapest filters per family among which alternatives are sought
-
 ALTERNATIVES = 3  # default number of candidates listed per family
 
+# Fractions of the required rate for which the Pareto front is computed.
 FRONT = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)
-"""Fractions of the required rate for which the Pareto front is computed."""
-
 _ABILITIES = ("window_per_query", "exact_age", "remove")
 
 

@@ -22,19 +22,16 @@ class RequirementError(LatelyError, ValueError):
 
 MAX_KEY_BITS = 4096
 MAX_WINDOW = 1 << 32  # insertions
-
 USELESS = 0.5  # filters with this rate or a higher one are not offered
+SLACK_IN_TIME = 1.0  # default slack limit with a span
 
-SLACK_IN_TIME = 1.0
-"""Default slack limit with a span."""
-
+# Optional abilities of families: attribute of `PlannerFamily`, and its text.
 OPTIONS: Mapping[str, str] = {
     "exact_window": "a slack of 0",
     "window_per_query": "a window for each query",
     "exact_age": "exact ages",
     "remove": "removal",
 }
-"""Optional abilities of families: attribute of `PlannerFamily`, and its text."""
 
 
 @dataclass(frozen=True, kw_only=True)

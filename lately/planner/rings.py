@@ -28,45 +28,42 @@ from .requirement import (
     is_in_time,
 )
 
+# Values tried for l of an APBF or r of a GEBF: all up to 32, then 16 per octave up to 1024.
 GENERATIONS = (*range(1, 33), *(m << e for e in range(1, 6) for m in range(17, 33)))
-"""Values tried for l of an APBF or r of a GEBF: all up to 32, then 16 per octave up to 1024."""
 
+# Values tried for k of an APBF, the number of segments that an insertion writes.
 RUNS = {"apbf": range(1, 41), "apbbf": range(1, 9), "gebf": (1,), "blocked-gebf": (1,)}
-"""Values tried for k of an APBF, the number of segments that an insertion writes."""
 
+# Values tried for the bits that a key sets in a segment: b of an APBBF, k of a GEBF.
 PARTS: dict[str, Sequence[int]] = {
     "apbf": (1,),
     "apbbf": (2, 4, 8),
     "gebf": range(1, 41),
     "blocked-gebf": range(1, 17),
 }
-"""Values tried for the bits that a key sets in a segment: b of an APBBF, k of a GEBF."""
 
+# Values tried for B, the bits of a block; each part has at least `MIN_CELLS` of them.
 BLOCK_BITS = {"apbbf": (32, 64, 128, 256, 512), "blocked-gebf": (32, 64, 128, 256, 512)}
-"""Values tried for B, the bits of a block; each part has at least `MIN_CELLS` of them."""
 
+# Values tried for the bits of a part, or the number of blocks: powers of two; with any size, also
+# other numbers of 7 significant binary digits.
 SIZES = {
     False: [1 << exponent for exponent in range(33)],
     True: [*range(1, 129), *(m << e for e in range(1, 26) for m in range(65, 129))],
 }
-"""Values tried for the bits of a part, or the number of blocks: powers of two; with any size, also
-other numbers of 7 significant binary digits."""
 
 MAX_CLEAR = 256  # maximum bits of a memory that are zeroed per cycle
-
 MIN_CELLS = 8  # minimum bits per part of a block
-
 _MAX_BITS = (1 << 48) - 1  # bits of the largest filter
-
 _LOWEST = 1e-300  # rate at which all shapes are tried
 
+# Specification fields for run, generations, parts and size (cells per part in a GEBF).
 _FIELDS = {
     "apbf": ("k", "l", "", "slice_bits"),
     "apbbf": ("k", "l", "hashes_per_block", "blocks"),
     "gebf": ("", "epochs", "hashes", "cells"),
     "blocked-gebf": ("", "epochs", "hashes", "blocks"),
 }
-"""Specification fields for run, generations, parts and size (cells per part in a GEBF)."""
 
 
 class Shape(NamedTuple):

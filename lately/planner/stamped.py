@@ -24,17 +24,11 @@ from ..hdl.timing.sweep_rules import rest_interval
 from .requirement import PLANNER_FAMILIES, Binding, PlannerFamily, Requirement, is_buildable
 
 MAX_DEPTH = 1 << 14  # maximum cells per memory in hardware: the bits of an ECP5 block RAM
-
 MAX_ROWS = 1 << 30  # maximum rows of a golden dictionary
-
 MIN_REST = 16  # minimum cycles between two sweep accesses if insertions are counted
-
 MAX_STAMP_BITS = 64  # maximum width of a timestamp
-
 _MOMENTS = 33  # maximum number of points in a block at which rates are computed
-
 _ROWS_PER_KEY = 32  # maximum rows tried per key of the window; more rows save no column
-
 _MIN_SHARE = 1e-12  # share of touched cells below which a filter has too many cells
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# Okabe and Ito's palette, darkened for lines on white.
 COLOURS = {
     "ink": "#1c2430",
     "muted": "#5d6b7c",
@@ -28,7 +29,6 @@ COLOURS = {
     "grey": "#9aa5b3",
     "band": "#56b4e9",
 }
-"""Okabe and Ito's palette, darkened for lines on white."""
 
 # Figures
 
@@ -105,12 +105,12 @@ PALETTE = (
 )
 
 _MARKERS = "osD^vP"
+# Metadata to omit, because it differs between days and versions.
 _METADATA = {
     "svg": ("Date", "Creator"),
     "png": ("Software",),
     "pdf": ("CreationDate", "Creator", "Producer"),
 }
-"""Metadata to omit, because it differs between days and versions."""
 
 
 def draw(chart: Chart, path: str | os.PathLike[str]) -> None:

@@ -12,11 +12,9 @@ from ..golden.ring.rotation import RotationPolicy, RotationState
 from ..golden.spec.base import Specification
 from ..golden.times import Times
 
+# Classes of queries: the key must be reported, may have left a trace, or left no trace.
 GUARANTEED, SLACK, FRESH = 0, 1, 2
-"""Classes of queries: the key must be reported, may have left a trace, or left no trace."""
 CLASSES = ("guaranteed", "slack", "fresh")  # class names, by number
-
-
 _EVER = np.iinfo(np.int64).max
 
 

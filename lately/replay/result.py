@@ -49,12 +49,12 @@ class Mismatch:
     golden: bool
 
 
+# Fields of `lately.golden.Results` that are compared besides `seen`, by kind of filter.
 COMPARED: Mapping[str, tuple[str, ...]] = {
     "ring": ("status",),
     "dictionary": ("age", "status"),
     "timing": ("age", "oldest"),
 }
-"""Fields of `lately.golden.Results` that are compared besides `seen`, by kind of filter."""
 
 _NAMES = {"status": "statuses", "age": "ages", "oldest": "oldest cells"}
 

@@ -25,7 +25,6 @@ from .traces import Record, Trace, TraceError
 
 ENGINES = ("rtl", "golden")
 PROBES = 2000  # number of fresh keys queried at each checkpoint
-
 _CHUNK = 1 << 16
 # For ticks that take thousands of cycles between two operations.
 _TICKING_CHUNK = 1 << 10
@@ -35,8 +34,8 @@ _FIRST_SPACING = 64
 _CHECKPOINTS = 256
 
 
+# Opens the unit for a specification, as a context manager.
 Engine = Callable[[Any], AbstractContextManager[Any]]
-"""Opens the unit for a specification, as a context manager."""
 
 
 @dataclass(frozen=True)

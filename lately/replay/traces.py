@@ -19,20 +19,16 @@ from ..stream_files import COMPRESSIONS, StreamFile, TraceError, is_capture, ope
 
 FORMATS = ("auto", "log", "csv", "lines", "capture")
 
+# Key, and nanoseconds since the epoch (None where the source has no time).
 Record = tuple[str, int | None]
-"""Key, and nanoseconds since the epoch (None where the source has no time)."""
-
 _TOGETHER = 4096
 
 # With more digits, the product would not be exact.
 _MAX_SECONDS = 10**19
-
 _HEAD_LINES = 20
 _BLOCK_LINES = 4096
 _TIME_COLUMNS = ("timestamp", "time")
-
 _EXAMPLES = 5
-
 _LOG_LINE = re.compile(r'\S+ \S+ .+ \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "')
 
 # A whole line, and the additional part of the longer format. Escapes are unambiguous here: on a

@@ -12,10 +12,9 @@ from ..golden.durations import NANOSECONDS
 from .oracle import CLASSES
 from .run import JudgedRecords
 
+# Operation, counting from 0; seconds since the epoch or blank; key text; verdict; class from the
+# oracle; insertions since the key was last inserted, or blank.
 COLUMNS = ("index", "timestamp", "key", "seen", "class", "distance")
-"""Operation, counting from 0; seconds since the epoch or blank; key text; verdict; class from the
-oracle; insertions since the key was last inserted, or blank."""
-
 _QUOTED = ',"\r\n'
 _GROUP_ROWS = 1 << 16
 
