@@ -30,6 +30,7 @@ KEPT = 1 << 18  # number of recent packets searched for repeats, plus `_MAX_TOGE
 EXACT = 1 << 15
 BINS = 8  # histogram bins per decade of distance
 ALL_BINS = 13 * BINS  # bins, from 1 ns up; the last bin holds all greater distances
+EDGES = 10 ** (np.arange(ALL_BINS + 1) / BINS - 9)  # edges of the bins in seconds
 TIMES = 240  # maximum number of time slots
 NONE = -1  # stands for a missing VLAN identifier or TTL
 _MAX_TOGETHER = 1 << 17
@@ -38,9 +39,12 @@ _NAMES = 1 << 16
 _ADDRESSES = {Version.IP4: (12, 4), Version.IP6: (8, 16)}
 _SHOWN = 10
 
-# Properties counted in pairs: the value in the earlier packet, and in its duplicate.
-KINDS = ("interface", "vlan", "ttl", "mac")
-_WORDS = 5
+# Properties counted in pairs, the value in the earlier packet and in its duplicate; with headings.
+TITLES = {
+    "interface": "Interfaces", "vlan": "Outermost VLAN", "ttl": "TTL or hop limit",
+    "mac": "Ethernet addresses",
+}  # fmt: skip
+_WORDS = 5  # words per packet: time, interface, TTL, and addresses with the VLAN tag
 # Factors that hash a row: the sum of word times factor is in practice unique per row.
 _SPREAD = np.array([pow(0x9E3779B97F4A7C15, n, 1 << 64) for n in range(1, 9)], np.uint64).view("i8")
 
@@ -74,10 +78,7 @@ class CopyReport:
             self.rates = np.concatenate([halves, np.zeros_like(halves)])
             self.part *= 2
         _add(self.rates, elapsed // self.part, dropped)
-        if packets.files_of is None:
-            self.inputs[packets.file] += len(packets) - dropped.sum(), dropped.sum()
-        else:
-            _add(self.inputs, packets.files_of, dropped)
+        _add(self.inputs, packets.files, dropped)
         while judged.start >> self._halvings >= EXACT:
             self._halvings += 1
         # The lower bits of a digest already index the table of copies.
@@ -97,7 +98,14 @@ class CopyReport:
         number = self._packets + 1 + np.arange(count)
         self._packets += count
         headers = find_headers(packets.buffer, packets.locations, *self._compared.search)
-        words = self._words(packets, elapsed, headers)
+        locations, (version, begin) = packets.locations, headers[:2]
+        words = np.zeros((count, _WORDS), np.int64)
+        words[:, 0], words[:, 1] = elapsed, packets.files << 32 | packets.interfaces
+        at = locations[0] + begin + np.where(version == Version.IP4, IP4_TTL, IP6_HOP_LIMIT)
+        known = version >= Version.IP4
+        words[:, 2] = packets.buffer[at * known] * known
+        known = (locations[3] == ETHERNET) & (locations[1] >= 18)
+        _gather(packets, locations[0], 16 * known, words.view(np.uint8), 24)
         self._kept[number % KEPT] = words
         near = (earlier > 0) & (number - earlier < KEPT - _MAX_TOGETHER)
         before = self._kept[earlier[near] % KEPT]
@@ -106,38 +114,24 @@ class CopyReport:
         _add(self.distances, bins, dropped[near], weight)
         pairs = np.stack([before[dropped[near]], words[near & dropped]], axis=1)
         _tally(self._groups, pairs[:, :, 1:], weight)
-        for version, (offset, size) in _ADDRESSES.items():
-            at = np.flatnonzero(dropped & (headers[0] == version))
+        for kind, (offset, size) in _ADDRESSES.items():
+            at = np.flatnonzero(dropped & (version == kind))
             octets = np.zeros((len(at), 2 * size), np.uint8)
-            begins = packets.locations[0, at] + headers[1, at] + offset
+            begins = locations[0, at] + begin[at] + offset
             _gather(packets, begins, np.full(len(at), 2 * size), octets, 0)
             _tally(self.talkers, octets.view(np.int64), weight)
 
-    def _words(
-        self, packets: Packets, elapsed: Times, headers: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Return time, interface, TTL, addresses and VLAN tag of each packet."""
-        locations, (version, begin) = packets.locations, headers[:2]
-        words = np.zeros((len(packets), _WORDS), np.int64)
-        words[:, 0], words[:, 1] = elapsed, packets.files << 32 | packets.interfaces
-        at = locations[0] + begin + np.where(version == Version.IP4, IP4_TTL, IP6_HOP_LIMIT)
-        known = version >= Version.IP4
-        words[:, 2] = packets.buffer[at * known] * known
-        known = (locations[3] == ETHERNET) & (locations[1] >= 18)
-        _gather(packets, locations[0], 16 * known, words.view(np.uint8), 24)
-        return words
-
     @property
     def pairs(self) -> dict[str, Counter[Any]]:
-        """Numbers of dropped packets by pairs of values, for each property in `KINDS`."""
-        pairs: dict[str, Counter[Any]] = {kind: Counter() for kind in KINDS}
+        """Numbers of dropped packets by pairs of values, for each property in `TITLES`."""
+        pairs: dict[str, Counter[Any]] = {kind: Counter() for kind in TITLES}
         types = [*TAG_TYPES, *MORE_TAG_TYPES, *self._compared.tag_types]
         for octets, count in sorted(self._groups.items()):
             rows = []
             for interface, ttl, mac, tag in struct.iter_unpack("=qq12s4s", octets):
                 kind, tci = struct.unpack(">HH", tag)
                 rows.append((interface, tci & 0xFFF if kind in types else NONE, ttl or NONE, mac))
-            for name, *values in zip(KINDS, *rows, strict=True):
+            for name, *values in zip(TITLES, *rows, strict=True):
                 pairs[name][tuple(values)] += count
         return pairs
 
@@ -170,23 +164,16 @@ class CopyReport:
             "repeats": int(self.distances.sum()),
             "sampled": self._halvings > 0,
             "distances": [
-                {
-                    "from_seconds": 10 ** (at / BINS - 9), "kept": kept, "dropped": dropped,
-                }
-                for at, (kept, dropped) in zip(
-                    filled.tolist(), self.distances[filled].tolist(), strict=True
-                )
+                {"from_seconds": 10 ** (at / BINS - 9), "kept": kept, "dropped": dropped}
+                for at in filled.tolist() for kept, dropped in [self.distances[at].tolist()]
             ],
             "pairs": {
                 kind: [
-                    {
-                        "from": self._name(kind, first),
-                        "to": self._name(kind, second),
-                        "copies": count,
-                    }
+                    {"from": self._name(kind, first), "to": self._name(kind, second),
+                     "copies": count}
                     for (first, second), count in pairs[kind].most_common(_SHOWN)
                 ]
-                for kind in KINDS
+                for kind in TITLES
             },
             "talkers": [
                 {"from": _address(ends[: len(ends) // 2]), "to": _address(ends[len(ends) // 2 :]),
@@ -236,31 +223,17 @@ def _tally(counter: Counter[bytes], rows: NDArray[np.int64], weight: int) -> Non
         counter.update(dict(few))
 
 
-def edges() -> NDArray[np.float64]:
-    return np.asarray(10 ** (np.arange(ALL_BINS + 1) / BINS - 9))
-
-
 # HTML page and figure
-
-TITLES = {
-    "interface": "Interfaces", "vlan": "Outermost VLAN", "ttl": "TTL or hop limit",
-    "mac": "Ethernet addresses",
-}  # fmt: skip
 
 
 def html(figures: dict[str, Any], report: CopyReport) -> str:
     """Build a self-contained HTML page from the figures of `lately dedup --json`."""
     span = figures["span_seconds"]
-    plots = [
-        (
-            page_drawing(4, partial(_draw_distances, report=report, span=span)),
-            "Repeats by distance",
-        ),
-        (page_drawing(3.4, partial(_draw_rates, report=report)), "Packets over time"),
-    ]
-    return render(
-        "copies.html", figures=figures, report=report.figures(), plots=plots, titles=TITLES
-    )
+    distances = page_drawing(4, partial(_draw_distances, report=report, span=span))
+    rates = page_drawing(3.4, partial(_draw_rates, report=report))
+    plots = [(distances, "Repeats by distance"), (rates, "Packets over time")]
+    counts = report.figures()
+    return render("copies.html", figures=figures, report=counts, plots=plots, titles=TITLES)
 
 
 def picture(report: CopyReport, span: float) -> "Figure":
@@ -275,8 +248,7 @@ def picture(report: CopyReport, span: float) -> "Figure":
 def _draw_distances(axes: "Axes", report: CopyReport, span: float) -> list[Mark]:
     filled = np.flatnonzero(report.distances.sum(axis=1))
     first, last = (filled[0], filled[-1] + 1) if len(filled) else (0, 1)
-    limits = edges()
-    bounds = limits[first : last + 1]
+    bounds = EDGES[first : last + 1]
     kept, dropped = report.distances[first:last].T
     axes.stairs(dropped, bounds, fill=True, color=COLOURS["blue"], alpha=0.85, label="dropped")
     axes.stairs(
@@ -284,27 +256,26 @@ def _draw_distances(axes: "Axes", report: CopyReport, span: float) -> list[Mark]
         label="kept",
     )  # fmt: skip
     axes.axvline(span, color=COLOURS["ink"], linewidth=1.2, label=f"span {seconds_text(span)}")
-    suggested = report.suggested_span
-    if suggested is not None:
-        text = f"suggested span {seconds_text(suggested / 1e9)}"
+    ends = [bounds[0], bounds[-1], span]
+    if report.suggested_span is not None:
+        suggested = report.suggested_span / 1e9
+        ends.append(suggested)
         axes.axvline(
-            suggested / 1e9,
-            color=COLOURS["green"],
-            linestyle=(0, (5, 3)),
-            linewidth=1.4,
-            label=text,
-        )
+            suggested, color=COLOURS["green"], linestyle=(0, (5, 3)), linewidth=1.4,
+            label=f"suggested span {seconds_text(suggested)}",
+        )  # fmt: skip
     axes.set(xscale="log", ylim=(0, 1.15 * max(1, (kept + dropped).max())), ylabel="repeats")
-    low = min(bounds[0], span, (suggested or span * 1e9) / 1e9)
-    high = max(bounds[-1], span, (suggested or 0) / 1e9)
-    axes.set(xlim=(low / 1.5, high * 1.5), xlabel="time since the last packet with this digest")
+    axes.set(
+        xlim=(min(ends) / 1.5, max(ends) * 1.5),
+        xlabel="time since the last packet with this digest",
+    )
     axes.xaxis.set_major_formatter(lambda value, _: seconds_text(value) if value >= 1e-9 else "")
     axes.set_title(f"{int(report.distances.sum()):,} repeats, {int(dropped.sum()):,} dropped")
     legend(axes)
     return [
         Mark(
-            axes, float(np.sqrt(limits[at] * limits[at + 1])), float(report.distances[at].sum()),
-            f"{_short(limits[at])} to {_short(limits[at + 1])}: "
+            axes, float(np.sqrt(EDGES[at] * EDGES[at + 1])), float(report.distances[at].sum()),
+            f"{_short(EDGES[at])} to {_short(EDGES[at + 1])}: "
             f"{report.distances[at].sum():,} repeats, {report.distances[at, 1]:,} dropped",
         )
         for at in filled.tolist()

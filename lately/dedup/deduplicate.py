@@ -55,6 +55,9 @@ class PacketClock:
     def state(self) -> ClockState:
         return ClockState(*self._state.tolist())
 
+    # A time at most `span` before the latest time is late, and is replaced by the latest. An
+    # earlier time means that the clock was set back: `silence` elapses, and the time is the latest.
+    # A gap longer than `silence` counts as `silence`.
     def follow(self, times: Times) -> Times:
         """Return the elapsed nanoseconds at each packet; they never decrease."""
         elapsed = np.empty(len(times), np.int64)

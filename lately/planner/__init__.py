@@ -1,6 +1,6 @@
-"""The planner: finds the cheapest filter that meets a set of requirements.
+"""The planner finds the cheapest filter that meets a requirement.
 
-All families are imported on first use of a name here, because `lately dedup` needs only rings.
+Names are imported on first use, because all families together import slowly.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import plans
+    from . import plans, requirement
 
-    return getattr(plans, name)
+    return getattr(plans, name, None) or getattr(requirement, name)

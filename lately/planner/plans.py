@@ -6,7 +6,6 @@ import operator
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,9 +26,6 @@ from .requirement import (
     Requirement,
     RequirementError,
     unit_profile,
-)
-from .requirement import (
-    Span as Span,
 )
 
 POOL = 60  # number of cheapest filters per family among which alternatives are sought
@@ -116,16 +112,15 @@ class Plan:
     def nearest(self) -> dict[str, Any] | None:
         """Measured figures of the unit most similar to the chosen filter."""
         spec, device = self.chosen.spec, self.requirement.device
-        same = [unit for unit in measured() if unit["family"] == spec.family]
+        units = json.loads(Path(__file__).with_name("measured.json").read_text("utf-8"))
+        same = [unit for unit in units if unit["family"] == spec.family]
         if self.requirement.any_size or not same:
             return None
 
         def distance(unit: dict[str, Any]) -> tuple[Any, ...]:
             elsewhere = device is not None and unit["device_family"] != device.family
-            traits = (
-                unit["timed"] != spec.timed,
-                unit["moves"] != bool(getattr(spec, "moves", None)),
-            )
+            moves = bool(getattr(spec, "moves", None))
+            traits = unit["timed"] != spec.timed, unit["moves"] != moves
             return elsewhere, *traits, abs(math.log(unit["bits"] / spec.storage_bits))
 
         return min(same, key=distance)
@@ -162,12 +157,6 @@ class Plan:
         }
 
 
-@cache
-def measured() -> list[dict[str, Any]]:
-    text = Path(__file__).with_name("measured.json").read_text("utf-8")
-    return list(json.loads(text))
-
-
 # The cheapest filters
 
 
@@ -176,16 +165,16 @@ def plan(
 ) -> Plan:
     """Find the cheapest specifications that meet a requirement.
 
-    Each family has at most `alternatives` candidates: the cheapest one, and costlier ones with less
-    slack or latency than all cheaper ones; with `any_size`, accesses replace latency. If there are
-    none, a `RequirementError` states the binding constraint and a requirement that can be met.
+    Each family has at most `alternatives` candidates: the cheapest filter, and costlier filters
+    with less slack or latency than all cheaper ones. If there are none, a `RequirementError` states
+    the binding constraint and a requirement that can be met.
     """
     candidates = []
     for family in requirement.able:
         pool = islice(family.search(requirement), POOL)
         candidates += _alternatives(pool, requirement, alternatives)
     if not candidates:
-        raise explain(requirement)
+        raise RequirementError(_reason(requirement))
     candidates.sort(key=_order)
     return Plan(requirement, candidates, _front(requirement) if front else [])
 
@@ -194,7 +183,7 @@ def choose(requirement: Requirement) -> Any:
     """Return the cheapest specification that meets a requirement; raises like `plan`."""
     priced = cheapest(requirement)
     if not priced:
-        raise explain(requirement)
+        raise RequirementError(_reason(requirement))
     return min(priced, key=_order).spec
 
 
@@ -214,22 +203,18 @@ def _alternatives(
     """Return the cheapest filter, and others that beat it in some other figure."""
     kept: list[tuple[tuple[float, ...], PricedSpec]] = []
     for priced in pool:
-        merits = _merits(priced, requirement)
+        spec, family = priced.spec, PLANNER_FAMILIES[priced.spec.family]
+        any_size = requirement.any_size
+        steps = family.accesses(spec, requirement) if any_size else unit_profile(spec).latency
+        # Moves save block RAMs, but use more logic at a lower clock frequency.
+        moves = bool(getattr(spec, "moves", None))
+        merits = priced.cost, family.slack(spec, requirement), steps, moves
         if not any(all(map(operator.le, old, merits)) for old, _ in kept):
             kept.append((merits, priced))
         if len(kept) == count:
             break
     candidates = [describe(priced, requirement) for _, priced in kept]
     return [replace(new, bindings=new.family.bindings(new.spec, requirement)) for new in candidates]
-
-
-def _merits(priced: PricedSpec, requirement: Requirement) -> tuple[float, ...]:
-    spec, family = priced.spec, PLANNER_FAMILIES[priced.spec.family]
-    slack = family.slack(spec, requirement)
-    any_size = requirement.any_size
-    steps = family.accesses(spec, requirement) if any_size else unit_profile(spec).latency
-    # With moves, a dictionary uses fewer block RAMs but more logic, at a lower clock frequency.
-    return priced.cost, slack, steps, bool(getattr(spec, "moves", None))
 
 
 def describe(priced: PricedSpec, requirement: Requirement) -> Candidate:
@@ -320,13 +305,16 @@ def _lowest_rate(requirement: Requirement) -> float | None:
 # Why no filter meets a requirement
 
 
-def explain(requirement: Requirement) -> RequirementError:
-    return RequirementError(_reason(requirement))
-
-
 def _reason(requirement: Requirement) -> str:
     if not requirement.able:
-        return _inability(requirement)
+        unit = "insertions" if requirement.span is None else "time"
+        options = (OPTIONS[name] for name in requirement.special)
+        wanted = " and ".join([f"a window of {unit}", *options])
+        able = replace(requirement, families=tuple(PLANNER_FAMILIES)).able
+        families = " or ".join(requirement.families)
+        if not able:
+            return f"span: no family has {wanted}"
+        return f"family: must be {_names(able)} for {wanted}, not {families}"
     slacks = [family.min_slack(requirement) for family in requirement.able]
     slack = min((slack for slack in slacks if slack is not None), default=None)
     if slack is None:
@@ -347,15 +335,6 @@ def _reason(requirement: Requirement) -> str:
         rate = requirement.false_positive_rate
         return f"fpr: must be at least {_rounded_up(lowest)} for {filters}, not {rate:g}"
     return _short_tick(requirement) or _small_device(requirement)
-
-
-def _inability(requirement: Requirement) -> str:
-    unit = "insertions" if requirement.span is None else "time"
-    wanted = " and ".join([f"a window of {unit}", *(OPTIONS[name] for name in requirement.special)])
-    able = replace(requirement, families=tuple(PLANNER_FAMILIES)).able
-    if not able:
-        return f"span: no family has {wanted}"
-    return f"family: must be {_names(able)} for {wanted}, not {' or '.join(requirement.families)}"
 
 
 def _short_tick(requirement: Requirement) -> str | None:
@@ -388,16 +367,16 @@ def _small_device(requirement: Requirement) -> str:
         )
     else:
         specs = [priced.spec for priced in cheapest(replace(requirement, device=None))]
+        families = [PLANNER_FAMILIES[spec.family] for spec in specs]
+        pairs = list(zip(families, specs, strict=True))
         known = {
-            other.family
-            for other in DEVICES.values()
-            if any(PLANNER_FAMILIES[spec.family].is_counted(spec, other) for spec in specs)
-        }
+            other.family for other in DEVICES.values()
+            if any(family.is_counted(spec, other) for family, spec in pairs)
+        }  # fmt: skip
         if device.family not in known:
             return (
                 f"device: must be one of {', '.join(sorted(known))} for {_filters(requirement)}, "
-                f"whose "
-                f"block RAM count is known only there, not {device.name}"
+                f"whose block RAM count is known only there, not {device.name}"
             )
         needed = "it needs more block RAMs than any unit can use"
     window, lowest = largest_window(requirement), _lowest_rate(requirement)

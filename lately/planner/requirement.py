@@ -44,9 +44,9 @@ class Span:
 
     def __post_init__(self) -> None:
         _require(self.when_full in WHEN_FULL, "when-full", " or ".join(WHEN_FULL), self.when_full)
-        _require(self.tick > 0, "tick", "a time above 0", f"{float(self.tick):g} s")
-        rule = f"at least the span / {TIME_LIMIT}"
-        _require(self.ticks < TIME_LIMIT, "tick", rule, f"{float(self.tick):g} s")
+        tick = f"{float(self.tick):g} s"
+        _require(self.tick > 0, "tick", "a time above 0", tick)
+        _require(self.ticks < TIME_LIMIT, "tick", f"at least the span / {TIME_LIMIT}", tick)
 
     @classmethod
     def of(
@@ -69,10 +69,9 @@ class Span:
 class Requirement:
     """Requirements for a filter; a value out of range raises a `RequirementError`.
 
-    With slack F, no trace of a key remains after (1 + F) N insertions. F is k/l for an
-    age-partitioned filter (APBF, section 5.2) and 1/r for a guarded-epoch filter (GEBF, proposition
-    1), plus rounding to whole generations. With a `span`, F is in spans, if every span has an
-    insertion.
+    With slack F, no trace of a key remains after (1 + F) N insertions, or after 1 + F spans if
+    every span has an insertion. F is k/l for an APBF (section 5.2) and 1/r for a GEBF (proposition
+    1), plus rounding to whole generations.
     """
 
     # N: the keys of the last N insertions must be reported. With `span`: maximum keys within it.
@@ -99,16 +98,14 @@ class Requirement:
     seed: int = 0  # selects the hash functions
 
     def __post_init__(self) -> None:
-        rate, slack = self.false_positive_rate, self.slack
-        rule = "between 1 and 2**32 insertions"
-        _require(1 <= self.window <= MAX_WINDOW, "window", rule, self.window)
+        window, rate, slack = self.window, self.false_positive_rate, self.slack
+        _require(1 <= window <= MAX_WINDOW, "window", "between 1 and 2**32 insertions", window)
         _require(0 < rate < 1, "fpr", "above 0 and below 1", f"{rate:g}")
-        if slack is not None:
-            rule = "a fraction of the window, 0 or more"
-            _require(0 <= slack < math.inf, "slack", rule, f"{slack:g}")
-        rule = f"one of {', '.join(PLANNER_FAMILIES)}"
+        is_fraction = slack is None or 0 <= slack < math.inf
+        _require(is_fraction, "slack", "a fraction of the window, 0 or more", f"{slack or 0:g}")
         for family in self.families:
-            _require(family in PLANNER_FAMILIES, "family", rule, family)
+            known = ", ".join(PLANNER_FAMILIES)
+            _require(family in PLANNER_FAMILIES, "family", f"one of {known}", family)
         if not self.families:
             raise RequirementError("give at least one family")
         pairs = ("device any_size", "device bits_only", "max_block_rams any_size")
@@ -164,10 +161,8 @@ class Requirement:
         if self.slack == 0:
             slack = ", no slack"
         special = "".join(f", {OPTIONS[name]}" for name in self.special if name != "exact_window")
-        named = {"bits": "bits", "block-rams": "block RAMs"}
-        limits = "".join(
-            f", at most {limit:,} {named[name]}" for name, limit in self.limits.items()
-        )
+        units = {"bits": "bits", "block-rams": "block RAMs"}
+        limits = "".join(f", at most {limit:,} {units[key]}" for key, limit in self.limits.items())
         device = f" on {self.device.name}" if self.device else ""
         rate = f"{self.false_positive_rate:.3g}"
         return f"{self.window_text()} at {rate}{slack}{special}{limits}{device}"
@@ -235,10 +230,7 @@ class PlannerFamily:
     window_per_query: ClassVar[bool] = False  # each query has its own window
     exact_age: ClassVar[bool] = False  # answers contain the exact age in insertions
     remove: ClassVar[bool] = False  # keys can be removed
-    counts: ClassVar[tuple[str, ...]] = (
-        "insertions",
-        "time",
-    )  # units of its windows
+    counts: ClassVar[tuple[str, ...]] = ("insertions", "time")  # units of its windows
     answers: ClassVar[str] = "age in generations"  # kind of answers, in short
     limit: ClassVar[str] = ""  # reason why the rate cannot be lower in hardware
 

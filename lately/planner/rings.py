@@ -102,6 +102,8 @@ class Shape(NamedTuple):
     @property
     def rate_bound(self) -> float:
         """Lower bound on the false-positive rate for distinct keys before a shift."""
+        # A run ends by segment t with F(t) = F(t - 1) + (1 - F(t - k - 1)) (1 - p(t - k))
+        # p(t - k + 1) ... p(t) (APBF paper, section 5.3), and F(t - k - 1) is at most F(t - 1).
         k, l = self.run, self.generations
         full = self._match(k)
         if l < k:
@@ -161,7 +163,13 @@ class PlannedRing(PlannerFamily):
     def search(self, requirement: Requirement) -> Iterator[PricedSpec]:
         ranked: list[tuple[tuple[float, ...], int, FilterSpec]] = []
         limit = None if requirement.counts_bits else requirement.max_memories
-        for option in sorted(self._options(requirement)):
+        options = []
+        for number, (shape, larger) in enumerate(self._smallest(requirement)):
+            order: tuple[int, ...] = (shape.bits, shape.bits, shape.segments * shape.parts)
+            if not requirement.counts_bits:
+                order = self._rank(self.spec(shape, requirement), requirement)
+            options.append(_Option(order, number, shape, larger))
+        for option in sorted(options):
             while ranked and ranked[0][0][:3] < option.rank:
                 rank, _, spec = ranked.pop(0)
                 yield PricedSpec(spec, int(rank[0]))
@@ -171,13 +179,6 @@ class PlannedRing(PlannerFamily):
                 worst = decided.worst_false_positive_rate
                 insort(ranked, ((*self._rank(decided, requirement), worst), option.number, decided))
         yield from (PricedSpec(spec, int(rank[0])) for rank, _, spec in ranked)
-
-    def _options(self, requirement: Requirement) -> Iterator[_Option]:
-        for number, (shape, larger) in enumerate(self._smallest(requirement)):
-            rank: tuple[int, ...] = (shape.bits, shape.bits, shape.segments * shape.parts)
-            if not requirement.counts_bits:
-                rank = self._rank(self.spec(shape, requirement), requirement)
-            yield _Option(rank, number, shape, larger)
 
     def _rank(self, spec: FilterSpec, requirement: Requirement) -> tuple[int, ...]:
         return self.cost(spec, requirement), spec.storage_bits, self.memories(spec)
@@ -205,6 +206,7 @@ class PlannedRing(PlannerFamily):
 
     def _smallest(self, requirement: Requirement) -> Iterator[tuple[Shape, Iterator[Shape]]]:
         """Yield each shape at the smallest size that may meet the rate, with its larger shapes."""
+        # Larger shapes have more bits with any size, otherwise more generations of the same size.
         sizes, rate = SIZES[requirement.any_size], requirement.false_positive_rate
         budget = _MAX_BITS
         for shapes in self._shapes(requirement):
@@ -289,23 +291,21 @@ class PlannedRing(PlannerFamily):
     def spec(self, shape: Shape, requirement: Requirement) -> FilterSpec:
         span = requirement.span
         window = requirement.window if span is None else max(1, requirement.window - 1)
-        values: dict[str, Any] = {"window": window, "key_bits": requirement.key_bits}
-        values |= {"seed": requirement.seed}
         k, l, parts, size = shape.run, shape.generations, shape.parts, shape.size
-        if self.name == "apbf":
-            values |= {"k": k, "l": l, "slice_bits": size}
-        elif self.name == "apbbf":
-            values |= {"k": k, "l": l, "hashes_per_block": parts, "blocks": size}
-        else:
+        values: dict[str, Any] = {"k": k, "l": l, "slice_bits": size}
+        if self.name == "apbbf":
+            values = {"k": k, "l": l, "hashes_per_block": parts, "blocks": size}
+        elif self.name != "apbf":
             bits = size * (shape.block_bits or parts) * (l + 1)
-            values |= {"epochs": l, "hashes": parts, "bits": bits}
+            values = {"epochs": l, "hashes": parts, "bits": bits}
         if shape.block_bits:
             values["block_bits"] = shape.block_bits
         if span is not None:
             aged = _aged(k, requirement)
             values |= {"generation": shape.generation, "span": span.ticks}
             values |= {"generation_span": span.ticks // (aged + 1) + 1, "when_full": span.when_full}
-        return FilterSpec.families()[self.name](**values)
+        key = {"key_bits": requirement.key_bits, "seed": requirement.seed}
+        return FilterSpec.families()[self.name](window=window, **key, **values)
 
     # Infeasible requirements, and binding constraints
 
@@ -398,6 +398,7 @@ def _aged(run: int, requirement: Requirement) -> int:
     """Return the maximum number of generations within a span that end by age, not by count."""
     if requirement.span is None:
         return 0
+    # A generation ends by age after slack / run of the span; fewer than run / slack fit into it.
     return math.ceil(run / Fraction(str(requirement.slack))) - 1
 
 

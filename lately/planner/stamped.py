@@ -49,14 +49,10 @@ class Dictionary(PlannerFamily):
                 try:
                     if columns is not None:
                         yield WindowDictionarySpec(
-                            window=window,
-                            columns=columns,
-                            rows=1 << bits,
-                            digest_bits=max(digest_bits, bits + 1),
-                            key_bits=requirement.key_bits,
-                            seed=requirement.seed,
-                            **(MOVING if moves else {}),
-                        )
+                            window=window, columns=columns, rows=1 << bits,
+                            digest_bits=max(digest_bits, bits + 1), seed=requirement.seed,
+                            key_bits=requirement.key_bits, **(MOVING if moves else {}),
+                        )  # fmt: skip
                 except SpecificationError:
                     # The digest would be too long for so few rows.
                     pass
@@ -95,13 +91,10 @@ class Timing(PlannerFamily, ABC):
         """Return the number of keys at the beginning and at the end of a block or tick."""
 
     def rates(self, spec: Any, requirement: Requirement) -> tuple[float, float]:
-        rates = self.moments(spec, requirement)
-        return float(max(rates)), float(np.mean(rates))
-
-    def moments(self, spec: Any, requirement: Requirement) -> list[float]:
         first, last = self.keys(spec, requirement)
         moments = np.linspace(first, last, min(_MOMENTS, last - first + 1)).round().astype(int)
-        return [parts_rate(keys, spec.cells, spec.hashes) for keys in moments.tolist()]
+        rates = [parts_rate(keys, spec.cells, spec.hashes) for keys in moments.tolist()]
+        return max(rates), float(np.mean(rates))
 
     def memories(self, spec: Any) -> int:
         return int(spec.hashes)
@@ -130,18 +123,18 @@ class CountedTiming(Timing):
     answers = "age in blocks, any window"
 
     def specs(self, requirement: Requirement) -> Iterator[PartitionedTimingSpec]:
+        def is_swept(spec: PartitionedTimingSpec) -> bool:
+            return requirement.any_size or rest_interval(spec) >= MIN_REST
+
         block = 1
         while block <= requirement.window:
             window = -(-requirement.window // block) * block
             longest = requirement.longest_trace
             if longest is None or window + block - 1 <= longest:
+                bits = (window // block + 2).bit_length()
                 for parts in _parts(window + block - 1, requirement):
                     spec = PartitionedTimingSpec(window=window, block=block, **parts)
-                    yield from _shortest(
-                        spec,
-                        (window // block + 2).bit_length(),
-                        lambda spec: requirement.any_size or rest_interval(spec) >= MIN_REST,
-                    )
+                    yield from _shortest(spec, bits, is_swept)
             block *= 2
 
     def keys(self, spec: PartitionedTimingSpec, requirement: Requirement) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from lately.captures.made_packets import MadePackets
 from lately.captures.two_taps import Taps, tap
 from lately.cli.app import main
 from lately.dedup import copy_report
-from lately.dedup.copy_report import BINS, TIMES, CopyReport, edges
+from lately.dedup.copy_report import BINS, EDGES, TIMES, CopyReport
 from lately.dedup.deduplicate import Deduplication, deduplicate
 from lately.dedup.window import dedup_spec
 from lately.sim.bench.packets import ethernet, ip4, ip6, udp
@@ -58,7 +58,7 @@ def test_distances(tmp_path, room, monkeypatch):
     copies = sum(row["copy"] == "1" for row in truth)
     again = sum(row["again"] == "1" and row["copy"] == "0" for row in truth)
     assert (outcome.distances.sum(axis=0) == (again, copies)).all()
-    limits, filled = edges(), np.flatnonzero(outcome.distances[:, 1])
+    limits, filled = EDGES, np.flatnonzero(outcome.distances[:, 1])
     assert limits[filled[0]] <= 40.1e-6
     assert limits[filled[-1] + 1] >= 99e-6
     assert outcome.suggested_span == 200_000
@@ -140,7 +140,7 @@ def test_suggestions_respect_the_clock(tmp_path, clock):
     path.write_bytes(form(sorted(pairs + far)))
     outcome, _ = report(path)
     assert outcome.suggested_span == 50_000
-    assert edges()[np.flatnonzero(outcome.distances)[0] // 2 + 1] * 1e9 > unit
+    assert EDGES[np.flatnonzero(outcome.distances)[0] // 2 + 1] * 1e9 > unit
     path.write_bytes(form(sorted(pairs + pairs)))
     assert 10 * unit <= report(path)[0].suggested_span < 100 * unit
 
