@@ -21,14 +21,9 @@ _PIPE = 1 << 20  # pipe capacity in bytes, so that a fast stream needs few reads
 _FRAME = 1 << 20  # minimum bytes per compressed frame, except for the last frame
 
 _MAGIC = {
-    b"\x1f\x8b": "gzip",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"BZh": "bzip2",
-    b"\xfd7zXZ\0": "xz",
-    b"\x04\x22\x4d\x18": "lz4",
-    b"PK\x03\x04": "zip",
-    b"PAR1": "Parquet",
-}
+    b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz",
+    b"\x04\x22\x4d\x18": "lz4", b"PK\x03\x04": "zip", b"PAR1": "Parquet",
+}  # fmt: skip
 
 # First bytes of zstd and lz4 frames without content.
 _SKIPPED = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")

@@ -78,14 +78,9 @@ class Grouped(OneLineErrors):
     "lately", cls=Grouped, epilog=STATUSES, context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.option(
-    "-V",
-    "--version",
-    is_flag=True,
-    expose_value=False,
-    is_eager=True,
-    callback=_show_version,
+    "-V", "--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_version,
     help="Show the version and exit.",
-)
+)  # fmt: skip
 @click.option(
     "-q",
     "--quiet",

@@ -106,18 +106,13 @@ def perform(
             error = str(failure)
         seconds = time.perf_counter() - began
     return {
-        "operations": done,
-        "skipped": skipped,
-        "seen": seen,
+        "operations": done, "skipped": skipped, "seen": seen,
         "mismatches": None if golden is None else len(wrong),
-        "first_mismatch": wrong[0] if wrong else None,
-        "error": error,
-        "malformed_lines": trace.rejects.count,
-        "requests_repeated": board.repeated,
-        "seconds": seconds,
-        "operations_per_second": done / seconds if seconds else None,
+        "first_mismatch": wrong[0] if wrong else None, "error": error,
+        "malformed_lines": trace.rejects.count, "requests_repeated": board.repeated,
+        "seconds": seconds, "operations_per_second": done / seconds if seconds else None,
         "interrupted": interrupted(),
-    }
+    }  # fmt: skip
 
 
 def _texts(trace: Trace, count: int | None, interrupted: Callable[[], bool]) -> Iterator[list[str]]:

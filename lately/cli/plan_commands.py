@@ -153,14 +153,10 @@ def front_chart(plan: "Plan") -> "Chart":
     chosen = plan.chosen
     at = [chosen.cost], [chosen.worst_rate]
     return Chart(
-        name="plan",
-        title=f"Cheapest filters, {asked.text()}",
-        x=cost,
-        y="Worst-case false-positive rate",
-        series=[*series, Series("chosen", *at, marks=True)],
-        x_log=True,
-        y_log=True,
-    )
+        name="plan", title=f"Cheapest filters, {asked.text()}", x=cost,
+        y="Worst-case false-positive rate", series=[*series, Series("chosen", *at, marks=True)],
+        x_log=True, y_log=True,
+    )  # fmt: skip
 
 
 def _requirement(
@@ -194,11 +190,8 @@ def _requirement(
             )
         families = families or tuple(FAMILIES)
     required = Requirement(
-        window=MAX_WINDOW if window is None else window,
-        span=time,
-        false_positive_rate=USELESS if fpr is None else fpr,
-        families=distinct(families),
-        device=None if name is None else device(name),
-        **others,
-    )
+        window=MAX_WINDOW if window is None else window, span=time,
+        false_positive_rate=USELESS if fpr is None else fpr, families=distinct(families),
+        device=None if name is None else device(name), **others,
+    )  # fmt: skip
     return within_limits(required, window=not sized) if limited else required

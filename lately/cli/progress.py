@@ -78,12 +78,9 @@ def replay_bar(
 
         def report(result: Any, share: float | None) -> None:
             bar.update(
-                task,
-                description=doing,
-                done=getattr(result, kind),
-                total=None if share is None else 1.0,
-                completed=share or 0.0,
-            )
+                task, description=doing, done=getattr(result, kind),
+                total=None if share is None else 1.0, completed=share or 0.0,
+            )  # fmt: skip
 
         yield report
 

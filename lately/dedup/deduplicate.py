@@ -100,13 +100,10 @@ class Deduplication:
 
     def figures(self) -> dict[str, Any]:
         return {
-            "span_seconds": self.span / 1e9,
-            "window": self.window,
-            "spec": self.spec.to_dict(),
-            "tick_seconds": self.tick / 1e9,
-            "rules": self.compared.describe() | vars(self.rule),
+            "span_seconds": self.span / 1e9, "window": self.window, "spec": self.spec.to_dict(),
+            "tick_seconds": self.tick / 1e9, "rules": self.compared.describe() | vars(self.rule),
             "engine": self.engine,
-        }
+        }  # fmt: skip
 
 
 @dataclass

@@ -29,13 +29,9 @@ def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
     # With fewer packets, some generations would be empty.
     room = window if window < 1 else max(window, MIN_WINDOW)
     asked = Requirement(
-        window=room,
-        false_positive_rate=fpr,
-        span=time,
-        slack=SLACK,
-        bits_only=True,
+        window=room, false_positive_rate=fpr, span=time, slack=SLACK, bits_only=True,
         families=("gebf",),
-    )
+    )  # fmt: skip
     best = next(RINGS.search(asked), None)
     if best is None:
         given = f"--span {time_text(Fraction(span, 10**9))} and --fpr {fpr:g}"

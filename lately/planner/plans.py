@@ -73,25 +73,19 @@ class Candidate:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "spec": self.spec.to_dict(),
-            "cost": self.cost,
+            "spec": self.spec.to_dict(), "cost": self.cost,
             "worst_false_positive_rate": self.worst_rate,
             "mean_false_positive_rate": self.mean_rate,
             "guaranteed_window": self.spec.guaranteed_window,
             "reported_until": self.edges and self.edges[0],
-            "forgotten_from": self.edges and self.edges[1],
-            "slack": self.slack,
-            "slack_above_window": self.slack > 1,
-            "least_period_cycles": self.min_period,
-            "bits": self.bits,
-            "memories": self.memories,
-            "accesses": self.accesses,
-            "latency_cycles": self.latency,
-            "limit_mhz": self.limit_mhz,
+            "forgotten_from": self.edges and self.edges[1], "slack": self.slack,
+            "slack_above_window": self.slack > 1, "least_period_cycles": self.min_period,
+            "bits": self.bits, "memories": self.memories, "accesses": self.accesses,
+            "latency_cycles": self.latency, "limit_mhz": self.limit_mhz,
             "most_operations_per_second": self.max_operations,
             **{name: getattr(self.family, name) for name in _ABILITIES},
             "binds": [asdict(binding) for binding in self.bindings],
-        }
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -224,21 +218,14 @@ def describe(priced: PricedSpec, requirement: Requirement) -> Candidate:
     unit = unit_profile(spec)
     profile = None if requirement.any_size else unit
     return Candidate(
-        spec=spec,
-        cost=priced.cost,
-        worst_rate=worst,
-        mean_rate=mean,
-        bits=spec.storage_bits,
+        spec=spec, cost=priced.cost, worst_rate=worst, mean_rate=mean, bits=spec.storage_bits,
         memories=None if profile is None else family.block_rams(spec, device),
-        slack=family.slack(spec, requirement),
-        accesses=family.accesses(spec, requirement),
+        slack=family.slack(spec, requirement), accesses=family.accesses(spec, requirement),
         latency=None if profile is None else profile.latency,
-        limit_mhz=None if device is None else device.limit_mhz,
-        bindings=[],
-        cycle_share=1.0 if profile is None else family.cycle_share(spec),
-        edges=unit.edges,
+        limit_mhz=None if device is None else device.limit_mhz, bindings=[],
+        cycle_share=1.0 if profile is None else family.cycle_share(spec), edges=unit.edges,
         min_period=unit.min_period,
-    )
+    )  # fmt: skip
 
 
 def _front(requirement: Requirement) -> list[Candidate]:

@@ -20,15 +20,9 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's palette, darkened for lines on white.
 COLOURS = {
-    "ink": "#1c2430",
-    "muted": "#5d6b7c",
-    "grid": "#d5dbe3",
-    "blue": "#0072b2",
-    "orange": "#c76a00",
-    "green": "#00815d",
-    "grey": "#9aa5b3",
-    "band": "#56b4e9",
-}
+    "ink": "#1c2430", "muted": "#5d6b7c", "grid": "#d5dbe3", "blue": "#0072b2", "orange": "#c76a00",
+    "green": "#00815d", "grey": "#9aa5b3", "band": "#56b4e9",
+}  # fmt: skip
 
 # Figures
 
@@ -50,14 +44,9 @@ def legend(axes: "Axes") -> None:
     # Measurements first; by default, error bars would be listed after the lines.
     first = sorted(entries, key=lambda entry: not entry[1].startswith("measured"))
     axes.legend(
-        *zip(*first, strict=True),
-        loc="lower left",
-        bbox_to_anchor=(-0.015, 0.995),
-        ncols=2,
-        columnspacing=1.4,
-        borderaxespad=0.2,
-        handlelength=1.5,
-    )
+        *zip(*first, strict=True), loc="lower left", bbox_to_anchor=(-0.015, 0.995), ncols=2,
+        columnspacing=1.4, borderaxespad=0.2, handlelength=1.5,
+    )  # fmt: skip
     # Reserve two rows everywhere, so that titles are aligned.
     axes.set_title(axes.get_title(loc="left"), loc="left", pad=38)
 
@@ -98,11 +87,8 @@ class Chart:
 
 
 PALETTE = (
-    *(COLOURS[name] for name in ("blue", "orange", "green")),
-    "#a2447e",
-    "#8a6d00",
-    "#5d6b7c",
-)
+    *(COLOURS[name] for name in ("blue", "orange", "green")), "#a2447e", "#8a6d00", "#5d6b7c",
+)  # fmt: skip
 
 _MARKERS = "osD^vP"
 # Metadata to omit, because it differs between days and versions.

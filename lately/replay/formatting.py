@@ -44,12 +44,9 @@ def render(template: str, **values: Any) -> str:
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDERS),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
+        loader=jinja2.FileSystemLoader(_FOLDERS), autoescape=True, trim_blocks=True,
+        lstrip_blocks=True, undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
     environment.filters |= {"count": count_text, "rate": rate_text, "interval": interval_text}
     environment.filters |= {"time": seconds_text, "held": held}
     return environment.get_template(template).render(values)

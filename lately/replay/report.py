@@ -25,13 +25,9 @@ _POINTS = 32
 def html(result: RunResult) -> str:
     """Build a self-contained HTML page."""
     return render(
-        "report.html",
-        figures=result.figures(),
-        spec=result.spec,
-        classes=class_rows(result),
-        failures=result.failures(),
-        plots=drawings(result),
-    )
+        "report.html", figures=result.figures(), spec=result.spec, classes=class_rows(result),
+        failures=result.failures(), plots=drawings(result),
+    )  # fmt: skip
 
 
 def class_rows(result: RunResult) -> list[dict[str, Any]]:
@@ -162,13 +158,9 @@ def _draw_probes(axes: "Axes", groups: list[list[Checkpoint]], ends: NDArray[np.
         _draw_shares(axes, middles[some], hits[some], probes[some], label=label)
     if not some.all():
         axes.plot(
-            middles[~some],
-            _bounds(hits[~some], probes[~some])[1],
-            "v",
-            color=COLOURS["band"],
-            markersize=4.5,
-            label="none reported: 95% bound",
-        )
+            middles[~some], _bounds(hits[~some], probes[~some])[1], "v", color=COLOURS["band"],
+            markersize=4.5, label="none reported: 95% bound",
+        )  # fmt: skip
 
 
 def _bounds(hits: NDArray[np.int64], trials: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -228,16 +220,9 @@ def _draw_fills(axes: "Axes", result: RunResult) -> list[Mark]:
         axes.bar(number[mask], last[mask], 0.66, color=COLOURS[colour], alpha=0.8, label=label)
     low, mean, high = course.min(axis=0), course.mean(axis=0), course.max(axis=0)
     axes.errorbar(
-        number,
-        mean,
-        (mean - low, high - mean),
-        fmt="_",
-        color=COLOURS["ink"],
-        capsize=4,
-        elinewidth=1.1,
-        markersize=11,
-        label="range and mean of the run",
-    )
+        number, mean, (mean - low, high - mean), fmt="_", color=COLOURS["ink"], capsize=4,
+        elinewidth=1.1, markersize=11, label="range and mean of the run",
+    )  # fmt: skip
     axes.set_ylim(0, max(1e-9, float(max(high.max(), last.max()))) * 1.06)
     axes.yaxis.set_major_formatter(_percent)
     axes.set_xticks(number, [str(index) for index in number])

@@ -113,13 +113,10 @@ class RunSpan:
 
     def figures(self) -> dict[str, Any]:
         return {
-            "ticks": self.span,
-            "tick_seconds": self.tick / NANOSECONDS,
-            "seconds": self.span * self.tick / NANOSECONDS,
-            "late_times": self.late,
-            "latest_seconds": self.latest / NANOSECONDS,
-            "missing_times": self.missing,
-        }
+            "ticks": self.span, "tick_seconds": self.tick / NANOSECONDS,
+            "seconds": self.span * self.tick / NANOSECONDS, "late_times": self.late,
+            "latest_seconds": self.latest / NANOSECONDS, "missing_times": self.missing,
+        }  # fmt: skip
 
 
 @dataclass(kw_only=True)
@@ -284,18 +281,14 @@ class RunResult:
         return {
             "false_negatives": self.false_negatives,
             "guaranteed_queries": int(self.counts[GUARANTEED].sum()),
-            "false_positives": int(fresh_seen),
-            "fresh_queries": int(fresh),
+            "false_positives": int(fresh_seen), "fresh_queries": int(fresh),
             "false_positive_rate": _ratio(fresh_seen, fresh),
             "false_positive_interval": clopper_pearson(fresh_seen, fresh),
-            "predicted_false_positive_rate": self.predicted,
-            "stale_positives": int(slack_seen),
-            "stale_queries": int(slack),
-            "stale_positive_rate": _ratio(slack_seen, slack),
-            "stale_positive_interval": clopper_pearson(slack_seen, slack),
-            "repeats": self.repeats,
+            "predicted_false_positive_rate": self.predicted, "stale_positives": int(slack_seen),
+            "stale_queries": int(slack), "stale_positive_rate": _ratio(slack_seen, slack),
+            "stale_positive_interval": clopper_pearson(slack_seen, slack), "repeats": self.repeats,
             "repeats_found": self.reported_repeats,
-        }
+        }  # fmt: skip
 
     def probe_figures(self) -> dict[str, Any]:
         probes = sum(checkpoint.probes for checkpoint in self.checkpoints)
