@@ -32,23 +32,23 @@ def html(result: RunResult) -> str:
 
 def class_rows(result: RunResult) -> list[dict[str, Any]]:
     predicted = "" if result.predicted is None else f"{rate_text(result.predicted)} predicted"
+    past = "a trace may be left"
+    if result.spec.kind == "dictionary":
+        past = "after entries were given up"
     classes = (
         ("inside the guaranteed window", "up to 100%" if result.decided else "100%"),
-        (
-            "past the window, after entries were given up"
-            if result.spec.kind == "dictionary"
-            else "past the window, a trace may be left",
-            "up to 100%",
-        ),
+        (f"past the window, {past}", "up to 100%"),
         ("new, or no trace left", predicted),
     )
     rows = []
     for name, (meaning, expected), counts in zip(CLASSES, classes, result.counts, strict=True):
         not_seen, seen = map(int, counts)
         queries = seen + not_seen
-        row = {"name": name, "meaning": meaning, "queries": queries, "seen": seen}
-        row |= {"not_seen": not_seen, "share": seen / queries if queries else None}
-        rows.append(row | {"interval": clopper_pearson(seen, queries), "expected": expected})
+        rows.append({
+            "name": name, "meaning": meaning, "queries": queries, "seen": seen,
+            "not_seen": not_seen, "share": seen / queries if queries else None,
+            "interval": clopper_pearson(seen, queries), "expected": expected,
+        })  # fmt: skip
     return rows
 
 
@@ -78,12 +78,10 @@ def picture(
 
 def drawings(result: RunResult) -> list[tuple[str, str]]:
     """Return the plots as SVG for an HTML page, each with its description."""
+    fills = f"Fill ratios per {result.spec.part_name}"
     return [
         (page_drawing(5, partial(_draw_rates, result=result), 2), "Rates over the run"),
-        (
-            page_drawing(3.6, partial(_draw_fills, result=result)),
-            f"Fill ratios per {result.spec.part_name}",
-        ),
+        (page_drawing(3.6, partial(_draw_fills, result=result)), fills),
         (page_drawing(5, partial(_draw_distances, result=result), 2), "Repeats by distance"),
     ]
 
@@ -98,21 +96,14 @@ def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:
     groups = [points[start : start + size] for start in range(0, len(points), size)]
     ends = np.array([group[-1].operations for group in groups])
     predicted = figures["predicted_false_positive_rate"]
-    estimated = np.array([point.estimated_false_positive_rate for point in result.checkpoints])
+    estimated = np.array([point.estimated_false_positive_rate for point in points])
     _draw_probes(upper, groups, ends)
-    upper.plot(
-        [point.operations for point in result.checkpoints],
-        estimated,
-        color=COLOURS["orange"],
-        label=f"computed from the {held(result.spec)}",
-    )
+    label = f"computed from the {held(result.spec)}"
+    operations = [point.operations for point in points]
+    upper.plot(operations, estimated, color=COLOURS["orange"], label=label)
     if predicted is not None:
-        upper.axhline(
-            predicted,
-            color=COLOURS["muted"],
-            linestyle=(0, (5, 3)),
-            label="predicted, distinct keys",
-        )
+        looks: dict[str, Any] = {"color": COLOURS["muted"], "linestyle": (0, (5, 3))}
+        upper.axhline(predicted, label="predicted, distinct keys", **looks)
     _scale_rates(upper, estimated, predicted or 0.0)
     upper.set(ylabel="false-positive rate", title=_rates_title(figures))
     legend(upper)
@@ -124,21 +115,17 @@ def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:
     _format(upper, lower)
     return [
         Mark(
-            upper,
-            (start + stop) / 2,
-            group[-1].estimated_false_positive_rate,
+            upper, (start + stop) / 2, group[-1].estimated_false_positive_rate,
             f"operations {start + 1:,} to {stop:,}: {_probed(group)}"
             f"{rate_text(group[-1].estimated_false_positive_rate)} computed; "
             f"{rate_text(share)} repeats",
         )
         for group, start, stop, share in zip(groups, edges, ends, shares, strict=False)
-    ]
+    ]  # fmt: skip
 
 
 def _probed(group: list[Checkpoint]) -> str:
-    hits, probes = (
-        sum(getattr(point, name) for point in group) for name in ("probe_hits", "probes")
-    )
+    hits, probes = sum(point.probe_hits for point in group), sum(point.probes for point in group)
     if not probes:
         return ""
     interval = interval_text(clopper_pearson(hits, probes))
@@ -238,21 +225,19 @@ def _draw_fills(axes: "Axes", result: RunResult) -> list[Mark]:
     legend(axes)
     return [
         Mark(
-            axes,
-            at,
-            last[at],
+            axes, at, last[at],
             f"{spec.part_name} {at}: {rate_text(last[at])} at the end; "
             f"{interval_text((low[at], high[at]))} in the run, {rate_text(mean[at])} on average",
         )
         for at in number.tolist()
-    ]
+    ]  # fmt: skip
 
 
 # Repeats by distance
 
 
 def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:
-    spec = result.asked
+    spec: Any = result.asked
     edges, counts = _trimmed(result)
     # The bins differ in width.
     octaves = np.diff(np.log2(edges)) * max(1, result.operations)
@@ -261,14 +246,10 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mar
     upper.stairs(
         all_, edges, baseline=seen, fill=True, color=COLOURS["orange"], alpha=0.9, label="not seen"
     )
-    if result.span:
-        window = end = result.span.span
-        ends = [(f"span {window:,} ", window, "right", "green")]
-    else:
-        window = end = spec.guaranteed_window
-        ends = [(f"window {window:,} ", window, "right", "green")]
+    window = end = spec.span if result.clock else spec.guaranteed_window
+    ends = [(f"{'span' if result.clock else 'window'} {window:,} ", window, "right", "green")]
     # How long a ring with a span keeps traces beyond its span depends on the stream.
-    if spec.slack and not (result.span and spec.kind == "ring"):
+    if spec.slack and not (result.clock and spec.kind == "ring"):
         end += spec.slack
         ends.append((" slack", end, "left", "orange"))
     for axes in (upper, lower):
@@ -287,7 +268,7 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mar
     upper.set(ylabel="operations per octave", title=_distances_title(result))
     legend(upper)
     lower.set(ylim=(-0.06, 1.06), ylabel="seen")
-    unit = f"ticks of {seconds_text(result.span.tick / 10**9)}" if result.span else "operations"
+    unit = f"ticks of {seconds_text(result.clock.tick / 10**9)}" if result.clock else "operations"
     lower.set_xlabel(f"{unit} since the key was last inserted")
     _format(upper, lower)
     return [_distance_mark(lower, result, int(at), unit) for at in filled]
@@ -298,12 +279,10 @@ def _distance_mark(axes: "Axes", result: RunResult, at: int, unit: str) -> Mark:
     seen, every = int(result.distances[at, 1]), int(result.distances[at].sum())
     distance = f"{first:,}" if end == first + 1 else f"{first:,} to {end - 1:,}"
     return Mark(
-        axes,
-        (max(first, 0.5) * end) ** 0.5,
-        seen / every,
+        axes, (max(first, 0.5) * end) ** 0.5, seen / every,
         f"{distance} {unit} since the key was last inserted: {seen:,} of {every:,} seen "
         f"({rate_text(seen / every)}; {interval_text(clopper_pearson(seen, every))})",
-    )
+    )  # fmt: skip
 
 
 def _trimmed(result: RunResult) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -315,12 +294,9 @@ def _trimmed(result: RunResult) -> tuple[NDArray[np.float64], NDArray[np.int64]]
 
 def _distances_title(result: RunResult) -> str:
     if not result.repeats:
-        window = (
-            f"{result.span.span:,} ticks"
-            if result.span
-            else f"{result.asked.guaranteed_window:,} operations"
-        )
-        return f"No key repeats within {window}"
+        asked: Any = result.asked
+        window = f"{asked.guaranteed_window:,} operations"
+        return f"No key repeats within {f'{asked.span:,} ticks' if result.clock else window}"
     if result.reported_repeats == result.repeats:
         return f"All {result.repeats:,} repeats within the window were seen"
     return f"{result.repeats - result.reported_repeats:,} of {result.repeats:,} repeats were missed"

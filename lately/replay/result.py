@@ -14,6 +14,7 @@ from ..golden.ring.rotation import STATUSES
 from ..golden.spec.base import Specification
 from ..intervals import clopper_pearson
 from .oracle import FRESH, GUARANTEED, SLACK
+from .stream_times import TickCounter
 
 PROBE_SEED = 20130101  # seed of the random keys for measuring the false-positive rate
 
@@ -96,27 +97,9 @@ class Reported:
             return []
         names = " and ".join(_NAMES[name] for name in self.fields)
         return [
-            f"RTL and golden model differ in the {names} of {self.mismatches} answers, first of "
-            f"operation {self.first_mismatch}"
+            f"RTL and golden model differ in the {names} of {self.mismatches} answers; the first "
+            f"is operation {self.first_mismatch}"
         ]
-
-
-@dataclass(kw_only=True)
-class RunSpan:
-    """A time window, with the counts of a `TickCounter`."""
-
-    span: int  # in ticks
-    tick: int  # in nanoseconds
-    late: int = 0
-    latest: int = 0
-    missing: int = 0
-
-    def figures(self) -> dict[str, Any]:
-        return {
-            "ticks": self.span, "tick_seconds": self.tick / NANOSECONDS,
-            "seconds": self.span * self.tick / NANOSECONDS, "late_times": self.late,
-            "latest_seconds": self.latest / NANOSECONDS, "missing_times": self.missing,
-        }  # fmt: skip
 
 
 @dataclass(kw_only=True)
@@ -129,7 +112,7 @@ class RunResult:
     source: dict[str, Any]  # name, format, key and compression of the trace
     # Number of operations by class (`oracle.CLASSES`) and verdict (0 not seen, 1 seen), (3, 2).
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((3, 2), np.int64))
-    span: RunSpan | None = None  # None if the window counts insertions
+    clock: TickCounter | None = None  # None if the window counts insertions
     reported: Reported = field(init=False)
     # Counters of the golden model at the end; a dictionary adds ``stash_peak``.
     counters: dict[str, int] = field(default_factory=dict)
@@ -183,22 +166,19 @@ class RunResult:
         if self.first_mismatch is not None:
             first = self.first_mismatch
             failures.append(
-                f"RTL and golden model differ in {self.mismatches} verdicts, first of operation "
-                f"{first.index}, key {first.text!a} ({first.key:#x}): "
+                f"RTL and golden model differ in {self.mismatches} verdicts; the first is "
+                f"operation {first.index}, key {first.text!a} ({first.key:#x}): "
                 f"RTL {first.rtl}, golden {first.golden}"
             )
         failures += self.reported.failures()
         if self.memory_mismatches:
-            failures.append(
-                f"RTL and golden model differ in {self.memory_mismatches} {self.spec.cell_name}s "
-                f"of memory"
-            )
+            cells = f"{self.memory_mismatches} {self.spec.cell_name}s"
+            failures.append(f"RTL and golden model differ in {cells} of memory")
         for name, (rtl, golden) in self.counter_mismatches.items():
             failures.append(f"counter {name}: {rtl} in RTL, {golden} in the golden model")
         if self.false_negatives and not self.decided:
-            failures.append(
-                f"{self.false_negatives} keys within the guaranteed window were not reported"
-            )
+            keys = f"{self.false_negatives} keys within the guaranteed window"
+            failures.append(f"{keys} were not reported")
         return failures
 
     def figures(self) -> dict[str, Any]:
@@ -212,9 +192,7 @@ class RunResult:
             **self._kind_figures(),
             "operations": self.operations,
             "cycles": self.cycles,
-            "cycles_per_operation": (
-                None if self.cycles is None else _ratio(self.cycles, self.operations)
-            ),
+            "cycles_per_operation": self.cycles and _ratio(self.cycles, self.operations),
             "shifts": self.shifts,
             "mismatches": self.mismatches,
             "memory_mismatches": self.memory_mismatches,
@@ -236,7 +214,7 @@ class RunResult:
         filled = np.flatnonzero(self.distances.sum(axis=1))
         return {
             "checkpoints": [checkpoint.to_dict() for checkpoint in self.checkpoints],
-            "distance_unit": "insertions" if self.span is None else "ticks",
+            "distance_unit": "insertions" if self.clock is None else "ticks",
             "distances": [
                 {
                     "from": int(self.distance_edges[index]),
@@ -251,9 +229,18 @@ class RunResult:
     def _kind_figures(self) -> dict[str, Any]:
         reported, counters, kind = self.reported, self.counters, self.spec.kind
         figures: dict[str, Any] = {}
-        if self.span is not None:
-            figures["span"] = self.span.figures()
-        if self.span is not None and kind == "ring":
+        if (clock := self.clock) is not None:
+            span = cast(Any, self.asked).span
+            figures["span"] = {
+                "ticks": span,
+                "tick_seconds": clock.tick / NANOSECONDS,
+                # Every key younger than this is reported.
+                "seconds": span * clock.tick / NANOSECONDS,
+                "late_times": clock.late,
+                "latest_seconds": clock.latest / NANOSECONDS,
+                "missing_times": clock.missing,
+            }
+        if clock is not None and kind == "ring":
             names = [status.value for status in STATUSES]
             figures["span"] |= {
                 "when_full": getattr(self.asked, "when_full", None),

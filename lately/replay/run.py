@@ -19,17 +19,15 @@ from ..golden.spec.base import Specification, require
 from ..golden.times import Times
 from ..hdl.build import unit_profile
 from .oracle import Oracle, Truth, indices
-from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult, RunSpan
+from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult
 from .stream_times import TickCounter, check_table, with_window
 from .traces import Record, Trace, TraceError
 
 ENGINES = ("rtl", "golden")
 PROBES = 2000  # number of fresh keys queried at each checkpoint
 _CHUNK = 1 << 16
-# For ticks that take thousands of cycles between two operations.
-_TICKING_CHUNK = 1 << 10
-# Up to this many operations, an unoptimised model, which is built sooner, is fast enough.
-_SHORT = 1 << 20
+_TICKING_CHUNK = 1 << 10  # for ticks that take thousands of cycles between two operations
+_SHORT = 1 << 20  # up to this many operations, an unoptimised model is fast enough
 _FIRST_SPACING = 64
 _CHECKPOINTS = 256
 
@@ -86,15 +84,14 @@ def run(
     began = time.perf_counter()
     chunk = _TICKING_CHUNK if spec.timed and spec.kind == "timing" else _CHUNK
     records = trace.read(chunk if limit is None else min(chunk, limit))
-    # With a time window, an operation may wait as many cycles as pass before its time.
-    short = not spec.timed and _is_short(trace, len(records), limit)
+    # Optimising the model is not worthwhile for a short stream. With a time window, an operation
+    # may wait as many cycles as pass before its time.
+    expected = len(records) / trace.fraction if trace.fraction else math.inf
+    short = not spec.timed and min(expected, limit or math.inf) <= _SHORT
     began -= time.perf_counter()
     with _open_unit(options.engine, spec, short=short) as unit:
         replay = _Replay(trace, spec, asked, unit, clock, sink)
-        if options.table is not None:
-            replay.decide_by(options.table, options.query_class)
-        if secret is not None:
-            replay.begin_under(secret)
+        replay.prepare(options, secret)
         # Do not count the time for building the model.
         began += time.perf_counter()
         while records:
@@ -114,27 +111,17 @@ def _clock(trace: Trace, spec: Specification, tick: int | None) -> TickCounter |
         return None
     require(tick is not None and tick >= 1, "tick", "must be at least 1 ns for a span", tick)
     if trace.time is None:
-        raise TraceError(
-            f"span: {trace.name} has "
-            + ("no times, only keys" if trace.format == "lines" else "no column of times (--time)")
-        )
+        lack = "no times, only keys" if trace.format == "lines" else "no column of times (--time)"
+        raise TraceError(f"span: {trace.name} has {lack}")
     return TickCounter(tick or 1)
 
 
 class _Replay:
     def __init__(
-        self,
-        trace: Trace,
-        spec: Specification,
-        asked: Specification,
-        unit: Any,
-        clock: TickCounter | None,
-        sink: Callable[[JudgedRecords], None] | None,
-    ) -> None:
-        self._trace = trace
-        self._unit = unit
-        self._clock = clock
-        self._sink = sink
+        self, trace: Trace, spec: Specification, asked: Specification, unit: Any,
+        clock: TickCounter | None, sink: Callable[[JudgedRecords], None] | None,
+    ) -> None:  # fmt: skip
+        self._trace, self._unit, self._clock, self._sink = trace, unit, clock, sink
         self._windows = None if asked == spec else asked.guaranteed_window
         self._golden, self._oracle = from_spec(spec), Oracle(asked)
         self._course = _Checkpoints(self._golden, self._oracle, asked)
@@ -142,32 +129,23 @@ class _Replay:
         self._texts = np.empty(0, np.int64)
         self.done = 0
         self.result = RunResult(
-            spec=spec,
-            asked=asked,
-            engine="golden" if unit is None else "rtl",
+            spec=spec, asked=asked, engine="golden" if unit is None else "rtl", clock=clock,
+            mismatches=None if unit is None else 0,
             source={name: getattr(trace, name) for name in ("name", "format", "compression")}
             | {"key": list(trace.key), "time": trace.time},
-            mismatches=None if unit is None else 0,
-        )
-        if clock is not None:
-            self.result.span = RunSpan(span=cast(Any, asked).span, tick=clock.tick)
+        )  # fmt: skip
 
-    def decide_by(self, table: DecisionTable, query_class: int) -> None:
-        for filter in self._both:
-            filter.decide_by(table.thresholds)
-        self._windows = self._course.window = query_class
-
-    def begin_under(self, secret: int) -> None:
-        """Load a secret and clear, so that all keys are hashed with the secret."""
-        key = self._golden.key_words([0])
-        time = None if self._clock is None else np.zeros(1, np.int64)
-        for filter in self._both:
-            filter.rekey(secret)
-            filter.perform([Operation.CLEAR], key, time)
-
-    @property
-    def _both(self) -> list[Any]:
-        return [self._golden] if self._unit is None else [self._golden, self._unit]
+    def prepare(self, options: RunOptions, secret: int | None) -> None:
+        """Load the threshold table and the secret."""
+        for unit in [self._golden] if self._unit is None else [self._golden, self._unit]:
+            if options.table is not None:
+                unit.decide_by(options.table.thresholds)
+                self._windows = self._course.window = options.query_class
+            if secret is not None:
+                unit.rekey(secret)
+                # After a clear, all keys are hashed with the new secret.
+                time = None if self._clock is None else np.zeros(1, np.int64)
+                unit.perform([Operation.CLEAR], self._golden.key_words([0]), time)
 
     def perform(self, records: Sequence[Record]) -> None:
         texts = [text for text, _ in records]
@@ -183,8 +161,7 @@ class _Replay:
             stop = min(len(records), start + self._course.due - self.done)
             part = slice(start, stop)
             moments = None if times is None else times[part]
-            part_of_rtl = rtl and rtl.part(part)
-            self._perform_part(records[part], keys[part], moments, part_of_rtl)
+            self._perform_part(records[part], keys[part], moments, rtl and rtl.part(part))
             start = stop
 
     def _ask(self, filter: Any, keys: NDArray[np.uint64], times: Times | None) -> Results:
@@ -245,13 +222,9 @@ class _Replay:
         return self.result
 
     def finish(self, seconds: float) -> RunResult:
-        if self.result.span is not None and self._clock is not None:
-            if not self._clock.begun:
-                raise TraceError(
-                    f"span: column {self._trace.time!r} of {self._trace.name} has no times"
-                )
-            for name in ("late", "latest", "missing"):
-                setattr(self.result.span, name, getattr(self._clock, name))
+        if self._clock is not None and not self._clock.begun:
+            column = f"column {self._trace.time!r} of {self._trace.name}"
+            raise TraceError(f"span: {column} has no times")
         self._course.mark(self.done, self.result.repeats)
         result = self.so_far(seconds)
         counters = self._golden.counters
@@ -276,14 +249,12 @@ class _Checkpoints:
     """Checkpoints in a stream of unknown length; if there are too many, half are dropped."""
 
     def __init__(self, golden: Any, oracle: Oracle, asked: Specification) -> None:
-        self._golden = golden
-        self._oracle = oracle
+        self._golden, self._oracle = golden, oracle
         # Window or class of the queries.
         self.window = asked.guaranteed_window if asked.query_field else None
         self._random = np.random.default_rng(PROBE_SEED)
-        self._spacing = _FIRST_SPACING
         self.checkpoints: list[Checkpoint] = []
-        self.due = self._spacing
+        self.due = self._spacing = _FIRST_SPACING
 
     def mark(self, operations: int, repeats: int) -> None:
         if self.checkpoints and self.checkpoints[-1].operations == operations:
@@ -295,27 +266,18 @@ class _Checkpoints:
         windows = {} if self.window is None else {"window": self.window}
         self.checkpoints.append(
             Checkpoint(
-                operations=operations,
-                repeats=repeats,
-                probes=len(keys),
+                operations, repeats, len(keys),
                 probe_hits=int(self._golden.look_up(keys, times, self.window).seen.sum()),
                 estimated_false_positive_rate=self._golden.estimated_false_positive_rate(
                     *now, **windows
                 ),
                 fill_ratios=self._golden.fill_ratios(),
             )
-        )
+        )  # fmt: skip
         if len(self.checkpoints) == _CHECKPOINTS:
             self.checkpoints = self.checkpoints[1::2]
             self._spacing *= 2
         self.due = operations + self._spacing
-
-
-def _is_short(trace: Trace, count: int, limit: int | None) -> bool:
-    """Estimate whether a run is too short for an optimised model."""
-    share = trace.fraction
-    expected = count / share if share else math.inf
-    return min(expected, limit or math.inf) <= _SHORT
 
 
 @contextmanager

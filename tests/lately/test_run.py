@@ -421,7 +421,7 @@ def test_query_window(streams, spec):
 
 
 DIFFER = "RTL and golden model differ in"
-ANSWERS = "of 1 answers, first of operation"
+ANSWERS = "of 1 answers; the first is operation"
 COUNTER = r"counter {}: \d+ in RTL, \d+ in the golden model"
 KEPT, STAMPS = ROOMY, COUNTED
 FAULTS = [
@@ -430,8 +430,8 @@ FAULTS = [
     *((TIMED, {"counters": {name: 1}}, [COUNTER.format(name)])
       for name in ("operations", "insertions", "hits", "shifts", "shortened", "overfilled")),
     (TIMED, {"status": [70, 4000], "seen": [71], "cells": [(0, 1, 2)]},
-     ["RTL and golden model differ in 1 verdicts, first of operation 71.*",
-      "RTL and golden model differ in the statuses of 2 answers, first of operation 70",
+     ["RTL and golden model differ in 1 verdicts; the first is operation 71.*",
+      "RTL and golden model differ in the statuses of 2 answers; the first is operation 70",
       "RTL and golden model differ in 1 bits of memory"]),
     *((KEPT, {field: [17]}, [f"{DIFFER} the ages and statuses {ANSWERS} 17"])
       for field in ("age", "status")),
@@ -460,7 +460,7 @@ def test_hardware_that_differs(stream):
     assert (first.index, first.text) == (4321, lines[4321])
     assert first.key == int(from_spec(SMALL).key_words(lines[4321])[0])
     assert first.rtl is not first.golden
-    text = r"RTL and golden model differ in 2 verdicts, first of operation 4321, key '\d+' \(0x"
+    text = r"RTL and golden model differ in 2 verdicts; the first is operation 4321, key '\d+' \(0x"
     assert re.match(text, result.failures()[0])
 
 
