@@ -166,7 +166,15 @@ class PacketBlocks:
                     f"{name}: the link type must be at most {_MAX_LINK:,} in pcapng, not {link:,}"
                 )
             self._numbers[key] = len(self._numbers)
-            self._head += _description(max(link, 0), name.encode(errors="replace")[:4096])
+            # The description gives the name and the resolution of times, 10**-9 seconds.
+            text = name.encode(errors="replace")[:4096]
+            options = b"".join(
+                struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
+                for code, value in ((_NAME, text), (_RESOLUTION, b"\x09"), (0, b""))
+            )
+            size = struct.pack("<I", 20 + len(options))
+            body = struct.pack("<HHI", max(link, 0), 0, 0) + options
+            self._head += struct.pack("<I", loops.INTERFACE) + size + body + size
         return self._numbers[key]
 
     def write(
@@ -192,16 +200,6 @@ class PacketBlocks:
         table = rows.copy()
         table[[loops.START, loops.STOP, loops.AT]] = starts, stops, starts + 28
         return Packets(buffer, 0, len(buffer), table)
-
-
-def _description(link: int, name: bytes) -> bytes:
-    options = b"".join(
-        struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
-        for code, value in ((_NAME, name), (_RESOLUTION, b"\x09"), (0, b""))
-    )
-    size = struct.pack("<I", 20 + len(options))
-    body = struct.pack("<HHI", link, 0, 0) + options
-    return struct.pack("<I", loops.INTERFACE) + size + body + size
 
 
 @dataclass
@@ -284,17 +282,6 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
         # Ties are resolved by file number, then by position in the file.
         order = np.lexsort((self._table[_FILE, at], self._table[_DUE, at]))
         rows = self._table[:, at[order]]
-        packets = self._blocks(rows)
-        rest = self._table[:, ~ready]
-        ends = np.cumsum(rest[loops.CAPTURED])
-        kept = np.empty(ends[-1] if len(ends) else 0, np.uint8)
-        starts = ends - rest[loops.CAPTURED]
-        loops.copy_parts(self._buffer, rest[loops.AT], rest[loops.CAPTURED], kept, starts)
-        rest[loops.AT] = starts
-        self._buffer, self._table = kept, rest
-        return packets
-
-    def _blocks(self, rows: NDArray[np.int64]) -> Packets:
         names, indices = np.unique(
             rows[[_FILE, loops.LINK, loops.FROM]], axis=1, return_inverse=True
         )
@@ -307,4 +294,12 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
         numbers_of = np.array(numbers, np.int64)[indices.reshape(-1)]
         times = np.where(rows[loops.TIME] < 0, rows[_DUE], rows[loops.TIME])
         packets = self._writer.write(self._buffer, rows[: loops.ROWS], times, numbers_of)
-        return replace(packets, files_of=rows[_FILE].copy(), resolution=self._resolution)
+        blocks = replace(packets, files_of=rows[_FILE].copy(), resolution=self._resolution)
+        rest = self._table[:, ~ready]
+        ends = np.cumsum(rest[loops.CAPTURED])
+        kept = np.empty(ends[-1] if len(ends) else 0, np.uint8)
+        starts = ends - rest[loops.CAPTURED]
+        loops.copy_parts(self._buffer, rest[loops.AT], rest[loops.CAPTURED], kept, starts)
+        rest[loops.AT] = starts
+        self._buffer, self._table = kept, rest
+        return blocks

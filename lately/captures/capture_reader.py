@@ -31,9 +31,8 @@ MAX_INTERFACES = 1 << 16  # maximum number of interfaces in a section
 _SECTION_LENGTH = 16
 # Row pitch of a table: not a power of two, or the rows would compete for a few cache lines.
 _PACKETS = (1 << 16) + 64
-# Maximum captured length of a packet in bytes, and the one for USBPcap, EBHSCR and D-Bus.
-_MAX_CAPTURED = 1 << 18
-_MAX_OF_LINK = {249: 1 << 20, 279: 1 << 23, 231: 1 << 27}
+_MAX_CAPTURED = 1 << 18  # maximum captured length of a packet in bytes, as in libpcap
+_MAX_OF_LINK = {249: 1 << 20, 279: 1 << 23, 231: 1 << 27}  # for USBPcap, EBHSCR and D-Bus
 # Maximum bytes of a block, and of a block besides its packet, including 128 KiB of options.
 _MAX_BLOCK = 1 << 24
 _MAX_AROUND = (1 << 17) + loops.PACKET_HEADER + 4
@@ -42,8 +41,7 @@ _LENGTHS = {
     **dict.fromkeys([(2, 0), (2, 1), (2, 2), (543, 0)], loops.SWAPPED),
     (2, 3): loops.SWAPPED_IF_LESS, (2, 4): loops.KEPT,
 }  # fmt: skip
-# Linux cooked capture v2, whose packets carry their interface number.
-_COOKED2 = 276
+_COOKED2 = 276  # Linux cooked capture v2, whose packets carry their interface number
 _BYTE_ORDER = 0x1A2B3C4D
 _SECTION_VERSIONS = ((1, 0), (1, 2))
 _TSRESOL, _TSOFFSET = 9, 14
@@ -204,8 +202,12 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
                 break
             if count or (reason == loops.MORE and self._at > self._done):
                 break
-            if reason == loops.MORE:
-                self._take_more()
+            if reason == loops.MORE and not self._fill():
+                if self._failure is not None:
+                    raise self._failure
+                self._over = True
+                self.missing = self._end - self._at
+                self._end = self._at
         if self._at == self._done:
             return None
         self.packets += count
@@ -213,9 +215,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         table = self._table[:, :count].copy()
         lengths = tuple(position - self._passed for position in self._section_lengths)
         resolution = self._section.resolution if self._section else 1
-        return Packets(
-            self._buffer, self._done, self._at, table, lengths, resolution=resolution
-        )  # fmt: skip
+        return Packets(self._buffer, self._done, self._at, table, lengths, resolution=resolution)
 
     # Bytes
 
@@ -265,15 +265,6 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
                 raise
             self.truncated = True
             return 0
-
-    def _take_more(self) -> None:
-        if self._fill():
-            return
-        if self._failure is not None:
-            raise self._failure
-        self._over = True
-        self.missing = self._end - self._at
-        self._end = self._at
 
     # Records
 
@@ -326,17 +317,18 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             return False
         new = self._bytes(4) == PCAPNG_MAGIC
         if new:
-            self._begin_section()
+            magic = self._bytes(12)[8:]
+            orders = {struct.pack("<I", _BYTE_ORDER): False, struct.pack(">I", _BYTE_ORDER): True}
+            if magic not in orders:
+                raise self._damage(f"invalid byte-order magic of the section: {magic.hex(' ')}")
+            self._section = _Section(orders[magic])
         section = self._section
         if section is None:
             raise self._damage("expected the beginning of a section")
         order = ">" if section.big else "<"
         kind, total = struct.unpack(f"{order}2I", self._bytes(8))
-        if (
-            total < (28 if new else 20 if kind == loops.INTERFACE else 16)
-            or total > _MAX_BLOCK
-            or total % 4
-        ):
+        min_total = 28 if new else 20 if kind == loops.INTERFACE else 16
+        if not min_total <= total <= _MAX_BLOCK or total % 4:
             raise self._damage(f"invalid block length {total:,}")
         block = self._bytes(total)
         if len(block) < total:
@@ -361,14 +353,6 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             section.add(_interface(block, order))
         self._at += total
         return True
-
-    def _begin_section(self) -> None:
-        magic = self._buffer[self._at + 8 : self._at + 12].tobytes()
-        for big in (False, True):
-            if magic == struct.pack(">I" if big else "<I", _BYTE_ORDER):
-                self._section = _Section(big)
-                return
-        raise self._damage(f"invalid byte-order magic of the section: {magic.hex(' ')}")
 
     def _bytes(self, count: int) -> bytes:
         return self._buffer[self._at : min(self._at + count, self._end)].tobytes()

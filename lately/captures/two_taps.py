@@ -150,10 +150,7 @@ def tap(
 
 class _Course:
     def __init__(self, name: str, output: BinaryIO, taps: Taps, truth: BinaryIO | None) -> None:
-        self._name = name
-        self._output = output
-        self._taps = taps
-        self._truth = truth
+        self._name, self._output, self._taps, self._truth = name, output, taps, truth
         self._random = np.random.default_rng(taps.seed)
         self._link: int | None = None
         self._reached = 0
@@ -168,24 +165,7 @@ class _Course:
     def take(self, packets: Packets) -> None:
         if not len(packets):
             return
-        self._check_link(packets.table[loops.LINK])
-        copies = self._copies(packets)
-        # Append the waiting packets to the buffer, behind the new ones.
-        copies[_AT] -= packets.begin
-        waiting = self._waiting.copy()
-        waiting[_AT] += packets.end - packets.begin
-        part = packets.buffer[packets.begin : packets.end]
-        self._buffer = np.concatenate([part, self._buffer])
-        self._waiting = np.concatenate([waiting, copies], axis=1)
-        self._write(self._reached)
-        self._drop_written()
-
-    def finish(self) -> TapResult:
-        self._begin_file(ETHERNET)
-        self._write(1 << 62)
-        return self.result
-
-    def _check_link(self, links: NDArray[np.int64]) -> None:
+        links = packets.table[loops.LINK]
         self._begin_file(int(links[0]))
         other = links[links != self._link]
         if len(other):
@@ -196,6 +176,27 @@ class _Course:
         if self._taps.added is not None and self._link != ETHERNET:
             name = "encapsulate" if self._taps.vlan is None else "vlan"
             raise TraceError(f"{name} needs Ethernet frames, not link type {self._link}")
+        copies = self._copies(packets)
+        # Append the waiting packets to the buffer, behind the new ones.
+        copies[_AT] -= packets.begin
+        waiting = self._waiting.copy()
+        waiting[_AT] += packets.end - packets.begin
+        part = packets.buffer[packets.begin : packets.end]
+        self._buffer = np.concatenate([part, self._buffer])
+        self._waiting = np.concatenate([waiting, copies], axis=1)
+        self._write(self._reached)
+        # Discard the bytes of packets that have been written.
+        at, sizes = self._waiting[_AT], self._waiting[_CAPTURED]
+        ends = np.cumsum(sizes)
+        kept = np.empty(int(sizes.sum()), np.uint8)
+        loops.copy_parts(self._buffer, at, sizes, kept, ends - sizes)
+        self._waiting[_AT] = ends - sizes
+        self._buffer = kept
+
+    def finish(self) -> TapResult:
+        self._begin_file(ETHERNET)
+        self._write(1 << 62)
+        return self.result
 
     def _begin_file(self, link: int) -> None:
         if self._link is None:
@@ -261,14 +262,6 @@ class _Course:
         left = self._waiting[_NUMBER]
         self._seen = np.intersect1d(both, left)
 
-    def _drop_written(self) -> None:
-        at, sizes = self._waiting[_AT], self._waiting[_CAPTURED]
-        ends = np.cumsum(sizes)
-        kept = np.empty(int(sizes.sum()), np.uint8)
-        loops.copy_parts(self._buffer, at, sizes, kept, ends - sizes)
-        self._waiting[_AT] = ends - sizes
-        self._buffer = kept
-
 
 def _records(
     buffer: NDArray[np.uint8], copies: NDArray[np.int64], settings: Taps
@@ -277,9 +270,8 @@ def _records(
     added, version, begin = settings.added or Added(b""), copies[_VERSION], copies[_BEGIN]
     second = tap > 0
     # A packet too short for addresses gets no tag, and not every tunnel can carry every packet.
-    changed = (
-        second & (captured >= added.before) & ((version == added.version) | (not added.version))
-    )
+    fits = (captured >= added.before) & ((version == added.version) | (not added.version))
+    changed = second & fits
     before, more, skipped = changed * added.before, changed * len(added.octets), np.zeros_like(at)
     if added.version:
         skipped = changed * begin

@@ -29,9 +29,9 @@ def terminal(*, err: bool = False) -> Any:
 def show(as_json: bool, value: object, tables: str | Sequence[str], figures: Figures) -> None:
     if as_json:
         print_json(value)
-    else:
-        for table in [tables] if isinstance(tables, str) else tables:
-            print_figures(table, figures)
+        return
+    for table in [tables] if isinstance(tables, str) else tables:
+        print_figures(table, figures)
 
 
 def add_tables(path: Path, **filters: Any) -> None:

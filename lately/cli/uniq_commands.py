@@ -3,6 +3,7 @@
 import os
 import sys
 from contextlib import ExitStack, closing
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -139,7 +140,5 @@ def _view(lines: "RecentLines") -> Any:
         yield "bytes written", f"{result.bytes_written:,} of {result.bytes_read:,}"
         yield "bits set by segment", fill_text(lines.model.fill_ratios())
 
-    def counts(result: "UniqResult") -> tuple[int, int, float]:
-        return result.lines, result.repeats, result.seconds
-
+    counts = attrgetter("lines", "repeats", "seconds")
     return live_view("Waiting", View("lines", "lines", "dropped", counts, texts))

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -90,23 +91,21 @@ class View:
 
 
 def run_view(name: str) -> View:
-    return View(
-        name, "operations", "repeats", lambda run: (run.operations, run.repeats, run.seconds), _run
-    )
+    def texts(result: "RunResult") -> Iterator[tuple[str, str]]:
+        figures = result.probe_figures()
+        yield "repeats found", f"{result.reported_repeats:,} of {result.repeats:,}"
+        measured = rate_text(figures["probe_false_positive_rate"])
+        interval = interval_text(figures["probe_false_positive_interval"])
+        computed = rate_text(figures["estimated_false_positive_rate"])
+        yield "false positives", f"{measured} measured ({interval}), {computed} computed"
+        if result.mismatches is not None:
+            yield "RTL and golden", f"{result.mismatches:,} verdicts differ"
+        if result.checkpoints:
+            fills = result.checkpoints[-1].fill_ratios
+            yield f"{held(result.spec)} by {result.spec.part_name}", fill_text(fills)
 
-
-def _run(result: "RunResult") -> Iterator[tuple[str, str]]:
-    figures = result.probe_figures()
-    yield "repeats found", f"{result.reported_repeats:,} of {result.repeats:,}"
-    measured = rate_text(figures["probe_false_positive_rate"])
-    interval = interval_text(figures["probe_false_positive_interval"])
-    computed = rate_text(figures["estimated_false_positive_rate"])
-    yield "false positives", f"{measured} measured ({interval}), {computed} computed"
-    if result.mismatches is not None:
-        yield "RTL and golden", f"{result.mismatches:,} verdicts differ"
-    if result.checkpoints:
-        fills = result.checkpoints[-1].fill_ratios
-        yield f"{held(result.spec)} by {result.spec.part_name}", fill_text(fills)
+    counts = attrgetter("operations", "repeats", "seconds")
+    return View(name, "operations", "repeats", counts, texts)
 
 
 def dedup_view(name: str, model: Any, oracle: "PacketOracle | None") -> View:
@@ -124,9 +123,7 @@ def dedup_view(name: str, model: Any, oracle: "PacketOracle | None") -> View:
             yield "RTL and golden", f"{result.mismatches:,} answers differ"
         yield "bits set by segment", fill_text(model.fill_ratios())
 
-    return View(
-        name, "packets", "dropped", lambda run: (run.packets, run.dropped, run.seconds), texts
-    )
+    return View(name, "packets", "dropped", attrgetter("packets", "dropped", "seconds"), texts)
 
 
 def fill_text(fills: Any) -> str:
