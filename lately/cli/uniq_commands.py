@@ -82,8 +82,7 @@ def uniq(
     """
     from ..golden.durations import time_seconds, whole_nanoseconds
     from ..golden.files import only_user
-    from ..lines.line_keys import LineKey
-    from ..lines.uniq import RecentLines
+    from ..lines.uniq import LineKey, RecentLines
     from ..lines.uniq import uniq as filter_lines
     from ..stream_files import open_stream
 

@@ -1,8 +1,12 @@
 """Remove repeated lines from a stream."""
 
+import json
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from secrets import randbits
 from typing import Any, BinaryIO
@@ -12,21 +16,149 @@ from numpy.typing import NDArray
 
 from ..captures.capture_loops import keep_lines
 from ..golden import GEBF, BlockedGEBF, from_spec, load
+from ..golden.compilation import core
 from ..golden.errors import LatelyError
+from ..golden.hash.functions import ConstantStream
+from ..golden.hash.keys import KeyDigest
+from ..golden.spec.base import Specification
 from ..stream_files import StreamFile, whole
-from .line_keys import Bytes, LineKey, line_bounds, line_digest
 
 MAX_LINE = 1 << 30  # maximum bytes of a line
 SAVE_PERIOD = 60.0  # minimum seconds between two saved states
 _BUFFER = 1 << 20
 _LINES = 1 << 16
 _LINE_TIME = 1000  # nanoseconds per line, so that even short windows have enough ticks
-_SEED_BITS = 63
 _NEWLINE = ord("\n")
+Bytes = NDArray[np.uint8]  # bytes of a stream, shape (n,)
+Positions = NDArray[np.int64]  # positions in `Bytes`, shape (n,)
+MAX_FIELD = (1 << 31) - 1  # largest field number
 
 
 class LineError(LatelyError, ValueError):
-    """A line, or a state file, is invalid."""
+    """A key, a line or a state file is invalid."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineKey:
+    """The part of a line that is its key; by default the whole line."""
+
+    # Field numbers, counting from 1. Keys are equal if all their fields are equal.
+    field: int | tuple[int, ...] | None = None
+    delimiter: bytes = b"\t"  # byte that separates fields
+    # Members of a JSON object; dots separate nested members. Equal values give equal keys.
+    member: str | tuple[str, ...] | None = None
+    pattern: bytes | None = None  # regular expression; the key is group 1, or else the match
+
+    def __post_init__(self) -> None:
+        ways = [name for name in ("field", "member", "pattern") if getattr(self, name) is not None]
+        if len(ways) > 1:
+            raise LineError(f"{' and '.join(ways)} cannot be combined")
+        for name in ("field", "member"):
+            if isinstance(value := getattr(self, name), tuple):
+                # A single field or member keeps its own digest.
+                several = tuple(sorted({*value}))
+                object.__setattr__(self, name, several if len(several) > 1 else several[0])
+        for number in self._fields:
+            if number is not None and not 1 <= number <= MAX_FIELD:
+                raise LineError(f"field: must be between 1 and {MAX_FIELD}, not {number}")
+        if len(self.delimiter) != 1:
+            raise LineError(f"delimiter: must be one byte, not {self.delimiter!r}")
+        try:
+            re.compile(self.pattern or b"")
+        except re.error as error:
+            raise LineError(f"regex: not a valid regular expression: {error}") from None
+
+    @property
+    def _fields(self) -> tuple[int | None, ...]:
+        return self.field if isinstance(self.field, tuple) else (self.field,)
+
+    def digests(
+        self, data: Bytes, bounds: Positions, digest: KeyDigest
+    ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        """Return the digests of lines that have a key, and a mask of these lines."""
+        parts = [replace(self, field=field).find(data, bounds) for field in self._fields]
+        keyed = np.logical_and.reduce([starts >= 0 for _, starts, _ in parts])
+        kept: Any = slice(None) if keyed.all() else keyed
+        words = np.hstack([digest.of_spans(content, starts[kept], stops[kept])
+                           for content, starts, stops in parts])  # fmt: skip
+        if len(parts) > 1:
+            # Digests have a fixed length, so adjacent fields cannot be confused.
+            ends = np.arange(len(words) + 1) * 8 * words.shape[1]
+            octets = words.astype("<u8").view(np.uint8).ravel()
+            words = digest.of_spans(octets, ends[:-1], ends[1:])
+        return words, keyed
+
+    def find(self, data: Bytes, bounds: Positions) -> tuple[Bytes, Positions, Positions]:
+        """Return bytes, and the start (-1 without a key) and end of each line's key in them."""
+        starts, stops = bounds[:-1].copy(), bounds[1:].copy()
+        # The last line of a stream may lack a newline.
+        stops -= data[stops - 1] == _NEWLINE if len(stops) else 0
+        if isinstance(self.field, int):
+            narrow = core().field_spans if core() else field_spans
+            narrow(data, self.field, self.delimiter[0], starts, stops)
+        elif self.member is not None or self.pattern is not None:
+            extract, whole = self._extractor(), data.tobytes()
+            spans = zip(starts.tolist(), stops.tolist(), strict=True)
+            keys = [extract(whole[start:stop]) for start, stop in spans]
+            sizes = np.array([len(key or b"") for key in keys], np.int64)
+            stops = np.cumsum(sizes)
+            starts = np.where([key is None for key in keys], -1, stops - sizes)
+            data = np.frombuffer(b"".join(key or b"" for key in keys), np.uint8)
+        return data, starts, stops
+
+    def _extractor(self) -> Callable[[bytes], bytes | None]:
+        if self.pattern is not None:
+            search = re.compile(self.pattern).search
+
+            def matched(line: bytes) -> bytes | None:
+                match = search(line)
+                return None if match is None else match[1 if match.re.groups else 0]
+
+            return matched
+        members = self.member if isinstance(self.member, tuple) else (self.member or "",)
+        paths = [path.split(".") for path in members]
+
+        def member(line: bytes) -> bytes | None:
+            try:
+                whole: Any = json.loads(line)
+                values = [reduce(getitem, path, whole) for path in paths]
+            except (ValueError, KeyError, TypeError, RecursionError):
+                return None
+            return json.dumps(values if len(values) > 1 else values[0], sort_keys=True).encode()
+
+        return member
+
+
+def line_bounds(data: Bytes, stop: int, bounds: Positions) -> int:
+    """Write the starts of the lines in ``data[:stop]``; return the number of complete lines."""
+    if native := core():
+        return int(native.line_bounds(data, stop, bounds))
+    ends = np.flatnonzero(data[:stop] == _NEWLINE)[: len(bounds) - 1] + 1
+    bounds[0] = 0
+    bounds[1 : len(ends) + 1] = ends
+    return len(ends)
+
+
+def field_spans(
+    data: Bytes, field: int, delimiter: int, starts: Positions, stops: Positions
+) -> None:
+    """Narrow the span of each line to a field; the start is -1 if the field is missing."""
+    text, between = data.tobytes(), bytes([delimiter])
+    for number, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
+        for _ in range(field - 1):
+            between_at = text.find(between, start, stop)
+            start = between_at + 1 if between_at >= 0 else -1
+            if start < 0:
+                break
+        last = text.find(between, start, stop) if start >= 0 else -1
+        starts[number], stops[number] = start, last if last >= 0 else stop
+
+
+def line_digest(spec: Specification, key: LineKey) -> KeyDigest:
+    """Return the digest of keys in a filter; each kind of key has a different digest."""
+    if key == LineKey():
+        return KeyDigest.of(spec)
+    return KeyDigest.of(spec, ConstantStream(label=f"lines/{key!r}", seed=spec.seed).word())
 
 
 @dataclass
@@ -43,21 +175,15 @@ class RecentLines:
     """A filter of the keys of recent lines, within a window in lines or in time."""
 
     def __init__(
-        self,
-        key: LineKey,
-        *,
-        window: int,
-        fpr: float,
-        span: int | None = None,  # nanoseconds
-        policy: str = "last-seen",
-        state: str | None = None,
-    ) -> None:
+        self, key: LineKey, *, window: int, fpr: float, span: int | None = None,
+        policy: str = "last-seen", state: str | None = None,
+    ) -> None:  # fmt: skip
+        # With a span, in nanoseconds by the system clock, the window is the capacity in lines.
         self.key = key
         self._refresh = policy == "last-seen"
         self._tick, self._by_clock = 0, span is not None
         if span is None and self._refresh:
-            # A blocked filter is faster, but may need more than twice the memory at a very low
-            # rate.
+            # A blocked filter is faster, but may need much more memory at a very low rate.
             blocked, plain = (kind.for_window(window, fpr) for kind in (BlockedGEBF, GEBF))
             spec = (blocked if blocked.nbytes <= 2 * plain.nbytes else plain).spec
         else:
@@ -72,14 +198,10 @@ class RecentLines:
             self.model = load(self._state)
             same = replace(spec, seed=self.model.seed, digest="siphash")
             if getattr(self.model, "spec", None) != same:
-                raise LineError(
-                    f"{state} holds the state of {self.model!r}, which has a different window, "
-                    f"rate, "
-                    "span or policy"
-                )
+                text = f"{state} holds the state of {self.model!r}"
+                raise LineError(f"{text}, which has a different window, rate, span or policy")
         else:
-            seed = randbits(_SEED_BITS)
-            self.model = from_spec(replace(spec, seed=seed, digest="siphash"))
+            self.model = from_spec(replace(spec, seed=randbits(63), digest="siphash"))
         self._digest = line_digest(self.model.spec, key)
 
     def save(self) -> None:
@@ -89,11 +211,6 @@ class RecentLines:
     def seen(self, data: Bytes, bounds: NDArray[np.int64]) -> tuple[NDArray[np.bool_], int]:
         """Return a mask of repeated lines, and the number of lines without a key."""
         digests, keyed = self.key.digests(data, bounds, self._digest)
-        seen = np.zeros(len(keyed), np.bool_)
-        seen[keyed] = self._answer(digests)
-        return seen, len(keyed) - len(digests)
-
-    def _answer(self, digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
         times: tuple[NDArray[np.int64], ...] = ()
         if self._tick and not self._by_clock:
             numbers = self.model.operations + np.arange(len(digests))
@@ -102,10 +219,9 @@ class RecentLines:
             # If the clock is set back, time stands still instead.
             now = max(self.model.latest, time.time_ns() // self._tick)
             times = (np.full(len(digests), now, np.int64),)
-        seen: NDArray[np.bool_] = self.model.check_and_insert(
-            digests, *times, refresh=self._refresh
-        )
-        return seen
+        seen = np.zeros(len(keyed), np.bool_)
+        seen[keyed] = self.model.check_and_insert(digests, *times, refresh=self._refresh)
+        return seen, len(keyed) - len(digests)
 
 
 class _Output:

@@ -35,7 +35,14 @@ class Truth:
 
 
 class Oracle:
-    """Remembers the last insertion of every key, and classifies each operation by it."""
+    """Remembers the last insertion of every key, and classifies each operation by it.
+
+    In a ring that counts insertions, a key is guaranteed for `window_generations` shifts, and has
+    no trace left after `ring_segments` shifts. In a ring with a span, a key is guaranteed for the
+    span, or as much of it as is still covered, and a trace remains while a segment of the key is
+    live. In a dictionary or timing filter, a key is guaranteed within the covered part of the
+    window, and has no trace left once its block is older than the window.
+    """
 
     def __init__(self, spec: Specification) -> None:
         self.insertions = self.now = 0
@@ -68,6 +75,7 @@ class Oracle:
         asked = self._rows(number, moments)
         inserted, limits = asked, self._limits(covered)
         if self._rotation is not None:
+            # Generations end independently of keys.
             before = self._rotation.shifts
             codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
             passage = self._rotation.follow(codes, moments)
@@ -115,11 +123,12 @@ class Oracle:
         """Compare operations with the last insertions of their keys."""
         known = previous[:, 0] > 0
         distance, elapsed, age = (asked - previous).T
+        held = known & (age <= limits.held)
         sure = known & (elapsed <= limits.elapsed) & (age <= limits.age)
         return Truth(
             distance=np.where(known, distance, 0),
             age=np.where(known, age, -1),
-            kind=kinds(sure, known & (age <= limits.held)),
+            kind=np.where(sure, GUARANTEED, np.where(held, SLACK, FRESH)).astype(np.int8),
             repeat=known & (elapsed <= self._window),
             elapsed=np.where(known, elapsed, -1) if self._spec.timed else None,
         )
@@ -153,7 +162,11 @@ class LastInsertions:
         first = np.concatenate([np.ones(min(len(keys), 1), bool), ~same])
         last = np.concatenate([~same, np.ones(min(len(keys), 1), bool)])
         previous[order[first]] = self.find(ordered[first])
-        self._remember(ordered[last], rows[order[last]])
+        keys, rows = ordered[last], rows[order[last]]
+        index, new = indices(self._keys, keys)
+        self._rows[index[~new]] = rows[~new]
+        self._keys = np.insert(self._keys, index[new], keys[new])
+        self._rows = np.insert(self._rows, index[new], rows[new], axis=0)
         return previous
 
     def find(self, keys: NDArray[Any]) -> NDArray[np.int64]:
@@ -163,19 +176,6 @@ class LastInsertions:
         rows = np.zeros((len(keys), self._rows.shape[1]), np.int64)
         rows[~new] = self._rows[index[~new]]
         return rows
-
-    def _remember(self, keys: NDArray[Any], rows: NDArray[np.int64]) -> None:
-        index, new = indices(self._keys, keys)
-        self._rows[index[~new]] = rows[~new]
-        self._keys = np.insert(self._keys, index[new], keys[new])
-        self._rows = np.insert(self._rows, index[new], rows[new], axis=0)
-
-
-def kinds(guaranteed: NDArray[np.bool_], traced: NDArray[np.bool_]) -> NDArray[np.int8]:
-    kind = np.full(len(traced), FRESH, np.int8)
-    kind[traced] = SLACK
-    kind[guaranteed] = GUARANTEED
-    return kind
 
 
 def indices(

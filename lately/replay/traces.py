@@ -249,24 +249,19 @@ def _detect(name: str, head: list[str], *, key: Sequence[str], time: str | None)
         header = next(csv.reader(head[:1]), [])
     if stem.endswith(".csv") or key or time or (len(header) > 1 and "key" in header):
         return "csv"
-    other = _other_format([line for line in head if not line.isspace()])
-    if other is not None:
+    filled = [line for line in head if not line.isspace()]
+    start = filled[0].strip() if filled else ""
+    tabs, other = {line.count("\t") for line in filled}, ""
+    if len(filled) > 1 and len(tabs) == 1 and tabs != {0}:
+        other = "tab-separated values"
+    if start.startswith("[{") or start in ("{", "[") or (start and all(map(_is_object, filled))):
+        other = "JSON"
+    if other:
         raise TraceError(
             f"{name} looks like {other}, not an access log, CSV or one key per line; "
-            "with the format lines, each line is a key"
+            "with the format 'lines', each line is a key"
         )
     return "lines"
-
-
-def _other_format(head: list[str]) -> str | None:
-    """Return the name of an unsupported format that the lines look like, or None."""
-    start = head[0].strip() if head else ""
-    if start.startswith("[{") or start in ("{", "[") or (start and all(map(_is_object, head))):
-        return "JSON"
-    tabs = {line.count("\t") for line in head}
-    if len(head) > 1 and len(tabs) == 1 and tabs != {0}:
-        return "tab-separated values"
-    return None
 
 
 def _is_object(line: str) -> bool:

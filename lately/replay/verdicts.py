@@ -15,8 +15,7 @@ from .run import JudgedRecords
 # Operation, counting from 0; seconds since the epoch or blank; key text; verdict; class from the
 # oracle; insertions since the key was last inserted, or blank.
 COLUMNS = ("index", "timestamp", "key", "seen", "class", "distance")
-_QUOTED = ',"\r\n'
-_GROUP_ROWS = 1 << 16
+_GROUP_ROWS = 1 << 16  # minimum rows per Parquet row group; small groups are slow to read
 
 
 @contextmanager
@@ -30,15 +29,7 @@ def open_verdicts(file: BinaryIO, form: str) -> Iterator[Callable[[JudgedRecords
     try:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
-
-        def append(verdicts: JudgedRecords) -> None:
-            rows = _rows(verdicts)
-            if any(map("".join(text for text, _ in verdicts.records).__contains__, _QUOTED)):
-                writer.writerows(rows)
-            else:
-                text.write("".join([f"{a},{b},{c},{d},{e},{f}\n" for a, b, c, d, e, f in rows]))
-
-        yield append
+        yield lambda verdicts: writer.writerows(_rows(verdicts))
     finally:
         text.detach()
 
@@ -78,29 +69,23 @@ def _open_parquet(file: BinaryIO) -> Iterator[Callable[[JudgedRecords], None]]:
             waiting.clear()
 
     def append(verdicts: JudgedRecords) -> None:
-        waiting.append(pa.table(_arrays(pa, verdicts), schema))
-        # Each write becomes a row group, and small groups make a file slow to read.
+        texts, times = zip(*verdicts.records, strict=True)
+        distance = verdicts.truth.distance
+        seconds = [None if time is None else time / NANOSECONDS for time in times]
+        # Parquet does not accept bytes that are not valid UTF-8.
+        octets = [text.encode("utf-8", "surrogateescape") for text in texts]
+        values = (
+            range(verdicts.start, verdicts.start + len(texts)),
+            pa.array(seconds, pa.float64()),
+            [text.decode("utf-8", "backslashreplace") for text in octets],
+            verdicts.results.seen,
+            [CLASSES[kind] for kind in verdicts.truth.kind],
+            pa.array(distance, mask=distance == 0),
+        )
+        waiting.append(pa.table(dict(zip(COLUMNS, values, strict=True)), schema))
         if sum(table.num_rows for table in waiting) >= _GROUP_ROWS:
             flush()
 
     with pq.ParquetWriter(file, schema) as writer:
         yield append
         flush()
-
-
-def _arrays(pa: Any, verdicts: JudgedRecords) -> dict[str, Any]:
-    texts, times = zip(*verdicts.records, strict=True)
-    distance = verdicts.truth.distance
-    values = (
-        range(verdicts.start, verdicts.start + len(texts)),
-        pa.array([None if time is None else time / NANOSECONDS for time in times], pa.float64()),
-        [_valid(text) for text in texts],
-        verdicts.results.seen,
-        [CLASSES[kind] for kind in verdicts.truth.kind],
-        pa.array(distance, mask=distance == 0),
-    )
-    return dict(zip(COLUMNS, values, strict=True))
-
-
-def _valid(text: str) -> str:
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

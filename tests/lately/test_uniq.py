@@ -19,8 +19,7 @@ from lately.cli.app import main
 from lately.golden.compilation import VARIABLE, core
 from lately.golden.hash.keys import KeyDigest
 from lately.lines import uniq
-from lately.lines.line_keys import LineKey, line_bounds
-from lately.lines.uniq import RecentLines
+from lately.lines.uniq import LineKey, RecentLines, line_bounds
 
 
 def run(content=b"", *arguments, code=0):
