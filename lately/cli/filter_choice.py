@@ -7,18 +7,12 @@ from fractions import Fraction
 from typing import Any, cast
 
 from ..golden import FAMILIES, Specification, any_preset
-from ..golden.durations import (
-    NANOSECONDS,
-    default_tick,
-    span_ticks,
-    tick_of_span,
-    time_seconds,
-    whole_nanoseconds,
-)
+from ..golden.durations import NANOSECONDS, default_tick, span_ticks, tick_of_span
 from ..golden.errors import SpecificationError
 from ..golden.spec.base import require
 from ..golden.spec.ring import WHEN_FULL
 from ..hdl.build import family_of
+from .packet_files import nanoseconds
 
 
 def choice(
@@ -26,7 +20,7 @@ def choice(
     span: str | None, tick: str | None, rate: float | None, when_full: str | None,
 ) -> tuple[Specification, int | None]:  # fmt: skip
     """Return the filter for the given options, and its tick in nanoseconds, or None."""
-    length, period = _nanoseconds("span", span), _nanoseconds("tick", tick)
+    length, period = nanoseconds("span", span) or None, nanoseconds("tick", tick) or None
     if window is None and fpr is None and rate is None:
         return with_span(named(spec, preset), length, period, when_full)
     from ..planner import Requirement, choose
@@ -63,10 +57,6 @@ def planned(path: str | None) -> tuple[Fraction | None, str | None]:
     is_time = tick is None or (type(tick) in (int, float) and 0 < tick < math.inf)
     require(is_time, "tick_seconds", "must be a number above 0", tick)
     return None if tick is None else Fraction(str(tick)), device and str(device)
-
-
-def _nanoseconds(name: str, text: str | None) -> int | None:
-    return None if text is None else whole_nanoseconds(name, time_seconds(text, name))
 
 
 def with_span(

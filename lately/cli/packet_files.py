@@ -36,7 +36,7 @@ def packet_files(
             raise click.UsageError("IN and OUT are missing", context)
         outputs = [inputs.pop()]
     if live and inputs:
-        raise click.UsageError("give one of IN and --interface, not both", context)
+        raise click.UsageError("IN cannot be combined with --interface", context)
     if not live and not inputs:
         raise click.UsageError(f"{'IN' if folder or dry_run else 'OUT'} is missing", context)
     for path in inputs:
@@ -45,33 +45,27 @@ def packet_files(
     if folder is not None:
         outputs = [os.path.join(folder, os.path.basename(path)) for path in inputs]
         os.makedirs(folder, exist_ok=True)
-    return PacketFiles(inputs, [kind.convert(output, _FOLDER if folder else _OUT, context)
-                                for output in outputs])  # fmt: skip
+    param = _FOLDER if folder else _OUT
+    return PacketFiles(inputs, [kind.convert(output, param, context) for output in outputs])
 
 
 def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any]) -> Any:
-    reorder, interface, limit, long = (
-        options[name] for name in ("reorder", "interface", "limit", "duration")
-    )
+    interface, to = options["interface"], options["to"]
     if interface is not None:
         from ..captures.live_capture import LiveCapture, getting
 
-        seconds = None if long is None else nanoseconds("duration", long) / 1e9
-        ends = set() if options["to"] is None else getting(options["to"])
-        if read := ends & {*interface}:
-            raise click.UsageError(
-                f"--to {options['to']}: {read.pop()} is also an input, so packets would return"
-            )
-        return LiveCapture(interface, omitted=ends, count=limit, seconds=seconds)
-    source: Any
-    if reorder is None:
-        from ..captures.capture_files import CaptureFiles
+        seconds = nanoseconds("duration", options["duration"]) / 1e9 or None
+        ends = set() if to is None else getting(to)
+        if both := ends & {*interface}:
+            raise click.UsageError(f"--to {to}: {both.pop()} is also an input; packets would loop")
+        return LiveCapture(interface, omitted=ends, count=options["limit"], seconds=seconds)
+    from ..captures.capture_files import CaptureFiles, MergedCaptures
 
+    source: Any
+    if options["reorder"] is None:
         source = CaptureFiles(files.inputs, joined=folder is None)
     else:
-        from ..captures.capture_files import MergedCaptures
-
-        source = MergedCaptures(files.inputs, nanoseconds("reorder", reorder))
+        source = MergedCaptures(files.inputs, nanoseconds("reorder", options["reorder"]))
     if len(source.empty) == len(files.inputs):
         raise click.ClickException(f"all {len(files.inputs)} inputs are empty")
     return source

@@ -11,6 +11,7 @@ import click
 from . import options
 from .interrupts import interruptible
 from .outputs import InputFile, OutputFile
+from .packet_files import nanoseconds
 from .progress import replay_bar
 from .reporting import INTERRUPTED, OneLineCommand
 
@@ -80,7 +81,6 @@ def uniq(
       lately uniq --member user.id --dry-run --json events.jsonl
       lately uniq --state seen.npz today.log
     """
-    from ..golden.durations import time_seconds, whole_nanoseconds
     from ..golden.files import only_user
     from ..lines.uniq import LineKey, RecentLines
     from ..lines.uniq import uniq as filter_lines
@@ -98,7 +98,7 @@ def uniq(
         member=members or None,
         pattern=None if regex is None else os.fsencode(regex),
     )
-    time = None if span is None else whole_nanoseconds("span", time_seconds(span, "span"))
+    time = nanoseconds("span", span) or None
     with ExitStack() as stack:
         if state is not None:
             stack.enter_context(only_user(state))

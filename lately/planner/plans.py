@@ -3,6 +3,7 @@
 import json
 import math
 import operator
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
@@ -130,12 +131,7 @@ class Plan:
                 "window": required.window,
                 "false_positive_rate": required.false_positive_rate,
                 "slack": required.slack,
-                "span": span
-                and {
-                    "ticks": span.ticks,
-                    "tick_seconds": float(span.tick),
-                    "when_full": span.when_full,
-                },
+                "span": span and span.to_dict(),
                 **{name: getattr(required, name) for name in _ABILITIES},
                 "families": list(required.families),
                 "device": required.device.name if required.device else None,
@@ -232,17 +228,15 @@ def _front(requirement: Requirement) -> list[Candidate]:
     front = []
     for family in requirement.able:
         candidates = []
-        for share in FRONT:
-            rate = requirement.false_positive_rate * share
-            lower = replace(requirement, false_positive_rate=rate)
-            cheapest = islice(family.search(lower), 1)
+        for fraction in FRONT:
+            rate = requirement.false_positive_rate * fraction
+            cheapest = islice(family.search(replace(requirement, false_positive_rate=rate)), 1)
             candidates += [describe(priced, requirement) for priced in cheapest]
-        candidates.sort(key=lambda candidate: (candidate.cost, candidate.worst_rate))
-        kept: list[Candidate] = []
-        for candidate in candidates:
-            if not kept or candidate.worst_rate < kept[-1].worst_rate:
-                kept.append(candidate)
-        front += kept
+        best = math.inf
+        for candidate in sorted(candidates, key=lambda each: (each.cost, each.worst_rate)):
+            if candidate.worst_rate < best:
+                front.append(candidate)
+                best = candidate.worst_rate
     return front
 
 
@@ -275,13 +269,12 @@ def largest_window(requirement: Requirement, digits: int = 2) -> int | None:
     first = 10 ** (digits - 1)
     windows = [*range(2, first), *(d * 10**e for e in range(10) for d in range(first, 10 * first))]
     windows = [window for window in windows if window < requirement.window]
-    low, high = -1, len(windows)
-    while high - low > 1:
-        middle = (low + high) // 2
-        smaller = replace(requirement, window=windows[middle])
-        met = any(any(True for _ in family.search(smaller)) for family in smaller.able)
-        low, high = (middle, high) if met else (low, middle)
-    return windows[low] if low >= 0 else None
+
+    def is_unmet(window: int) -> bool:
+        return not cheapest(replace(requirement, window=window))
+
+    count = bisect_left(windows, True, key=is_unmet)
+    return windows[count - 1] if count else None
 
 
 def _lowest_rate(requirement: Requirement) -> float | None:
@@ -348,10 +341,8 @@ def _small_device(requirement: Requirement) -> str:
     unfit = cheapest(replace(requirement, device=replace(device, bram=1 << 62)))
     if unfit:
         best = min(unfit, key=lambda priced: priced.cost)
-        needed = (
-            f"the cheapest, of family {best.spec.family}, needs {best.cost:,} block RAMs of "
-            f"{device.bram:,}"
-        )
+        family, count = best.spec.family, f"{best.cost:,} of {device.bram:,} block RAMs"
+        needed = f"the cheapest filter, of family {family}, needs {count}"
     else:
         specs = [priced.spec for priced in cheapest(replace(requirement, device=None))]
         families = [PLANNER_FAMILIES[spec.family] for spec in specs]

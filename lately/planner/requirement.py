@@ -64,6 +64,10 @@ class Span:
     def text(self) -> str:
         return f"{self.ticks:,} ticks of {time_text(self.tick)}"
 
+    def to_dict(self) -> dict[str, Any]:
+        seconds = float(self.tick)
+        return {"ticks": self.ticks, "tick_seconds": seconds, "when_full": self.when_full}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Requirement:

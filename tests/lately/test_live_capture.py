@@ -285,9 +285,9 @@ def test_packets_that_cannot_be_sent(tmp_path):
     [(["veth1", "--to", "veth2"], [("link", "veth2 down"), ("veth0", frame(1))], 1,
       "veth2: Network is down"),
      (["veth3", "--to", "veth2"], [], 2,
-      "--to veth2: veth3 is also an input, so packets would return"),
+      "--to veth2: veth3 is also an input; packets would loop"),
      (["veth2", "--to", "veth2"], [], 2,
-      "--to veth2: veth2 is also an input, so packets would return"),
+      "--to veth2: veth2 is also an input; packets would loop"),
      (["veth1", "--to", "none-such"], [], 2, "none-such: no interface with this name")],
 )  # fmt: skip
 def test_wrong_output(tmp_path, options, steps, code, message):
@@ -304,7 +304,7 @@ def refusal(*arguments):
 
 def test_interfaces_wrong(tmp_path, monkeypatch):
     out = tmp_path / "out"
-    assert "give one of IN and --interface" in refusal("in", out, "-i", "lo")
+    assert "IN cannot be combined with --interface" in refusal("in", out, "-i", "lo")
     if os.geteuid() == 0:
         assert "none-such: No such device" in refusal(out, "-i", "none-such")
         for names in ("lo", "lo"), ("any", "lo"):
