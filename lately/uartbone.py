@@ -81,8 +81,6 @@ class UartBone:
             text = os.strerror(number) if number else str(error)
             raise PortError(f"{self.port}: cannot communicate with a board: {text}") from None
 
-    # Unchecked transfers
-
     def send(self, command: int, address: int, words: Any = (), count: int = 0) -> None:
         """Send a command to write `words`, or to read `count` words."""
         header = bytes([command, count or len(words)]) + (address // 4).to_bytes(4, "big")
@@ -122,8 +120,6 @@ class UartBone:
             f"{self.port}: no answer in {self.attempts} attempts of {self._timeout:.2g} s; "
             f"check that a Lately board, built for {self.baud} baud, is at this port"
         )
-
-    # Checked transfers
 
     def read(self, address: int, count: int = 1) -> list[int]:
         """Return words at consecutive addresses."""

@@ -221,7 +221,6 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
             ]
             self._stack = stack.pop_all()
         self.name, self.format = self._inputs[0].capture.name, "pcapng"
-        # Empty files.
         self.empty = [name for source in self._inputs for name in source.capture.empty]
         self._buffer = np.empty(0, np.uint8)
         self._table = np.empty((_ROWS, 0), np.int64)

@@ -217,8 +217,6 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         resolution = self._section.resolution if self._section else 1
         return Packets(self._buffer, self._done, self._at, table, lengths, resolution=resolution)
 
-    # Bytes
-
     def _make_room(self, size: int) -> None:
         old, self._buffer = getattr(self, "_buffer", None), np.zeros(size, np.uint8)
         if old is not None:
@@ -266,8 +264,6 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             self.truncated = True
             return 0
 
-    # Records
-
     def _scan(self) -> tuple[int, int]:
         """Scan for packets; return the number of packets, and why the scan ended."""
         section = self._section
@@ -308,8 +304,6 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         form = unit, header, _LENGTHS[version], max_captured(link), link
         self._section = _Section(big, form, resolution=unit)
         self._at = PCAP_HEADER
-
-    # Section and interface blocks
 
     def _read_control(self) -> bool:
         """Read a section or interface block; return whether it was complete."""

@@ -14,11 +14,8 @@ from . import capture_loops as loops
 from .capture_reader import Packets, max_captured
 
 _AT, _CAPTURED, _LENGTH, _TIME, _TAP, _VERSION, _BEGIN, _NUMBER, _ORDER, _COLUMNS = range(10)
-# Bit in the number of a packet that marks a retransmission.
-_AGAIN = 1 << 62
+_AGAIN = 1 << 62  # bit in the number of a packet that marks a retransmission
 
-
-# Headers that a network adds
 
 _ADDRESSES = 12  # bytes in front of a VLAN tag
 _IP, _UDP = 14, 34
@@ -29,8 +26,7 @@ class Added(NamedTuple):
 
     octets: bytes
     before: int = 0  # bytes of the frame that stay in front of them
-    # IP version of the packet that follows the added bytes; 0 if the whole frame follows.
-    version: int = 0
+    version: int = 0  # IP version of the following packet; 0 if the whole frame follows
     # Offsets of 16-bit length fields, and the byte from which each length counts.
     lengths: tuple[tuple[int, int], ...] = ()
 
@@ -89,9 +85,6 @@ def added_octets(added: Added, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 def _big(values: NDArray[np.int64]) -> NDArray[np.uint8]:
     return np.stack([values >> 8 & 0xFF, values & 0xFF], axis=1).astype(np.uint8)
-
-
-# Taps
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -345,9 +345,6 @@ def _open_outputs(
     return outputs
 
 
-# Figures for the terminal
-
-
 def _facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield rows of name, value and note, without Jinja, which imports too slowly."""
     from ..replay.formatting import rate_text, seconds_text

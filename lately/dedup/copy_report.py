@@ -223,9 +223,6 @@ def _tally(counter: Counter[bytes], rows: NDArray[np.int64], weight: int) -> Non
         counter.update(dict(few))
 
 
-# HTML page and figure
-
-
 def html(figures: dict[str, Any], report: CopyReport) -> str:
     """Build a self-contained HTML page from the figures of `lately dedup --json`."""
     span = figures["span_seconds"]

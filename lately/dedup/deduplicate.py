@@ -27,7 +27,6 @@ from ..stream_files import TraceError
 if TYPE_CHECKING:
     from .packet_oracle import PacketOracle
 
-# Engines: the golden model, or the compiled hardware checked against it.
 ENGINES = ("golden", "rtl")
 MAX_ELAPSED = 1 << 62  # maximum elapsed nanoseconds; the clock stops there
 _COMMENT, _DROP_COUNT = 1, 4

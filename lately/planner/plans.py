@@ -48,18 +48,12 @@ class Candidate:
     bits: int  # memory bits in hardware, where a ring has a spare segment
     # 16-kbit memories that hold the bits, or the exact block RAMs of the device; None if any_size.
     memories: int | None
-    # Distance past the required window after which no trace of a key remains, as a fraction of the
-    # window; with a span, as a fraction of the span, if every tick has an insertion.
-    slack: float
-    # Worst-case number of sequential memory reads for a fresh key in software; hardware reads all
-    # memories at once.
-    accesses: float
+    slack: float  # see `Requirement`; with a span, if every tick has an insertion
+    accesses: float  # maximum number of sequential memory reads for a new key in software
     latency: int | None  # hardware latency in cycles; None if any_size
     limit_mhz: float | None  # maximum clock that the vendor allows for the unit on the device
     bindings: list[Binding]  # why the next smaller filters fail the requirement
-    # Minimum share of cycles in which an operation is accepted. For a dictionary, keys that always
-    # write the same column are excluded.
-    cycle_share: float
+    cycle_share: float  # minimum fraction of cycles in which an operation is accepted
     edges: tuple[int, int] | None  # see `lately.hdl.profile.Profile.edges`
     min_period: int  # see `lately.hdl.profile.Profile.min_period`
 
@@ -95,9 +89,7 @@ class Plan:
 
     requirement: Requirement
     candidates: list[Candidate]  # cheapest first
-    # Pareto front: the cheapest filters per family at the required rate and lower rates, without
-    # those that another filter of the family beats in cost and rate. Empty by default.
-    front: list[Candidate]
+    front: list[Candidate]  # Pareto front of cost and rate for each family; empty by default
 
     @property
     def chosen(self) -> Candidate:
@@ -145,9 +137,6 @@ class Plan:
             "front": [candidate.to_dict() for candidate in self.front],
             "nearest_measured": self.nearest,
         }
-
-
-# The cheapest filters
 
 
 def plan(
@@ -240,9 +229,6 @@ def _front(requirement: Requirement) -> list[Candidate]:
     return front
 
 
-# Memory limits instead of a window or a rate
-
-
 def within_limits(requirement: Requirement, *, window: bool) -> Requirement:
     """Return the requirement with the lowest rate, or largest window, within its memory limits."""
     if requirement.max_bits is not None and requirement.device is None:
@@ -280,9 +266,6 @@ def largest_window(requirement: Requirement, digits: int = 2) -> int | None:
 def _lowest_rate(requirement: Requirement) -> float | None:
     rates = [family.lowest_rate(requirement) for family in requirement.able]
     return min((rate for rate in rates if rate is not None and rate < USELESS), default=None)
-
-
-# Why no filter meets a requirement
 
 
 def _reason(requirement: Requirement) -> str:

@@ -84,19 +84,15 @@ class Requirement:
     false_positive_rate: float
     # F: limit for the slack, in windows. With 0, a key is forgotten when its window ends.
     slack: float | None = None
-    # Time for which a key must be reported, instead of a number of insertions.
-    span: Span | None = None
+    span: Span | None = None  # time for which a key must be reported, instead of insertions
     window_per_query: bool = False  # whether each query must be able to choose a shorter window
     exact_age: bool = False  # whether answers must contain the exact age in insertions
     remove: bool = False  # whether keys must be removable
-    # Permitted families, from `PLANNER_FAMILIES`.
     families: tuple[str, ...] = field(default_factory=lambda: tuple(PLANNER_FAMILIES))
     device: "Device | None" = None  # device that the filter must fit
     max_bits: int | None = None  # limit for the bits of memory
     max_block_rams: int | None = None  # limit for the block RAMs of `device`, else 16-kbit memories
-    # For golden models only: sizes need not be powers of two, the spare segment need not be cleared
-    # in time, and the cost is the number of bits.
-    any_size: bool = False
+    any_size: bool = False  # whether sizes that exist only as golden models are permitted
     bits_only: bool = False  # whether the cost is the number of bits, not of 16-kbit memories
     key_bits: int = 64  # width of a key in bits
     seed: int = 0  # selects the hash functions
@@ -188,9 +184,6 @@ def distinct(families: Sequence[str]) -> tuple[str, ...]:
     return known + tuple(f for f in families if f not in PLANNER_FAMILIES)
 
 
-# Families
-
-
 @dataclass(frozen=True)
 class Binding:
     """The next smaller value of a field, and the constraint that rules it out."""
@@ -208,12 +201,11 @@ class Binding:
 
 
 CONSTRAINTS: Mapping[str, str] = {
-    # Values: rate, slack in windows, bits to zero per cycle.
+    # Values reached: rate, slack in windows, bits to zero per cycle.
     "rate": "rate {rate}",
     "slack": "slack {reached:.3g}",
     "clearing": "not cleared in time",
-    # Values: mean entries in the stash, share of insertions without a free cell, and cycles per
-    # access of the sweep.
+    # Mean number of stash entries, fraction of insertions without a free cell, cycles per access.
     "stash": "{reached:.3g} in the stash",
     "moves": "{rate} find no cell",
     "sweep": "not swept in time",

@@ -141,8 +141,6 @@ class PlannedRing(PlannerFamily):
         super().__init__(name)
         self.generations = generations
 
-    # Figures of a ring
-
     def rates(self, spec: FilterSpec, requirement: Requirement) -> tuple[float, float]:
         return spec.worst_false_positive_rate, spec.mean_false_positive_rate
 
@@ -157,8 +155,6 @@ class PlannedRing(PlannerFamily):
     def accesses(self, spec: FilterSpec, requirement: Requirement) -> float:
         fills = spec.segment_false_positive_rates(phase=1.0)
         return analysis.apbf_accesses(spec.run, spec.window_generations, "false", fills=fills)
-
-    # Search
 
     def search(self, requirement: Requirement) -> Iterator[PricedSpec]:
         ranked: list[tuple[tuple[float, ...], int, FilterSpec]] = []
@@ -253,8 +249,7 @@ class PlannedRing(PlannerFamily):
                 generation = _generation(run, generations, requirement)
                 if generation is None or generations > max(1, window - (span is not None)):
                     continue
-                # With this many bits per key, full segments are fuller than 1 - 2**-0.5; fewer bits
-                # per key then need less memory.
+                # With more bits per key, segments are so full that fewer bits need less memory.
                 if run * parts > max_hashes + 2 * math.log2(generations):
                     continue
                 shape = Shape(run, generations, parts, block_bits, generation, 0)
@@ -306,8 +301,6 @@ class PlannedRing(PlannerFamily):
             values |= {"generation_span": span.ticks // (aged + 1) + 1, "when_full": span.when_full}
         key = {"key_bits": requirement.key_bits, "seed": requirement.seed}
         return FilterSpec.families()[self.name](window=window, **key, **values)
-
-    # Infeasible requirements, and binding constraints
 
     def lowest_rate(self, requirement: Requirement) -> float | None:
         sizes = SIZES[requirement.any_size]

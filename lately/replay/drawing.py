@@ -24,8 +24,6 @@ COLOURS = {
     "green": "#00815d", "grey": "#9aa5b3", "band": "#56b4e9",
 }  # fmt: skip
 
-# Figures
-
 
 def style() -> Any:
     import matplotlib as mpl
@@ -50,8 +48,6 @@ def legend(axes: "Axes") -> None:
     # Reserve two rows everywhere, so that titles are aligned.
     axes.set_title(axes.get_title(loc="left"), loc="left", pad=38)
 
-
-# Charts
 
 Estimate = tuple[float, float, float]  # a value, and the bounds of its 95 % confidence interval
 
@@ -151,9 +147,6 @@ def _draw_series(axes: "Axes", series: Series, number: int, label: str | None) -
     axes.errorbar(series.x, series.y, (below, above), elinewidth=1.2, **looks)
 
 
-# Drawings for HTML pages
-
-
 class Mark(NamedTuple):
     """A point in a plot, in axis units, and its tooltip."""
 
@@ -200,8 +193,6 @@ def _with_marks(svg: str, figure: "Figure", marks: Sequence[Mark]) -> str:
     end = svg.rindex("</svg>")
     return svg[:end] + group + svg[end:]
 
-
-# Small SVG
 
 _SVG = "http://www.w3.org/2000/svg"
 _GROUP = f"{{{_SVG}}}g"

@@ -24,8 +24,7 @@ class Truth:
 
     # Insertions since the key's last one: 1 if that was the previous operation, 0 for a new key.
     distance: NDArray[np.int64]
-    # Generations from the last insertion of the key to the latest insertion of all keys, or blocks
-    # from the last insertion of the key to the present; -1 for a new key.
+    # Age of the last insertion of the key in generations or blocks; -1 for a new key.
     age: NDArray[np.int64]
     kind: NDArray[np.int8]  # index into `CLASSES`
     # Whether the key is among the last `window` insertions, or was inserted within the span.

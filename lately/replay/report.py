@@ -86,9 +86,6 @@ def drawings(result: RunResult) -> list[tuple[str, str]]:
     ]
 
 
-# Rates over time
-
-
 def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:
     figures = result.figures()
     points = result.checkpoints
@@ -187,9 +184,6 @@ def _rates_title(figures: dict[str, Any]) -> str:
     return f"{shown} {keys} reported{beside}"
 
 
-# Fill ratios
-
-
 def _draw_fills(axes: "Axes", result: RunResult) -> list[Mark]:
     spec: Any = result.spec
     last = result.checkpoints[-1].fill_ratios
@@ -231,9 +225,6 @@ def _draw_fills(axes: "Axes", result: RunResult) -> list[Mark]:
         )
         for at in number.tolist()
     ]  # fmt: skip
-
-
-# Repeats by distance
 
 
 def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:

@@ -28,8 +28,7 @@ class Checkpoint:
     probes: int  # number of fresh keys queried here
     probe_hits: int  # number of them that were reported
     estimated_false_positive_rate: float  # computed from the bits set here
-    # Fill of each segment of the ring, youngest to oldest, shape (n,).
-    fill_ratios: NDArray[np.float64]
+    fill_ratios: NDArray[np.float64]  # per segment, youngest to oldest
 
     def to_dict(self) -> dict[str, Any]:
         return vars(self) | {
@@ -126,14 +125,13 @@ class RunResult:
     distinct_keys: int = 0  # fewer than the distinct texts if keys collide
     distinct_texts: int = 0  # distinct key texts in the trace
     malformed_lines: int = 0  # lines without a valid record
-    # Line number and reason for the first few malformed lines.
-    malformed_examples: list[tuple[int, str]] = field(default_factory=list)
+    malformed_examples: list[tuple[int, str]] = field(default_factory=list)  # line and reason
     # None without RTL. Memory is compared by bits in a ring, by cells in other filters.
     cycles: int | None = None
     mismatches: int | None = None
     memory_mismatches: int | None = None
     first_mismatch: Mismatch | None = None
-    # Counters that differ, with their values in RTL and golden model.
+    # Counters that differ: values in RTL and golden model.
     counter_mismatches: dict[str, tuple[int, int]] = field(default_factory=dict)
     seconds: float = 0.0  # wall-clock time
 

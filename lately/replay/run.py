@@ -32,8 +32,7 @@ _FIRST_SPACING = 64
 _CHECKPOINTS = 256
 
 
-# Opens the unit for a specification, as a context manager.
-Engine = Callable[[Any], AbstractContextManager[Any]]
+Engine = Callable[[Any], AbstractContextManager[Any]]  # opens the unit for a specification
 
 
 @dataclass(frozen=True)
@@ -48,9 +47,7 @@ class JudgedRecords:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    # 'rtl' (compiled hardware and golden model), 'golden' (the model alone), or a replacement for
-    # the hardware.
-    engine: str | Engine = "rtl"
+    engine: str | Engine = "rtl"  # 'rtl', 'golden', or a replacement for the hardware
     tick: int | None = None  # for a filter with a span: nanoseconds per tick
     # Window of each query, in insertions or ticks, if the filter accepts one.
     query_window: int | None = None
