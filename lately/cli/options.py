@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from .outputs import OutputFile, OutputFolder
 
@@ -24,20 +23,6 @@ WHEN_FULL = ("shorten", "overfill")
 
 # Same as `FRAMES` and others in `lately.boards.export.design`, which imports Amaranth.
 WRAPS = ("axis", "avalon-st", "raw", "extern", *(f"frames-{n}" for n in (8, 64, 128, 256, 512)))
-
-
-class ListedName(click.ParamType):
-    """Name from `lately list`, with shell completion."""
-
-    name = "name"
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        return [CompletionItem(name) for name in listed(self.kind) if name.startswith(incomplete)]
 
 
 def listed(kind: str) -> Mapping[str, Any]:
@@ -109,7 +94,10 @@ def amount_option(name: str, metavar: str, text: str, default: float | None = No
 
 
 def listed_option(names: str, kind: str, text: str) -> Decorator:
-    return option(f"{names} NAME", text, type=ListedName(kind))
+    def complete(_context: click.Context, _option: click.Parameter, start: str) -> list[str]:
+        return [name for name in listed(kind) if name.startswith(start)]
+
+    return option(f"{names} NAME", text, shell_complete=complete)
 
 
 def choice_option(name: str, values: Sequence[str], text: str) -> Decorator:

@@ -30,9 +30,8 @@ EXTRAS = {
     "bench": ("comparisons with other libraries", "rbloom fastbloom_rs probables cachetools"),
 }
 
-UNABLE = 2  # exit status of a command that could not run: wrong usage, files, tools or values
-INTERRUPTED = 130  # exit status after Ctrl-C, SIGTERM or SIGHUP: 128 plus the number of SIGINT
-UNREAD = 141  # exit status if the reader of the output ends first: 128 plus the number of SIGPIPE
+# Exit statuses: could not run; after Ctrl-C, SIGTERM or SIGHUP; reader of the output ended first.
+UNABLE, INTERRUPTED, UNREAD = 2, 130, 141
 
 
 class CheckError(click.ClickException):
@@ -42,13 +41,10 @@ class CheckError(click.ClickException):
 
 
 class OneLineCommand(click.Command):
-    """Command that reports every error in one line on standard error.
+    """Command that reports every error in one line, and checks `rules` between its options.
 
-    Each rule in `rules` is also the message for a command line that breaks it, such as "--by needs
-    --scope same or other" or "--out-dir cannot be combined with --interface or --dry-run".
-
-    Exit status: 1 if a check failed, `UNABLE` if the command could not run,
-    `INTERRUPTED` after Ctrl-C, SIGTERM or SIGHUP, `UNREAD` if the reader of an output ends first.
+    A rule is also its message, such as "--by needs --scope same or other" or "--to cannot be
+    combined with --out-dir or --dry-run".
     """
 
     def __init__(self, *args: Any, rules: Sequence[str] = (), **attributes: Any) -> None:

@@ -43,7 +43,13 @@ def print_figures(name: str, figures: dict[str, Any]) -> None:
     """Print figures with a layout from ``tables.toml``."""
     layout = _layouts()[name]
     console = terminal()
-    facts = _facts(layout, figures)
+    rows = map(_members, figures[layout["figures_of"]]) if "figures_of" in layout else [figures]
+    facts = [
+        [_cell(cell, values) for cell in line]
+        for values in rows
+        for line in layout.get("figures", ())
+        if _cell(line[0], values)
+    ]
     for line in filter(None, (_cell(line, figures) for line in layout.get("before", ()))):
         console.print(line, soft_wrap=True, markup=False)
     if "title" in layout:
@@ -85,16 +91,6 @@ def print_facts(facts: Iterable[Sequence[str]], *, err: bool = False) -> None:
         # Wrapped in Text, because rich would parse a file name in brackets as markup.
         table.add_row(*map(Text, row))
     terminal(err=err).print(table)
-
-
-def _facts(layout: dict[str, Any], figures: dict[str, Any]) -> list[list[str]]:
-    several = map(_members, figures[layout["figures_of"]]) if "figures_of" in layout else [figures]
-    return [
-        [_cell(cell, values) for cell in line]
-        for values in several
-        for line in layout.get("figures", ())
-        if _cell(line[0], values)
-    ]
 
 
 def _rows(layout: dict[str, Any], figures: dict[str, Any]) -> Any:

@@ -94,16 +94,11 @@ class PacketOracle:
         findings.fresh += int((fresh & ~duplicate).sum())
         findings.expected += float(rates[fresh].sum())
 
-    def _copies(
-        self, keys: NDArray[np.uint64], numbers: Times, elapsed: Times,
-        properties: NDArray[np.uint64],
-    ) -> NDArray[np.bool_]:  # fmt: skip
+    def _copies(self, *columns: NDArray[Any]) -> NDArray[np.bool_]:
         """Apply the rule packet by packet; return which packets are duplicates."""
         differs, refresh = self.rule.differing is not None, self.rule.policy == "last-seen"
         copies = []
-        rows = zip(
-            *(column.tolist() for column in (keys, numbers, elapsed, properties)), strict=True
-        )
+        rows = zip(*(column.tolist() for column in columns), strict=True)
         for key, number, time, mine in rows:
             last, then, kept = self._kept.get(key, (-self.window, 0, mine))
             copy = number - last <= self.window and time - then <= self.span

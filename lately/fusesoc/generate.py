@@ -22,9 +22,8 @@ def options(parameters: dict[str, object], root: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    asked = yaml.safe_load(Path(sys.argv[1]).read_text("utf-8"))
-    words = options(asked.get("parameters") or {}, Path(asked["files_root"]))
-    # FuseSoC picks up the cores that it finds here.
-    sys.exit(
-        subprocess.run(["lately", "export", *words, "--out-dir", "export"], check=False).returncode
-    )
+    request = yaml.safe_load(Path(sys.argv[1]).read_text("utf-8"))
+    words = options(request.get("parameters") or {}, Path(request["files_root"]))
+    # FuseSoC collects the cores in this folder.
+    command = ["lately", "export", *words, "--out-dir", "export"]
+    sys.exit(subprocess.run(command, check=False).returncode)

@@ -102,7 +102,17 @@ def draw(chart: Chart, path: str | os.PathLike[str]) -> None:
         raise ValueError(f"path: must end in .svg, .png or .pdf, not {os.fspath(path)!r}")
     with style():
         figure = blank_figure(7, 4.2)
-        _draw(figure.subplots(), chart)
+        axes = figure.subplots()
+        colours: dict[str, int] = {}
+        for series in chart.series:
+            label = None if series.label in colours else series.label
+            number = colours.setdefault(series.label, len(colours))
+            _draw_series(axes, series, number, label)
+        scales = ["log" if log else "linear" for log in (chart.x_log, chart.y_log)]
+        axes.set(xscale=scales[0], yscale=scales[1])
+        axes.set(xlabel=chart.x, ylabel=chart.y, title=chart.title)
+        if len(colours) > 1:
+            axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
         save(figure, path)
 
 
@@ -114,20 +124,6 @@ def save(figure: "Figure", path: str | os.PathLike[str], description: str = "") 
     content = drawn.getvalue()
     with replace_file(path) as file:
         file.write(small(content, description) if form == "svg" else content)
-
-
-def _draw(axes: "Axes", chart: Chart) -> None:
-    colours: dict[str, int] = {}
-    named: set[str] = set()
-    for series in chart.series:
-        number = colours.setdefault(series.label, len(colours))
-        _draw_series(axes, series, number, series.label if series.label not in named else None)
-        named.add(series.label)
-    scales = ["log" if log else "linear" for log in (chart.x_log, chart.y_log)]
-    axes.set(xscale=scales[0], yscale=scales[1])
-    axes.set(xlabel=chart.x, ylabel=chart.y, title=chart.title)
-    if len(named) > 1:
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
 def _draw_series(axes: "Axes", series: Series, number: int, label: str | None) -> None:
@@ -221,16 +217,15 @@ def small(svg: bytes, description: str = "") -> bytes:
 
 
 def _round(element: Element) -> None:
+    def tenth(number: "re.Match[str]") -> str:
+        # Zero is never negative.
+        return f"{round(float(number[0]), 1) or 0.0:.1f}".removesuffix(".0")
+
     for name in _GEOMETRY & element.attrib.keys():
-        value = re.sub(r"-?\d+\.\d+", _tenth, element.attrib[name])
+        value = re.sub(r"-?\d+\.\d+", tenth, element.attrib[name])
         element.set(name, re.sub(r" ?([MLCQz]) ?", r"\1", " ".join(value.split())))
     if element.get("transform", "").startswith(("rotate(-0 ", "rotate(0 ")):
         del element.attrib["transform"]
-
-
-def _tenth(number: "re.Match[str]") -> str:
-    rounded = round(float(number[0]), 1) or 0.0  # Avoids negative zero.
-    return f"{rounded:.1f}".removesuffix(".0")
 
 
 def _name_styles(root: Element) -> None:

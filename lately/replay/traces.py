@@ -19,12 +19,10 @@ from ..stream_files import COMPRESSIONS, StreamFile, TraceError, is_capture, ope
 
 FORMATS = ("auto", "log", "csv", "lines", "capture")
 
-# Key, and nanoseconds since the epoch (None where the source has no time).
-Record = tuple[str, int | None]
+Record = tuple[str, int | None]  # key, and nanoseconds since the epoch, or None without a time
 _TOGETHER = 4096
 
-# With more digits, the product would not be exact.
-_MAX_SECONDS = 10**19
+_MAX_SECONDS = 10**19  # with more digits, the product would not be exact
 _HEAD_LINES = 20
 _BLOCK_LINES = 4096
 _TIME_COLUMNS = ("timestamp", "time")
@@ -217,14 +215,9 @@ def open_trace(
 ) -> Trace:  # fmt: skip
     """Open a file with a stream of keys, or standard input for '-'.
 
-    `format` is one of `FORMATS`. 'auto' recognises captures by their first bytes, and access
-    logs by their first lines. It reads CSV if the name ends in .csv, if a column is given, or if
-    the header has a column 'key'. Otherwise it reads one key per line.
-
-    For an access log, `key` lists fields (default `LOG_KEY`), and for CSV columns (default 'key',
-    else the only column that is not the time), separated by commas. For a capture, it is one of
-    `lately.captures.packet_keys.KEYS`. `time` is a CSV column in seconds since the epoch or ISO
-    8601; default 'timestamp' or 'time', if such a column exists.
+    `key` is a list of log fields (default `LOG_KEY`) or CSV columns (default 'key', else the only
+    column that is not the time), or one of `lately.captures.packet_keys.KEYS` for a capture. `time`
+    is a CSV column of seconds since the epoch or ISO 8601; default 'timestamp' or 'time'.
     """
     if format not in FORMATS:
         raise TraceError(f"format: must be one of {', '.join(FORMATS)}, not {format!r}")
@@ -265,10 +258,9 @@ def _detect(name: str, head: list[str], *, key: Sequence[str], time: str | None)
 
 
 def _is_object(line: str) -> bool:
-    try:
+    with suppress(ValueError, RecursionError):
         return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
+    return False
 
 
 def _line_records(lines: Iterator[str], rejects: Rejects) -> Iterator[Record]:
