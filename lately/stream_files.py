@@ -103,13 +103,11 @@ class StreamFile:
             return self.data.peek(count)[:count]
 
     def close(self) -> None:
-        """Close the file; standard input stays open."""
         self.data.close()
         self.raw.close()
 
 
 def not_capture(stream: StreamFile, head: bytes) -> TraceError:
-    """Return the error for a stream that is not a capture."""
     content = f"it begins with {head[:4].hex(' ')}" if head else "it is empty"
     if not stream.readable:
         content = f"it is compressed with {stream.compression}"
@@ -123,7 +121,7 @@ def not_capture(stream: StreamFile, head: bytes) -> TraceError:
 
 
 class _PipeReader(io.BufferedReader):
-    """Pipe reader that returns the available data and does not wait for more."""
+    """Pipe reader that returns the available data without waiting for more."""
 
     def readinto1(self, buffer: Any) -> int:
         view = memoryview(buffer)

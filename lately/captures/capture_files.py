@@ -276,7 +276,6 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
         self._table = np.concatenate([self._table, table], axis=1)
 
     def _release(self, ready: NDArray[np.bool_]) -> Packets:
-        """Return the packets marked `ready` as blocks, and hold back the others."""
         at = np.flatnonzero(ready)
         # Ties are resolved by file number, then by position in the file.
         order = np.lexsort((self._table[_FILE, at], self._table[_DUE, at]))

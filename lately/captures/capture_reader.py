@@ -265,7 +265,6 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             return 0
 
     def _scan(self) -> tuple[int, int]:
-        """Scan for packets; return the number of packets, and why the scan ended."""
         section = self._section
         if section is None:
             return 0, loops.CONTROL
@@ -353,7 +352,6 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
 
 
 def _options(block: bytes, at: int, order: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the code and value of each option in a block, starting at offset `at`."""
     while at + 4 <= len(block) - 4:
         code, size = struct.unpack_from(f"{order}HH", block, at)
         if code == 0:
@@ -363,7 +361,6 @@ def _options(block: bytes, at: int, order: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _interface(block: bytes, order: str) -> list[int]:
-    """Convert an interface description to a row of the interface table."""
     link, _, snaplen = struct.unpack_from(f"{order}HHI", block, 8)
     base, exponent, offset = 10, 6, 0
     for code, value in _options(block, 16, order):

@@ -69,10 +69,8 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         self._room = memoryview(bytearray(1 << 18))
         _require_linux("--interface")
         if len({*interfaces}) < len(interfaces) or (ANY in interfaces and len(interfaces) > 1):
-            raise TraceError(
-                f"--interface: names must be distinct, and any cannot be combined with others, "
-                f"not {self.name}"
-            )
+            rule = "names must differ, and 'any' must be the only name"
+            raise TraceError(f"--interface: {rule}, not {self.name}")
         several = len(interfaces) > 1 or ANY in interfaces
         self._blocks = PacketBlocks() if several else None
         self.format = "pcapng" if several else "pcap"
@@ -134,7 +132,6 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         return self._packets(taken) if taken else None
 
     def _collect(self, stop: Callable[[], object]) -> None:
-        """Wait for packets, then briefly for more."""
         until, limit = math.inf, min(len(self._waiting) + _TOGETHER, self._left)
         while self._sockets and len(self._waiting) < limit:
             now = time.monotonic()
@@ -149,7 +146,6 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
                 time.sleep(_PAUSE)
 
     def _drain(self, limit: float) -> None:
-        """Receive the packets that have arrived at all sockets, at most `limit`."""
         self._drained = time.time_ns()
         for opened, interface in [*self._sockets.items()]:
             try:
@@ -165,7 +161,6 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
                 self.damages.append(f"{interface}: {error.strerror}")
 
     def _take(self, opened: socket.socket) -> int:
-        """Receive a packet, and return its time."""
         size, more, _, address = opened.recvmsg_into([self._room], _ANCILLARY)
         interface, _, kind, hardware, *_ = address
         moment, octets = _whole(bytes(self._room[:size]), more)

@@ -28,7 +28,6 @@ Form = Callable[[bytes, Headers], str]  # returns the key of a frame, or raises 
 
 
 def parse_key(name: str) -> Form | None:
-    """Return the function that extracts the key `name`; None for the digest."""
     if name == DEFAULT_KEY:
         return None
     if name in _FORMS:
@@ -40,7 +39,7 @@ def parse_key(name: str) -> Form | None:
 
     def octets(frame: bytes, headers: Headers) -> str:
         if len(frame) < last:
-            raise NoKeyError(f"only {len(frame)} bytes, need {last}")
+            raise NoKeyError(f"has {len(frame)} bytes, but the key needs {last}")
         return frame[first:last].hex()
 
     return octets

@@ -198,7 +198,6 @@ class _Course:
             self._output.write(struct.pack("<IHHiIII", *head))
 
     def _copies(self, packets: Packets) -> NDArray[np.int64]:
-        """Return the packets that each tap captures, as columns."""
         count, taps = len(packets), self._taps
         known = np.where(packets.times == loops.NO_TIME, 0, packets.times)
         known[0] = max(known[0], self._reached)

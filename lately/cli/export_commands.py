@@ -233,7 +233,9 @@ def convert(*, source: str, output: str, spec: str | None) -> None:
             file.write(to_c(model))
         return
     if spec is None:
-        raise click.UsageError("give --spec, the filter of the C header that saved this state")
+        raise click.UsageError(
+            "give --spec, the specification of the C header that saved this state"
+        )
     try:
         model = from_c(Specification.from_toml(spec), data)
     except StateFileError as error:

@@ -89,7 +89,6 @@ def count_option(
 
 
 def amount_option(name: str, metavar: str, text: str, default: float | None = None) -> Decorator:
-    """Declare an option for a number above 0."""
     return option(f"{name} {metavar}", text, type=Amount(min=0, min_open=True), default=default)
 
 

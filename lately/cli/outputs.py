@@ -63,7 +63,6 @@ class OutputFolder(click.Path):
 
 
 def rereadable(inputs: Sequence[str]) -> bool:
-    """Return whether all inputs are regular files."""
     modes = []
     for path in inputs:
         with suppress(OSError, ValueError, AttributeError):

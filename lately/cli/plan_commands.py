@@ -115,7 +115,7 @@ def plan(
     if plot is not None:
         require("matplotlib")
         if Path(plot).suffix.lower() not in FORMATS:
-            raise click.UsageError(f"--plot: must end in {', '.join(FORMATS)}, not {plot!r}")
+            raise click.UsageError(f"--plot: must end in {' or '.join(FORMATS)}, not {plot!r}")
     wanted = as_json or plot is not None
     result = search(requirement, front=wanted, alternatives=candidates)
     if plot is not None:
@@ -136,7 +136,6 @@ def plan(
 
 
 def front_chart(plan: "Plan") -> "Chart":
-    """Plot the worst false-positive rate against cost, per family."""
     from ..replay.drawing import Chart, Series
 
     asked, device = plan.requirement, plan.requirement.device

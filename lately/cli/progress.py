@@ -17,7 +17,6 @@ def quiet() -> bool:
 
 
 def watched() -> bool:
-    """Return whether to show progress: on a terminal, and without --quiet."""
     return not quiet() and sys.stderr is not None and sys.stderr.isatty()
 
 

@@ -68,7 +68,6 @@ class OneLineCommand(click.Command):
         return rest
 
     def _is_met(self, ctx: click.Context, text: str) -> bool:
-        """Return whether an option named in a rule is given, with one of the listed values."""
         for word, _, values in (part.partition(" ") for part in re.split(" or (?=-)", text)):
             named = (param.name for param in self.params if word in (*param.opts, param.metavar))
             name = next(named) or ""
@@ -122,7 +121,7 @@ class OneLineErrors(OneLineCommand, click.Group):
 
 
 def fail_with(lines: Sequence[str]) -> None:
-    """Print messages of failed checks, and fail if there are any."""
+    """Report failed checks, each in one line, and fail if there are any."""
     for line in lines[:-1]:
         _complain(line, CheckError.exit_code)
     if lines:

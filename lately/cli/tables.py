@@ -40,7 +40,6 @@ def add_tables(path: Path, **filters: Any) -> None:
 
 
 def print_figures(name: str, figures: dict[str, Any]) -> None:
-    """Print figures with a layout from ``tables.toml``."""
     layout = _layouts()[name]
     console = terminal()
     rows = map(_members, figures[layout["figures_of"]]) if "figures_of" in layout else [figures]

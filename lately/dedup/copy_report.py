@@ -123,7 +123,7 @@ class CopyReport:
 
     @property
     def pairs(self) -> dict[str, Counter[Any]]:
-        """Numbers of dropped packets by pairs of values, for each property in `TITLES`."""
+        """Number of dropped packets by pairs of values, for each property in `TITLES`."""
         pairs: dict[str, Counter[Any]] = {kind: Counter() for kind in TITLES}
         types = [*TAG_TYPES, *MORE_TAG_TYPES, *self._compared.tag_types]
         for octets, count in sorted(self._groups.items()):
@@ -196,7 +196,6 @@ def _address(octets: bytes) -> str:
 
 
 def _add(counts: Any, at: NDArray[np.int64], dropped: NDArray[np.bool_], weight: int = 1) -> None:
-    """Add kept and dropped packets to a table of shape (n, 2)."""
     counts += weight * np.bincount(2 * at + dropped, minlength=counts.size).reshape(counts.shape)
 
 
@@ -234,7 +233,6 @@ def html(figures: dict[str, Any], report: CopyReport) -> str:
 
 
 def picture(report: CopyReport, span: float) -> "Figure":
-    """Draw distances and rates side by side."""
     figure = blank_figure(12, 3.9)
     left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (1.2, 1), "wspace": 0.16})
     _draw_distances(left, report=report, span=span)

@@ -270,7 +270,6 @@ class _Progress:
     def _keys(
         self, packets: Packets, digests: NDArray[np.uint64], secret: int
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Return the filter keys, and the numbers of the property that must differ."""
         rule, differing = self._settings.rule, np.zeros(len(packets), np.uint64)
 
         def find(name: str) -> NDArray[np.uint64]:

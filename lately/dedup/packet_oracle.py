@@ -95,7 +95,6 @@ class PacketOracle:
         findings.expected += float(rates[fresh].sum())
 
     def _copies(self, *columns: NDArray[Any]) -> NDArray[np.bool_]:
-        """Apply the rule packet by packet; return which packets are duplicates."""
         differs, refresh = self.rule.differing is not None, self.rule.policy == "last-seen"
         copies = []
         rows = zip(*(column.tolist() for column in columns), strict=True)

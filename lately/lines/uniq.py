@@ -209,7 +209,7 @@ class RecentLines:
             self.model.save(self._state)
 
     def seen(self, data: Bytes, bounds: NDArray[np.int64]) -> tuple[NDArray[np.bool_], int]:
-        """Return a mask of repeated lines, and the number of lines without a key."""
+        """Return which lines are repeated, and the number of lines without a key."""
         digests, keyed = self.key.digests(data, bounds, self._digest)
         times: tuple[NDArray[np.int64], ...] = ()
         if self._tick and not self._by_clock:
@@ -231,7 +231,6 @@ class _Output:
         self._room = np.empty(0, np.uint8)
 
     def write(self, data: Bytes, bounds: NDArray[np.int64], keep: NDArray[np.bool_]) -> int:
-        """Write the kept lines, and return the number of bytes."""
         if len(self._room) < len(data):
             self._room = np.empty(len(data), np.uint8)
         size = keep_lines(data, bounds, keep, self._room)

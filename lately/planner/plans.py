@@ -179,7 +179,7 @@ def _order(priced: PricedSpec | Candidate) -> tuple[float, ...]:
 def _alternatives(
     pool: Iterable[PricedSpec], requirement: Requirement, count: int
 ) -> list[Candidate]:
-    """Return the cheapest filter, and others that beat it in some other figure."""
+    """Return the cheapest filter, and other filters that are better in some other figure."""
     kept: list[tuple[tuple[float, ...], PricedSpec]] = []
     for priced in pool:
         spec, family = priced.spec, PLANNER_FAMILIES[priced.spec.family]

@@ -67,8 +67,6 @@ _FIELDS = {
 
 
 class Shape(NamedTuple):
-    """Size of a ring."""
-
     run: int  # k of an APBF; 1 in a GEBF
     generations: int  # l, or r of a GEBF
     parts: int  # b of an APBBF, or k of a GEBF
@@ -180,7 +178,6 @@ class PlannedRing(PlannerFamily):
         return self.cost(spec, requirement), spec.storage_bits, self.memories(spec)
 
     def _decided(self, option: _Option, requirement: Requirement) -> FilterSpec | None:
-        """Return the first filter that meets the rate; None if it is not permitted."""
         specs = [self.spec(option.shape, requirement)]
         larger = (self.spec(shape, requirement) for shape in option.larger)
         if not is_in_time(specs[0], requirement):
@@ -266,7 +263,6 @@ class PlannedRing(PlannerFamily):
                 yield list(by_generation.values())
 
     def _max_size(self, shape: Shape, total: int, requirement: Requirement) -> int:
-        """Return the index of the largest size that may be permitted."""
         device, max_memories = requirement.device, requirement.max_memories
         if requirement.max_bits is not None:
             total = min(total, requirement.max_bits)

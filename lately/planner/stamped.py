@@ -175,7 +175,6 @@ class TimedTiming(Timing):
 
 
 def _shortest(spec: Any, min_bits: int, suits: Callable[[Any], bool]) -> Iterator[Any]:
-    """Yield the suitable filter with the shortest timestamps."""
     longer = (replace(spec, stamp_bits=bits) for bits in range(min_bits, MAX_STAMP_BITS + 1))
     yield from islice(filter(suits, longer), 1)
 

@@ -173,7 +173,6 @@ def page_drawing(height: float, draw: Callable[..., list[Mark]], plots: int = 1)
 
 
 def _with_marks(svg: str, figure: "Figure", marks: Sequence[Mark]) -> str:
-    """Add an invisible circle with a tooltip at each mark to an SVG."""
     scale = 72 / figure.dpi
     height = figure.get_figheight() * 72
     circles = []

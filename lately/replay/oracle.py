@@ -119,7 +119,6 @@ class Oracle:
     def _judge(
         self, asked: NDArray[np.int64], previous: NDArray[np.int64], limits: "AgeLimits"
     ) -> Truth:
-        """Compare operations with the last insertions of their keys."""
         known = previous[:, 0] > 0
         distance, elapsed, age = (asked - previous).T
         held = known & (age <= limits.held)

@@ -23,7 +23,6 @@ _POINTS = 32
 
 
 def html(result: RunResult) -> str:
-    """Build a self-contained HTML page."""
     return render(
         "report.html", figures=result.figures(), spec=result.spec, classes=class_rows(result),
         failures=result.failures(), plots=drawings(result),
@@ -77,7 +76,6 @@ def picture(
 
 
 def drawings(result: RunResult) -> list[tuple[str, str]]:
-    """Return the plots as SVG for an HTML page, each with its description."""
     fills = f"Fill ratios per {result.spec.part_name}"
     return [
         (page_drawing(5, partial(_draw_rates, result=result), 2), "Rates over the run"),

@@ -21,8 +21,6 @@ PROBE_SEED = 20130101  # seed of the random keys for measuring the false-positiv
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """State after some operations; `operations` and `repeats` count from the start."""
-
     operations: int
     repeats: int
     probes: int  # number of fresh keys queried here
@@ -103,8 +101,6 @@ class Reported:
 
 @dataclass(kw_only=True)
 class RunResult:
-    """Counts of a run."""
-
     spec: Specification
     asked: Specification  # like `spec`, but with the window of the queries
     engine: str

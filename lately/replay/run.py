@@ -133,7 +133,6 @@ class _Replay:
         )  # fmt: skip
 
     def prepare(self, options: RunOptions, secret: int | None) -> None:
-        """Load the threshold table and the secret."""
         for unit in [self._golden] if self._unit is None else [self._golden, self._unit]:
             if options.table is not None:
                 unit.decide_by(options.table.thresholds)

@@ -34,7 +34,7 @@ def with_window(spec: Specification, window: int | None) -> Specification:
     if spec.query_field:
         field: dict[str, Any] = {"span" if spec.timed else "window": window}
         return replace(spec, **field)
-    raise SpecificationError(f"{name}: family {spec.family} has only one window")
+    raise SpecificationError(f"{name}: family {spec.family} has a fixed window")
 
 
 def query_window(spec: Specification, text: str, tick: int | None) -> int:
@@ -50,7 +50,6 @@ def query_window(spec: Specification, text: str, tick: int | None) -> int:
 
 
 def check_table(spec: Any, table: DecisionTable | None, query_class: int) -> None:
-    """Raise an error if `table` or `query_class` does not fit `spec`."""
     classes = spec.classes
     if classes is None:
         if table is not None:

@@ -127,7 +127,7 @@ class Trace(AbstractContextManager["Trace"]):
         from ..captures.packet_keys import DEFAULT_KEY, packet_records, parse_key
 
         if self.time is not None:
-            raise TraceError("time: a capture has its own times")
+            raise TraceError("time: must not be given for a capture, which has its own times")
         if len(self.key) > 1:
             raise TraceError(f"key: must be a single packet key, not {', '.join(self.key)}")
         self.key, self.time = self.key or (DEFAULT_KEY,), "time"
@@ -136,7 +136,7 @@ class Trace(AbstractContextManager["Trace"]):
 
     def _open_log(self, lines: Iterator[str]) -> None:
         if self.time is not None:
-            raise TraceError("time: an access log has its own times")
+            raise TraceError("time: must not be given for an access log, which has its own times")
         for name in self.key:
             if name not in _LOG_FIELDS:
                 fields = ", ".join(_LOG_FIELDS)
@@ -295,7 +295,6 @@ def _log_records(lines: Iterator[str], key: Sequence[str], rejects: Rejects) -> 
 
 
 def _log_parser() -> Callable[[str], Any]:
-    """Return a function that parses a line, or raises ValueError if it has neither format."""
     import apachelogs
 
     common, combined = (
@@ -359,7 +358,6 @@ class _CsvRecords:
         return list(zip(texts, times, strict=True))
 
     def _rows(self, block: list[str]) -> list[Record]:
-        """Return the records of the rows that begin in this block."""
         records: list[Record] = []
         reader, before = csv.reader(chain(block, self._lines)), 0
         while reader.line_num < len(block):
