@@ -154,7 +154,7 @@ MESSAGES = {
         "family: must be window-dictionary for a window of insertions and removal, not apbf",
         "--span 2ms --rate 1k --fpr 0.1 --wrap frames-8 --family timed-timing":
         "--wrap frames-8 needs one of these as --family: apbf, apbbf, gebf, blocked-gebf (see",
-        "--window 9 --fpr 0.1 --plot x.jpg": "--plot: must end in .svg or .png or .pdf, not 'x.jpg'",
+        "--window 9 --fpr 0.1 --plot x.jpg": "--plot: must end in .svg or .png or .pdf, not 'x",
         "--bits 5": "with --bits or --block-rams, give either --window or --fpr",
         "--bits 5 --window 9 --fpr 0.1": "with --bits or --block-rams, give either --window or --f",
         "--bits 0 --window 9": "Invalid value for '--bits': 0 is not in the range x>=1.",
