@@ -133,8 +133,8 @@ def export(
     so several units can be used in one design.
 
     With --c the filter is exported as software: a self-contained C99 header, and
-    a SystemVerilog model that uses it through DPI-C. Its answers are bit-exact
-    with those of the unit.
+    a SystemVerilog model that uses it through DPI-C. Both give the same results
+    as the unit, bit by bit.
 
     \b
     Examples:
@@ -206,10 +206,9 @@ def _export_c(
 def convert(*, source: str, output: str, spec: str | None) -> None:
     """Convert a filter state from a Python state file to the bytes of the C code, or back.
 
-    The bytes are those that X_save and X_load of the header from 'lately export --c'
-    write and read. They do not identify the filter, so to convert them, give its
-    specification with --spec: X.toml from the export. Both files contain the filter's
-    secret, if it has one.
+    X_save and X_load in the header from 'lately export --c' write and read these bytes.
+    The bytes do not identify the filter, so converting them to a Python state file needs
+    --spec with X.toml from the export. Both files contain the secret of the filter.
 
     \b
     Examples:

@@ -91,7 +91,7 @@ def plan(
     The cheapest filter uses the fewest 16-kbit memories, or block RAMs of the
     device, and among those the fewest bits. Block RAM counts are exact. LUTs and
     flip-flops are not predicted: `lately synth` counts them, and the measured
-    figures of the nearest unit are printed. Without --any-size, every filter found
+    figures of the most similar unit are printed. Without --any-size, every filter found
     can be built in hardware. With --span, a key is reported for that time, as long
     as no more keys arrive within it than the given rate allows. Filters with
     timestamps cost more than rings of segments, but offer more: no slack, a window

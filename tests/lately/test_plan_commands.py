@@ -26,7 +26,7 @@ def test_help_has_examples_and_says_what_slack_is():
 
 def test_table():
     text = lately("plan", *SMALL).stdout
-    assert text.startswith("Asked: window of 500 at 0.05\n")
+    assert text.startswith("Requirement: window of 500 at 0.05\n")
     (line,) = [line for line in text.splitlines() if line.startswith(" *   gebf")]
     spec = choose(Requirement(window=500, false_positive_rate=0.05, families=("gebf",)))
     assert f"r={spec.epochs} k={spec.hashes}, {spec.cells:,} bits" in line
@@ -168,7 +168,7 @@ def test_lowest_rate_within_block_rams():
         wanted = Requirement(window=2000, false_positive_rate=share * rate, families=("gebf",))
         assert (RingProfile.of(choose(wanted)).block_rams <= 6) == fits
     assert lately("plan", *options).stdout.startswith(
-        f"Asked: window of 2,000 at {rate:.3g}, at most 6 block RAMs\n"
+        f"Requirement: window of 2,000 at {rate:.3g}, at most 6 block RAMs\n"
     )
 
 
