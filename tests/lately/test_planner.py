@@ -524,8 +524,8 @@ def test_rate_too_small(window, rate, more, limit):
 
 @pytest.mark.parametrize(
     ("window", "rate", "device", "more", "binds"),
-    daily(1, [(30_000, 0.01, "ice40-hx8k", {"families": ("gebf",)}, "block RAMs of 32"),
-              (30_000, 1e-3, "ecp5-25k-6", EXACT, "block RAMs of 56")]),
+    daily(1, [(30_000, 0.01, "ice40-hx8k", {"families": ("gebf",)}, "of 32 block RAMs"),
+              (30_000, 1e-3, "ecp5-25k-6", EXACT, "of 56 block RAMs")]),
 )  # fmt: skip
 def test_device_too_small(window, rate, device, more, binds):
     required = of_rings(window, rate, device=DEVICES[device], **more)
