@@ -295,8 +295,8 @@ class PlannedRing(PlannerFamily):
             aged = _aged(k, requirement)
             values |= {"generation": shape.generation, "span": span.ticks}
             values |= {"generation_span": span.ticks // (aged + 1) + 1, "when_full": span.when_full}
-        key = {"key_bits": requirement.key_bits, "seed": requirement.seed}
-        return FilterSpec.families()[self.name](window=window, **key, **values)
+        values |= {"window": window, "key_bits": requirement.key_bits, "seed": requirement.seed}
+        return FilterSpec.families()[self.name](**values)
 
     def lowest_rate(self, requirement: Requirement) -> float | None:
         sizes = SIZES[requirement.any_size]

@@ -133,7 +133,8 @@ class _Replay:
         )  # fmt: skip
 
     def prepare(self, options: RunOptions, secret: int | None) -> None:
-        for unit in [self._golden] if self._unit is None else [self._golden, self._unit]:
+        units: list[Any] = [unit for unit in (self._golden, self._unit) if unit is not None]
+        for unit in units:
             if options.table is not None:
                 unit.decide_by(options.table.thresholds)
                 self._windows = self._course.window = options.query_class
