@@ -81,10 +81,8 @@ def run(
     began = time.perf_counter()
     chunk = _TICKING_CHUNK if spec.timed and spec.kind == "timing" else _CHUNK
     records = trace.read(chunk if limit is None else min(chunk, limit))
-    # Optimising the model is not worthwhile for a short stream. With a time window, an operation
-    # may wait as many cycles as pass before its time.
-    expected = len(records) / trace.fraction if trace.fraction else math.inf
-    short = not spec.timed and min(expected, limit or math.inf) <= _SHORT
+    # With a time window, an operation may wait as many cycles as pass before its time.
+    short = not spec.timed and _is_short(trace, len(records), limit)
     began -= time.perf_counter()
     with _open_unit(options.engine, spec, short=short) as unit:
         replay = _Replay(trace, spec, asked, unit, clock, sink)
@@ -275,6 +273,12 @@ class _Checkpoints:
             self.checkpoints = self.checkpoints[1::2]
             self._spacing *= 2
         self.due = operations + self._spacing
+
+
+def _is_short(trace: Trace, count: int, limit: int | None) -> bool:
+    """Estimate from the first `count` records whether optimising the model is not worthwhile."""
+    expected = count / trace.fraction if trace.fraction else math.inf
+    return min(expected, limit or math.inf) <= _SHORT
 
 
 @contextmanager
