@@ -170,7 +170,7 @@ def _hash(key_hash: KeyHash) -> str:
     return (
         text
         + _table("uint64_t", "constants[]", constants)
-        + _table("uint64_t", "rotations[]", [turn for word in words for turn in word], "{}", 24)
+        + _table("uint64_t", "rotations[]", [shift for word in words for shift in word], "{}", 24)
         + _table("Field", "fields[]", fields, "{}", 2)
         + _table("Hash", "hash", values, "{}", 8)
     )
@@ -228,10 +228,10 @@ def _ring(spec: FilterSpec) -> _Header:
             "SLICES": spec.ring_segments, "WRITES": spec.run, "SPAN": spec.span,
             "GENERATION_SPAN": spec.generation_span, "WHEN_FULL": ("SHORTEN", "OVERFILL")[rule],
         }  # fmt: skip
-        sources += ["pure/turns.h", "header/timed_ring.h"]
+        sources += ["pure/rotation.h", "header/timed_ring.h"]
     else:
-        values["PLACES"] = f"RING_ROOM({column}, {joint}, {spec.parts}, {run})"
-        values["MASKS"] = "X_PLACES" if joint else 1
+        values["INDEXES"] = f"RING_ROOM({column}, {joint}, {spec.parts}, {run})"
+        values["MASKS"] = "X_INDEXES" if joint else 1
         sources += ["pure/batch.h", "header/ring.h"]
     return [*sources, *["header/ring_secret.h"] * spec.keyed], values, text
 

@@ -1,16 +1,17 @@
 /* Calls for single keys: the lock of a filter, the base of filters, and their methods.
 
-   If the filter is compiled, nobody holds its lock, and the arguments are one key and perhaps a
-   time, of common types, a method performs the operation here. Otherwise it calls the Python
-   method, which acquires the lock. An operation on one key is atomic: between the last check of the
-   lock and the end of the operation, the interpreter's lock is held. */
+   A method performs the operation here if the filter is compiled, no thread holds the filter's
+   lock, and the arguments are one key and perhaps a time, of common types. Otherwise it calls the
+   Python method, which acquires the lock. An operation on one key is atomic, because the
+   interpreter lock is held from the last check of the filter's lock to the end of the operation. */
 #include <math.h>
 
-#include "calls.h"
+#include "core.h"
 
 #include <structmember.h>
 
 #define PYTHON "_python_" /* prefix of the name of a Python method */
+#define CHECK_NEW 19      /* CHECK of a single key that is not inserted if it is reported */
 
 /* Lock: like threading.RLock, but C sees whether it is held. */
 
@@ -25,8 +26,6 @@ static PyTypeObject *lock_type, *base_type;
 PyTypeObject *engine_type;
 
 static PyObject *lock_new(PyTypeObject *type, PyObject *args, PyObject *named) {
-    (void)args;
-    (void)named;
     Lock *self = (Lock *)PyType_GenericAlloc(type, 0);
     if (self && !(self->lock = PyThread_allocate_lock())) {
         Py_DECREF(self);
@@ -36,12 +35,10 @@ static PyObject *lock_new(PyTypeObject *type, PyObject *args, PyObject *named) {
 }
 
 static void lock_dealloc(PyObject *self) {
-    PyTypeObject *type = Py_TYPE(self);
     if (((Lock *)self)->lock) {
         PyThread_free_lock(((Lock *)self)->lock);
     }
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-    Py_DECREF(type);
+    core_free(self);
 }
 
 static int is_owned(const Lock *self) {
@@ -66,13 +63,11 @@ static PyObject *lock_enter(PyObject *object, PyObject *blocking) {
 }
 
 static PyObject *lock_is_owned(PyObject *self, PyObject *nothing) {
-    (void)nothing;
     return PyBool_FromLong(is_owned((Lock *)self));
 }
 
 static PyObject *lock_exit(PyObject *object, PyObject *args) {
     Lock *self = (Lock *)object;
-    (void)args;
     if (!is_owned(self)) {
         PyErr_SetString(PyExc_RuntimeError, "lock: must be held by the thread that releases it");
         return NULL;
@@ -92,11 +87,11 @@ static PyMethodDef lock_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Base of filters. */
+/* Base of filters */
 
 typedef struct {
     PyObject_HEAD
-    PyObject *lock;   /* a Lock, or anything else in tests */
+    PyObject *lock;   /* a Lock, or another lock in tests */
     PyObject *engine; /* an Engine, or NULL */
 } Base;
 
@@ -107,13 +102,11 @@ static PyMemberDef base_members[] = {
 
 static PyObject *get_engine(PyObject *self, void *nothing) {
     PyObject *engine = ((Base *)self)->engine;
-    (void)nothing;
     return Py_NewRef(engine ? engine : Py_None);
 }
 
 static int set_engine(PyObject *self, PyObject *engine, void *nothing) {
     PyObject *before = ((Base *)self)->engine;
-    (void)nothing;
     if (!engine || (engine != Py_None && !PyObject_TypeCheck(engine, engine_type))) {
         PyErr_SetString(PyExc_TypeError, "_engine: must be an Engine or None");
         return -1;
@@ -124,82 +117,103 @@ static int set_engine(PyObject *self, PyObject *engine, void *nothing) {
 }
 
 static PyGetSetDef base_getset[] = {
-    {"_engine", get_engine, set_engine, "Compiled state, None without one.", NULL},
+    {"_engine", get_engine, set_engine, "Compiled state, or None.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static void base_dealloc(PyObject *self) {
-    PyTypeObject *type = Py_TYPE(self);
     Py_CLEAR(((Base *)self)->lock);
     Py_CLEAR(((Base *)self)->engine);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-    Py_DECREF(type);
+    core_free(self);
 }
 
-/* digest_by(keys): the digest of text, SipHash under the first key, or BLAKE2b if there is none. */
-static PyObject *digest_by(PyObject *self, PyObject *keys) {
-    Buffers all = {.count = 0};
-    const Secret *found = core_buffer(&all, keys, 8, -1, 0, "keys");
-    if (!found) {
-        return NULL;
+/* Engines */
+
+Engine *engine_start(PyTypeObject *type, PyObject *args,
+                     int64_t (*perform_key)(Engine *, int, const uint64_t *)) {
+    Engine *engine = (Engine *)PyType_GenericAlloc(type, 0);
+    if (engine) {
+        engine->arguments = core_arguments(args);
+        engine->tuple = Py_NewRef(args);
+        engine->perform_key = perform_key;
     }
-    int given = core_items(&all, 0) >= 2;
-    ((Engine *)self)->digest = given ? SIPHASH : BLAKE2B;
-    ((Engine *)self)->digest_key = given ? *found : (Secret){0};
-    return core_finish(&all, Py_NewRef(Py_None));
+    return engine;
 }
 
-int engine_count_in(Engine *engine, PyObject *numbers, Py_ssize_t count) {
-    Py_buffer view;
-    if (core_take(numbers, &view, 8, count, 1, "numbers") < 0) {
-        return -1;
+PyObject *engine_end(Engine *engine) {
+    if (core_ready(&engine->arguments)) {
+        return (PyObject *)engine;
     }
-    engine->numbers = view;
-    engine->counts = view.buf;
-    return 0;
+    Py_DECREF((PyObject *)engine);
+    return NULL;
 }
 
-int engine_hash(Engine *engine, PyObject *object) {
-    engine->hash = hash_within(object);
-    engine->hash_object = engine->hash ? Py_NewRef(object) : NULL;
-    return engine->hash ? 0 : -1;
+static void engine_dealloc(PyObject *self) {
+    Engine *engine = (Engine *)self;
+    core_finish(&engine->arguments, NULL);
+    Py_XDECREF(engine->tuple);
+    PyMem_Free(engine->memory);
+    core_free(self);
 }
 
-void engine_release(Engine *engine) {
-    Py_CLEAR(engine->hash_object);
-    if (engine->counts) {
-        PyBuffer_Release(&engine->numbers);
+int engine_add_type(PyObject *module, PyTypeObject **type, const char *name, size_t size,
+                    newfunc new, PyMethodDef *methods) {
+    PyType_Slot slots[] = {{Py_tp_base, engine_type}, {Py_tp_dealloc, engine_dealloc},
+                           {Py_tp_new, new}, {Py_tp_methods, methods}, {0, NULL}};
+    return core_add_type(module, type, name, size, slots);
+}
+
+void engine_take_hash(Engine *engine, PyObject *object) {
+    engine->hash = object ? hash_of(object) : NULL;
+    engine->arguments.failed |= !engine->hash;
+}
+
+Operations engine_operations(const Engine *engine, Arguments *a) {
+    Operations o = {.codes = NULL};
+    int single = a->next < a->given && PyLong_Check(a->objects[a->next]);
+    o.code = single ? (int)core_integer(a) : 0;
+    o.codes = single ? NULL : core_array(a, "operations", 1, -1, READ);
+    Py_ssize_t codes = a->items;
+    o.keys = core_array(a, "keys", 8, -1, READ);
+    o.count = a->items / engine->hash->words;
+    core_require(a, single || codes >= o.count, "operations: must have a code for each key");
+    return o;
+}
+
+/* digest_by(keys): sets the digest of text to SipHash under the first key, or to BLAKE2b if there
+   is no key. */
+static PyObject *digest_by(PyObject *self, PyObject *args) {
+    Engine *engine = (Engine *)self;
+    Arguments a = core_arguments(args);
+    const Secret *key = core_array(&a, "keys", 8, -1, READ);
+    if (core_ready(&a)) {
+        engine->digest = a.items >= 2 ? SIPHASH : BLAKE2B;
+        engine->digest_key = a.items >= 2 ? *key : (Secret){0};
     }
+    return core_finish(&a, a.failed ? NULL : Py_NewRef(Py_None));
 }
 
 /* Queries a key, and inserts it unless it is reported; returns its age. */
 static int64_t check_new(Engine *engine, const uint64_t *key) {
-    int64_t age = engine->one(engine, QUERY, key);
+    int64_t age = engine->perform_key(engine, QUERY, key);
     if (age < 0) {
-        engine->one(engine, INSERT, key);
+        engine->perform_key(engine, INSERT, key);
     }
     return age;
 }
 
 /* check_and_insert_new(keys, seen, times): inserts each key that is not reported. The filter holds
-   its lock and counts everything except late times. The times are those of a timed engine. */
+   its lock and counts everything except late times. Only a timed engine has times. */
 static PyObject *engine_check_new(PyObject *self, PyObject *args) {
     Engine *engine = (Engine *)self;
-    PyObject *a, *b, *c = NULL;
-    Buffers all = {.count = 0};
-    if (!PyArg_ParseTuple(args, "OO|O", &a, &b, &c)) {
-        return NULL;
-    }
-    uint64_t *keys = core_buffer(&all, a, 8, -1, 0, "keys");
-    Py_ssize_t words = engine->hash->words, count = keys ? core_items(&all, 0) / words : 0;
-    uint8_t *seen = keys ? core_buffer(&all, b, 1, count, 1, "seen") : NULL;
-    int64_t *times = seen && c ? core_buffer(&all, c, 8, count, 0, "times") : NULL;
-    if (!seen || (c && !times)) {
-        return core_finish(&all, NULL);
-    }
-    if (engine->reads || engine->timed != (times != NULL)) {
-        PyErr_SetString(PyExc_ValueError, engine->reads ? CORE_READS : "times: must fit the engine");
-        return core_finish(&all, NULL);
+    Arguments a = core_arguments(args);
+    const uint64_t *keys = core_array(&a, "keys", 8, -1, READ);
+    Py_ssize_t words = engine->hash->words, count = a.items / words;
+    uint8_t *seen = core_array(&a, "seen", 1, count, WRITE);
+    const int64_t *times = engine->timed ? core_array(&a, "times", 8, count, READ) : NULL;
+    core_require(&a, !engine->reads, CORE_READS);
+    if (!core_ready(&a)) {
+        return core_finish(&a, NULL);
     }
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -207,11 +221,11 @@ static PyObject *engine_check_new(PyObject *self, PyObject *args) {
         seen[i] = check_new(engine, keys + i * words) >= 0;
     }
     Py_END_ALLOW_THREADS
-    return core_finish(&all, Py_NewRef(Py_None));
+    return core_finish(&a, Py_NewRef(Py_None));
 }
 
 static PyMethodDef engine_methods[] = {
-    {"digest_by", digest_by, METH_O, "Set the SipHash keys of the digest of text."},
+    {"digest_by", digest_by, METH_VARARGS, "Set the SipHash keys of the digest of text."},
     {"check_and_insert_new", engine_check_new, METH_VARARGS, "Insert keys that are not reported."},
     {NULL, NULL, 0, NULL},
 };
@@ -225,39 +239,22 @@ static Engine *free_engine(const Base *self) {
     return (Engine *)self->engine;
 }
 
-/* Calls a method that prepares the engine. Returns whether it is still the engine of a free filter;
-   -1 on error. */
-static int prepare(Base *self, const Engine *engine, const char *method) {
-    PyObject *done = PyObject_CallMethod((PyObject *)self, method, NULL);
-    if (!done) {
-        return -1;
-    }
-    Py_DECREF(done);
-    return free_engine(self) == engine; /* Another thread may have run in between. */
-}
-
-/* From Python: functions for further types of single keys, which return an int, str or bytes;
-   the type datetime, the start of 1970, a microsecond, and the least time of a clock since 1970. */
+/* From Python: functions that convert further types of single keys to an int, str or bytes; the type
+   datetime, the start of 1970, a microsecond, and the minimum time of a clock that starts in 1970.
+   */
 static PyObject *forms, *datetime_type, *epoch, *microsecond;
 static PyObject *clock_name, *ahead_name, *given_name; /* names of attributes */
 static long long since_1970;
 
 static PyObject *take_forms(PyObject *module, PyObject *args) {
-    PyObject *a, *b, *c, *d;
-    long long least;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "O!OOOL", &PyDict_Type, &a, &b, &c, &d, &least)) {
-        return NULL;
-    }
-    forms = Py_NewRef(a);
-    datetime_type = Py_NewRef(b);
-    epoch = Py_NewRef(c);
-    microsecond = Py_NewRef(d);
-    since_1970 = least;
-    Py_RETURN_NONE;
+    Py_INCREF(args); /* keeps these objects */
+    return PyArg_ParseTuple(args, "O!OOOL", &PyDict_Type, &forms, &datetime_type, &epoch,
+                            &microsecond, &since_1970)
+               ? Py_NewRef(Py_None)
+               : NULL;
 }
 
-/* Returns the function for the type of an object, or NULL without an error. */
+/* Function for the type of an object; NULL without an error if there is none. */
 static PyObject *form_of(PyObject *object) {
     return forms ? PyDict_GetItemWithError(forms, (PyObject *)Py_TYPE(object)) : NULL;
 }
@@ -299,30 +296,34 @@ static int integer_key(PyObject *object, Py_ssize_t key_bits, uint64_t *key) {
 
 /* Converts an int, str, bytes or tuple to a key of one word; returns 0 if the Python method is
    needed, -1 on error. */
-static int take_key(Base *self, const Engine *engine, PyObject *plain, const Text *text,
-                    uint64_t *key) {
+static int convert_key(Base *self, const Engine *engine, PyObject *plain, const Text *text,
+                       uint64_t *key) {
     const uint8_t *bytes = text->bytes;
     Py_ssize_t count = bytes ? text->count : 0;
     if (PyLong_CheckExact(plain)) {
         return integer_key(plain, engine->hash->key_bits, key);
     }
-    int taken = bytes || text_bytes(plain, &bytes, &count);
-    if (taken && !engine->digest) {
-        taken = prepare(self, engine, "_lend_digest");
-        taken = taken > 0 ? engine->digest : taken;
+    int convertible = bytes || text_bytes(plain, &bytes, &count);
+    if (convertible && !engine->digest) {
+        PyObject *done = PyObject_CallMethod((PyObject *)self, "_lend_digest", NULL);
+        if (!done) {
+            return -1;
+        }
+        Py_DECREF(done);
+        convertible = free_engine(self) == engine && engine->digest; /* another thread may run */
     }
-    if (taken > 0) {
+    if (convertible) {
         *key = text_key(bytes, count, engine);
     }
-    return taken;
+    return convertible;
 }
 
-/* Time of an operation: from the caller, from the clock of the filter, or unspecified. */
+/* Time of an operation, from the caller or from the clock of the filter. */
 typedef struct {
-    PyObject *given; /* NULL: none */
-    int latest;      /* whether the latest time is that of a filter without a clock */
+    PyObject *given; /* NULL if the caller gave no time */
+    int is_optional; /* whether a filter without a clock uses the latest time by default */
     int64_t now;
-    int counts;      /* whether it is a number, counted from the zero of the clock */
+    int is_number;   /* whether the caller gave a number, which counts from the zero of the clock */
 } Time;
 
 static int is_time(int64_t time) { return time >= 0 && !(time >> 62); }
@@ -333,11 +334,11 @@ static int integer_time(PyObject *time, int64_t *now) {
     return is_time(*now);
 }
 
-/* Converts an integer, seconds or a date to nanoseconds, like `nanoseconds` in Python; returns 0 if
-   the Python method is needed. */
-static int take_time(Time *time, int clocked) {
+/* Converts an integer, and with a clock also seconds or a date, to nanoseconds; returns 0 if the
+   Python method is needed. */
+static int convert_time(Time *time, int clocked) {
     PyObject *given = time->given, *passed = NULL, *whole = NULL;
-    time->counts = 1;
+    time->is_number = 1;
     if (clocked && PyFloat_Check(given)) {
         double seconds = PyFloat_AsDouble(given), below = floor(seconds);
         if (!(below >= 0 && below < (double)((int64_t)1 << 62) / 1e9 - 1)) {
@@ -347,32 +348,32 @@ static int take_time(Time *time, int clocked) {
         return 1;
     }
     if (clocked && (PyObject *)Py_TYPE(given) == datetime_type) {
-        time->counts = 0;
+        time->is_number = 0;
         passed = PyNumber_Subtract(given, epoch);
         whole = passed ? PyNumber_FloorDivide(passed, microsecond) : NULL;
         Py_XDECREF(passed);
-        int taken = integer_time(whole, &time->now) && time->now < ((int64_t)1 << 62) / 1000;
+        int valid = integer_time(whole, &time->now) && time->now < ((int64_t)1 << 62) / 1000;
         Py_XDECREF(whole);
         PyErr_Clear();
-        time->now = taken ? time->now * 1000 : 0;
-        return taken;
+        time->now = valid ? time->now * 1000 : 0;
+        return valid;
     }
     /* Dates without time can be keys, but not times. */
     int integer = PyLong_Check(given) || form_of(given) == (PyObject *)&PyLong_Type;
     whole = integer ? plain_key(given) : NULL;
-    int taken = integer_time(whole, &time->now);
+    int valid = integer_time(whole, &time->now);
     Py_XDECREF(whole);
-    return taken;
+    return valid;
 }
 
 /* Reads an attribute that is an integer or None (-1); returns 0 if it is neither. */
 static int read_attribute(Base *self, PyObject *name, int64_t *number) {
     PyObject *value = PyObject_GetAttr((PyObject *)self, name);
-    int found = value == Py_None || integer_time(value, number);
+    int valid = value == Py_None || integer_time(value, number);
     *number = value == Py_None ? -1 : *number;
     Py_XDECREF(value);
     PyErr_Clear();
-    return found;
+    return valid;
 }
 
 /* Determines the time of an operation; returns 0 if the Python method is needed. */
@@ -380,27 +381,27 @@ static int find_time(Base *self, Time *time, int inserts) {
     int64_t now = 0, limit;
     PyObject *clock = PyObject_GetAttr((PyObject *)self, clock_name);
     int clocked = clock != Py_None;
-    if (!clock || (!clocked && !time->given && !time->latest)) {
+    if (!clock || (!clocked && !time->given && !time->is_optional)) {
         Py_XDECREF(clock);
         PyErr_Clear();
         return 0;
     }
-    PyObject *read = clocked ? PyObject_CallNoArgs(clock) : NULL;
-    int found = !clocked || integer_time(read, &now);
-    Py_XDECREF(read);
+    PyObject *reading = clocked ? PyObject_CallNoArgs(clock) : NULL;
+    int valid = !clocked || integer_time(reading, &now);
+    Py_XDECREF(reading);
     Py_DECREF(clock);
     PyErr_Clear();
-    if (!found || !time->given) {
+    if (!valid || !time->given) {
         time->now = now;
-        return found;
+        return valid;
     }
-    if (!take_time(time, clocked)) {
+    if (!convert_time(time, clocked)) {
         return 0;
     }
     if (!clocked) {
         return 1;
     }
-    if ((time->counts && now >= since_1970 && time->now < since_1970) ||
+    if ((time->is_number && now >= since_1970 && time->now < since_1970) ||
         (inserts && (!read_attribute(self, ahead_name, &limit) ||
                      (limit >= 0 && time->now - now > limit)))) {
         return 0;
@@ -413,41 +414,35 @@ static int find_time(Base *self, Time *time, int inserts) {
     return 1;
 }
 
-/* Performs an operation on a key that `plain_key` returned. */
-static int perform_plain(Base *self, int code, PyObject *plain, Time *time, int64_t *age) {
+/* Performs an operation on one key; returns 0 if the Python method is needed, -1 on error. */
+static int perform_one(Base *self, int code, PyObject *object, Time *time, int64_t *age) {
     Text text;
     Engine *engine = free_engine(self);
     int timed = engine && engine->timed;
     uint64_t key;
     text.bytes = NULL;
     /* Everything that may run Python code comes first. */
-    int ready = engine && timed >= (time->given != NULL) && engine->hash->words == 1 &&
+    PyObject *plain = plain_key(object);
+    int ready = plain && engine && timed >= (time->given != NULL) && engine->hash->words == 1 &&
                 !(engine->reads && code != QUERY);
     ready = ready && (!PyTuple_Check(plain) || encode_tuple(plain, &text)) &&
             (!timed || find_time(self, time, code & INSERT)) && free_engine(self) == engine;
-    ready = ready ? take_key(self, engine, plain, &text, &key) : 0;
+    ready = ready ? convert_key(self, engine, plain, &text, &key) : 0;
     if (text.bytes) {
         free_text(&text);
     }
+    Py_XDECREF(plain);
     if (ready <= 0) {
         return ready;
     }
     engine->now = time->now;
-    *age = code == CHECK_NEW ? check_new(engine, &key) : engine->one(engine, code, &key);
+    *age = code == CHECK_NEW ? check_new(engine, &key) : engine->perform_key(engine, code, &key);
     if (code != QUERY) {
         engine->counts[0]++;
         engine->counts[1] += code != CHECK_NEW || *age < 0;
         engine->counts[2] += code != INSERT && *age >= 0;
     }
     return 1;
-}
-
-/* Performs an operation on one key; returns 0 if the Python method is needed, -1 on error. */
-static int perform_one(Base *self, int code, PyObject *object, Time *time, int64_t *age) {
-    PyObject *plain = plain_key(object);
-    int done = plain ? perform_plain(self, code, plain, time, age) : 0;
-    Py_XDECREF(plain);
-    return done;
 }
 
 static PyObject *call_python(PyObject *self, const char *name, PyObject *const *args,
@@ -476,8 +471,8 @@ end:
 
 /* Parses the options `now`, and `refresh` of a check; returns the code of the operation, or -1 for
    other arguments. */
-static int take_options(int code, PyObject *const *args, Py_ssize_t count, PyObject *names,
-                        Time *time) {
+static int parse_options(int code, PyObject *const *args, Py_ssize_t count, PyObject *names,
+                         Time *time) {
     if (count < 1 || count > 2) {
         return -1;
     }
@@ -503,8 +498,8 @@ static int take_options(int code, PyObject *const *args, Py_ssize_t count, PyObj
     static PyObject *function(PyObject *self, PyObject *const *args, Py_ssize_t count,           \
                               PyObject *names) {                                                 \
         int64_t age;                                                                             \
-        Time time = {.latest = strcmp(python, "__contains__") == 0};                             \
-        int code = take_options(operation, args, count, names, &time);                           \
+        Time time = {.is_optional = strcmp(python, "__contains__") == 0};                        \
+        int code = parse_options(operation, args, count, names, &time);                          \
         int done = code < 0 ? 0 : perform_one((Base *)self, code, args[0], &time, &age);         \
         if (done < 0) {                                                                          \
             return NULL;                                                                         \
@@ -519,27 +514,19 @@ METHOD(insert_one, INSERT, "insert", Py_NewRef(Py_None))
 METHOD(add_one, INSERT, "add", Py_NewRef(Py_None))
 METHOD(age_one, QUERY, "age", PyLong_FromLongLong(age))
 
-static const struct {
-    const char *name;
-    PyObject *(*function)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
-} calls[] = {{"query", query_one},
-             {"__contains__", contains_one},
-             {"check_and_insert", check_one},
-             {"insert", insert_one},
-             {"add", add_one},
-             {"age", age_one}};
+#define CALL(name, function)                                                                     \
+    {name, (PyCFunction)(void (*)(void))function, METH_FASTCALL | METH_KEYWORDS, NULL}
 
-static char *copied(const char *text) {
-    char *copy = PyMem_Malloc(strlen(text) + 1);
-    return copy ? strcpy(copy, text) : NULL;
-}
+static const PyMethodDef calls[] = {
+    CALL("query", query_one), CALL("__contains__", contains_one),
+    CALL("check_and_insert", check_one), CALL("insert", insert_one),
+    CALL("add", add_one), CALL("age", age_one),
+};
 
 /* method(class, name, doc): a method for single keys, which calls `_python_NAME` for others. */
 static PyObject *method_of(PyObject *module, PyObject *args) {
-    PyObject *kind;
-    const char *name, *doc;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "Oss", &kind, &name, &doc)) {
+    PyObject *kind, *name, *doc;
+    if (!PyArg_ParseTuple(args, "OUU", &kind, &name, &doc)) {
         return NULL;
     }
     if (!PyType_Check(kind) || !PyType_IsSubtype((PyTypeObject *)kind, base_type)) {
@@ -547,20 +534,20 @@ static PyObject *method_of(PyObject *module, PyObject *args) {
         return NULL;
     }
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        if (strcmp(calls[i].name, name) == 0) {
-            /* Never freed, because the class may live as long as the process. */
+        if (PyUnicode_CompareWithASCIIString(name, calls[i].ml_name) == 0) {
+            /* The definition and its text are never freed, because the class may live as long as
+               the process. */
             PyMethodDef *definition = PyMem_Malloc(sizeof *definition);
-            if (!definition || !(definition->ml_doc = copied(doc))) {
-                PyMem_Free(definition);
+            const char *text = PyUnicode_AsUTF8AndSize(Py_NewRef(doc), NULL);
+            if (!definition || !text) {
                 return PyErr_NoMemory();
             }
-            definition->ml_name = calls[i].name;
-            definition->ml_meth = (PyCFunction)(void (*)(void))calls[i].function;
-            definition->ml_flags = METH_FASTCALL | METH_KEYWORDS;
+            *definition = calls[i];
+            definition->ml_doc = text;
             return PyDescr_NewMethod((PyTypeObject *)kind, definition);
         }
     }
-    PyErr_Format(PyExc_ValueError, "method: no call for single keys is named %s", name);
+    PyErr_Format(PyExc_ValueError, "method: no call for single keys is named %U", name);
     return NULL;
 }
 
@@ -583,14 +570,11 @@ int core_add_calls(PyObject *module) {
                           {Py_tp_getset, base_getset},
                           {0, NULL}};
     PyType_Slot engine[] = {{Py_tp_methods, engine_methods}, {0, NULL}};
-    if (core_add_type(module, &lock_type, "lately.golden._core.Lock", sizeof(Lock), lock) < 0 ||
+    int error =
+        core_add_type(module, &lock_type, "lately.golden._core.Lock", sizeof(Lock), lock) < 0 ||
         core_add_type(module, &base_type, "lately.golden._core.Base", sizeof(Base), base) < 0 ||
-        core_add_type(module, &engine_type, "lately.golden._core.Engine", sizeof(Engine), engine) <
-            0) {
-        return -1;
-    }
-    if (!clock_name || !ahead_name || !given_name) {
-        return -1;
-    }
-    return PyModule_AddFunctions(module, functions);
+        core_add_type(module, &engine_type, "lately.golden._core.Engine", sizeof(Engine), engine) < 0;
+    return error || !clock_name || !ahead_name || !given_name
+               ? -1
+               : PyModule_AddFunctions(module, functions);
 }

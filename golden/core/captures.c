@@ -1,9 +1,9 @@
-/* Records of captures, elapsed times and copies of packets: `lately.captures.capture_loops`,
+/* Records of captures, elapsed times and duplicates of packets: `lately.captures.capture_loops`,
    `lately.dedup.deduplicate` and `lately.golden.packets.copies`. */
 #include "core.h"
 
 enum { START, STOP, AT, CAPTURED, LENGTH, LINK, TIME, FROM, ROWS }; /* rows of a table of packets */
-enum { MORE, CONTROL, FULL, DAMAGED };                             /* why a scan ended */
+enum { MORE, CONTROL, FULL, DAMAGED };                             /* reasons for the end of a scan */
 enum { LINK_OF, BASE, EXPONENT, OFFSET, SNAPLEN, COLUMNS };        /* columns of interfaces */
 enum { SWAPPED = 1, SWAPPED_IF_LESS };                             /* orders of the lengths */
 enum { OLD_PACKET = 2, SIMPLE_PACKET = 3, PACKET = 6 };            /* types of blocks */
@@ -16,7 +16,7 @@ enum { REACHED, ELAPSED, LATE, MAX_LATE, STEPS, UNTIMED, CLOCK }; /* state of a 
 #define NO_TIME (-1)
 #define SECOND 1000000000
 #define LATEST ((int64_t)1 << 62)
-#define AHEAD 12 /* how many packets ahead rows are prefetched */
+#define AHEAD 12 /* number of packets by which rows are prefetched */
 
 static int64_t word(const uint8_t *at, int big) {
     uint32_t little = at[0] | at[1] << 8 | at[2] << 16 | (uint32_t)at[3] << 24;
@@ -24,7 +24,7 @@ static int64_t word(const uint8_t *at, int big) {
     return big ? swapped : little;
 }
 
-/* A part of a buffer, and the table to which its packets are written. */
+/* A part of a buffer, and the table to which the packets in it are written. */
 typedef struct {
     const uint8_t *bytes;
     int64_t *table;
@@ -32,19 +32,27 @@ typedef struct {
     int big;
 } Scan;
 
-static int take_scan(Scan *scan, Buffers *all, PyObject *buffer, PyObject *table) {
-    scan->count = 0;
-    scan->bytes = core_buffer(all, buffer, 1, -1, 0, "buffer");
-    scan->table = scan->bytes ? core_buffer(all, table, 8, -1, 1, "table") : NULL;
-    if (!scan->table) {
-        return 0;
-    }
-    scan->rows = core_items(all, 1) / ROWS;
-    if (scan->at < 0 || scan->at > scan->end || scan->end > core_items(all, 0)) {
-        PyErr_SetString(PyExc_ValueError, "at, end: must be a part of the buffer");
-        return 0;
-    }
-    return 1;
+/* Starts a scan: reads the buffer, and the start and end of the part. */
+static Scan start_scan(Arguments *a) {
+    Scan scan = {.bytes = core_array(a, "buffer", 1, -1, READ)};
+    Py_ssize_t size = a->items;
+    scan.at = core_integer(a);
+    scan.end = core_integer(a);
+    scan.big = core_flag(a);
+    core_require(a, scan.at >= 0 && scan.at <= scan.end && scan.end <= size,
+                 "at, end: must be a part of the buffer");
+    return scan;
+}
+
+/* Reads the table, the last argument, and returns whether all arguments are valid. */
+static int end_arguments(Arguments *a, Scan *scan) {
+    scan->table = core_array(a, "table", 8, -1, WRITE);
+    scan->rows = a->items / ROWS;
+    return core_ready(a);
+}
+
+static PyObject *finish_scan(Arguments *a, const Scan *scan, int reason) {
+    return core_finish(a, Py_BuildValue("nni", scan->at, scan->count, reason));
 }
 
 static void add_packet(Scan *scan, const int64_t row[ROWS]) {
@@ -54,7 +62,7 @@ static void add_packet(Scan *scan, const int64_t row[ROWS]) {
     scan->count++;
 }
 
-static int scan_file(Scan *scan, int64_t unit, int64_t header, int order, int64_t most,
+static int scan_file(Scan *scan, int64_t unit, int64_t header, int order, int64_t max,
                      int64_t link) {
     while (scan->count < scan->rows) {
         if (header > scan->end - scan->at) {
@@ -66,61 +74,56 @@ static int scan_file(Scan *scan, int64_t unit, int64_t header, int order, int64_
             int64_t first = captured;
             captured = length, length = first;
         }
-        if (captured > most) {
+        if (captured > max) {
             return DAMAGED;
         }
         if (captured > scan->end - scan->at - header) {
             return MORE;
         }
         int64_t time = word(record, scan->big) * SECOND + word(record + 4, scan->big) * unit;
-        Py_ssize_t place = scan->at + header, stop = place + captured;
-        add_packet(scan, (int64_t[]){scan->at, stop, place, captured,
+        Py_ssize_t begin = scan->at + header, stop = begin + captured;
+        add_packet(scan, (int64_t[]){scan->at, stop, begin, captured,
                                      captured > length ? captured : length, link, time, 0});
         scan->at = stop;
     }
     return FULL;
 }
 
-/* scan_records(buffer, at, end, big, unit, header, order, most, link, table) */
-static PyObject *scan_records(PyObject *self, PyObject *args) {
-    PyObject *a, *b;
-    long long header, most, link;
-    int order, unit, reason;
-    Scan scan;
-    Buffers all = {.count = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OnnpiLiLLO", &a, &scan.at, &scan.end, &scan.big, &unit, &header,
-                          &order, &most, &link, &b)) {
-        return NULL;
-    }
-    if (!take_scan(&scan, &all, a, b)) {
-        return core_finish(&all, NULL);
-    }
-    if (header < 16 || unit < 1 || unit > SECOND) {
-        PyErr_SetString(PyExc_ValueError, "header, unit: must be those of a capture");
-        return core_finish(&all, NULL);
+/* scan_records(buffer, at, end, big, unit, header, order, max, link, table) */
+static PyObject *scan_records(PyObject *module, PyObject *args) {
+    int reason;
+    Arguments a = core_arguments(args);
+    Scan scan = start_scan(&a);
+    int64_t unit = core_integer(&a), header = core_integer(&a);
+    int order = (int)core_integer(&a);
+    int64_t max = core_integer(&a), link = core_integer(&a);
+    core_require(&a, header >= 16 && unit >= 1 && unit <= SECOND,
+                 "header, unit: must be those of a capture");
+    if (!end_arguments(&a, &scan)) {
+        return core_finish(&a, NULL);
     }
     Py_BEGIN_ALLOW_THREADS
-    reason = scan_file(&scan, unit, header, order, most, link);
+    reason = scan_file(&scan, unit, header, order, max, link);
     Py_END_ALLOW_THREADS
-    return core_finish(&all, Py_BuildValue("nni", scan.at, scan.count, reason));
+    return finish_scan(&a, &scan, reason);
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Converts a time in units of an interface to nanoseconds, rounded down. */
 static int64_t nanoseconds(uint64_t units, const int64_t *interface) {
     int64_t exponent = interface[EXPONENT], offset = interface[OFFSET];
-    uint64_t base = interface[BASE] == 10 ? 10 : 2, one = 1;
+    uint64_t base = interface[BASE] == 10 ? 10 : 2, second = 1; /* in units */
     if (exponent < 0 || exponent > (base == 10 ? 19 : 63)) {
         return NO_TIME;
     }
     for (int64_t i = 0; i < exponent; i++) {
-        one *= base;
+        second *= base;
     }
-    uint64_t seconds = units / one, rest = units % one;
+    uint64_t seconds = units / second, rest = units % second;
     /* 64-bit divisions are faster. */
-    rest = one >> 34 ? (uint64_t)((unsigned __int128)rest * SECOND / one) : rest * SECOND / one;
+    rest = second >> 34 ? (uint64_t)((unsigned __int128)rest * SECOND / second)
+                        : rest * SECOND / second;
     if (seconds >> 33 || offset >> 33 > 0 || offset < -((int64_t)1 << 33)) {
         return NO_TIME;
     }
@@ -136,12 +139,12 @@ static int64_t nanoseconds(uint64_t units, const int64_t *interface) {
 static int add_block(Scan *scan, int64_t kind, int64_t total, const int64_t *interfaces,
                      Py_ssize_t known) {
     const uint8_t *block = scan->bytes + scan->at;
-    int64_t number = word(block + 8, scan->big), place = PACKET_HEADER, captured, length;
+    int64_t number = word(block + 8, scan->big), header = PACKET_HEADER, captured, length;
     int64_t time = NO_TIME;
     if (kind == SIMPLE_PACKET) {
-        length = number, number = 0, place = 12;
-        captured = least(length, total - 16);
-        captured = known && interfaces[SNAPLEN] ? least(captured, interfaces[SNAPLEN]) : captured;
+        length = number, number = 0, header = 12;
+        captured = lesser(length, total - 16);
+        captured = known && interfaces[SNAPLEN] ? lesser(captured, interfaces[SNAPLEN]) : captured;
     } else if (total < PACKET_HEADER + 4 ||
                (captured = word(block + 20, scan->big)) > total - PACKET_HEADER - 4) {
         return 0;
@@ -157,20 +160,20 @@ static int add_block(Scan *scan, int64_t kind, int64_t total, const int64_t *int
         uint64_t units = (uint64_t)word(block + 12, scan->big) << 32;
         time = nanoseconds(units | (uint64_t)word(block + 16, scan->big), interface);
     }
-    add_packet(scan, (int64_t[]){scan->at, scan->at + total, scan->at + place, captured,
+    add_packet(scan, (int64_t[]){scan->at, scan->at + total, scan->at + header, captured,
                                  captured > length ? captured : length,
                                  interface ? interface[LINK_OF] : -1, time, number});
     return 1;
 }
 
-static int scan_section(Scan *scan, int64_t most, const int64_t *interfaces, Py_ssize_t known) {
+static int scan_section(Scan *scan, int64_t max, const int64_t *interfaces, Py_ssize_t known) {
     while (scan->end - scan->at >= 12) {
         const uint8_t *block = scan->bytes + scan->at;
         int64_t kind = word(block, scan->big), total = word(block + 4, scan->big);
         if (kind == SECTION || kind == INTERFACE || kind == NOT_COPIED) {
             return CONTROL;
         }
-        if (total < 12 || total > most || total & 3) {
+        if (total < 12 || total > max || total & 3) {
             return DAMAGED;
         }
         if (total > scan->end - scan->at) {
@@ -192,44 +195,33 @@ static int scan_section(Scan *scan, int64_t most, const int64_t *interfaces, Py_
     return MORE;
 }
 
-/* scan_blocks(buffer, at, end, big, most, interfaces, table) */
-static PyObject *scan_blocks(PyObject *self, PyObject *args) {
-    PyObject *a, *b, *c;
-    long long most;
+/* scan_blocks(buffer, at, end, big, max, interfaces, table) */
+static PyObject *scan_blocks(PyObject *module, PyObject *args) {
     int reason;
-    Scan scan;
-    Buffers all = {.count = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OnnpLOO", &a, &scan.at, &scan.end, &scan.big, &most, &b, &c)) {
-        return NULL;
+    Arguments a = core_arguments(args);
+    Scan scan = start_scan(&a);
+    int64_t max = core_integer(&a);
+    const int64_t *interfaces = core_array(&a, "interfaces", 8, -1, READ);
+    Py_ssize_t known = a.items / COLUMNS;
+    if (!end_arguments(&a, &scan)) {
+        return core_finish(&a, NULL);
     }
-    const int64_t *interfaces =
-        take_scan(&scan, &all, a, c) ? core_buffer(&all, b, 8, -1, 0, "interfaces") : NULL;
-    if (!interfaces) {
-        return core_finish(&all, NULL);
-    }
-    Py_ssize_t known = core_items(&all, 2) / COLUMNS;
     Py_BEGIN_ALLOW_THREADS
-    reason = scan_section(&scan, most, interfaces, known);
+    reason = scan_section(&scan, max, interfaces, known);
     Py_END_ALLOW_THREADS
-    return core_finish(&all, Py_BuildValue("nni", scan.at, scan.count, reason));
+    return finish_scan(&a, &scan, reason);
 }
 
 /* follow_clock(times, span, silence, state, elapsed): like `PacketClock.follow`. */
-static PyObject *follow_clock(PyObject *self, PyObject *args) {
-    PyObject *a, *b, *c;
-    long long span, silence;
-    Buffers all = {.count = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OLLOO", &a, &span, &silence, &b, &c)) {
-        return NULL;
-    }
-    const int64_t *times = core_buffer(&all, a, 8, -1, 0, "times");
-    Py_ssize_t count = times ? core_items(&all, 0) : 0;
-    int64_t *state = times ? core_buffer(&all, b, 8, CLOCK, 1, "state") : NULL;
-    int64_t *elapsed = state ? core_buffer(&all, c, 8, count, 1, "elapsed") : NULL;
-    if (!elapsed) {
-        return core_finish(&all, NULL);
+static PyObject *follow_clock(PyObject *module, PyObject *args) {
+    Arguments a = core_arguments(args);
+    const int64_t *times = core_array(&a, "times", 8, -1, READ);
+    Py_ssize_t count = a.items;
+    int64_t span = core_integer(&a), silence = core_integer(&a);
+    int64_t *state = core_array(&a, "state", 8, CLOCK, WRITE);
+    int64_t *elapsed = core_array(&a, "elapsed", 8, count, WRITE);
+    if (!core_ready(&a)) {
+        return core_finish(&a, NULL);
     }
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -242,13 +234,13 @@ static PyObject *follow_clock(PyObject *self, PyObject *args) {
             state[MAX_LATE] = before > state[MAX_LATE] ? before : state[MAX_LATE];
         } else if (state[ELAPSED] < LATEST) {
             state[STEPS] += step;
-            state[ELAPSED] += step ? silence : started ? least(-before, silence) : 0;
+            state[ELAPSED] += step ? silence : started ? lesser(-before, silence) : 0;
             state[REACHED] = times[i];
         }
         elapsed[i] = state[ELAPSED];
     }
     Py_END_ALLOW_THREADS
-    return core_finish(&all, Py_NewRef(Py_None));
+    return core_finish(&a, Py_NewRef(Py_None));
 }
 
 /* The last packet of a digest in a `CopyTable`; `number` is 0 in a free row. */
@@ -258,48 +250,37 @@ typedef struct {
     uint64_t property;
 } Row;
 
-/* Row of a digest, or the free row for the digest. */
+/* Row of a digest; if there is none, the free row for it. */
 static Row *find_row(Row *table, uint64_t digest, size_t mask) {
     Row *row = table + (digest & mask);
-    for (size_t tried = 0; tried < mask && row->number && row->digest != digest; tried++) {
+    for (size_t i = 0; i < mask && row->number && row->digest != digest; i++) {
         row = row == table + mask ? table : row + 1;
     }
     return row;
 }
 
-/* judge_copies(digests, seen, elapsed, found, last, (first, window, span, exact, differs, refresh),
-   rows, state): like `CopyTable.judge`; state is the table in use, and its number of digests. */
-static PyObject *judge_copies(PyObject *self, PyObject *args) {
-    PyObject *given[7];
-    long long first, window, span;
-    int exact, differs, refresh;
-    Buffers all = {.count = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOOOO(LLLppp)OO", &given[0], &given[1], &given[2], &given[3],
-                          &given[4], &first, &window, &span, &exact, &differs, &refresh, &given[5],
-                          &given[6])) {
-        return NULL;
+/* judge_copies(digests, seen, elapsed, properties, last, (first, window, span, exact, differs,
+   refresh), rows, state): like `CopyTable.judge`; state is the table in use, and its number of
+   digests. */
+static PyObject *judge_copies(PyObject *module, PyObject *args) {
+    Arguments a = core_arguments(args);
+    const uint64_t *digests = core_array(&a, "digests", 8, -1, READ);
+    Py_ssize_t count = a.items;
+    uint8_t *seen = core_array(&a, "seen", 1, count, WRITE);
+    const int64_t *elapsed = core_array(&a, "elapsed", 8, count, READ);
+    const uint64_t *properties = core_array(&a, "properties", 8, count, READ);
+    int64_t *last = core_array(&a, "last", 8, count, WRITE);
+    int64_t first = core_integer(&a), window = core_integer(&a), span = core_integer(&a);
+    int exact = core_flag(&a), differs = core_flag(&a), refresh = core_flag(&a);
+    Row *table = core_array(&a, "rows", 8, 2, WRITE);
+    size_t rows = (size_t)a.items / 8, mask = rows - 1;
+    core_require(&a, rows >= 2 && !(rows & mask) && a.items % 8 == 0,
+                 "rows: must be two tables of a power of two");
+    int64_t *state = core_array(&a, "state", 8, 2, WRITE);
+    if (!core_ready(&a)) {
+        return core_finish(&a, NULL);
     }
-    void *taken[7];
-    Py_ssize_t count = -1;
-    for (int i = 0; i < 7; i++) {
-        Py_ssize_t items = i < 5 ? count : i == 5 ? -1 : 2;
-        taken[i] = core_buffer(&all, given[i], i == 1 ? 1 : 8, items, i == 1 || i > 3, "table");
-        if (!taken[i]) {
-            return core_finish(&all, NULL);
-        }
-        count = i == 0 ? core_items(&all, 0) : count;
-    }
-    const uint64_t *digests = taken[0], *found = taken[3];
-    const int64_t *elapsed = taken[2];
-    uint8_t *seen = taken[1];
-    int64_t *last = taken[4], *state = taken[6];
-    size_t rows = (size_t)core_items(&all, 5) / 8, mask = rows - 1;
-    Row *tables[2] = {taken[5], (Row *)taken[5] + rows};
-    if (rows < 2 || rows & mask || core_items(&all, 5) % 8) {
-        PyErr_SetString(PyExc_ValueError, "rows: must be two tables of a power of two");
-        return core_finish(&all, NULL);
-    }
+    Row *tables[2] = {table, table + rows};
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < count; i++) {
         Row *new = tables[state[0] & 1], *old = tables[~state[0] & 1];
@@ -314,12 +295,12 @@ static PyObject *judge_copies(PyObject *self, PyObject *args) {
             at = find_row(old, digests[i], mask);
         }
         last[i] = at->number;
-        int near = first + i - at->number <= window && elapsed[i] - at->time <= span;
-        int copied = at->number ? near && !(differs && at->property == found[i]) : !exact;
-        seen[i] = seen[i] && copied;
+        int is_near = first + i - at->number <= window && elapsed[i] - at->time <= span;
+        int is_copy = at->number ? is_near && !(differs && at->property == properties[i]) : !exact;
+        seen[i] = seen[i] && is_copy;
         if (!seen[i] || refresh) {
             state[1] += !row->number;
-            uint64_t property = seen[i] && at->number ? at->property : found[i];
+            uint64_t property = seen[i] && at->number ? at->property : properties[i];
             *row = (Row){digests[i], first + i, elapsed[i], property};
         }
         if (2 * (size_t)state[1] >= rows) {
@@ -329,41 +310,35 @@ static PyObject *judge_copies(PyObject *self, PyObject *args) {
         }
     }
     Py_END_ALLOW_THREADS
-    return core_finish(&all, Py_NewRef(Py_None));
+    return core_finish(&a, Py_NewRef(Py_None));
 }
 
-/* copy_parts(source, target, begins, sizes, places): like `capture_loops.copy_parts`. */
-static PyObject *copy_parts(PyObject *self, PyObject *args) {
-    PyObject *a, *b, *c, *d, *e;
+/* copy_parts(source, target, begins, sizes, offsets): like `capture_loops.copy_parts`. */
+static PyObject *copy_parts(PyObject *module, PyObject *args) {
     int inside = 1;
-    Buffers all = {.count = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOOOO", &a, &b, &c, &d, &e)) {
-        return NULL;
+    Arguments a = core_arguments(args);
+    const uint8_t *source = core_array(&a, "source", 1, -1, READ);
+    int64_t size = a.items;
+    uint8_t *target = core_array(&a, "target", 1, -1, WRITE);
+    int64_t room = a.items;
+    const int64_t *begins = core_array(&a, "begins", 8, -1, READ);
+    Py_ssize_t count = a.items;
+    const int64_t *sizes = core_array(&a, "sizes", 8, count, READ);
+    const int64_t *offsets = core_array(&a, "offsets", 8, count, READ);
+    if (!core_ready(&a)) {
+        return core_finish(&a, NULL);
     }
-    const uint8_t *source = core_buffer(&all, a, 1, -1, 0, "source");
-    uint8_t *target = source ? core_buffer(&all, b, 1, -1, 1, "target") : NULL;
-    const int64_t *begins = target ? core_buffer(&all, c, 8, -1, 0, "begins") : NULL;
-    Py_ssize_t count = begins ? core_items(&all, 2) : 0;
-    const int64_t *sizes = begins ? core_buffer(&all, d, 8, count, 0, "sizes") : NULL;
-    const int64_t *places = sizes ? core_buffer(&all, e, 8, count, 0, "places") : NULL;
-    if (!places) {
-        return core_finish(&all, NULL);
-    }
-    int64_t size = core_items(&all, 0), room = core_items(&all, 1);
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < count && inside; i++) {
-        inside = begins[i] >= 0 && places[i] >= 0 && sizes[i] >= 0 && begins[i] <= size &&
-                 places[i] <= room && sizes[i] <= size - begins[i] && sizes[i] <= room - places[i];
+        inside = begins[i] >= 0 && offsets[i] >= 0 && sizes[i] >= 0 && begins[i] <= size &&
+                 offsets[i] <= room && sizes[i] <= size - begins[i] && sizes[i] <= room - offsets[i];
         if (inside) {
-            memcpy(target + places[i], source + begins[i], (size_t)sizes[i]);
+            memcpy(target + offsets[i], source + begins[i], (size_t)sizes[i]);
         }
     }
     Py_END_ALLOW_THREADS
-    if (!inside) {
-        PyErr_SetString(PyExc_ValueError, "begins, places: must be inside the buffers");
-    }
-    return core_finish(&all, inside ? Py_NewRef(Py_None) : NULL);
+    core_require(&a, inside, "begins, offsets: must be inside the buffers");
+    return core_finish(&a, inside ? Py_NewRef(Py_None) : NULL);
 }
 
 PyMethodDef core_captures_methods[] = {
@@ -371,6 +346,6 @@ PyMethodDef core_captures_methods[] = {
     {"scan_blocks", scan_blocks, METH_VARARGS, "Find the packets in a section of a pcapng file."},
     {"follow_clock", follow_clock, METH_VARARGS, "Measure the elapsed time of packets."},
     {"copy_parts", copy_parts, METH_VARARGS, "Copy parts of a buffer to another buffer."},
-    {"judge_copies", judge_copies, METH_VARARGS, "Decide which repeated packets are copies."},
+    {"judge_copies", judge_copies, METH_VARARGS, "Decide which repeated packets are duplicates."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,67 +1,47 @@
 /* Lines of a stream: their ends, their keys, and the kept lines. */
 #include "core.h"
 
-int core_within(const int64_t *starts, const int64_t *stops, Py_ssize_t count, Py_ssize_t size) {
-    int outside = 0;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        outside |= starts[i] < 0 || stops[i] < starts[i] || stops[i] > size;
-    }
-    if (outside) {
-        PyErr_SetString(PyExc_ValueError, "spans: must be in the buffer");
-        return 0;
-    }
-    return 1;
-}
-
-/* line_bounds(buffer, stop, bounds): writes where lines begin; returns their number. A line
+/* line_bounds(buffer, stop, bounds): writes where lines begin; returns the number of lines. A line
    includes its newline; the last entry is the start of the first incomplete line. */
-static PyObject *line_bounds(PyObject *self, PyObject *args) {
-    PyObject *a, *b;
-    Py_ssize_t stop, lines = 0;
-    Buffers all = {.count = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OnO", &a, &stop, &b)) {
-        return NULL;
+static PyObject *line_bounds(PyObject *module, PyObject *args) {
+    Arguments a = core_arguments(args);
+    const char *bytes = core_array(&a, "buffer", 1, -1, READ), *at = bytes;
+    Py_ssize_t size = a.items, stop = core_integer(&a), lines = 0;
+    int64_t *bounds = core_array(&a, "bounds", 8, 1, WRITE);
+    Py_ssize_t room = a.items - 1;
+    core_require(&a, stop >= 0 && stop <= size, "buffer: must have all bytes up to stop");
+    if (!core_ready(&a)) {
+        return core_finish(&a, NULL);
     }
-    const char *bytes = core_buffer(&all, a, 1, stop, 0, "buffer");
-    int64_t *bounds = bytes ? core_buffer(&all, b, 8, 1, 1, "bounds") : NULL;
-    if (!bounds || stop < 0) {
-        return core_finish(&all, NULL);
-    }
-    Py_ssize_t room = core_items(&all, 1) - 1;
-    const char *at = bytes, *end = bytes + stop;
     bounds[0] = 0;
     Py_BEGIN_ALLOW_THREADS
-    while (lines < room && (at = memchr(at, '\n', (size_t)(end - at)))) {
+    while (lines < room && (at = memchr(at, '\n', (size_t)(bytes + stop - at)))) {
         at++;
         bounds[++lines] = at - bytes;
     }
     Py_END_ALLOW_THREADS
-    return core_finish(&all, PyLong_FromSsize_t(lines));
+    return core_finish(&a, PyLong_FromSsize_t(lines));
 }
 
-/* field_spans(buffer, field, delimiter, starts, stops): narrows spans to a field, counted from 1. A
-   span without that field gets the start -1. */
-static PyObject *field_spans(PyObject *self, PyObject *args) {
-    PyObject *a, *b, *c;
-    Py_ssize_t field;
-    int delimiter;
-    Buffers all = {.count = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OniOO", &a, &field, &delimiter, &b, &c)) {
-        return NULL;
-    }
-    const char *bytes = core_buffer(&all, a, 1, -1, 0, "buffer");
-    int64_t *starts = bytes ? core_buffer(&all, b, 8, -1, 1, "starts") : NULL;
-    Py_ssize_t count = starts ? core_items(&all, 1) : 0;
-    int64_t *stops = starts ? core_buffer(&all, c, 8, count, 1, "stops") : NULL;
-    if (!stops || !core_within(starts, stops, count, all.views[0].len)) {
-        return core_finish(&all, NULL);
+/* field_spans(buffer, field, delimiter, starts, stops): narrows spans to a field, counted from 1.
+   The start is -1 for a span without that field. */
+static PyObject *field_spans(PyObject *module, PyObject *args) {
+    Arguments a = core_arguments(args);
+    const char *bytes = core_array(&a, "buffer", 1, -1, READ);
+    Py_ssize_t size = a.items;
+    int64_t field = core_integer(&a);
+    int delimiter = (int)core_integer(&a);
+    int64_t *starts = core_array(&a, "starts", 8, -1, WRITE);
+    Py_ssize_t count = a.items;
+    int64_t *stops = core_array(&a, "stops", 8, count, WRITE);
+    core_require_spans(&a, starts, stops, count, size);
+    if (!core_ready(&a)) {
+        return core_finish(&a, NULL);
     }
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < count; i++) {
         const char *at = bytes + starts[i], *end = bytes + stops[i];
-        for (Py_ssize_t before = 1; at && before < field; before++) {
+        for (int64_t before = 1; at && before < field; before++) {
             at = memchr(at, delimiter, (size_t)(end - at));
             at = at ? at + 1 : NULL;
         }
@@ -70,29 +50,26 @@ static PyObject *field_spans(PyObject *self, PyObject *args) {
         stops[i] = last ? last - bytes : stops[i];
     }
     Py_END_ALLOW_THREADS
-    return core_finish(&all, Py_NewRef(Py_None));
+    return core_finish(&a, Py_NewRef(Py_None));
 }
 
-/* keep_lines(buffer, bounds, keep, out): copies the lines that are kept; returns their bytes. */
-static PyObject *keep_lines(PyObject *self, PyObject *args) {
-    PyObject *a, *b, *c, *d;
-    Py_ssize_t size = 0;
-    Buffers all = {.count = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOOO", &a, &b, &c, &d)) {
-        return NULL;
-    }
-    const char *bytes = core_buffer(&all, a, 1, -1, 0, "buffer");
-    const uint8_t *keep = bytes ? core_buffer(&all, c, 1, -1, 0, "keep") : NULL;
-    Py_ssize_t count = keep ? core_items(&all, 1) : 0;
-    const int64_t *bounds = keep ? core_buffer(&all, b, 8, count + 1, 0, "bounds") : NULL;
-    char *out = bounds ? core_buffer(&all, d, 1, -1, 1, "out") : NULL;
-    if (!out || !core_within(bounds, bounds + 1, count, all.views[0].len)) {
-        return core_finish(&all, NULL);
-    }
-    if (count && core_items(&all, 3) < bounds[count] - bounds[0]) {
-        PyErr_SetString(PyExc_ValueError, "out: must have room for all lines");
-        return core_finish(&all, NULL);
+/* keep_lines(buffer, bounds, keep, out): copies the lines that are kept; returns the number of
+   bytes copied. */
+static PyObject *keep_lines(PyObject *module, PyObject *args) {
+    Arguments a = core_arguments(args);
+    const char *bytes = core_array(&a, "buffer", 1, -1, READ);
+    Py_ssize_t size = a.items;
+    const int64_t *bounds = core_array(&a, "bounds", 8, 1, READ);
+    Py_ssize_t bound_count = a.items, copied = 0;
+    const uint8_t *keep = core_array(&a, "keep", 1, -1, READ);
+    Py_ssize_t count = a.items;
+    core_require(&a, bound_count > count, "bounds: must have one more item than keep");
+    core_require_spans(&a, bounds, bounds + 1, count, size);
+    char *out = core_array(&a, "out", 1, -1, WRITE);
+    core_require(&a, a.failed || a.items >= bounds[count] - bounds[0],
+                 "out: must have room for all lines");
+    if (!core_ready(&a)) {
+        return core_finish(&a, NULL);
     }
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < count;) {
@@ -102,14 +79,14 @@ static PyObject *keep_lines(PyObject *self, PyObject *args) {
             i++;
         }
         size_t length = (size_t)(bounds[i] - bounds[first]);
-        memcpy(out + size, bytes + bounds[first], length);
-        size += (Py_ssize_t)length;
+        memcpy(out + copied, bytes + bounds[first], length);
+        copied += (Py_ssize_t)length;
         while (i < count && !keep[i]) {
             i++;
         }
     }
     Py_END_ALLOW_THREADS
-    return core_finish(&all, PyLong_FromSsize_t(size));
+    return core_finish(&a, PyLong_FromSsize_t(copied));
 }
 
 PyMethodDef core_lines_methods[] = {

@@ -20,13 +20,13 @@ typedef struct {
     Py_ssize_t size, count;
 } Packets;
 
-/* Gets a buffer, and offset, captured length, length on the line and link type of its packets. */
-static int take_packets(Buffers *all, PyObject *buffer, PyObject *rows, Packets *packets) {
-    packets->bytes = core_buffer(all, buffer, 1, -1, 0, "buffer");
-    packets->rows = packets->bytes ? core_buffer(all, rows, 8, -1, 0, "packets") : NULL;
-    packets->size = packets->rows ? core_items(all, 0) : 0;
-    packets->count = packets->rows ? core_items(all, 1) / 4 : 0;
-    return packets->rows != NULL;
+/* Reads a buffer, and the offset, captured length, length on the line and link type of its packets. */
+static Packets take_packets(Arguments *a) {
+    Packets packets = {.bytes = core_array(a, "buffer", 1, -1, READ)};
+    packets.size = a->items;
+    packets.rows = core_array(a, "packets", 8, -1, READ);
+    packets.count = a->items / 4;
+    return packets;
 }
 
 /* Reads one packet; returns 0 if the packet is not inside the buffer. */
@@ -43,23 +43,17 @@ static int read_packet(const Packets *all, Py_ssize_t i, Packet *packet) {
     return 1;
 }
 
-/* Gets the types of tags and the tunnels that `search_tables` returned. */
-static int take_search(Buffers *all, PyObject *types, PyObject *tunnels, Search *search) {
-    search->types = core_buffer(all, types, 8, -1, 0, "types");
-    search->tunnels = search->types ? core_buffer(all, tunnels, 8, -1, 0, "tunnels") : NULL;
-    if (!search->tunnels) {
-        return 0;
-    }
-    search->type_count = core_items(all, all->count - 2);
-    search->tunnel_count = core_items(all, all->count - 1) / 3;
-    return 1;
+/* Reads the types of tags and the tunnels that `search_tables` returned. */
+static void take_search(Arguments *a, Search *search) {
+    search->types = core_array(a, "types", 8, -1, READ);
+    search->type_count = a->items;
+    search->tunnels = core_array(a, "tunnels", 8, -1, READ);
+    search->tunnel_count = a->items / 3;
 }
 
-static PyObject *finish_packets(Buffers *all, int inside) {
-    if (!inside) {
-        PyErr_SetString(PyExc_ValueError, "packets: must be inside the buffer");
-    }
-    return core_finish(all, inside ? Py_NewRef(Py_None) : NULL);
+static PyObject *finish_packets(Arguments *a, int inside) {
+    core_require(a, inside, "packets: must be inside the buffer");
+    return core_finish(a, a->failed ? NULL : Py_NewRef(Py_None));
 }
 
 /* The compared part of a packet: `Comparison`. */
@@ -249,35 +243,29 @@ static int digest_packet(const Packet *packet, const Layers *at, const Rule *rul
     return 1;
 }
 
-/* packet_digests(buffer, packets, rule, low, high, versions, faults, digests); the rule is fields,
-   reach, bytes to skip, maximum bytes or -1, types of tags, tunnels, and the mask. */
-static PyObject *packet_digests(PyObject *self, PyObject *args) {
-    PyObject *a, *b, *c, *d, *e, *f, *g, *h;
+/* packet_digests(buffer, packets, (fields, reach, skip, first, types, tunnels, mask), low, high,
+   versions, faults, digests): skips `skip` bytes, and digests the first bytes, all if -1. */
+static PyObject *packet_digests(PyObject *module, PyObject *args) {
     int inside = 1, enough = 1;
-    unsigned long long low, high;
-    long long skip, first;
-    Packets packets;
     Rule rule;
     Scratch scratch = {NULL, 0};
-    Buffers all = {.count = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OO(iiLLOOO)KKOOO", &a, &b, &rule.fields, &rule.search.reach, &skip,
-                          &first, &f, &h, &g, &low, &high, &c, &d, &e)) {
-        return NULL;
+    Arguments a = core_arguments(args);
+    Packets packets = take_packets(&a);
+    rule.fields = (int)core_integer(&a);
+    rule.search.reach = (int)core_integer(&a);
+    rule.skip = core_integer(&a);
+    rule.first = core_integer(&a);
+    take_search(&a, &rule.search);
+    rule.mask = core_array(&a, "mask", 1, -1, READ);
+    rule.mask_size = a.items;
+    rule.low = core_word(&a);
+    rule.high = core_word(&a);
+    uint8_t *versions = core_array(&a, "versions", 1, packets.count, WRITE);
+    uint8_t *faults = core_array(&a, "faults", 1, packets.count, WRITE);
+    uint64_t *digests = core_array(&a, "digests", 8, packets.count, WRITE);
+    if (!core_ready(&a)) {
+        return core_finish(&a, NULL);
     }
-    if (!take_packets(&all, a, b, &packets)) {
-        return core_finish(&all, NULL);
-    }
-    uint8_t *versions = core_buffer(&all, c, 1, packets.count, 1, "versions");
-    uint8_t *faults = versions ? core_buffer(&all, d, 1, packets.count, 1, "faults") : NULL;
-    uint64_t *digests = faults ? core_buffer(&all, e, 8, packets.count, 1, "digests") : NULL;
-    int found = digests && take_search(&all, f, h, &rule.search);
-    rule.mask = found ? core_buffer(&all, g, 1, -1, 0, "mask") : NULL;
-    if (!rule.mask) {
-        return core_finish(&all, NULL);
-    }
-    rule.mask_size = core_items(&all, all.count - 1);
-    rule.skip = skip > 0 ? skip : 0, rule.first = first, rule.low = low, rule.high = high;
     Py_BEGIN_ALLOW_THREADS
     Packet packet;
     for (Py_ssize_t i = 0;
@@ -289,28 +277,24 @@ static PyObject *packet_digests(PyObject *self, PyObject *args) {
     }
     free(scratch.bytes);
     Py_END_ALLOW_THREADS
-    return enough ? finish_packets(&all, inside) : core_finish(&all, PyErr_NoMemory());
+    return enough ? finish_packets(&a, inside) : core_finish(&a, PyErr_NoMemory());
 }
 
-/* packet_headers(buffer, packets, reach, types, tunnels, table): rows as in `Headers`. */
-static PyObject *packet_headers(PyObject *self, PyObject *args) {
-    PyObject *a, *b, *c, *d, *e;
+/* packet_headers(buffer, packets, reach, types, tunnels, table): writes rows like `Headers`. */
+static PyObject *packet_headers(PyObject *module, PyObject *args) {
     int inside = 1;
-    Packets packets;
     Search search;
-    Buffers all = {.count = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOiOOO", &a, &b, &search.reach, &d, &e, &c)) {
-        return NULL;
-    }
-    Py_ssize_t n = take_packets(&all, a, b, &packets) ? packets.count : -1;
-    int64_t *table = n < 0 ? NULL : core_buffer(&all, c, 8, 6 * n, 1, "table");
-    if (!table || !take_search(&all, d, e, &search)) {
-        return core_finish(&all, NULL);
+    Arguments a = core_arguments(args);
+    Packets packets = take_packets(&a);
+    search.reach = (int)core_integer(&a);
+    take_search(&a, &search);
+    int64_t *table = core_array(&a, "table", 8, 6 * packets.count, WRITE);
+    if (!core_ready(&a)) {
+        return core_finish(&a, NULL);
     }
     Py_BEGIN_ALLOW_THREADS
     Packet packet;
-    for (Py_ssize_t i = 0; i < n && (inside = read_packet(&packets, i, &packet)); i++) {
+    for (Py_ssize_t i = 0; i < packets.count && (inside = read_packet(&packets, i, &packet)); i++) {
         Layers at = find_layers(&packet, &search);
         int protocol, part;
         int64_t layer4 = find_layer4(packet.bytes + at.begin, at.end - at.begin, at.version,
@@ -318,11 +302,11 @@ static PyObject *packet_headers(PyObject *self, PyObject *args) {
         int64_t row[] = {at.version, at.begin, at.end, at.faults, protocol,
                          layer4 < 0 ? -1 : at.begin + layer4};
         for (int column = 0; column < 6; column++) {
-            table[column * n + i] = row[column];
+            table[column * packets.count + i] = row[column];
         }
     }
     Py_END_ALLOW_THREADS
-    return finish_packets(&all, inside);
+    return finish_packets(&a, inside);
 }
 
 PyMethodDef core_packets_methods[] = {

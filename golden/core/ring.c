@@ -1,19 +1,19 @@
-/* The type `Ring`: segments, position and secrets of a ring, in buffers that numpy holds. The type
-   `TimedRing`: a ring whose window is a span of time. */
-#include "calls.h"
+/* The type `Ring`: segments, position and secrets of a ring, in arrays that numpy also holds. The
+   type `TimedRing`: a ring whose window is a span of time. */
+#include "core.h"
 
 #include "pure/batch.h"
-#include "pure/turns.h"
+#include "pure/rotation.h"
 
 #define MAX_SLICES 63
 #define BLOCK 4096 /* operations per block; their numbers of alive slices are on the stack */
 
 typedef struct {
-    Engine engine; /* whose numbers are the state */
+    Engine engine;
     Ring ring;
     RingState *state;
-    Py_buffer memory, live; /* `live` only if several processes map the ring */
-    RingPlaces *places;
+    void *memory;
+    RingIndexes *indexes;
     RingRow *masks;
 } RingObject;
 
@@ -22,60 +22,41 @@ static PyTypeObject *ring_type, *timed_type;
 /* Reads the last published position; returns 0 if it is invalid. */
 static int ring_follow(const Ring *ring, RingState *state) {
     const RingLive *live = ring->live;
-    RingState found = *state;
-    uint64_t turns;
+    RingState published = *state;
+    uint64_t version;
     do {
-        turns = __atomic_load_n(&live->turns, __ATOMIC_ACQUIRE);
-        memcpy(&found.base, live->slots[turns & 1], 4 * sizeof(int64_t));
+        version = __atomic_load_n(&live->version, __ATOMIC_ACQUIRE);
+        memcpy(&published.base, live->slots[version & 1], 4 * sizeof(int64_t));
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    } while (__atomic_load_n(&live->turns, __ATOMIC_RELAXED) != turns);
-    if (!ring_fits(ring, &found)) {
-        return 0;
-    }
-    memcpy(&state->base, &found.base, 4 * sizeof(int64_t));
-    return 1;
+    } while (__atomic_load_n(&live->version, __ATOMIC_RELAXED) != version);
+    int valid = ring_fits(ring, &published);
+    *state = valid ? published : *state;
+    return valid;
 }
 
-static int64_t perform_one(Engine *engine, int code, const uint64_t *key) {
+static int64_t perform_key(Engine *engine, int code, const uint64_t *key) {
     RingObject *self = (RingObject *)engine;
     if (engine->reads) {
         ring_follow(&self->ring, self->state);
     }
-    return lowest(ring_perform_key(&self->ring, self->state, self->memory.buf, code, key));
-}
-
-/* Gets the memory, and the shared position, if there is one. Read-only memory means that another
-   process writes the ring. */
-static int take_memory(RingObject *self, PyObject *memory, PyObject *live) {
-    if (live && core_take(live, &self->live, 8, sizeof(RingLive) / 8, 0, "live") < 0) {
-        return -1;
-    }
-    self->ring.live = self->live.buf;
-    if (PyObject_GetBuffer(memory, &self->memory, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) == 0) {
-        return 0;
-    }
-    if (!live) {
-        return -1;
-    }
-    PyErr_Clear();
-    self->engine.reads = self->ring.reads = 1;
-    return PyObject_GetBuffer(memory, &self->memory, PyBUF_C_CONTIGUOUS);
+    return lowest(ring_perform_key(&self->ring, self->state, self->memory, code, key));
 }
 
 /* The shape is the number of segments, run, the form (1: all bits of a key are in one word, 2:
-   lines), whether a new secret takes effect at a turn, whether there are blocks, the strides of
+   lines), whether a new secret takes effect at a shift, whether there are blocks, the strides of
    blocks, parts and shards, the number of shards, and the rotations that select one. */
 #define SHAPE 12
 
-static int take_shape(RingObject *self, const uint64_t *shape) {
+static void set_shape(RingObject *self, const uint64_t *shape) {
     Ring *ring = &self->ring;
-    Py_ssize_t item = self->memory.itemsize;
-    int few = 1;
+    Arguments *a = &self->engine.arguments;
+    Py_ssize_t item = a->views[0].itemsize; /* of the memory */
+    int valid = 1;
     for (int i = 0; i < 5; i++) {
-        few &= shape[i] <= RING_SEGMENTS;
+        valid &= shape[i] <= RING_SEGMENTS;
     }
     ring->hash = self->engine.hash;
-    ring->segments = (int)(few ? shape[0] : 0);
+    ring->segments = (int)(valid ? shape[0] : 0);
     ring->run = (int)shape[1];
     ring->joint = shape[2] == 1;
     ring->rekeys = shape[3] != 0;
@@ -87,138 +68,102 @@ static int take_shape(RingObject *self, const uint64_t *shape) {
     memcpy(ring->shard_rotations, shape + 9, sizeof ring->shard_rotations);
     ring->size = ring->hash->functions == 1 ? shape[2] == 2 ? LINE : (int)item : 0;
     ring->parts = ring->hash->fields - ring->blocked;
-    ring->bytes = self->memory.len;
+    ring->bytes = a->views[0].len;
     ring->words = ring->size || !ring->segments ? 0 : ring->bytes / 8 / ring->segments;
     ring->whole = ring->size ? ring->bytes : ring->words * 8;
     if (ring->size == LINE && ring->segments) {
         ring->whole = ring->bytes / ring->segments / LINE * LINE;
     }
-    if (!ring_is_sound(ring, item)) {
-        PyErr_SetString(PyExc_ValueError, "memory: must have the bits of all segments");
-        return -1;
+    if (core_require(a, ring_is_sound(ring, item), "memory: must have the bits of all segments")) {
+        size_t rows = (size_t)RING_ROOM(ring->size, ring->joint, ring->parts, ring->run);
+        size_t row = sizeof(RingIndexes) + (ring->joint ? sizeof(RingRow) : 0);
+        self->engine.memory = PyMem_Calloc(rows, row);
+        self->indexes = self->engine.memory;
+        self->masks = (RingRow *)(self->indexes + rows);
+        a->failed = !self->engine.memory;
+        if (a->failed) {
+            PyErr_NoMemory();
+        }
     }
-    size_t rows = (size_t)RING_ROOM(ring->size, ring->joint, ring->parts, ring->run);
-    self->places = PyMem_Calloc(rows, sizeof(RingPlaces));
-    self->masks = PyMem_Malloc(ring->joint ? rows * sizeof(RingRow) : 1);
-    if (!self->places || !self->masks) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    return 0;
 }
 
-/* Ring(hash, memory, numbers, shape, live); the last may be left out. All segments outside the ring
+/* Ring(hash, memory, numbers, shape, live): `live` is only for a ring that several processes map;
+   then another process writes the ring if the memory is read-only. All segments outside the ring
    are clear. */
 static PyObject *ring_new(PyTypeObject *type, PyObject *args, PyObject *named) {
-    PyObject *hash, *memory, *numbers, *shape, *live = NULL;
-    Buffers all = {.count = 0};
-    (void)named;
-    if (!PyArg_ParseTuple(args, "OOOO|O", &hash, &memory, &numbers, &shape, &live)) {
+    RingObject *self = (RingObject *)engine_start(type, args, perform_key);
+    if (!self) {
         return NULL;
     }
-    uint64_t *sizes = core_buffer(&all, shape, 8, SHAPE, 0, "shape");
-    RingObject *self = sizes ? (RingObject *)PyType_GenericAlloc(type, 0) : NULL;
-    if (!self) {
-        return core_finish(&all, NULL);
+    Engine *engine = &self->engine;
+    Arguments *a = &engine->arguments;
+    engine_take_hash(engine, core_object(a));
+    self->memory = core_array(a, "memory", 0, -1, EITHER);
+    self->state = core_array(a, "numbers", 8, sizeof(RingState) / 8, WRITE);
+    engine->counts = (int64_t *)self->state;
+    const uint64_t *shape = core_array(a, "shape", 8, SHAPE, READ);
+    self->ring.live = core_array(a, "live", 8, sizeof(RingLive) / 8, READ | OPTIONAL);
+    if (core_ready(a)) {
+        engine->reads = self->ring.reads = a->views[0].readonly;
+        core_require(a, self->ring.live || !engine->reads, "memory: must be writable");
+        set_shape(self, shape);
+        self->state->cleared = self->ring.whole;
     }
-    self->engine.one = perform_one;
-    if (engine_hash(&self->engine, hash) < 0 || take_memory(self, memory, live) < 0 ||
-        take_shape(self, sizes) < 0 ||
-        engine_count_in(&self->engine, numbers, sizeof(RingState) / 8) < 0) {
-        Py_DECREF(self);
-        return core_finish(&all, NULL);
-    }
-    self->state = (RingState *)self->engine.counts;
-    self->state->cleared = self->ring.whole;
-    return core_finish(&all, (PyObject *)self);
+    return engine_end(engine);
 }
 
-static void ring_dealloc(PyObject *object) {
-    RingObject *self = (RingObject *)object;
-    PyTypeObject *type = Py_TYPE(object);
-    if (self->memory.obj) {
-        PyBuffer_Release(&self->memory);
+/* Requires that the state is valid, and that all operations are queries if another process writes. */
+static void require_state(const RingObject *self, Arguments *a, const Operations *o) {
+    int others = o->codes ? 0 : o->code & ~QUERY;
+    for (Py_ssize_t i = 0; !a->failed && self->ring.reads && o->codes && i < o->count; i++) {
+        others |= o->codes[i] & ~QUERY;
     }
-    if (self->live.obj) {
-        PyBuffer_Release(&self->live);
-    }
-    engine_release(&self->engine);
-    PyMem_Free(self->places);
-    PyMem_Free(self->masks);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF(type);
+    core_require(a, ring_fits(&self->ring, self->state),
+                 "numbers: must be the position of a ring at rest");
+    core_require(a, !self->ring.reads || !others, CORE_READS);
 }
 
-/* Whether the state is valid, and all operations are queries if another process writes; sets an
-   error if not. */
-static int may_perform(const RingObject *self, const uint8_t *codes, int code, Py_ssize_t count) {
-    int others = codes ? 0 : code & ~QUERY;
-    for (Py_ssize_t i = 0; self->ring.reads && codes && i < count; i++) {
-        others |= codes[i] & ~QUERY;
-    }
-    if (!ring_fits(&self->ring, self->state)) {
-        PyErr_SetString(PyExc_ValueError, "numbers: must be the position of a ring at rest");
-        return 0;
-    }
-    if (self->ring.reads && others) {
-        PyErr_SetString(PyExc_ValueError, CORE_READS);
-        return 0;
-    }
-    return 1;
-}
-
-/* perform(operations, keys, ages, seen): performs operations; returns the number of hits.
-   `operations` is an array of codes, or one code for all. Ages and seen may be None. */
+/* perform(operations, keys, ages, seen): performs operations; returns the number of hits. Ages and
+   seen may be None. */
 static PyObject *ring_perform_all(PyObject *object, PyObject *args) {
     RingObject *self = (RingObject *)object;
     const Ring *ring = &self->ring;
-    PyObject *a, *b, *c, *d;
-    Buffers all = {.count = 0};
-    if (!PyArg_ParseTuple(args, "OOOO", &a, &b, &c, &d)) {
-        return NULL;
-    }
-    int code = PyLong_Check(a) ? (int)PyLong_AsLong(a) : 0;
-    uint64_t *keys = core_buffer(&all, b, 8, -1, 0, "keys");
-    if (!keys) {
-        return NULL;
-    }
-    Py_ssize_t count = core_items(&all, 0) / ring->hash->words;
-    int64_t *ages = NULL, hits;
-    uint8_t *codes = NULL, *seen = NULL;
-    if ((!PyLong_Check(a) && !(codes = core_buffer(&all, a, 1, count, 0, "operations"))) ||
-        (c != Py_None && !(ages = core_buffer(&all, c, 8, count, 1, "ages"))) ||
-        (d != Py_None && !(seen = core_buffer(&all, d, 1, count, 1, "seen"))) ||
-        !may_perform(self, codes, code, count)) {
-        return core_finish(&all, NULL);
+    Arguments a = core_arguments(args);
+    Operations o = engine_operations(&self->engine, &a);
+    int64_t *ages = core_array(&a, "ages", 8, o.count, WRITE | OPTIONAL), hits;
+    uint8_t *seen = core_array(&a, "seen", 1, o.count, WRITE | OPTIONAL);
+    require_state(self, &a, &o);
+    if (!core_ready(&a)) {
+        return core_finish(&a, NULL);
     }
     if (ring->reads) {
         ring_follow(ring, self->state);
     }
-    PyThreadState *thread = count < FREE_KEYS ? NULL : PyEval_SaveThread();
-    hits = ring_perform(ring, self->state, self->memory.buf, self->places, self->masks, codes, code,
-                        keys, count, ages, seen);
+    PyThreadState *thread = o.count < FREE_KEYS ? NULL : PyEval_SaveThread();
+    hits = ring_perform(ring, self->state, self->memory, self->indexes, self->masks, o.codes,
+                        o.code, o.keys, o.count, ages, seen);
     if (thread) {
         PyEval_RestoreThread(thread);
     }
     ring_publish(ring, self->state);
-    return core_finish(&all, PyLong_FromLongLong(hits));
+    return core_finish(&a, PyLong_FromLongLong(hits));
 }
 
 /* settle(): clears the rest of the last retired segment. */
 static PyObject *settle(PyObject *object, PyObject *nothing) {
     RingObject *self = (RingObject *)object;
-    (void)nothing;
-    if (may_perform(self, NULL, QUERY, 0)) {
-        ring_settle(&self->ring, self->state, self->memory.buf);
-        Py_RETURN_NONE;
+    Arguments a = {.given = 0};
+    require_state(self, &a, &(Operations){.codes = NULL});
+    if (a.failed) {
+        return NULL;
     }
-    return NULL;
+    ring_settle(&self->ring, self->state, self->memory);
+    Py_RETURN_NONE;
 }
 
 /* follow(): reads the position from the process that writes. */
 static PyObject *follow(PyObject *object, PyObject *nothing) {
     RingObject *self = (RingObject *)object;
-    (void)nothing;
     if (self->ring.live && ring_follow(&self->ring, self->state)) {
         Py_RETURN_NONE;
     }
@@ -232,20 +177,16 @@ static PyObject *follow(PyObject *object, PyObject *nothing) {
 static PyObject *columns(PyObject *object, PyObject *args) {
     const RingObject *self = (RingObject *)object;
     const Ring *ring = &self->ring;
-    PyObject *array;
-    Buffers all = {.count = 0};
-    int back;
-    if (!PyArg_ParseTuple(args, "Op", &array, &back)) {
-        return NULL;
-    }
+    Arguments a = core_arguments(args);
     ptrdiff_t count = ring->size == LINE ? ring->whole * 8 : 0;
     int size = ring->segments <= 8 ? 1 : ring->segments <= 16 ? 2 : ring->segments <= 32 ? 4 : 8;
-    void *from = core_buffer(&all, array, size, count, back, "columns");
-    if (!from || !count) {
-        return core_finish(&all, NULL);
+    void *array = core_array(&a, "columns", size, count, EITHER);
+    int back = core_flag(&a);
+    core_require(&a, !back || !a.views[0].readonly, "columns: must be writable");
+    if (core_ready(&a) && count) {
+        lines_copy(self->memory, ring->segments, ring->whole / LINE, array, size, back);
     }
-    lines_copy(self->memory.buf, ring->segments, ring->whole / LINE, from, size, back);
-    return core_finish(&all, Py_NewRef(Py_None));
+    return core_finish(&a, a.failed ? NULL : Py_NewRef(Py_None));
 }
 #define COLUMNS {"columns", columns, METH_VARARGS, "Copy bits from or to an array of columns."},
 #else
@@ -261,228 +202,185 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Turns of rings with a time window */
+/* Rings with a time window */
 
-/* Sets up turns from a state and a policy; the buffer of the state must outlive them. */
-static int take_turns(Turns *t, int64_t *numbers, Py_ssize_t count, const int64_t *policy,
-                      int64_t most) {
-    *t = (Turns){.writes = policy[0], .slices = count - TURN_NUMBERS, .span = policy[1],
-                 .old = policy[2], .spanned = policy[3], .rule = policy[4],
-                 .state = (TurnState *)numbers, .settled = numbers + TURN_NUMBERS,
-                 .alive = policy[0]};
-    if (t->writes >= 1 && t->writes <= t->slices && t->slices <= most && t->old >= 1) {
-        return 1;
+/* Reads the state and the policy of a rotation; the array of the state must outlive it. */
+static void take_rotation(Arguments *a, Rotation *r, int64_t max_slices) {
+    int64_t *numbers = core_array(a, "state", 8, ROTATION_NUMBERS + 1, WRITE);
+    int64_t slices = a->items - ROTATION_NUMBERS;
+    const int64_t *policy = core_array(a, "policy", 8, 5, READ);
+    if (!a->failed) {
+        *r = (Rotation){.writes = policy[0], .slices = slices, .span = policy[1],
+                        .old = policy[2], .spanned = policy[3], .rule = policy[4],
+                        .state = (RotationState *)numbers, .settled = numbers + ROTATION_NUMBERS,
+                        .alive = policy[0]};
+        core_require(a, r->writes >= 1 && r->writes <= slices && slices <= max_slices && r->old >= 1,
+                     "state: must be of a ring with these slices");
     }
-    PyErr_SetString(PyExc_ValueError, "state: must be of a ring with these slices");
-    return 0;
 }
 
-/* follow(operations, times, state, policy, turned, alive, status, guaranteed) */
-static PyObject *follow_turns(PyObject *module, PyObject *args) {
-    PyObject *o[8];
-    Buffers all = {.count = 0};
-    Turns t;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "OOOOOOOO", &o[0], &o[1], &o[2], &o[3], &o[4], &o[5], &o[6],
-                          &o[7])) {
-        return NULL;
-    }
-    uint8_t *codes = core_buffer(&all, o[0], 1, -1, 0, "operations"), *turned, *status;
-    Py_ssize_t count = codes ? core_items(&all, 0) : 0;
-    int64_t *times, *state, *policy, *alive, *guaranteed;
-    if (!codes || !(times = core_buffer(&all, o[1], 8, count, 0, "times")) ||
-        !(state = core_buffer(&all, o[2], 8, TURN_NUMBERS + 1, 1, "state")) ||
-        !(policy = core_buffer(&all, o[3], 8, 5, 0, "policy")) ||
-        !(turned = core_buffer(&all, o[4], 1, count, 1, "turned")) ||
-        !(alive = core_buffer(&all, o[5], 8, count, 1, "alive")) ||
-        !(status = core_buffer(&all, o[6], 1, count, 1, "status")) ||
-        !(guaranteed = core_buffer(&all, o[7], 8, count, 1, "guaranteed")) ||
-        !take_turns(&t, state, core_items(&all, 2), policy, INT64_MAX)) {
-        return core_finish(&all, NULL);
+/* follow(operations, times, state, policy, turned, alive, status, guaranteed): `turned` is whether
+   an insertion shifts the ring. */
+static PyObject *follow_rotation(PyObject *module, PyObject *args) {
+    Arguments a = core_arguments(args);
+    Rotation r;
+    const uint8_t *codes = core_array(&a, "operations", 1, -1, READ);
+    Py_ssize_t count = a.items;
+    const int64_t *times = core_array(&a, "times", 8, count, READ);
+    take_rotation(&a, &r, INT64_MAX);
+    uint8_t *turned = core_array(&a, "turned", 1, count, WRITE);
+    int64_t *alive = core_array(&a, "alive", 8, count, WRITE);
+    uint8_t *status = core_array(&a, "status", 1, count, WRITE);
+    int64_t *guaranteed = core_array(&a, "guaranteed", 8, count, WRITE);
+    if (!core_ready(&a)) {
+        return core_finish(&a, NULL);
     }
     for (Py_ssize_t i = 0; i < count; i++) {
-        alive[i] = turns_alive(&t, times[i]);
-        status[i] = turns_status(&t, times[i]);
-        guaranteed[i] = turns_guaranteed_span(&t, times[i]);
-        turned[i] = (uint8_t)turns_perform(&t, codes[i], times[i]);
+        alive[i] = rotation_alive(&r, times[i]);
+        status[i] = rotation_status(&r, times[i]);
+        guaranteed[i] = rotation_guaranteed_span(&r, times[i]);
+        turned[i] = (uint8_t)rotation_perform(&r, codes[i], times[i]);
     }
-    return core_finish(&all, Py_NewRef(Py_None));
+    return core_finish(&a, Py_NewRef(Py_None));
 }
-
-/* Rings with a clock */
 
 typedef struct {
     Engine engine;
-    RingObject *ring; /* owned; turned only by `turns` */
-    Py_buffer state;  /* state of the turns */
-    Turns t;
+    RingObject *ring; /* shifted only by `rotation` */
+    Rotation rotation;
 } TimedRing;
 
-static void turn_by_clock(TimedRing *self, int64_t now, int64_t turns) {
-    for (; turns > 0; turns--) {
-        turns_shift(&self->t, now);
-        ring_turn(&self->ring->ring, self->ring->state, self->ring->memory.buf);
+static void shift_by_clock(TimedRing *self, int64_t now, int64_t shifts) {
+    for (; shifts > 0; shifts--) {
+        rotation_shift(&self->rotation, now);
+        ring_shift(&self->ring->ring, self->ring->state, self->ring->memory);
     }
 }
 
-/* Performs an operation on one key after the turns by the clock. */
-static int64_t timed_perform_key(TimedRing *self, int code, const uint64_t *key, int64_t now) {
+/* Performs an operation on one key after the shifts by the clock. */
+static int64_t perform_now(TimedRing *self, int code, const uint64_t *key, int64_t now) {
     RingObject *ring = self->ring;
-    return turns_perform_key(&self->t, &ring->ring, ring->state, ring->memory.buf, code, key, now);
+    return rotation_perform_key(&self->rotation, &ring->ring, ring->state, ring->memory, code, key,
+                                now);
 }
 
-static int64_t timed_one(Engine *engine, int code, const uint64_t *key) {
+static int64_t timed_perform_key(Engine *engine, int code, const uint64_t *key) {
     TimedRing *self = (TimedRing *)engine;
-    int64_t latest = self->t.state->latest, now = engine->now > latest ? engine->now : latest;
+    int64_t latest = self->rotation.state->latest;
+    int64_t now = engine->now > latest ? engine->now : latest;
     if (code & INSERT) {
         engine->counts[3] += now != engine->now;
-        turn_by_clock(self, now, turns_due_by_clock(&self->t, now));
+        shift_by_clock(self, now, rotation_due_by_clock(&self->rotation, now));
     }
-    return timed_perform_key(self, code, key, now);
+    return perform_now(self, code, key, now);
 }
 
 /* Operations of a call; statuses and spans may be NULL. */
 typedef struct {
-    const uint8_t *codes;
-    const uint64_t *keys;
+    Operations o;
     const int64_t *times;
     int64_t *ages, *spans;
     uint8_t *statuses;
 } Batch;
 
-/* Performs operations, none of which turns the ring. */
+/* Performs operations, none of which shifts the ring. */
 static void perform_stretch(TimedRing *self, const Batch *b, Py_ssize_t at, Py_ssize_t end) {
     if (at < end) {
         RingObject *ring = self->ring;
-        ring_perform(&ring->ring, ring->state, ring->memory.buf, ring->places, ring->masks,
-                     b->codes + at, 0, b->keys + at * self->engine.hash->words, end - at,
+        ring_perform(&ring->ring, ring->state, ring->memory, ring->indexes, ring->masks,
+                     b->o.codes + at, 0, b->o.keys + at * self->engine.hash->words, end - at,
                      b->ages + at, NULL);
     }
 }
 
-static void perform_block(TimedRing *self, const Batch *b, Py_ssize_t at, Py_ssize_t end) {
-    Turns *t = &self->t;
+static void perform_block(TimedRing *self, const Batch *b, Py_ssize_t begin, Py_ssize_t end) {
+    Rotation *r = &self->rotation;
     uint8_t alive[BLOCK];
-    Py_ssize_t begin = at, first = at, words = self->engine.hash->words;
-    for (Py_ssize_t i = at; i < end; i++) {
+    Py_ssize_t first = begin, words = self->engine.hash->words;
+    for (Py_ssize_t i = begin; i < end; i++) {
         int64_t now = b->times[i];
-        int code = b->codes[i], inserts = (code & (INSERT | ALONE)) == INSERT;
-        int64_t turns = inserts ? turns_due_by_clock(t, now) : 0;
-        if (turns) {
+        int code = b->o.codes[i], inserts = (code & (INSERT | ALONE)) == INSERT;
+        int64_t shifts = inserts ? rotation_due_by_clock(r, now) : 0;
+        if (shifts) {
             perform_stretch(self, b, first, i);
             first = i;
-            turn_by_clock(self, now, turns);
+            shift_by_clock(self, now, shifts);
         }
         if (b->statuses) {
-            b->statuses[i] = turns_status(t, now);
-            b->spans[i] = turns_guaranteed_span(t, now);
+            b->statuses[i] = rotation_status(r, now);
+            b->spans[i] = rotation_guaranteed_span(r, now);
         }
-        alive[i - begin] = (uint8_t)turns_alive(t, now);
-        if (inserts && turns_due(t, now)) {
+        alive[i - begin] = (uint8_t)rotation_alive(r, now);
+        if (inserts && rotation_due(r, now)) {
             perform_stretch(self, b, first, i);
             first = i + 1;
-            b->ages[i] = timed_perform_key(self, code, b->keys + i * words, now);
+            b->ages[i] = perform_now(self, code, b->o.keys + i * words, now);
         } else {
-            turns_perform(t, code, now);
+            rotation_perform(r, code, now);
         }
     }
     perform_stretch(self, b, first, end);
-    for (Py_ssize_t i = at; i < end; i++) {
-        b->ages[i] = b->ages[i] + t->writes <= alive[i - begin] ? b->ages[i] : -1;
+    for (Py_ssize_t i = begin; i < end; i++) {
+        b->ages[i] = b->ages[i] + r->writes <= alive[i - begin] ? b->ages[i] : -1;
     }
 }
 
 /* perform(operations, keys, times, ages, statuses, spans); the last two may be left out. */
 static PyObject *timed_perform(PyObject *object, PyObject *args) {
     TimedRing *self = (TimedRing *)object;
-    PyObject *o[6] = {NULL};
-    Buffers all = {.count = 0};
-    Batch b = {.spans = NULL};
-    if (!PyArg_ParseTuple(args, "OOOO|OO", &o[0], &o[1], &o[2], &o[3], &o[4], &o[5])) {
-        return NULL;
-    }
-    b.codes = core_buffer(&all, o[0], 1, -1, 0, "operations");
-    Py_ssize_t count = b.codes ? core_items(&all, 0) : 0;
-    if (!b.codes ||
-        !(b.keys = core_buffer(&all, o[1], 8, count * self->engine.hash->words, 0, "keys")) ||
-        !(b.times = core_buffer(&all, o[2], 8, count, 0, "times")) ||
-        !(b.ages = core_buffer(&all, o[3], 8, count, 1, "ages")) ||
-        (o[4] && !(b.statuses = core_buffer(&all, o[4], 1, count, 1, "statuses"))) ||
-        (o[4] && !(b.spans = core_buffer(&all, o[5], 8, count, 1, "spans")))) {
-        return core_finish(&all, NULL);
+    Arguments a = core_arguments(args);
+    Batch b = {.o = engine_operations(&self->engine, &a)};
+    Py_ssize_t count = b.o.count;
+    b.times = core_array(&a, "times", 8, count, READ);
+    b.ages = core_array(&a, "ages", 8, count, WRITE);
+    b.statuses = core_array(&a, "statuses", 1, count, WRITE | OPTIONAL);
+    b.spans = core_array(&a, "spans", 8, count, WRITE | OPTIONAL);
+    core_require(&a, b.o.codes && !b.statuses == !b.spans, "operations: must be an array");
+    if (!core_ready(&a)) {
+        return core_finish(&a, NULL);
     }
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t at = 0; at < count; at += BLOCK) {
         perform_block(self, &b, at, count - at < BLOCK ? count : at + BLOCK);
     }
     Py_END_ALLOW_THREADS
-    return core_finish(&all, Py_NewRef(Py_None));
+    return core_finish(&a, Py_NewRef(Py_None));
 }
 
-/* TimedRing(engine, numbers, state, policy): the engine of a ring, the counts of the filter, and
-   the turns. */
+/* TimedRing(ring, numbers, state, policy): the engine of a ring, the counts of the filter, and the
+   rotation. */
 static PyObject *timed_new(PyTypeObject *type, PyObject *args, PyObject *named) {
-    PyObject *ring, *numbers, *state, *policy;
-    Buffers all = {.count = 0};
-    (void)named;
-    if (!PyArg_ParseTuple(args, "O!OOO", ring_type, &ring, &numbers, &state, &policy)) {
+    TimedRing *self = (TimedRing *)engine_start(type, args, timed_perform_key);
+    if (!self) {
         return NULL;
     }
-    int64_t *limits = core_buffer(&all, policy, 8, 5, 0, "policy");
-    TimedRing *self = limits ? (TimedRing *)PyType_GenericAlloc(type, 0) : NULL;
-    if (!self) {
-        return core_finish(&all, NULL);
-    }
-    self->ring = (RingObject *)Py_NewRef(ring);
-    self->engine.one = timed_one;
-    self->engine.timed = 1;
-    if (core_take(state, &self->state, 8, TURN_NUMBERS + 1, 1, "state") < 0 ||
-        !take_turns(&self->t, self->state.buf, self->state.len / 8, limits, MAX_SLICES) ||
-        engine_hash(&self->engine, self->ring->engine.hash_object) < 0 ||
-        engine_count_in(&self->engine, numbers, 4) < 0) {
-        Py_DECREF((PyObject *)self);
-        return core_finish(&all, NULL);
-    }
-    return core_finish(&all, (PyObject *)self);
-}
-
-static void timed_dealloc(PyObject *object) {
-    TimedRing *self = (TimedRing *)object;
-    PyTypeObject *type = Py_TYPE(object);
-    Py_XDECREF((PyObject *)self->ring);
-    if (self->state.obj) {
-        PyBuffer_Release(&self->state);
-    }
-    engine_release(&self->engine);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF(type);
+    Engine *engine = &self->engine;
+    PyObject *ring = core_object(&engine->arguments);
+    int valid = ring && PyObject_TypeCheck(ring, ring_type);
+    core_require(&engine->arguments, valid, "ring: must be a Ring");
+    self->ring = (RingObject *)ring;
+    engine->hash = valid ? self->ring->engine.hash : NULL;
+    engine->timed = 1;
+    engine->counts = core_array(&engine->arguments, "numbers", 8, 4, WRITE);
+    take_rotation(&engine->arguments, &self->rotation, MAX_SLICES);
+    return engine_end(engine);
 }
 
 static PyMethodDef timed_methods[] = {
-    {"perform", timed_perform, METH_VARARGS, "Perform operations, and turn the ring."},
+    {"perform", timed_perform, METH_VARARGS, "Perform operations, and shift the ring."},
     {NULL, NULL, 0, NULL},
 };
 
 int core_add_ring(PyObject *module) {
-    PyType_Slot slots[] = {{Py_tp_base, engine_type},
-                           {Py_tp_new, ring_new},
-                           {Py_tp_dealloc, ring_dealloc},
-                           {Py_tp_methods, methods},
-                           {0, NULL}};
-    PyType_Slot timed[] = {{Py_tp_base, engine_type},
-                           {Py_tp_new, timed_new},
-                           {Py_tp_dealloc, timed_dealloc},
-                           {Py_tp_methods, timed_methods},
-                           {0, NULL}};
-    if (PyModule_AddIntConstant(module, "LINES", HAVE_LINES) < 0 ||
-        core_add_type(module, &ring_type, "lately.golden._core.Ring", sizeof(RingObject), slots)) {
-        return -1;
-    }
-    return core_add_type(module, &timed_type, "lately.golden._core.TimedRing", sizeof(TimedRing),
-                         timed);
+    int error = PyModule_AddIntConstant(module, "LINES", HAVE_LINES) < 0 ||
+                engine_add_type(module, &ring_type, "lately.golden._core.Ring", sizeof(RingObject),
+                                ring_new, methods) < 0;
+    return error ? -1
+                 : engine_add_type(module, &timed_type, "lately.golden._core.TimedRing",
+                                   sizeof(TimedRing), timed_new, timed_methods);
 }
 
 PyMethodDef core_ring_methods[] = {
-    {"follow", follow_turns, METH_VARARGS, "Compute the turns of a ring with a time window."},
+    {"follow", follow_rotation, METH_VARARGS, "Compute the shifts of a ring with a time window."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,6 +1,6 @@
 /* Digests of keys that are text, as in `lately.golden.hash.keys`. */
+#include "core.h"
 #include "pure/blake2b.h"
-#include "calls.h"
 
 int text_bytes(PyObject *object, const uint8_t **bytes, Py_ssize_t *count) {
     if (PyUnicode_CheckExact(object)) {
@@ -26,8 +26,8 @@ typedef struct {
 } Digest;
 
 /* Not inlined, as it is long. */
-NEVER_INLINE void digest(const Digest *digest, const uint8_t *bytes, Py_ssize_t count,
-                         uint64_t *out) {
+__attribute__((noinline)) static void compute(const Digest *digest, const uint8_t *bytes,
+                                              Py_ssize_t count, uint64_t *out) {
     if (!digest->keys) {
         blake2b(bytes, count, (int)digest->words, out);
         return;
@@ -38,52 +38,46 @@ NEVER_INLINE void digest(const Digest *digest, const uint8_t *bytes, Py_ssize_t 
 }
 
 uint64_t text_key(const uint8_t *bytes, Py_ssize_t count, const Engine *engine) {
-    Digest own = {engine->digest == SIPHASH ? &engine->digest_key : NULL, 1};
+    Digest digest = {engine->digest == SIPHASH ? &engine->digest_key : NULL, 1};
     Py_ssize_t key_bits = engine->hash->key_bits;
     uint64_t key;
-    digest(&own, bytes, count, &key);
+    compute(&digest, bytes, count, &key);
     return key_bits < 64 ? key & (((uint64_t)1 << key_bits) - 1) : key;
 }
 
-/* Gets the keys and the output for the digests of `count` texts; returns the output, or NULL with
-   an error. */
-static uint64_t *take_digest(Buffers *all, Digest *digest, PyObject *keys, PyObject *out,
-                             Py_ssize_t count) {
-    const Secret *found = core_buffer(all, keys, 8, -1, 0, "keys");
-    uint64_t *digests = found ? core_buffer(all, out, 8, count, 1, "digests") : NULL;
-    if (!digests) {
-        return NULL;
-    }
-    Py_ssize_t given = core_items(all, all->count - 2) / 2, room = core_items(all, all->count - 1);
-    digest->keys = given ? found : NULL;
-    digest->words = count ? room / count : 1;
-    if (room != count * digest->words || digest->words > (given ? given : 8)) {
-        PyErr_SetString(PyExc_ValueError, "digests: must have a row of words for each text");
-        return NULL;
-    }
+/* Reads the keys and the output for the digests of `count` texts; returns the output. */
+static uint64_t *take_digest(Arguments *a, Digest *digest, Py_ssize_t count) {
+    const Secret *keys = core_array(a, "keys", 8, -1, READ);
+    Py_ssize_t key_count = a->items / 2;
+    uint64_t *digests = core_array(a, "digests", 8, count, WRITE);
+    digest->keys = key_count ? keys : NULL;
+    digest->words = count ? a->items / count : 1;
+    core_require(a, a->items == count * digest->words &&
+                        digest->words <= (key_count ? key_count : 8),
+                 "digests: must have a row of words for each text");
     return digests;
 }
 
 /* digest_texts(texts, keys, digests): writes the digests of a list of str and bytes. Returns False
    if the list contains another kind of object, or text that UTF-8 cannot encode. */
 static PyObject *digest_texts(PyObject *module, PyObject *args) {
-    PyObject *texts, *keys, *out;
-    Buffers all = {.count = 0};
-    Digest own;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "O!OO", &PyList_Type, &texts, &keys, &out)) {
-        return NULL;
+    Digest digest;
+    Arguments a = core_arguments(args);
+    PyObject *texts = core_object(&a);
+    Py_ssize_t total = texts && PyList_Check(texts) ? PyList_Size(texts) : -1, count;
+    core_require(&a, total >= 0, "texts: must be a list");
+    uint64_t *digests = take_digest(&a, &digest, total);
+    if (!core_ready(&a)) {
+        return core_finish(&a, NULL);
     }
-    Py_ssize_t total = PyList_Size(texts), count;
-    uint64_t *digests = take_digest(&all, &own, keys, out, total);
-    for (Py_ssize_t i = 0; digests && i < total; i++) {
+    for (Py_ssize_t i = 0; i < total; i++) {
         const uint8_t *bytes;
         if (!text_bytes(PyList_GetItem(texts, i), &bytes, &count)) {
-            return core_finish(&all, Py_NewRef(Py_False));
+            return core_finish(&a, Py_NewRef(Py_False));
         }
-        digest(&own, bytes, count, digests + i * own.words);
+        compute(&digest, bytes, count, digests + i * digest.words);
     }
-    return core_finish(&all, digests ? Py_NewRef(Py_True) : NULL);
+    return core_finish(&a, Py_NewRef(Py_True));
 }
 
 static uint8_t *head(uint8_t *at, uint8_t tag, int64_t count) {
@@ -137,11 +131,11 @@ static int add_element(Text *text, uint8_t tag, const uint8_t *bytes, Py_ssize_t
 static int add_integer(Text *text, PyObject *integer) {
     const uint8_t *digits;
     Py_ssize_t count;
-    char own[24];
+    char short_digits[24];
     int64_t number = PyLong_AsLongLong(integer);
     if (!PyErr_Occurred()) {
-        count = PyOS_snprintf(own, sizeof own, "%lld", (long long)number);
-        return add_element(text, 'i', (const uint8_t *)own, count);
+        count = PyOS_snprintf(short_digits, sizeof short_digits, "%lld", (long long)number);
+        return add_element(text, 'i', (const uint8_t *)short_digits, count);
     }
     PyErr_Clear();
     PyObject *decimal = PyObject_Str(integer);
@@ -203,31 +197,27 @@ static Py_ssize_t encode(uint8_t *row, const uint8_t *bytes, const int64_t *star
 /* digest_spans(buffer, starts, stops, tags, keys, digests): writes the digests of spans of a
    buffer; with tags, of tuples, each consisting of as many spans as there are tags. */
 static PyObject *digest_spans(PyObject *module, PyObject *args) {
-    PyObject *a, *b, *c, *d, *e, *f;
-    Buffers all = {.count = 0};
-    Digest own;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "OOOOOO", &a, &b, &c, &d, &e, &f)) {
-        return NULL;
+    Digest digest;
+    Arguments a = core_arguments(args);
+    const uint8_t *bytes = core_array(&a, "buffer", 1, -1, READ);
+    Py_ssize_t buffer_size = a.items, room = 0;
+    const int64_t *starts = core_array(&a, "starts", 8, -1, READ);
+    Py_ssize_t total = a.items;
+    const int64_t *stops = core_array(&a, "stops", 8, total, READ);
+    const uint8_t *tags = core_array(&a, "tags", 1, -1, READ);
+    Py_ssize_t width = a.items, count = width ? total / width : total;
+    uint64_t *digests = take_digest(&a, &digest, count);
+    core_require_spans(&a, starts, stops, total, buffer_size);
+    if (!core_ready(&a)) {
+        return core_finish(&a, NULL);
     }
-    const uint8_t *bytes = core_buffer(&all, a, 1, -1, 0, "buffer");
-    const int64_t *starts = bytes ? core_buffer(&all, b, 8, -1, 0, "starts") : NULL;
-    Py_ssize_t total = starts ? core_items(&all, 1) : 0;
-    const int64_t *stops = starts ? core_buffer(&all, c, 8, total, 0, "stops") : NULL;
-    const uint8_t *tags = stops ? core_buffer(&all, d, 1, -1, 0, "tags") : NULL;
-    Py_ssize_t width = tags ? core_items(&all, 3) : 0, count = width ? total / width : total;
-    uint64_t *digests = tags ? take_digest(&all, &own, e, f, count) : NULL;
-    if (!digests || !core_within(starts, stops, total, all.views[0].len)) {
-        return core_finish(&all, NULL);
-    }
-    Py_ssize_t room = 0;
     for (Py_ssize_t i = 0; width && i < count * width; i += width) {
         Py_ssize_t size = encode(NULL, bytes, starts + i, stops + i, tags, width);
         room = size > room ? size : room;
     }
     uint8_t *row = PyMem_Malloc((size_t)room);
     if (!row) {
-        return core_finish(&all, PyErr_NoMemory());
+        return core_finish(&a, PyErr_NoMemory());
     }
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -235,11 +225,11 @@ static PyObject *digest_spans(PyObject *module, PyObject *args) {
         Py_ssize_t from = i * width;
         Py_ssize_t size = width ? encode(row, bytes, starts + from, stops + from, tags, width)
                                 : stops[i] - starts[i];
-        digest(&own, text, size, digests + i * own.words);
+        compute(&digest, text, size, digests + i * digest.words);
     }
     Py_END_ALLOW_THREADS
     PyMem_Free(row);
-    return core_finish(&all, Py_NewRef(Py_None));
+    return core_finish(&a, Py_NewRef(Py_None));
 }
 
 PyMethodDef core_texts_methods[] = {

@@ -19,14 +19,14 @@ static inline int64_t X_perform(X_filter *filter, int operation, X_KEY) {
     RingState *state = &filter->state;
     state->operations++;
     if (operation == SHIFT) {
-        ring_turn(&X_ring, state, filter->memory);
+        ring_shift(&X_ring, state, filter->memory);
     } else if (operation == CLEAR) {
-        ring_erase(&X_ring, state, filter->memory);
+        ring_clear(&X_ring, state, filter->memory);
     } else if (operation == QUERY || operation == INSERT || operation == CHECK) {
-        uint64_t met = ring_perform_key(&X_ring, state, filter->memory, operation, X_WORDS);
+        uint64_t value = ring_perform_key(&X_ring, state, filter->memory, operation, X_WORDS);
         state->keys += (operation & INSERT) != 0;
-        state->hits += met != 0;
-        return lowest(met);
+        state->hits += value != 0;
+        return lowest(value);
     }
     return -1;
 }
@@ -38,15 +38,15 @@ static inline int64_t X_age(X_filter *filter, X_KEY) {
 }
 
 /* Maximum stack use of X_check_and_insert_many in bytes, if compiled with optimizations. */
-#define X_STACK (sizeof(RingPlaces) * X_PLACES + sizeof(RingRow) * X_MASKS + 12288)
+#define X_STACK (sizeof(RingIndexes) * X_INDEXES + sizeof(RingRow) * X_MASKS + 12288)
 
 /* Checks and inserts keys one after another; from 8 keys on, faster than single calls. Writes to
    `seen`, unless NULL, whether each key was in the window. Returns how many were. */
 static inline int64_t X_check_and_insert_many(X_filter *filter, const uint64_t *keys, size_t count,
                                               uint8_t *seen) {
-    RingPlaces places[X_PLACES];
+    RingIndexes indexes[X_INDEXES];
     RingRow masks[X_MASKS];
-    int64_t hits = ring_perform(&X_ring, &filter->state, filter->memory, places, masks, NULL, CHECK,
+    int64_t hits = ring_perform(&X_ring, &filter->state, filter->memory, indexes, masks, NULL, CHECK,
                                 keys, (ptrdiff_t)count, NULL, seen);
     filter->state.operations += (int64_t)count;
     filter->state.keys += (int64_t)count;

@@ -1,25 +1,25 @@
 typedef struct {
     int64_t operations, keys, hits, late; /* `late`: insertions before the latest time */
-    TurnState turns;
+    RotationState rotation;
     int64_t settled[X_SLICES]; /* last insertion into each slice no longer written */
-    RingState state;           /* the ring, turned only by `turns` */
+    RingState state;           /* the ring, shifted only by `rotation` */
     X_FIRST_SECRET
     X_Cell memory[X_CELLS];
 } X_filter;
 
-ALWAYS Turns X_turns(X_filter *filter) {
-    Turns turns = {X_WRITES, X_SLICES, X_SPAN, X_GENERATION_SPAN, 1, X_WHEN_FULL, NULL, NULL, X_WRITES};
-    turns.state = &filter->turns;
-    turns.settled = filter->settled;
-    return turns;
+ALWAYS Rotation X_rotation(X_filter *filter) {
+    Rotation rotation = {X_WRITES, X_SLICES, X_SPAN, X_GENERATION_SPAN, 1, X_WHEN_FULL, NULL, NULL, X_WRITES};
+    rotation.state = &filter->rotation;
+    rotation.settled = filter->settled;
+    return rotation;
 }
 
 /* Initializes an empty filter. */
 static inline void X_init(X_filter *filter X_SECRET) {
     memset(filter, 0, sizeof *filter);
-    Turns turns = X_turns(filter);
-    filter->turns.generation = X_GENERATION;
-    turns_clear(&turns);
+    Rotation rotation = X_rotation(filter);
+    filter->rotation.generation = X_GENERATION;
+    rotation_clear(&rotation);
     filter->state.generation = filter->state.length = RING_NUMBER;
     filter->state.cleared = X_ring.whole;
     X_TAKE_SECRET
@@ -30,23 +30,23 @@ static inline void X_init(X_filter *filter X_SECRET) {
    latest. Returns the minimum age of the key, in generations; -1 if the key is not reported, or the
    operation does not query. */
 static inline int64_t X_perform(X_filter *filter, int operation, X_KEY, int64_t now) {
-    int64_t latest = filter->turns.latest, age = -1;
-    Turns turns = X_turns(filter);
+    int64_t latest = filter->rotation.latest, age = -1;
+    Rotation rotation = X_rotation(filter);
     int inserts = operation == INSERT || operation == CHECK;
     filter->operations++;
     filter->keys += inserts;
     filter->late += inserts && now < latest;
     now = now > latest ? now : latest;
     if (inserts || operation == QUERY) {
-        age = turns_perform_key(&turns, &X_ring, &filter->state, filter->memory, operation, X_WORDS,
+        age = rotation_perform_key(&rotation, &X_ring, &filter->state, filter->memory, operation, X_WORDS,
                                 now);
         filter->hits += age >= 0;
     } else if (operation == SHIFT) {
-        turns_shift(&turns, now);
-        ring_turn(&X_ring, &filter->state, filter->memory);
+        rotation_shift(&rotation, now);
+        ring_shift(&X_ring, &filter->state, filter->memory);
     } else if (operation == CLEAR) {
-        turns_clear(&turns);
-        ring_erase(&X_ring, &filter->state, filter->memory);
+        rotation_clear(&rotation);
+        ring_clear(&X_ring, &filter->state, filter->memory);
     }
     return age;
 }
@@ -54,16 +54,16 @@ static inline int64_t X_perform(X_filter *filter, int operation, X_KEY, int64_t 
 /* Returns the minimum age of a key, in generations; -1 if the key is not in the window. Changes
    nothing. */
 static inline int64_t X_age(X_filter *filter, X_KEY, int64_t now) {
-    Turns turns = X_turns(filter);
-    now = now > filter->turns.latest ? now : filter->turns.latest;
-    return turns_perform_key(&turns, &X_ring, &filter->state, filter->memory, QUERY, X_WORDS, now);
+    Rotation rotation = X_rotation(filter);
+    now = now > filter->rotation.latest ? now : filter->rotation.latest;
+    return rotation_perform_key(&rotation, &X_ring, &filter->state, filter->memory, QUERY, X_WORDS, now);
 }
 
 /* Returns 0 if the whole window is covered and the false-positive rate is within its bound, 1 if
    the window is shortened, 2 if the rate may exceed its bound. */
 static inline int X_status(X_filter *filter, int64_t now) {
-    Turns turns = X_turns(filter);
-    return turns_status(&turns, now > filter->turns.latest ? now : filter->turns.latest);
+    Rotation rotation = X_rotation(filter);
+    return rotation_status(&rotation, now > filter->rotation.latest ? now : filter->rotation.latest);
 }
 
 /* Starts a new generation now. */
@@ -74,13 +74,13 @@ static inline void X_shift(X_filter *filter, int64_t now) {
 /* Sets the number of insertions per generation, at least 1; takes effect at the next shift or
    clear. */
 static inline void X_set_generation(X_filter *filter, int64_t insertions) {
-    filter->turns.generation = insertions;
+    filter->rotation.generation = insertions;
 }
 
 static inline int X_is_sound(const X_filter *filter) {
-    const TurnState *turns = &filter->turns;
-    return ring_fits(&X_ring, &filter->state) && turns->length >= 1 && turns->generation >= 1 &&
-           turns->filled >= 0;
+    const RotationState *rotation = &filter->rotation;
+    return ring_fits(&X_ring, &filter->state) && rotation->length >= 1 && rotation->generation >= 1 &&
+           rotation->filled >= 0;
 }
 
 static inline void X_settle(X_filter *filter) {

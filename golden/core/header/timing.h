@@ -16,8 +16,8 @@ ALWAYS int64_t X_perform_key(X_filter *filter, int code, const uint64_t *key, in
     int64_t blocks = window < X_WINDOW ? (window + X_BLOCK - 1) / X_BLOCK : X_WINDOW / X_BLOCK;
     int64_t oldest;
     uint8_t seen;
-    PartsBatch one = {key, NULL, code, &blocks, X_TIMED ? &now : NULL, &seen, &oldest, NULL};
-    parts_perform(&X_parts, &filter->state, filter->memory, &one, 1);
+    PartsBatch batch = {key, NULL, code, &blocks, X_TIMED ? &now : NULL, &seen, &oldest, NULL};
+    parts_perform(&X_parts, &filter->state, filter->memory, &batch, 1);
     return seen ? oldest : -1;
 }
 

@@ -22,13 +22,13 @@
 #if defined(__GNUC__)
 #define ALWAYS static inline __attribute__((always_inline))
 #define RARELY __attribute__((noinline, unused)) static
-#define FETCH(place) __builtin_prefetch((place), 1)
+#define PREFETCH(address) __builtin_prefetch((address), 1)
 /* Keeps the compiler from loading all operands of a bitwise chain before it combines them. */
 #define IN_ORDER(value) __asm__("" : "+r"(value))
 #else
 #define ALWAYS static inline
 #define RARELY static inline
-#define FETCH(place) ((void)(place))
+#define PREFETCH(address) ((void)(address))
 #define IN_ORDER(value) ((void)(value))
 #endif
 

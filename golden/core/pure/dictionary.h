@@ -16,20 +16,21 @@ typedef struct {
 } DictionaryNumbers;
 
 typedef struct {
-    int64_t time, held; /* number of the insertion that wrote the cell, 0 if empty; remainder */
+    int64_t time; /* number of the insertion that wrote the cell; 0 if the cell is empty */
+    int64_t rest; /* remainder of the digest */
 } DictionaryCell;
 
-ALWAYS DictionaryCell dictionary_cell(int64_t time, int64_t held) {
-    DictionaryCell cell = {time, held};
+ALWAYS DictionaryCell dictionary_cell(int64_t time, int64_t rest) {
+    DictionaryCell cell = {time, rest};
     return cell;
 }
 
 typedef struct {
     const Hash *hash;
-    const int64_t *offsets; /* values XORed with a row: columns x remainder bytes x 256 */
+    const int64_t *offsets; /* values to XOR with a row: columns x remainder bytes x 256 */
     const uint64_t *packed; /* offsets of several columns in a word: groups x bytes x 256 */
     int64_t together;       /* columns per group */
-    int64_t columns, rows, bytes, places, window, moves;
+    int64_t columns, rows, bytes, slots, window, moves;
     int row_bits;
 } DictionaryShape;
 
@@ -37,11 +38,11 @@ typedef struct {
     DictionaryNumbers *numbers;
     DictionaryCell *cells;
     int64_t *stash_times, *stash;
-    int64_t stashed; /* used places of the stash, while operations run */
+    int64_t stashed; /* number of used slots of the stash, while operations run */
 } DictionaryState;
 
-/* Operations on keys: their codes, or `code` for all if NULL, and the windows of queries, or the
-   dictionary's if NULL. Answers that are NULL are not written. */
+/* Operations on keys. If `codes` is NULL, all have `code`; if `windows` is NULL, queries have the
+   window of the dictionary. Results that are NULL are not written. */
 typedef struct {
     const uint8_t *codes;
     int code;
@@ -51,14 +52,14 @@ typedef struct {
     uint8_t *seen;
 } DictionaryWork;
 
-/* The value that a column XORs with a row, from the remainder. */
+/* Value that a column XORs with a row, from the remainder. */
 ALWAYS int64_t dictionary_offset(const DictionaryShape *d, int64_t column, int64_t rest) {
     const int64_t *tables = d->offsets + column * d->bytes * 256;
-    int64_t sum = 0;
+    int64_t offset = 0;
     for (int64_t byte = 0; byte < d->bytes; byte++) {
-        sum ^= tables[byte * 256 + (rest >> (8 * byte) & 255)];
+        offset ^= tables[byte * 256 + (rest >> (8 * byte) & 255)];
     }
-    return sum;
+    return offset;
 }
 
 /* Packs the offsets of the columns of each group into `packed`, which must be zero. */
@@ -73,26 +74,26 @@ static inline void dictionary_pack(const DictionaryShape *d, uint64_t *packed) {
     }
 }
 
-/* Puts an entry into the stash, replacing the oldest entry if full. */
-static inline void dictionary_put_away(const DictionaryShape *d, DictionaryState *s, int64_t time,
-                                int64_t digest) {
+/* Puts an entry into the stash; if the stash is full, replaces its oldest entry. */
+static inline void dictionary_stash(const DictionaryShape *d, DictionaryState *s, int64_t time,
+                                    int64_t digest) {
     int64_t now = s->numbers->insertions, live = 0, oldest = 0;
-    for (int64_t place = 1; place < d->places; place++) {
-        oldest = s->stash_times[place] < s->stash_times[oldest] ? place : oldest;
+    for (int64_t slot = 1; slot < d->slots; slot++) {
+        oldest = s->stash_times[slot] < s->stash_times[oldest] ? slot : oldest;
     }
-    int64_t before = s->stash_times[oldest];
-    if (before && now - before < d->window) {
+    int64_t evicted = s->stash_times[oldest];
+    if (evicted && now - evicted < d->window) {
         s->numbers->lost++;
         s->numbers->all_lost++;
-        if (before > s->numbers->youngest_lost) {
-            s->numbers->youngest_lost = before;
+        if (evicted > s->numbers->youngest_lost) {
+            s->numbers->youngest_lost = evicted;
         }
     }
-    s->stashed += !before;
+    s->stashed += !evicted;
     s->stash_times[oldest] = time;
     s->stash[oldest] = digest;
-    for (int64_t place = 0; place < d->places; place++) {
-        live += s->stash_times[place] > 0 && now - s->stash_times[place] < d->window;
+    for (int64_t slot = 0; slot < d->slots; slot++) {
+        live += s->stash_times[slot] > 0 && now - s->stash_times[slot] < d->window;
     }
     if (live > s->numbers->stash_peak) {
         s->numbers->stash_peak = live;
@@ -101,15 +102,15 @@ static inline void dictionary_put_away(const DictionaryShape *d, DictionaryState
 
 /* Inserts a digest for which no cell is free: moves entries, then uses the stash. */
 static inline void dictionary_move(const DictionaryShape *d, DictionaryState *s, int64_t rest,
-                            int64_t place) {
+                                   int64_t index) {
     int64_t now = s->numbers->insertions, time = now;
-    int64_t column = d->columns / 2, row = place - column * d->rows;
+    int64_t column = d->columns / 2, row = index - column * d->rows;
     for (int64_t moved = 0; moved < d->moves; moved++) {
         int64_t at = column * d->rows + row, after = (column + 1) % d->columns;
         DictionaryCell other = s->cells[at];
         s->cells[at] = dictionary_cell(time, rest);
         time = other.time;
-        rest = other.held;
+        rest = other.rest;
         if (time == 0 || now - time >= d->window) {
             return;
         }
@@ -117,24 +118,24 @@ static inline void dictionary_move(const DictionaryShape *d, DictionaryState *s,
         column = after;
     }
     row ^= dictionary_offset(d, column, rest);
-    dictionary_put_away(d, s, time, rest << d->row_bits | row);
+    dictionary_stash(d, s, time, rest << d->row_bits | row);
 }
 
-/* Searches a digest in the stash; removes it if the operation writes or removes the key. Returns
-   its time, or `last`. */
-static inline int64_t dictionary_look(const DictionaryShape *d, DictionaryState *s, int code,
-                               int64_t digest, int64_t last) {
+/* Finds a digest in the stash; removes it if the operation writes or removes the key. Returns its
+   time, or `last` if it is not in the stash. */
+static inline int64_t dictionary_find(const DictionaryShape *d, DictionaryState *s, int code,
+                                      int64_t digest, int64_t last) {
     int64_t now = s->numbers->insertions;
-    int there = 0;
-    for (int64_t place = 0; place < d->places; place++) {
-        there |= s->stash[place] == digest;
+    int is_stashed = 0;
+    for (int64_t slot = 0; slot < d->slots; slot++) {
+        is_stashed |= s->stash[slot] == digest;
     }
-    for (int64_t place = 0; there && place < d->places; place++) {
-        int64_t time = s->stash_times[place];
-        if (s->stash[place] == digest && time && now < time + d->window) {
+    for (int64_t slot = 0; is_stashed && slot < d->slots; slot++) {
+        int64_t time = s->stash_times[slot];
+        if (s->stash[slot] == digest && time && now < time + d->window) {
             last = time;
             if (code & (INSERT | REMOVE)) {
-                s->stash_times[place] = 0;
+                s->stash_times[slot] = 0;
                 s->stashed--;
             }
         }
@@ -144,50 +145,50 @@ static inline int64_t dictionary_look(const DictionaryShape *d, DictionaryState 
 
 /* Performs an operation on key `i` of a chunk; returns its age, -1 if it is not reported. */
 ALWAYS int64_t dictionary_key(const DictionaryShape *d, DictionaryState *s, int64_t columns,
-                              int code, const uint64_t (*found)[CHUNK], int64_t i, int64_t asked,
+                              int code, const uint64_t (*rows)[CHUNK], int64_t i, int64_t queried,
                               int64_t *covered) {
     DictionaryNumbers *numbers = s->numbers;
-    int64_t now = numbers->insertions, own = -1, free = -1, window = d->window;
-    int64_t low = (int64_t)found[0][i], rest = (int64_t)found[1][i];
+    int64_t now = numbers->insertions, match_at = -1, free = -1, window = d->window;
+    int64_t low = (int64_t)rows[0][i], rest = (int64_t)rows[1][i];
     int64_t expired = now + 1 > window ? now + 1 - window : 0, oldest = expired ? expired : 1;
     /* Without branches, as they would be unpredictable. */
     for (int64_t column = 0; column < columns; column++) {
-        int64_t at = (int64_t)found[column + 2][i];
+        int64_t at = (int64_t)rows[column + 2][i];
         DictionaryCell cell = s->cells[at];
-        int match = (cell.time >= oldest) & (cell.held == rest);
+        int match = (cell.time >= oldest) & (cell.rest == rest);
         int vacant = (free < 0) & !match & (cell.time <= expired);
-        own = match ? at : own;
+        match_at = match ? at : match_at;
         free = vacant ? at : free;
     }
-    int64_t last = own >= 0 ? s->cells[own].time : 0;
+    int64_t last = match_at >= 0 ? s->cells[match_at].time : 0;
     if (s->stashed) {
-        last = dictionary_look(d, s, code, rest << d->row_bits | low, last);
+        last = dictionary_find(d, s, code, rest << d->row_bits | low, last);
     }
     if (covered) {
         int64_t since = now - numbers->youngest_lost;
         *covered = numbers->lost && since < window ? since : window;
     }
-    int reported = ((code & QUERY) != 0) & (last != 0) & (now - last < asked);
+    int reported = ((code & QUERY) != 0) & (last != 0) & (now - last < queried);
     int64_t age = reported ? now - last : -1;
-    if ((code & REMOVE) && own >= 0) {
-        s->cells[own].time = 0;
+    if ((code & REMOVE) && match_at >= 0) {
+        s->cells[match_at].time = 0;
     }
     if (code & INSERT) {
         numbers->insertions++;
-        own = own >= 0 ? own : free;
-        if (own >= 0) {
-            s->cells[own] = dictionary_cell(now + 1, rest);
+        int64_t at = match_at >= 0 ? match_at : free;
+        if (at >= 0) {
+            s->cells[at] = dictionary_cell(now + 1, rest);
         } else {
-            dictionary_move(d, s, rest, (int64_t)found[columns / 2 + 2][i]);
+            dictionary_move(d, s, rest, (int64_t)rows[columns / 2 + 2][i]);
         }
     }
     return age;
 }
 
-/* Computes low part of the digest, remainder, and position in each column: rows of `found`. */
-WIDE static void dictionary_places(const DictionaryShape *d, const uint64_t *states, int64_t count,
-                                   uint64_t (*found)[CHUNK]) {
-    hash_indices(d->hash, states, count, 0, found);
+/* Writes rows: the low part of the digest, the remainder, and the index in each column. */
+WIDE static void dictionary_indexes(const DictionaryShape *d, const uint64_t *states, int64_t count,
+                                    uint64_t (*rows)[CHUNK]) {
+    hash_indexes(d->hash, states, count, 0, rows);
     uint64_t sums[CHUNK], mask = (uint64_t)d->rows - 1;
     const uint64_t *table = d->packed;
     for (int64_t first = 0; first < d->columns; first += d->together) {
@@ -196,7 +197,7 @@ WIDE static void dictionary_places(const DictionaryShape *d, const uint64_t *sta
         }
         for (int64_t byte = 0; byte < d->bytes; byte++, table += 256) {
             for (int64_t i = 0; i < count; i++) {
-                sums[i] ^= table[found[1][i] >> (8 * byte) & 255];
+                sums[i] ^= table[rows[1][i] >> (8 * byte) & 255];
             }
         }
         for (int64_t column = first; column < first + d->together && column < d->columns;
@@ -204,20 +205,20 @@ WIDE static void dictionary_places(const DictionaryShape *d, const uint64_t *sta
             uint64_t begin = (uint64_t)(column * d->rows);
             int shift = (int)(column - first) * d->row_bits;
             for (int64_t i = 0; i < count; i++) {
-                found[column + 2][i] = begin + (found[0][i] ^ (sums[i] >> shift & mask));
+                rows[column + 2][i] = begin + (rows[0][i] ^ (sums[i] >> shift & mask));
             }
         }
     }
 }
 
 ALWAYS int64_t dictionary_columns(const DictionaryShape *d, DictionaryState *s, int64_t columns,
-                                  const DictionaryWork *work, const uint64_t (*found)[CHUNK],
+                                  const DictionaryWork *work, const uint64_t (*rows)[CHUNK],
                                   int64_t first, int64_t count) {
     int64_t hits = 0;
     for (int64_t i = 0; i < count; i++) {
         int64_t at = first + i;
         int64_t age = dictionary_key(d, s, columns, work->codes ? work->codes[at] : work->code,
-                                     found, i, work->windows ? work->windows[at] : d->window,
+                                     rows, i, work->windows ? work->windows[at] : d->window,
                                      work->covered ? work->covered + at : NULL);
         hits += age >= 0;
         if (work->ages) {
@@ -232,33 +233,33 @@ ALWAYS int64_t dictionary_columns(const DictionaryShape *d, DictionaryState *s, 
 
 /* Performs operations on keys, one after another, except CLEAR; returns the number of hits. */
 static inline int64_t dictionary_perform(const DictionaryShape *d, DictionaryState *s,
-                                  const DictionaryWork *work, int64_t count) {
-    uint64_t states[CHUNK], found[DICTIONARY_COLUMNS + 2][CHUNK];
+                                         const DictionaryWork *work, int64_t count) {
+    uint64_t states[CHUNK], rows[DICTIONARY_COLUMNS + 2][CHUNK];
     int64_t hits = 0;
     s->stashed = 0;
-    for (int64_t place = 0; place < d->places; place++) {
-        s->stashed += s->stash_times[place] != 0;
+    for (int64_t slot = 0; slot < d->slots; slot++) {
+        s->stashed += s->stash_times[slot] != 0;
     }
     for (int64_t at = 0; at < count; at += CHUNK) {
         int64_t part = count - at < CHUNK ? count - at : CHUNK;
         hash_states(d->hash, work->keys + at * d->hash->words, part, s->numbers->secret, states);
-        dictionary_places(d, states, part, found);
+        dictionary_indexes(d, states, part, rows);
         for (int64_t i = 0; d->columns * d->rows > DICTIONARY_FETCHED && i < part; i++) {
             for (int64_t column = 0; column < d->columns; column++) {
-                FETCH(s->cells + found[column + 2][i]);
+                PREFETCH(s->cells + rows[column + 2][i]);
             }
         }
-#define FOUND (const uint64_t(*)[CHUNK]) found
+#define ROWS (const uint64_t(*)[CHUNK]) rows
 #define COLUMNS(n)                                                                               \
-    case n: hits += dictionary_columns(d, s, n, work, FOUND, at, part); break;
+    case n: hits += dictionary_columns(d, s, n, work, ROWS, at, part); break;
         switch (d->columns) { /* the usual numbers of columns as constants */
             COLUMNS(3) COLUMNS(4) COLUMNS(5) COLUMNS(6) COLUMNS(7) COLUMNS(8) COLUMNS(9)
             COLUMNS(10) COLUMNS(11) COLUMNS(12)
         default:
-            hits += dictionary_columns(d, s, d->columns, work, FOUND, at, part);
+            hits += dictionary_columns(d, s, d->columns, work, ROWS, at, part);
         }
 #undef COLUMNS
-#undef FOUND
+#undef ROWS
     }
     return hits;
 }

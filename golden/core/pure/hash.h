@@ -4,7 +4,7 @@
 
 #include "siphash.h"
 
-#define CHUNK 128 /* number of keys whose states and positions fit into the L1 cache */
+#define CHUNK 128 /* number of keys whose states and indexes fit into the L1 cache */
 
 typedef struct {
     uint64_t mask, size;
@@ -17,19 +17,19 @@ typedef struct {
 } Secret;
 
 typedef struct {
-    int keyed;                      /* whether the hash is "siphash" */
+    int keyed;                      /* whether the hash is "siphash", not "h3" */
     ptrdiff_t key_bits;
     ptrdiff_t words;                /* 64-bit words of a key */
     ptrdiff_t message;              /* words of the message under "siphash" */
     uint64_t length;                /* length byte in the last word of the message */
-    ptrdiff_t bytes;                /* tables of "h3" */
+    ptrdiff_t bytes;                /* number of tables */
     const uint64_t (*tables)[256];
     const uint64_t (*matrices)[8];  /* bit matrices: row d maps byte o + d to byte o */
-    ptrdiff_t rounds;               /* constants of "h3" */
+    ptrdiff_t rounds;               /* number of constants */
     const uint64_t *constants;
     ptrdiff_t functions, expanded;  /* number of hash functions, and words of each */
     const uint64_t *rotations;      /* three for each word of each function */
-    ptrdiff_t fields;               /* number of indices per function */
+    ptrdiff_t fields;               /* number of indexes per function */
     const Field *field;
 } Hash;
 
@@ -40,9 +40,19 @@ ALWAYS uint64_t hash_mixed(uint64_t state, uint32_t constant) {
     return (uint64_t)mixed << 32 | left;
 }
 
-ALWAYS uint64_t hash_folded(const uint64_t (*t)[256], uint64_t k) {
-    return t[0][k & 255] ^ t[1][k >> 8 & 255] ^ t[2][k >> 16 & 255] ^ t[3][k >> 24 & 255] ^
-           t[4][k >> 32 & 255] ^ t[5][k >> 40 & 255] ^ t[6][k >> 48 & 255] ^ t[7][k >> 56];
+/* State of a key before the rounds of "h3". */
+ALWAYS uint64_t hash_folded(const Hash *hash, const uint64_t *key) {
+    const uint64_t(*t)[256] = hash->tables;
+    uint64_t state = hash->constants[0], k = *key;
+    if (hash->bytes == 8) {
+        return state ^ t[0][k & 255] ^ t[1][k >> 8 & 255] ^ t[2][k >> 16 & 255] ^
+               t[3][k >> 24 & 255] ^ t[4][k >> 32 & 255] ^ t[5][k >> 40 & 255] ^
+               t[6][k >> 48 & 255] ^ t[7][k >> 56];
+    }
+    for (ptrdiff_t byte = 0; byte < hash->bytes; byte++) {
+        state ^= t[byte][key[byte / 8] >> (8 * (byte % 8)) & 255];
+    }
+    return state;
 }
 
 /* XOR of three rotations of a state: a word of a hash function. */
@@ -74,14 +84,7 @@ ALWAYS uint64_t hash_state(const Hash *hash, const uint64_t *key, Secret secret)
         }
         return sip_end(&state);
     }
-    uint64_t state = hash->constants[0];
-    if (hash->bytes == 8) {
-        state ^= hash_folded(hash->tables, *key);
-    } else {
-        for (ptrdiff_t byte = 0; byte < hash->bytes; byte++) {
-            state ^= hash->tables[byte][key[byte / 8] >> (8 * (byte % 8)) & 255];
-        }
-    }
+    uint64_t state = hash_folded(hash, key);
     for (ptrdiff_t number = 1; number < hash->rounds; number++) {
         state = hash_mixed(state, (uint32_t)hash->constants[number]);
     }
@@ -93,8 +96,8 @@ ALWAYS uint64_t hash_state(const Hash *hash, const uint64_t *key, Secret secret)
 #ifdef HASH_ELSEWHERE
 void hash_states(const Hash *hash, const uint64_t *keys, ptrdiff_t count, Secret secret,
                  uint64_t *states);
-void hash_indices(const Hash *hash, const uint64_t *states, ptrdiff_t count, ptrdiff_t function,
-                  uint64_t (*indices)[CHUNK]);
+void hash_indexes(const Hash *hash, const uint64_t *states, ptrdiff_t count, ptrdiff_t function,
+                  uint64_t (*indexes)[CHUNK]);
 #else
 #ifndef HASH_MANY
 #define HASH_MANY static inline
@@ -111,7 +114,7 @@ void hash_indices(const Hash *hash, const uint64_t *states, ptrdiff_t count, ptr
 #include <immintrin.h>
 
 /* Folds keys by products, eight keys at a time; bytes are transposed so that lane j holds byte j of
-   all keys. */
+   all keys. Returns the number of keys that were folded. */
 AFFINE static ptrdiff_t hash_fold_eights(const Hash *hash, const uint64_t *keys, ptrdiff_t count,
                                          uint64_t *states) {
     uint8_t exchange[64];
@@ -135,25 +138,6 @@ AFFINE static ptrdiff_t hash_fold_eights(const Hash *hash, const uint64_t *keys,
     return at;
 }
 #endif
-
-static inline void hash_fold(const Hash *hash, const uint64_t *keys, ptrdiff_t count,
-                             uint64_t *states) {
-    ptrdiff_t at = 0;
-#ifdef AFFINE
-    at = hash->matrices ? hash_fold_eights(hash, keys, count, states) : 0;
-#endif
-    for (; hash->bytes == 8 && at < count; at++) {
-        states[at] = hash->constants[0] ^ hash_folded(hash->tables, keys[at]);
-    }
-    for (; at < count; at++) {
-        uint64_t state = hash->constants[0];
-        for (ptrdiff_t byte = 0; byte < hash->bytes; byte++) {
-            uint64_t word = keys[at * hash->words + byte / 8];
-            state ^= hash->tables[byte][word >> (8 * (byte % 8)) & 255];
-        }
-        states[at] = state;
-    }
-}
 
 /* Round by round, not key by key: the inner loop becomes vector instructions. */
 WIDE static void hash_mix(const Hash *hash, ptrdiff_t count, uint64_t *states) {
@@ -179,7 +163,13 @@ WIDE static void hash_words(const uint64_t *keys, ptrdiff_t count, Secret secret
 HASH_MANY void hash_states(const Hash *hash, const uint64_t *keys, ptrdiff_t count, Secret secret,
                            uint64_t *states) {
     if (!hash->keyed) {
-        hash_fold(hash, keys, count, states);
+        ptrdiff_t at = 0;
+#ifdef AFFINE
+        at = hash->matrices ? hash_fold_eights(hash, keys, count, states) : 0;
+#endif
+        for (; at < count; at++) {
+            states[at] = hash_folded(hash, keys + at * hash->words);
+        }
         hash_mix(hash, count, states);
     } else if (hash->words == 1 && hash->message == 2) {
         hash_words(keys, count, secret, hash->length, states);
@@ -191,8 +181,8 @@ HASH_MANY void hash_states(const Hash *hash, const uint64_t *keys, ptrdiff_t cou
 }
 
 /* Writes `fields` rows of CHUNK entries. */
-WIDE HASH_MANY void hash_indices(const Hash *hash, const uint64_t *states, ptrdiff_t count,
-                                 ptrdiff_t function, uint64_t (*indices)[CHUNK]) {
+WIDE HASH_MANY void hash_indexes(const Hash *hash, const uint64_t *states, ptrdiff_t count,
+                                 ptrdiff_t function, uint64_t (*indexes)[CHUNK]) {
     uint64_t words[CHUNK];
     for (ptrdiff_t number = 0; number < hash->fields; number++) {
         Field field = hash->field[number];
@@ -203,7 +193,7 @@ WIDE HASH_MANY void hash_indices(const Hash *hash, const uint64_t *states, ptrdi
             }
         }
         for (ptrdiff_t i = 0; i < count; i++) {
-            indices[number][i] = hash_index(field, words[i]);
+            indexes[number][i] = hash_index(field, words[i]);
         }
     }
 }

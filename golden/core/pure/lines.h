@@ -11,7 +11,7 @@
 
 #define LINE_PARTS 8
 #define LINE_BITS 32 /* bits in a part */
-#define ALL 2 /* `writes`: every key is inserted, whatever its code */
+#define ALL 2 /* value of `writes` if all keys are inserted */
 
 #define LINES __attribute__((target("avx2")))
 #define HAVE_LINES __builtin_cpu_supports("avx2")
@@ -30,10 +30,10 @@ static inline void lines_copy(void *memory, int segments, ptrdiff_t blocks, void
     uint64_t *words = (uint64_t *)memory;
     uint8_t *column = (uint8_t *)columns;
     for (ptrdiff_t word = 0; word < blocks * (LINE / 8); word++) {
-        uint64_t *own = words + word / (LINE / 8) * segments * (LINE / 8) + word % (LINE / 8);
+        uint64_t *first = words + word / (LINE / 8) * segments * (LINE / 8) + word % (LINE / 8);
         for (int bit = 0; bit < 64; bit++, column += size) {
             for (int segment = 0; segment < segments; segment++) {
-                uint64_t *from = own + segment * (LINE / 8);
+                uint64_t *from = first + segment * (LINE / 8);
                 if (back) {
                     column[segment / 8] |= (uint8_t)((*from >> bit & 1) << segment % 8);
                 } else {
@@ -44,7 +44,7 @@ static inline void lines_copy(void *memory, int segments, ptrdiff_t blocks, void
     }
 }
 
-/* Whether the hash of a blocked ring has eight indices of 32 bits in two words. */
+/* Whether a hash has a block index, and eight indexes below 32, in two words. */
 static inline int lines_fit(const Hash *hash) {
     int fits = HAVE_LINES && hash->expanded <= 2 && hash->fields == 1 + LINE_PARTS;
     for (int part = 1; fits && part <= LINE_PARTS; part++) {
@@ -53,14 +53,14 @@ static inline int lines_fit(const Hash *hash) {
     return fits;
 }
 
-/* Words of the hash of a chunk of keys, and the first line of the block of each key. */
+/* Hash words of a chunk of keys, and the first line of the block of each key. */
 typedef struct {
     uint64_t words[2][CHUNK];
     uint32_t lines[CHUNK];
 } Lines;
 
-/* Where the index of each part is in the words: its shift, and whether it is in the second word; in
-   the order of `lines_mask`. */
+/* Shift of the index of each part, and a mask that is set if the index is in the second word, in the
+   order of `lines_mask`. */
 typedef struct {
     uint64_t low[LINE_PARTS], second[LINE_PARTS];
 } LineParts;
@@ -92,8 +92,8 @@ LINES static inline __m256i lines_mask(const LineParts *parts, uint64_t first, u
     return _mm256_sllv_epi32(_mm256_set1_epi32(1), index);
 }
 
-/* Which of up to eight segments have all bits of a key. Packing maps nonzero to nonzero, and leaves
-   four bytes per segment in each half. */
+/* Mask of those of up to eight segments that have all bits of a key. Packing maps nonzero to nonzero,
+   and leaves four bytes per segment in each half. */
 LINES static inline unsigned lines_eight(const __m256i *line, int segments, __m256i mask) {
     __m256i missing[8], packed[2];
     for (int at = 0; at < 8; at++) {
@@ -101,23 +101,23 @@ LINES static inline unsigned lines_eight(const __m256i *line, int segments, __m2
             at < segments ? _mm256_andnot_si256(_mm256_loadu_si256(line + at), mask) : mask;
     }
     for (int four = 0; four < 2; four++) {
-        __m256i *own = missing + 4 * four;
-        packed[four] = _mm256_packs_epi16(_mm256_packs_epi32(own[0], own[1]),
-                                          _mm256_packs_epi32(own[2], own[3]));
+        __m256i *half = missing + 4 * four;
+        packed[four] = _mm256_packs_epi16(_mm256_packs_epi32(half[0], half[1]),
+                                          _mm256_packs_epi32(half[2], half[3]));
     }
     __m256i any = _mm256_or_si256(_mm256_permute2x128_si256(packed[0], packed[1], 0x20),
                                   _mm256_permute2x128_si256(packed[0], packed[1], 0x31));
-    __m256i met = _mm256_cmpeq_epi32(any, _mm256_setzero_si256());
-    return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(met));
+    __m256i matches = _mm256_cmpeq_epi32(any, _mm256_setzero_si256());
+    return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(matches));
 }
 
-/* Which of all segments have all bits of a key. */
+/* Mask of the segments that have all bits of a key. */
 LINES static inline uint64_t lines_test(const __m256i *line, int segments, __m256i mask) {
-    uint64_t met = 0;
+    uint64_t matches = 0;
     for (int at = 0; at < segments; at += 8) {
-        met |= (uint64_t)lines_eight(line + at, segments - at, mask) << at;
+        matches |= (uint64_t)lines_eight(line + at, segments - at, mask) << at;
     }
-    return met;
+    return matches;
 }
 
 /* Sets bits of a key in the segment `base`. */
@@ -126,7 +126,7 @@ LINES static inline void lines_set(__m256i *line, int64_t base, __m256i mask, in
     _mm256_storeu_si256(line + base, _mm256_or_si256(_mm256_loadu_si256(line + base), written));
 }
 
-/* Tests one key, from its state, and sets its bits if it is inserted. */
+/* Tests the key with a hash state, and sets its bits if it is inserted. */
 LINES RARELY uint64_t lines_perform(const Hash *hash, int segments, void *memory, uint64_t state,
                                     int64_t base, int inserts) {
     LineParts parts = lines_parts(hash);
@@ -136,9 +136,9 @@ LINES RARELY uint64_t lines_perform(const Hash *hash, int segments, void *memory
     Field block = hash->field[0];
     size_t at = (size_t)hash_index(block, words[block.word]) * (size_t)segments;
     __m256i *line = (__m256i *)memory + at, mask = lines_mask(&parts, words[0], words[1]);
-    uint64_t met = lines_test(line, segments, mask);
+    uint64_t matches = lines_test(line, segments, mask);
     lines_set(line, base, mask, inserts);
-    return met;
+    return matches;
 }
 
 WIDE static void lines_find(const Hash *hash, int segments, const uint64_t *states, ptrdiff_t count,
@@ -155,42 +155,41 @@ WIDE static void lines_find(const Hash *hash, int segments, const uint64_t *stat
     }
 }
 
-/* Finds the segments that have all bits of each key from `at` to `end`. If there are codes, sets
-   the bits of keys whose code inserts. With each key, prefetches the block of a later key. */
-LINES static inline void lines_meet(int segments, void *memory, const LineParts *parts,
-                                    const Lines *keys, const Lines *ahead, const uint8_t *codes,
-                                    int writes, int64_t base, uint64_t *met, ptrdiff_t at,
-                                    ptrdiff_t end) {
+/* Finds the segments that have all bits of each key. If `writes` is set, sets the bits of keys whose
+   code inserts. With each key, prefetches the block of a key of the next chunk, at `ahead`. */
+LINES static inline void lines_match_of(int segments, void *memory, const LineParts *parts,
+                                        const Lines *keys, const Lines *ahead, const uint8_t *codes,
+                                        int writes, int64_t base, uint64_t *matches, ptrdiff_t at,
+                                        ptrdiff_t end) {
     for (ptrdiff_t i = at; i < end; i++) {
         const char *later = (const char *)memory;
         later += ahead ? (size_t)ahead->lines[i] * LINE : 0;
         for (int byte = 0; ahead && byte < segments * LINE; byte += 64) {
-            FETCH(later + byte);
+            PREFETCH(later + byte);
         }
         __m256i *line = (__m256i *)memory + keys->lines[i];
         __m256i mask = lines_mask(parts, keys->words[0][i], keys->words[1][i]);
-        met[i] = lines_test(line, segments, mask);
+        matches[i] = lines_test(line, segments, mask);
         if (writes) {
             lines_set(line, base, mask, writes == ALL ? 1 : codes[i] >> 1 & 1);
         }
     }
 }
 
-/* Specialised for the usual numbers of segments, and for batches in which all keys or none are
-   inserted. */
-#define LINES_MEET(segments, writes)                                                             \
-    lines_meet(segments, memory, &parts, keys, ahead, codes, writes, base, met, at, end);        \
+/* The same, with constants for the usual numbers of segments if all keys are inserted. */
+#define LINES_MATCH(segments, writes)                                                            \
+    lines_match_of(segments, memory, &parts, keys, ahead, codes, writes, base, matches, at, end); \
     break;
-#define LINES_CASE(segments) case segments: LINES_MEET(segments, ALL)
+#define LINES_CASE(segments) case segments: LINES_MATCH(segments, ALL)
 
-LINES static void lines_meet_all(const Hash *hash, int segments, void *memory, const Lines *keys,
-                                 const Lines *ahead, const uint8_t *codes, int writes,
-                                 int64_t base, uint64_t *met, ptrdiff_t at, ptrdiff_t end) {
+LINES static void lines_match(const Hash *hash, int segments, void *memory, const Lines *keys,
+                              const Lines *ahead, const uint8_t *codes, int writes, int64_t base,
+                              uint64_t *matches, ptrdiff_t at, ptrdiff_t end) {
     LineParts parts = lines_parts(hash);
     switch (writes == ALL ? segments : -writes) {
         LINES_CASE(4) LINES_CASE(5) LINES_CASE(6) LINES_CASE(7) LINES_CASE(8)
-    case 0: LINES_MEET(segments, 0)
-    default: LINES_MEET(segments, writes)
+    case 0: LINES_MATCH(segments, 0)
+    default: LINES_MATCH(segments, writes)
     }
 }
 

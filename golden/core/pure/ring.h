@@ -13,18 +13,18 @@
 #include "lines.h"
 #endif
 
-#define RING_PARTS 64         /* maximum bits of a key in a segment */
-#define RING_SEGMENTS 64      /* maximum segments, the spare included */
+#define RING_PARTS 64                  /* maximum number of bits of a key in a segment */
+#define RING_SEGMENTS 64               /* maximum number of segments, the spare included */
 #define RING_NUMBER ((int64_t)1 << 62) /* maximum of a number in a state */
-#define RING_CACHED (1 << 18) /* memory size in bytes up to which nothing is prefetched */
-#define RING_CLEARED 4096     /* minimum bytes of the retired segment cleared per insertion */
+#define RING_CACHED (1 << 18)          /* memory size in bytes up to which nothing is prefetched */
+#define RING_CLEARED 4096 /* minimum bytes of the retired segment cleared per insertion */
 
-/* Position of a ring whose memory several processes map: `turns` selects the valid slot. Only one
-   process writes. It publishes a turn before it clears a segment, so that a process that reads with
-   an earlier position misses no key of the window. A slot starts with base, filled, length and
+/* Position of a ring whose memory several processes map: `version` selects the valid slot. Only one
+   process writes. It publishes a shift before it clears a segment, so that a process that reads
+   with an earlier position misses no key of the window. A slot starts with base, filled, length and
    generation. */
 typedef struct {
-    uint64_t turns;
+    uint64_t version;
     int64_t slots[2][12];
 } RingLive;
 
@@ -32,16 +32,16 @@ typedef struct {
 typedef struct {
     const Hash *hash;
     int size;          /* bytes per column; LINE for lines, 0 for words */
-    int segments, run;
+    int segments, run; /* number of segments, and number of segments that a key needs to match */
     int joint;         /* whether all bits of a key in a segment are in one word */
     int blocked;       /* whether the first index selects a block */
-    int rekeys;        /* whether a new secret takes effect at the next turn */
+    int rekeys;        /* whether a new secret takes effect at the next shift */
     ptrdiff_t parts;   /* number of bits of a key in a segment */
     ptrdiff_t words;   /* words per segment */
     ptrdiff_t bytes;   /* bytes of the memory */
     ptrdiff_t whole;   /* bytes that contain bits of a segment */
     uint64_t block_stride, part_stride, shard_stride, shards, shard_rotations[3];
-    RingLive *live;    /* NULL: only this process uses the memory */
+    RingLive *live;    /* NULL if only this process uses the memory */
     int reads;         /* whether another process writes the memory */
 } Ring;
 
@@ -52,27 +52,24 @@ typedef struct {
     int64_t older; /* number of oldest segments, which have the older secret */
     int64_t waits; /* whether a secret is waiting */
     Secret secret, older_secret, waiting;
-    int64_t retired, cleared; /* last retired segment, and how many of its bytes are clear */
+    int64_t retired, cleared; /* last retired segment, and number of its bytes that are clear */
     int64_t pace;             /* bytes that each insertion clears */
 } RingState;
 
-ALWAYS int ring_within(int64_t value, int64_t least, int64_t most) {
-    return value >= least && value <= most;
+ALWAYS int ring_within(int64_t value, int64_t min, int64_t max) {
+    return value >= min && value <= max;
 }
 
-/* Whether all positions of keys are within the memory, whose columns or words have `item` bytes. */
+/* Whether all indexes of keys are within the memory, whose columns or words have `item` bytes. */
 static inline int ring_is_sound(const Ring *ring, ptrdiff_t item) {
     const Hash *hash = ring->hash;
-    const uint64_t most = (uint64_t)1 << 32;
+    const uint64_t max = (uint64_t)1 << 32;
     uint64_t bits = (uint64_t)(ring->size ? ring->bytes / ring->size : ring->words * 64);
-    uint64_t block = ring->block_stride, reach = 0;
-#ifdef LINES
-    bits = ring->size == LINE ? (uint64_t)ring->whole * 8 : bits;
-#endif
-    if (ring->segments < 2 || ring->segments > RING_SEGMENTS || ring->run < 1 ||
-        ring->run >= ring->segments || ring->parts < 1 || ring->parts > RING_PARTS ||
-        ring->shards < 1 || ring->shards > 1 << 12 || block > most ||
-        ring->shard_stride > most << 8 || ring->part_stride > most << 8 || bits > most) {
+    uint64_t block = ring->block_stride, part_end = 0;
+    if (!ring_within(ring->segments, 2, RING_SEGMENTS) ||
+        !ring_within(ring->run, 1, ring->segments - 1) ||
+        !ring_within(ring->parts, 1, RING_PARTS) || ring->shards < 1 || ring->shards > 1 << 12 ||
+        block > max || ring->shard_stride > max << 8 || ring->part_stride > max << 8) {
         return 0;
     }
     if (ring->size ? hash->functions != 1 || ring->run != 1 || ring->joint ||
@@ -81,23 +78,27 @@ static inline int ring_is_sound(const Ring *ring, ptrdiff_t item) {
                    : hash->functions != ring->segments || item != 8) {
         return 0;
     }
-    for (ptrdiff_t part = 0; part < ring->parts; part++) {
-        uint64_t end = (uint64_t)part * ring->part_stride + hash->field[part + ring->blocked].size;
-        reach = end > reach ? end : reach;
-    }
 #ifdef LINES
-    int fits = ring->blocked && block == LINE_PARTS * LINE_BITS && ring->parts == LINE_PARTS &&
-               ring->part_stride == LINE_BITS && ring->shards == 1;
-    if (ring->size == LINE && (item != 8 || !fits || !lines_fit(hash))) {
-        return 0;
+    if (ring->size == LINE) {
+        bits = (uint64_t)ring->whole * 8;
+        if (item != 8 || !ring->blocked || block != LINE_PARTS * LINE_BITS ||
+            ring->parts != LINE_PARTS || ring->part_stride != LINE_BITS || ring->shards != 1 ||
+            !lines_fit(hash)) {
+            return 0;
+        }
     }
 #endif
-    if (ring->joint && (!ring->blocked || block < 1 || block > 64 || reach > block ||
+    for (ptrdiff_t part = 0; part < ring->parts; part++) {
+        uint64_t end = (uint64_t)part * ring->part_stride + hash->field[part + ring->blocked].size;
+        part_end = end > part_end ? end : part_end;
+    }
+    if (ring->joint && (!ring->blocked || block < 1 || block > 64 || part_end > block ||
                         block & (block - 1) || ring->shard_stride % block)) {
         return 0;
     }
-    uint64_t last = ring->blocked ? (hash->field[0].size - 1) * block : 0;
-    return last <= most && last + (ring->shards - 1) * ring->shard_stride + reach <= bits;
+    uint64_t last_block = ring->blocked ? (hash->field[0].size - 1) * block : 0;
+    return bits <= max && last_block <= max &&
+           last_block + (ring->shards - 1) * ring->shard_stride + part_end <= bits;
 }
 
 /* Whether a state is valid between operations. */
@@ -112,39 +113,50 @@ RARELY int ring_fits(const Ring *ring, const RingState *s) {
            ring_within(s->pace, 0, ring->whole + RING_CLEARED + LINE);
 }
 
-ALWAYS int64_t ring_segment(const Ring *ring, const RingState *state, int index) {
-    int64_t segment = state->base + index;
+/* Physical segment at position `age`; 0 is the youngest. */
+ALWAYS int64_t ring_segment(const Ring *ring, const RingState *state, int age) {
+    int64_t segment = state->base + age;
     return segment < ring->segments ? segment : segment - ring->segments;
 }
 
-/* Whether segment `index` of the ring, 0 being the youngest, has the older secret. */
-ALWAYS int ring_is_older(const Ring *ring, const RingState *state, int index) {
-    return index >= ring->segments - 1 - state->older;
+/* Whether a segment has the older secret. */
+ALWAYS int ring_is_older(const Ring *ring, const RingState *state, int age) {
+    return age >= ring->segments - 1 - state->older;
 }
 
 /* Rotates a mask of physical segments so that bit 0 is the youngest. */
-ALWAYS uint64_t ring_turned(uint64_t met, int64_t base, int segments) {
-    return base ? met >> base | met << (segments - base) : met;
+ALWAYS uint64_t ring_rotated(uint64_t mask, int64_t base, int segments) {
+    return base ? mask >> base | mask << (segments - base) : mask;
 }
 
-/* Combines masks of matches under the current and the older secret; bit i is segment i by age. */
-ALWAYS uint64_t ring_ages(uint64_t met, uint64_t older_met, int64_t base, int64_t older,
+/* Combines the matches of physical segments under the current and the older secret; bit i of the
+   result is the segment of age i. */
+ALWAYS uint64_t ring_ages(uint64_t matches, uint64_t older_matches, int64_t base, int64_t older,
                           int segments) {
     uint64_t all = ((uint64_t)1 << (segments - 1)) - 1, young = all >> older;
-    met = ring_turned(met, base, segments) & young;
-    return older ? met | (ring_turned(older_met, base, segments) & all & ~young) : met;
+    matches = ring_rotated(matches, base, segments) & young;
+    return older ? matches | (ring_rotated(older_matches, base, segments) & all & ~young) : matches;
 }
 
-/* Moves of the ring */
+/* Converts a mask of matching segments to a mask of segments at which a matching run starts. */
+ALWAYS uint64_t ring_runs(uint64_t matches, int run) {
+    for (int length = 1, step; length < run; length += step) {
+        step = length < run - length ? length : run - length;
+        matches &= matches >> step;
+    }
+    return matches;
+}
+
+/* Shifts and clears */
 
 RARELY void ring_publish(const Ring *ring, const RingState *state) {
 #if defined(__GNUC__) /* with other compilers, processes cannot share a ring */
     RingLive *live = ring->live;
     if (live && !ring->reads) {
-        uint64_t next = live->turns + 1;
+        uint64_t next = live->version + 1;
         memcpy(live->slots[next & 1], &state->base, 4 * sizeof(int64_t));
-        __atomic_store_n(&live->turns, next, __ATOMIC_RELEASE);
-        /* The following clear must not become visible before the turn. */
+        __atomic_store_n(&live->version, next, __ATOMIC_RELEASE);
+        /* The following clear must not become visible before the shift. */
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     }
 #else
@@ -198,7 +210,7 @@ ALWAYS void ring_settle(const Ring *ring, RingState *state, void *memory) {
     }
 }
 
-RARELY void ring_turn(const Ring *ring, RingState *state, void *memory) {
+RARELY void ring_shift(const Ring *ring, RingState *state, void *memory) {
     const Secret none = {0, 0};
     ring_settle(ring, state, memory);
     state->base = (state->base ? state->base : ring->segments) - 1;
@@ -223,7 +235,7 @@ RARELY void ring_turn(const Ring *ring, RingState *state, void *memory) {
     state->pace = pace > RING_CLEARED ? pace : RING_CLEARED;
 }
 
-RARELY void ring_erase(const Ring *ring, RingState *state, void *memory) {
+RARELY void ring_clear(const Ring *ring, RingState *state, void *memory) {
     const Secret none = {0, 0};
     memset(memory, 0, (size_t)ring->bytes);
     state->cleared = ring->whole;
@@ -244,234 +256,242 @@ ALWAYS void ring_count(const Ring *ring, RingState *state, void *memory, int64_t
     }
 }
 
-/* Positions of a key's bits in a segment under a hash function; or of the word, if `mask` is given.
-   Not inlined: inlining makes calls with a single text 10 % slower. */
-RARELY void ring_place(const Ring *ring, uint64_t state, ptrdiff_t function, uint32_t *out,
-                       uint64_t *mask) {
+/* Bit indexes */
+
+/* Computes the bit indexes of keys in a segment, with a hash function: in `out`, a row for each
+   part, `stride` apart. If `masks` is given, `out` has a single row with indexes of words, and
+   `masks` the bits in each word. The callers provide local arrays, which no pointer aliases; `bits`
+   is zero. */
+ALWAYS void ring_index(const Ring *ring, const uint64_t *states, ptrdiff_t count,
+                       ptrdiff_t function, uint32_t *out, ptrdiff_t stride, uint64_t *masks,
+                       uint64_t *words, uint64_t *bits, uint32_t *bases) {
     const Hash *hash = ring->hash;
-    uint64_t word = 0, bits = 0;
-    uint32_t base = 0;
-    if (ring->shards > 1) {
-        uint64_t shard = (hash_word(ring->shard_rotations, state) >> 52) * ring->shards >> 12;
-        base = (uint32_t)(shard * ring->shard_stride);
+    for (ptrdiff_t i = 0; i < count; i++) {
+        bases[i] = 0;
+    }
+    for (ptrdiff_t i = 0; ring->shards > 1 && i < count; i++) {
+        uint64_t shard = (hash_word(ring->shard_rotations, states[i]) >> 52) * ring->shards >> 12;
+        bases[i] = (uint32_t)(shard * ring->shard_stride);
     }
     for (ptrdiff_t number = 0; number < hash->fields; number++) {
         Field field = hash->field[number];
-        if (number == 0 || field.word != hash->field[number - 1].word) {
-            word = hash_word(hash_rotations(hash, function, field.word), state);
-        }
-        uint32_t index = (uint32_t)hash_index(field, word);
-        if (number < ring->blocked) {
-            base += index * (uint32_t)ring->block_stride;
-            continue;
-        }
         ptrdiff_t part = number - ring->blocked;
-        index += (uint32_t)((uint64_t)part * ring->part_stride);
-        if (mask) {
-            bits |= (uint64_t)1 << index;
+        uint32_t offset = (uint32_t)((uint64_t)part * ring->part_stride);
+        if (number == 0 || field.word != hash->field[number - 1].word) {
+            const uint64_t *rotations = hash_rotations(hash, function, field.word);
+            for (ptrdiff_t i = 0; i < count; i++) {
+                words[i] = hash_word(rotations, states[i]);
+            }
+        }
+        if (part < 0) {
+            for (ptrdiff_t i = 0; i < count; i++) {
+                bases[i] += (uint32_t)hash_index(field, words[i]) * (uint32_t)ring->block_stride;
+            }
+        } else if (masks) {
+            for (ptrdiff_t i = 0; i < count; i++) {
+                bits[i] |= (uint64_t)1 << (hash_index(field, words[i]) + offset);
+            }
+        } else if (field.size == field.mask + 1) {
+            for (ptrdiff_t i = 0; i < count; i++) {
+                out[part * stride + i] =
+                    (uint32_t)(words[i] >> field.low & field.mask) + offset + bases[i];
+            }
         } else {
-            out[part] = index + base;
+            for (ptrdiff_t i = 0; i < count; i++) {
+                out[part * stride + i] = (uint32_t)hash_index(field, words[i]) + offset + bases[i];
+            }
         }
     }
-    if (mask) {
-        *mask = bits << (base & 63);
-        *out = base >> 6;
+    for (ptrdiff_t i = 0; masks && i < count; i++) {
+        masks[i] = bits[i] << (bases[i] & 63);
+        out[i] = bases[i] >> 6;
     }
+}
+
+/* The same for one key. Not inlined: inlining makes calls with a single text 10 % slower. */
+RARELY void ring_index_key(const Ring *ring, uint64_t state, ptrdiff_t function, uint32_t *out,
+                           uint64_t *mask) {
+    uint64_t word, bits = 0;
+    uint32_t base;
+    ring_index(ring, &state, 1, function, out, 1, mask, &word, &bits, &base);
 }
 
 /* Columns */
 
-ALWAYS uint64_t ring_column(const void *memory, int size, uint32_t place) {
+ALWAYS uint64_t ring_column(const void *memory, int size, uint32_t index) {
     switch (size) {
-    case 1: return ((const uint8_t *)memory)[place];
-    case 2: return ((const uint16_t *)memory)[place];
-    case 4: return ((const uint32_t *)memory)[place];
-    default: return ((const uint64_t *)memory)[place];
+    case 1: return ((const uint8_t *)memory)[index];
+    case 2: return ((const uint16_t *)memory)[index];
+    case 4: return ((const uint32_t *)memory)[index];
+    default: return ((const uint64_t *)memory)[index];
     }
 }
 
-ALWAYS void ring_set_column(void *memory, int size, uint32_t place, uint64_t value) {
+ALWAYS void ring_set_column(void *memory, int size, uint32_t index, uint64_t value) {
     switch (size) {
-    case 1: ((uint8_t *)memory)[place] = (uint8_t)value; break;
-    case 2: ((uint16_t *)memory)[place] = (uint16_t)value; break;
-    case 4: ((uint32_t *)memory)[place] = (uint32_t)value; break;
-    default: ((uint64_t *)memory)[place] = value;
+    case 1: ((uint8_t *)memory)[index] = (uint8_t)value; break;
+    case 2: ((uint16_t *)memory)[index] = (uint16_t)value; break;
+    case 4: ((uint32_t *)memory)[index] = (uint32_t)value; break;
+    default: ((uint64_t *)memory)[index] = value;
     }
 }
 
-ALWAYS uint64_t ring_touch_places(void *memory, int size, ptrdiff_t parts, const uint32_t *places,
-                                  uint64_t bit) {
-    uint64_t met = ~(uint64_t)0;
+ALWAYS uint64_t ring_touch_indexes(void *memory, int size, ptrdiff_t parts, const uint32_t *indexes,
+                                   uint64_t bit) {
+    uint64_t matches = ~(uint64_t)0;
     for (ptrdiff_t part = 0; part < parts; part++) {
-        uint64_t before = ring_column(memory, size, places[part]);
-        met &= before;
+        uint64_t before = ring_column(memory, size, indexes[part]);
+        matches &= before;
         if (bit) {
-            ring_set_column(memory, size, places[part], before | bit);
+            ring_set_column(memory, size, indexes[part], before | bit);
         }
     }
-    return met;
+    return matches;
 }
 
 /* Reads the columns of a key, and sets the bit `base` if the key is inserted. */
 static inline uint64_t ring_touch_columns(const Ring *ring, const RingState *state, void *memory,
-                                          uint64_t own, int inserts) {
-    uint32_t places[RING_PARTS];
+                                          uint64_t key_state, int inserts) {
+    uint32_t indexes[RING_PARTS];
     uint64_t bit = (uint64_t)(inserts != 0) << state->base;
 #ifdef LINES
     if (ring->size == LINE) {
-        return lines_perform(ring->hash, ring->segments, memory, own, state->base, inserts != 0);
+        return lines_perform(ring->hash, ring->segments, memory, key_state, state->base,
+                             inserts != 0);
     }
 #endif
-    ring_place(ring, own, 0, places, NULL);
+    ring_index_key(ring, key_state, 0, indexes, NULL);
     switch (ring->size) {
-    case 1: return ring_touch_places(memory, 1, ring->parts, places, bit);
-    case 2: return ring_touch_places(memory, 2, ring->parts, places, bit);
-    case 4: return ring_touch_places(memory, 4, ring->parts, places, bit);
-    default: return ring_touch_places(memory, 8, ring->parts, places, bit);
+    case 1: return ring_touch_indexes(memory, 1, ring->parts, indexes, bit);
+    case 2: return ring_touch_indexes(memory, 2, ring->parts, indexes, bit);
+    case 4: return ring_touch_indexes(memory, 4, ring->parts, indexes, bit);
+    default: return ring_touch_indexes(memory, 8, ring->parts, indexes, bit);
     }
 }
 
-static inline uint64_t ring_perform_columns(const Ring *ring, const RingState *state, void *memory,
-                                            const uint64_t *own, int inserts) {
-    uint64_t met = ring_touch_columns(ring, state, memory, own[0], inserts), older = 0;
-    if (state->older) {
-        older = ring_touch_columns(ring, state, memory, own[1], 0);
-    }
-    return ring_ages(met, older, state->base, state->older, ring->segments);
+/* Words; `states` has the hash state of a key under the current and the older secret. */
+
+ALWAYS uint64_t *ring_words(const Ring *ring, const RingState *state, void *memory, int age) {
+    return (uint64_t *)memory + ring_segment(ring, state, age) * ring->words;
 }
 
-/* Words; `own` holds the state under each secret */
-
-ALWAYS uint64_t *ring_words(const Ring *ring, const RingState *state, void *memory, int index) {
-    return (uint64_t *)memory + ring_segment(ring, state, index) * ring->words;
-}
-
-/* Whether a key has one position in a segment, which is the only index. */
+/* Whether a key has one bit in a segment, at its only index. */
 ALWAYS int ring_is_single(const Ring *ring) {
     return ring->parts == 1 && !ring->blocked && ring->shards == 1;
 }
 
-/* Whether segment `index` of the ring has all bits of a key; sets them if the key is inserted. */
+/* Whether a segment has all bits of a key; sets them if the key is inserted. */
 static inline uint64_t ring_touch_words(const Ring *ring, const RingState *state, void *memory,
-                                        const uint64_t *own, int index, int inserts) {
-    uint32_t places[RING_PARTS];
-    uint64_t *segment = ring_words(ring, state, memory, index), *word, mask, met = 1;
-    uint64_t under = own[ring_is_older(ring, state, index)];
-    ptrdiff_t function = ring_segment(ring, state, index); /* each segment has its own */
+                                        const uint64_t *states, int age, int inserts) {
+    uint32_t indexes[RING_PARTS];
+    uint64_t *segment = ring_words(ring, state, memory, age), *word, mask, match = 1;
+    uint64_t key_state = states[ring_is_older(ring, state, age)];
+    ptrdiff_t function = ring_segment(ring, state, age); /* each segment has its own */
     if (ring->joint) {
-        ring_place(ring, under, function, places, &mask);
-        word = &segment[*places];
-        met = (*word & mask) == mask;
+        ring_index_key(ring, key_state, function, indexes, &mask);
+        word = &segment[*indexes];
+        match = (*word & mask) == mask;
         *word |= inserts ? mask : 0;
-        return met;
+        return match;
     }
-    ring_place(ring, under, function, places, NULL);
+    ring_index_key(ring, key_state, function, indexes, NULL);
     for (ptrdiff_t part = 0; part < ring->parts; part++) {
-        word = &segment[places[part] >> 6];
-        met &= *word >> (places[part] & 63);
-        *word |= (uint64_t)inserts << (places[part] & 63);
+        word = &segment[indexes[part] >> 6];
+        match &= *word >> (indexes[part] & 63);
+        *word |= (uint64_t)inserts << (indexes[part] & 63);
     }
-    return met & 1;
+    return match & 1;
 }
 
-/* Converts a mask of matching segments to a mask of segments where a matching run starts. */
-ALWAYS uint64_t ring_runs(uint64_t met, int run) {
-    for (int known = 1, step; known < run; known += step) {
-        step = known < run - known ? known : run - known;
-        met &= met >> step;
-    }
-    return met;
-}
-
-/* Reads all segments (of one part each): faster in a small memory, as no branch depends on a key.
-   */
+/* Reads all segments, of one part each: faster in a small memory, as no branch depends on a key. */
 static inline uint64_t ring_perform_words(const Ring *ring, const RingState *state, void *memory,
-                                          const uint64_t *own, int inserts) {
+                                          const uint64_t *states, int inserts) {
     /* Copies, so that no store can change them. */
     const Field field = ring->hash->field[0];
-    const uint64_t *all = ring->hash->rotations;
-    ptrdiff_t apart = 3 * ring->hash->expanded, words = ring->words;
+    const uint64_t *rotations = ring->hash->rotations;
+    ptrdiff_t stride = 3 * ring->hash->expanded, words = ring->words;
     int64_t segment = state->base, older = ring->segments - 1 - state->older;
     int segments = ring->segments, run = ring->run;
-    uint64_t met = 0;
-    for (int index = 0; index < segments - 1; index++) {
-        uint64_t place = hash_index(field, hash_word(all + segment * apart, own[index >= older]));
-        uint64_t *word = (uint64_t *)memory + segment * words + (place >> 6);
-        met |= (*word >> (place & 63) & 1) << index;
-        if (inserts && index < run) {
-            *word |= (uint64_t)1 << (place & 63);
+    uint64_t matches = 0;
+    for (int age = 0; age < segments - 1; age++) {
+        uint64_t index =
+            hash_index(field, hash_word(rotations + segment * stride, states[age >= older]));
+        uint64_t *word = (uint64_t *)memory + segment * words + (index >> 6);
+        matches |= (*word >> (index & 63) & 1) << age;
+        if (inserts && age < run) {
+            *word |= (uint64_t)1 << (index & 63);
         }
         segment = segment + 1 < segments ? segment + 1 : 0;
     }
-    return ring_runs(met, run);
+    return ring_runs(matches, run);
 }
 
-/* Tests the last segment that a run could have, down to the first: a segment that does not match
-   excludes all runs that contain it (APBF, algorithm 1). */
+/* Tests the segments of a possible run from the oldest to the youngest: a segment that does not
+   match excludes all runs that contain it (APBF, algorithm 1). */
 static inline uint64_t ring_query_words(const Ring *ring, const RingState *state, void *memory,
-                                        const uint64_t *own) {
-    int start = 0, known = 0, index;
+                                        const uint64_t *states) {
+    int start = 0, known = 0, age;
     while (start + ring->run < ring->segments) {
-        for (index = start + ring->run - 1; index >= start + known; index--) {
-            if (!ring_touch_words(ring, state, memory, own, index, 0)) {
+        for (age = start + ring->run - 1; age >= start + known; age--) {
+            if (!ring_touch_words(ring, state, memory, states, age, 0)) {
                 break;
             }
         }
-        if (index < start + known) {
+        if (age < start + known) {
             return (uint64_t)1 << start;
         }
-        known = start + ring->run - 1 - index;
-        start = index + 1;
+        known = start + ring->run - 1 - age;
+        start = age + 1;
     }
     return 0;
 }
 
 /* One key */
 
-/* Called if not only the current secret is in use. */
+/* Computes the hash states of a key if not only the current secret is in use. */
 RARELY void ring_states(const Ring *ring, const RingState *state, const uint64_t *key,
-                        uint64_t *own) {
-    const Secret secrets[2] = {state->secret, state->older_secret};
-    for (int row = 0; row < 2; row++) {
-        own[row] = hash_state(ring->hash, key, secrets[row]);
-    }
+                        uint64_t *states) {
+    states[0] = hash_state(ring->hash, key, state->secret);
+    states[1] = hash_state(ring->hash, key, state->older_secret);
 }
 
 /* Performs QUERY, INSERT or CHECK of a key. Returns 0 if the key is not reported; otherwise the
    index of the lowest set bit is the age. */
 static inline uint64_t ring_perform_key(const Ring *ring, RingState *state, void *memory, int code,
                                         const uint64_t *key) {
-    uint64_t own[2] = {hash_state(ring->hash, key, state->secret), 0}, value = 0;
-    int inserts = (code & INSERT) != 0, turns = inserts && state->filled >= state->length;
-    int due = inserts && (turns || !(code & QUERY)); /* insertion apart from the query */
+    uint64_t states[2] = {hash_state(ring->hash, key, state->secret), 0}, value = 0, older = 0;
+    int inserts = (code & INSERT) != 0, shifts = inserts && state->filled >= state->length;
+    int due = inserts && (shifts || !(code & QUERY)); /* insertion apart from the query */
     if (state->older) {
-        ring_states(ring, state, key, own);
+        ring_states(ring, state, key, states);
     }
     if ((code & QUERY) && ring->size) {
-        value = ring_perform_columns(ring, state, memory, own, inserts && !due);
+        value = ring_touch_columns(ring, state, memory, states[0], inserts && !due);
+        older = state->older ? ring_touch_columns(ring, state, memory, states[1], 0) : 0;
+        value = ring_ages(value, older, state->base, state->older, ring->segments);
     } else if ((code & QUERY) && ring_is_single(ring) && ring->bytes <= RING_CACHED) {
-        value = ring_perform_words(ring, state, memory, own, inserts && !due);
+        value = ring_perform_words(ring, state, memory, states, inserts && !due);
     } else if (code & QUERY) {
-        value = ring_query_words(ring, state, memory, own);
+        value = ring_query_words(ring, state, memory, states);
         due = inserts;
     }
-    if (turns) {
+    if (shifts) {
         int waits = (int)state->waits;
-        ring_turn(ring, state, memory);
+        ring_shift(ring, state, memory);
         if (waits) {
-            ring_states(ring, state, key, own);
+            ring_states(ring, state, key, states);
         }
     }
     if (due && ring->size) {
-        ring_touch_columns(ring, state, memory, own[0], 1);
+        ring_touch_columns(ring, state, memory, states[0], 1);
     }
-    for (int index = 0; due && !ring->size && index < ring->run; index++) {
-        ring_touch_words(ring, state, memory, own, index, 1);
+    for (int age = 0; due && !ring->size && age < ring->run; age++) {
+        ring_touch_words(ring, state, memory, states, age, 1);
     }
     if (inserts) {
         ring_count(ring, state, memory, 1);
         if (ring->live) {
-            ring->live->slots[ring->live->turns & 1][1] = state->filled;
+            ring->live->slots[ring->live->version & 1][1] = state->filled;
         }
     }
     return value;

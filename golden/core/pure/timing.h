@@ -12,12 +12,12 @@
 typedef uint64_t Row[CHUNK];
 
 /* Indices of a chunk of keys, one row for each hash function. */
-static inline void timing_indices(const Hash *hash, const uint64_t *keys, int64_t count,
-                                  Row *indices) {
+static inline void timing_indexes(const Hash *hash, const uint64_t *keys, int64_t count,
+                                  Row *indexes) {
     const Secret none = {0, 0};
     uint64_t states[CHUNK];
     hash_states(hash, keys, count, none, states);
-    hash_indices(hash, states, count, 0, indices);
+    hash_indexes(hash, states, count, 0, indexes);
 }
 
 /* Partitioned filters */
@@ -54,37 +54,37 @@ typedef struct {
 
 /* Reads the cells of a key, and writes them if `inserts`. A stamp is the block number of the last
    insertion plus 1, or 0 if there was none. */
-ALWAYS Touched parts_touch(const Parts *f, uint64_t *stamps, int64_t parts, const Row *indices,
+ALWAYS Touched parts_touch(const Parts *f, uint64_t *stamps, int64_t parts, const Row *indexes,
                            int64_t i, int64_t block, int inserts) {
-    Touched found = {INT64_MIN, 0};
+    Touched touched = {INT64_MIN, 0};
     for (int64_t part = 0; part < parts; part++) {
-        uint64_t *cell = stamps + part * f->cells + indices[part][i];
+        uint64_t *cell = stamps + part * f->cells + indexes[part][i];
         int64_t age = block + 1 - (int64_t)*cell;
         age = *cell == 0 || age > f->expired ? f->expired : age;
-        found.cells = age > found.oldest ? 1 : found.cells + (age == found.oldest);
-        found.oldest = age > found.oldest ? age : found.oldest;
+        touched.cells = age > touched.oldest ? 1 : touched.cells + (age == touched.oldest);
+        touched.oldest = age > touched.oldest ? age : touched.oldest;
         if (inserts) {
             *cell = (uint64_t)block + 1;
         }
     }
-    return found;
+    return touched;
 }
 
 /* Whether a key is reported; `filled` is the number of insertions into the current block. */
-ALWAYS int parts_report(const Parts *f, Touched found, int64_t window, int64_t filled) {
+ALWAYS int parts_report(const Parts *f, Touched touched, int64_t window, int64_t filled) {
     if (!f->thresholds) {
-        return found.oldest <= window;
+        return touched.oldest <= window;
     }
     int64_t phase = (filled << f->phase_bits) / f->block;
-    int64_t row = window * (f->expired + 1) + found.oldest;
-    return found.cells >= f->thresholds[(row << f->phase_bits) + phase];
+    int64_t row = window * (f->expired + 1) + touched.oldest;
+    return touched.cells >= f->thresholds[(row << f->phase_bits) + phase];
 }
 
 /* Performs operations on a chunk of keys. If `plain`, all have the same code and window, and the
    number of cells is not needed. Copies of the numbers stay in registers, as no store to a cell can
    change them. */
 ALWAYS void parts_chunk(const Parts *shape, PartsNumbers *numbers, uint64_t *stamps,
-                        const PartsBatch *batch, int64_t first, int64_t count, const Row *indices,
+                        const PartsBatch *batch, int64_t first, int64_t count, const Row *indexes,
                         int64_t parts, int plain) {
     const Parts s = *shape, *f = &s;
     const PartsBatch b = *batch;
@@ -99,15 +99,15 @@ ALWAYS void parts_chunk(const Parts *shape, PartsNumbers *numbers, uint64_t *sta
             block = b.times[at] / s.block;
             filled = 0;
         }
-        Touched found = parts_touch(f, stamps, parts, indices, i, block, inserts);
-        int reported = plain ? found.oldest <= window
-                             : parts_report(f, found, b.windows ? b.windows[at] : window, filled);
+        Touched touched = parts_touch(f, stamps, parts, indexes, i, block, inserts);
+        int reported = plain ? touched.oldest <= window
+                             : parts_report(f, touched, b.windows ? b.windows[at] : window, filled);
         b.seen[at] = (uint8_t)((code & (QUERY | ALONE)) == QUERY && reported);
         if (b.oldest) {
-            b.oldest[at] = found.oldest;
+            b.oldest[at] = touched.oldest;
         }
         if (!plain && b.cells) {
-            b.cells[at] = found.cells;
+            b.cells[at] = touched.cells;
         }
         if (inserts) {
             n.insertions++;
@@ -130,32 +130,32 @@ ALWAYS void parts_chunk(const Parts *shape, PartsNumbers *numbers, uint64_t *sta
 
 static inline void parts_perform(const Parts *f, PartsNumbers *n, uint64_t *stamps,
                                  const PartsBatch *b, int64_t count) {
-    Row indices[MAX_HASHES];
+    Row indexes[MAX_HASHES];
     for (int64_t first = 0; first < count; first += CHUNK) {
         int64_t size = count - first < CHUNK ? count - first : CHUNK;
-        timing_indices(f->hash, b->keys + first * f->hash->words, size, indices);
+        timing_indexes(f->hash, b->keys + first * f->hash->words, size, indexes);
         for (int64_t i = 0; size > 1 && i < size; i++) {
             for (int64_t part = 0; part < f->parts; part++) {
-                FETCH(stamps + part * f->cells + indices[part][i]);
+                PREFETCH(stamps + part * f->cells + indexes[part][i]);
             }
         }
 #define CASE(parts)                                                                              \
-    case parts: parts_chunk(f, n, stamps, b, first, size, (const Row *)indices, parts, 1); break;
+    case parts: parts_chunk(f, n, stamps, b, first, size, (const Row *)indexes, parts, 1); break;
         switch (b->codes || b->windows || b->cells || f->thresholds ? 0 : f->parts) {
             CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(10) /* the usual numbers of parts */
-        default: parts_chunk(f, n, stamps, b, first, size, (const Row *)indices, f->parts, 0);
+        default: parts_chunk(f, n, stamps, b, first, size, (const Row *)indexes, f->parts, 0);
         }
 #undef CASE
     }
 }
 
 /* Performs QUERY, INSERT or CHECK of one key; returns its age, or -1 if it is not reported. */
-static inline int64_t parts_one(const Parts *f, PartsNumbers *n, uint64_t *stamps, int code,
+static inline int64_t parts_perform_key(const Parts *f, PartsNumbers *n, uint64_t *stamps, int code,
                                 const uint64_t *key, int64_t time) {
     uint8_t seen;
     int64_t oldest;
-    PartsBatch one = {key, NULL, code, NULL, f->timed ? &time : NULL, &seen, &oldest, NULL};
-    parts_perform(f, n, stamps, &one, 1);
+    PartsBatch batch = {key, NULL, code, NULL, f->timed ? &time : NULL, &seen, &oldest, NULL};
+    parts_perform(f, n, stamps, &batch, 1);
     return seen ? oldest : -1;
 }
 
@@ -197,10 +197,10 @@ ALWAYS int timing_expired(const Timing *f, const Clock *c, int64_t age, int64_t 
 
 /* Returns the age of the oldest cell of a key, or -1 if that cell has expired. */
 ALWAYS int64_t timing_oldest(const Timing *f, const Clock *c, const uint32_t *cells,
-                             const Row *indices, int64_t i, int64_t window) {
+                             const Row *indexes, int64_t i, int64_t window) {
     int64_t oldest = 0;
     for (int64_t part = 0; part < f->hash->fields; part++) {
-        int64_t age = timing_age(f, c, cells[indices[part][i]]);
+        int64_t age = timing_age(f, c, cells[indexes[part][i]]);
         oldest = age > oldest ? age : oldest;
     }
     return timing_expired(f, c, oldest, window) ? -1 : oldest;
@@ -209,13 +209,13 @@ ALWAYS int64_t timing_oldest(const Timing *f, const Clock *c, const uint32_t *ce
 /* Counts the distinct cells of a key that have the oldest age (the expired cells if it is -1), and
    all distinct cells. */
 static inline void timing_count(const Timing *f, const Clock *c, const uint32_t *cells,
-                                const Row *indices, int64_t i, int64_t window, int64_t oldest,
+                                const Row *indexes, int64_t i, int64_t window, int64_t oldest,
                                 int64_t *old, int64_t *all) {
     *old = *all = 0;
     for (int64_t part = 0; part < f->hash->fields; part++) {
-        int64_t again = 0, age = timing_age(f, c, cells[indices[part][i]]);
+        int64_t again = 0, age = timing_age(f, c, cells[indexes[part][i]]);
         for (int64_t earlier = 0; earlier < part; earlier++) {
-            again |= indices[earlier][i] == indices[part][i];
+            again |= indexes[earlier][i] == indexes[part][i];
         }
         *all += !again;
         *old += !again && (oldest < 0 ? timing_expired(f, c, age, window) : age == oldest);
@@ -223,10 +223,10 @@ static inline void timing_count(const Timing *f, const Clock *c, const uint32_t 
 }
 
 /* Inserts a key, and sweeps (sections 3.1.1 to 3.1.3, 3.2.1 to 3.2.3). */
-ALWAYS void timing_insert(const Timing *f, Clock *c, uint32_t *cells, const Row *indices,
+ALWAYS void timing_insert(const Timing *f, Clock *c, uint32_t *cells, const Row *indexes,
                           int64_t i) {
     for (int64_t part = 0; part < f->hash->fields; part++) {
-        cells[indices[part][i]] = (uint32_t)c->stamp;
+        cells[indexes[part][i]] = (uint32_t)c->stamp;
     }
     if (++c->filled == f->block) {
         c->filled = 0;
@@ -246,12 +246,12 @@ ALWAYS void timing_insert(const Timing *f, Clock *c, uint32_t *cells, const Row 
 static inline void timing_look(const Timing *f, int64_t *insertions, uint32_t *cells, int inserts,
                                const uint64_t *keys, int64_t count, const int64_t *windows,
                                int64_t *ages, int64_t *counts) {
-    Row indices[MAX_HASHES];
+    Row indexes[MAX_HASHES];
     Clock clock = timing_clock(f, *insertions);
     for (int64_t first = 0; first < count; first += CHUNK) {
         int64_t size = count - first < CHUNK ? count - first : CHUNK;
-        timing_indices(f->hash, keys + first * f->hash->words, size, indices);
-        const Row *rows = (const Row *)indices;
+        timing_indexes(f->hash, keys + first * f->hash->words, size, indexes);
+        const Row *rows = (const Row *)indexes;
         for (int64_t i = 0; i < size; i++) {
             int64_t at = first + i, window = windows ? windows[at] : f->window;
             ages[at] = timing_oldest(f, &clock, cells, rows, i, window);
@@ -269,7 +269,7 @@ static inline void timing_look(const Timing *f, int64_t *insertions, uint32_t *c
 
 /* Performs QUERY, INSERT or CHECK of one key; returns its minimum age in insertions, or -1 if it is
    not reported (section 3.2.2). */
-static inline int64_t timing_one(const Timing *f, int64_t *insertions, uint32_t *cells, int code,
+static inline int64_t timing_perform_key(const Timing *f, int64_t *insertions, uint32_t *cells, int code,
                                  const uint64_t *key) {
     int64_t age, filled = *insertions % f->block;
     timing_look(f, insertions, cells, code & INSERT, key, 1, NULL, &age, NULL);
