@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import compilation
-from .cuckoo.window_dictionary import digest_hash, row_offsets
+from .cuckoo.window_dictionary import digest_hash, packed_offsets, row_offsets
 from .errors import SpecificationError, StateFileError
 from .filter import CoreState, Filter
 from .hash.functions import KeyHash
@@ -253,24 +253,18 @@ def _timing(spec: StampedPartsSpec) -> _Header:
 
 
 def _dictionary(spec: WindowDictionarySpec) -> _Header:
-    offsets = row_offsets(spec)
-    columns, size, _ = offsets.shape
-    together = 64 // spec.row_bits
-    packed = np.zeros((-(-columns // together), size, 256), np.uint64)
-    for column, table in enumerate(offsets.astype(np.uint64)):
-        packed[column // together] |= table << np.uint64(column % together * spec.row_bits)
+    packed = packed_offsets(row_offsets(spec), spec.row_bits)
     shape = [
-        "&X_hash", "X_offsets", "X_packed", together, columns, spec.rows, size, spec.stash,
-        spec.window, spec.moves or 0, spec.row_bits,
+        "&X_hash", "X_offsets", 64 // spec.row_bits, spec.columns, spec.rows, packed.shape[1],
+        spec.stash, spec.window, spec.moves or 0, spec.row_bits,
     ]  # fmt: skip
     text = (
         _hash(digest_hash(spec))
-        + _table("int64_t", "offsets[]", offsets.ravel(), "{}", 16)
-        + _table("uint64_t", "packed[]", packed.ravel())
-        + _table("DictionaryShape", "shape", shape, "{}", 11)
+        + _table("uint64_t", "offsets[]", packed.ravel())
+        + _table("DictionaryShape", "shape", shape, "{}", 10)
         + "typedef int64_t X_Cell;\n"
     )
-    cells = 2 * columns * spec.rows + 2 * spec.stash
+    cells = 2 * spec.columns * spec.rows + 2 * spec.stash
     values: dict[str, object] = {"CELLS": cells, "WINDOW": spec.window, "STASH": spec.stash}
     sources = ["pure/dictionary.h", "header/dictionary.h"]
     return [*sources, *["header/dictionary_secret.h"] * spec.keyed], values, text

@@ -19,25 +19,21 @@ static int64_t perform_key(Engine *engine, int code, const uint64_t *key) {
     return age;
 }
 
-/* Derives the rest of the shape from the number of words in the cells and of offsets; returns
+/* Derives the rest of the shape from the number of words in the cells and in the offsets; returns
    whether every row is in its column. */
 static int set_shape(DictionaryShape *d, int64_t words, int64_t offsets) {
     const Hash *hash = d->hash;
     if (d->columns < 1 || d->columns > DICTIONARY_COLUMNS || hash->fields != 2 ||
-        words % (2 * d->columns) || offsets % (d->columns * 256) || d->slots < 1 || d->window < 1 ||
+        words % (2 * d->columns) || d->slots < 1 || d->window < 1 ||
         d->window > (int64_t)1 << 61 || d->moves < 0) {
         return 0;
     }
     d->rows = words / 2 / d->columns;
-    d->bytes = offsets / 256 / d->columns;
     d->row_bits = (int)hash->field[0].bits;
-    d->together = d->row_bits ? 64 / d->row_bits : d->columns;
-    int fits = d->bytes <= 7 && d->rows == (int64_t)1 << d->row_bits &&
-               hash->field[0].size == (uint64_t)d->rows;
-    for (int64_t i = 0; fits && i < offsets; i++) {
-        fits = d->offsets[i] >= 0 && d->offsets[i] < d->rows;
-    }
-    return fits;
+    d->together = d->row_bits ? 64 / d->row_bits : 64;
+    d->bytes = offsets / 256 / ((d->columns + d->together - 1) / d->together);
+    return d->bytes <= 7 && d->rows == (int64_t)1 << d->row_bits &&
+           hash->field[0].size == (uint64_t)d->rows;
 }
 
 /* Dictionary(hash, columns, window, moves, offsets, numbers, cells, stash_times, stash): a cell is
@@ -64,18 +60,8 @@ static PyObject *dictionary_new(PyTypeObject *type, PyObject *args, PyObject *na
     self->state.stash_times = core_array(a, "stash_times", 8, -1, WRITE);
     d->slots = a->items;
     self->state.stash = core_array(a, "stash", 8, d->slots, WRITE);
-    if (core_ready(a) && core_require(a, set_shape(d, words, offsets),
-                                      "cells: must have the columns of the hash")) {
-        int64_t groups = (d->columns + d->together - 1) / d->together;
-        uint64_t *packed = PyMem_Calloc((size_t)(groups * d->bytes * 256) + 1, 8);
-        engine->memory = packed;
-        d->packed = packed;
-        if (packed) {
-            dictionary_pack(d, packed);
-        } else {
-            PyErr_NoMemory();
-            a->failed = 1;
-        }
+    if (core_ready(a)) {
+        core_require(a, set_shape(d, words, offsets), "cells: must have the columns of the hash");
     }
     return engine_end(engine);
 }

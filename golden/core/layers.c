@@ -1,5 +1,5 @@
 /* Layer 3 of a packet: `lately.golden.packets.packet_layers` and `encapsulations`. The function of
-   a protocol moves a place past the header; no byte after the end of the place is read. */
+   a protocol moves the position past the header; no byte after the end is read. */
 #include "packets.h"
 
 #define MAX_TAGS 3
@@ -16,7 +16,7 @@ enum { IP_PROTOCOL = 0x10000, UDP_PORT = 0x20000, PPP_PROTOCOL = 0x30000 };
 enum { LLC = 0x40000, STP, IS_IS, UNTYPED, PPP, ERSPAN2, NOTHING };
 enum { MISSING = 1, WRONG }; /* IndexError and ValueError of the golden model */
 
-/* A place, the first error so far, and the function to call with further tags. */
+/* Position in a packet, the first error, and the function to call with further tags. */
 typedef struct {
     const uint8_t *bytes;
     int64_t captured, at, end;
@@ -40,8 +40,8 @@ static int pair(Walk *w, int64_t at) {
     return high << 8 | octet(w, at + 1);
 }
 
-static int there(const Walk *w, int64_t end) { return end <= w->captured && end <= w->end; }
-static void expect(Walk *w, int holds) { w->error = holds || w->error ? w->error : WRONG; }
+static int is_available(const Walk *w, int64_t end) { return end <= w->captured && end <= w->end; }
+static void expect(Walk *w, int valid) { w->error = valid || w->error ? w->error : WRONG; }
 static void move(Walk *w, int kind, int64_t at) { w->kind = kind, w->at = at; }
 static void end_at(Walk *w, int64_t end) { w->end = end < w->end ? end : w->end; }
 
@@ -113,11 +113,14 @@ static int software_tag(int kind) {
 }
 
 static int is_tag(int kind, const Search *search) {
-    int found = search->reach == HARDWARE ? hardware_tag(kind) : software_tag(kind);
-    for (Py_ssize_t i = 0; search->reach != HARDWARE && i < search->type_count && !found; i++) {
-        found = kind == search->types[i];
+    if (search->reach == HARDWARE) {
+        return hardware_tag(kind);
     }
-    return found;
+    int is_known = software_tag(kind);
+    for (Py_ssize_t i = 0; i < search->type_count; i++) {
+        is_known |= kind == search->types[i];
+    }
+    return is_known;
 }
 
 static int version_of(int kind) {
@@ -131,8 +134,8 @@ static int version_of(int kind) {
 
 static void (*step_of(int kind))(Walk *);
 
-static int like_ethernet(const Walk *w, int64_t at) {
-    if (!there(w, at + 14)) {
+static int is_ethernet(const Walk *w, int64_t at) {
+    if (!is_available(w, at + 14)) {
         return 0;
     }
     int kind = number(w->bytes + at + 12);
@@ -143,7 +146,7 @@ static int like_ethernet(const Walk *w, int64_t at) {
 }
 
 static int fits(const Walk *w, int kind) {
-    if (!there(w, w->at + 6)) {
+    if (!is_available(w, w->at + 6)) {
         return 0;
     }
     const uint8_t *layer3 = w->bytes + w->at;
@@ -159,10 +162,10 @@ static void untyped(Walk *w) {
     int kind = by_version(w, w->at);
     if (kind != NOTHING && fits(w, kind)) {
         w->kind = kind;
-    } else if (pair(w, w->at) == 0 && like_ethernet(w, w->at + 4)) {
+    } else if (pair(w, w->at) == 0 && is_ethernet(w, w->at + 4)) {
         move(w, BRIDGED, w->at + 4);
     } else {
-        w->kind = like_ethernet(w, w->at) ? BRIDGED : kind;
+        w->kind = is_ethernet(w, w->at) ? BRIDGED : kind;
     }
 }
 
@@ -306,23 +309,23 @@ static void walk(Walk *w, const Search *search) {
 static Walk start(const Packet *packet) {
     Walk w = {.bytes = packet->bytes, .captured = packet->captured, .end = packet->length,
               .kind = NOTHING};
-    int64_t begin, place; /* bytes before layer 3, and the offset of the EtherType or -1 */
+    int64_t begin, type_at; /* offset of layer 3, and offset of the EtherType or -1 */
     switch (packet->link) {
-    case 1: begin = 14, place = 12; break;
-    case 113: begin = 16, place = 14; break;
-    case 276: begin = 20, place = 0; break;
-    case 0: case 108: begin = 4, place = -1; break;
-    case 12: case 14: case 101: case 228: case 229: begin = 0, place = -1; break;
+    case 1: begin = 14, type_at = 12; break;
+    case 113: begin = 16, type_at = 14; break;
+    case 276: begin = 20, type_at = 0; break;
+    case 0: case 108: begin = 4, type_at = -1; break;
+    case 12: case 14: case 101: case 228: case 229: begin = 0, type_at = -1; break;
     default: return w;
     }
     if (packet->captured < begin) {
         w.error = MISSING;
-    } else if (place < 0) {
+    } else if (type_at < 0) {
         move(&w, by_version(&w, begin), begin);
     } else if (packet->link == 1) {
-        typed(&w, place);
+        typed(&w, type_at);
     } else {
-        int kind = pair(&w, place);
+        int kind = pair(&w, type_at);
         move(&w, kind == COOKED_LLC ? LLC : kind, begin);
     }
     return w;
@@ -357,52 +360,51 @@ static int64_t size_of(Walk *w) {
     }
 }
 
-static void take_network(Walk *w, int cut, Layers *found) {
+static void read_layer3(Walk *w, int cut, Layers *layers) {
     int64_t size = size_of(w);
     if (w->error) {
         return;
     }
     int version = version_of(w->kind);
-    *found = (Layers){.version = version, .faults = cut, .begin = w->at, .line_end = w->end,
-                      .tags = w->tags, .tag_count = w->tag_count,
-                      .kind = version == CONTROL ? w->kind : 0};
-    found->faults |= w->at + size > w->end ? MALFORMED : 0;
-    found->line_end = size && w->at + size < w->end ? w->at + size : w->end;
+    *layers = (Layers){.version = version, .faults = cut, .begin = w->at, .tags = w->tags,
+                       .tag_count = w->tag_count, .kind = version == CONTROL ? w->kind : 0};
+    layers->faults |= w->at + size > w->end ? MALFORMED : 0;
+    layers->line_end = size && w->at + size < w->end ? w->at + size : w->end;
     int64_t count = w->tag_count < CLOSING_TAGS ? w->tag_count : CLOSING_TAGS;
-    found->tags |= (uint64_t)count << 18;
-    found->end = found->line_end < w->captured ? found->line_end : w->captured;
+    layers->tags |= (uint64_t)count << 18;
+    layers->end = layers->line_end < w->captured ? layers->line_end : w->captured;
 }
 
 /* Moves to the content of an IP packet. */
-static void enter(Walk *w, const Layers *found) {
+static void enter(Walk *w, const Layers *layers) {
     int protocol, part;
-    const uint8_t *layer3 = w->bytes + found->begin;
-    int64_t at = find_layer4(layer3, found->end - found->begin, found->version, &protocol, &part);
+    const uint8_t *layer3 = w->bytes + layers->begin;
+    int64_t at = find_layer4(layer3, layers->end - layers->begin, layers->version, &protocol, &part);
     if (part || at < 0) {
         w->error = MISSING;
     }
-    move(w, IP_PROTOCOL + protocol, found->begin + at);
-    w->end = found->line_end;
+    move(w, IP_PROTOCOL + protocol, layers->begin + at);
+    w->end = layers->line_end;
 }
 
 static Layers search_layers(Walk *w, const Packet *packet, const Search *search) {
     int cut = packet->captured < packet->length ? CUT : 0;
-    Layers found = {OTHER, cut, 0, 0, packet->captured, packet->length, 0, 0};
+    Layers layers = {OTHER, cut, 0, 0, packet->captured, packet->length, 0, 0};
     for (int i = 0; i < MAX_PACKETS && !w->error; i++) {
         walk(w, search);
         if (w->error || !version_of(w->kind)) {
             break;
         }
-        take_network(w, cut, &found);
-        if (w->error || search->reach != INNER || found.version == CONTROL) {
+        read_layer3(w, cut, &layers);
+        if (w->error || search->reach != INNER || layers.version == CONTROL) {
             break;
         }
-        enter(w, &found);
+        enter(w, &layers);
     }
-    if (w->error && found.version == OTHER && !(w->error == MISSING && cut)) {
-        found.faults |= MALFORMED;
+    if (w->error && layers.version == OTHER && !(w->error == MISSING && cut)) {
+        layers.faults |= MALFORMED;
     }
-    return found;
+    return layers;
 }
 
 Layers find_layers(const Packet *packet, const Search *search) {
@@ -410,15 +412,15 @@ Layers find_layers(const Packet *packet, const Search *search) {
     return search_layers(&w, packet, search);
 }
 
-void further_tags(const Packet *packet, const Search *search, const Layers *found,
+void further_tags(const Packet *packet, const Search *search, const Layers *layers,
                   void (*add)(void *state, int tag), void *state) {
     Walk w = start(packet);
-    w.add = add, w.state = state, w.until = found->begin;
+    w.add = add, w.state = state, w.until = layers->begin;
     search_layers(&w, packet, search);
 }
 
 int64_t find_layer4(const uint8_t *layer3, int64_t size, int version, int *protocol, int *part) {
-    int64_t place = 40;
+    int64_t at = 40;
     *part = 0;
     if (version == IP4) {
         *part = (number(layer3 + 6) & 0x3FFF) > 0;
@@ -432,19 +434,19 @@ int64_t find_layer4(const uint8_t *layer3, int64_t size, int version, int *proto
     for (int i = 0; i < MAX_EXTENSIONS; i++) {
         int kind = *protocol, fragment = kind == 44;
         if (kind != 0 && kind != 43 && kind != 60 && kind != 135 && kind != 51 && !fragment) {
-            return place;
+            return at;
         }
-        if (place + 8 > size) {
+        if (at + 8 > size) {
             return -1;
         }
-        const uint8_t *header = layer3 + place;
+        const uint8_t *header = layer3 + at;
         int offset = fragment ? number(header + 2) : 0;
         *protocol = header[0];
         *part |= (offset & 0xFFF9) > 0;
         if (offset & 0xFFF8) {
             return -1;
         }
-        place += fragment ? 8 : kind == 51 ? 4 * (header[1] + 2) : 8 * (header[1] + 1);
+        at += fragment ? 8 : kind == 51 ? 4 * (header[1] + 2) : 8 * (header[1] + 1);
     }
     return -1;
 }

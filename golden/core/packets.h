@@ -15,8 +15,8 @@ typedef struct {
     int64_t captured, length, link;
 } Packet;
 
-/* Where layer 3 is looked for: the reach, additional types of tags, and additional tunnels, each as
-   port, bytes to skip, and whether it carries IP. */
+/* Options of the search for layer 3: the reach, additional types of tags, and additional tunnels,
+   each with its port, the number of bytes to skip, and whether it carries IP. */
 typedef struct {
     int reach;
     const int64_t *types, (*tunnels)[3];
@@ -26,7 +26,7 @@ typedef struct {
 typedef struct {
     int version, faults, kind;
     int64_t begin, end, line_end, tag_count;
-    uint64_t tags; /* as in the closing bytes: their number, then each tag */
+    uint64_t tags; /* as in the closing bytes: number of tags, then each tag */
 } Layers;
 
 static inline int number(const uint8_t *at) { return at[0] << 8 | at[1]; }
@@ -34,7 +34,7 @@ static inline int number(const uint8_t *at) { return at[0] << 8 | at[1]; }
 Layers find_layers(const Packet *packet, const Search *search);
 
 /* Calls a function with each VLAN identifier before layer 3 that does not fit into `tags`. */
-void further_tags(const Packet *packet, const Search *search, const Layers *found,
+void further_tags(const Packet *packet, const Search *search, const Layers *layers,
                   void (*add)(void *state, int tag), void *state);
 
 /* Offset of layer 4 in layer 3 of `size` bytes, or -1; `protocol` becomes its protocol, or -1. */

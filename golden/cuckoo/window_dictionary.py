@@ -64,6 +64,15 @@ def row_offsets(spec: WindowDictionarySpec) -> Ages:
     return np.array([offset_tables(column, spec.rest_bits) for column in terms], np.int64)
 
 
+def packed_offsets(offsets: Ages, row_bits: int) -> NDArray[np.uint64]:
+    """Pack the offsets of several columns into each word, for the extension and C headers."""
+    together = 64 // max(row_bits, 1)
+    packed = np.zeros((-(-len(offsets) // together), *offsets.shape[1:]), np.uint64)
+    for column, table in enumerate(offsets.astype(np.uint64)):
+        packed[column // together] |= table << np.uint64(column % together * row_bits)
+    return packed
+
+
 @taking_single_keys
 class WindowDictionary(CountedFilter):
     """Dictionary of digests: reports recent keys and their ages in insertions (section IV.B).
@@ -147,7 +156,8 @@ class WindowDictionary(CountedFilter):
         self._times, self._held = self._cells.T.reshape(2, self.columns, self.rows)
         if self.compiled:
             core, key_hash = self._hash.compiled()
-            memory = self._offsets, self._numbers, self._cells, self._stash_times, self._stash
+            packed = packed_offsets(self._offsets, self._row_bits)
+            memory = packed, self._numbers, self._cells, self._stash_times, self._stash
             self._engine = core.Dictionary(
                 key_hash, self.columns, self.window, self.moves or 0, *memory
             )

@@ -234,13 +234,13 @@ ALWAYS void ring_match_words(RingBatch *batch, int joint, int run, ptrdiff_t par
         ring_match_words(batch, joint, run, parts, first, at, end, 0);                           \
     }                                                                                            \
     break;
-#define RING_RUNS(joint, parts)                                                                  \
+#define RING_RUNS(joint)                                                                         \
     switch (ring->run) {                                                                         \
-    case 1: RING_RUN(joint, 1, parts)                                                            \
-    case 2: RING_RUN(joint, 2, parts)                                                            \
-    case 6: RING_RUN(joint, 6, parts)                                                            \
-    case 10: RING_RUN(joint, 10, parts)                                                          \
-    default: RING_RUN(joint, ring->run, parts)                                                   \
+    case 1: RING_RUN(joint, 1, 1)                                                                \
+    case 2: RING_RUN(joint, 2, 1)                                                                \
+    case 6: RING_RUN(joint, 6, 1)                                                                \
+    case 10: RING_RUN(joint, 10, 1)                                                              \
+    default: RING_RUN(joint, ring->run, 1)                                                       \
     }                                                                                            \
     break;
 
@@ -315,8 +315,8 @@ static inline ptrdiff_t ring_perform_some(RingBatch *batch, RingIndexes *indexes
         ring_match_keys(batch, indexes, batch->current, writes ? batch->codes : NULL,
                         batch->values, at, end);
         break;
-    case 2: RING_RUNS(1, 1)
-    case 1: RING_RUNS(0, 1)
+    case 2: RING_RUNS(1)
+    case 1: RING_RUNS(0)
     default: RING_RUN(0, ring->run, ring->parts)
     }
     ring_evaluate(batch, older, batch->values, at, end);

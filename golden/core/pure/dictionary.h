@@ -27,9 +27,10 @@ ALWAYS DictionaryCell dictionary_cell(int64_t time, int64_t rest) {
 
 typedef struct {
     const Hash *hash;
-    const int64_t *offsets; /* values to XOR with a row: columns x remainder bytes x 256 */
-    const uint64_t *packed; /* offsets of several columns in a word: groups x bytes x 256 */
-    int64_t together;       /* columns per group */
+    /* Offsets, which columns XOR with a row: groups of columns x bytes of the remainder x 256. A
+       word has the offsets of all columns of a group. */
+    const uint64_t *offsets;
+    int64_t together; /* columns per group */
     int64_t columns, rows, bytes, slots, window, moves;
     int row_bits;
 } DictionaryShape;
@@ -52,26 +53,14 @@ typedef struct {
     uint8_t *seen;
 } DictionaryWork;
 
-/* Value that a column XORs with a row, from the remainder. */
+/* Offset of a column for a remainder. */
 ALWAYS int64_t dictionary_offset(const DictionaryShape *d, int64_t column, int64_t rest) {
-    const int64_t *tables = d->offsets + column * d->bytes * 256;
-    int64_t offset = 0;
+    const uint64_t *tables = d->offsets + column / d->together * d->bytes * 256;
+    uint64_t offsets = 0;
     for (int64_t byte = 0; byte < d->bytes; byte++) {
-        offset ^= tables[byte * 256 + (rest >> (8 * byte) & 255)];
+        offsets ^= tables[byte * 256 + (rest >> (8 * byte) & 255)];
     }
-    return offset;
-}
-
-/* Packs the offsets of the columns of each group into `packed`, which must be zero. */
-static inline void dictionary_pack(const DictionaryShape *d, uint64_t *packed) {
-    int64_t size = d->bytes * 256;
-    for (int64_t column = 0; column < d->columns; column++) {
-        uint64_t *table = packed + column / d->together * size;
-        int shift = (int)(column % d->together) * d->row_bits;
-        for (int64_t i = 0; i < size; i++) {
-            table[i] |= (uint64_t)d->offsets[column * size + i] << shift;
-        }
-    }
+    return (int64_t)(offsets >> column % d->together * d->row_bits) & (d->rows - 1);
 }
 
 /* Puts an entry into the stash; if the stash is full, replaces its oldest entry. */
@@ -189,15 +178,15 @@ ALWAYS int64_t dictionary_key(const DictionaryShape *d, DictionaryState *s, int6
 WIDE static void dictionary_indexes(const DictionaryShape *d, const uint64_t *states, int64_t count,
                                     uint64_t (*rows)[CHUNK]) {
     hash_indexes(d->hash, states, count, 0, rows);
-    uint64_t sums[CHUNK], mask = (uint64_t)d->rows - 1;
-    const uint64_t *table = d->packed;
+    uint64_t offsets[CHUNK], mask = (uint64_t)d->rows - 1;
+    const uint64_t *table = d->offsets;
     for (int64_t first = 0; first < d->columns; first += d->together) {
         for (int64_t i = 0; i < count; i++) {
-            sums[i] = 0;
+            offsets[i] = 0;
         }
         for (int64_t byte = 0; byte < d->bytes; byte++, table += 256) {
             for (int64_t i = 0; i < count; i++) {
-                sums[i] ^= table[rows[1][i] >> (8 * byte) & 255];
+                offsets[i] ^= table[rows[1][i] >> (8 * byte) & 255];
             }
         }
         for (int64_t column = first; column < first + d->together && column < d->columns;
@@ -205,7 +194,7 @@ WIDE static void dictionary_indexes(const DictionaryShape *d, const uint64_t *st
             uint64_t begin = (uint64_t)(column * d->rows);
             int shift = (int)(column - first) * d->row_bits;
             for (int64_t i = 0; i < count; i++) {
-                rows[column + 2][i] = begin + (rows[0][i] ^ (sums[i] >> shift & mask));
+                rows[column + 2][i] = begin + (rows[0][i] ^ (offsets[i] >> shift & mask));
             }
         }
     }

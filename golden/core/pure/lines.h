@@ -126,21 +126,6 @@ LINES static inline void lines_set(__m256i *line, int64_t base, __m256i mask, in
     _mm256_storeu_si256(line + base, _mm256_or_si256(_mm256_loadu_si256(line + base), written));
 }
 
-/* Tests the key with a hash state, and sets its bits if it is inserted. */
-LINES RARELY uint64_t lines_perform(const Hash *hash, int segments, void *memory, uint64_t state,
-                                    int64_t base, int inserts) {
-    LineParts parts = lines_parts(hash);
-    uint64_t words[2];
-    words[0] = hash_word(hash_rotations(hash, 0, 0), state);
-    words[1] = hash->expanded > 1 ? hash_word(hash_rotations(hash, 0, 1), state) : 0;
-    Field block = hash->field[0];
-    size_t at = (size_t)hash_index(block, words[block.word]) * (size_t)segments;
-    __m256i *line = (__m256i *)memory + at, mask = lines_mask(&parts, words[0], words[1]);
-    uint64_t matches = lines_test(line, segments, mask);
-    lines_set(line, base, mask, inserts);
-    return matches;
-}
-
 WIDE static void lines_find(const Hash *hash, int segments, const uint64_t *states, ptrdiff_t count,
                             Lines *out) {
     Field block = hash->field[0];
@@ -174,6 +159,18 @@ LINES static inline void lines_match_of(int segments, void *memory, const LinePa
             lines_set(line, base, mask, writes == ALL ? 1 : codes[i] >> 1 & 1);
         }
     }
+}
+
+/* Tests the key with a hash state, and sets its bits if it is inserted. */
+LINES RARELY uint64_t lines_perform(const Hash *hash, int segments, void *memory, uint64_t state,
+                                    int64_t base, int inserts) {
+    LineParts parts = lines_parts(hash);
+    Lines keys;
+    uint64_t matches;
+    lines_find(hash, segments, &state, 1, &keys);
+    lines_match_of(segments, memory, &parts, &keys, NULL, NULL, inserts ? ALL : 0, base, &matches,
+                   0, 1);
+    return matches;
 }
 
 /* The same, with constants for the usual numbers of segments if all keys are inserted. */

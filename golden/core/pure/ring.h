@@ -138,15 +138,6 @@ ALWAYS uint64_t ring_ages(uint64_t matches, uint64_t older_matches, int64_t base
     return older ? matches | (ring_rotated(older_matches, base, segments) & all & ~young) : matches;
 }
 
-/* Converts a mask of matching segments to a mask of segments at which a matching run starts. */
-ALWAYS uint64_t ring_runs(uint64_t matches, int run) {
-    for (int length = 1, step; length < run; length += step) {
-        step = length < run - length ? length : run - length;
-        matches &= matches >> step;
-    }
-    return matches;
-}
-
 /* Shifts and clears */
 
 RARELY void ring_publish(const Ring *ring, const RingState *state) {
@@ -394,36 +385,18 @@ static inline uint64_t ring_touch_words(const Ring *ring, const RingState *state
         *word |= inserts ? mask : 0;
         return match;
     }
-    ring_index_key(ring, key_state, function, indexes, NULL);
+    if (ring_is_single(ring)) { /* faster than the general function */
+        const uint64_t *rotations = hash_rotations(ring->hash, function, 0);
+        *indexes = (uint32_t)hash_index(ring->hash->field[0], hash_word(rotations, key_state));
+    } else {
+        ring_index_key(ring, key_state, function, indexes, NULL);
+    }
     for (ptrdiff_t part = 0; part < ring->parts; part++) {
         word = &segment[indexes[part] >> 6];
         match &= *word >> (indexes[part] & 63);
         *word |= (uint64_t)inserts << (indexes[part] & 63);
     }
     return match & 1;
-}
-
-/* Reads all segments, of one part each: faster in a small memory, as no branch depends on a key. */
-static inline uint64_t ring_perform_words(const Ring *ring, const RingState *state, void *memory,
-                                          const uint64_t *states, int inserts) {
-    /* Copies, so that no store can change them. */
-    const Field field = ring->hash->field[0];
-    const uint64_t *rotations = ring->hash->rotations;
-    ptrdiff_t stride = 3 * ring->hash->expanded, words = ring->words;
-    int64_t segment = state->base, older = ring->segments - 1 - state->older;
-    int segments = ring->segments, run = ring->run;
-    uint64_t matches = 0;
-    for (int age = 0; age < segments - 1; age++) {
-        uint64_t index =
-            hash_index(field, hash_word(rotations + segment * stride, states[age >= older]));
-        uint64_t *word = (uint64_t *)memory + segment * words + (index >> 6);
-        matches |= (*word >> (index & 63) & 1) << age;
-        if (inserts && age < run) {
-            *word |= (uint64_t)1 << (index & 63);
-        }
-        segment = segment + 1 < segments ? segment + 1 : 0;
-    }
-    return ring_runs(matches, run);
 }
 
 /* Tests the segments of a possible run from the oldest to the youngest: a segment that does not
@@ -469,8 +442,6 @@ static inline uint64_t ring_perform_key(const Ring *ring, RingState *state, void
         value = ring_touch_columns(ring, state, memory, states[0], inserts && !due);
         older = state->older ? ring_touch_columns(ring, state, memory, states[1], 0) : 0;
         value = ring_ages(value, older, state->base, state->older, ring->segments);
-    } else if ((code & QUERY) && ring_is_single(ring) && ring->bytes <= RING_CACHED) {
-        value = ring_perform_words(ring, state, memory, states, inserts && !due);
     } else if (code & QUERY) {
         value = ring_query_words(ring, state, memory, states);
         due = inserts;
