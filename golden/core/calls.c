@@ -69,7 +69,7 @@ static PyObject *lock_is_owned(PyObject *self, PyObject *nothing) {
 static PyObject *lock_exit(PyObject *object, PyObject *args) {
     Lock *self = (Lock *)object;
     if (!is_owned(self)) {
-        PyErr_SetString(PyExc_RuntimeError, "lock: must be held by the thread that releases it");
+        PyErr_SetString(PyExc_RuntimeError, "lock: not held by this thread");
         return NULL;
     }
     if (!--self->held) {
@@ -239,9 +239,8 @@ static Engine *free_engine(const Base *self) {
     return (Engine *)self->engine;
 }
 
-/* From Python: functions that convert further types of single keys to an int, str or bytes; the type
-   datetime, the start of 1970, a microsecond, and the minimum time of a clock that starts in 1970.
-   */
+/* From Python: functions that convert further types of single keys to an int, str or bytes, the
+   type datetime, the start of 1970, a microsecond, and the minimum time of a clock since 1970. */
 static PyObject *forms, *datetime_type, *epoch, *microsecond;
 static PyObject *clock_name, *ahead_name, *given_name; /* names of attributes */
 static long long since_1970;
@@ -366,7 +365,7 @@ static int convert_time(Time *time, int clocked) {
     return valid;
 }
 
-/* Reads an attribute that is an integer or None (-1); returns 0 if it is neither. */
+/* Reads an attribute that is an integer, or None, which gives -1; returns 0 for another value. */
 static int read_attribute(Base *self, PyObject *name, int64_t *number) {
     PyObject *value = PyObject_GetAttr((PyObject *)self, name);
     int valid = value == Py_None || integer_time(value, number);
@@ -492,8 +491,7 @@ static int parse_options(int code, PyObject *const *args, Py_ssize_t count, PyOb
     return code;
 }
 
-/* The methods: operation code, and conversion of the age to a result. */
-
+/* Methods for single keys: the operation code, and the conversion of the age to a result. */
 #define METHOD(function, operation, python, result)                                              \
     static PyObject *function(PyObject *self, PyObject *const *args, Py_ssize_t count,           \
                               PyObject *names) {                                                 \
@@ -547,7 +545,7 @@ static PyObject *method_of(PyObject *module, PyObject *args) {
             return PyDescr_NewMethod((PyTypeObject *)kind, definition);
         }
     }
-    PyErr_Format(PyExc_ValueError, "method: no call for single keys is named %U", name);
+    PyErr_Format(PyExc_ValueError, "method: there is none for single keys named %U", name);
     return NULL;
 }
 
@@ -573,7 +571,8 @@ int core_add_calls(PyObject *module) {
     int error =
         core_add_type(module, &lock_type, "lately.golden._core.Lock", sizeof(Lock), lock) < 0 ||
         core_add_type(module, &base_type, "lately.golden._core.Base", sizeof(Base), base) < 0 ||
-        core_add_type(module, &engine_type, "lately.golden._core.Engine", sizeof(Engine), engine) < 0;
+        core_add_type(module, &engine_type, "lately.golden._core.Engine", sizeof(Engine),
+                      engine) < 0;
     return error || !clock_name || !ahead_name || !given_name
                ? -1
                : PyModule_AddFunctions(module, functions);

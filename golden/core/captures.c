@@ -3,7 +3,7 @@
 #include "core.h"
 
 enum { START, STOP, AT, CAPTURED, LENGTH, LINK, TIME, FROM, ROWS }; /* rows of a table of packets */
-enum { MORE, CONTROL, FULL, DAMAGED };                             /* reasons for the end of a scan */
+enum { MORE, CONTROL, FULL, DAMAGED };                             /* why a scan stopped */
 enum { LINK_OF, BASE, EXPONENT, OFFSET, SNAPLEN, COLUMNS };        /* columns of interfaces */
 enum { SWAPPED = 1, SWAPPED_IF_LESS };                             /* orders of the lengths */
 enum { OLD_PACKET = 2, SIMPLE_PACKET = 3, PACKET = 6 };            /* types of blocks */
@@ -331,7 +331,8 @@ static PyObject *copy_parts(PyObject *module, PyObject *args) {
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < count && inside; i++) {
         inside = begins[i] >= 0 && offsets[i] >= 0 && sizes[i] >= 0 && begins[i] <= size &&
-                 offsets[i] <= room && sizes[i] <= size - begins[i] && sizes[i] <= room - offsets[i];
+                 offsets[i] <= room && sizes[i] <= size - begins[i] &&
+                 sizes[i] <= room - offsets[i];
         if (inside) {
             memcpy(target + offsets[i], source + begins[i], (size_t)sizes[i]);
         }

@@ -1,4 +1,4 @@
-/* The type `Dictionary`: a compiled window dictionary, whose operations are in pure/dictionary.h. */
+/* The type `Dictionary`: a compiled window dictionary; pure/dictionary.h has its operations. */
 #include "core.h"
 
 #include "pure/dictionary.h"

@@ -379,7 +379,8 @@ static void read_layer3(Walk *w, int cut, Layers *layers) {
 static void enter(Walk *w, const Layers *layers) {
     int protocol, part;
     const uint8_t *layer3 = w->bytes + layers->begin;
-    int64_t at = find_layer4(layer3, layers->end - layers->begin, layers->version, &protocol, &part);
+    int64_t size = layers->end - layers->begin;
+    int64_t at = find_layer4(layer3, size, layers->version, &protocol, &part);
     if (part || at < 0) {
         w->error = MISSING;
     }

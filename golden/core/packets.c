@@ -20,7 +20,7 @@ typedef struct {
     Py_ssize_t size, count;
 } Packets;
 
-/* Reads a buffer, and the offset, captured length, length on the line and link type of its packets. */
+/* Reads a buffer, and offset, captured length, length on the line and link type of each packet. */
 static Packets take_packets(Arguments *a) {
     Packets packets = {.bytes = core_array(a, "buffer", 1, -1, READ)};
     packets.size = a->items;
@@ -56,7 +56,7 @@ static PyObject *finish_packets(Arguments *a, int inside) {
     return core_finish(a, a->failed ? NULL : Py_NewRef(Py_None));
 }
 
-/* The compared part of a packet: `Comparison`. */
+/* Selects the compared part of a packet: `Comparison`. */
 typedef struct {
     int fields;
     Search search;
@@ -92,7 +92,7 @@ static void add_tag(void *words, int tag) {
     add_word(words, FURTHER | FURTHER_TAG | (uint64_t)tag);
 }
 
-/* Zeros some bytes of layer 4, if present. */
+/* Zeros the fields of layer 4 that the digest leaves out. */
 static void hide_layer4(uint8_t *layer3, int64_t size, int version, int fields) {
     int protocol, part;
     int64_t at = find_layer4(layer3, size, version, &protocol, &part);
@@ -124,7 +124,7 @@ static void hide(uint8_t *layer3, int64_t size, int version, int fields) {
     }
 }
 
-/* The words of a message without its further tags. */
+/* Digests the words of a message, without its further tags. */
 static Words take_words(const Message *m, uint64_t low, uint64_t high) {
     SipState a = sip_start(low, high);
     SipState b = sip_start(low ^ OTHER_LANE_LOW, high ^ OTHER_LANE_HIGH);
@@ -161,7 +161,7 @@ static uint64_t end_words(Words *words, uint64_t closing) {
     return sip_end(&words->lanes[0]) ^ sip_end(&words->lanes[1]);
 }
 
-/* Length of a radiotap header to ignore. */
+/* Length of the radiotap header that the digest leaves out; 0 if there is none. */
 static int64_t radiotap(const Packet *packet, int fields) {
     if (packet->link != LINK_RADIOTAP || !(fields & NO_RADIOTAP) || packet->captured < 4) {
         return 0;
@@ -185,7 +185,7 @@ static uint8_t *copy_message(Scratch *scratch, const Message *m) {
     return scratch->bytes;
 }
 
-/* Cuts a message to the part that is compared. */
+/* Cuts a message down to the compared part. */
 static void cut_message(Message *m, const Rule *rule) {
     if (m->length > rule->skip) {
         int64_t skipped = rule->skip < m->size ? rule->skip : m->size;

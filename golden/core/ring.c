@@ -112,7 +112,7 @@ static PyObject *ring_new(PyTypeObject *type, PyObject *args, PyObject *named) {
     return engine_end(engine);
 }
 
-/* Requires that the state is valid, and that all operations are queries if another process writes. */
+/* Requires a valid state, and only queries if another process writes. */
 static void require_state(const RingObject *self, Arguments *a, const Operations *o) {
     int others = o->codes ? 0 : o->code & ~QUERY;
     for (Py_ssize_t i = 0; !a->failed && self->ring.reads && o->codes && i < o->count; i++) {
@@ -214,8 +214,8 @@ static void take_rotation(Arguments *a, Rotation *r, int64_t max_slices) {
                         .old = policy[2], .spanned = policy[3], .rule = policy[4],
                         .state = (RotationState *)numbers, .settled = numbers + ROTATION_NUMBERS,
                         .alive = policy[0]};
-        core_require(a, r->writes >= 1 && r->writes <= slices && slices <= max_slices && r->old >= 1,
-                     "state: must be of a ring with these slices");
+        int fits = r->writes >= 1 && r->writes <= slices && slices <= max_slices && r->old >= 1;
+        core_require(a, fits, "state: must be of a ring with these slices");
     }
 }
 

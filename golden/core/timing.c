@@ -1,4 +1,4 @@
-/* The types `Stamps` and `Timing`: compiled timing filters, whose operations are in pure/timing.h. */
+/* The types `Stamps` and `Timing`: compiled timing filters; pure/timing.h has their operations. */
 #include "core.h"
 
 #include "pure/timing.h"

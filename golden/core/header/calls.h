@@ -13,6 +13,8 @@ static inline int X_query(X_filter *filter, X_KEY X_NOW X_ASKED) {
     return X_age(filter, key X_TIME X_ASK) >= 0;
 }
 
-/* Forgets all keys. A secret loaded by X_rekey that is not in use yet takes effect. Counters keep
+/* Forgets all keys. A secret that X_rekey loaded takes effect now, if not earlier. Counters keep
    their values. */
-static inline void X_clear(X_filter *filter) { X_perform(filter, CLEAR, X_NO_KEY X_NO_TIME X_WHOLE); }
+static inline void X_clear(X_filter *filter) {
+    X_perform(filter, CLEAR, X_NO_KEY X_NO_TIME X_WHOLE);
+}

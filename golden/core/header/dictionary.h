@@ -42,8 +42,8 @@ static inline int64_t X_perform(X_filter *filter, int operation, X_KEY, int64_t 
     return age;
 }
 
-/* Returns the number of insertions since a key's own; -1 if the key is not in the window. Changes
-   nothing. */
+/* Returns the number of insertions after the last one of a key; -1 if the key is not in the window.
+   Changes nothing. */
 static inline int64_t X_age(X_filter *filter, X_KEY, int64_t window) {
     return X_perform_key(filter, QUERY, X_WORDS, window);
 }
@@ -52,7 +52,7 @@ static inline void X_remove(X_filter *filter, X_KEY) {
     X_perform(filter, REMOVE, key, X_WINDOW);
 }
 
-/* Returns the largest window for which answers are exact: X_WINDOW, unless an entry was evicted. */
+/* Returns the largest window for which results are exact: X_WINDOW, unless an entry was evicted. */
 static inline int64_t X_guaranteed_window(const X_filter *filter) {
     int64_t since = filter->state.insertions - filter->state.youngest_lost;
     return filter->state.lost && since < X_WINDOW ? since : X_WINDOW;

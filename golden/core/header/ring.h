@@ -41,13 +41,13 @@ static inline int64_t X_age(X_filter *filter, X_KEY) {
 #define X_STACK (sizeof(RingIndexes) * X_INDEXES + sizeof(RingRow) * X_MASKS + 12288)
 
 /* Checks and inserts keys one after another; from 8 keys on, faster than single calls. Writes to
-   `seen`, unless NULL, whether each key was in the window. Returns how many were. */
+   `seen`, unless NULL, whether each key was in the window. Returns the number of keys that were. */
 static inline int64_t X_check_and_insert_many(X_filter *filter, const uint64_t *keys, size_t count,
                                               uint8_t *seen) {
     RingIndexes indexes[X_INDEXES];
     RingRow masks[X_MASKS];
-    int64_t hits = ring_perform(&X_ring, &filter->state, filter->memory, indexes, masks, NULL, CHECK,
-                                keys, (ptrdiff_t)count, NULL, seen);
+    int64_t hits = ring_perform(&X_ring, &filter->state, filter->memory, indexes, masks, NULL,
+                                CHECK, keys, (ptrdiff_t)count, NULL, seen);
     filter->state.operations += (int64_t)count;
     filter->state.keys += (int64_t)count;
     filter->state.hits += hits;

@@ -8,7 +8,8 @@ typedef struct {
 } X_filter;
 
 ALWAYS Rotation X_rotation(X_filter *filter) {
-    Rotation rotation = {X_WRITES, X_SLICES, X_SPAN, X_GENERATION_SPAN, 1, X_WHEN_FULL, NULL, NULL, X_WRITES};
+    Rotation rotation = {X_WRITES, X_SLICES, X_SPAN, X_GENERATION_SPAN, 1, X_WHEN_FULL,
+                         NULL, NULL, X_WRITES};
     rotation.state = &filter->rotation;
     rotation.settled = filter->settled;
     return rotation;
@@ -38,8 +39,8 @@ static inline int64_t X_perform(X_filter *filter, int operation, X_KEY, int64_t 
     filter->late += inserts && now < latest;
     now = now > latest ? now : latest;
     if (inserts || operation == QUERY) {
-        age = rotation_perform_key(&rotation, &X_ring, &filter->state, filter->memory, operation, X_WORDS,
-                                now);
+        age = rotation_perform_key(&rotation, &X_ring, &filter->state, filter->memory, operation,
+                                   X_WORDS, now);
         filter->hits += age >= 0;
     } else if (operation == SHIFT) {
         rotation_shift(&rotation, now);
@@ -56,14 +57,16 @@ static inline int64_t X_perform(X_filter *filter, int operation, X_KEY, int64_t 
 static inline int64_t X_age(X_filter *filter, X_KEY, int64_t now) {
     Rotation rotation = X_rotation(filter);
     now = now > filter->rotation.latest ? now : filter->rotation.latest;
-    return rotation_perform_key(&rotation, &X_ring, &filter->state, filter->memory, QUERY, X_WORDS, now);
+    return rotation_perform_key(&rotation, &X_ring, &filter->state, filter->memory, QUERY, X_WORDS,
+                                now);
 }
 
 /* Returns 0 if the whole window is covered and the false-positive rate is within its bound, 1 if
    the window is shortened, 2 if the rate may exceed its bound. */
 static inline int X_status(X_filter *filter, int64_t now) {
     Rotation rotation = X_rotation(filter);
-    return rotation_status(&rotation, now > filter->rotation.latest ? now : filter->rotation.latest);
+    now = now > filter->rotation.latest ? now : filter->rotation.latest;
+    return rotation_status(&rotation, now);
 }
 
 /* Starts a new generation now. */
@@ -79,8 +82,8 @@ static inline void X_set_generation(X_filter *filter, int64_t insertions) {
 
 static inline int X_is_sound(const X_filter *filter) {
     const RotationState *rotation = &filter->rotation;
-    return ring_fits(&X_ring, &filter->state) && rotation->length >= 1 && rotation->generation >= 1 &&
-           rotation->filled >= 0;
+    return ring_fits(&X_ring, &filter->state) && rotation->length >= 1 &&
+           rotation->generation >= 1 && rotation->filled >= 0;
 }
 
 static inline void X_settle(X_filter *filter) {

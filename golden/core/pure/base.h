@@ -1,5 +1,4 @@
-/* Shared by the files in pure/: C99 that is also C++, without Python, allocation or global state.
-   */
+/* Shared by the files in pure/: C99 and C++ without Python, allocation or global state. */
 #ifndef LATELY_BASE_H
 #define LATELY_BASE_H
 
@@ -7,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The compiler builds these loops once for each instruction set, and the C library selects one at
-   start. musl does not support this, and older compilers do not know the last set. */
+/* The compiler builds these loops for each instruction set, and the C library selects one at the
+   start. musl does not support this, and older compilers lack the last set. */
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(NO_CLONES)
 #if (defined(__clang__) && __clang_major__ >= 16) || (!defined(__clang__) && __GNUC__ >= 12)
 #define CLONES

@@ -6,7 +6,7 @@
 
 #include "ring.h"
 
-#define RING_SECRETS 2 /* maximum number of secrets in use: the current one, and an older or waiting one */
+#define RING_SECRETS 2 /* the current secret, and an older or waiting secret */
 
 typedef uint64_t RingRow[CHUNK];
 typedef uint32_t RingIndexes[CHUNK]; /* a segment has at most 2**32 bits */
@@ -206,7 +206,7 @@ ALWAYS uint64_t ring_match_word(uint64_t *segment, RingIndexes *indexes, RingRow
     return match & 1;
 }
 
-/* The rows of indexes begin with the operation `first`. */
+/* The rows of indexes begin with operation `first`. */
 ALWAYS void ring_match_words(RingBatch *batch, int joint, int run, ptrdiff_t parts, ptrdiff_t first,
                              ptrdiff_t at, ptrdiff_t end, int writes) {
     RingIndexes *indexes = batch->indexes;
@@ -326,7 +326,7 @@ static inline ptrdiff_t ring_perform_some(RingBatch *batch, RingIndexes *indexes
 }
 
 /* Shifts or clears the ring for an operation, and replaces its code by the rest of the operation.
-   The old ring answers the query; the insertion goes to the new one. */
+   The query reads the ring before the shift; the insertion changes the ring after it. */
 static inline void ring_move(RingBatch *batch, RingIndexes *indexes, ptrdiff_t first,
                              ptrdiff_t at) {
     uint8_t *code = &batch->codes[at];

@@ -59,8 +59,8 @@ typedef struct {
     uint32_t lines[CHUNK];
 } Lines;
 
-/* Shift of the index of each part, and a mask that is set if the index is in the second word, in the
-   order of `lines_mask`. */
+/* Shift of each index, and a mask that is set if the index is in the second word, in the order of
+   `lines_mask`. */
 typedef struct {
     uint64_t low[LINE_PARTS], second[LINE_PARTS];
 } LineParts;
@@ -92,8 +92,8 @@ LINES static inline __m256i lines_mask(const LineParts *parts, uint64_t first, u
     return _mm256_sllv_epi32(_mm256_set1_epi32(1), index);
 }
 
-/* Mask of those of up to eight segments that have all bits of a key. Packing maps nonzero to nonzero,
-   and leaves four bytes per segment in each half. */
+/* Mask of the segments, at most eight, that have all bits of a key. Packing maps nonzero to
+   nonzero, and leaves four bytes per segment in each half. */
 LINES static inline unsigned lines_eight(const __m256i *line, int segments, __m256i mask) {
     __m256i missing[8], packed[2];
     for (int at = 0; at < 8; at++) {
@@ -140,8 +140,8 @@ WIDE static void lines_find(const Hash *hash, int segments, const uint64_t *stat
     }
 }
 
-/* Finds the segments that have all bits of each key. If `writes` is set, sets the bits of keys whose
-   code inserts. With each key, prefetches the block of a key of the next chunk, at `ahead`. */
+/* Finds the segments that have all bits of each key. If `writes` is set, sets the bits of keys
+   whose code inserts. With each key, prefetches the block of a key of the next chunk. */
 LINES static inline void lines_match_of(int segments, void *memory, const LineParts *parts,
                                         const Lines *keys, const Lines *ahead, const uint8_t *codes,
                                         int writes, int64_t base, uint64_t *matches, ptrdiff_t at,

@@ -6,7 +6,7 @@
 
 #define NEVER (-1)
 
-enum { OVERFILL, SHORTEN, BY_CLOCK }; /* what to do at the end of a full generation */
+enum { OVERFILL, SHORTEN, BY_CLOCK };         /* rules for a full generation */
 enum { OK, WINDOW_SHORTENED, RATE_EXCEEDED }; /* codes of `PoolStatus` */
 
 /* Numbers of a `RotationState`, before the times of its slices. */
@@ -139,7 +139,7 @@ static inline int64_t rotation_perform_key(Rotation *r, const Ring *ring, RingSt
                                            void *memory, int code, const uint64_t *key,
                                            int64_t now) {
     int64_t alive = rotation_alive(r, now), age = -1;
-    if (rotation_perform(r, code, now)) { /* the query sees the old ring, the insertion the new one */
+    if (rotation_perform(r, code, now)) { /* shifts between the query and the insertion */
         if (code & QUERY) {
             age = lowest(ring_perform_key(ring, state, memory, QUERY, key));
         }

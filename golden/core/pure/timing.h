@@ -1,7 +1,6 @@
 /* Timing filters (inferential paper, section 3): cells that hold the time at which they were last
-   touched. `Parts` are those of lately.golden.timestamp.partitioned_timing, whose stamps are the
-   numbers of blocks; `Timing` are those of lately.golden.timestamp.timing, whose timestamps wrap.
-   Pure C99. Shapes are constant; the numbers and the cells of a filter belong to the caller. */
+   written. `Parts`, of lately.golden.timestamp.partitioned_timing, has block numbers as stamps;
+   `Timing`, of lately.golden.timestamp.timing, has timestamps that wrap. */
 #ifndef LATELY_PURE_TIMING_H
 #define LATELY_PURE_TIMING_H
 
@@ -37,15 +36,15 @@ typedef struct {
     int64_t insertions, last; /* `last`: time of the last insertion; -1 if none */
 } PartsNumbers;
 
-/* Operands and answers of operations, one for each key. */
+/* Operations on keys, and their results. */
 typedef struct {
     const uint64_t *keys;
-    const uint8_t *codes;    /* NULL: `code` for all */
+    const uint8_t *codes;    /* NULL if all operations have `code` */
     int code;
-    const int64_t *windows;  /* in blocks, or classes; NULL: the filter's window, or class 0 */
+    const int64_t *windows;  /* in blocks, or classes; NULL: the filter's window, class 0 */
     const int64_t *times;    /* NULL if the filter is not timed */
     uint8_t *seen;
-    int64_t *oldest, *cells; /* age of the oldest cells, and their number; NULL: not needed */
+    int64_t *oldest, *cells; /* age and number of the oldest cells; NULL if not needed */
 } PartsBatch;
 
 typedef struct {
@@ -70,7 +69,7 @@ ALWAYS Touched parts_touch(const Parts *f, uint64_t *stamps, int64_t parts, cons
     return touched;
 }
 
-/* Whether a key is reported; `filled` is the number of insertions into the current block. */
+/* Whether a key is reported, after `filled` insertions into the current block. */
 ALWAYS int parts_report(const Parts *f, Touched touched, int64_t window, int64_t filled) {
     if (!f->thresholds) {
         return touched.oldest <= window;
@@ -151,7 +150,7 @@ static inline void parts_perform(const Parts *f, PartsNumbers *n, uint64_t *stam
 
 /* Performs QUERY, INSERT or CHECK of one key; returns its age, or -1 if it is not reported. */
 static inline int64_t parts_perform_key(const Parts *f, PartsNumbers *n, uint64_t *stamps, int code,
-                                const uint64_t *key, int64_t time) {
+                                        const uint64_t *key, int64_t time) {
     uint8_t seen;
     int64_t oldest;
     PartsBatch batch = {key, NULL, code, NULL, f->timed ? &time : NULL, &seen, &oldest, NULL};
@@ -232,7 +231,7 @@ ALWAYS void timing_insert(const Timing *f, Clock *c, uint32_t *cells, const Row 
         c->filled = 0;
         c->stamp = c->stamp < f->last ? c->stamp + 1 : 0;
     }
-    for (int64_t look = 0; look < f->swept; look++) {
+    for (int64_t swept = 0; swept < f->swept; swept++) {
         if (timing_expired(f, c, timing_age(f, c, cells[c->next]), f->window)) {
             cells[c->next] = (uint32_t)(f->last + 1);
         }
@@ -240,9 +239,9 @@ ALWAYS void timing_insert(const Timing *f, Clock *c, uint32_t *cells, const Row 
     }
 }
 
-/* Looks up keys one after another; if `inserts`, inserts each key after it was looked up. Writes
-   the age of each key's oldest cell, or -1 if that cell has expired, and to `counts`, unless NULL,
-   two rows with the counts of `timing_count`. `windows` has one window per key, or is NULL. */
+/* Looks up keys one after another; if `inserts`, inserts each key afterwards. Writes the age of the
+   oldest cell of each key, or -1 if that cell has expired, and two rows with the counts of
+   `timing_count` to `counts`, unless NULL. `windows` has a window for each key, or is NULL. */
 static inline void timing_look(const Timing *f, int64_t *insertions, uint32_t *cells, int inserts,
                                const uint64_t *keys, int64_t count, const int64_t *windows,
                                int64_t *ages, int64_t *counts) {
@@ -269,8 +268,8 @@ static inline void timing_look(const Timing *f, int64_t *insertions, uint32_t *c
 
 /* Performs QUERY, INSERT or CHECK of one key; returns its minimum age in insertions, or -1 if it is
    not reported (section 3.2.2). */
-static inline int64_t timing_perform_key(const Timing *f, int64_t *insertions, uint32_t *cells, int code,
-                                 const uint64_t *key) {
+static inline int64_t timing_perform_key(const Timing *f, int64_t *insertions, uint32_t *cells,
+                                         int code, const uint64_t *key) {
     int64_t age, filled = *insertions % f->block;
     timing_look(f, insertions, cells, code & INSERT, key, 1, NULL, &age, NULL);
     return !(code & QUERY) || age < 0 ? -1 : age == 0 ? 0 : (age - 1) * f->block + filled;
