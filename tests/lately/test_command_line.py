@@ -22,7 +22,7 @@ from lately.cli.app import STATUSES, main
 from lately.cli.options import listed
 from lately.cli.progress import counting_bar
 from lately.dedup import deduplicate
-from lately.golden import DecisionTable, TimedTimingSpec, preset
+from lately.golden import DecisionTable, TimedTimingSpec, from_spec, preset
 from lately.golden.packets import copies
 from lately.hdl.latencies import PROTECTIONS
 from lately.replay import run, traces
@@ -269,6 +269,7 @@ def folder(tmp_path_factory):
     )
     shutil.copy(ROOT / "tests/data/reports/vivado.rpt", folder / "seen_vivado.rpt")
     preset("tiny").to_toml(folder / "seen.toml")
+    from_spec(preset("tiny")).save(folder / "seen.npz")
     decided = TimedTimingSpec(
         span=80, period=2, hashes=3, cells=16, stamp_bits=7, key_bits=20, classes=1
     )
