@@ -394,7 +394,7 @@ def run(point: Point) -> Result:
 
 def rows(records: Records) -> list[dict[str, object]]:
     for name in dict.fromkeys(name for record in records for name in record.result["missing"]):
-        print(f"{LIBRARIES[name]} is not installed; pip install '.[bench]'", file=sys.stderr)
+        print(f"{LIBRARIES[name]} is not installed; it is in the extra bench", file=sys.stderr)
     return [
         {"filter": row["filter"], "call": row["call"],
          "M keys/s": f"{row['keys_per_second'] / 1e6:.2f}",

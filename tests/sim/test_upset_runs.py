@@ -211,7 +211,7 @@ PROTECTED = [("tiny", "parity")]
 def test_bits_of_protected_memories(name, protect, monkeypatch):
     """No upset loses a key silently, and with three copies none changes a result."""
     monkeypatch.setattr(upsets, "BATCH", 100)
-    monkeypatch.setattr(upsets, "tell", lambda **message: None)
+    monkeypatch.setattr(upsets, "tell", lambda *message: None)
     monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=0))
     (point,) = upsets.points(preset=(name,), protect=protect, kind=("memory",), upsets=400)
     figures = upsets.run(point)
