@@ -403,7 +403,7 @@ def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]
 def _streams(
     spec: FilterSpec, factor: int, random: np.random.Generator
 ) -> list[tuple[Words, Times]]:
-    """Draw the other users' keys and times (two spans), and the flood's (the second span)."""
+    """Draw keys and times: ordinary users over two spans, and the flood in the second span."""
     assert spec.generation_span is not None
     room = spec.generation / spec.generation_span
     streams = []

@@ -1,7 +1,7 @@
-"""The engine of campaigns: measures independent points in several processes, and saves each result.
+"""The campaign engine: measures independent points in several processes and saves each result.
 
-Each campaign has one file of JSON lines. While points are measured, lines are only appended, so
-that an interrupt keeps every finished point. The next run resumes from the file.
+Each campaign has one file of JSON lines. Lines are only appended, so an
+interrupted run loses no finished points. The next run resumes from the file.
 """
 
 import hashlib

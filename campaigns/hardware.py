@@ -13,7 +13,7 @@ from lately.boards.flow.devices import Device, device, device_memory
 from lately.boards.flow.floorplan import SITES, options_for
 from lately.boards.flow.kept_netlists import cache_directory
 from lately.boards.flow.limits import unit_limit
-from lately.boards.flow.synthesis import SynthesisReport, synthesize_unit
+from lately.boards.flow.synthesis import CountReport, SynthesisReport, synthesize_unit
 from lately.boards.flow.timing_harness import TimingHarness
 from lately.boards.flow.tools import versions
 from lately.cli.options import parse_seeds
@@ -144,7 +144,7 @@ def run(point: Point) -> Result:
     return figures(report)
 
 
-def figures(report: SynthesisReport) -> Result:
+def figures(report: SynthesisReport | CountReport) -> Result:
     dropped = ("device", "seed", "versions", "utilisation")
     return {name: value for name, value in asdict(report).items() if name not in dropped}
 

@@ -150,7 +150,7 @@ class Scenario:
         return keys
 
     def sequence(self, codes: Codes, keys: Any) -> Step:
-        """Return one step with all operations; a ring's ticks have the rates of `_times`."""
+        """Return one step with all operations; a ring's ticks occur at the rates from `_times`."""
         options = self._options(len(codes))
         if self._ring and self.free:
             spec, minimum = self.spec, self.profile.min_period
@@ -167,7 +167,7 @@ class Scenario:
         return Step("perform", (codes, keys), options)
 
     def _generation(self, *, short: bool) -> Step:
-        """Draw a generation length; multi-lane units replace a too small length by the minimum."""
+        """Draw a generation length; multi-lane units raise a length that is too small."""
         minimum, usual = self.profile.minimum_generation, self.spec.generation
         longest = (2 << usual.bit_length()) - 1
         lengths = {"own": usual, "minimum": minimum, "longest": longest}

@@ -35,7 +35,7 @@ DEATHS = 2  # number of local processes that may die in the same call
 
 
 class MismatchError(LatelyError):
-    """A worker has other sources or versions than the process it works for."""
+    """A worker's sources or versions differ from those of the process it works for."""
 
 
 class SchedulerError(LatelyError):

@@ -210,7 +210,7 @@ def apbf_accesses(
 
 
 def _walk(k: int, l: int, rates: Floats) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return probability and weighted accesses of Algorithm 1, for the answers False and True."""
+    """Return the probability and the weighted accesses of Algorithm 1, for False and True."""
     probability, accesses = np.zeros((2, l + 1, k))
     probability[l, 0] = 1.0
     count = np.arange(k)

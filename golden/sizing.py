@@ -10,7 +10,7 @@ HASHES = range(1, 41)  # numbers of hash functions tried
 
 
 def check_rate(value: float, name: str = "fpr") -> float:
-    """Check a false-positive rate, the parameter `name`, and return it as a float."""
+    """Check the false-positive rate passed as parameter `name`, and return it as a float."""
     require_number(name, value)
     require(0 < value < 1, name, "must be above 0 and below 1", value)
     return float(value)

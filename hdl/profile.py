@@ -162,7 +162,7 @@ class Profile:
 
     @property
     def latency(self) -> int:
-        """Minimum cycles from an operation to its result on an idle output, without times."""
+        """Minimum cycles from a request without times to its result on an idle output."""
         return sum(self.latency_terms.values())
 
     @property

@@ -191,7 +191,7 @@ class BaseUnit(wiring.Component):
 
     @property
     def longest_pause(self):
-        """Maximum cycles of an input stall after a SHIFT, a CLEAR or clearing of the spare."""
+        """Longest input stall, in cycles, after a SHIFT, a CLEAR or a clear of the spare."""
         return self.profile.longest_pause
 
     @property

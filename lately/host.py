@@ -120,7 +120,7 @@ class Board(UartBone):
         return bool(self._read("status") >> bit & 1)
 
     def _set(self, name: str, value: int) -> None:
-        """Write a number to a register; restore the earlier one if the board does not store it."""
+        """Write a value to a register; restore the old value if the board does not store it."""
         if not isinstance(value, int) or not 1 <= value < MISSING:
             raise ValueError(f"{name}: must be an integer from 1 to {MISSING - 1}, not {value!r}")
         former = self._read(name)

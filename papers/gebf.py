@@ -342,11 +342,11 @@ def conclude_readings(results: Results) -> Conclusion:
         findings.append(replace(finding, note=note))
     readings = table(("reading", "paper", "ours", "interval", "holds it"), rows)
     metrics = {"distinct": ",.0f", "GEBF r = 8": ".5f", "counting": ".4f"}
-    rows = [
+    by_stream = [
         (name, *(format(median(results, name, metric), form) for metric, form in metrics.items()))
         for name in STREAMS
     ]
-    streams = table(("stream", "distinct keys of the window", "GEBF r = 8", "counting"), rows)
+    streams = table(("stream", "distinct keys of the window", "GEBF r = 8", "counting"), by_stream)
     charts = [_block_chart(results), _stable_chart(results)]
     return Conclusion(findings, charts, {"table": readings, "streams": streams})
 

@@ -255,7 +255,7 @@ def _constraints(top: dict[str, Any], device: Device, line: str) -> str:
 
 
 def executable(program: str) -> str:
-    """Return the path of the PyPI build of `program`; other builds give other figures."""
+    """Return the path of the PyPI build of `program`; other builds give different results."""
     name = program if program == "gowin_pack" else f"yowasp-{program}"
     folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
     path = shutil.which(name, path=os.pathsep.join(folders))

@@ -45,7 +45,7 @@ def write_check(check: int, address: int, words: Iterable[int], *, same: bool) -
 
 
 def check_spec(spec: Specification) -> None:
-    """Raise SpecificationError if a board cannot have this filter."""
+    """Raise SpecificationError if a board cannot support this filter."""
     for name, limit in (("lanes", 1), ("span", (1 << TIME_BITS - 1) - 1)):
         value = getattr(spec, name, None) or 0
         require(value <= limit, name, f"must be at most {limit} for a serial link", value)

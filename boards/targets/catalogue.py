@@ -98,15 +98,11 @@ def _board(name: str, *, device: str, spec: dict[str, Any], **fields: Any) -> Bo
         chosen = cast(APBBFSpec, preset(spec["preset"]))
         chosen = chosen.with_generations(spec.get("generations", chosen.l))
         chosen = replace(chosen, key_bits=spec.get("key_bits", chosen.key_bits))
-    return Board(
-        name=name,
-        device=_with_pins(*device.split()),
-        spec=chosen if "preset" in spec else FilterSpec.from_dict(spec),
-        **{
-            field: tuple(value) if isinstance(value, list) else value
-            for field, value in fields.items()
-        },
-    )
+    fields = {
+        field: tuple(value) if isinstance(value, list) else value for field, value in fields.items()
+    }
+    chosen_spec = chosen if "preset" in spec else FilterSpec.from_dict(spec)
+    return Board(name=name, device=_with_pins(*device.split()), spec=chosen_spec, **fields)
 
 
 _TABLES = tomllib.loads(resources.files(__package__).joinpath("boards.toml").read_text("utf-8"))

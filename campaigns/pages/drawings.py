@@ -125,7 +125,7 @@ SLACK = {
 
 
 def reported() -> dict[str, tuple[int, int]]:
-    """For each filter, return up to which distance a key is always, and sometimes, reported.
+    """For each filter, return the distances up to which keys are always and sometimes reported.
 
     A distance is the number of insertions after the key's own. The key is inserted at every
     position of a generation or block.

@@ -48,7 +48,7 @@ def mirror_port() -> Story:
 
 
 def log_stream() -> Story:
-    """Log messages; one is repeated for half an hour."""
+    """Log messages, one of which is repeated for half an hour."""
     log = example("log_stream").LogStream()
     rows: Rows = {
         "disk full": [0, 2, 4, 6, 8, 12, 14, 16, 18, 20, 22, 24, 26],
@@ -96,6 +96,10 @@ STORIES = {"gallery-mirror": mirror_port, "gallery-log": log_stream, "gallery-sy
            "gallery-replay": early_data}  # fmt: skip
 
 
+def _events(name: str) -> Sequence[tuple[int, float, bool]]:
+    return STORIES[name]().events()
+
+
 def drawn(name: str, events: Sequence[tuple[int, float, bool]]) -> Any:
     story = STORIES[name]()
     end = max(at for _, at, _ in events)
@@ -122,8 +126,5 @@ def drawn(name: str, events: Sequence[tuple[int, float, bool]]) -> Any:
 
 PAGE = Page(
     DOCS / "gallery.md",
-    drawings=[
-        Drawing(name, lambda story=story: story().events(), partial(drawn, name))
-        for name, story in STORIES.items()
-    ],
+    drawings=[Drawing(name, partial(_events, name), partial(drawn, name)) for name in STORIES],
 )

@@ -66,7 +66,7 @@ def parse_mask(text: str) -> tuple[int, bytes]:
 
 
 def parse_tunnel(text: str) -> Tunnel:
-    """Parse a tunnel from a text such as "udp:37008:5:ethernet"."""
+    """Parse a tunnel from a string such as "udp:37008:5:ethernet"."""
     result = re.fullmatch(rf"udp:([0-9]+):([0-9]+):({'|'.join(CONTENTS)})", text)
     if result is None:
         raise FieldError(

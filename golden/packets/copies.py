@@ -109,7 +109,7 @@ def scoped(digests: Words, origins: Words) -> Words:
 
 
 class CopyTable:
-    """Table of digests of at least the last `capacity` packets, which decides which are copies."""
+    """Table of the digests of at least the last `capacity` packets; detects copies."""
 
     def __init__(self, window: int, span: int, capacity: int, rule: CopyRule) -> None:
         self._window, self._span = window, span if rule.exact else FOR_EVER

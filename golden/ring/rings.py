@@ -380,17 +380,17 @@ class TimeLimitedRing(TimedFilter):
     """Ring filter of any family whose window is a span of time.
 
     With `when_full` "overfill", every key is reported for `span`, at any rate of insertions. With
-    "shorten", a key is reported for `guaranteed_span`. No key is reported later than `span` after
-    the last insertion. Slices are retired and queried by the times of their insertions (sections
+    "shorten", a key is reported for `guaranteed_span`. No key is reported more than `span` after
+    its last insertion. Slices are retired and queried by the times of their insertions (sections
     6.1 and 6.4 of the paper on the time-limited filter).
 
-    Memory, hash functions and answers are those of the family's filter that counts insertions,
-    except that the clock also turns the ring, and that slices past the span never match. (If the
+    Memory, hash functions and results are those of the family's filter that counts insertions,
+    except that the clock also shifts the ring, and that slices past the span never match. (If the
     youngest matching run of slices is past the span, older runs are too.)
 
-    A `joinable` ring turns at multiples of the specification's `generation_span`, counted from time
-    0. Before an insertion, it makes all turns that have become due since the previous insertion. So
-    a segment covers the same period in all rings, and `union` can merge them.
+    A `joinable` ring shifts at multiples of the specification's `generation_span`, counted from
+    time 0. Before an insertion, it makes all shifts that have become due since the previous
+    insertion. So a segment covers the same period in all rings, and `union` can merge them.
 
     The `spec` must have a `span`; the `secret` is that of `SlidingFilter`. SpecificationError if
     there is no span, or a joinable ring has "shorten".

@@ -197,7 +197,7 @@ class FilterSpec(Specification):
     @property
     @abstractmethod
     def _whole_size(self) -> int:
-        """Value of the size field without bits that no segment uses."""
+        """Value of the size field, with unused bits cleared."""
 
     @property
     def part_bits(self) -> int:

@@ -32,13 +32,13 @@ class QueryClass:
 class DecisionTable:
     """Thresholds that encode the decisions with the minimum expected penalty (section 2.6).
 
-    The more cells of a key have the oldest timestamp, the more likely the key is in the window. So
-    there is a threshold for each class of queries, each age of the oldest timestamp and each phase
-    of the current block. A key is reported if at least this number of its cells have the oldest
-    timestamp. All insertions into the block whose numbers have the same `bits` leading bits are one
-    phase. If `bits` is the width of these numbers, the answers equal the filter's, except in the
-    first window of a stream: the filter allows for the smaller number of insertions, the table does
-    not.
+    The more cells of a key have the oldest timestamp, the more likely the key is in the window.
+    There is therefore one threshold for each query class, each age of the oldest timestamp and
+    each phase of the current block. A key is reported if at least that many of its cells have
+    the oldest timestamp. Insertions into a block whose numbers share the same `bits` leading
+    bits form one phase. If `bits` is the width of these numbers, the answers equal the
+    filter's, except in the first window of a stream: the filter allows for the smaller number
+    of insertions, the table does not.
 
     `thresholds`, shape (classes, ages, 2**bits), are at least 1, and ``hashes + 1`` where the
     answer is never True. The last age is for keys with expired cells, where 1 means True.

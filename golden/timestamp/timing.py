@@ -226,7 +226,7 @@ class TimestampFilter(CountedFilter):
         return np.where(evidence.age < 0, -1, low)
 
     def inspect(self, keys: Keys) -> Evidence:
-        """Return the evidence in the cells of each key; changes nothing; errors of `insert`."""
+        """Return the evidence in the cells of each key; change nothing. Raises like `insert`."""
         return self._inspect(self._words(keys))
 
     def inspect_and_insert(self, keys: Keys) -> Evidence:

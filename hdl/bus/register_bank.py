@@ -226,7 +226,7 @@ class RegisterBank(wiring.Component):
         return level[0]
 
     def _value(self, word, values):
-        """Return the value of a word for reads."""
+        """Return the value that a read of a word returns."""
         parts, end = [], 0
         for field in sorted(word.fields, key=lambda field: field.low):
             bits = values[field.signal][field.signal_low :][: field.width]

@@ -162,7 +162,7 @@ class TimeWindow(wiring.Component):
         return registered(m, (age > limit) | self._far, f"{name}_expired")
 
     def _elaborate_ring(self, m):
-        """Count the live settled segments, now and with the next tick."""
+        """Count the settled segments that are live, now and after the next tick."""
         self._young = Signal()
         self._settled = Signal(range(self._generations + 1))
         self._remaining = Signal.like(self._settled, name="remaining")

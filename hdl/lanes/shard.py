@@ -246,7 +246,7 @@ class Shard(wiring.Component):
         return pipeline.enter(self.valid, "arrived").at(entry.stage - 1).value, entry.value
 
     def _elaborate_states(self, m, pipeline, sequencer):
-        """Store the states of each entry until its steps leave; return the state of a step."""
+        """Store the hash states of each entry until its steps have left; return those of a step."""
         written = Signal(range(self.DEPTH))
         # The clear after reset precedes the first entry.
         read = Signal(range(self.DEPTH), init=self.DEPTH - 1)

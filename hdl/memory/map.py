@@ -45,7 +45,7 @@ CELL_VARIANTS = ("portable", "ecp5")  # variants of cell memories
 
 
 def cell_columns(depth: int) -> int:
-    """Return the number of bits of each cell that a DP16KD holds, with `depth` cells."""
+    """Return how many bits of each cell fit in one DP16KD that is `depth` cells deep."""
     bits = min(16, BLOCK_KINDS["ecp5"].bits // depth)
     return bits + bits // 8
 

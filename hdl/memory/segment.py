@@ -67,7 +67,7 @@ class SegmentMemory(wiring.Component):
     ANSWER_CYCLES = 2  # cycles from an address to its bit, without the selection among block RAMs
 
     def _late(self, m, bit):
-        """Return a bit, delayed like the output of the selection among block RAMs."""
+        """Return a bit, delayed to match the output of the block RAM multiplexer."""
         return delayed(m, bit, self.latency - self.ANSWER_CYCLES, "late", reset_less=True)
 
     @property
@@ -288,7 +288,7 @@ class BlockSegmentMemory(SegmentMemory):
         return known
 
     def _agreeing(self, pipe, address, part, join):
-        """Return flags, combined by `join`, of the address bits that the previous access shares."""
+        """Return flags, combined with `join`, for address bits shared with the previous access."""
         before = address.at(self._address_registers + 1).value
 
         def compare(address):

@@ -1,4 +1,4 @@
-"""Search for the innermost layer 3 of Ethernet frames: golden's `inner_layers` in hardware."""
+"""Finds the innermost layer 3 header of Ethernet frames, like golden's `inner_layers`."""
 
 from enum import IntEnum, auto
 from itertools import pairwise

@@ -52,7 +52,7 @@ class OldestCell(wiring.Component):
 
 @cache
 def oldest_latency(hashes):
-    """Return the cycles from the ages of `hashes` cells to a verdict, from a throwaway pipeline."""
+    """Return the cycles from the ages of `hashes` cells to a verdict, as a pipeline has them."""
     ages = [Signal() for _ in range(hashes)]
     fields = _verdict(Pipeline(Draft()), ages, Signal(hashes), Signal(), Signal(), lost=2)
     return fields["seen"].stage

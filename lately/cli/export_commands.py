@@ -123,7 +123,7 @@ def export(
     ctx: click.Context, *, spec: str | None, preset: str | None, name: str | None, as_c: bool,
     folder: str | None, force: bool, as_json: bool, **given: Any,
 ) -> None:  # fmt: skip
-    """Export a filter unit to a project in Verilog, VHDL, FuseSoC or LiteX.
+    """Export a filter unit for a Verilog, VHDL, FuseSoC or LiteX project.
 
     The files are the module in Verilog-2005, an instance template, a test bench
     with expected results from the golden model, a FuseSoC core, a VHDL component,

@@ -1,4 +1,4 @@
-"""Files and folders of a command line, checked before any work."""
+"""Files and folders named on the command line, checked before any work starts."""
 
 import os
 import stat

@@ -139,7 +139,9 @@ def to_record(study: Study, quick: bool, outcome: Conclusion) -> Record:
     for finding in outcome.findings:
         digits = DIGITS[finding.low is None]
         ends = {name: getattr(finding, name) for name in ("ours", "low", "high")}
-        rounded = {name: end and float(f"{end:.{digits}g}") for name, end in ends.items()}
+        rounded: dict[str, Any] = {
+            name: end and float(f"{end:.{digits}g}") for name, end in ends.items()
+        }
         findings.append(replace(finding, **rounded))
     lean = _lean(replace(outcome, findings=findings, charts=[*map(thinned, outcome.charts)]))
     return Record({"study": study.name, "quick": quick}, study.state(), lean)

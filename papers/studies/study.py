@@ -32,7 +32,7 @@ def figures(results: Results, name: str) -> list[Any]:
 
 @dataclass(frozen=True)
 class Finding:
-    """A figure of a paper, and our value for it."""
+    """A number printed in a paper, and our value for it."""
 
     what: str  # the subject, like "k = 4, l = 3: false-positive rate"
     ours: float

@@ -8,6 +8,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,7 +104,7 @@ class Moment:
 
 
 def moments(performed: Iterable[Performed], secrets: list[float]) -> Iterator[Moment]:
-    """Yield a moment for each operation; `secrets` are the times in ns when they were loaded."""
+    """Yield a moment for each operation; `secrets` holds the load times of secrets, in ns."""
     before: list[Performed] = []
     for now in performed:
         yield Moment(now, before[-32:], secrets)
@@ -213,8 +214,13 @@ def _dictionary(settings: Any) -> Iterator[Point]:
     for fact in ("stashed", "guaranteed_window"):
         yield Point(
             f"change of {fact}", (-1, 1),
-            lambda m, fact=fact: [(m.changed(fact) > 0) - (m.changed(fact) < 0)],
+            partial(_change, fact),
         )  # fmt: skip
+
+
+def _change(fact: str, m: Any) -> list[int]:
+    change = m.changed(fact)
+    return [(change > 0) - (change < 0)]
 
 
 def _tables(settings: Any) -> Iterator[Point]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from ...golden.packets.comparison import HARDWARE_FIELDS, Field
 from ...golden.packets.encapsulations import (
@@ -79,6 +81,10 @@ def frame_moments(passed: Iterable[PassedFrame]) -> Iterator[FrameMoment]:
         before.append(now)
 
 
+def _compared(field: Field, m: Any) -> list[Any]:
+    return only(m.duplicate, field in m.now.fields)
+
+
 def frame_points(options: FrameOptions) -> Iterator[Point]:
     sizes = (1, 14, 59, 60, 64, options.longest, options.longest + 1)
     yield Point("bytes", sizes, lambda m: [len(m.now.frame)])
@@ -104,9 +110,7 @@ def frame_points(options: FrameOptions) -> Iterator[Point]:
     yield Point("action on a duplicate", actions, lambda m: only(m.duplicate, m.now.action.name))
     for field in HARDWARE_FIELDS & ~(Field.LAYER2 if options.inner else Field.NONE):
         name = f"duplicate with {str(field.name).lower()} compared"
-        yield Point(
-            name, (True, False), lambda m, field=field: only(m.duplicate, field in m.now.fields)
-        )
+        yield Point(name, (True, False), partial(_compared, field))
     yield Point(
         "new secret", [True], lambda m: only(m.last, m.last and m.last.secret != m.now.secret)
     )

@@ -1,4 +1,4 @@
-"""The deduplicator of frames under test, with its golden model and frames to send.
+"""The frame deduplicator under test, with its golden model and the frames to send.
 
 Environment variables: those of `unit`, where LATELY_UNIT has the options of the deduplicator, and
 LATELY_COUNT (number of frames that a test sends at a time).

@@ -1,4 +1,4 @@
-"""Packets for benches and tests: plain, in tunnels, and after labels."""
+"""Packets for benches and tests: plain, tunnelled, and preceded by labels."""
 
 import struct
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Plays the steps of a scenario on a unit in cocotb, like a compiled unit.
+"""Plays the steps of a scenario on a unit in cocotb, as a compiled unit would.
 
 Environment variables: those of `unit`, and LATELY_STEPS (JSON file with the steps).
 """

@@ -57,13 +57,13 @@ SWEPT = APBFSpec(k=2, l=2, slice_bits=64, clear=4, generation=20)
 
 
 class SpareOfUnitInTime(SpareInTime):
-    def make(self, *, spec):
+    def make(self, *, spec):  # type: ignore[override]
         self._words = -(-spec.part_bits // spec.clear)
         return elaborated(Unit(unit_profile(spec), family_of(spec))).submodules.front
 
 
 class SpareOfAgesInTime(SpareInTime):
-    def make(self, *, when_full):
+    def make(self, *, when_full):  # type: ignore[override]
         window = TimeWindow(
             RotationPolicy(writes=1, settled=2, generation=1, span=3, generation_span=2)
         )
@@ -83,7 +83,7 @@ class SpareOfAgesInTime(SpareInTime):
 
 
 class NoAlarm(FrontEndHarness):
-    def make(self, *, words):
+    def make(self, *, words):  # type: ignore[override]
         self._ring = Ring(segments=4, run=2, clear_words=words, check=True)
         return super().make(words=words, check=True)
 

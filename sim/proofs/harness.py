@@ -24,10 +24,10 @@ class Harness(wiring.Component):
     make: Any = None
 
     def __init__(self, members=None, **options):
-        self._part = self.make(**options) if self.make else None
+        self._part: Any = self.make and self.make(**options)
         self.goal = ""
         self.goals: dict[str, Any] = {}  # named states, known after elaboration
-        super().__init__({"part": Out(self._part.signature)} if self.make else members or {})
+        super().__init__({"part": Out(self._part.signature)} if self._part else members or {})
 
     def elaborate(self, platform):
         m = Module()

@@ -93,7 +93,7 @@ class DrivenModel(Closable):
         return dict(zip(self._counters, counts.tolist(), strict=True))
 
     def interrupt(self, operations: ArrayLike, keys: ArrayLike, beats: int) -> None:
-        """Perform operations, and reset the unit once `beats` beats have their results."""
+        """Perform operations, and reset the unit once `beats` beats have returned their results."""
         self._interrupted = beats
         try:
             self.perform(operations, keys)
