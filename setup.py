@@ -54,7 +54,7 @@ def core() -> Extension:
 
 
 class RepeatableSdist(sdist):
-    """Source archive of the same bytes each time, with the time SOURCE_DATE_EPOCH if it is set."""
+    """Source archive that is reproducible byte for byte, dated SOURCE_DATE_EPOCH if that is set."""
 
     def make_archive(self, base_name: Any, *_: Any, base_dir: Any = None, **__: Any) -> str:
         """Write the archive of a folder, and return its path."""

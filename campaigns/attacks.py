@@ -462,7 +462,7 @@ def _cleared(spec: Any, way: str, random: np.random.Generator) -> Iterator[Any]:
 
 
 def one_shard(spec: FilterSpec, count: int, random: np.random.Generator) -> Words:
-    """Choose keys of the first shard, as an attacker who knows the constants of h3."""
+    """Choose keys that map to the first shard, as an attacker who knows the h3 constants would."""
     key_hash = Layout.of(spec, True).hash
     drawn = random_keys(random, 2 * spec.shards * count, spec.key_bits)
     shards = key_hash.shard(key_hash.state(check_keys(drawn, key_hash.key_bits)))

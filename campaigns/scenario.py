@@ -218,7 +218,7 @@ class Scenario:
         return options
 
     def _add_events(self, codes: Codes) -> None:
-        """Insert rare operations; bursts of a timing filter have different rates of insertions."""
+        """Insert rare operations; for a timing filter, bursts vary in insertion rate."""
         random, count = self._random, len(codes)
         if self._ring:
             at = random.integers(0, count, EVENTS)

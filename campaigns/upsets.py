@@ -244,7 +244,7 @@ BURSTS = 8
 
 
 class _Load(Scenario):
-    """Operations of which half use a key inserted within the last `window` operations."""
+    """Operations; half of them use a key inserted within the last `window` operations."""
 
     @property
     def window(self) -> int:

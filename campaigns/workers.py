@@ -82,7 +82,7 @@ def run(
                 settle(numbers[future.key], _outcome(future))
         except MismatchError as error:
             raise MismatchError(
-                f"{error}; restart it with the sources and versions of this process"
+                f"{error}; restart it with the same sources and versions as this process"
             ) from None
         except (CancelledError, CommClosedError):
             raise SchedulerError(

@@ -46,7 +46,7 @@ class Redis:
 
 
 def measure(name, ask, held, cpu=lambda: 0.0):
-    """Print the time per key of `ask`, which is called with lists of keys, and bytes per key."""
+    """Print bytes per key, and the time per key of `ask`, which takes lists of keys."""
     times = []
     for number in range(ROUNDS):
         keys = [f"key:{number}:{index}" for index in range(KEYS // ROUNDS)]

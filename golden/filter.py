@@ -417,7 +417,7 @@ class Filter(locks.Base, ABC):
         return self._performed(Operation.QUERY, words, moments, asked)
 
     def clear(self) -> None:
-        """Forget all keys, like the operation CLEAR. A secret that `rekey` loaded takes effect."""
+        """Forget all keys, like the CLEAR operation. A secret loaded by `rekey` takes effect."""
         self._empty()
         self._note_events(1)
 
@@ -909,7 +909,7 @@ class CountedFilter(Filter):
     def check_and_insert(
         self, keys: Keys, *, refresh: bool = True, nulls: Nulls = "refuse"
     ) -> Answers:
-        """Query and insert keys one after another; each answer is from before the key's insertion.
+        """Query and insert keys one after another; each result is from before its insertion.
 
         - With `refresh`, every key is inserted. A key that keeps repeating within the window is
           always reported.

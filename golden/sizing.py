@@ -64,5 +64,5 @@ def best_hashes(cells: int, keys: float) -> int:
 
 
 def bloom_sizes(load: int, fpr: float) -> tuple[int, int]:
-    """Return bits and hash functions of the smallest classical Bloom filter."""
+    """Return the number of bits and of hash functions of the smallest classical Bloom filter."""
     return min((shared_cells(load, fpr, hashes), hashes) for hashes in HASHES)

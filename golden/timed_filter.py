@@ -188,7 +188,7 @@ class TimedFilter(Filter):
     def check_and_insert(
         self, keys: Keys, now: Now = None, *, refresh: bool = True, nulls: Nulls = "refuse"
     ) -> Answers:
-        """Query and insert keys one after another; each answer is from before the key's insertion.
+        """Query and insert keys one after another; each result is from before its insertion.
 
         `refresh` is as in `CountedFilter.check_and_insert`, with the span as the window. Parameters
         and errors are those of `insert`; the result, shape (n,), is that of `query`.

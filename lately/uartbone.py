@@ -94,7 +94,7 @@ class UartBone:
         data = self._read_bytes(size, self._timeout + 10 * (size + 4096) / self.baud)
         if len(data) < size:
             raise NoAnswerError(
-                f"{self.port}: only {len(data)} of {size} bytes of an answer arrived"
+                f"{self.port}: received only {len(data)} of {size} bytes of a response"
             )
         words: list[int] = np.frombuffer(data, ">u4").tolist()
         return words

@@ -275,7 +275,7 @@ def conclude_synthetic(results: Results) -> Conclusion:
 
 
 def _with_order(finding: Finding, holds: bool) -> Finding:
-    """Note, for a figure that is not met, whether the paper's conclusion still holds."""
+    """Note, for a figure that was not reproduced, whether the paper's conclusion still holds."""
     also = "the paper's conclusion holds" if holds else "the paper's conclusion does not hold"
     return replace(finding, note=finding.note and f"{finding.note}; {also}.")
 

@@ -228,7 +228,7 @@ def _frame(choose: random.Random, size: int) -> bytes:
 
 
 def _duplicate(choose: random.Random, frame: bytes, *, inner: bool) -> bytes:
-    """Return a frame with the same packet, but other addresses, TTL and checksum."""
+    """Return a frame with the same packet, but different addresses, TTL and checksum."""
     if frame[12:15] != _IP4:
         return frame
     hop = choose.randbytes(15)

@@ -324,7 +324,7 @@ def _bits(text: str) -> list[tuple[str, int]]:
 
 
 def _without_copies(module: RtlilModule, parts: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines without wires that are only unread aliases."""
+    """Yield the lines, except declarations of wires that are only unread aliases."""
     read: Counter[str] = Counter()
     copies: dict[str, str] = {}
     for line in module.lines:

@@ -1,4 +1,4 @@
-"""Drawings of the pages: units, rings, time-based windows, deduplicators, clock against area."""
+"""Drawings for the pages: units, rings, time-based windows, deduplicators, clock against area."""
 
 import io
 import tempfile

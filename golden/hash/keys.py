@@ -218,7 +218,9 @@ def _frame_columns(keys: Any) -> list[tuple[Any, Any]] | None:
             result = [*zip([field.name for field in whole.type], whole.flatten(), strict=True)]
     lengths = {len(column) for _, column in result or ()}
     if result is not None and len(lengths) != 1:
-        raise ValueError(f"keys: columns must have the same length, not lengths {sorted(lengths)}")
+        raise ValueError(
+            f"keys: columns must have the same length, but have lengths {sorted(lengths)}"
+        )
     return result
 
 
@@ -547,7 +549,7 @@ def _as_list(keys: Any) -> list[Any]:
     if not is_single(keys):
         return list(keys)
     if hasattr(keys, "__iter__") and not (isinstance(keys, _SINGLE) or hasattr(keys, "as_py")):
-        raise unexpected(f"{type(keys).__name__}: give a list of its elements")
+        raise unexpected(f"{type(keys).__name__}: not supported; pass a list of its elements")
     return [keys]
 
 

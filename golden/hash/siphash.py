@@ -35,7 +35,7 @@ def check_secret(secret: object) -> int:
         raise TypeError(f"secret: must be an integer, not {type(secret).__name__}")
     secret, size = int(secret), int(secret).bit_length()
     if secret < 0:
-        raise ValueError("secret: must be at least 0, not negative")
+        raise ValueError("secret: must not be negative")
     if size > SECRET_BITS:
         raise ValueError(f"secret: must be below 2**{SECRET_BITS}, not of {size} bits")
     return secret

@@ -47,7 +47,7 @@ def parse_fields(text: str, allowed: Field = ~Field.NONE) -> Field:
     result = Field.NONE
     for name in [] if text == "none" else text.split(","):
         if name not in known:
-            raise FieldError(f"fields: must be none, or among {', '.join(known)}, not {name!r}")
+            raise FieldError(f"fields: must be none, or some of {', '.join(known)}, not {name!r}")
         result |= known[name]
     more = result & ~(Field.FRAME | Field.NO_RADIOTAP)
     if Field.FRAME in result and more:

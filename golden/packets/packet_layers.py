@@ -40,7 +40,7 @@ class Fault(IntFlag):
 
 
 class Version(IntEnum):
-    """Kind of a packet."""
+    """Packet type."""
 
     # none of the other versions, or an unreadable header: the whole frame is digested
     OTHER = 0

@@ -89,16 +89,14 @@ def attach(path: str | os.PathLike[str], *, write: bool = False) -> SlidingFilte
             if not os.path.samestat(os.fstat(file.fileno()), os.stat(name)):
                 return attach(path, write=True)  # `share` has replaced the file.
         if os.fstat(file.fileno()).st_size < _START:
-            raise StateFileError(f"{name}: expected a file that share() wrote, found another")
+            raise StateFileError(f"{name}: not a file written by share()")
         mapped = mmap.mmap(
             file.fileno(), 0, access=mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
         )
     try:
         return _attached(mapped, write)
     except (KeyError, TypeError, ValueError) as error:
-        raise StateFileError(
-            f"{name}: expected a file that share() wrote, found another: {error}"
-        ) from None
+        raise StateFileError(f"{name}: not a file written by share(): {error}") from None
 
 
 def _attached(mapped: mmap.mmap, write: bool) -> SlidingFilter:

@@ -298,7 +298,7 @@ class SlidingFilter(CountedFilter):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Specification and options, from which a state file builds the filter."""
+        """Specification and options that rebuild the filter from a state file."""
         return {"spec": self.spec.to_dict(), "partitioned": self.partitioned}
 
     @classmethod
@@ -599,7 +599,7 @@ class TimeLimitedRing(TimedFilter):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Specification and options, from which a state file builds the filter."""
+        """Specification and options that rebuild the filter from a state file."""
         return {"spec": self.spec.to_dict(), **({"joinable": True} if self._joinable else {})}
 
     @classmethod

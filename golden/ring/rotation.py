@@ -125,7 +125,7 @@ class RotationState:
         self.overfull = -1
 
     def shift(self, now: int) -> None:
-        """Turn the ring at the time `now`."""
+        """Shift the ring to its next generation at time `now`."""
         settled, oldest = self.settled, int(self.settled[-1])
         if self.policy.span is not None and self._counts(oldest, now):
             self.lost = oldest

@@ -86,8 +86,8 @@ class Specification(ABC, metaclass=_Dispatcher):
         for item in fields(self):
             value = getattr(self, item.name)
             if value is None and item.default is None:
-                needed = "required" in item.metadata
-                require(not needed, item.name, f"must be given for family {self.family}", None)
+                if "required" in item.metadata:
+                    raise SpecificationError(f"{item.name}: required for family {self.family}")
             elif "range" in item.metadata:
                 require_integer(item.name, value, *item.metadata["range"])
         self._hold("seed", self.seed < 1 << 64, "must be below 2**64")

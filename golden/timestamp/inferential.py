@@ -105,7 +105,7 @@ class AgePosterior:
         return self.start + (near * cut + far * tail) / (near + far)
 
     def _weights(self) -> tuple[Reals, Reals]:
-        """Probabilities of ages below and from `end` on, relative to (1 - p)**start."""
+        """Probabilities of ages below `end`, and from `end` on, relative to (1 - p)**start."""
         absent = (self.end - self.start) * _log_absent(self.probabilities)
         return -np.expm1(absent), np.exp(absent + self.log_ratio)
 

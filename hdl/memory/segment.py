@@ -335,7 +335,7 @@ class BlockSegmentMemory(SegmentMemory):
         return pipe.register("repeated", remaining, flags)
 
     def _select(self, pipe, values, address, same):
-        """Return the selected bit; it is also set if all flags `same` are set."""
+        """Return the selected bit; it is also set if all of the `same` flags are set."""
         stage = pipe.stage(*values)
         number = pipe.combine("number", self._number, address.at(stage))
         for clocks in range(self.latency - self._far - stage, 0, -1):

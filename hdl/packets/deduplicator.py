@@ -34,9 +34,9 @@ FILTER_PORTS = ("hits", "shortened", "overfilled", "covered", "upsets", "secret"
 class Deduplicator(wiring.Component):
     """Looks up the digest of each frame in a filter; counts, marks or drops duplicates.
 
-    Ethernet frames start at the destination address, without preamble and frame check sequence.
+    Ethernet frames start at the destination address, without preamble or frame check sequence.
     Frames are never cut, merged or reordered. A frame waits in a `FrameStore` for its verdict.
-    Frames leave in the order of arrival, except duplicates that `action` drops, and frames that a
+    Frames leave in order of arrival, except duplicates that `action` drops, and frames that a
     `FrameIntake` discards. Discarded frames are neither looked up nor recorded. Frames of at least
     60 bytes enter and leave without gaps.
 

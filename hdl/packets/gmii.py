@@ -249,7 +249,7 @@ class LineDeduplicator(wiring.Component):
 
     Received data has a separate clock, in domain `RECEIVING`; everything else is in ``sync``, at
     `GMII_HZ`. Without a bus, the settings of the deduplicator keep their reset values. The
-    deduplicator must have 8-bit streams and drop frames without room, because a line does not wait.
+    deduplicator must have 8-bit streams and drop frames that do not fit, because lines cannot wait.
     """
 
     def __init__(self, deduplicator):

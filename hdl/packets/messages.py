@@ -477,7 +477,7 @@ def _packed(base, **members):
 
 
 def _hidden(beat, fields, size):
-    """Return for each half byte whether it changes in transit and is not compared."""
+    """Return, for each nibble, whether it may change in transit and is therefore not compared."""
     halves = [[] for _ in range(2 * size)]
     for is_here, begin in zip(beat.positions, (0, *BEGINS), strict=False):
         for six, rows in MUTABLE.items():

@@ -286,7 +286,7 @@ class TimingPart(wiring.Component):
         ]
 
     def _elaborate_repair(self, m, lag):
-        """Return the repair of the cell that the sweep is about to write."""
+        """Return the repaired value of the cell that the sweep is about to write."""
         sweep = self.sweep
         if sweep.PORT == "a":
             repair = self._protection.repair(m, self.memory, port="a")

@@ -367,7 +367,7 @@ def _parse(texts: tuple[str, ...], hashed: bool) -> list[Any]:
         return list(texts) if hashed else [int(text, 0) for text in texts]
     except ValueError:
         raise click.UsageError(
-            f"KEY: must be integers, or texts with --text, not {' '.join(texts)!r}"
+            f"KEY: must be integers, or strings with --text, not {' '.join(texts)!r}"
         ) from None
 
 

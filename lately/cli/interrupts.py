@@ -24,7 +24,7 @@ class Interrupts:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Leave the block at an interrupt; for waits without side effects."""
+        """Exit the block on an interrupt; only for waits without side effects."""
         with suppress(KeyboardInterrupt):
             self._waiting = True
             try:

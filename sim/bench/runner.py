@@ -136,7 +136,7 @@ def run_frame_bench(
     coverage: bool = False,
     **options: Any,
 ) -> dict[str, bool]:
-    """Run the tests in `modules` on a deduplicator of frames, with `count` frames at a time."""
+    """Run the tests in `modules` on a frame deduplicator, with `count` frames at a time."""
     run = _split(options)
     unit = options | {"statistics_bits": COVERED_STATISTICS_BITS if coverage else COUNTER_BITS}
     frames = FrameSettings(spec, unit).unit

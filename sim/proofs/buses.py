@@ -1,4 +1,4 @@
-"""Proofs for units behind a bus: bus protocols, commands of registers, and fault bits.
+"""Proofs for units behind a bus: bus protocols, register commands, and fault bits.
 
 A netlist test shows that no bus output depends combinationally on an input.
 """

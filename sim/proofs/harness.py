@@ -31,7 +31,7 @@ class Harness(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        if self._part is not None:
+        if self._part:
             wiring.connect(m, self._part, wiring.flipped(self.part))
         self._required: list[Any] = []
         self.build(m)

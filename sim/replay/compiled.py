@@ -269,7 +269,7 @@ class CompiledUnit(DrivenModel):
         return results
 
     def pass_ticks(self, ticks: int) -> None:
-        """Send ticks at the minimum distance, without an operation."""
+        """Send ticks at the minimum interval, with no operations in between."""
         period = self.profile.min_period
         self._library.lately_period(self._unit, period)
         # In parts, so that interrupts are handled between them.

@@ -150,7 +150,7 @@ class Upsets(Flips):
         raw: RawResults | None = None,
         states: NDArray[np.uint64] | None = None,
     ) -> int:
-        """Run until `enough` beats have results or `clocks` have passed; return their number."""
+        """Run until `enough` beats have results or `clocks` have passed; return how many have."""
         results, tags = None, None
         if raw is not None:
             *fields, tags = (array.ctypes.data for array in raw)

@@ -246,6 +246,7 @@ def test_worker_of_other_sources(tmp_path, log, path, fresh, monkeypatch):
         given = replace(campaign(__import__(package).measure), packages=(package,))
         with pytest.raises(MismatchError) as error:
             complete([(given, points(log), path)], scheduler=fresh.address)
-        wanted = rf"worker: {message}; restart it with the sources and versions of this process"
+        advice = "restart it with the same sources and versions as this process"
+        wanted = rf"worker: {message}; {advice}"
         assert re.fullmatch(wanted, str(error.value))
         assert not path.exists()

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases import daily
-from paths import PATHS, taking
+from paths import PATHS, needs_extension, taking
 from scipy import stats
 
 from lately.golden import (
@@ -15,15 +15,12 @@ from lately.golden import (
     GEBF,
     FilterSpec,
     TimedTimingFilter,
-    compilation,
     from_spec,
     load,
 )
 from lately.golden.ring.segments import CompiledSegments
 
-pytestmark = pytest.mark.skipif(
-    compilation.extension() is None, reason="the extension module is not built"
-)
+pytestmark = needs_extension
 
 GENERATION = 60
 """Insertions of a generation; a clear takes 3 to 30 of them."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases import daily
-from paths import taking
+from paths import needs_extension, taking
 from small_filters import as_keys
 
 from lately.golden import (
@@ -34,9 +34,7 @@ from lately.golden.spec.timestamp import BlockTimingSpec, PartitionedTimingSpec,
 from lately.golden.state_files import read_state, write_state
 from papers.gebf import DoubleHashedGEBF
 
-pytestmark = pytest.mark.skipif(
-    compilation.extension() is None, reason="the extension module is not built"
-)
+pytestmark = needs_extension
 
 
 def on_both(build):

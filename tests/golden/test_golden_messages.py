@@ -358,8 +358,8 @@ TYPES = [
 VALUES = [
     *((setting(model, "generation", value), f"generation: must be at least 1, not {value}")
       for model in (partial(build, "GEBF"), timed) for value in (0, -3, np.int64(0))),
-    *((call, f"secret: must be {rule}") for bad, rule in (
-        (-1, "at least 0, not negative"), (1 << 128, "below 2**128, not of 129 bits"))
+    *((call, f"secret: must {rule}") for bad, rule in (
+        (-1, "not be negative"), (1 << 128, "be below 2**128, not of 129 bits"))
       for call in (
           *(partial(ring, kind, secret=bad, hash=hash)
             for kind in RINGS for hash in ("h3", "siphash")),
@@ -476,7 +476,7 @@ FIELDS = [
      "fields: must not include layer2 if inner packets are compared"),
     (lambda: parse_fields("frame,ttl"),
      "fields: frame compares every byte; it cannot be combined with ttl..."),
-    *((partial(parse_fields, text), "fields: must be none, or among tos, ttl, vlan, la...")
+    *((partial(parse_fields, text), "fields: must be none, or some of tos, ttl, vlan, la...")
       for text in ("", "tos,", "TOS", "mac")),
     (lambda: CopyRule(policy="x"), "policy: must be one of last-seen, first-seen, not 'x'"),
     (lambda: CopyRule(scope="x"), "scope: must be one of any, same, other, not 'x'"),

@@ -21,19 +21,19 @@ from cases import daily
 from every_model import MODELS, RINGS, build, times
 from hypothesis import given
 from hypothesis import strategies as st
-from paths import PATHS, taking
+from paths import PATHS, needs_extension, taking
 from plain_siphash import scalar_siphash
 
-from lately.golden import GEBF, BlockedGEBF, WindowDictionary, compilation, load
+from lately.golden import GEBF, BlockedGEBF, WindowDictionary, load
 from lately.golden.hash import keys as keys_module
 from lately.golden.hash.keys import KeyDigest, check_keys, encoded, is_single, random_keys
 from lately.golden.spec.base import DIGESTS
 
 EXPECTED = "must be integers, text or bytes"
 MIXED = "must be all integers, or all text and bytes, not a mixture"
-COLUMNS = "columns must have the same length, not lengths"
+COLUMNS = "columns must have the same length, but have lengths"
 SKIP = 'insert, query, check_and_insert and age skip it with nulls="skip"'
-ELEMENTS = ": give a list of its elements"
+ELEMENTS = ": not supported; pass a list of its elements"
 WIDE = "give a compound key as a tuple"
 NOON = datetime(2026, 3, 1, 12, 30, 0, 5, UTC)
 
@@ -490,7 +490,7 @@ SINGLE = [
 ]  # fmt: skip
 
 
-@pytest.mark.skipif(compilation.extension() is None, reason="the extension module is not built")
+@needs_extension
 def test_the_extension_takes_every_form_of_a_single_key(monkeypatch):
     monkeypatch.setattr(GEBF, "_python_check_and_insert", None)
     for name in DIGESTS:

@@ -255,7 +255,7 @@ def test_files_that_are_damaged(path):
 def refused(path):
     for write in (False, True):
         with pytest.raises(
-            StateFileError, match=rf"^{re.escape(str(path))}: expected a file that "
+            StateFileError, match=rf"^{re.escape(str(path))}: not a file written by share"
         ):
             attach(path, write=write)
 

@@ -131,7 +131,7 @@ def test_required_field_missing(spec):
     for name in spec.required_fields():
         rest = {key: value for key, value in VALUES[spec.family].items() if key != name}
         assert refusal({"family": spec.family, **rest}) == (
-            f"{name}: must be given for family {spec.family}, not None"
+            f"{name}: required for family {spec.family}"
         )
 
 

@@ -442,7 +442,7 @@ CRAFTED = [  # preset, fields of the header (None: without the field), begin of 
     ("siphash-tiny", {"spec": KEYED | {"rekey": False}, "secrets": [1, 0, 1, None]}, "1 segments"),
     ("siphash-tiny", {"secrets": [1, 0, 1, 2]}, "three secrets, but at most two are possible"),
     ("siphash-tiny", {"secrets": [1 << 128, 0, 0, None]}, "secret: must be below 2**128, not of"),
-    ("siphash-tiny", {"secrets": [1, -1, 0, None]}, "secret: must be at least 0, not negative"),
+    ("siphash-tiny", {"secrets": [1, -1, 0, None]}, "secret: must not be negative"),
     ("siphash-tiny", {"secrets": [1, 0, 0, "2"]}, "secret: must be an integer, not str"),
     ("siphash-tiny", {"secrets": [None, 0, 0, None]}, "secret: must be an integer, not NoneType"),
     *(("siphash-tiny", {"secrets": each}, "") for each in ([1, 0, 0], [1, 0, 0, None, 0], 7)),

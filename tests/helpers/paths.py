@@ -8,6 +8,10 @@ from lately.golden import compilation
 
 PATHS = ("compiled", "readable")
 
+needs_extension = pytest.mark.skipif(
+    compilation.extension() is None, reason="the extension module is not built"
+)
+
 
 @contextmanager
 def taking(path):

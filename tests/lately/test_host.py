@@ -655,7 +655,7 @@ def test_stream_whose_board_is_unplugged_keeps_what_is_done(boards, files, monke
 
 WRONG = {
     "query 1048576": "keys: must be below 2**20",
-    "query seven": "KEY: must be integers, or texts with --text, not 'seven'",
+    "query seven": "KEY: must be integers, or strings with --text, not 'seven'",
     "configure": "give --generation, --tick, --secret-file, --action or --fields",
     "configure --tick 1ms": "period: the board at ",
     "configure --action drop": "does not process frames",

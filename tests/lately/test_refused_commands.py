@@ -34,7 +34,7 @@ FILES = {
 FRAMES = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
 CLASSES = replace(PartitionedTimingSpec(window=40, hashes=3, cells=512), classes=2)
 
-FIELDS = "fields: must be none, or among tos, ttl, vlan, layer2, frame, no-ch"
+FIELDS = "fields: must be none, or some of tos, ttl, vlan, layer2, frame, no-ch"
 TUNNEL = "tunnel: must be udp:PORT:SKIP:ethernet or udp:PORT:SKIP:ip, such as"
 NUMBER = "must be a number above 0 and one of ns, us, ms, s, min"
 EDITCAP = "convert it: editcap -F pcap IN OUT"
