@@ -371,7 +371,7 @@ WRONG_TOML = [
     (TEXT.replace(b"rekey = false", b"rekey = 0"), "rekey: must be True or False, not 0"),
     (TEXT.replace(b"k = 3", b'k = "3"'), "k: must be an integer, not '3'"),
     (TEXT.replace(b"k = 3", b"k = 3.0"), "k: must be an integer, not 3.0"),
-    (TEXT.replace(b"\nl = 2", b""), "l: must be given"),
+    (TEXT.replace(b"\nl = 2", b""), "l: required for family apbf"),
     (b"[filter]\nk = 3", "filter: unknown field, "),
 ]
 
