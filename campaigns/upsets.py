@@ -91,10 +91,10 @@ FRAME_SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, spa
 """Filter used in the deduplicators."""
 
 FRAME_OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "frames-64": {"width": 64, "store": 1024, "frames": 32},
+    "frames-64": {"width": 64, "buffer": 1024, "frames": 32},
     # The search for inner packets takes longer than a store of 1,024 bytes can buffer.
-    "frames-64-inner": {"width": 64, "store": 4096, "frames": 32, "inner": True},
-    "frames-512": {"width": 512, "store": 8192, "frames": 64},
+    "frames-64-inner": {"width": 64, "buffer": 4096, "frames": 32, "inner": True},
+    "frames-512": {"width": 512, "buffer": 8192, "frames": 64},
 }
 """Options of the deduplicators whose bits are flipped."""
 
@@ -123,8 +123,8 @@ class FrameCourse:
         slots, self._ends = _slots(frames, times, width // 8)
         self._left = unit.reference(slots, self._ends[-1])
         golden = FrameDeduplicator(
-            FRAME_SPEC, action=Action.MARK, longest=LONGEST,
-            **{name: options[name] for name in ("width", "store", "inner") if name in options},
+            FRAME_SPEC, action=Action.MARK, max_frame=LONGEST,
+            **{name: options[name] for name in ("width", "buffer", "inner") if name in options},
         )  # fmt: skip
         expected = golden.perform(frames, times)
         self.mismatches = frame_mismatches(self._left, expected)
@@ -140,7 +140,7 @@ class FrameCourse:
         plain = point["protect"] == "none" and not point["self_check"]
         require(plain, "preset", "must be a filter for protect and self_check", point["preset"])
         options = FRAME_OPTIONS[point["preset"]]
-        unit = Deduplicator(FRAME_SPEC, ticks="tick", longest=LONGEST, **options)
+        unit = Deduplicator(FRAME_SPEC, ticks="tick", max_frame=LONGEST, **options)
         return CompiledFrames(unit, settle=SETTLE[options["width"]])
 
     def inject(self, upsets: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:

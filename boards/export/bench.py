@@ -170,28 +170,28 @@ FRAME_CYCLES = 4 * MAX_FRAME + 200
 def all_fit(options: FrameOptions) -> bool:
     """Return whether every frame of the test bench fits into the buffer, at any input rate."""
     beats = _FRAMES * beats_of(MAX_FRAME, options.beat) + ROOM_LAG
-    slow = options.ready or options.longest >= _MIN_LINE_FRAME
+    slow = options.tready or options.max_frame >= _MIN_LINE_FRAME
     fits = (
-        beats * options.beat <= 8 * (options.store or 0)
+        beats * options.beat <= 8 * (options.buffer or 0)
         and (options.frames or 0) >= _FRAMES + ROOM_LAG
     )
-    return options.when_full == "wait" or (slow and fits)
+    return options.on_overflow == "wait" or (slow and fits)
 
 
 def frame_vectors(design: Design, *, seed: int) -> Vectors:
     """Return the transfers of random frames, and the transfers that leave the deduplicator."""
     choose = random.Random(seed)
     options = design.frame_options
-    shortest = _MIN_FRAME if options.ready else min(_MIN_LINE_FRAME, options.longest)
+    shortest = _MIN_FRAME if options.tready else min(_MIN_LINE_FRAME, options.max_frame)
     frames: list[bytes] = []
     for _ in range(_FRAMES):
         if frames and choose.random() < _REPEATS:
             frames.append(_duplicate(choose, choose.choice(frames), inner=options.inner))
         else:
             frames.append(_frame(choose, choose.randint(shortest, MAX_FRAME)))
-    if options.longest < MAX_FRAME:
+    if options.max_frame < MAX_FRAME:
         # At least one frame is forwarded.
-        frames[0] = frames[0][: options.longest]
+        frames[0] = frames[0][: options.max_frame]
     side, widths = options.side, options.side.widths(leaves=False)
     sidebands = []
     for _ in frames:
@@ -200,10 +200,10 @@ def frame_vectors(design: Design, *, seed: int) -> Vectors:
         sidebands.append(signals | {"user": signals["user"] & ~(1 << side.bad)})
     model = FrameDeduplicator(
         design.spec,
-        longest=options.longest,
+        max_frame=options.max_frame,
         width=options.width,
-        store=options.store,
-        oversize=options.oversize,
+        buffer=options.buffer,
+        on_oversize=options.on_oversize,
         inner=options.inner,
     )
     requests, results = [], []

@@ -205,7 +205,7 @@ class Design:
     @property
     def input_waits(self) -> bool:
         """Whether the input supports back-pressure."""
-        return self.frame_options.ready if self.frames else self.waits
+        return self.frame_options.tready if self.frames else self.waits
 
     @cached_property
     def component(self) -> FlatUnit:

@@ -149,7 +149,7 @@ def _make_link(board: Board, setting: Setting, shape: dict[str, Any]) -> wiring.
     if setting.output_hz != GMII_HZ:
         raise ClockError(f"clock: must be {GMII_HZ / 1e6:g} MHz for Ethernet, not {mhz:g} MHz")
     deduplicator = Deduplicator(
-        board.spec, width=8, when_full="drop", period=board.period,
+        board.spec, width=8, on_overflow="drop", period=board.period,
         statistics_bits=COUNTER_BITS, **shape,
     )  # fmt: skip
     return FrameLink(deduplicator, **line)

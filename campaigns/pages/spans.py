@@ -6,7 +6,7 @@ from decimal import ROUND_DOWN, Context
 from fractions import Fraction
 
 from lately.boards.flow.devices import Device, device
-from lately.golden.packets.frame_actions import default_store
+from lately.golden.packets.frame_actions import default_buffer
 from lately.planner import Requirement
 from lately.planner.plans import cheapest, largest_window
 from lately.planner.requirement import Span
@@ -58,7 +58,7 @@ def content() -> dict[str, str]:
     sizes = [digits * 10**power for power in range(4, 8) for digits in range(10, 100)]
     for name, (width, ultra) in DEVICES.items():
         chip = device(name)
-        store_blocks = -(-8 * default_store(width) // chip.bram_bits)
+        store_blocks = -(-8 * default_buffer(width) // chip.bram_bits)
         chip = replace(chip, bram=chip.bram - store_blocks)
         frames = largest_window(_requirement(1 << 32, chip), digits=2)
         assert frames is not None

@@ -16,8 +16,8 @@ class Action(IntEnum):
 
 WIDTHS = (8, 64, 128, 256, 512)  # widths of a frame stream in hardware, in bits
 # what to do with a frame above the maximum length: discard it, or forward it unrecorded
-OVERSIZE = ("drop", "pass")
-# beats and frames of the store in hardware that stay free, as its fill count is delayed
+ON_OVERSIZE = ("drop", "pass")
+# beats and frames of the frame buffer in hardware that stay free, as its fill count is delayed
 ROOM_LAG = 3
 
 
@@ -26,12 +26,12 @@ def beat_bytes(width: int) -> int:
     return max(width, 64) // 8
 
 
-def default_store(width: int) -> int:
-    """Return the default store size in bytes for a stream of `width` bits: at least 512 beats."""
+def default_buffer(width: int) -> int:
+    """Return the default size of a frame buffer in bytes: at least 512 beats of the stream."""
     return max(8192, 512 * beat_bytes(width))
 
 
-def longest_stored(store: int, width: int) -> int:
-    """Return the length of the longest frame such that two fit into a store of `store` bytes."""
+def longest_buffered(buffer: int, width: int) -> int:
+    """Return the length of the longest frame such that two fit into a buffer of `buffer` bytes."""
     size = beat_bytes(width)
-    return min((store // size - ROOM_LAG) // 2 * size, MAX_BYTES)
+    return min((buffer // size - ROOM_LAG) // 2 * size, MAX_BYTES)

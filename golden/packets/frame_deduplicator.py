@@ -13,7 +13,14 @@ from ..models import from_spec
 from ..operations import Operation
 from ..spec.base import Specification
 from .comparison import DEFAULT_FIELDS, HARDWARE_FIELDS, Comparison, Field, FieldError
-from .frame_actions import LONGEST_FRAME, OVERSIZE, WIDTHS, Action, default_store, longest_stored
+from .frame_actions import (
+    LONGEST_FRAME,
+    ON_OVERSIZE,
+    WIDTHS,
+    Action,
+    default_buffer,
+    longest_buffered,
+)
 from .packet_digest import message, message_digest
 from .packet_layers import ETHERNET, Fault, Reach, Version, inner_layers, layers
 
@@ -46,9 +53,9 @@ class FrameCounts:
         """Add an `amount` to the counter `name`."""
         setattr(self, name, getattr(self, name) + amount)
 
-    def discarded(self, oversize: str) -> int:
-        """Return the number of discarded frames, for an `oversize` rule."""
-        dropped = self.frames_oversize if oversize == "drop" else 0
+    def discarded(self, on_oversize: str) -> int:
+        """Return the number of discarded frames, for an `on_oversize` rule."""
+        dropped = self.frames_oversize if on_oversize == "drop" else 0
         return self.frames_errored + self.frames_no_room + dropped
 
 
@@ -71,10 +78,10 @@ class FrameDeduplicator:
     fields: Field = DEFAULT_FIELDS
     secret: int = field(default=0, repr=False)  # 128 bits
     action: Action = Action.DROP
-    longest: int = LONGEST_FRAME  # maximum length of a recorded frame, in bytes
+    max_frame: int = LONGEST_FRAME  # maximum length of a recorded frame, in bytes
     width: int = 64  # bits of the stream; from 128 on, uses `polynomial_digest`
-    store: int | None = None  # bytes of the frame store; see `default_store`
-    oversize: str = "drop"  # "pass": frames beyond `longest_stored` do not fit
+    buffer: int | None = None  # bytes of the frame buffer; see `default_buffer`
+    on_oversize: str = "drop"  # "pass": frames beyond `longest_buffered` do not fit
     inner: bool = False  # whether to compare what `inner_layers` finds
     counts: FrameCounts = field(default_factory=FrameCounts)
 
@@ -84,7 +91,7 @@ class FrameDeduplicator:
             raise FieldError(f"fields: must be among {names} in hardware, not {self.fields!r}")
         if self.inner and Field.LAYER2 in self.fields:
             raise FieldError("fields: must not include layer2 if inner packets are compared")
-        for name, known in (("width", WIDTHS), ("oversize", OVERSIZE)):
+        for name, known in (("width", WIDTHS), ("on_oversize", ON_OVERSIZE)):
             value = getattr(self, name)
             require(value in known, name, f"must be one of {', '.join(map(str, known))}", value)
         locks.give_lock(self)
@@ -118,7 +125,7 @@ class FrameDeduplicator:
         )
         kept = [frame for frame, takes in zip(frames, taken, strict=True) if takes]
         digests = np.array([self._digest(frame) for frame in kept], np.uint64)
-        recorded = np.array([len(frame) <= self.longest for frame in kept], bool)
+        recorded = np.array([len(frame) <= self.max_frame for frame in kept], bool)
         codes = np.full(int(recorded.sum()), Operation.CHECK_AND_INSERT, np.uint8)
         result = self._filter.perform(
             codes, digests[recorded], np.asarray(times, np.int64)[taken][recorded]
@@ -132,10 +139,10 @@ class FrameDeduplicator:
         """Count a received frame; return whether it is accepted into the store."""
         self.counts.add("frames_in")
         self.counts.add("bytes_in", len(frame))
-        passes = self.oversize == "pass"
-        store = default_store(self.width) if self.store is None else self.store
-        missed |= passes and len(frame) > longest_stored(store, self.width)
-        long = len(frame) > self.longest
+        passes = self.on_oversize == "pass"
+        buffer = default_buffer(self.width) if self.buffer is None else self.buffer
+        missed |= passes and len(frame) > longest_buffered(buffer, self.width)
+        long = len(frame) > self.max_frame
         reasons = {
             "frames_errored": damaged,
             "frames_oversize": long and not (passes and missed),

@@ -56,20 +56,20 @@ class Deduplicator(wiring.Component):
         self.unit = filter_unit(spec, tag_bits=1, ticks=ticks, **options)
         chosen = self.unit.profile.options
         ecp5 = chosen.memory.startswith("ecp5")
-        self._passes = frames.longest_forwarded > frames.longest
+        self._passes = frames.longest_forwarded > frames.max_frame
         # A distributed memory of an ECP5 has 16 words.
         if digest is None:
             digest = FrameDigest(frames.beat, table_bits=4 if ecp5 else 5, inner=frames.inner)
         self._digest = digest
         self._intake = FrameIntake(
-            longest=frames.longest,
-            longest_kept=frames.longest_forwarded if frames.oversize == "pass" else None,
-            when_full=frames.when_full,
-            ready=frames.ready,
+            max_frame=frames.max_frame,
+            max_kept=frames.longest_forwarded if frames.on_oversize == "pass" else None,
+            on_overflow=frames.on_overflow,
+            ready=frames.tready,
             width=frames.beat,
         )
         self._store = FrameStore(
-            size=frames.store,
+            size=frames.buffer,
             frames=frames.frames,
             longest=frames.longest_forwarded,
             memory="ecp5" if ecp5 else "portable",
@@ -83,7 +83,7 @@ class Deduplicator(wiring.Component):
         incoming = AxisBeat(frames.width, frames.side)
         super().__init__(
             {
-                "i": In(stream.Signature(incoming, always_ready=not frames.ready)),
+                "i": In(stream.Signature(incoming, always_ready=not frames.tready)),
                 "o": Out(stream.Signature(AxisBeat(frames.width, frames.side, leaves=True))),
                 # While low, no new frame is accepted. New frames also wait until a change of
                 # `fields` or `digest_secret` takes effect, after the digests of earlier frames.
@@ -100,7 +100,9 @@ class Deduplicator(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         frames = self.frame_options
-        m.submodules.widener = widener = FrameWidener(frames.width, frames.side, ready=frames.ready)
+        m.submodules.widener = widener = FrameWidener(
+            frames.width, frames.side, ready=frames.tready
+        )
         m.submodules.intake = intake = self._intake
         m.submodules.digest = digest = self._digest
         m.submodules.unit = self.unit

@@ -10,7 +10,7 @@ from ..memory.cells import cell_memory
 from ..parameters import alternatives, require_integer, require_power_of_two
 from ..pipeline import delayed
 from ..queue import Queue, ResultQueue
-from .frames import BEAT_BYTES, WHEN_FULL, FrameBeat, MarkedBeat
+from .frames import BEAT_BYTES, ON_OVERFLOW, FrameBeat, MarkedBeat
 
 # Reasons to discard a frame; the first reason that applies is reported.
 FATES = ("errored", "oversize", "no_room")
@@ -33,26 +33,28 @@ class FrameIntake(wiring.Component):
     """Passes beats to the digest without delay, and stores or discards whole frames.
 
     A damaged or oversize frame is discarded. The digest still receives it, with `error` set. If
-    `when_full` is "drop", a frame for which there is no room is discarded in the same way, and a
-    frame that begins while `enable` is low is dropped without reaching the digest. If `when_full`
+    `on_overflow` is "drop", a frame for which there is no room is discarded in the same way, and a
+    frame that begins while `enable` is low is dropped without reaching the digest. If `on_overflow`
     is "wait", these frames wait instead.
 
     Without `ready`, a beat that arrives while `o.ready` is low is lost, and its frame is discarded
-    for lack of room. Frames longer than `longest` but at most `longest_kept` bytes are kept, with
+    for lack of room. Frames longer than `max_frame` but at most `max_kept` bytes are kept, with
     `passes` set.
     """
 
     def __init__(
-        self, *, longest, when_full="wait", longest_kept=None, ready=True, width=8 * BEAT_BYTES
+        self, *, max_frame, on_overflow="wait", max_kept=None, ready=True, width=8 * BEAT_BYTES
     ):
-        require_integer("Longest frame", longest, minimum=1, maximum=MAX_BYTES)
-        if when_full not in WHEN_FULL:
-            raise ValueError(f"when_full: must be {alternatives(WHEN_FULL)}, not {when_full!r}")
-        self._longest = longest
-        self._passes = longest_kept is not None
-        self._longest_kept = longest_kept if self._passes else longest
+        require_integer("Longest frame", max_frame, minimum=1, maximum=MAX_BYTES)
+        if on_overflow not in ON_OVERFLOW:
+            raise ValueError(
+                f"on_overflow: must be {alternatives(ON_OVERFLOW)}, not {on_overflow!r}"
+            )
+        self._max_frame = max_frame
+        self._passes = max_kept is not None
+        self._max_kept = max_kept if self._passes else max_frame
         self._width = width
-        self._waits = when_full == "wait"
+        self._waits = on_overflow == "wait"
         self._ready = ready
         beat = FrameBeat(width)
         super().__init__(
@@ -66,11 +68,11 @@ class FrameIntake(wiring.Component):
                 # The frame ends: all of its written beats are kept, or all are discarded.
                 "keep": Out(1),
                 "discard": Out(1),
-                "record": Out(FrameRecord(self._longest_kept, width)),  # with `keep`
+                "record": Out(FrameRecord(self._max_kept, width)),  # with `keep`
                 "fates": Out(len(FATES)),  # with `discard`: the reason, one-hot, as in `FATES`
             }
-            # With `keep`: the frame is longer than `longest`.
-            | ({"passes": Out(1)} if self._longest_kept > longest else {})
+            # With `keep`: the frame is longer than `max_frame`.
+            | ({"passes": Out(1)} if self._max_kept > max_frame else {})
         )
 
     def elaborate(self, platform):
@@ -129,7 +131,7 @@ class FrameIntake(wiring.Component):
 
     def _elaborate_length(self, m, transfer):
         """Return whether the frame was too long before this beat, and whether it is now."""
-        beats, beat = range(beats_of(self._longest_kept, self._width) + 1), self.i.p
+        beats, beat = range(beats_of(self._max_kept, self._width) + 1), self.i.p
         before = Signal(beats, name="beat")
         over_before, over = Signal(), Signal()
 
@@ -138,7 +140,7 @@ class FrameIntake(wiring.Component):
             return (before == whole) & (beat.size >= rest if rest else 1)
 
         m.d.comb += [
-            over.eq(over_before | ends_after(self._longest_kept)),
+            over.eq(over_before | ends_after(self._max_kept)),
             self.record.beats.eq(before + 1),
             self.record.size.eq(beat.size),
         ]
@@ -147,9 +149,9 @@ class FrameIntake(wiring.Component):
                 over_before.eq(over & ~beat.last),
                 before.eq(Mux(beat.last, 0, Mux(over, before, before + 1))),
             ]
-        if self._longest_kept > self._longest:
+        if self._max_kept > self._max_frame:
             long_before = Signal()
-            m.d.comb += self.passes.eq(long_before | ends_after(self._longest))
+            m.d.comb += self.passes.eq(long_before | ends_after(self._max_frame))
             with m.If(transfer):
                 m.d.sync += long_before.eq(self.passes & ~beat.last)
         return over_before, over

@@ -9,17 +9,17 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.packets.frame_actions import (
     LONGEST_FRAME,
-    OVERSIZE,
+    ON_OVERSIZE,
     WIDTHS,
     beat_bytes,
-    default_store,
-    longest_stored,
+    default_buffer,
+    longest_buffered,
 )
 from ..parameters import alternatives, require_integer
 
 BEAT_BYTES = 8  # default number of bytes in a beat
 # what happens to a frame without room: it waits at the input, or it is discarded
-WHEN_FULL = ("wait", "drop")
+ON_OVERFLOW = ("wait", "drop")
 
 # deduplicator options that set attributes of its `Sideband`, and these attributes
 SIDE_OPTIONS = {
@@ -79,15 +79,15 @@ class FrameOptions:
     width: int = 64  # width of a transfer, one of 8, 64, 128, 256 and 512
     # Size of the frame buffer in bytes, a power of two. By default the larger of 8,192 bytes and
     # 512 beats.
-    store: int | None = None
+    buffer: int | None = None
     # Maximum number of waiting frames, a power of two. By default 64, or 256 for more than 64 bits.
     frames: int | None = None
-    longest: int = LONGEST_FRAME  # maximum bytes of a frame
-    # "drop": longer frames are discarded. "pass": they are forwarded but not recorded, if the store
-    # has room for two of them.
-    oversize: str = "drop"
-    when_full: str = "wait"  # one of `WHEN_FULL`
-    ready: bool = True  # the input has TREADY; otherwise `when_full` must be "drop"
+    max_frame: int = LONGEST_FRAME  # maximum bytes of a frame
+    # "drop": longer frames are discarded. "pass": they are forwarded but not recorded, if the
+    # buffer has room for two of them.
+    on_oversize: str = "drop"
+    on_overflow: str = "wait"  # one of `ON_OVERFLOW`
+    tready: bool = True  # the input has TREADY; otherwise `on_overflow` must be "drop"
     # Whether to compare innermost packets, as found by golden's `inner_layers`. The field
     # ``layer2`` then has no effect.
     inner: bool = False
@@ -95,15 +95,17 @@ class FrameOptions:
 
     def __post_init__(self) -> None:
         check_width(self.width)
-        if self.store is None:
-            object.__setattr__(self, "store", default_store(self.width))
+        if self.buffer is None:
+            object.__setattr__(self, "buffer", default_buffer(self.width))
         if self.frames is None:
             object.__setattr__(self, "frames", 64 if self.width <= 64 else 256)
-        if self.oversize not in OVERSIZE:
-            raise ValueError(f"oversize: must be {alternatives(OVERSIZE)}, not {self.oversize!r}")
-        if not self.ready and self.when_full != "drop":
+        if self.on_oversize not in ON_OVERSIZE:
             raise ValueError(
-                f"When full, an input without TREADY must drop frames, not {self.when_full!r}"
+                f"on_oversize: must be {alternatives(ON_OVERSIZE)}, not {self.on_oversize!r}"
+            )
+        if not self.tready and self.on_overflow != "drop":
+            raise ValueError(
+                f"on_overflow: must be drop for an input without TREADY, not {self.on_overflow!r}"
             )
 
     @classmethod
@@ -124,9 +126,9 @@ class FrameOptions:
     @property
     def longest_forwarded(self) -> int:
         """Length of the longest forwarded frame, in bytes."""
-        if self.oversize == "drop" or self.store is None:
-            return self.longest
-        return max(self.longest, longest_stored(self.store, self.width))
+        if self.on_oversize == "drop" or self.buffer is None:
+            return self.max_frame
+        return max(self.max_frame, longest_buffered(self.buffer, self.width))
 
 
 def check_width(width: int) -> None:

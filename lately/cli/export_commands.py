@@ -13,39 +13,40 @@ from .outputs import InputFile, OutputFile
 from .reporting import OneLineCommand, require
 from .tables import show
 
-# Frame deduplicator options: the parameter; its unit, choices or flag value; and the help.
-FRAME_OPTIONS: dict[str, tuple[str, str | Sequence[str] | bool, str]] = {
-    "period": ("period", "CYCLES", "clock cycles per tick, after reset."),
-    "max-frame": ("longest", "BYTES", "maximum length of a frame that is recorded.  [default: "
-    "2000]"),
-    "buffer": ("store", "BYTES",
+# Options of a frame deduplicator: the unit, choices or flag value; and the help.
+FRAME_OPTIONS: dict[str, tuple[str | Sequence[str] | bool, str]] = {
+    "period": ("CYCLES", "clock cycles per tick, after reset."),
+    "max-frame": ("BYTES", "maximum length of a frame that is recorded.  [default: 2000]"),
+    "buffer": ("BYTES",
                "size of the memory in which frames wait for the filter's answer.  [default: "
                "8192, or 512 transfers]"),
-    "on-overflow": ("when_full", ("wait", "drop"),
+    "on-overflow": (("wait", "drop"),
                     "if the buffer is full, let frames wait or discard them.  [default: wait]"),
-    "on-oversize": ("oversize", ("drop", "pass"),
+    "on-oversize": (("drop", "pass"),
                     "discard frames above --max-frame, or forward them unrecorded.  "
                     "[default: drop]"),
-    "no-tready": ("ready", False,
-                  "input without TREADY; a frame that does not fit is discarded whole."),
-    "inner": ("inner", True,
+    "no-tready": (False, "input without TREADY; a frame that does not fit is discarded whole."),
+    "inner": (True,
               "compare the innermost packet of a tunnel, as far as hardware can parse it."),
-    "user-bits": ("user_bits", "BITS",
+    "user-bits": ("BITS",
                   "width of TUSER at the input; the bad bit is 0 at the output.  [default: 1]"),
-    "id-bits": ("id_bits", "BITS", "width of TID, which is forwarded with each frame.  "
-                "[default: 0]"),
-    "dest-bits": ("dest_bits", "BITS", "width of TDEST, which is forwarded with each frame.  "
-                  "[default: 0]"),
-    "bad-bit": ("bad_bit", "BIT", "bit of TUSER that flags a bad frame.  [default: 0]"),
-    "mark-bit": ("mark_bit", "BIT",
+    "id-bits": ("BITS", "width of TID, which is forwarded with each frame.  [default: 0]"),
+    "dest-bits": ("BITS", "width of TDEST, which is forwarded with each frame.  [default: 0]"),
+    "bad-bit": ("BIT", "bit of TUSER that flags a bad frame.  [default: 0]"),
+    "mark-bit": ("BIT",
                  "bit of TUSER that flags a marked frame at the output; if it equals --user-bits, "
                  "TUSER gets one more bit.  [default: --bad-bit]"),
 }  # fmt: skip
 
 
+def frame_parameter(name: str) -> str:
+    """Return the parameter of `lately.hdl.packets.deduplicator.Deduplicator` for an option."""
+    return name.removeprefix("no-").replace("-", "_")
+
+
 def frame_option(name: str) -> options.Decorator:
-    parameter, kind, text = FRAME_OPTIONS[name]
-    names, help = (f"--{name}", parameter), f"Frames: {text}"
+    kind, text = FRAME_OPTIONS[name]
+    names, help = (f"--{name}", frame_parameter(name)), f"Frames: {text}"
     if isinstance(kind, bool):
         return options.option(" ".join(names), help, flag_value=kind, default=None)
     if isinstance(kind, str):
@@ -271,7 +272,7 @@ def collect(*, report: Path, spec: str) -> None:
 
 def _unit_options(chosen: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Move the options of the unit or frame deduplicator out of `given`, and return them."""
-    names = ["ticks", *(parameter for parameter, _, _ in FRAME_OPTIONS.values())]
+    names = ["ticks", *map(frame_parameter, FRAME_OPTIONS)]
     moved = {name: value for name in names if (value := given.pop(name)) is not None}
     if given.pop("covered"):
         if not (chosen.kind == "ring" and chosen.timed):
@@ -283,6 +284,6 @@ def _unit_options(chosen: Any, given: dict[str, Any]) -> dict[str, Any]:
         moved["self_check"] = True
     if "ticks" in moved and not getattr(chosen, "timed", False):
         raise click.UsageError("--ticks needs a filter with a time window")
-    if "ready" in moved:
-        moved.setdefault("when_full", "drop")
+    if "tready" in moved:
+        moved.setdefault("on_overflow", "drop")
     return moved

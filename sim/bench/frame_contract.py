@@ -60,19 +60,19 @@ async def random_frames(bench: FrameBench) -> None:
         for _ in range(bursts):
             frames = stream(bench.choose, count, options)
             errored = [bench.choose.random() < 0.1 for _ in frames]
-            await bench.compare(frames, errored, apart=not options.ready)
+            await bench.compare(frames, errored, apart=not options.tready)
             await bench.ticks(bench.choose.randrange(1 + 3 * bursts))
     bench.pause(0, 0)
     await bench.check_counts()
     assert bench.golden.counts.hits > count
     await bench.clear()
-    await bench.compare(frames, apart=not options.ready)
+    await bench.compare(frames, apart=not options.tready)
 
 
 @sentence
 async def line_rate(bench: FrameBench) -> None:
     options = bench.settings.frames
-    for size in (60, 64, options.longest):
+    for size in (60, 64, options.max_frame):
         await bench.reset()
         await bench.set(Action.COUNT)
         count = bench.settings.count if size <= 64 else 1 + bench.settings.count // 8
@@ -113,7 +113,7 @@ async def full_store(bench: FrameBench) -> None:
     left = await bench.send(frames)
     whole = [frame for frame, _ in left]
     lost = [frame not in whole for frame in frames]
-    drops = options.when_full == "drop"
+    drops = options.on_overflow == "drop"
     assert any(lost) == drops
     assert all(ready) == drops
     bench.check(frames, left, lost=lost)
@@ -122,7 +122,7 @@ async def full_store(bench: FrameBench) -> None:
 
 @sentence
 async def jumbo_frames(bench: FrameBench) -> None:
-    longest = bench.settings.frames.longest
+    longest = bench.settings.frames.max_frame
     await bench.set(Action.MARK)
     sizes = [64, 65, 127, 128, 1500, 1518, 1519, 4096, JUMBO, 64, JUMBO - 1, 60]
     frames = [bench.choose.randbytes(size) for size in sizes]
@@ -158,7 +158,7 @@ async def no_waiting(bench: FrameBench) -> None:
     # The previous secret may still be loading.
     await ClockCycles(bench.dut.aclk, KEY_CYCLES if bench.wide else 0)
     whole = [frame for frame, _ in left + await bench.send([])]
-    assert all(len(frame) <= bench.settings.frames.longest for frame in whole)
+    assert all(len(frame) <= bench.settings.frames.max_frame for frame in whole)
     at = [int.from_bytes(frame[:2], "big") for frame in whole]
     assert at == sorted(set(at))
     assert whole == [frames[number] for number in at]
@@ -175,18 +175,18 @@ async def no_waiting(bench: FrameBench) -> None:
 async def lengths(bench: FrameBench) -> None:
     options = bench.settings.frames
     await bench.set(Action.MARK)
-    beat, longest = options.beat // 8, options.longest
+    beat, longest = options.beat // 8, options.max_frame
     sizes = *range(1, 80), *range(longest - beat - 1, longest + beat + 2)
     times = 2 if bench.settings.count > 10 else 1
     frames = [frame for size in sizes for frame in [sized(bench.choose, size)] * times]
     for shortest in (1, beat // 2):
         frames += [bench.choose.randbytes(bench.choose.randint(shortest, beat)) for _ in range(40)]
-    await bench.compare(frames, apart=not options.ready)
+    await bench.compare(frames, apart=not options.tready)
     # So few frames do not wait for their digests.
     await bench.compare([bench.choose.randbytes(options.width // 8) for _ in range(8)])
     # At 8 bits these frames take as many cycles as all others together.
     for size in HUGE if options.width > 8 else ():
-        await bench.compare([bench.choose.randbytes(size), frames[0]], apart=not options.ready)
+        await bench.compare([bench.choose.randbytes(size), frames[0]], apart=not options.tready)
     await bench.check_counts()
 
 
@@ -202,7 +202,7 @@ async def fields(bench: FrameBench) -> None:
         secret = None if number % 8 else bench.choose.getrandbits(128)
         await bench.set(action, Field(number), secret)
         frames = [base for kind in (IP4, IP6) for base in variants(bench.choose, kind)]
-        await bench.compare(frames, apart=not options.ready)
+        await bench.compare(frames, apart=not options.tready)
         await bench.ticks(1)
     await bench.check_counts()
 
@@ -221,9 +221,9 @@ async def span(bench: FrameBench) -> None:
 async def closed_input(bench: FrameBench) -> None:
     options = bench.settings.frames
     await bench.set(Action.COUNT)
-    frames = [sized(bench.choose, bench.choose.randint(60, options.longest)) for _ in range(8)]
+    frames = [sized(bench.choose, bench.choose.randint(60, options.max_frame)) for _ in range(8)]
     await bench.write("control", 0)
-    if options.when_full == "drop":
+    if options.on_overflow == "drop":
         left = await bench.send(frames, apart=True)
         bench.check(frames, left, lost=[True] * len(frames))
         await bench.write("control", 1)

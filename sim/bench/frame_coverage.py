@@ -86,7 +86,7 @@ def _compared(field: Field, m: Any) -> list[Any]:
 
 
 def frame_points(options: FrameOptions) -> Iterator[Point]:
-    sizes = (1, 14, 59, 60, 64, options.longest, options.longest + 1)
+    sizes = (1, 14, 59, 60, 64, options.max_frame, options.max_frame + 1)
     yield Point("bytes", sizes, lambda m: [len(m.now.frame)])
     yield Point("cycles of a pause at the input", RUNS, lambda m: length(m.now.came.pauses))
     yield Point(
@@ -98,7 +98,7 @@ def frame_points(options: FrameOptions) -> Iterator[Point]:
         "one transfer follows one in the next cycle", [True],
         lambda m: [m.follows and m.now.came.number == m.last.came.number == 1],
     )  # fmt: skip
-    fates = [fate for fate in FATES if fate != "no_room" or options.when_full == "drop"]
+    fates = [fate for fate in FATES if fate != "no_room" or options.on_overflow == "drop"]
     yield Point(
         "frames", fates, lambda m: [fate for fate in fates if m.now.facts[f"frames_{fate}"] > 0]
     )

@@ -69,8 +69,8 @@ class FrameSettings(Settings):
             "frames": True,
             f"{self.frames.width} bits": True,
             "inner packets": self.frames.inner,
-            "no TREADY": not self.frames.ready,
-            "jumbo frames": self.frames.oversize == "pass"
+            "no TREADY": not self.frames.tready,
+            "jumbo frames": self.frames.on_oversize == "pass"
             and self.frames.longest_forwarded >= JUMBO,
         }
         return frozenset(name for name, holds in traits.items() if holds)
@@ -81,7 +81,7 @@ class FrameSettings(Settings):
 
     def golden(self) -> FrameDeduplicator:
         options = self.frames
-        names = ("longest", "width", "store", "oversize", "inner")
+        names = ("max_frame", "width", "buffer", "on_oversize", "inner")
         return FrameDeduplicator(self.spec, **{name: getattr(options, name) for name in names})
 
 
@@ -346,7 +346,7 @@ def pauses(choose: random.Random, probability: float) -> Iterable[bool]:
 
 def made(choose: random.Random, options: FrameOptions) -> bytes:
     if options.inner and choose.random() < 0.6:
-        return inner_frames(choose, 1)[0][: options.longest]
+        return inner_frames(choose, 1)[0][: options.max_frame]
     payload = udp(choose.randbytes(choose.choice([0, 1, 18, choose.randrange(120)])))
     kind = choose.randrange(8)
     tags = [choose.randrange(1 << 16) for _ in range(choose.choice([0, 0, 1, 2, 3, 4]))]
@@ -361,7 +361,7 @@ def made(choose: random.Random, options: FrameOptions) -> bytes:
         frame = frame[: choose.randint(1, len(frame))]
     if choose.random() < 0.3:
         frame = frame.ljust(60, b"\0")
-    return frame[: options.longest]
+    return frame[: options.max_frame]
 
 
 def stream(choose: random.Random, count: int, options: FrameOptions) -> list[bytes]:
@@ -374,7 +374,7 @@ def stream(choose: random.Random, count: int, options: FrameOptions) -> list[byt
                 frame[22] = frame[22] + 255 & 255
             frames.append(bytes(frame))
         elif choose.random() < 0.03:
-            frames.append(choose.randbytes(options.longest + choose.choice([1, 2, 8, 100])))
+            frames.append(choose.randbytes(options.max_frame + choose.choice([1, 2, 8, 100])))
         else:
             frames.append(made(choose, options))
     return frames

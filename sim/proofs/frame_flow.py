@@ -113,15 +113,15 @@ class FollowedFrame:
 
 
 class FrameFlow(Harness):
-    def __init__(self, *, when_full="wait"):
+    def __init__(self, *, on_overflow="wait"):
         self.part_ = part = Deduplicator(
             FRAMES_SPEC,
             width=WIDTH,
-            store=_STORE,
+            buffer=_STORE,
             frames=_FRAMES,
-            longest=_LONGEST,
-            when_full=when_full,
-            ready=when_full == "wait",
+            max_frame=_LONGEST,
+            on_overflow=on_overflow,
+            tready=on_overflow == "wait",
             statistics_bits=6,
             digest=Paced(
                 digest_signature(WIDTH),
@@ -210,7 +210,7 @@ PROOFS = tuple(
         design=f"deduplicator with streams of {WIDTH} bits, room for {_STORE} bytes, and frames of "
         f"at most {_LONGEST} bytes; input {'with' if policy == 'wait' else 'without'} TREADY; any "
         "digest, filter, source and receiver",
-        build=partial(FrameFlow, when_full=policy),
+        build=partial(FrameFlow, on_overflow=policy),
         method=Bounded(16),
     )
     for policy in ("wait", "drop")

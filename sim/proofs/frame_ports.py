@@ -49,9 +49,9 @@ class FramePorts(Harness):
         self._deduplicator = Deduplicator(
             FRAMES_SPEC,
             width=width,
-            store=_STORE_BEATS * beat,
+            buffer=_STORE_BEATS * beat,
             frames=_FRAMES,
-            longest=_LONGEST_BEATS * beat,
+            max_frame=_LONGEST_BEATS * beat,
             digest=Arbitrary(digest_signature(8 * beat)),
             **options,
         )
@@ -112,9 +112,9 @@ class WidenedFrames(Harness):
 
 
 class IntakeRules(Harness):
-    def __init__(self, *, when_full, ready):
-        self._waits, self._ready = when_full == "wait", ready
-        self._intake = FrameIntake(longest=_LONGEST + 4, when_full=when_full, ready=ready)
+    def __init__(self, *, on_overflow, ready):
+        self._waits, self._ready = on_overflow == "wait", ready
+        self._intake = FrameIntake(max_frame=_LONGEST + 4, on_overflow=on_overflow, ready=ready)
         super().__init__()
 
     def build(self, m):
@@ -257,7 +257,7 @@ PROOFS = (
             design=f"deduplicator with streams of {width} bits, policy {policy!r} when full, "
             f"input {'with' if ready else 'without'} TREADY; any digest, filter, source and "
             "receiver",
-            build=partial(FramePorts, width=width, when_full=policy, ready=ready),
+            build=partial(FramePorts, width=width, on_overflow=policy, tready=ready),
             method=Induction(1),
         )
         for width, policy, ready in (
@@ -288,7 +288,7 @@ PROOFS = (
             "damaged, or not at all. " + policy_rule,
             design=f"intake, frames of at most {_LONGEST + 4} bytes; any source, receiver and free "
             "space",
-            build=partial(IntakeRules, when_full=policy, ready=ready),
+            build=partial(IntakeRules, on_overflow=policy, ready=ready),
         )
         for policy, ready, policy_rule in (
             ("wait", True, "No frame is discarded for lack of space."),

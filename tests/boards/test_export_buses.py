@@ -489,7 +489,7 @@ def test_axi_models_of_cocotb(simulator, tmp_path):
     ).read_text()[-4000:]
 
 
-SMALL_FRAMES = {"longest": 198, "store": 1024, "frames": 32, "when_full": "drop"}
+SMALL_FRAMES = {"max_frame": 198, "buffer": 1024, "frames": 32, "on_overflow": "drop"}
 ON_WISHBONE = {
     "secret": (any_preset("siphash-tiny"), {"tlast": True, "options": {"self_check": True}}),
     "time": (any_preset("timed-tiny"), TICKS),

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.rtl
 
 SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
 BESIDE = {"user_bits": 9, "id_bits": 3, "dest_bits": 4, "bad_bit": 8, "mark_bit": 9}
-NO_TREADY = {"when_full": "drop", "ready": False, "oversize": "pass"}
+NO_TREADY = {"on_overflow": "drop", "tready": False, "on_oversize": "pass"}
 
 
 def design(wrap="frames-64", bus="axi4-lite", **options):
@@ -65,9 +65,9 @@ def test_bench_depends_on_the_fields(tmp_path):
 @pytest.mark.parametrize(
     "options",
     [
-        {"longest": 1},
-        {"longest": 13, "oversize": "pass"},
-        {"longest": 59, "ready": False, "when_full": "drop"},
+        {"max_frame": 1},
+        {"max_frame": 13, "on_oversize": "pass"},
+        {"max_frame": 59, "tready": False, "on_overflow": "drop"},
     ],
 )
 def test_vectors_of_a_small_maximum(options):
@@ -78,26 +78,26 @@ def test_vectors_of_a_small_maximum(options):
         size += transfer["m_axis_tkeep"].bit_count()
         if transfer["m_axis_tlast"]:
             sizes, size = [*sizes, size], 0
-    assert sizes[0] == options["longest"]
-    assert (max(sizes) > options["longest"]) == (options.get("oversize") == "pass")
+    assert sizes[0] == options["max_frame"]
+    assert (max(sizes) > options["max_frame"]) == (options.get("on_oversize") == "pass")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrap", "options"),
     [
-        ("frames-64", {"when_full": "wait", "oversize": "drop"}),
-        ("frames-64", {"when_full": "wait", "oversize": "pass"}),
-        ("frames-8", {"store": 128}),
-        ("frames-64", {"store": 128, "oversize": "pass"}),
-        ("frames-512", {"store": 512, "ready": False}),
+        ("frames-64", {"on_overflow": "wait", "on_oversize": "drop"}),
+        ("frames-64", {"on_overflow": "wait", "on_oversize": "pass"}),
+        ("frames-8", {"buffer": 128}),
+        ("frames-64", {"buffer": 128, "on_oversize": "pass"}),
+        ("frames-512", {"buffer": 512, "tready": False}),
         ("frames-64", {"frames": 4}),
-        ("frames-64", {"longest": 1, "ready": False}),
+        ("frames-64", {"max_frame": 1, "tready": False}),
     ],
 )
 def test_frames_above_the_maximum(wrap, options, tmp_path):
     """The bench has frames of more than 40 bytes, which a small buffer that drops cannot hold."""
-    asked = design(wrap, bus="none", options={"longest": 40, "when_full": "drop"} | options)
+    asked = design(wrap, bus="none", options={"max_frame": 40, "on_overflow": "drop"} | options)
     write(asked, tmp_path / "ip")
     check_bench(tmp_path / "ip")
 
@@ -106,7 +106,7 @@ def test_frames_above_the_maximum(wrap, options, tmp_path):
 @pytest.mark.parametrize("bus", [*BUSES, "none"])
 @pytest.mark.parametrize("wrap", FRAMES)
 def test_tools_read_it_without_warnings(wrap, bus, tmp_path):
-    write(design(wrap, bus, options={"when_full": "drop"}), tmp_path / "ip")
+    write(design(wrap, bus, options={"on_overflow": "drop"}), tmp_path / "ip")
     check_bench(tmp_path / "ip")
     script = "read_verilog dedup.v; hierarchy -check -top dedup; proc; check -assert"
     assert run_yosys("-q", "-e", ".", "-p", script, directory=tmp_path / "ip").stdout == ""
@@ -124,7 +124,7 @@ def test_signals_beside_frames_and_no_tready(wrap, tmp_path):
 
     Some frames are above the maximum of 40 bytes.
     """
-    asked = design(wrap, "none", options=BESIDE | NO_TREADY | {"longest": 40})
+    asked = design(wrap, "none", options=BESIDE | NO_TREADY | {"max_frame": 40})
     write(asked, tmp_path / "ip")
     check_bench(tmp_path / "ip")
     ports = {port.name: port.width for port in asked.ports}
@@ -140,7 +140,7 @@ def test_signals_beside_frames_and_no_tready(wrap, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("wrap", FRAMES)
 def test_no_output_depends_on_an_input_of_the_same_clock(wrap, tmp_path):
-    sizes = {"store": 256 if FRAMES[wrap] <= 64 else 512, "longest": 100}
+    sizes = {"buffer": 256 if FRAMES[wrap] <= 64 else 512, "max_frame": 100}
     write(design(wrap, "axi4-lite", options=sizes), tmp_path / "ip")
     assert_registered(tmp_path / "ip", "dedup")
 

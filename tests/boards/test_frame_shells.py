@@ -32,7 +32,7 @@ def design(name):
         if word == "--wrap":
             wrap = next(words)
         elif word == "--no-tready":
-            options |= {"ready": False, "when_full": "drop"}
+            options |= {"tready": False, "on_overflow": "drop"}
         else:
             options[word.removeprefix("--").replace("-", "_")] = int(next(words))
     return Design(spec=SPEC, name="dedup", wrap=wrap, options=options)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lately.golden.packets.comparison import Field
-from lately.golden.packets.frame_actions import LONGEST_FRAME, Action, longest_stored
+from lately.golden.packets.frame_actions import LONGEST_FRAME, Action, longest_buffered
 from lately.golden.packets.frame_deduplicator import FrameCounts, FrameDeduplicator, Sent
 from lately.golden.spec import GEBFSpec
 from lately.sim.bench.packets import CONTROL, LAYER2, TUNNELS, ethernet, ip4, ip6, udp
@@ -82,10 +82,10 @@ def test_discarded_frames_are_not_remembered():
 
 def test_frames_above_the_maximum_pass_unrecorded():
     """A frame of which the store cannot hold two has no room."""
-    most = longest_stored(32768, 512)
+    most = longest_buffered(32768, 512)
     long, most_long, longer = (A.ljust(size, b"x") for size in (LONGEST_FRAME + 1, most, most + 1))
     frames = [long, long, most_long, longer, A, A]
-    model = FrameDeduplicator(SPEC, width=512, oversize="pass")
+    model = FrameDeduplicator(SPEC, width=512, on_oversize="pass")
     sent = model.perform(frames, [0] * 6, lost=[0, 1, 0, 0, 0, 0])
     assert [one.frame for one in sent] == [long, most_long, A]
     counts = model.counts

@@ -270,8 +270,8 @@ SPECIFICATIONS = [
     # Frames
     (lambda: FrameDeduplicator(FRAMES, width=32),
      "width: must be one of 8, 64, 128, 256, 512, not 32"),
-    (lambda: FrameDeduplicator(FRAMES, oversize="cut"),
-     "oversize: must be one of drop, pass, not 'cut'"),
+    (lambda: FrameDeduplicator(FRAMES, on_oversize="cut"),
+     "on_oversize: must be one of drop, pass, not 'cut'"),
 ]  # fmt: skip
 
 TYPES = [

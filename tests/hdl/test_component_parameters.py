@@ -63,7 +63,7 @@ finder = partial(ShiftFinder, lanes=2, generation_bits=7, minimum=2 * MINIMUM_BE
 LANES = RingProfile.of(preset("two-lanes-tiny"))
 shard = partial(Shard, profile=LANES, core=None, number=0, slots=128)
 store = partial(FrameStore, size=512, frames=16, longest=100)
-intake = partial(FrameIntake, longest=1)
+intake = partial(FrameIntake, max_frame=1)
 polynomials = partial(PolynomialDigest, 128)
 register = partial(Register, meaning="", address=0)
 
@@ -155,9 +155,9 @@ def deciding(**options):
         (store, {"frames": 3}, "Frames must be at least 4, not 3"),
         (store, {"size": 128},
          "Buffer must be at least 232 bytes, to hold two frames of 100, not 128"),
-        (intake, {"longest": 0}, "Longest frame must be at least 1, not 0"),
-        (intake, {"longest": 131072}, "Longest frame must be at most 131071, not 131072"),
-        (intake, {"when_full": "cut"}, "when_full: must be 'wait' or 'drop', not 'cut'"),
+        (intake, {"max_frame": 0}, "Longest frame must be at least 1, not 0"),
+        (intake, {"max_frame": 131072}, "Longest frame must be at most 131071, not 131072"),
+        (intake, {"on_overflow": "cut"}, "on_overflow: must be 'wait' or 'drop', not 'cut'"),
         *((FrameWidener, {"width": width},
            f"Width must be one of 8, 64, 128, 256, 512, not {width!r}")
           for width in (0, 16, 65, "8")),

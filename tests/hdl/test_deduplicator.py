@@ -31,12 +31,12 @@ HINT = "; `lately plan --wrap frames-64` finds a filter"
         ({"period": 1 << 24}, ValueError, "Period must be at most 16777215, not 16777216"),
         ({"ticks": "time"}, ValueError,
          "ticks: must be 'tick' or 'period' for deduplicators, not 'time'"),
-        ({"store": 2048}, ValueError,
+        ({"buffer": 2048}, ValueError,
          "Buffer must be at least 4024 bytes, to hold two frames of 2000, not 2048"),
-        ({"when_full": "cut"}, ValueError, "when_full: must be 'wait' or 'drop', not 'cut'"),
-        ({"oversize": "cut"}, ValueError, "oversize: must be 'drop' or 'pass', not 'cut'"),
-        ({"ready": False}, ValueError,
-         "When full, an input without TREADY must drop frames, not 'wait'"),
+        ({"on_overflow": "cut"}, ValueError, "on_overflow: must be 'wait' or 'drop', not 'cut'"),
+        ({"on_oversize": "cut"}, ValueError, "on_oversize: must be 'drop' or 'pass', not 'cut'"),
+        ({"tready": False}, ValueError,
+         "on_overflow: must be drop for an input without TREADY, not 'wait'"),
     ],
 )  # fmt: skip
 def test_deduplicator_wrong(options, error, message):

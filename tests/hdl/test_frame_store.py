@@ -19,7 +19,7 @@ from garbage_memory import GarbageMemory
 
 from lately.golden.packets.frame_actions import ROOM_LAG, Action
 from lately.hdl.packets.frame_store import FATES, FrameIntake, FrameStore
-from lately.hdl.packets.frames import WHEN_FULL, FrameBeat, MarkedBeat
+from lately.hdl.packets.frames import ON_OVERFLOW, FrameBeat, MarkedBeat
 
 pytestmark = pytest.mark.rtl
 
@@ -29,17 +29,17 @@ LONGEST = 100
 class Kept(wiring.Component):
     """An intake in front of a store; a test supplies the verdicts."""
 
-    def __init__(self, when_full="wait", *, size=512, frames=16, longest=LONGEST, memory,
-                 longest_kept=None, ready=True, width=64):  # fmt: skip
+    def __init__(self, on_overflow="wait", *, size=512, frames=16, longest=LONGEST, memory,
+                 max_kept=None, ready=True, width=64):  # fmt: skip
         self.intake = FrameIntake(
-            longest=longest,
-            longest_kept=longest_kept,
-            when_full=when_full,
+            max_frame=longest,
+            max_kept=max_kept,
+            on_overflow=on_overflow,
             ready=ready,
             width=width,
         )
         self.store = FrameStore(
-            size=size, frames=frames, longest=longest_kept or longest, memory=memory, width=width
+            size=size, frames=frames, longest=max_kept or longest, memory=memory, width=width
         )
         incoming = stream.Signature(FrameBeat(width), always_ready=not ready)
         super().__init__(
@@ -81,8 +81,8 @@ class Run:
     """
 
     def __init__(self, frames, *, errors=(), seen=(), action=Action.MARK, stall=(0, 0, 0), seed=1,
-                 when_full="wait", drained=60, width=64, **sizes):  # fmt: skip
-        self.kept = kept = Kept(when_full, memory=GarbageMemory, width=width, **sizes)
+                 on_overflow="wait", drained=60, width=64, **sizes):  # fmt: skip
+        self.kept = kept = Kept(on_overflow, memory=GarbageMemory, width=width, **sizes)
         choose, taken = random.Random(seed), []
         self.through, self.fates, self.waited, self.flows, self.passed = [], [], 0, [], []
         waiting = 0
@@ -179,7 +179,7 @@ def test_frames_above_the_maximum_pass(width):
     max_kept = 128
     run = Run(
         [bytes([number]) * size for number, size in enumerate([40, 41, max_kept, max_kept + 1, 9])],
-        longest=40, longest_kept=max_kept, size=512, width=width,
+        longest=40, max_kept=max_kept, size=512, width=width,
     )  # fmt: skip
     assert run.fates == [None, None, None, "no_room", None]
     assert [len(frame) for frame, _ in run.frames] == [40, 41, max_kept, 9]
@@ -187,7 +187,7 @@ def test_frames_above_the_maximum_pass(width):
 
 
 def test_frame_above_a_maximum_that_fills_the_store_has_no_room():
-    run = Run([bytes(128), bytes(129)], longest=128, longest_kept=128, size=512)
+    run = Run([bytes(128), bytes(129)], longest=128, max_kept=128, size=512)
     assert run.fates == [None, "no_room"]
 
 
@@ -224,7 +224,7 @@ def test_full_store_of_short_frames_waits():
 def stuck(sizes, **options):
     """Return the fates and the cycles waited while no frame leaves."""
     frames = [bytes([number % 256]) * size for number, size in enumerate(sizes)]
-    run = Run(frames, stall=(0, 1, 0), when_full="drop", **options)
+    run = Run(frames, stall=(0, 1, 0), on_overflow="drop", **options)
     assert run.frames == []
     assert run.waited == 0
     return run.fates
@@ -260,10 +260,10 @@ def test_a_frame_that_is_discarded_for_two_reasons_counts_once():
     assert fates[11:] == ["no_room", "oversize", "errored", "errored"]
 
 
-@pytest.mark.parametrize("when_full", WHEN_FULL)
-def test_enable(when_full):
+@pytest.mark.parametrize("on_overflow", ON_OVERFLOW)
+def test_enable(on_overflow):
     """A frame that has begun continues; no other frame begins."""
-    kept = Kept(when_full, memory=GarbageMemory)
+    kept = Kept(on_overflow, memory=GarbageMemory)
     first, second, third = (bytes([number]) * 20 for number in range(3))
     taken, fates = [], []
 
@@ -275,9 +275,9 @@ def test_enable(when_full):
         await send(ctx, kept.i, rest, 0, random)
         ctx.set(kept.i.valid, 1)
         ctx.set(kept.i.payload, beats(second)[0])
-        assert ctx.get(kept.i.ready) == (when_full == "drop")
+        assert ctx.get(kept.i.ready) == (on_overflow == "drop")
         ctx.set(kept.i.valid, 0)
-        if when_full == "drop":
+        if on_overflow == "drop":
             await send(ctx, kept.i, beats(second), 0, random)
         ctx.set(kept.enable, 1)
         await send(ctx, kept.i, beats(third), 0, random)

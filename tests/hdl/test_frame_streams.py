@@ -8,7 +8,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from frame_streams import random_frame, receive, seeded, send, simulate, transfers
 
-from lately.golden.packets.frame_actions import LONGEST_FRAME, WIDTHS, longest_stored
+from lately.golden.packets.frame_actions import LONGEST_FRAME, WIDTHS, longest_buffered
 from lately.hdl.packets.frames import (
     ONLY_BAD,
     AxisBeat,
@@ -137,10 +137,10 @@ def test_no_clock_is_lost(width):
 
 def test_longest_frame_that_is_forwarded():
     assert FrameOptions(width=512).longest_forwarded == LONGEST_FRAME
-    assert FrameOptions(width=512, oversize="pass").longest_forwarded == longest_stored(
+    assert FrameOptions(width=512, on_oversize="pass").longest_forwarded == longest_buffered(
         512 * 64, 512
     )
-    assert FrameOptions(oversize="pass", longest=9000).longest_forwarded == 9000
+    assert FrameOptions(on_oversize="pass", max_frame=9000).longest_forwarded == 9000
 
 
 def test_layouts():

@@ -286,7 +286,7 @@ SPEC = replace(preset("timed-tiny"), key_bits=64, blocks=256, window=None, gener
 def test_registers_and_led(monkeypatch):
     monkeypatch.setattr(gmii, "GMII_HZ", 16)
     inner = ControlledDeduplicator(
-        Deduplicator(SPEC, width=8, when_full="drop"), bus="wishbone", version=(1, 2, 3)
+        Deduplicator(SPEC, width=8, on_overflow="drop"), bus="wishbone", version=(1, 2, 3)
     )
     line = LineDeduplicator(inner)
     shone = []
@@ -314,7 +314,7 @@ def test_registers_and_led(monkeypatch):
     [("icarus", 12), *(pytest.param(name, 200, marks=pytest.mark.slow) for name in SIMULATORS)],
 )
 def test_frames_pass_once(simulator, count, tmp_path):
-    deduplicator = Deduplicator(SPEC, width=8, when_full="drop")
+    deduplicator = Deduplicator(SPEC, width=8, on_overflow="drop")
     SPEC.to_toml(tmp_path / "spec.toml")
     environment = {"LATELY_SPEC": str(tmp_path / "spec.toml"), "LATELY_COUNT": str(count)}
     passed = run_bench(

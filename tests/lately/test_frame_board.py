@@ -33,7 +33,7 @@ QUIET = 20_000
 
 
 def link():
-    deduplicator = Deduplicator(SPEC, width=8, when_full="drop", statistics_bits=64)
+    deduplicator = Deduplicator(SPEC, width=8, on_overflow="drop", statistics_bits=64)
     return FrameLink(deduplicator, version=(1, 2, 3), **RATES)
 
 
