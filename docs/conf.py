@@ -74,6 +74,37 @@ def show_constructor(app, what, name, obj, options, signature, returns):
     return None
 
 
+MODULE_LIST = re.compile(r"Here, on GitHub, .*?:\n\n((?:- \[.*\n?)+)", re.DOTALL)
+"""The list of modules in the Python reference, which GitHub shows."""
+
+
+def module_summary(folder):
+    """Return the table of modules that replaces the list; `folder` receives their pages."""
+    modules = MODULE_LIST.search((Path(__file__).parent / "api" / "index.md").read_text("utf-8"))
+    names = "\n   ".join(re.findall(r"`(.+?)`", modules[1]))
+    return f"""
+
+```{{eval-rst}}
+.. autosummary::
+   :toctree: {folder}
+   :recursive:
+
+   {names}
+```
+"""
+
+
+# The extension takes the names from files, not from what a hook returns.
+autosummary_generate = ["_build/modules.md"]
+
+
+def write_module_names(app, config):
+    """Write the file for the extension."""
+    path = Path(app.srcdir) / autosummary_generate[0]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(module_summary("../api/generated"), "utf-8")
+
+
 SECTION = re.compile(r"^## (.+)\n\n((?:- \[.*\n)+)", re.MULTILINE)
 """A section of the landing page: a heading and a list of links to pages."""
 
@@ -91,11 +122,14 @@ def quoted(link):
 
 def add_contents(app, name, source):
     """Add a table of contents for each section of the landing page and for each folder of a page,
-    the source behind links, and the help of the commands; GitHub shows the lists and the links.
+    the source behind links, the help of the commands, and the table of modules; GitHub shows the
+    lists and the links.
     """
     source[0] = SOURCE.sub(quoted, source[0])
     if name == "commands":
         source[0] += command_help()
+    if name == "api/index":
+        source[0] = MODULE_LIST.sub(module_summary("generated"), source[0])
     if name != "api" and (Path(app.srcdir) / name).is_dir():
         source[0] += f"\n```{{toctree}}\n:hidden:\n:glob:\n\n{name}/*\n```\n"
     if name == "index":
@@ -106,6 +140,7 @@ def add_contents(app, name, source):
 
 def setup(app):
     """Connect the hooks."""
+    app.connect("config-inited", write_module_names)
     app.connect("source-read", add_contents)
     app.connect("autodoc-skip-member", skip_alias)
     app.connect("autodoc-process-signature", show_constructor)
