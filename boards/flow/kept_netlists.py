@@ -16,7 +16,6 @@ MAX_NETLISTS = 64
 
 
 def cache_directory() -> Path:
-    """Return the folder for netlists; LATELY_CACHE overrides the user's cache folder."""
     folder = os.environ.get("LATELY_CACHE") or platformdirs.user_cache_dir("lately")
     return Path(folder) / "netlists"
 
@@ -36,7 +35,6 @@ class KeptNetlist:
             return None
 
     def write(self, netlist: bytes) -> None:
-        """Save a netlist if the folder is writable."""
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with replace_file(self._path) as file:

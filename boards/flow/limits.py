@@ -28,8 +28,6 @@ class LimitError(LatelyError, ValueError):
 
 @dataclass(frozen=True)
 class Limit:
-    """Maximum clock that a vendor permits for a part of a device."""
-
     name: str
     mhz: float
     source: str
@@ -47,7 +45,7 @@ UNKNOWN = Limit("none known", inf, "")
 
 
 class PortLimit(NamedTuple):
-    """Write mode of a block RAM port, and its width in bits; 0 means any width."""
+    """Write mode and width of a block RAM port; a width of 0 means any width."""
 
     mode: str
     width: int = 0
@@ -77,7 +75,6 @@ def lowest_limit(device: str, ports: Iterable[PortLimit]) -> Limit:
 
 
 def unit_limit(device: str) -> Limit:
-    """Return the clock limit of a unit on a device."""
     mode = BLOCK_MODES.get(device.partition("-")[0])
     return lowest_limit(device, [PortLimit(mode)] if mode else [])
 
@@ -94,7 +91,6 @@ def undocumented(device: str, ports: Iterable[PortLimit]) -> str:
 
 
 def block_ports(netlist: Mapping[str, Any]) -> frozenset[PortLimit]:
-    """Return the modes and widths of the block RAM ports in a yosys netlist."""
     return frozenset(
         port
         for module in netlist.values()

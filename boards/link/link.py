@@ -102,7 +102,6 @@ class OperationPort(wiring.Component):
         return m
 
     def _elaborate_operations(self, m, word, index, head, mixed):
-        """Perform the operations of a block from `index` on."""
         request = self.i.p
         key = Signal(-(-len(request.key) // WORD_BITS) * WORD_BITS)
         # Words of an operation: code and window if `mixed`, then the key.

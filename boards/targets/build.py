@@ -32,7 +32,7 @@ REPORT_FILE, FILTER_FILE = "build.json", "filter.toml"
 
 
 class _Packer(NamedTuple):
-    """Program that creates the bitstream."""
+    """Program that converts nextpnr's output to a bitstream."""
 
     program: str
     package: str  # package that contains the program
@@ -54,8 +54,6 @@ class TimingError(LatelyError):
 
 @dataclass(frozen=True, kw_only=True)
 class BuildReport(Placement):
-    """Report on a bitstream, with figures for the whole device."""
-
     board: str
     spec: dict[str, Any]  # filter, from `Specification.to_dict`
     baud: int
@@ -140,7 +138,6 @@ def build(
 
 
 def _make_link(board: Board, setting: Setting, shape: dict[str, Any]) -> wiring.Component:
-    """Create a filter, or a deduplicator between two PHYs, behind a serial line."""
     mhz = float(setting.output_hz) / 1e6
     line: dict[str, Any] = {"baud": board.baud, "version": release()}
     shape = shape | {"levels": board.device.levels_at(mhz)}
@@ -158,7 +155,6 @@ def _make_link(board: Board, setting: Setting, shape: dict[str, Any]) -> wiring.
 def plan_files(
     link: wiring.Component, *, board: Board, setting: Setting, platform: Any
 ) -> dict[str, str]:
-    """Return the RTLIL and the pin file of a board, by name."""
     top = BoardTop(link, board=board, setting=setting)
     # No source locations, so that the text does not depend on the path of the checkout.
     plan = platform.prepare(top, "top", emit_src=False)
