@@ -14,7 +14,9 @@ class ReportError(LatelyError, ValueError):
 
 def _vivado_mhz(figures: dict[str, str]) -> float:
     if figures["design state"] not in ("Routed", "Physopt postRoute"):
-        raise ReportError("report: the design is not routed; run the exported NAME_vivado.tcl to route it")
+        raise ReportError(
+            "report: the design is not routed; run the exported NAME_vivado.tcl to route it"
+        )
     delay = float(figures["period"]) - float(figures["slack"])
     if delay <= 0:
         raise ReportError(

@@ -1,4 +1,4 @@
-"""Packets for benches and tests: plain, tunnelled, and preceded by labels."""
+"""Packets for benches and tests: plain, tunnelled or preceded by labels."""
 
 import struct
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ def ip4(
     target: bytes = b"\x0a\0\0\2",
     **fields: int,
 ) -> bytes:
-    """Return an IPv4 packet; `size` overrides the length field, and `fields` are `IP4_FIELDS`."""
+    """Return an IPv4 packet; `size` is its length field, and `fields` override `IP4_FIELDS`."""
     tos, number, offset, ttl, protocol, checksum = (IP4_FIELDS | fields).values()
     words = 5 + len(options) // 4
     size = 4 * words + len(payload) if size is None else size

@@ -1,4 +1,4 @@
-"""Plays the steps of a scenario on a unit in cocotb, as a compiled unit would.
+"""Play the steps of a scenario on a unit in cocotb, as a compiled unit would perform them.
 
 Environment variables: those of `unit`, and LATELY_STEPS (JSON file with the steps).
 """
@@ -31,7 +31,7 @@ async def scenario(dut) -> None:
 
 
 class Player:
-    """The methods of a compiled unit, for cocotb; each starts and ends just after a clock edge."""
+    """The methods of `CompiledUnit` for cocotb; each starts and ends just after a clock edge."""
 
     def __init__(self, bench: UnitUnderTest) -> None:
         self._bench = bench

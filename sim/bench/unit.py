@@ -137,8 +137,6 @@ class Settings:
 
 
 class UnitUnderTest:
-    """A unit with its driver, monitor, scoreboard and reference."""
-
     def __init__(self, dut, settings: Settings) -> None:
         self.dut = dut
         self.settings = settings
@@ -257,7 +255,7 @@ class UnitUnderTest:
         return int(self.unit.SECRET_LEAD) if traits & {"several lanes", "re-keying"} else -1
 
     async def send(self, *operations: Any, stalls: Stalls | None = None, gaps: float = 0.0) -> None:
-        """Send operations, in the form that `beats` takes; starts and ends after a clock edge."""
+        """Send requests, or arguments of `item`; starts and ends just after a clock edge."""
         self._checked = False
         await self.driver.send(self.beats(operations, gaps=gaps), stalls=stalls)
 
@@ -352,7 +350,6 @@ class UnitUnderTest:
         await ClockCycles(self.dut.clk, self.unit.GENERATION_LEAD)
 
     async def load_secret(self, secret: int | None = None) -> int:
-        """Load a secret, by default a random one, into the unit and the reference."""
         dut = self.dut
         secret = self.random.getrandbits(128) if secret is None else secret
         dut.secret__payload.value = secret
@@ -392,7 +389,7 @@ class UnitUnderTest:
         await FallingEdge(self.dut.clk)
         assert board.outstanding == 0, f"{board.outstanding} results are missing"
         sent = self.driver.accepted
-        assert board.compared == sent, f"sent {sent}, compared {board.compared}"
+        assert board.compared == sent, f"sent {sent} beats, compared {board.compared}"
         self.reference.check_outputs(self.dut)
         if self.memory.readable:
             self.reference.check_memory(self.memory)

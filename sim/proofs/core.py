@@ -26,7 +26,7 @@ from .harness import Harness, constant, control_rules
 
 
 class AnyHash(wiring.Component):
-    """Arbitrary hash: key 0, the tracked key, has constant addresses; others are arbitrary."""
+    """Hash with arbitrary addresses; those of key 0, the tracked key, are constant."""
 
     latency = CONTROL_LAG + 1
 
@@ -49,7 +49,7 @@ class AnyHash(wiring.Component):
 
 
 class TrackedMemory(SegmentMemory):
-    """Model of a segment memory in which only one bit is tracked; other bits read as arbitrary."""
+    """Segment memory in which only one bit is tracked; other bits are read as arbitrary values."""
 
     def __init__(self, **parameters):
         super().__init__(**parameters)
