@@ -98,7 +98,6 @@ def table_layout(design: Design) -> Any:
 
 
 def bench_thresholds(design: Design) -> NDArray[np.int64]:
-    """Return the table that the test bench loads: each threshold depends on its address."""
     layout = table_layout(design)
     spec: Any = design.spec
     indices = np.indices(spec.table_shape)

@@ -175,7 +175,7 @@ class Design:
 
     @property
     def clock_mhz(self) -> float | None:
-        """Clock of the Ethernet line, or else target clock of the device; None if unknown."""
+        """Clock of the Ethernet line or, without one, of the target device; None if unknown."""
         if self.frames:
             return LINE_MHZ[FRAMES[self.wrap]]
         return target_mhz(self.device.name) if self.target and self.device.placed else None

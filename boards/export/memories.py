@@ -51,7 +51,7 @@ _READ = re.compile(r"    (\S+) <= words\[(.+)\];\n")
 
 
 def with_templates(text: str, style: str) -> str:
-    """Give each memory in Verilog attributes, and a separate process for each port."""
+    """In Verilog, give each memory attributes and a separate process for each port."""
     # The write port reads in the same process, so that tools infer a true dual-port memory. Initial
     # contents are omitted, because units clear their memories after reset.
     values = {"rw_addr_collision": "no"} | RAM_STYLES[style]

@@ -83,7 +83,7 @@ def _throughput(design: Design) -> list[str]:
 
 
 def _ticks(design: Design) -> list[str]:
-    """Return sentences about ticks, if the unit has a port or register `tick` or `period`."""
+    """Return sentences about ticks, or an empty list if the unit has no input for ticks."""
     members, min_period = design.unit.signature.members, design.profile.min_period
     if design.bus != NO_BUS:
         # On the bus, `period` is a register.

@@ -163,7 +163,7 @@ def read_modules(text: str) -> list[RtlilModule]:
 
 
 def _stripped(body: str, *, top: bool) -> Iterator[str]:
-    """Yield the lines of a module without attributes, except initial values and top interfaces."""
+    """Yield the lines without attributes, except initial values and interfaces at the top level."""
     aliases = set(_ALIAS.findall(body))
     waiting: list[str] = []
     for line in filter(None, body.splitlines()):
@@ -280,7 +280,7 @@ def _widths(module: RtlilModule) -> dict[str, int]:
 
 
 def _connections(module: RtlilModule) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield module, instance, port, wire and bits of each connection to bits of a wire."""
+    """Yield (module, instance, port, wire, bits) for each port connected to bits of a wire."""
     kind = instance = ""
     for line in module.lines:
         words = line.split()

@@ -107,7 +107,6 @@ def _natural(name: str) -> list[tuple[str, int]]:
 
 
 def _in_bands(groups: Groups, sites: Sites) -> dict[str, str]:
-    """Return the site of each block RAM, or no sites if the bands are too narrow."""
     # The middle of the device remains free for the logic between the groups.
     in_band = -(-len(groups) // max(1, len(sites.bands)))
     # Alternate between the two rows, so that the blocks of a segment are adjacent.

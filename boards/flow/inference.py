@@ -117,7 +117,6 @@ def _small_cost(block: InferredBlock, depth: int, width: int, ports: int) -> flo
 
 
 def _fullest(block: InferredBlock, depth: int, width: int, ports: int) -> Inferred:
-    """Return the resources for the word width that leaves the least space in blocks unused."""
     choices = []
     for plain, unit in block.widths.items():
         words = block.bits // plain
@@ -133,7 +132,6 @@ def _fullest(block: InferredBlock, depth: int, width: int, ports: int) -> Inferr
 def _geometry(
     block: InferredBlock, plain: int, depth: int, width: int, ports: int
 ) -> tuple[float, int, int, int]:
-    """Return (cost, word width, rows of blocks, bits per block) for words of `plain` bits."""
     unit = block.widths[plain]
     byte = min(block.byte, unit)
     bits = -(-width // byte) * byte

@@ -234,7 +234,7 @@ class Flow:
 
 
 def keep_files(folder: Path, directory: Path, names: Iterable[str]) -> None:
-    """Copy files to `directory`, where they appear together."""
+    """Copy files to `directory`, so that all of them appear together."""
     with ExitStack() as stack:
         for name in names:
             target = stack.enter_context(replace_file(directory / name))

@@ -164,7 +164,7 @@ def plan_files(
 def _place_and_route(
     flow: Flow, board: Board, clock_mhz: float, packer: _Packer
 ) -> tuple[int, dict[str, Any]]:
-    """Return the first seed that reaches the clock, and nextpnr's report."""
+    """Try the placement seeds; return the first that reaches the clock, and nextpnr's report."""
     reached = []
     for seed in board.seeds:
         # A higher target would not improve placement, and would hide slow paths.

@@ -152,7 +152,6 @@ class FrameBench:
 
     @property
     def wide(self) -> bool:
-        """Whether the digest has keys, which take time to load."""
         return self.settings.frames.width > 64
 
     async def reset(self) -> None:

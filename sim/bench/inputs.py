@@ -93,7 +93,6 @@ class TickSource:
             self.time += draw.choice((1, 1, 2, spec.generation_span, spec.span, spec.span + 1, 100))
 
     async def drain(self) -> None:
-        """Stop ticks, and wait until all have taken effect; ends just after a clock edge."""
         self.stop()
         waiting = (TICKS_WAITING + 2) * self.period
         await ClockCycles(self._dut.clk, int(self._bench.profile.longest_pause) + waiting)
@@ -181,7 +180,7 @@ class Tables:
         return np.array(values, np.int64).reshape(shape)
 
     async def load(self, table: NDArray[np.int64], *, fraction: float = 1.0) -> None:
-        """Load a random fraction of a table's entries; starts and ends just after a clock edge."""
+        """Load a random fraction of a table's entries into the unused bank."""
         dut = self._dut
         entry = self._bench.signature.members["table"].signature.members["payload"].shape
         for (query_class, age, phase), threshold in np.ndenumerate(table):

@@ -146,7 +146,6 @@ class Reference:
 
     @property
     def block(self) -> int:
-        """Number of ticks, or of complete blocks of insertions, since reset."""
         if self.spec.kind != "timing" or self.spec.timed:
             return self.now
         return self._ended + int(self.golden.insertions // self.spec.block_units)
@@ -199,9 +198,9 @@ class Reference:
 class MovingReference(Reference):
     """Reference for a dictionary with moves.
 
-    Which entry is lost depends on the timing of the unit, so a query may miss its key if its status
-    is set. All statuses, missed keys and cells must be consistent with each other, and with the
-    number of losses that the unit counts. Entries are numbered from the last clear.
+    Which entry is lost depends on the timing of the unit, so a query may miss its key if its
+    status is set. All statuses, missed keys and cells must be consistent with each other, and
+    with the number of losses that the unit counts. Entries are numbered since the last clear.
     """
 
     def _model(self) -> Any:
@@ -220,7 +219,6 @@ class MovingReference(Reference):
 
     @property
     def losses(self) -> int:
-        """Minimum number of losses that is consistent with all results since reset."""
         return self._earlier + max(self._changes, len(self._gone))
 
     def _answer(self, item: Item, given: Item) -> dict[str, int]:

@@ -40,7 +40,6 @@ class Player:
     def _beats(
         self, codes: list[int], keys: list[int], numbers: Any, times: Any, **lanes: Any
     ) -> list[Beat]:
-        """Return the beats that a compiled unit would send; `lanes` has `skips` and `holes`."""
         bench = self._bench
         width = bench.signature.lanes
         flags = {name: np.array(flag) for name, flag in lanes.items()}
@@ -83,7 +82,7 @@ class Player:
     perform_freely = perform
 
     async def interrupt(self, codes: list[int], keys: list[int], beats: int) -> None:
-        """Reset the unit once `beats` beats have their results."""
+        """Reset the unit once `beats` beats have returned their results."""
         bench, count = self._bench, len(codes)
         numbers = bench.spec.query_numbers(None, count).tolist()
         items = self._beats(codes, keys, numbers, [bench.ticks.time] * count)

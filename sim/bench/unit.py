@@ -210,7 +210,10 @@ class UnitUnderTest:
             yield self.item(code, key, draw.randint(0, self.window))
 
     def beats(self, operations: Iterable[Any], *, gaps: float = 0.0) -> list[Beat]:
-        """Arrange requests, or arguments of `item`, in beats; `gaps`: fraction of idle lanes."""
+        """Arrange requests, or arguments of `item`, in beats.
+
+        `gaps` is the fraction of idle lanes.
+        """
         lanes, alone = self.signature.lanes, int(Operation.NONE)
         beats: list[Beat] = []
         held: list[Item | None] = []
@@ -244,13 +247,13 @@ class UnitUnderTest:
 
     @property
     def settled(self) -> int:
-        """Cycles after reset, or after the last result, until all clears are complete."""
+        """Number of cycles after reset, or after the last result, until all clears are complete."""
         lanes = "several lanes" in self.settings.traits
         return int(self.profile.longest_pause + (2 if lanes else 1) * self.unit.latency)
 
     @property
     def secret_lead(self) -> int:
-        """Cycles from the acceptance of a secret until it first takes effect."""
+        """Number of cycles from the acceptance of a secret until it first takes effect."""
         traits = self.settings.traits
         return int(self.unit.SECRET_LEAD) if traits & {"several lanes", "re-keying"} else -1
 
@@ -320,7 +323,7 @@ class UnitUnderTest:
         self.monitor.forget()
 
     async def interrupt(self, items: Sequence[Beat], *, cycles: int) -> int:
-        """Reset the unit after `cycles`; return the number of beats that it accepted."""
+        """Reset the unit after `cycles` cycles; return the number of beats that it accepted."""
         earlier = self.driver.accepted
         sending = cocotb.start_soon(self.driver.send(items))
         await ClockCycles(self.dut.clk, cycles)
@@ -342,7 +345,6 @@ class UnitUnderTest:
         return accepted
 
     async def set_generation(self, length: int) -> None:
-        """Set the generation length; it applies from the next generation on."""
         await self.settle()
         self.dut.generation.value = self.generation = length
         minimum = self.unit.minimum_generation if "several lanes" in self.settings.traits else 1

@@ -105,7 +105,7 @@ class Proof:
         return replace(self, design=design, build=build, method=method, goals=())
 
     def covers(self) -> "list[Proof]":
-        """Return one proof for each goal, which shows that the state is reachable."""
+        """Return one proof for each goal, which shows that the goal is reachable."""
         base = replace(self.search(), method=Reachable(REACH))
         goals = self.goals
         if goals is None:
