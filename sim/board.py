@@ -1,4 +1,4 @@
-"""A simulated board, whose serial line is a pseudo-terminal."""
+"""Simulate a board, whose serial line becomes a pseudo-terminal."""
 
 import ctypes
 import os

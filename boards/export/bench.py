@@ -17,7 +17,7 @@ from ...hdl.packets.frame_store import beats_of
 from ...hdl.packets.frames import FrameOptions
 from .design import Design, Port
 
-OPERATIONS = 200  # transfers of the test bench of a filter
+OPERATIONS = 200  # number of transfers in the test bench of a filter
 
 # Cycles after reset within which the frame digest has loaded its keys.
 KEY_CYCLES = 5000

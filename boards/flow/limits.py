@@ -15,7 +15,7 @@ from ...golden.errors import LatelyError
 from ...hdl.latencies import BLOCK_MODES
 from ...hdl.target_clocks import device_class
 
-# Limits of block RAMs are called this, followed by the write mode.
+# Prefix of the names of block RAM limits; the write mode follows it.
 PORT = "block RAM port, "
 
 # Write modes of block RAMs; Gowin numbers them in this order.
@@ -68,7 +68,7 @@ def lowest_limit(device: str, ports: Iterable[PortLimit]) -> Limit:
     blocks = [limit for name, limit in named.items() if name.startswith(PORT)]
     binding = [limit for name, limit in named.items() if not name.startswith(PORT)]
     for port in ports:
-        # A mode that the vendor does not document is assumed to be as slow as the slowest.
+        # A mode that the vendor does not document is assumed to be as slow as the slowest mode.
         slowest = min(blocks, key=lambda limit: limit.mhz, default=UNKNOWN)
         binding.append(named.get(PORT + port.mode, slowest))
     return min(binding, key=lambda limit: limit.mhz, default=UNKNOWN)

@@ -22,7 +22,7 @@ from .inference import is_inferred
 from .kept_netlists import KeptNetlist
 from .netlists import make_timeable, use_normal_mode
 
-# Function of the current stage and the completed fraction of the whole run.
+# Called with the current stage and the completed fraction of the whole run.
 Progress = Callable[[str, float], None]
 
 TIME_LIMIT = 1800.0  # default maximum run time of one tool, in seconds
@@ -157,7 +157,7 @@ class Flow:
 
     def place_and_route(self, seed: int, target_mhz: float, *more: str) -> dict[str, Any]:
         program = self._device.place_and_route[0]
-        # A report may be left over from another seed.
+        # The same stages may have been reported for another seed.
         self._reported.clear()
         self.run(
             program,

@@ -14,7 +14,7 @@ from .layout import COMMANDS, READ, WRITE, WRITE_SAME
 
 MIN_BAUD, MAX_BAUD = 115_200, 3_000_000
 
-# Minimum cycles per bit: an edge is located to one cycle, at most an eighth of a bit.
+# Minimum cycles per bit. Edges are located to within one cycle, at most an eighth of a bit.
 MIN_CYCLES = 8
 
 

@@ -295,7 +295,7 @@ class FilterLink(Link):
             ("hit", unit.o.valid & unit.o.p.seen, 4, Const(0)),
             ("fault", wrong, 1, alarmed),
         ):
-            # An event is shown until a bit of the timer has fallen twice.
+            # An event is shown until a bit of the timer has changed from 1 to 0 twice.
             registers = (Signal(name=f"{name}_{part}") for part in ("event", "past", "fell"))
             shown, (came, past, fell) = Signal(2, name=f"{name}_shown"), registers
             m.d.sync += [

@@ -1,4 +1,4 @@
-"""The unit under test, with its reference, time and checks.
+"""The unit under test, which a bench drives and compares with its golden model.
 
 Environment variables: LATELY_SPEC (TOML file with the specification), LATELY_SEED (seed of all
 random choices), LATELY_UNIT (options of the unit, in JSON), LATELY_NETLIST (1 if the design is a
@@ -67,7 +67,7 @@ class UnitMemory:
 
 LOADED = 50  # cycles from the first operation to the second reset
 
-# Units are built only to read their limits.
+# Units are built only to read their properties, and are never elaborated.
 warnings.filterwarnings("ignore", category=UnusedElaboratable)
 
 

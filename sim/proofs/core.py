@@ -153,7 +153,7 @@ class GuaranteeOfCore(Harness):
         self.reach("a key at the end of its window is queried", self.at_end)
         if self._strengthens:
             holds = self._strengthen(m, tracked, known, age, asks)
-            # The sweep runs when it should, and never clears the key or its writes.
+            # The sweep runs when required, and never clears the bits of the key or a bit being set.
             ring = core.store.ring
             written, swept, address = ring.set, ring.clear_segments, ring.clear_address
             late = delayed(m, left, core.selected, "left")

@@ -121,7 +121,7 @@ class HashIsGolden(Harness):
 
 
 class KeyedHashIsGolden(HashIsGolden):
-    KEY = 1 + SipHash.SETTLE  # cycle in which the key arrives, counted from 0
+    KEY = 1 + SipHash.SETTLE  # cycle in which the key arrives; the first cycle is 0
 
     def build(self, m):
         m.submodules.hash = dut = self._hash
