@@ -23,9 +23,9 @@ _BYTES = 1 << 12
 class SimulatedBoard(Closable):
     """A simulated board, whose serial line is the pseudo-terminal `port`.
 
-    The line is simulated bit by bit, in a thread that runs until `close`. Cycles pass only
-    while the board is busy, so simulated time is not real time. `to_board` and `from_board`
-    corrupt the line for tests.
+    The line is simulated bit by bit, in a thread that runs until `close`. Cycles pass only while
+    the board is busy, so simulated time is not real time. `to_board` and `from_board` corrupt the
+    line for tests.
     """
 
     def __init__(

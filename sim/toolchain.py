@@ -180,9 +180,8 @@ MODELS = Path(__file__).parent / "models"  # block RAM models, named after their
 def models(memory: str, *, inverted: bool = False) -> list[Path]:
     """Return the Verilog models for the block RAMs of a memory variant.
 
-    Reads that the vendor leaves undefined return random bits or, if `inverted`, the inverse of
-    the contents. In a strict variant, a read is also undefined if another port writes to its
-    word.
+    Reads that the vendor leaves undefined return random bits or, if `inverted`, the inverse of the
+    contents. In a strict variant, a read is also undefined if another port writes to its word.
     """
     if memory not in BLOCK_KINDS:
         return []

@@ -127,11 +127,10 @@ def synthesize(
     """Synthesise, place and route a unit, and report its area and timing.
 
     On a device that nextpnr does not support, the unit is only synthesised and its cells are
-    counted. The unit is timed inside a `TimingHarness`. nextpnr aims for `target_mhz`, by
-    default the vendor's limit for the unit. A tool may run for `time_limit` seconds.
-    `directory` receives ``top.il``, ``netlist.json``, ``report.json`` and the tools' logs; on
-    failure it stays empty. The folder `netlists` caches netlists, without logs, for other
-    seeds.
+    counted. The unit is timed inside a `TimingHarness`. nextpnr aims for `target_mhz`, by default
+    the vendor's limit for the unit. A tool may run for `time_limit` seconds. `directory` receives
+    ``top.il``, ``netlist.json``, ``report.json`` and the tools' logs; on failure it stays empty.
+    The folder `netlists` caches netlists, without logs, for other seeds.
 
     Raises DoesNotFitError if the device is too small, and SynthesisError if a tool is missing,
     fails or reaches the time limit, or if no path can be timed.

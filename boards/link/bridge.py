@@ -26,8 +26,8 @@ class BaudRate:
     """Fractional divider from the clock to the baud rate.
 
     An accumulator of `width` bits grows by `increment` in every cycle, and a bit starts when it
-    overflows. The length of a bit therefore varies by one cycle, but the average rate is
-    accurate to one thousandth.
+    overflows. The length of a bit therefore varies by one cycle, but the average rate is accurate
+    to one thousandth.
     """
 
     def __init__(self, *, clock_hz, baud):
@@ -143,8 +143,7 @@ BUS = wiring.Signature(
 class Bridge(wiring.Component):
     """Performs the bus reads and writes that arrive as bytes. A failed read returns all ones.
 
-    A command that pauses for `timeout` cycles is dropped, so the next byte starts a new
-    command.
+    A command that pauses for `timeout` cycles is dropped, so the next byte starts a new command.
     """
 
     def __init__(self, *, timeout):

@@ -198,9 +198,9 @@ class Reference:
 class MovingReference(Reference):
     """Reference for a dictionary with moves.
 
-    Which entry is lost depends on the timing of the unit, so a query may miss its key if its
-    status is set. All statuses, missed keys and cells must be consistent with each other, and
-    with the number of losses that the unit counts. Entries are numbered since the last clear.
+    Which entry is lost depends on the timing of the unit, so a query may miss its key if its status
+    is set. All statuses, missed keys and cells must be consistent with each other, and with the
+    number of losses that the unit counts. Entries are numbered since the last clear.
     """
 
     def _model(self) -> Any:

@@ -168,8 +168,8 @@ def opened(component):
     """Return the fragment of a component, and all signals that it drives, by path.
 
     Induction starts from any state that satisfies the requirements, so the requirements must
-    constrain every register. If a port and an internal signal share a path, the result holds
-    the internal signal.
+    constrain every register. If a port and an internal signal share a path, the result holds the
+    internal signal.
     """
     fragment = Fragment.get(component, None)
     ports = {id(port) for _, _, port in component.signature.flatten(component)}

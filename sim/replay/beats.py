@@ -13,9 +13,9 @@ VALID = 0x80  # bit of an operation code for the driver: the lane has an operati
 class Beats:
     """A sequence of operations, arranged in beats, lane by lane.
 
-    With several lanes, SHIFT and CLEAR take effect before the lanes of a beat and use no lane.
-    An operation marked in `skips` starts a new beat. Before an operation marked in `holes`, one
-    lane stays idle, unless only the last lane of the beat is free.
+    With several lanes, SHIFT and CLEAR take effect before the lanes of a beat and use no lane. An
+    operation marked in `skips` starts a new beat. Before an operation marked in `holes`, one lane
+    stays idle, unless only the last lane of the beat is free.
     """
 
     def __init__(

@@ -36,10 +36,9 @@ def cached_model(
 ) -> Path:
     """Return the library for a module and its driver, building it if it is not in the cache.
 
-    The driver uses the module `top` as the class ``Vmodel``, and includes `header` under the
-    name `HEADER`. With `upsets`, bits can be flipped; such a model is slower, and explicit
-    block RAMs are not supported. If several processes need the same model, one builds it and
-    the others wait.
+    The driver uses the module `top` as the class ``Vmodel``, and includes `header` under the name
+    `HEADER`. With `upsets`, bits can be flipped; such a model is slower, and explicit block RAMs
+    are not supported. If several processes need the same model, one builds it and the others wait.
     """
     blocks = models(memory, inverted=inverted)
     require(not (upsets and blocks), "memory", "must be 'portable' with upsets", memory)

@@ -95,8 +95,8 @@ class Upsets(Flips):
     def reference(self, clocks: int, *marks: int) -> tuple[RawResults, list[int]]:
         """Repeat the sequence without upsets, in at most `clocks` cycles.
 
-        `marks` are numbers of beats, in increasing order. Returns the results, and for each
-        mark the cycle in which that many beats had their results.
+        `marks` are numbers of beats, in increasing order. Returns the results, and for each mark
+        the cycle in which that many beats had their results.
         """
         library, unit = self._library, self._unit
         self._states = np.zeros(clocks, np.uint64)
