@@ -83,7 +83,6 @@ class SimulatedBoard(Closable):
             self._run(b"", min(_CHUNK, cycles - done))
 
     def reset(self) -> None:
-        """Restart the board, like a power cycle; its terminal remains open."""
         with self._lock:
             self._library.board_delete(self._board)
             self._board = ctypes.c_void_p(self._library.board_new())

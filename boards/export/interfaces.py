@@ -25,7 +25,6 @@ class Interface:
 
 
 def vivado_interfaces(design: Design) -> list[Interface]:
-    """Return the interfaces that the attributes of the Verilog ports declare."""
     ports = {port.name: port for port in design.ports}
     interfaces: dict[str, Interface] = {}
     for port, attributes in design.component.attributes().items():

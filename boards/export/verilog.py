@@ -143,7 +143,6 @@ class RtlilModule:
         return [line.split()[-1] for line in self.lines if _PORT.search(line)]
 
     def renamed(self, names: Mapping[str, str]) -> Iterator[str]:
-        """Yield the lines of the module, with the identifiers that it declares replaced."""
         for line in self.lines:
             if memory := _MEMORY.fullmatch(line):
                 name = f"\\{memory[2]}"
@@ -358,7 +357,6 @@ def module_names(modules: list[RtlilModule]) -> dict[str, str]:
 
 
 def _locals(module: RtlilModule, parts: Mapping[str, str]) -> dict[str, str]:
-    """Return the names that a module declares, without copy suffixes, ports first."""
     # Identifiers that begin with a dollar sign are named by yosys.
     declared = [name for name in module.declared if name.startswith("\\") or name in parts]
     ordered = [*module.ports, *sorted(declared, key=lambda name: bool(_COPY.search(name)))]

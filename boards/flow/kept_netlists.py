@@ -28,7 +28,6 @@ class KeptNetlist:
         self._path = folder / f"{digest}.json.gz"
 
     def read(self) -> bytes | None:
-        """Return the netlist, or None if it is missing or damaged."""
         try:
             return gzip.decompress(self._path.read_bytes()) or None
         except (OSError, EOFError, zlib.error):

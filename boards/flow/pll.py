@@ -117,8 +117,6 @@ def _within(hz: Fraction, limits_mhz: tuple[float, float]) -> bool:
 
 
 class PLL(Elaboratable):
-    """PLL between an oscillator pin and a clock domain."""
-
     cell: str
 
     def __init__(self, *, setting: Setting, pin: io.SingleEndedPort) -> None:

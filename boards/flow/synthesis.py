@@ -28,8 +28,6 @@ _CELL_SUFFIX = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """Number of LUTs, flip-flops, block RAMs and uSRAMs in a netlist."""
-
     lut: int
     ff: int
     bram: int
@@ -41,8 +39,6 @@ class Resources:
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """A design that was placed and routed on a device."""
-
     device: str
     seed: int  # placement seed
     # Maximum clock in MHz by static timing after routing: slowest path between registers.

@@ -63,8 +63,6 @@ def longest_query(spec: Specification) -> int:
 
 
 class Block(NamedTuple):
-    """Operations that a board performs together."""
-
     operations: int  # number of operations
     words: NDArray[np.uint32]  # words before the trailer
     head: list[int]  # first two words of the trailer

@@ -32,8 +32,6 @@ REPORT_FILE, FILTER_FILE = "build.json", "filter.toml"
 
 
 class _Packer(NamedTuple):
-    """Program that converts nextpnr's output to a bitstream."""
-
     program: str
     package: str  # package that contains the program
     written: tuple[str, str]  # nextpnr option that writes the input, and its file name

@@ -74,7 +74,6 @@ async def grow_older(bench: UnitUnderTest, count: int, other: int) -> None:
 
 
 def max_stalls(bench: UnitUnderTest, count: int) -> int:
-    """Return the maximum number of stall cycles while a unit accepts `count` operations."""
     if "moves" in bench.settings.traits:
         from ...hdl.dictionary.dictionary_figures import MAX_STALL, STALL_PERIOD
 

@@ -103,7 +103,6 @@ class Moment:
 
 
 def moments(performed: Iterable[Performed], secrets: list[float]) -> Iterator[Moment]:
-    """Yield a moment for each operation; `secrets` holds the load times of secrets, in ns."""
     before: list[Performed] = []
     for now in performed:
         yield Moment(now, before[-32:], secrets)

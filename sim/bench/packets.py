@@ -44,7 +44,6 @@ def ip6(
     size: int | None = None,
     source: bytes = bytes(16),
 ) -> bytes:
-    """Return an IPv6 packet; `size` overrides the length field."""
     size = len(payload) if size is None else size
     head = struct.pack(">IHBB", 6 << 28 | traffic << 20, size, protocol, limit)
     return head + source + bytes(15) + b"\1" + payload
@@ -85,7 +84,6 @@ def erspan2(frame: bytes, version: int = 1) -> bytes:
 
 
 def erspan3(content: bytes, of: int = 0, more: bytes = b"") -> bytes:
-    """Return ERSPAN III content over GRE; `of` is the content type, `more` a subheader."""
     head = struct.pack(">IHHIHH", 5, 0x2000, 1, 0, 0, of << 10 | bool(more))
     return gre(head + more + content, 0x22EB, flags=0x1000)
 
@@ -253,7 +251,6 @@ def _gtp_around(choose: Random, packet: bytes) -> bytes:
 
 
 def around(choose: Random, depth: int) -> bytes:
-    """Return an IP packet inside random encapsulations that the hardware supports."""
     payload = udp(choose.randbytes(choose.randrange(60)))
     kind, packet = choose.choice([(0x0800, ip4(payload)), (0x86DD, ip6(payload))])
     frame = ethernet(kind, packet)

@@ -187,7 +187,6 @@ async def a_key_is_reported_for_the_whole_span(bench: UnitUnderTest) -> None:
 
 
 async def around_a_turn(bench: UnitUnderTest, end: str, age: int, distance: int) -> None:
-    """Send a tick a few cycles before or after the operation that shifts the ring."""
     await bench.send(*inserts(bench, 2 * bench.generation))
     await bench.ticks.advance(max(age, bench.spec.generation_span if end == "age" else 0))
     await bench.send(*inserts(bench, bench.generation - 1 if end == "number" else 0))

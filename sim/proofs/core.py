@@ -275,8 +275,6 @@ class RekeyingCore(TrackingCore):
 
 
 class RekeyingGuarantee(GuaranteeOfCore):
-    """`GuaranteeOfCore` with re-keying at any time."""
-
     CORE = RekeyingCore
 
     def __init__(self, *, spec):

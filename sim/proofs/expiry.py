@@ -190,8 +190,6 @@ class Counted(Harness):
 
 
 class AnyBits(Arbitrary):
-    """Store with arbitrary contents and an arbitrary youngest segment."""
-
     latency = 0
 
 

@@ -156,7 +156,6 @@ class FrameFlow(Harness):
         self.reach("two frames leave", first.left & second.left)
 
     def _drive(self, m):
-        """Offer frames of any length, some of them damaged; return whether a frame is accepted."""
         part, number, index = self.part_, Signal(_NUMBER_BITS), Signal(_INDEX_BITS)
         i, size = part.i, Signal(6)
         taken = i.valid & i.ready

@@ -212,7 +212,6 @@ class ResultsOfBeats(Harness):
         return ~(done - goal)[width - 1]
 
     def _expected(self, m, comes, reads):
-        """Supply the shards' verdicts for the followed beat; return its expected result."""
         part = self._part
         answer = []
         for number in range(_LANES):

@@ -251,8 +251,6 @@ OPERATIONS = 3
 
 
 class Filled(UndefinedCells):
-    """Memory with arbitrary initial contents."""
-
     def __init__(self, *, depth, width):
         super().__init__(depth=depth, width=width)
         self.first = [Signal(width, name=f"first{row}") for row in range(depth)]

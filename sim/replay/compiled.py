@@ -27,7 +27,6 @@ _IDLE = 1 << 20
 
 
 def compiled_model(unit: Any, memories: MemoryMap, **options: Any) -> Path:
-    """Return the compiled model of a unit; options are those of `cached_model`."""
     header = unit_header(unit, memories)
     return cached_model(convert(unit), top=TOP, driver=DRIVER, header=header, **options)
 

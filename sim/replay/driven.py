@@ -140,7 +140,6 @@ class DrivenModel(Closable):
         holes: NDArray[np.bool_] | None = None,
         **pauses: Any,
     ) -> Results:
-        """Send operations; `numbers` are their times, windows or classes."""
         beats = Beats(codes, self._lanes, skips, holes)
         lane_codes, lane_keys = beats.spread(codes, keys, self._lanes)
         spread = np.zeros(len(lane_codes) + 1, np.uint64)

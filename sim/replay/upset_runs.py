@@ -89,7 +89,6 @@ class Upsets(Flips):
 
     @property
     def reported(self) -> bool:
-        """Whether the unit reports a fault, or has counted faults."""
         return bool(self._library.lately_reported(self._unit))
 
     def reference(self, clocks: int, *marks: int) -> tuple[RawResults, list[int]]:
