@@ -1,1 +1,1 @@
-"""Devices, boards, and the flow to a bitstream."""
+"""Export of units, and the flow from a unit to the bitstream of a board."""

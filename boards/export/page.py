@@ -1,4 +1,4 @@
-"""The page on an exported unit: its guarantees, and the meanings of ports and fields."""
+"""Text of the page about an exported unit: its guarantees, ports and fields."""
 
 from fractions import Fraction
 from typing import Any
@@ -14,7 +14,6 @@ from .design import NO_BUS, Design
 
 
 def page_values(design: Design) -> dict[str, Any]:
-    """Return the values for the page template."""
     values: dict[str, Any] = {
         "contract": {name: " ".join(texts) for name, texts in _contract(design).items() if texts},
         "meanings": _frame_meanings(design.frame_options.side) if design.frames else MEANINGS,
@@ -38,7 +37,6 @@ def page_values(design: Design) -> dict[str, Any]:
 
 
 def _contract(design: Design) -> dict[str, list[str]]:
-    """Return the sentences of each paragraph about the unit's behaviour."""
     component, profile = design.component, design.profile
     level = "low" if component.ACTIVE_LOW else "high"
     request, key, unit = "request", "key", "unit"
@@ -85,7 +83,7 @@ def _throughput(design: Design) -> list[str]:
 
 
 def _ticks(design: Design) -> list[str]:
-    """Return the sentences on ticks; none if the unit has no ticks, or requests carry times."""
+    """Return sentences about ticks, or an empty list if the unit has no input for ticks."""
     members, min_period = design.unit.signature.members, design.profile.min_period
     if design.bus != NO_BUS:
         # On the bus, `period` is a register.
@@ -261,7 +259,6 @@ FRAME_MEANINGS = MEANINGS | {
 
 
 def field_meanings(spec: Specification) -> dict[str, str]:
-    """Return the meanings of fields in requests, results and table entries."""
     if not spec.query_field:
         return _FIELDS | _FIELDS_OF_KIND.get(spec.kind, {})
     steps, longest = "insertions", spec.window_blocks
@@ -276,7 +273,6 @@ def field_meanings(spec: Specification) -> dict[str, str]:
 
 
 def _frame_meanings(side: Sideband) -> dict[str, str]:
-    """Return the meanings for a deduplicator with these sideband signals."""
     named = {"s_axis_tuser": side.bad, "m_axis_tuser": side.mark}
     if not side.user or side == ONLY_BAD:
         return FRAME_MEANINGS

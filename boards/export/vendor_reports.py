@@ -1,4 +1,4 @@
-"""Read a unit's area and clock from the reports of an export's vendor tool scripts."""
+"""Read the area and clock of a unit from the report of a vendor tool."""
 
 import re
 
@@ -13,9 +13,10 @@ class ReportError(LatelyError, ValueError):
 
 
 def _vivado_mhz(figures: dict[str, str]) -> float:
-    """Compute the clock frequency from the worst slack after routing."""
     if figures["design state"] not in ("Routed", "Physopt postRoute"):
-        raise ReportError("report: the design is not routed; X_vivado.tcl routes it")
+        raise ReportError(
+            "report: the design is not routed; run the exported NAME_vivado.tcl to route it"
+        )
     delay = float(figures["period"]) - float(figures["slack"])
     if delay <= 0:
         raise ReportError(
@@ -62,7 +63,6 @@ _MARKS = {"vivado": "Tool Version : Vivado", "quartus": "Fitter Status :",
 
 
 def read_report(text: str) -> dict[str, str | int | float]:
-    """Extract tool, version, device, area and clock from a report."""
     tool = next((name for name, mark in _MARKS.items() if mark in text), None)
     if tool is None:
         raise ReportError("report: not recognised as a report of Vivado, Quartus or Radiant")
@@ -71,7 +71,8 @@ def read_report(text: str) -> dict[str, str | int | float]:
         matches = re.findall(pattern, text, re.M)
         if not matches:
             raise ReportError(
-                f"report: no {figure} in this report of {tool}; X_{tool}.tcl prints it"
+                f"report: no {figure} in the {tool} report; run the exported NAME_{tool}.tcl "
+                "to create a complete report"
             )
         text_of_figure = min(matches, key=float) if figure == "clock" else matches[0]
         figures[figure] = text_of_figure.replace(",", "")

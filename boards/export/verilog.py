@@ -54,7 +54,6 @@ _HEAD = re.compile(r"^module (\w+)", re.M)
 
 
 def verilog_text(component: Any, name: str, *, initial_values: bool = True) -> str:
-    """Return a component and its submodules as Verilog-2005."""
     kept = _Kept(component)
     modules = share(read_modules(rtlil.convert(kept, name=name, emit_src=False)))
     comments = _comments(modules, dict(_parts(kept.fragment, name)))
@@ -69,7 +68,7 @@ def verilog_text(component: Any, name: str, *, initial_values: bool = True) -> s
 
 
 class _Kept(Elaboratable):
-    """Keeps the fragment of a component's elaboration."""
+    """Wrapper that keeps the fragment to which its component is elaborated."""
 
     def __init__(self, component: Any) -> None:
         self._component = component
@@ -84,7 +83,7 @@ class _Kept(Elaboratable):
 
 
 def _parts(fragment: Fragment, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the path of each submodule, and the object that it was elaborated from."""
+    """Yield the path of each submodule from this package, and the object that it represents."""
     origins = [
         origin for origin in fragment.origins or () if type(origin).__module__.startswith(PACKAGE)
     ]
@@ -96,7 +95,6 @@ def _parts(fragment: Fragment, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _comments(modules: "list[RtlilModule]", parts: Mapping[str, Any]) -> dict[str, str]:
-    """Return a comment for each Lately module: its summary, class and latency."""
     names = module_names(modules)
     texts = {}
     for module in modules:
@@ -145,7 +143,6 @@ class RtlilModule:
         return [line.split()[-1] for line in self.lines if _PORT.search(line)]
 
     def renamed(self, names: Mapping[str, str]) -> Iterator[str]:
-        """Yield the lines of the module with its own identifiers replaced."""
         for line in self.lines:
             if memory := _MEMORY.fullmatch(line):
                 name = f"\\{memory[2]}"
@@ -158,7 +155,6 @@ class RtlilModule:
 
 
 def read_modules(text: str) -> list[RtlilModule]:
-    """Parse the modules of a design; parents come before their submodules."""
     return [
         RtlilModule(name, list(_stripped(body, top=not number)), name[1:])
         for number, (name, body) in enumerate(_MODULE.findall(text))
@@ -166,7 +162,7 @@ def read_modules(text: str) -> list[RtlilModule]:
 
 
 def _stripped(body: str, *, top: bool) -> Iterator[str]:
-    """Yield the lines of a module; of attributes, only initial values and top-level interfaces."""
+    """Yield the lines without attributes, except initial values and interfaces at the top level."""
     aliases = set(_ALIAS.findall(body))
     waiting: list[str] = []
     for line in filter(None, body.splitlines()):
@@ -203,7 +199,7 @@ def share(modules: list[RtlilModule]) -> list[RtlilModule]:
 def instances(
     lines: list[str], stand_ins: Mapping[str, tuple[str, Mapping[str, str]]]
 ) -> Iterator[str]:
-    """Yield the lines of a module whose instances use stand-ins, given with their ports."""
+    """Yield the lines of a module, with the module and ports of each instance replaced."""
     ports: Mapping[str, str] = {}
     for line in lines:
         if line.startswith("  cell "):
@@ -248,7 +244,7 @@ def plain_lines(modules: list[RtlilModule]) -> Iterator[str]:
 
 
 def _part_names(modules: list[RtlilModule]) -> dict[str, dict[str, str]]:
-    """Return names for numbered ports and wires, by module."""
+    """Return names for the numbered ports and wires of each module."""
     # A wire is named after a signal that contains it, or else after a submodule port connected to
     # it, or else as in the parent, or else as in a module with the same port.
     parts = {module.name: _signal_parts(module) for module in modules}
@@ -283,7 +279,7 @@ def _widths(module: RtlilModule) -> dict[str, int]:
 
 
 def _connections(module: RtlilModule) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield module, instance, port, wire and bits of each connection to bits of a wire."""
+    """Yield (module, instance, port, wire, bits) for each port connected to bits of a wire."""
     kind = instance = ""
     for line in module.lines:
         words = line.split()
@@ -294,7 +290,7 @@ def _connections(module: RtlilModule) -> Iterator[tuple[str, str, str, str, str]
 
 
 def _signal_parts(module: RtlilModule) -> dict[str, str]:
-    """Return names for numbered wires that belong to exactly one signal of the module."""
+    """Return names for the numbered wires that carry part of exactly one signal."""
     names: dict[str, str] = {}
     whole = _widths(module)
     aliases = [
@@ -316,7 +312,7 @@ def _signal_parts(module: RtlilModule) -> dict[str, str]:
 
 
 def _bits(text: str) -> list[tuple[str, int]]:
-    """Split bits into wires and the number of bits of each wire; a constant is the wire ""."""
+    """Return the wires in a concatenation, and their widths; a constant has the name ""."""
     return [
         (match[1] or "", int(match[4] or int(match[2]) - int(match[3] or match[2]) + 1))
         for match in _BITS.finditer(text)
@@ -324,7 +320,7 @@ def _bits(text: str) -> list[tuple[str, int]]:
 
 
 def _without_copies(module: RtlilModule, parts: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines, except declarations of wires that are only unread aliases."""
+    """Yield the lines of a module, without wires that are unread aliases."""
     read: Counter[str] = Counter()
     copies: dict[str, str] = {}
     for line in module.lines:
@@ -361,7 +357,6 @@ def module_names(modules: list[RtlilModule]) -> dict[str, str]:
 
 
 def _locals(module: RtlilModule, parts: Mapping[str, str]) -> dict[str, str]:
-    """Return the names that a module declares, without copy suffixes, ports first."""
     # Identifiers that begin with a dollar sign are named by yosys.
     declared = [name for name in module.declared if name.startswith("\\") or name in parts]
     ordered = [*module.ports, *sorted(declared, key=lambda name: bool(_COPY.search(name)))]
@@ -385,6 +380,5 @@ def _plain_names(wanted: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def keywords() -> frozenset[str]:
-    """Return the keywords of Verilog, SystemVerilog, VHDL and Python in lower case."""
     text = resources.files(__package__).joinpath("keywords.txt").read_text("utf-8")
     return frozenset(text.lower().split())

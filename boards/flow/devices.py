@@ -1,4 +1,4 @@
-"""Devices on which units are placed and routed."""
+"""FPGAs for which units are synthesised."""
 
 import re
 import tomllib
@@ -21,7 +21,7 @@ class UnknownDeviceError(LatelyError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """A device, with its yosys and nextpnr options."""
+    """An FPGA, with its resources and its options for yosys and nextpnr."""
 
     # Name on the command line, and readable description.
     name: str
@@ -62,16 +62,15 @@ class Device:
         return self.levels_at(None)
 
     def levels_at(self, mhz: float | None) -> int:
-        """Return the maximum LUT levels of a unit at a clock, by default the target clock."""
+        """Return the maximum number of LUT levels at a clock; None means the target clock."""
         return levels(self.name, mhz or target_mhz(self.name)) if self.placed else DEFAULT_LEVELS
 
     @property
     def limit_mhz(self) -> float | None:
-        """Maximum clock that the vendor permits for a unit; None if units are not placed."""
+        """Maximum clock in MHz that the vendor permits; None if units are not placed."""
         return limit_mhz(self.name) if self.placed else None
 
     def count(self, kind: str, cell: str) -> int:
-        """Return the number of resources of this kind that a yosys cell uses."""
         return next((n for name, n in self.cells[kind].items() if re.fullmatch(name, cell)), 0)
 
 
@@ -81,7 +80,6 @@ TABLES = tomllib.loads(Path(__file__).with_name("devices.toml").read_text("utf-8
 
 
 def _device(name: str, *, family: str, **fields: Any) -> Device:
-    """Create a device from its table in `devices.toml`."""
     shared = {"mapping": TABLES["mapping"]} | TABLES["families"][family]
     shared.setdefault("bram_bits", shared.pop("memory", {}).get("bits"))
     pins = [str(pin) for start, end in shared.pop("pins", ()) for pin in range(start, end)]

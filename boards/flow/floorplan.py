@@ -11,8 +11,6 @@ TILES = 9 / 4  # average distance between block RAM columns, in tiles
 
 
 class Sites(NamedTuple):
-    """Block RAM sites of a device."""
-
     rows: tuple[int, ...]  # rows from one edge to the other
     # Column and index in the column of each site, left to right; the same in every row.
     columns: tuple[tuple[int, int], ...]
@@ -20,7 +18,6 @@ class Sites(NamedTuple):
     bands: tuple[tuple[int, int], ...] = ()
 
     def name(self, row: int, index: int) -> str:
-        """Return nextpnr's name of a site."""
         column, number = self.columns[index]
         return f"X{column}/Y{row}/EBR{number}"
 
@@ -38,13 +35,11 @@ class Sites(NamedTuple):
         return [self.name(row, column) for column in columns for row in rows][:count]
 
     def _neighbours(self, count: int) -> Iterator[tuple[int, ...]]:
-        """Yield each range of consecutive rows that has `count` sites."""
         for number in range(-(-count // len(self.columns)), len(self.rows) + 1):
             for first in range(len(self.rows) - number + 1):
                 yield self.rows[first : first + number]
 
     def _extent(self, rows: tuple[int, ...], count: int) -> tuple[float, ...]:
-        """Return the size of a group of sites, and its distance from the middle, in tiles."""
         wide, high = -(-count // len(rows)) * TILES, rows[-1] - rows[0]
         off = abs(rows[0] + rows[-1] - self.rows[0] - self.rows[-1])
         return max(wide, high), wide + high, off
@@ -80,7 +75,6 @@ REROUTE = "--tmg-ripup"
 
 
 def options_for(options: tuple[str, ...], *, shards: bool) -> tuple[str, ...]:
-    """Change the nextpnr options for placed block RAMs."""
     at = options.index(WEIGHT[0])
     changed = (*options[:at], *WEIGHT, *options[at + 2 :])
     return changed if shards else (*changed, REROUTE)
@@ -113,7 +107,6 @@ def _natural(name: str) -> list[tuple[str, int]]:
 
 
 def _in_bands(groups: Groups, sites: Sites) -> dict[str, str]:
-    """Return the site of each block RAM; empty if the bands are too narrow."""
     # The middle of the device remains free for the logic between the groups.
     in_band = -(-len(groups) // max(1, len(sites.bands)))
     # Alternate between the two rows, so that the blocks of a segment are adjacent.

@@ -24,7 +24,7 @@ TABLE_ROWS, TABLE_BITS = 16, 4  # depth and width of a LUT memory
 
 @dataclass(frozen=True)
 class InferredBlock:
-    """A block RAM with a read and a write port, as in the yosys library."""
+    """A block RAM with one read port and one write port, as described in yosys's library."""
 
     bits: int  # bits per block, without ninth bits
     widths: Mapping[int, int]  # word width with ninth bits, for each width without them
@@ -75,7 +75,7 @@ def inferred_memory(
     new: bool = False,  # whether a read of a word being written returns the new word
     forced: bool = False,  # whether the memory has the attribute for block RAMs
 ) -> Inferred:
-    """Predict the resources that yosys uses for a memory with one port writing whole words."""
+    """Predict the resources that yosys uses for a memory with one write port for whole words."""
     block = INFERRED[family]
     small = _small_cost(block, depth, width, len(reads))
     if len(reads) == 2 and block.shared:
@@ -108,7 +108,6 @@ def inferred_memory(
 
 
 def _small_cost(block: InferredBlock, depth: int, width: int, ports: int) -> float:
-    """Return the cost of small blocks; infinite if the family has none."""
     if not block.small:
         return inf
     banks = -(-depth // block.small["rows"])
@@ -118,7 +117,6 @@ def _small_cost(block: InferredBlock, depth: int, width: int, ports: int) -> flo
 
 
 def _fullest(block: InferredBlock, depth: int, width: int, ports: int) -> Inferred:
-    """Return the resources for the word width that fills blocks best."""
     choices = []
     for plain, unit in block.widths.items():
         words = block.bits // plain
@@ -134,7 +132,6 @@ def _fullest(block: InferredBlock, depth: int, width: int, ports: int) -> Inferr
 def _geometry(
     block: InferredBlock, plain: int, depth: int, width: int, ports: int
 ) -> tuple[float, int, int, int]:
-    """Return (cost, word width, rows of blocks, bits per block) for words of `plain` bits."""
     unit = block.widths[plain]
     byte = min(block.byte, unit)
     bits = -(-width // byte) * byte
@@ -158,7 +155,7 @@ def is_exact(spec: Any, family: str) -> bool:
 
 
 def unit_blocks(spec: Any, device: Device) -> int:
-    """Return the number of block RAMs of a unit, without bus and frames, on a device."""
+    """Predict the number of block RAMs of a unit without bus or frame streams on a device."""
     family = device.family
     if spec.kind == "ring":
         blocks = _ring_blocks(spec, device)
@@ -178,7 +175,6 @@ def unit_blocks(spec: Any, device: Device) -> int:
 
 
 def _ring_blocks(spec: Any, device: Device) -> int:
-    """Return the number of block RAMs for the parts of all segments, including the spare."""
     bits, clear = spec.shard_bits, min(spec.clear, spec.shard_bits)
     if is_inferred(device.family):
         each = _plain_blocks(device.family, bits // clear, clear, forced=True)
@@ -189,7 +185,6 @@ def _ring_blocks(spec: Any, device: Device) -> int:
 
 
 def _cells(spec: Any) -> tuple[int, int, list[range]]:
-    """Return depth, width and bits read per port of a cell memory."""
     _, depth, width = spec.cell_shape
     whole = range(width)
     if spec.kind == "dictionary" and not spec.moves:
@@ -198,7 +193,7 @@ def _cells(spec: Any) -> tuple[int, int, list[range]]:
 
 
 def _small(spec: Any, profile: Any) -> Iterator[tuple[int, int]]:
-    """Yield depth and width of the small memories, which go into LUTs where possible."""
+    """Yield the depth and width of each small memory; these go into LUTs where possible."""
     yield profile.result_depth, profile.options.tag_bits
     if spec.kind == "ring":
         ages = ceil_log(2, spec.window_generations + 1)

@@ -16,7 +16,6 @@ MAX_NETLISTS = 64
 
 
 def cache_directory() -> Path:
-    """Return the folder for netlists; LATELY_CACHE overrides the user's cache folder."""
     folder = os.environ.get("LATELY_CACHE") or platformdirs.user_cache_dir("lately")
     return Path(folder) / "netlists"
 
@@ -29,14 +28,12 @@ class KeptNetlist:
         self._path = folder / f"{digest}.json.gz"
 
     def read(self) -> bytes | None:
-        """Return the netlist, or None if it is missing or damaged."""
         try:
             return gzip.decompress(self._path.read_bytes()) or None
         except (OSError, EOFError, zlib.error):
             return None
 
     def write(self, netlist: bytes) -> None:
-        """Save a netlist if the folder is writable."""
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with replace_file(self._path) as file:

@@ -15,7 +15,7 @@ from ...golden.errors import LatelyError
 from ...hdl.latencies import BLOCK_MODES
 from ...hdl.target_clocks import device_class
 
-# Limits of block RAMs are called this, followed by the write mode.
+# Prefix of the names of block RAM limits; the write mode follows it.
 PORT = "block RAM port, "
 
 # Write modes of block RAMs; Gowin numbers them in this order.
@@ -28,8 +28,6 @@ class LimitError(LatelyError, ValueError):
 
 @dataclass(frozen=True)
 class Limit:
-    """Maximum clock that a vendor permits for a part of a device."""
-
     name: str
     mhz: float
     source: str
@@ -47,7 +45,7 @@ UNKNOWN = Limit("none known", inf, "")
 
 
 class PortLimit(NamedTuple):
-    """Write mode of a block RAM port, and its width in bits; 0 means any width."""
+    """Write mode and width of a block RAM port; a width of 0 means any width."""
 
     mode: str
     width: int = 0
@@ -70,14 +68,13 @@ def lowest_limit(device: str, ports: Iterable[PortLimit]) -> Limit:
     blocks = [limit for name, limit in named.items() if name.startswith(PORT)]
     binding = [limit for name, limit in named.items() if not name.startswith(PORT)]
     for port in ports:
-        # A mode that the vendor does not document is assumed to be as slow as the slowest.
+        # A mode that the vendor does not document is assumed to be as slow as the slowest mode.
         slowest = min(blocks, key=lambda limit: limit.mhz, default=UNKNOWN)
         binding.append(named.get(PORT + port.mode, slowest))
     return min(binding, key=lambda limit: limit.mhz, default=UNKNOWN)
 
 
 def unit_limit(device: str) -> Limit:
-    """Return the clock limit of a unit on a device."""
     mode = BLOCK_MODES.get(device.partition("-")[0])
     return lowest_limit(device, [PortLimit(mode)] if mode else [])
 
@@ -94,7 +91,6 @@ def undocumented(device: str, ports: Iterable[PortLimit]) -> str:
 
 
 def block_ports(netlist: Mapping[str, Any]) -> frozenset[PortLimit]:
-    """Return the modes and widths of the block RAM ports in a yosys netlist."""
     return frozenset(
         port
         for module in netlist.values()

@@ -31,7 +31,6 @@ def make_timeable(netlist: dict[str, Any]) -> None:
 
 
 def _tables_before_registers(cells: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the LUTs to insert in front of registers, by name."""
     bits = (bit for cell in cells.values() for port in cell["connections"].values() for bit in port)
     free = 1 + max((bit for bit in bits if isinstance(bit, int)), default=0)
     ready = {
@@ -62,7 +61,10 @@ def _tables_before_registers(cells: dict[str, Any]) -> Iterator[tuple[str, dict[
 
 
 def use_normal_mode(netlist: dict[str, Any]) -> bool:
-    """Set ECP5 block RAM ports that only read or only write to NORMAL mode; report any change."""
+    """Set ECP5 block RAM ports that only read or only write to NORMAL mode.
+
+    Returns whether any mode has changed.
+    """
     # NORMAL mode permits the highest clock. The modes differ only in what a port reads while it
     # writes, but yosys selects READBEFOREWRITE for all ports of inferred memories.
     changed = False

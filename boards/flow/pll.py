@@ -64,7 +64,6 @@ class Setting:
 
 
 def find_setting(family: str, *, input_hz: int, wanted_hz: int) -> Setting:
-    """Return the setting whose output is closest to the requested clock."""
     limits = LIMITS[family]
     _check("oscillator", input_hz, limits.input_mhz, family)
     _check("clock", wanted_hz, limits.output_mhz, family)
@@ -118,8 +117,6 @@ def _within(hz: Fraction, limits_mhz: tuple[float, float]) -> bool:
 
 
 class PLL(Elaboratable):
-    """PLL between an oscillator pin and a clock domain."""
-
     cell: str
 
     def __init__(self, *, setting: Setting, pin: io.SingleEndedPort) -> None:
@@ -206,7 +203,6 @@ class ICE40PadPLL(ICE40PLL):
 
 
 def filter_range(detector_hz: Fraction) -> int:
-    """Return FILTER_RANGE for an iCE40 PLL with this phase detector frequency."""
     bounds = (17, 26, 44, 66, 101)
     return 1 + sum(detector_hz >= bound * 10**6 for bound in bounds)
 
@@ -251,6 +247,4 @@ class GowinPLL(PLL):
 
 
 class GW2APLL(GowinPLL):
-    """RPLL of a GW2AR-18C."""
-
     device = "GW2AR-18C"

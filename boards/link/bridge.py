@@ -14,7 +14,7 @@ from .layout import COMMANDS, READ, WRITE, WRITE_SAME
 
 MIN_BAUD, MAX_BAUD = 115_200, 3_000_000
 
-# Minimum cycles per bit: an edge is located to one cycle, at most an eighth of a bit.
+# Minimum cycles per bit. Edges are located to within one cycle, at most an eighth of a bit.
 MIN_CYCLES = 8
 
 
@@ -26,7 +26,8 @@ class BaudRate:
     """Fractional divider from the clock to the baud rate.
 
     An accumulator of `width` bits grows by `increment` in every cycle, and a bit starts when it
-    overflows. So the length of a bit varies by one cycle, but the average rate is exact.
+    overflows. The length of a bit therefore varies by one cycle, but the average rate is accurate
+    to one thousandth.
     """
 
     def __init__(self, *, clock_hz, baud):
@@ -43,7 +44,7 @@ class BaudRate:
 
 
 class Transmitter(wiring.Component):
-    """Sends bytes; accepts the next one after the stop bit."""
+    """Sends bytes; the next byte is accepted after the stop bit."""
 
     def __init__(self, *, rate):
         self._rate = rate
@@ -140,7 +141,7 @@ BUS = wiring.Signature(
 
 
 class Bridge(wiring.Component):
-    """Performs bursts of reads and writes. A failed read returns all ones.
+    """Performs the bus reads and writes that arrive as bytes. A failed read returns all ones.
 
     A command that pauses for `timeout` cycles is dropped, so the next byte starts a new command.
     """
@@ -218,7 +219,6 @@ class Bridge(wiring.Component):
         return m
 
     def _receive(self, m, word, number, count, state):
-        """Shift bytes into a word, and enter `state` after `count` bytes."""
         m.d.comb += self.i.ready.eq(1)
         with m.If(self.i.valid):
             m.d.sync += [word.eq(Cat(self.i.payload, word)), number.eq(number + 1)]

@@ -1,6 +1,7 @@
-"""Layout of the words behind a board's serial line, for board and host; see `docs/host.md`.
+"""Layout of registers, operations and results behind the serial line of a board.
 
-This module does not import Amaranth.
+Both the board and the host use this layout; `docs/host.md` describes it. This module does not
+import Amaranth.
 """
 
 import zlib
@@ -37,7 +38,7 @@ def register_address(name: str) -> int:
 
 
 def write_check(check: int, address: int, words: Iterable[int], *, same: bool) -> int:
-    """Return the checksum of all register writes after another write; `check` is that before it."""
+    """Return `check`, the checksum of all register writes, updated for another write."""
     for number, word in enumerate(words):
         rotated = (check << 1 | check >> 31) & MISSING
         check = rotated ^ (address // 4 + number * (not same)) ^ int(word)
@@ -45,7 +46,6 @@ def write_check(check: int, address: int, words: Iterable[int], *, same: bool) -
 
 
 def check_spec(spec: Specification) -> None:
-    """Raise SpecificationError if a board cannot support this filter."""
     for name, limit in (("lanes", 1), ("span", (1 << TIME_BITS - 1) - 1)):
         value = getattr(spec, name, None) or 0
         require(value <= limit, name, f"must be at most {limit} for a serial link", value)
@@ -56,15 +56,13 @@ def result_words(spec: Specification) -> int:
 
 
 def longest_query(spec: Specification) -> int:
-    """Return the longest query window, or the highest class; 0 without windows and classes."""
+    """Return the longest window or the highest class of a query; 0 if queries have neither."""
     if spec.classes is not None:
         return spec.classes - 1
     return spec.window_blocks if spec.query_field else 0
 
 
 class Block(NamedTuple):
-    """Operations that a board performs together."""
-
     operations: int  # number of operations
     words: NDArray[np.uint32]  # words before the trailer
     head: list[int]  # first two words of the trailer
@@ -94,7 +92,7 @@ def pack_blocks(
 
 
 def unpack_results(spec: Specification, words: NDArray[np.uint32]) -> Results:
-    """Decode results from `words`, shape (n, words); of times, only the low bits."""
+    """Decode results from `words`, shape (n, words); times have only their low bits."""
     first = words[:, 0].astype(np.int64)
     seen, status = first >> 31 > 0, first >> AGE_BITS & (1 << STATUS_BITS) - 1
     age = first & (1 << AGE_BITS) - 1

@@ -102,7 +102,6 @@ class OperationPort(wiring.Component):
         return m
 
     def _elaborate_operations(self, m, word, index, head, mixed):
-        """Perform the operations of a block from `index` on."""
         request = self.i.p
         key = Signal(-(-len(request.key) // WORD_BITS) * WORD_BITS)
         # Words of an operation: code and window if `mixed`, then the key.
@@ -296,7 +295,7 @@ class FilterLink(Link):
             ("hit", unit.o.valid & unit.o.p.seen, 4, Const(0)),
             ("fault", wrong, 1, alarmed),
         ):
-            # An event is shown until a bit of the timer has fallen twice.
+            # An event is shown until a bit of the timer has changed from 1 to 0 twice.
             registers = (Signal(name=f"{name}_{part}") for part in ("event", "past", "fell"))
             shown, (came, past, fell) = Signal(2, name=f"{name}_shown"), registers
             m.d.sync += [

@@ -32,8 +32,6 @@ REPORT_FILE, FILTER_FILE = "build.json", "filter.toml"
 
 
 class _Packer(NamedTuple):
-    """Program that creates the bitstream."""
-
     program: str
     package: str  # package that contains the program
     written: tuple[str, str]  # nextpnr option that writes the input, and its file name
@@ -54,8 +52,6 @@ class TimingError(LatelyError):
 
 @dataclass(frozen=True, kw_only=True)
 class BuildReport(Placement):
-    """Report on a bitstream, with figures for the whole device."""
-
     board: str
     spec: dict[str, Any]  # filter, from `Specification.to_dict`
     baud: int
@@ -140,7 +136,6 @@ def build(
 
 
 def _make_link(board: Board, setting: Setting, shape: dict[str, Any]) -> wiring.Component:
-    """Create a filter, or a deduplicator between two PHYs, behind a serial line."""
     mhz = float(setting.output_hz) / 1e6
     line: dict[str, Any] = {"baud": board.baud, "version": release()}
     shape = shape | {"levels": board.device.levels_at(mhz)}
@@ -158,7 +153,6 @@ def _make_link(board: Board, setting: Setting, shape: dict[str, Any]) -> wiring.
 def plan_files(
     link: wiring.Component, *, board: Board, setting: Setting, platform: Any
 ) -> dict[str, str]:
-    """Return the RTLIL and the pin file of a board, by name."""
     top = BoardTop(link, board=board, setting=setting)
     # No source locations, so that the text does not depend on the path of the checkout.
     plan = platform.prepare(top, "top", emit_src=False)
@@ -168,7 +162,7 @@ def plan_files(
 def _place_and_route(
     flow: Flow, board: Board, clock_mhz: float, packer: _Packer
 ) -> tuple[int, dict[str, Any]]:
-    """Return the first seed that reaches the clock, and nextpnr's report."""
+    """Try the placement seeds; return the first that reaches the clock, and nextpnr's report."""
     reached = []
     for seed in board.seeds:
         # A higher target would not improve placement, and would hide slow paths.

@@ -92,7 +92,6 @@ def _with_pins(name: str, package: str | None = None) -> Device:
 
 
 def _board(name: str, *, device: str, spec: dict[str, Any], **fields: Any) -> Board:
-    """Create a board from its table in `boards.toml`."""
     # The filter is given by all its fields, or by a preset and changes to some fields.
     if "preset" in spec:
         chosen = cast(APBBFSpec, preset(spec["preset"]))

@@ -1,4 +1,4 @@
-"""The platform and the resources that amaranth-boards lacks."""
+"""Platforms and resources that amaranth-boards lacks."""
 
 from typing import Any
 
@@ -27,7 +27,6 @@ class TangNano20kPlatform(GowinPlatform):
 
 
 def add_resources(platform: Any, board: str) -> None:
-    """Add the resources of a board that its platform lacks."""
     if board == "icebreaker":
         platform.add_resources(platform.break_off_pmod)
     elif board == "upduino-v3":

@@ -1,4 +1,4 @@
-"""Top level of a board, around a link: clock, reset and pins."""
+"""Top level of a board, which connects clock, reset and pins to a link."""
 
 from collections.abc import Callable
 from functools import cache, partial

@@ -1,1 +1,1 @@
-"""cocotb benches and their coverage."""
+"""Test benches in cocotb, and their functional coverage."""

@@ -26,13 +26,12 @@ QUEUE = 66  # more results than the queue of a unit with one lane can store
 
 
 def keys_and_cells(bench: UnitUnderTest) -> tuple[np.ndarray, np.ndarray]:
-    """Return keys, and the cell of each key in each part, shape (parts, keys)."""
+    """Return keys and the cells that they use, an array of shape (parts, keys)."""
     keys = np.arange(min(1 << bench.spec.key_bits, 1 << 12))
     return keys, cells_of(bench.spec, keys.tolist())
 
 
 def keys_without_common_cells(bench: UnitUnderTest) -> list[int]:
-    """Return keys of which no two share a cell."""
     used: set[tuple[int, int]] = set()
     keys = []
     for key, cells in enumerate(keys_and_cells(bench)[1].T.tolist()):
@@ -62,7 +61,7 @@ def keys_with_common_cells(bench: UnitUnderTest) -> tuple[int, int]:
 
 
 async def grow_older(bench: UnitUnderTest, count: int, other: int) -> None:
-    """Increase the age of all keys by `count`, where necessary by insertions of `other`."""
+    """Increase the age of all keys by `count`, where necessary by insertions of the key `other`."""
     traits = bench.settings.traits
     if "ring" in traits:
         await bench.send(*[(SHIFT, 0)] * count)
@@ -75,7 +74,6 @@ async def grow_older(bench: UnitUnderTest, count: int, other: int) -> None:
 
 
 def max_stalls(bench: UnitUnderTest, count: int) -> int:
-    """Return the maximum number of stall cycles while a unit accepts `count` operations."""
     if "moves" in bench.settings.traits:
         from ...hdl.dictionary.dictionary_figures import MAX_STALL, STALL_PERIOD
 
@@ -99,7 +97,7 @@ async def accepts_an_operation_every_cycle(bench: UnitUnderTest) -> None:
     await bench.send(*operations)
     waits = bench.driver.waits
     limit = max_stalls(bench, len(operations))
-    assert sum(waits) <= limit, f"stalled for {sum(waits)} cycles, expected at most {limit}"
+    assert sum(waits) <= limit, f"stall cycles: expected at most {limit}, got {sum(waits)}"
     if interval := getattr(bench.profile, "rest_interval", 0):
         assert max(waits) == 1, "a stall lasted more than one cycle"
         stalled = [at for at, wait in enumerate(waits) if wait]
@@ -121,7 +119,7 @@ async def latency_is_as_specified(bench: UnitUnderTest) -> None:
     pairs = zip(bench.driver.times, bench.monitor.times, strict=True)
     latencies = {(delivered - accepted) / PERIOD_NS for accepted, delivered in pairs}
     expected = {*range(bench.unit.latency, bench.unit.latency + poll)}
-    assert latencies == expected, f"latencies of {latencies} cycles, expected {expected}"
+    assert latencies == expected, f"latencies in cycles: expected {expected}, got {latencies}"
 
 
 @sentence(pauses=["none", "both", "input", "output"])
@@ -133,7 +131,9 @@ async def random_operations(bench: UnitUnderTest, pauses: str) -> None:
     items = bench.mixture(250 if max(into, out) > 0.5 else 800)
     await bench.send(*items, stalls=bench.stalls(into), gaps=0.3)
     await bench.settle()
-    assert bool(bench.monitor.held) == bool(out), "results must wait exactly if output pauses"
+    assert bool(bench.monitor.held) == bool(out), (
+        "results must wait if and only if the output pauses"
+    )
 
 
 @sentence()
@@ -198,7 +198,7 @@ async def every_age_is_reported(bench: UnitUnderTest) -> None:
     youngest = int(getattr(bench.spec, "block", 0) == 1)
     reported = {result["age"] for result in asked if result["seen"] or "oldest" in result}
     assert bench.settings.ticks == "period" or reported == {*range(youngest, ages)}, (
-        f"ages {reported}"
+        f"reported ages: {reported}"
     )
 
 
@@ -216,7 +216,7 @@ async def windows_of_queries_are_exact(bench: UnitUnderTest) -> None:
         inside = query.outcome["age"] + beyond <= query.item["window"]
         # A dictionary returns an age only for keys that it reports.
         assert query.seen == inside or (beyond and not query.seen), (
-            f"{query.outcome} of {query.item}"
+            f"wrong result {query.outcome} of request {query.item}"
         )
 
 
@@ -240,7 +240,9 @@ async def blocked_output_stops_the_input(bench: UnitUnderTest) -> None:
     bench.monitor.stalls = Stalls(1.0)
     accepted = await bench.interrupt(items, cycles=4 * slots)
     limit = slots if bench.signature.lanes > 1 else 2 * slots
-    assert bench.unit.latency <= accepted <= limit, f"accepted {accepted} with a blocked output"
+    assert bench.unit.latency <= accepted <= limit, (
+        f"accepted beats: expected up to {limit}, got {accepted}"
+    )
     # After a reset while all slots are in use, as many are free again.
     await ClockCycles(bench.dut.clk, bench.settled)
     sending = cocotb.start_soon(bench.driver.send(items))
@@ -261,7 +263,7 @@ async def clear_forgets_everything(bench: UnitUnderTest) -> None:
         await bench.send(*[(QUERY, key) for key in keys])
         wait = bench.driver.waits[sent]
         longest = bench.profile.longest_pause
-        assert wait <= longest or bench.signature.lanes > 1, f"stalled for {wait} cycles"
+        assert wait <= longest or bench.signature.lanes > 1, f"the unit stalled for {wait} cycles"
         await bench.settle()
         if "tables" not in bench.settings.traits:
             assert not any(query.seen for query in bench.performed[-len(keys) :]), (
@@ -373,7 +375,9 @@ async def ticks_come_at_the_period(bench: UnitUnderTest) -> None:
         await bench.settle()
         before, after = (query.time for query in bench.performed[-2:])
         expected = 20 * minimum / max(period, minimum)
-        assert abs(after - before - expected) < 1, f"{after - before} ticks, expected {expected}"
+        assert abs(after - before - expected) < 1, (
+            f"expected {expected} ticks, got {after - before}"
+        )
 
 
 # Units with a programmable generation length

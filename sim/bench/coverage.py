@@ -1,7 +1,7 @@
 """Functional coverage of the benches: situations that the tests of a unit must reach.
 
-A point has a name, bins, and a function that returns the values that occur in a moment. Each bin is
-a situation. The points are derived from the unit's signature, so new families need no new code.
+A point has a name, bins, and a function that returns the values that occur in a `Moment`. Each bin
+is a situation. The points are derived from the unit's signature, so new families need no new code.
 """
 
 import itertools
@@ -92,7 +92,6 @@ class Moment:
         return self.now.facts.get(fact, 0) - last
 
     def insertions(self) -> list[int]:
-        """Return the distances in cycles to earlier insertions of the same key."""
         alone, inserts = OperationBit.ALONE | OperationBit.REMOVE, OperationBit.INSERT
         return [
             cycles(earlier, self.now)
@@ -104,7 +103,6 @@ class Moment:
 
 
 def moments(performed: Iterable[Performed], secrets: list[float]) -> Iterator[Moment]:
-    """Yield a moment for each operation; `secrets` holds the load times of secrets, in ns."""
     before: list[Performed] = []
     for now in performed:
         yield Moment(now, before[-32:], secrets)

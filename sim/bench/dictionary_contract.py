@@ -14,7 +14,6 @@ PAUSE = [(NONE, 0)] * 15  # after these idle operations, all earlier operations 
 
 
 def keys_of_one_column(bench: UnitUnderTest) -> list[int]:
-    """Return one key for each cell of the first column."""
     _, first = np.unique(keys_and_cells(bench)[1][0], return_index=True)
     return [int(key) for key in np.sort(first)]
 
@@ -109,7 +108,7 @@ async def sweep_of_a_busy_column_rests_the_input(bench: UnitUnderTest) -> None:
     operations = [(CHECK, key) for key, _ in zip(itertools.cycle(keys), range(1500), strict=False)]
     await bench.send(*operations)
     stalls, limit = sum(bench.driver.waits), 1.2 * len(operations) / swept_per_row(bench.spec)
-    assert 0 < stalls <= limit, f"stalled for {stalls} cycles, expected 1 to {limit}"
+    assert 0 < stalls <= limit, f"stall cycles: expected 1 to {limit}, got {stalls}"
     await bench.settle()
     assert all(check.seen for check in bench.performed[len(keys) :])
 

@@ -64,7 +64,7 @@ class FrameMoment:
         return [name for name, kinds in HEADERS.items() if not outer.isdisjoint(kinds)]
 
     def reasons(self) -> list[str]:
-        """Return the reasons why a frame is new although it was sent before."""
+        """Return the reasons why a frame counts as new although it was sent before."""
         now, reasons = self.now, []
         if any(past.clears < now.clears for past in self.forgotten):
             reasons.append("a clear")

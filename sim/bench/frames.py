@@ -92,7 +92,6 @@ class Transfers(NamedTuple):
 
     @property
     def pauses(self) -> int:
-        """Number of cycles without a transfer within the frame."""
         return self.last - self.first + 1 - self.number
 
 
@@ -153,7 +152,6 @@ class FrameBench:
 
     @property
     def wide(self) -> bool:
-        """Whether the digest has keys, which take time to load."""
         return self.settings.frames.width > 64
 
     async def reset(self) -> None:
@@ -229,7 +227,7 @@ class FrameBench:
         return left
 
     def _offered(self, frame: bytes, *, damaged: bool) -> AxiStreamFrame:
-        """Return a frame for the source; an invalid TKEEP, or TUSER at the end, marks damage."""
+        """Return a frame for the source; invalid TKEEP, or TUSER at the end, marks damage."""
         size = self.settings.frames.width // 8
         user = [self.choose.getrandbits(1) for _ in frame]
         keep = [1] * len(frame)
@@ -284,7 +282,7 @@ class FrameBench:
         return count % (1 << self.settings.statistics_bits)
 
     def watch(self, name: str) -> list[int]:
-        """Return a list that records the value of a port in each cycle; empty without the port."""
+        """Record the value of a port in each cycle; the list stays empty if the port is missing."""
         values: list[int] = []
 
         async def append() -> None:

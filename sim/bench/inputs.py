@@ -38,7 +38,6 @@ class TickSource:
 
     @property
     def period(self) -> int:
-        """Minimum cycles between two ticks."""
         return int(self._bench.profile.min_period) or 1
 
     def start(self, distance: Callable[[], int] | None = None) -> None:
@@ -78,7 +77,7 @@ class TickSource:
         self._periods.append((get_sim_time("ns"), cycles))
 
     async def advance(self, ticks: int) -> None:
-        """Advance time by `ticks`, one minimum period apart."""
+        """Advance time by `ticks` ticks, which are one minimum period apart."""
         if self._source == "time":
             self.time += ticks
         elif self._source == "period":
@@ -94,7 +93,6 @@ class TickSource:
             self.time += draw.choice((1, 1, 2, spec.generation_span, spec.span, spec.span + 1, 100))
 
     async def drain(self) -> None:
-        """Stop ticks, and wait until all have taken effect; ends just after a clock edge."""
         self.stop()
         waiting = (TICKS_WAITING + 2) * self.period
         await ClockCycles(self._dut.clk, int(self._bench.profile.longest_pause) + waiting)
@@ -165,7 +163,7 @@ class Tables:
             self.answers = 0
 
     async def begin(self) -> None:
-        """Query before a table is loaded, then load one; starts and ends after a clock edge."""
+        """Query while no table is loaded, then load and use one; ends just after a clock edge."""
         self.forget()
         bench = self._bench
         await bench.send(*[(Operation.QUERY, bench.key())] * (2 * bench.spec.classes))
@@ -182,7 +180,7 @@ class Tables:
         return np.array(values, np.int64).reshape(shape)
 
     async def load(self, table: NDArray[np.int64], *, fraction: float = 1.0) -> None:
-        """Load a random fraction of a table's entries; starts and ends just after a clock edge."""
+        """Load a random fraction of a table's entries into the unused bank."""
         dut = self._dut
         entry = self._bench.signature.members["table"].signature.members["payload"].shape
         for (query_class, age, phase), threshold in np.ndenumerate(table):
@@ -199,7 +197,6 @@ class Tables:
             dut.table__valid.value = 0
 
     async def swap(self) -> None:
-        """Swap the banks; starts and ends just after a clock edge."""
         self._dut.swap.value = 1
         await FallingEdge(self._dut.clk)
         assert not self._dut.table__ready.value, "an entry would be accepted during a swap"

@@ -64,7 +64,9 @@ async def ring_turns_for_an_insertion_in_every_lane(bench: UnitUnderTest) -> Non
         await bench.driver.send([beat(bench, *turning)])
         await bench.send(*[(QUERY, key) for key in keys])
         await bench.settle()
-        assert golden.shifts == shifts + 1, f"lane {lane}, other lanes: {company}"
+        assert golden.shifts == shifts + 1, (
+            f"wrong number of shifts: lane {lane}, other lanes {company}"
+        )
 
 
 @sentence()

@@ -1,4 +1,4 @@
-"""Netlists of units from yosys, with models of their cells."""
+"""Netlists that yosys generates from units, with simulation models of their cells."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Packets for benches and tests: plain, tunnelled, and preceded by labels."""
+"""Packets for benches and tests: plain, tunnelled or preceded by labels."""
 
 import struct
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ def ip4(
     target: bytes = b"\x0a\0\0\2",
     **fields: int,
 ) -> bytes:
-    """Return an IPv4 packet; `size` overrides the length field, and `fields` are `IP4_FIELDS`."""
+    """Return an IPv4 packet; `size` is its length field, and `fields` override `IP4_FIELDS`."""
     tos, number, offset, ttl, protocol, checksum = (IP4_FIELDS | fields).values()
     words = 5 + len(options) // 4
     size = 4 * words + len(payload) if size is None else size
@@ -44,7 +44,6 @@ def ip6(
     size: int | None = None,
     source: bytes = bytes(16),
 ) -> bytes:
-    """Return an IPv6 packet; `size` overrides the length field."""
     size = len(payload) if size is None else size
     head = struct.pack(">IHBB", 6 << 28 | traffic << 20, size, protocol, limit)
     return head + source + bytes(15) + b"\1" + payload
@@ -85,7 +84,6 @@ def erspan2(frame: bytes, version: int = 1) -> bytes:
 
 
 def erspan3(content: bytes, of: int = 0, more: bytes = b"") -> bytes:
-    """Return ERSPAN III content over GRE; `of` is the content type, `more` a subheader."""
     head = struct.pack(">IHHIHH", 5, 0x2000, 1, 0, 0, of << 10 | bool(more))
     return gre(head + more + content, 0x22EB, flags=0x1000)
 
@@ -253,7 +251,6 @@ def _gtp_around(choose: Random, packet: bytes) -> bytes:
 
 
 def around(choose: Random, depth: int) -> bytes:
-    """Return an IP packet inside random encapsulations that the hardware supports."""
     payload = udp(choose.randbytes(choose.randrange(60)))
     kind, packet = choose.choice([(0x0800, ip4(payload)), (0x86DD, ip6(payload))])
     frame = ethernet(kind, packet)

@@ -53,8 +53,6 @@ class Performed:
 
 @dataclass
 class Stalls:
-    """Random pauses."""
-
     probability: float = 0.0  # probability that the side pauses in a cycle
     seed: int = 0
 
@@ -95,7 +93,6 @@ class Scoreboard:
         self._expected: deque[tuple[Beat, float, int]] = deque()
 
     def expect(self, beat: Beat, wait: int) -> None:
-        """Expect the results of a beat that was accepted after it waited for `wait` cycles."""
         self._expected.append((beat, get_sim_time("ns"), wait))
 
     def compare(self, outcomes: list[dict[str, int] | None], held: int) -> None:

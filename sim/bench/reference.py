@@ -1,4 +1,4 @@
-"""The golden model of a unit, one request at a time."""
+"""Golden model of a unit, which performs one request at a time."""
 
 from bisect import bisect_left
 from collections import deque
@@ -26,7 +26,7 @@ STASH = 256  # stash size in the model of a unit with moves; so large that no en
 
 
 def operations_of(code: int, supported: Sequence[Operation]) -> tuple[Operation, ...]:
-    """Return the operations of the model for an operation code; undefined codes do nothing."""
+    """Return the model's operations for an operation code; undefined codes do nothing."""
     bits = OperationBit(code)
     if bits & OperationBit.REMOVE and not bits & OperationBit.ALONE:
         before = (Operation.QUERY,) if bits & OperationBit.QUERY else ()
@@ -40,7 +40,7 @@ def queries(code: int) -> bool:
 
 
 class Reference:
-    """The golden model of a unit, which accepts the same requests."""
+    """Golden model with the requests, results, outputs and memory of a unit."""
 
     # Attributes of the model that are recorded for functional coverage.
     FACTS = ("shifts", "insertions", "shortened", "overfilled", "lost", "stashed",
@@ -146,7 +146,6 @@ class Reference:
 
     @property
     def block(self) -> int:
-        """Number of ticks, or of complete blocks of insertions, since reset."""
         if self.spec.kind != "timing" or self.spec.timed:
             return self.now
         return self._ended + int(self.golden.insertions // self.spec.block_units)
@@ -170,17 +169,17 @@ class Reference:
         return counters
 
     def check_outputs(self, dut) -> None:
-        """Compare the unit's outputs, which wrap, with the expected ones."""
+        """Compare the unit's outputs with the expected values, modulo the width of each output."""
         for name, value in self.outputs.items():
             port = getattr(dut, name)
             actual, expected = int(port.value), value % (1 << len(port))
             assert actual == expected, f"{name}: expected {expected}, got {actual}"
 
     def check_memory(self, memory: Any) -> None:
-        """Compare the unit's memory with the golden model, unless its ages change meanwhile."""
+        """Compare the unit's memory with the golden model, unless ages change meanwhile."""
         if self.still or self.spec.kind != "timing":
             differing = np.argwhere(memory.view(self._count) != self._memory)
-            at = f"{differing[:1].tolist()} and {len(differing)} places"
+            at = f"{differing[:1].tolist()}; {len(differing)} elements differ"
             assert len(differing) == 0, f"memory differs at {at}"
 
     @property
@@ -201,7 +200,7 @@ class MovingReference(Reference):
 
     Which entry is lost depends on the timing of the unit, so a query may miss its key if its status
     is set. All statuses, missed keys and cells must be consistent with each other, and with the
-    number of losses that the unit counts. Entries are numbered from the last clear.
+    number of losses that the unit counts. Entries are numbered since the last clear.
     """
 
     def _model(self) -> Any:
@@ -220,7 +219,6 @@ class MovingReference(Reference):
 
     @property
     def losses(self) -> int:
-        """Minimum number of losses that is consistent with all results since reset."""
         return self._earlier + max(self._changes, len(self._gone))
 
     def _answer(self, item: Item, given: Item) -> dict[str, int]:
@@ -286,7 +284,7 @@ class MovingReference(Reference):
         assert fewest <= lost <= limit, f"lost: expected {fewest} to {limit}, got {lost}"
 
     def check_memory(self, memory: Any) -> None:
-        """Compare the entries of all cells; entries missing there must be in the stash or lost."""
+        """Compare the entries of all cells; an entry missing there must be in the stash or lost."""
         there = {*map(tuple, self.golden.entries_of(memory.view(self._count)).tolist())}
         due = {*map(tuple, self.golden.entries.tolist())}
         assert there <= due, f"memory differs: the golden model lacks {len(there - due)} entries"
@@ -296,7 +294,9 @@ class MovingReference(Reference):
         assert fewest <= self._counted, f"lost: expected {fewest} or more, got {self._counted}"
         oldest = self._guaranteed + 1
         held = oldest <= self.spec.window and oldest in {age for _, age in there}
-        assert not held, f"guaranteed: {self._guaranteed}, but a cell has the next older entry"
+        assert not held, (
+            f"guaranteed: {self._guaranteed}, but a cell still holds the next older entry"
+        )
 
 
 def reference(spec: Specification, signature: UnitSignature) -> Reference:
@@ -305,7 +305,6 @@ def reference(spec: Specification, signature: UnitSignature) -> Reference:
 
 
 def words_of(spec: Any, keys: Sequence[int]) -> NDArray[np.uint64]:
-    """Convert integers to keys in the golden model's format."""
     words = -(-spec.key_bits // 64)
     rows = [[key >> 64 * word & (1 << 64) - 1 for word in range(words)] for key in keys]
     array = np.array(rows, np.uint64)

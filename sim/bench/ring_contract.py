@@ -73,7 +73,7 @@ async def forced_shifts_wait_for_the_spare(bench: UnitUnderTest) -> None:
     # The operation after a waiting SHIFT is accepted only after the SHIFT.
     waited = max(bench.driver.waits[8:])
     shortest, longest = bench.profile.clear_cycles, bench.profile.longest_pause
-    assert shortest <= waited <= longest, f"waited {waited} cycles"
+    assert shortest <= waited <= longest, f"the operation waited for {waited} cycles"
 
 
 @sentence()
@@ -182,12 +182,11 @@ async def a_key_is_reported_for_the_whole_span(bench: UnitUnderTest) -> None:
     await bench.settle()
     first, *others = bench.performed
     for query in others:
-        assert query.seen == (query.time - first.time <= bench.spec.span), f"{query}"
+        assert query.seen == (query.time - first.time <= bench.spec.span), f"wrong result: {query}"
     assert {query.seen for query in others} == {True, False}
 
 
 async def around_a_turn(bench: UnitUnderTest, end: str, age: int, distance: int) -> None:
-    """Send a tick a few cycles before or after the operation that shifts the ring."""
     await bench.send(*inserts(bench, 2 * bench.generation))
     await bench.ticks.advance(max(age, bench.spec.generation_span if end == "age" else 0))
     await bench.send(*inserts(bench, bench.generation - 1 if end == "number" else 0))
@@ -245,4 +244,4 @@ async def later_times_come_at_the_interval(bench: UnitUnderTest) -> None:
         await bench.send((INSERT, bench.key()), (SHIFT, 0))
     cycles = await later([span - 2, 1, 1, 1, 1, 100, 1, 1, span, 1])
     limit = Stamps.INTERVAL + TimeWindow.SETTLE * bench.spec.segments
-    assert Stamps.INTERVAL < max(cycles) <= limit, f"{cycles}"
+    assert Stamps.INTERVAL < max(cycles) <= limit, f"cycles between requests: {cycles}"

@@ -1,4 +1,4 @@
-"""Runs the cocotb benches under Verilator and Icarus."""
+"""Run the cocotb benches under Verilator and Icarus."""
 
 import json
 import os
@@ -59,11 +59,12 @@ def run_filter_bench(
 ) -> dict[str, bool]:
     """Run the test plan on a unit of any family; return whether each test passed, by name.
 
-    `testcase` is a regular expression that selects tests. With `synthesis`, a yosys pass and its
-    options, the design is a netlist; the bits of a portable memory in a netlist are not compared.
-    With `coverage`, situations are written to `FUNCTIONAL`, and line and toggle counts to `COUNTS`.
-    Options are the ``seed`` of all random choices, ``inverted`` (see `models`), and options of the
-    unit.
+    `simulator` is one of `SIMULATORS`, and all files are written to `directory`. `testcase` is a
+    regular expression that selects tests. If `synthesis` contains a yosys synthesis command and its
+    options, the design is the netlist that the command generates; the bits of a portable memory in
+    a netlist are not compared. With `coverage`, situations are written to `FUNCTIONAL`, and line
+    and toggle counts to `COUNTS`. Options are the ``seed`` of all random choices, ``inverted`` (see
+    `lately.sim.toolchain.models`), and the options of the unit.
     """
     run, unit = _split(options), unit_options(spec, **options)
     environment = _environment(spec, directory, run["seed"], unit)
@@ -136,7 +137,11 @@ def run_frame_bench(
     coverage: bool = False,
     **options: Any,
 ) -> dict[str, bool]:
-    """Run the tests in `modules` on a frame deduplicator, with `count` frames at a time."""
+    """Run the tests in `modules` on a frame deduplicator; return whether each passed, by name.
+
+    `count` is the number of frames that a test sends at a time. The other parameters are those of
+    `run_filter_bench`.
+    """
     run = _split(options)
     unit = options | {"statistics_bits": COVERED_STATISTICS_BITS if coverage else COUNTER_BITS}
     frames = FrameSettings(spec, unit).unit
@@ -190,7 +195,7 @@ def run_bench(
     """Run cocotb tests on the design in `text`, whose top module is `lately.hdl.verilog.TOP`.
 
     Memories have random initial contents. `coverage` is the maximum width of a signal whose toggles
-    are counted; 0: no coverage.
+    are counted; 0 means that no coverage is collected.
     """
     # Each simulator runs in its own folder.
     directory = directory.resolve()

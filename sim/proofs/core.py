@@ -26,7 +26,7 @@ from .harness import Harness, constant, control_rules
 
 
 class AnyHash(wiring.Component):
-    """Arbitrary hash: key 0, the tracked key, has constant addresses; others are arbitrary."""
+    """Hash with arbitrary addresses; those of key 0, the tracked key, are constant."""
 
     latency = CONTROL_LAG + 1
 
@@ -49,7 +49,7 @@ class AnyHash(wiring.Component):
 
 
 class TrackedMemory(SegmentMemory):
-    """Model of a segment memory in which only one bit is tracked; other bits read as arbitrary."""
+    """Segment memory in which only one bit is tracked; other bits are read as arbitrary values."""
 
     def __init__(self, **parameters):
         super().__init__(**parameters)
@@ -153,7 +153,7 @@ class GuaranteeOfCore(Harness):
         self.reach("a key at the end of its window is queried", self.at_end)
         if self._strengthens:
             holds = self._strengthen(m, tracked, known, age, asks)
-            # The sweep runs when it should, and never clears the key or its writes.
+            # The sweep runs when required, and never clears the bits of the key or a bit being set.
             ring = core.store.ring
             written, swept, address = ring.set, ring.clear_segments, ring.clear_address
             late = delayed(m, left, core.selected, "left")
@@ -275,8 +275,6 @@ class RekeyingCore(TrackingCore):
 
 
 class RekeyingGuarantee(GuaranteeOfCore):
-    """`GuaranteeOfCore` with re-keying at any time."""
-
     CORE = RekeyingCore
 
     def __init__(self, *, spec):

@@ -32,7 +32,7 @@ class ColumnSizes:
 
 
 class ColumnAnswers(Harness):
-    """Compares one arbitrary cell of a column with an insertion counter that does not wrap."""
+    """Compares the results for one arbitrary cell of a column with counts that do not wrap."""
 
     PERIOD = 2  # insertions per row of the sweep
     LAG = 4  # cycles until the input stalls after the sweep requests it
@@ -223,7 +223,6 @@ class DictionaryAnswers(Harness):
         self._elaborate_reference(m, core, flags, key == self._followed, window)
 
     def _elaborate_start(self, m, core, comes):
-        """Clear the core, and return whether it accepts operations."""
         begun = registered(m, Const(1), "begun")
         m.d.comb += core.control.clear.eq(~begun)
         return latched(m, registered(m, begun, "later") & core.clean, "opened")

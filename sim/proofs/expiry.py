@@ -121,7 +121,7 @@ class Counted(Harness):
         )
 
     def _elaborate_ages(self, m):
-        """Return the ages of all generations, youngest first, and of the last retired one."""
+        """Return the age of each generation, youngest first, and of the last retired one."""
         insert, turn, clear, tick = (
             self._inner[name]
             for name in ("insert_before", "turn_before", "clear_before", "tick_now")
@@ -190,8 +190,6 @@ class Counted(Harness):
 
 
 class AnyBits(Arbitrary):
-    """Store with arbitrary contents and an arbitrary youngest segment."""
-
     latency = 0
 
 

@@ -95,7 +95,7 @@ class Proof:
         return harness
 
     def search(self) -> "Proof":
-        """Return the search for a counterexample, in the smaller design if there is one."""
+        """Return a search for a counterexample, in the smaller design if there is one."""
         design, build = self.smaller or (self.design, self.build)
         method = self.method
         if isinstance(method, Unbounded | Induction):
@@ -105,7 +105,7 @@ class Proof:
         return replace(self, design=design, build=build, method=method, goals=())
 
     def covers(self) -> "list[Proof]":
-        """Return one proof for each goal: that its state is reachable."""
+        """Return one proof for each goal, which shows that the goal is reachable."""
         base = replace(self.search(), method=Reachable(REACH))
         goals = self.goals
         if goals is None:
@@ -259,7 +259,6 @@ def _abc(directory: Path, method: Unbounded | Bounded | Reachable | Unrolled) ->
 
 
 def _search(directory: Path, command: str) -> tuple[str, int]:
-    """Return ABC's verdict, and the number of frames it has checked."""
     log = directory / _LOG
     log.unlink(missing_ok=True)
     (directory / "commands.abc").write_text(f"read_aiger design.aig\nfold\n{command} -L {_LOG}\n")
@@ -273,7 +272,7 @@ def _search(directory: Path, command: str) -> tuple[str, int]:
 
 def _yosys(directory: Path, script: str, *, check: bool = True) -> str:
     (directory / "script.ys").write_text(script)
-    result = run_yosys("script.ys", directory=directory, purpose=", which proofs need")
+    result = run_yosys("script.ys", directory=directory, purpose=" (needed for proofs)")
     if check and result.returncode:
         raise ToolError(f"yosys: {_last_line(result.stdout)}")
     return result.stdout

@@ -1,4 +1,4 @@
-"""Proofs for a whole deduplicator: frames leave once and in order, and its counters agree."""
+"""Proofs for a whole deduplicator: frames leave once and in order, and counters are correct."""
 
 from functools import partial
 
@@ -71,7 +71,7 @@ class Paced(wiring.Component):
 
 
 class FollowedFrame:
-    """One arbitrary frame, identified by its number, and the `rules` that it must satisfy."""
+    """Follows one arbitrary frame, identified by its number; it must satisfy `rules`."""
 
     def __init__(self, m, harness, name):
         part, intake = harness.part_, harness.intake
@@ -156,7 +156,6 @@ class FrameFlow(Harness):
         self.reach("two frames leave", first.left & second.left)
 
     def _drive(self, m):
-        """Offer frames of any length, some of them damaged; return whether a frame is accepted."""
         part, number, index = self.part_, Signal(_NUMBER_BITS), Signal(_INDEX_BITS)
         i, size = part.i, Signal(6)
         taken = i.valid & i.ready

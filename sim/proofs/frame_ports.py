@@ -38,7 +38,6 @@ _QUIET = 3  # maximum cycles from the last byte of a frame to the receiver's las
 
 
 def digest_signature(width):
-    """Return the ports of a frame digest for beats of `width` bits."""
     members = FrameDigest().signature.members
     return wiring.Signature({**members, "i": In(stream.Signature(FrameBeat(width)))})
 
@@ -83,7 +82,6 @@ def kept_after_waiting(m, o):
 
 
 def full_but_last(beats):
-    """Return whether a beat is full or the last of its frame."""
     return ~beats.valid | beats.p.last | beats.p.size.all()
 
 

@@ -46,7 +46,6 @@ class Harness(wiring.Component):
         raise NotImplementedError
 
     def require(self, *conditions):
-        """Require that the conditions hold in every cycle."""
         self._required += conditions
 
     def require_within(self, m, limit, condition):
@@ -56,7 +55,6 @@ class Harness(wiring.Component):
         self.require(cycles <= limit)
 
     def reach(self, name, condition):
-        """Add a named state that must be reachable."""
         assert name not in self.goals
         self.goals[name] = condition
 
@@ -169,8 +167,9 @@ def elaborated(component):
 def opened(component):
     """Return the fragment of a component, and all signals that it drives, by path.
 
-    Induction starts from any state that satisfies the requirements, so these must constrain every
-    register. If a port and an internal signal share a path, the result holds the internal signal.
+    Induction starts from any state that satisfies the requirements, so the requirements must
+    constrain every register. If a port and an internal signal share a path, the result holds the
+    internal signal.
     """
     fragment = Fragment.get(component, None)
     ports = {id(port) for _, _, port in component.signature.flatten(component)}
@@ -188,7 +187,6 @@ def _signals(fragment, path):
 
 
 def within(signals, part):
-    """Return the signals of a submodule, by their paths within it."""
     prefix = f"{part}."
     return {
         path.removeprefix(prefix): signal

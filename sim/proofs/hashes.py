@@ -65,7 +65,6 @@ class Symbol:
 
 
 def sum_of_digits(first, second):
-    """Return the sum of two words, computed digit by digit."""
     digits, carry = [], Const(0, 0)
     for low, high in pairwise(BOUNDS):
         first_digit, second_digit = (Cat(carry, word[low:high]) for word in (first, second))
@@ -84,8 +83,6 @@ class SumsOfDigits(Harness):
 
 
 class Word(Symbol):
-    """Symbol that adds with `sum_of_digits`."""
-
     def __add__(self, other):
         assert len(self.value) == len(other.value) == WORD_BITS
         return self._with(sum_of_digits(self.value, other.value))
@@ -124,7 +121,7 @@ class HashIsGolden(Harness):
 
 
 class KeyedHashIsGolden(HashIsGolden):
-    KEY = 1 + SipHash.SETTLE  # cycle in which the key arrives, counted from 0
+    KEY = 1 + SipHash.SETTLE  # cycle in which the key arrives; the first cycle is 0
 
     def build(self, m):
         m.submodules.hash = dut = self._hash
@@ -144,7 +141,6 @@ class KeyedHashIsGolden(HashIsGolden):
 
 
 def clocks(spec):
-    """Return the number of cycles until the addresses of the key are known."""
     return hash_latency(spec.key_bits, spec.hash) + 1
 
 

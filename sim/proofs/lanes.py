@@ -89,7 +89,6 @@ class EntriesOfShards(Harness):
 
 
 def _followed_part(entry, items):
-    """Return the fields of an entry that are compared."""
     return Cat(items[0], entry.waits, entry.slot)
 
 
@@ -137,7 +136,7 @@ def collector(kind):
 
 
 class ResultsOfBeats(Harness):
-    """Follows one arbitrary beat of every ``2 * slots`` through a collector.
+    """Follows one arbitrary beat out of every ``2 * slots`` through a collector.
 
     For the followed beat, shards return its verdicts once they have finished it; for all other
     beats, they return arbitrary data.
@@ -213,7 +212,6 @@ class ResultsOfBeats(Harness):
         return ~(done - goal)[width - 1]
 
     def _expected(self, m, comes, reads):
-        """Supply the shards' verdicts for the followed beat; return its expected result."""
         part = self._part
         answer = []
         for number in range(_LANES):

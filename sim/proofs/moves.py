@@ -251,8 +251,6 @@ OPERATIONS = 3
 
 
 class Filled(UndefinedCells):
-    """Memory with arbitrary initial contents."""
-
     def __init__(self, *, depth, width):
         super().__init__(depth=depth, width=width)
         self.first = [Signal(width, name=f"first{row}") for row in range(depth)]
@@ -292,8 +290,8 @@ def fill(stash):
 class RingAnswers(DictionaryAnswers):
     """`DictionaryAnswers` for a core with moves, for a few operations in arbitrary cycles.
 
-    Initially cells and stash contain arbitrary entries, at most one for each digest, inserted
-    within twice the window. There is no reset, because a clear would have to follow it.
+    Initially, cells and stash contain arbitrary entries, at most one for each digest. Their ages
+    are below twice the window. There is no reset, because a clear would have to follow it.
     """
 
     SIZES = {"columns": 2, "stash": 3, "moves": 4}

@@ -28,7 +28,6 @@ def ordinal(m, event, modulus, name):
 
 
 def ahead(first, second):
-    """Return how far one ordinal is ahead of another."""
     return (first - second)[: max(len(first), len(second))]
 
 
@@ -40,12 +39,13 @@ def kept_while_waiting(m, o):
 
 
 class Order:
-    """Follows one result of every ``2 * depth`` through a queue; by default, an arbitrary result.
+    """Follows one result out of every ``2 * depth`` through a queue.
 
-    Ordinals wrap at twice the depth, to distinguish a full queue from an empty queue. They count
-    `tags`, `verdicts`, `loads` (results that left the memories) and `results`. `counts` is another
-    `Order` of the same queue, whose counters are reused. A plain `Queue` has entries instead of
-    verdicts, and no tags; `enters` is then high when an operation begins that will write an entry.
+    `followed` is the ordinal of this result, by default an arbitrary one. Ordinals wrap at twice
+    the depth, to distinguish a full queue from an empty queue. They count `tags`, `verdicts`,
+    `loads` (results that left the memories) and `results`. `counts` is another `Order` of the same
+    queue, whose counters are reused. A plain `Queue` has entries instead of verdicts, and no tags;
+    `enters` is then high when an operation begins that will write an entry.
     """
 
     def __init__(self, m, queue, *, depth, followed=None, counts=None, enters=None):
@@ -84,7 +84,6 @@ class Order:
         return number[: len(self.followed)] == self.followed
 
     def between(self, first, end):
-        """Return whether the followed ordinal is in the range from `first` to before `end`."""
         return ahead(self.followed, first) < ahead(end, first)
 
     def rules(self, room):
@@ -195,7 +194,6 @@ class UnitHarness(Harness):
         return SmallUnit(depth=depth)
 
     def open_unit(self, m):
-        """Add the unit to `m`; return the `Order` of its results, and its signals by path."""
         unit = self._part
         order = Order(m, elaborated(unit).submodules.queue, depth=self._depth)
         m.submodules.unit, inner = opened(unit)

@@ -260,7 +260,7 @@ class AnyCore(wiring.Component):
 
 
 class TableAnswers(Harness):
-    """Follows one arbitrary entry of both table banks."""
+    """Follows one arbitrary entry in both table banks."""
 
     @staticmethod
     def make():

@@ -1,4 +1,4 @@
-"""Beats of operations, and their results, in the format of the driver."""
+"""Beats of operations and their results, in the format of the C++ driver."""
 
 from typing import Any, NamedTuple, Self
 
@@ -14,8 +14,8 @@ class Beats:
     """A sequence of operations, arranged in beats, lane by lane.
 
     With several lanes, SHIFT and CLEAR take effect before the lanes of a beat and use no lane. An
-    operation in `skips` starts a new beat. Before an operation in `holes`, one lane stays idle,
-    unless the beat is full.
+    operation marked in `skips` starts a new beat. Before an operation marked in `holes`, one lane
+    stays idle, unless only the last lane of the beat is free.
     """
 
     def __init__(
@@ -50,7 +50,6 @@ class Beats:
     def spread(
         self, operations: NDArray[np.uint8], keys: NDArray[np.uint64], lanes: int
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-        """Return the code and key of each lane, in beat order."""
         used = self.slots >= 0
         codes = np.zeros(len(self.alone) * lanes, np.uint8)
         spread_keys = np.zeros((len(codes), keys.shape[1]), np.uint64)
@@ -60,7 +59,7 @@ class Beats:
 
 
 class RawResults(NamedTuple):
-    """The results of all lanes, in beat order, shape (n,).
+    """The results of all lanes in beat order, as arrays of shape (n,).
 
     Fields that the unit lacks are 0, and all fields of a lane without a result are 0.
     """

@@ -27,7 +27,6 @@ _IDLE = 1 << 20
 
 
 def compiled_model(unit: Any, memories: MemoryMap, **options: Any) -> Path:
-    """Return the compiled model of a unit; options are those of `cached_model`."""
     header = unit_header(unit, memories)
     return cached_model(convert(unit), top=TOP, driver=DRIVER, header=header, **options)
 
@@ -57,9 +56,10 @@ class CompiledUnit(DrivenModel):
     """The unit of a specification in compiled simulation, which is clocked only during calls.
 
     A missing or failing tool raises a `ToolError`; a specification that the hardware cannot
-    implement raises a `SpecificationError`. Options are ``inverted`` (undefined reads of block RAMs
-    return the inverse of the content), ``protect``, ``levels``, and ``check``, which is
-    ``self_check`` of `lately.hdl.build.filter_unit`. `profile` has the limits of the unit.
+    implement raises a `SpecificationError`. Further options are ``inverted`` (block RAM reads that
+    the vendor leaves undefined return the inverse of the contents) and, as in
+    `lately.hdl.build.filter_unit`, ``protect``, ``levels`` and ``check`` (there called
+    ``self_check``). `profile` holds the latency, pauses and limits of the unit.
     """
 
     def __init__(
@@ -126,10 +126,10 @@ class CompiledUnit(DrivenModel):
         self.idle(GENERATION_LEAD)
 
     def rekey(self, secret: int) -> None:
-        """Load a new 128-bit secret, like the golden model's method.
+        """Load a new 128-bit secret, as the golden model's `rekey` does.
 
-        It applies from the next clear on or, with re-keying, from the next shift on. If the unit
-        cannot accept a secret now, a `RekeyError` is raised and nothing changes.
+        The secret applies from the next clear on or, with re-keying, from the next shift on. If the
+        unit cannot accept a secret now, a `RekeyError` is raised and nothing changes.
         """
         # Wait until operations in flight have taken effect.
         hash = getattr(self.spec, "hash", "h3")
@@ -138,10 +138,10 @@ class CompiledUnit(DrivenModel):
         self.idle(self._secret_lead)
 
     def decide_by(self, thresholds: ArrayLike) -> None:
-        """Load a table and use it from the next operation on, like the golden model's method.
+        """Load a table of thresholds, which applies from the next operation on.
 
-        The thresholds have shape (classes, ages, 2**phase_bits). If the unit does not accept them,
-        a `ToolError` is raised.
+        The thresholds have shape (classes, ages, 2**phase_bits), as for the golden model's
+        `decide_by`. If the unit does not accept them, a `ToolError` is raised.
         """
         entries = np.ascontiguousarray(packed_entries(thresholds))
         if idle := self._library.lately_table(self._unit, len(entries), entries.ctypes.data):
@@ -149,14 +149,14 @@ class CompiledUnit(DrivenModel):
 
     @property
     def ticks(self) -> int:
-        """Number of ticks at the port since reset; long silences get fewer ticks."""
+        """Number of ticks at the port since reset; a long silence is replayed with fewer ticks."""
         return int(self._library.lately_ticks(self._unit))
 
     @property
     def memory(self) -> NDArray[Any]:
-        """Contents of the memory once the spare is clear, in the golden model's format.
+        """Memory contents in the golden model's format, read once the spare segment is clear.
 
-        For a timing filter with a time-based window, they equal the golden model's `memory_at` of
+        For a timing filter with a time-based window, they equal the golden model's `memory_at` for
         the time after `ticks` ticks.
         """
         # With several lanes, operations may still wait for a shard.
@@ -182,16 +182,16 @@ class CompiledUnit(DrivenModel):
         windows: ArrayLike | None = None,
         **options: Any,
     ) -> Results:
-        """Perform a mixed sequence of operations, like the golden model's method.
+        """Perform a mixed sequence of operations, as the golden model's `perform` does.
 
         Operations and times have shape (n,); for keys and windows see
-        `lately.golden.Filter.perform`. Without times, operations have the time of the last
-        operation. For a long silence, a ring gets at most `lately.hdl.verilog.LONGEST_SILENCE`
+        `lately.golden.Filter.perform`. If `times` is None, the operations have the time of the last
+        operation. For a long silence, a ring receives at most `lately.hdl.verilog.LONGEST_SILENCE`
         ticks, and a timing filter only as many ticks as expire all cells. Decreasing times raise a
         ValueError; times for a count-based window raise a `SpecificationError`. Options are
-        ``pause_before`` and ``pause_after`` (the fractions of cycles without an offered beat and
-        without an accepted result), ``seed`` (of these pauses), and ``skips`` and ``holes`` (see
-        `Beats`).
+        ``pause_before`` (fraction of cycles in which no beat is offered), ``pause_after`` (fraction
+        of cycles in which no result is accepted), ``seed`` (of these pauses), and ``skips`` and
+        ``holes`` (see `Beats`).
         """
         codes = np.ascontiguousarray(operations, np.uint8)
         words = check_keys(keys, KeyDigest.of(self.spec))
@@ -224,8 +224,8 @@ class CompiledUnit(DrivenModel):
 
         The secret, or the first table entry, is offered after `after` accepted operations. A secret
         must not be loaded while a reset still clears the memory. Returns the results, and the
-        number of the first operation to which the secret or table applies: None if the unit had not
-        accepted all of it before the last operation.
+        number of the first operation to which the secret or table applies, or None if it applies to
+        none of them.
         """
         entries = np.zeros(0, np.uint64)
         # A table applies one cycle after the swap. A secret without re-keying applies immediately.
@@ -253,11 +253,11 @@ class CompiledUnit(DrivenModel):
         silence: int = 0,
         **options: Any,
     ) -> Results:
-        """Perform operations while ticks arrive at the port, or the unit generates them.
+        """Perform operations while ticks arrive at the port or are generated by the unit.
 
-        A tick arrives every `period` cycles (default: the minimum), also during a `silence` in
-        cycles after the operations. A unit that generates its ticks ignores `period`. Other options
-        are those of `perform`.
+        A tick arrives every `period` cycles, by default the minimum, and also during the `silence`
+        cycles that follow the operations. A unit that generates its ticks ignores `period`. Other
+        options are those of `perform`.
         """
         codes = np.ascontiguousarray(operations, np.uint8)
         words = check_keys(keys, KeyDigest.of(self.spec))

@@ -66,7 +66,7 @@ class DrivenModel(Closable):
             self._unit = ctypes.c_void_p()
 
     def __exit__(self, *error: object) -> None:
-        """Close the model; without an error, first check that no surplus results leave."""
+        """Close the model; unless an error occurred, first check that no surplus result leaves."""
         try:
             if self._unit and error[:1] == (None,):
                 self.idle(2 * self._latency)
@@ -81,7 +81,6 @@ class DrivenModel(Closable):
 
     @property
     def cycles(self) -> int:
-        """Number of simulated cycles."""
         return int(self._library.lately_cycles(self._unit))
 
     @property
@@ -141,7 +140,6 @@ class DrivenModel(Closable):
         holes: NDArray[np.bool_] | None = None,
         **pauses: Any,
     ) -> Results:
-        """Send operations; `numbers` are their times, windows or classes."""
         beats = Beats(codes, self._lanes, skips, holes)
         lane_codes, lane_keys = beats.spread(codes, keys, self._lanes)
         spread = np.zeros(len(lane_codes) + 1, np.uint64)

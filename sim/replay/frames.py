@@ -20,7 +20,7 @@ _BEGIN, _INJECTED = range(2)
 
 
 class FrameSlots(NamedTuple):
-    """The inputs of a deduplicator in n cycles."""
+    """Inputs of a deduplicator, one slot for each of n cycles."""
 
     octets: NDArray[np.uint8]  # bytes of each transfer, shape (n, bytes)
     sizes: NDArray[np.uint8]  # number of valid bytes; 0 without a transfer
@@ -28,8 +28,6 @@ class FrameSlots(NamedTuple):
 
 
 class LeavingFrames(NamedTuple):
-    """Frames that left a deduplicator, as arrays of shape (n,)."""
-
     digests: NDArray[np.uint64]  # `frame_digest` of the bytes
     marked: NDArray[np.bool_]
     cycles: NDArray[np.int64]  # cycle of the last transfer, counted from the end of the reset
@@ -43,7 +41,7 @@ def frame_digest(frame: bytes) -> int:
 
 
 class CompiledFrames(Closable):
-    """A deduplicator with upsets in compiled simulation; it marks duplicates.
+    """A deduplicator in compiled simulation, which marks duplicates and supports upsets.
 
     One slot is offered per cycle while the input is ready, and the output is always accepted.
     """
@@ -68,7 +66,7 @@ class CompiledFrames(Closable):
         self._library.lately_delete(self._unit)
 
     def reference(self, slots: FrameSlots, cycles: int) -> LeavingFrames:
-        """Reset the deduplicator, and send a sequence without an upset for `cycles` cycles."""
+        """Reset the deduplicator, and send a sequence for `cycles` cycles without an upset."""
         self._library.lately_reset(
             self._unit, int(Action.MARK), int(DEFAULT_FIELDS.value), self._settle
         )

@@ -36,9 +36,9 @@ def cached_model(
 ) -> Path:
     """Return the library for a module and its driver, building it if it is not in the cache.
 
-    The module `top` is the class ``Vmodel`` in the driver, which includes `header` as `HEADER`.
-    With `upsets`, bits can be flipped; such a model is slower, and explicit block RAMs are not
-    supported. If several processes need the same model, one builds it and the others wait.
+    The driver uses the module `top` as the class ``Vmodel``, and includes `header` under the name
+    `HEADER`. With `upsets`, bits can be flipped; such a model is slower, and explicit block RAMs
+    are not supported. If several processes need the same model, one builds it and the others wait.
     """
     blocks = models(memory, inverted=inverted)
     require(not (upsets and blocks), "memory", "must be 'portable' with upsets", memory)
@@ -110,8 +110,6 @@ def load_model(path: Path, signatures: Signatures) -> ctypes.CDLL:
 
 
 class Closable(ABC):
-    """An object that is closed at the end of its `with` statement."""
-
     def __enter__(self) -> Self:
         return self
 

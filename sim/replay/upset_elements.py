@@ -63,7 +63,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def elements(verilog: str) -> list[Element]:
-    """Return the registers and memories in Verilog from Amaranth, in order."""
+    """Return the registers and memories in Verilog from Amaranth, in the order of declaration."""
     return [element for module in _MODULE.finditer(verilog) for element, _ in _elements_of(module)]
 
 
@@ -90,7 +90,6 @@ def opened(verilog: str) -> str:
 
 
 def _elements_of(module: re.Match[str]) -> Iterator[tuple[Element, int]]:
-    """Yield each element of a module, and the end of its declaration in the text."""
     assigned = {name.removeprefix("\\") for name in _ASSIGNED.findall(module[0])}
     for match in _DECLARED.finditer(module[0]):
         name = match["name"].strip().removeprefix("\\")

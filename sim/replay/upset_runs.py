@@ -1,4 +1,4 @@
-"""Runs of a compiled unit with single flipped bits, and without."""
+"""Repeat the runs of a compiled unit, with and without a flipped bit."""
 
 import ctypes
 from pathlib import Path
@@ -17,7 +17,6 @@ _BEGIN, _END, _INJECTED = range(3)  # slots for saved states
 
 
 def flip_signatures() -> Signatures:
-    """Return the C signatures that all drivers with upsets share."""
     unit, count = ctypes.c_void_p, ctypes.c_uint64
     return {
         "lately_elements": (ctypes.c_char_p, ()),
@@ -31,7 +30,6 @@ def flip_signatures() -> Signatures:
 
 
 def upset_signatures() -> Signatures:
-    """Return the C signatures that the driver of a unit has only with upsets."""
     follow = (ctypes.c_void_p, *(ctypes.c_uint64,) * 4, *(ctypes.c_void_p,) * 7)
     return flip_signatures() | {"lately_follow": (ctypes.c_uint64, follow)}
 
@@ -53,8 +51,6 @@ class Upset(NamedTuple):
 
 
 class UpsetOutcomes(NamedTuple):
-    """Outcomes of n upsets, as arrays of shape (n,)."""
-
     first: NDArray[np.int64]  # number of the first beat whose result was due after the upset
     beats: NDArray[np.int64]  # number of beats with results after the upset
     reported: NDArray[np.bool_]  # whether the unit reported a fault
@@ -93,14 +89,13 @@ class Upsets(Flips):
 
     @property
     def reported(self) -> bool:
-        """Whether the unit reports a fault, or has counted faults."""
         return bool(self._library.lately_reported(self._unit))
 
     def reference(self, clocks: int, *marks: int) -> tuple[RawResults, list[int]]:
         """Repeat the sequence without upsets, in at most `clocks` cycles.
 
-        `marks` are increasing numbers of beats. Returns the results, and for each mark the cycle in
-        which so many beats had their results.
+        `marks` are numbers of beats, in increasing order. Returns the results, and for each mark
+        the cycle in which that many beats had their results.
         """
         library, unit = self._library, self._unit
         self._states = np.zeros(clocks, np.uint64)
@@ -150,7 +145,7 @@ class Upsets(Flips):
         raw: RawResults | None = None,
         states: NDArray[np.uint64] | None = None,
     ) -> int:
-        """Run until `enough` beats have results or `clocks` have passed; return how many have."""
+        """Run at most `clocks` cycles, until `enough` beats have results; return their number."""
         results, tags = None, None
         if raw is not None:
             *fields, tags = (array.ctypes.data for array in raw)

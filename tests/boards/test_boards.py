@@ -592,7 +592,7 @@ def test_too_large_for_the_board(tmp_path, monkeypatch):
     monkeypatch.setattr(building, "Flow", Crowded)
     monkeypatch.setattr(building, "FilterLink", Echo)
     message = _error("build", "--board", "icebreaker", "--out-dir", tmp_path / "out")
-    assert message == "ice40-up5k: needs 31 block RAMs, has 30"
+    assert message == "ice40-up5k: the design needs 31 block RAMs, the device has 30"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -205,7 +205,7 @@ def test_harness_without_outputs_wrong():
     class Sink(wiring.Component):
         i: In(1)
 
-    with pytest.raises(ValueError, match=r"unit: must have inputs and outputs, not 1 and 0 bits"):
+    with pytest.raises(ValueError, match=r"not 1 input bits and 0 output bits"):
         TimingHarness(Sink(), reset=False)
 
 
@@ -324,7 +324,7 @@ def test_does_not_fit(tmp_path):
         synthesize(
             BlockRams("ice40", 100), device=device("ice40-up5k"), directory=tmp_path / "made"
         )
-    assert str(caught.value) == "ice40-up5k: needs 100 block RAMs, has 30"
+    assert str(caught.value) == "ice40-up5k: the design needs 100 block RAMs, the device has 30"
     assert not (tmp_path / "made").exists()
 
 
@@ -343,7 +343,7 @@ def test_tool_fails():
 
 
 def test_nothing_to_time():
-    with pytest.raises(SynthesisError, match=r"^unit: has no register-to-register path"):
+    with pytest.raises(SynthesisError, match=r"^the unit has no path between registers"):
         slowest_clock({"fmax": {}})
 
 
@@ -498,7 +498,8 @@ def test_memory_is_inferred_or_strict(run_cli):
 
 @pytest.mark.slow
 def test_filter_unit_does_not_fit():
-    with pytest.raises(DoesNotFitError, match=r"^ice40-hx8k: needs \d+ block RAMs, has 32$"):
+    message = r"^ice40-hx8k: the design needs \d+ block RAMs, the device has 32$"
+    with pytest.raises(DoesNotFitError, match=message):
         synthesize_unit(preset("default"), device=device("ice40-hx8k"))
 
 

@@ -52,7 +52,7 @@ def test_figures(tool):
 )
 def test_report_without_a_figure(tool, cut, missing):
     lines = [line for line in text(tool).splitlines() if cut not in line]
-    message = f"^report: no {missing} in this report of {tool}; X_{tool}.tcl prints it"
+    message = f"^report: no {missing} in the {tool} report; run the exported NAME_{tool}.tcl"
     with pytest.raises(ReportError, match=message):
         read_report("\n".join(lines))
 
@@ -65,7 +65,7 @@ def test_damaged_report():
         ("vivado", "| 1559 |", "| 15.59 |", "no LUTs in"),
         ("quartus", "1,102", ",", "no ALMs in"),
         ("radiant", "120.337 MHz", "120.3.37 MHz", "no clock in"),
-        *(("vivado", "Routed", state, "the design is not routed; X_vivado.tcl routes it")
+        *(("vivado", "Routed", state, "the design is not routed; run the exported NAME_vivado.tcl")
           for state in ("Synthesized", "Optimized", "Fully Placed", "Physopt preRoute")),
     ):  # fmt: skip
         assert old in text(tool)
