@@ -14,7 +14,11 @@ from .protection import copy_names, vote
 
 @lru_cache(maxsize=16)
 def address_maps(width):
-    """Return bijective address maps with distinct bits, so that synthesis merges no registers."""
+    """Return maps of addresses to permuted addresses, each as XOR masks and an inversion.
+
+    The maps of a list have no output bit in common, so synthesis cannot merge their address
+    registers.
+    """
     unused = sorted(range(1, 1 << width), key=lambda mask: (mask.bit_count(), mask))
     maps = []
     while True:
@@ -37,8 +41,9 @@ def address_maps(width):
 class PagedMemory(wiring.Component):
     """Memory divided into pages; two address bits per cycle select among the pages.
 
-    One write and one read per cycle. A read sees writes from at least two cycles earlier; with
-    `far`, it also sees writes in the same cycle. `word` follows `read_address` by `latency` cycles.
+    One write and one read per cycle. A read sees all writes from at least two cycles earlier. With
+    `far`, it also sees writes from the previous and the same cycle. `word` follows `read_address`
+    by `latency` cycles.
     """
 
     def __init__(
@@ -99,7 +104,7 @@ class PagedMemory(wiring.Component):
         return m
 
     def _elaborate_group(self, m, group, value):
-        """Store one group of bits of the words; return these bits of the word that is read."""
+        """Store a group of bits of each word; return this group of the word that is read."""
         # Each group stores the words in another order.
         low = (self._page - 1).bit_length()
         pipeline = Pipeline(m, levels=2)
@@ -155,7 +160,6 @@ def _address_stage(far):
 
 
 def _selected(pipeline, words, page, group):
-    """Select the word of one page."""
     # The first selection takes place before a register, which halves the number of registers.
     words = [
         pipeline.enter(word, f"page{group}_{number}", stage=page.stage, reset_less=True, levels=1)
@@ -166,7 +170,7 @@ def _selected(pipeline, words, page, group):
 
 @cache
 def paged_latency(depth, *, far=False):
-    """Return the cycles from a read address to its word, found by building a throwaway pipeline."""
+    """Return the number of cycles from a read address to its word, by building a draft pipeline."""
     pages = -(-depth // PAGE_WORDS)
     pipeline = Pipeline(Draft(), levels=2)
     page = pipeline.enter(Signal(range(pages)), "page", stage=_address_stage(far))
@@ -174,7 +178,7 @@ def paged_latency(depth, *, far=False):
 
 
 class DelayLine(wiring.Component):
-    """Delays a value in a small circular memory; after reset the first values are undefined."""
+    """Delays a value by `cycles` cycles. The first `cycles` outputs after reset are undefined."""
 
     def __init__(self, *, width, cycles):
         require_integer("Width", width, minimum=1)

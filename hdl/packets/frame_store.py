@@ -22,7 +22,7 @@ def beats_of(size, width=8 * BEAT_BYTES):
 
 
 class FrameRecord(data.StructLayout):
-    """Size of a kept frame of at most `longest` bytes, in beats of `width` bits."""
+    """Size of a kept frame of at most `longest` bytes, and its number of `width`-bit beats."""
 
     def __init__(self, longest, width=8 * BEAT_BYTES):
         beats = range(beats_of(longest, width) + 1)
@@ -35,7 +35,7 @@ class FrameIntake(wiring.Component):
     A damaged or oversize frame is discarded. The digest still receives it, with `error` set. If
     `on_overflow` is "drop", a frame for which there is no room is discarded in the same way, and a
     frame that begins while `enable` is low is dropped without reaching the digest. If `on_overflow`
-    is "wait", these frames wait instead.
+    is "wait", these frames wait at the input instead.
 
     Without `ready`, a beat that arrives while `o.ready` is low is lost, and its frame is discarded
     for lack of room. Frames longer than `max_frame` but at most `max_kept` bytes are kept, with
@@ -121,7 +121,7 @@ class FrameIntake(wiring.Component):
         return m
 
     def _elaborate_cuts(self, m, inside, skipped):
-        """Drop a frame from the first beat that `o` rejects; return whether this is that beat."""
+        """Drop a frame from the first beat that `o` does not accept; return whether this is it."""
         self.cut, self.owed, cuts = Signal(name="cut"), Signal(name="owed"), Signal()
         m.d.comb += cuts.eq(self.i.valid & inside & ~skipped & ~self.cut & ~self.o.ready)
         with m.If(self.i.valid):
@@ -284,7 +284,6 @@ class FrameStore(wiring.Component):
         return read_address, gone
 
     def _elaborate_output(self, m, credits, reads, beside):
-        """Queue beats with their marks until the output accepts them."""
         m.submodules.output = output = Queue(self._beat, depth=self.OUTPUT_DEPTH, distributed=True)
         latency = self.ring.LATENCY
         size, last, mark = (

@@ -35,7 +35,7 @@ _TAG_COUNTS = range(MAX_TAGS + 1)
 
 
 class FrameLayers(data.StructLayout):
-    """Header information on a frame, known before the frame ends."""
+    """Facts about the headers of a frame, known before the frame ends."""
 
     def __init__(self, inner=False):
         super().__init__(
@@ -112,7 +112,7 @@ class HeaderParser(wiring.Component):
         return m
 
     def _collect(self, m):
-        """Store bytes from the EtherType on; return whether they suffice, and the bytes."""
+        """Store the header bytes; return whether they suffice, their reach, and the bytes."""
         size, decisive = self._bytes, self.decisive
         with_head = range(TYPE_AT // size, _LAST_READ // size + 1)
         index = Signal(range(decisive + 2))

@@ -115,7 +115,7 @@ class TimingProfile(Profile):
 
     @property
     def cell_bits(self) -> int:
-        """Bits per cell: the stamp and, with "parity", its parity."""
+        """Number of bits per cell: the stamp and, with the protection "parity", its parity."""
         bits = self.spec.stamp_bits
         return bits + (check_bits(bits) if self.protect == "parity" else 0)
 
@@ -156,7 +156,7 @@ class TimingProfile(Profile):
 
     @property
     def table_words(self) -> int:
-        """Number of words in both tables together."""
+        """Number of words in the two banks of the table of thresholds together."""
         classes, ages, phases = self.spec.table_shape
         bits = (classes - 1).bit_length() + (ages - 1).bit_length() + (phases - 1).bit_length()
         return 2 << bits
