@@ -72,7 +72,7 @@ class ShiftFinder(wiring.Component):
         change_high = pipeline.register(
             "change_high", lambda begun, count: Mux(over_late, begun, count), begun[1], count[1]
         )
-        # One sum: the lowest position carries if `carry` is set.
+        # One adder: its lowest bit generates a carry if `carry` is set.
         high = (Cat(1, left_high) + Cat(carry, change_high.value))[1 : 1 + len(left_high)]
         after = pipeline.register(
             "after", lambda bits: bits[-1], pipeline.enter(high, "high", stage=change_high.stage)

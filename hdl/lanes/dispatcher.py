@@ -49,7 +49,7 @@ class ShardSelect(wiring.Component):
         word = Signal(SHARD_BITS, reset_less=True)
         m.d.sync += [
             word.eq(first ^ second ^ third),
-            # The word times 3 or 6 shards takes one sum.
+            # Multiplies the word by 3 or 6 shards with one addition.
             self.number.eq(word + (word << 1) >> SHARD_BITS - (self._shards // 6)),
             self.one_hot.eq(Cat(self.number == shard for shard in range(self._shards))),
         ]
@@ -337,7 +337,7 @@ class Distributor(wiring.Component):
         self._elaborate_memory(m, "beats", beats, self.arrived, self.share, read)
         self._elaborate_memory(m, "states", states, self.hashed, self.states, read)
         m.d.sync += [
-            # Whether another beat follows the beat that leaves, if one leaves.
+            # Another beat leaves if one is stored in addition to a beat that leaves now.
             pops.eq(room & ~more[-1] & (more.any() | ~pops)),
             more.eq(more + self.arrived - pops),
             self.left.eq(pops),

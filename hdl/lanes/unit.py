@@ -23,9 +23,9 @@ class LaneUnit(BaseUnit):
     each as if all earlier operations had finished. Every beat has one result, in order.
 
     The hash distributes the keys over ``spec.shards`` shards. A shard performs one operation per
-    cycle. `i.ready` is low while too many operations wait for one shard, while a shard waits for a
-    clear to finish, and under back-pressure. An operation whose key an earlier lane of the same
-    beat inserts needs no shard, so a stream that repeats one key runs at full rate.
+    cycle. `i.ready` is low while too many operations wait: for one shard, for a clear to finish, or
+    for the receiver. An operation whose key an earlier lane of the same beat inserts needs no
+    shard, so a stream that repeats one key runs at full rate.
 
     If nothing waits, a result leaves at least `latency` and fewer than ``latency + poll`` cycles
     after its beat. A `generation` below `minimum_generation` acts like `minimum_generation`.

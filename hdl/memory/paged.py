@@ -59,8 +59,8 @@ class PagedMemory(wiring.Component):
         # whether the source of the read addresses is far away on the chip. They then pass three
         # registers instead of one before the pages.
         far=False,
-        # bits of all pages, per position, that share address registers. More bits share registers
-        # if there are too few maps.
+        # number of bits, in all pages together, that share address registers. More bits share
+        # registers if there are too few maps.
         share=64,
         copies=1,  # copies of each page, with a majority vote
     ):
@@ -82,7 +82,7 @@ class PagedMemory(wiring.Component):
             )
         groups = min(-(-width * self._pages // share), len(maps) // memories)
         self._size = -(-width // groups)
-        # Groups of this size may be fewer.
+        # With groups of this size, fewer may be enough.
         self._groups = -(-width // self._size)
         self._maps = maps[number * groups :]
         self.latency = paged_latency(depth, far=far)
@@ -178,7 +178,7 @@ def paged_latency(depth, *, far=False):
 
 
 class DelayLine(wiring.Component):
-    """Delays a value by `cycles` cycles. The first `cycles` outputs after reset are undefined."""
+    """Delays a value by `cycles` cycles; the first `cycles` outputs after reset are undefined."""
 
     def __init__(self, *, width, cycles):
         require_integer("Width", width, minimum=1)

@@ -104,7 +104,7 @@ def copy_names(copies):
 
 
 def protected(build, *, copies, answers, latency=None, **options):
-    """Build a memory, or as many copies as `copies` states and join them in `Copies`."""
+    """Build a memory, or several `copies` of it that `Copies` joins."""
     if copies == 1:
         return build()
     built = [build() for _ in range(copies)]
@@ -139,7 +139,7 @@ class CellProtection:
         return wrong & Const(0)
 
     def repair(self, m, memory, read=None, *, port="b"):
-        """Return the `Repair` of the cell that the sweep read last, marked by `read`."""
+        """Return the `Repair` of the cell that the sweep read last; `read` marks the word."""
         return Repair(self, memory, Const(0))
 
 

@@ -50,7 +50,7 @@ class Deduplicator(wiring.Component):
         self.frame_options = frames = FrameOptions.taken_from(options)
         ticks = options.pop("ticks", "period")
         if ticks not in ("tick", "period"):
-            raise ValueError(f"ticks: must be 'tick' or 'period' for deduplicators, not {ticks!r}")
+            raise ValueError(f"ticks: must be 'tick' or 'period' for a deduplicator, not {ticks!r}")
         require_integer("Period", period, minimum=1, maximum=(1 << PERIOD_BITS) - 1)
         self.spec = spec
         self.unit = filter_unit(spec, tag_bits=1, ticks=ticks, **options)

@@ -45,7 +45,7 @@ class FrameIntake(wiring.Component):
     def __init__(
         self, *, max_frame, on_overflow="wait", max_kept=None, ready=True, width=8 * BEAT_BYTES
     ):
-        require_integer("Longest frame", max_frame, minimum=1, maximum=MAX_BYTES)
+        require_integer("Maximum frame length", max_frame, minimum=1, maximum=MAX_BYTES)
         if on_overflow not in ON_OVERFLOW:
             raise ValueError(
                 f"on_overflow: must be {alternatives(ON_OVERFLOW)}, not {on_overflow!r}"
@@ -121,7 +121,7 @@ class FrameIntake(wiring.Component):
         return m
 
     def _elaborate_cuts(self, m, inside, skipped):
-        """Drop a frame from the first beat that `o` does not accept; return whether this is it."""
+        """Drop a frame from the beat on that `o` rejects; return whether this is the beat."""
         self.cut, self.owed, cuts = Signal(name="cut"), Signal(name="owed"), Signal()
         m.d.comb += cuts.eq(self.i.valid & inside & ~skipped & ~self.cut & ~self.o.ready)
         with m.If(self.i.valid):
@@ -175,7 +175,7 @@ class FrameStore(wiring.Component):
         min_size = beat * (2 * beats_of(longest, width) + ROOM_LAG)
         if size < min_size:
             raise ValueError(
-                f"Buffer must be at least {min_size} bytes, to hold two frames of {longest}, "
+                f"Buffer must be at least {min_size} bytes to hold two frames of {longest} bytes, "
                 f"not {size}"
             )
         self._beats = size // beat

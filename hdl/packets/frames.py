@@ -105,7 +105,7 @@ class FrameOptions:
             )
         if not self.tready and self.on_overflow != "drop":
             raise ValueError(
-                f"on_overflow: must be drop for an input without TREADY, not {self.on_overflow!r}"
+                f"on_overflow: must be 'drop' for an input without TREADY, not {self.on_overflow!r}"
             )
 
     @classmethod

@@ -182,9 +182,9 @@ class GmiiTransmitter(wiring.Component):
 class FrameCrossing(wiring.Component):
     """Transfers frames from clock domain `domain` to ``sync``.
 
-    If there is no room for a transfer, the rest of its frame is lost, and the frame ends as
-    damaged. A frame that begins before this end is stored is lost. There is always room if the
-    clocks differ by no more than Ethernet permits, and the receiver accepts a transfer in every
+    If there is no room for a transfer, the rest of the frame is lost, and the frame ends as
+    damaged. A frame that begins before this end is stored is lost as well. There is always room if
+    the clocks differ by no more than Ethernet permits, and the receiver accepts a transfer in every
     cycle.
     """
 

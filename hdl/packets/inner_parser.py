@@ -227,7 +227,7 @@ def _protocol_kind(number, *, six):
 
 
 def _lookup(number, kinds):
-    """Return the kind of a number in `kinds`, or 0 if it is not there."""
+    """Return ``kinds[number]``, or 0 for a number that is not listed."""
     result = Const(0, 4)
     for key, kind in kinds.items():
         result = result | ((number == key).replicate(4) & kind)

@@ -18,9 +18,7 @@ _COUNT_BITS = 6  # Width of the word counter; SipHash uses the word count of eac
 
 
 class SipRound(wiring.Component):
-    """Computes a SipRound (SipHash, section 2.3) in two cycles, each with one level of
-    additions.
-    """
+    """Computes a SipRound (SipHash, section 2.3) in two cycles."""
 
     LATENCY = 2
 

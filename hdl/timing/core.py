@@ -52,7 +52,7 @@ class DecisionTables(wiring.Component):
                 # an entry of the inactive bank
                 "i": In(stream.Signature(entry, always_ready=True)),
                 "bank": In(1),  # bank for the operation of this cycle
-                # whether the bank was loaded; otherwise every number of cells suffices
+                # whether the bank was loaded; otherwise any number of cells is enough
                 "loaded": In(1),
                 "loads": In(1),  # bank that is being loaded
                 # entry of the operation; ``least`` is its number of oldest cells

@@ -68,8 +68,8 @@ class SweepSignature(wiring.Signature):
                 "decided": In(decided),
                 # an operation that is decided some cycles later
                 "soon": In(data.StructLayout({"address": address, "insert": 1})),
-                # All cells are wiped (`clean`).
-                # The cell that the sweep read last is `wrong` (upset); its content is `lost`.
+                # `clean`: all cells are wiped. `wrong`: the cell that the sweep read last is upset.
+                # `lost`: the content of this cell is unknown.
                 **dict.fromkeys(("clean", "wrong", "lost"), In(1)),
                 # The current stamp, and the stamp of the word at port B.
                 **dict.fromkeys(("now", "stamp"), In(stamp_bits)),

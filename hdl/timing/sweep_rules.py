@@ -46,8 +46,9 @@ def check_elision(spec: StampedPartsSpec, *, clocks: int) -> None:
     need, free = elision_need(cells), spec.sweep_blocks * (clocks - cells)
     if free < need:
         raise SpecificationError(
-            f"stamp_bits: the sweep needs {need} free cycles; {spec.stamp_bits} bits leave {free} "
-            f"({spec.sweep_blocks} ticks of {clocks} - {cells})"
+            f"stamp_bits: the sweep needs {need} free cycles before a stamp repeats, but with "
+            f"{spec.stamp_bits} bits it has {free}: {spec.sweep_blocks} ticks, each with {clocks} "
+            f"cycles minus {cells} for writes"
         )
 
 
@@ -69,8 +70,9 @@ def check_rest(spec: PartitionedTimingSpec) -> None:
     left = spec.sweep_blocks * spec.block
     if left < need:
         raise SpecificationError(
-            f"stamp_bits: the sweep needs {need} insertions for {cells} cells per part; "
-            f"{spec.stamp_bits} bits leave {left} ({spec.sweep_blocks} blocks of {spec.block})"
+            f"stamp_bits: the sweep of {cells} cells per part needs {need} insertions before a "
+            f"stamp repeats, but with {spec.stamp_bits} bits it has {left}: {spec.sweep_blocks} "
+            f"blocks of {spec.block}"
         )
 
 
