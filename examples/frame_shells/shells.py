@@ -4,9 +4,9 @@
     python shells.py corundum --spec dedup.toml > ip/dedup_corundum.v
 
 `python shells.py corundum --options` prints OPTIONS. The tick of the plan, or of `--tick`, becomes
-the parameter PERIOD, in cycles of the target's default clock or of a clock with `--mhz`. Each wrapper
-has the ports that its target requires: `ports.toml` lists these ports, and the source file that
-defines them. If an attacker can send frames, load a secret through the ports
+the parameter PERIOD, in cycles of the target's default clock, or of the clock that `--mhz` gives.
+Each wrapper has the ports that its target requires: `ports.toml` lists these ports, and the source
+file that defines them. If an attacker can send frames, load a secret through the ports
 `s_axis_digest_secret_*` of `dedup`.
 """
 

@@ -143,7 +143,6 @@ class Collector(wiring.Component):
         return m
 
     def _watch(self, m, recorded, passes, coming):
-        """Drive `illegal`, which is high if a record or result is lost or duplicated."""
         queue, credits = m.submodules.queue, m.submodules.credits
         self._wrong += [
             queue.illegal,

@@ -104,7 +104,6 @@ class PagedMemory(wiring.Component):
         return m
 
     def _elaborate_group(self, m, group, value):
-        """Store a group of bits of each word; return this group of the word that is read."""
         # Each group stores the words in another order.
         low = (self._page - 1).bit_length()
         pipeline = Pipeline(m, levels=2)
@@ -140,7 +139,6 @@ class PagedMemory(wiring.Component):
         return word.value
 
     def _elaborate_page(self, m, name, width):
-        """Add the copies of a page; return their write and read ports."""
         pages = [memory.Memory(shape=width, depth=self._page, init=[])
                  for _ in range(self._copies)]  # fmt: skip
         ports = []

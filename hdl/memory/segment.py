@@ -400,7 +400,6 @@ def _or_all(pipe, value, flags):
 
 
 def _all_of_four(flags):
-    """Return one flag for each group of four flags: whether the whole group is set."""
     return [Cat(flags[at : at + FAN_IN]).all() for at in range(0, len(flags), FAN_IN)]
 
 

@@ -23,8 +23,6 @@ MAX_UNDER_WAY = 63  # default maximum number of digests in progress
 
 
 class DigestedFrame(data.StructLayout):
-    """Digest of a frame, with its IP version and errors."""
-
     def __init__(self):
         super().__init__(
             {

@@ -17,7 +17,6 @@ FATES = ("errored", "oversize", "no_room")
 
 
 def beats_of(size, width=8 * BEAT_BYTES):
-    """Return the number of `width`-bit beats in a frame of `size` bytes."""
     return -(-8 * size // width)
 
 

@@ -505,7 +505,6 @@ class InnerParser(wiring.Component):
 
 
 def _result(walk):
-    """Convert the final state of the search to `FrameLayers`."""
     values = {
         "half": walk.half,
         "count": walk.outer,

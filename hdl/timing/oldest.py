@@ -52,7 +52,6 @@ class OldestCell(wiring.Component):
 
 @cache
 def oldest_latency(hashes):
-    """Return the number of cycles from the ages of `hashes` cells to the verdict."""
     ages = [Signal() for _ in range(hashes)]
     fields = _verdict(Pipeline(Draft()), ages, Signal(hashes), Signal(), Signal(), lost=2)
     return fields["seen"].stage

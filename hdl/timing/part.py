@@ -15,8 +15,6 @@ from .sweep_rules import BETWEEN, PART_LATENCY
 
 
 class StampSignature(wiring.Signature):
-    """Current stamps for the accesses in the pipeline of a part."""
-
     def __init__(self, *, stamp_bits, check_bits=0):
         word = Out(stamp_bits + check_bits)
         super().__init__(
@@ -313,8 +311,6 @@ class TimingPart(wiring.Component):
 
 @dataclass(frozen=True)
 class Trust:
-    """Flags that tell whether a word that was read from a cell is valid."""
-
     trusted: Staged  # the word is the content of the cell
     gone: Staged  # the cell has expired, independent of the word
     young: Staged  # the content of the cell is unknown, so its age is 0

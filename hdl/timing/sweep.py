@@ -54,8 +54,6 @@ def reaches_limit(flags):
 
 
 class SweepSignature(wiring.Signature):
-    """Ports between a part and its sweep."""
-
     def __init__(self, *, cells, stamp_bits):
         address = range(cells)
         flags = ("insert", "due", "visit", "wipe", "expired", "upset")
