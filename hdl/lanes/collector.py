@@ -266,7 +266,7 @@ class Collector(wiring.Component):
 
     def _elaborate_answer(self, m, pipeline, passes, record):
         """Return whether a result is valid in the next cycle, and the result."""
-        # Two cycles for the path from the shards.
+        # The path from the shards takes two cycles.
         stage = passes.stage + self._results_latency
         results = pipeline.enter(self.results, "results", stage=stage).at(stage + 2)
         answer = Signal(self._answer)

@@ -362,7 +362,7 @@ class BlockSegmentMemory(SegmentMemory):
                 ]
             elif clocks == 1:
                 values, same = [_or_all(pipe, *values, same)], None
-            # The highest remaining digit is such a reset, if another digit remains for selection.
+            # The highest remaining digit becomes a reset, if another digit remains for selection.
             reset = clocks > 1 and len(number) > 1
             highest = number[len(number) - 1] if reset else None
             values = _stored(pipe, f"bit{clocks}", values, highest)
@@ -411,7 +411,7 @@ class DualPortSegmentMemory(BlockSegmentMemory, ABC):
 
     def _setting(self, pipe, set, clear):
         clearing = clear.at(self._address_registers - 1).value
-        # As a reset, which uses no LUT.
+        # `clearing` becomes a reset, which uses no LUT.
         return pipe.register(
             "setting", lambda set: Mux(clearing, 0, set), set.at(self._address_registers)
         )

@@ -21,7 +21,7 @@ BEAT_BYTES = 8  # default number of bytes in a beat
 # what happens to a frame without room: it waits at the input, or it is discarded
 ON_OVERFLOW = ("wait", "drop")
 
-# deduplicator options that set attributes of its `Sideband`, and these attributes
+# options of a deduplicator that set attributes of its `Sideband`, and names of these attributes
 SIDE_OPTIONS = {
     "user_bits": "user", "id_bits": "id", "dest_bits": "dest", "bad_bit": "bad", "mark_bit": "mark",
 }  # fmt: skip

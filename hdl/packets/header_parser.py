@@ -220,7 +220,7 @@ def _judge(value):
     open4 = total == 0
     open6 = (chosen.payload == 0) & (chosen.next != NO_NEXT_HEADER)
     six = chosen.type.ip6
-    # Selected, not added: an addition would put a carry chain before the one of the end.
+    # Selected, because an addition would put another carry chain before the one for the end.
     bases = [SHORTEST + TAG_BYTES * n - 1 for n in _TAG_COUNTS]
     base = _pick(chosen.count, [Mux(six, at + HEADERS[Version.IP6], at) for at in bases])
     shortest = HEADERS[Version.IP4] // 4

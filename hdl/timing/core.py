@@ -229,7 +229,7 @@ class TimingCore(wiring.Component):
             CoreSignature(
                 key_bits=spec.key_bits,
                 verdict=TimingVerdict(window=window, hashes=spec.hashes),
-                # `window`: valid with the key: window of the query, in ticks
+                # `window`: window of the query in ticks, valid with the key
                 request={"window": range(window + 1)},
                 events=["upset"] if self._protected else [],
                 others={"stall": Out(1)},
@@ -284,7 +284,7 @@ class TimingCore(wiring.Component):
 
     def _elaborate_parts(self, m, pipe, control):
         spec, visits = self._spec, self.visits
-        # A fast hash waits for the control.
+        # The key waits for the control if the hash is faster.
         key = pipe.enter(self.key, "key", reset_less=True)
         key = key.at(self.hash_latency - hash_latency(spec.key_bits, levels=self._levels))
         state = hashed_state(pipe, key, spec.seed)

@@ -79,7 +79,7 @@ def _verdict(pipe, ages, expired, query, window, *, lost):
         reset_less=True,
     )
     none = pipe.register("none", lambda expired: ~expired.any(), expired, reset_less=True)
-    # With several cells, one more cycle for the path to the registers of the verdict.
+    # With several cells, the path to the registers of the verdict takes one more cycle.
     end = max(value.stage or 0 for value in (none, count, age, oldest, late)) + (len(ages) > 1)
     none, count, age, oldest = (value.at(end) for value in (none, count, age, oldest))
     return {

@@ -323,7 +323,7 @@ class WritePort:
     def __init__(self, m, memory):
         self.address = Signal.like(memory.b_address, name="b_address", reset_less=True)
         self.value = Signal.like(memory.value, name="b_value", reset_less=True)
-        # Whether anything writes, an operation writes, or the sweep writes.
+        # `write`: anything is written; `inserts`: by an operation; `sweeps`: by the sweep.
         self.write, self.inserts, self.sweeps = Signal(), Signal(), Signal()
         self.renews = Signal()  # with `sweeps`: the content of the cell was lost
         m.d.comb += [

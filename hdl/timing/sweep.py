@@ -226,7 +226,7 @@ class Visits(wiring.Component):
         with m.If(self.visit):
             m.d.sync += self.cell.eq(self.cell + 1)
         with m.If(self.wipe):
-            # Not taken from the carry of this sum, which arrives late.
+            # Not computed from the carry of the addition, which arrives late.
             m.d.sync += self.wipe.eq(~self.cell.all())
         with m.If(self.clear):
             m.d.sync += [self.wipe.eq(1), self.cell.eq(0)]
