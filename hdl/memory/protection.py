@@ -192,7 +192,7 @@ class Triplication(CellProtection):
 
 
 def _kept(m, read):
-    """Return a function that holds a value from one cycle after a word until the next word."""
+    """Return a function that registers a value after each word of the sweep, and holds it."""
     is_read = None if read is None else registered(m, read, "repair_found")
     return partial(registered, m, enable=is_read)
 

@@ -277,7 +277,6 @@ class BlockSegmentMemory(SegmentMemory):
         return self._kept(m, pipe, words, address, setting) if self.STRICT else words
 
     def _setting(self, pipe, set, clear):
-        """Return `set`, one cycle after its address reaches the memory."""
         return set.at(self._address_registers + 1)
 
     def _kept(self, m, pipe, words, address, setting):

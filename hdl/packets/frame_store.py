@@ -120,7 +120,7 @@ class FrameIntake(wiring.Component):
         return m
 
     def _elaborate_cuts(self, m, inside, skipped):
-        """Drop a frame from the beat on that `o` rejects; return whether this is the beat."""
+        """Drop the rest of a frame if `o` rejects a beat; return whether it rejects this beat."""
         self.cut, self.owed, cuts = Signal(name="cut"), Signal(name="owed"), Signal()
         m.d.comb += cuts.eq(self.i.valid & inside & ~skipped & ~self.cut & ~self.o.ready)
         with m.If(self.i.valid):

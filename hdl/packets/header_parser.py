@@ -112,7 +112,7 @@ class HeaderParser(wiring.Component):
         return m
 
     def _collect(self, m):
-        """Store the header bytes; return whether they suffice, their reach, and the bytes."""
+        """Store header bytes; return whether they suffice, the last offset, and the bytes."""
         size, decisive = self._bytes, self.decisive
         with_head = range(TYPE_AT // size, _LAST_READ // size + 1)
         index = Signal(range(decisive + 2))

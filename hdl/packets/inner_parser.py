@@ -169,7 +169,7 @@ class InnerStep(wiring.Component):
         return m
 
     def _read(self, m, walk):
-        """Read words from the position of a walk on; return them, partly rotated, and the start."""
+        """Read the words at a walk's position; return them, partly rotated, and the rotation."""
         half_bits, bank_bits = ((n - 1).bit_length() for n in (self._halves, self._banks))
         address = (Cat(Const(0, half_bits), walk.base) + walk.at[1:])[: half_bits + len(walk.base)]
         row, start = address[bank_bits:], address[:bank_bits]

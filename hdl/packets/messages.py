@@ -283,7 +283,7 @@ class AlignedBeats(wiring.Component):
         return m
 
     def _locate(self, m, pipe, slot, fields):
-        """Return two stages of `_Beat`: the plan of the frame, and the beat with its position."""
+        """Return the facts about each frame, and each beat with its position in the message."""
         bits = self._byte_bits
         number = Signal(END_BITS - bits)
         with m.If(self.slot.valid):

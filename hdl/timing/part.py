@@ -196,7 +196,7 @@ class TimingPart(wiring.Component):
         return pipe.register("age", lambda now, stamp: (now - stamp)[: self._bits], now, stamp)
 
     def _elaborate_trust(self, pipe, known, swept, wrong):
-        """Return the `Trust` in the word that was read, one stage after `known`."""
+        """Return flags that tell whether the word that was read is valid, a stage after `known`."""
         held = pipe.register("held", lambda recent, swept: ~(recent | swept), known[0], swept[0])
         gone = pipe.register(
             "gone",
