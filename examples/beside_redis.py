@@ -1,7 +1,8 @@
-"""Compare a filter with `SET NX PX` in a Redis server on a Unix socket.
+"""Compare the speed of filters with `SET NX PX` in a Redis server on a Unix socket.
 
-On Debian, the package redis-server contains the server. Prints one row for each: CPU time (server
-included) and wall-clock time per key in microseconds, medians of 5 rounds, and bytes per key.
+On Debian, the package redis-server contains the server. The program prints a table with a row for
+Redis and for each filter: CPU time (including the server's) and wall-clock time per key in
+microseconds, each the median of 5 rounds, and bytes per key.
 """
 
 import socket
@@ -18,7 +19,7 @@ ROUNDS = 5
 
 
 class Redis:
-    """A dedicated Redis server that writes no files, and a connection to it."""
+    """A Redis server of this program that writes no files, and a connection to the server."""
 
     def __init__(self, folder):
         path = Path(folder) / "socket"
@@ -30,13 +31,13 @@ class Redis:
         self._socket.connect(str(path))
 
     def call(self, *words):
-        """Send a command; return the raw reply."""
+        """Send a command to the server; return the raw reply."""
         parts = [b"$%d\r\n%b\r\n" % (len(word), word) for word in map(str.encode, words)]
         self._socket.sendall(b"*%d\r\n%b" % (len(parts), b"".join(parts)))
         return self._socket.recv(1 << 16)
 
     def figure(self, section, name):
-        """Return a number from the server's INFO."""
+        """Return a number from the output of the command INFO."""
         lines = self.call("INFO", section).decode().split("\r\n")
         return float(next(line.partition(":")[2] for line in lines if line.startswith(f"{name}:")))
 
@@ -46,7 +47,7 @@ class Redis:
 
 
 def measure(name, ask, held, cpu=lambda: 0.0):
-    """Print bytes per key, and the time per key of `ask`, which takes lists of keys."""
+    """Print the time that `ask` needs per key for lists of keys, and the bytes per key."""
     times = []
     for number in range(ROUNDS):
         keys = [f"key:{number}:{index}" for index in range(KEYS // ROUNDS)]
@@ -64,8 +65,8 @@ def one_by_one(model):
 
 
 def main():
-    """Print the table."""
-    print("| one key | CPU, us | wall, us | bytes a key |\n|---|---|---|---|")
+    """Measure Redis and the filters, and print the table."""
+    print("| one key | CPU, us | wall, us | bytes per key |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         redis = Redis(folder)
         empty = redis.figure("memory", "used_memory")

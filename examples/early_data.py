@@ -1,6 +1,6 @@
-"""Record the ClientHellos whose early data a TLS 1.3 server has accepted (RFC 8446, 8.2).
+"""Record the ClientHellos whose early data a TLS 1.3 server has accepted (RFC 8446, section 8.2).
 
-Run this file, with Lately installed, to simulate a server that receives every ClientHello twice.
+Install Lately and run this file to simulate a server that receives every ClientHello twice.
 """
 
 import secrets
@@ -12,26 +12,26 @@ from lately import from_spec
 from lately.golden.spec import FilterSpec
 
 TICK = 10
-"""Milliseconds of a tick."""
+"""Length of a tick in milliseconds."""
 
 CLOCK_ERROR = 5_000
-"""Milliseconds by which a ClientHello may come before or after its expected arrival."""
+"""Maximum time in milliseconds between the expected and the actual arrival of a ClientHello."""
 
 SPAN = 2 * CLOCK_ERROR // TICK + 1
-"""Ticks for which a ClientHello must be remembered: from the earliest to the latest arrival, plus
-one tick because times are rounded to ticks."""
+"""Number of ticks for which a ClientHello must be remembered: from the earliest to the latest
+arrival, plus one tick because times are rounded to ticks."""
 
 SPEC = Path(__file__).with_suffix(".toml")
-"""Filter for 50,000 ClientHellos within a span of 1,001 ticks."""
+"""Specification of a filter for 50,000 ClientHellos within a span of 1,001 ticks."""
 
 
 class EarlyDataRegister:
     """Decides whether a server may accept the early data of a ClientHello.
 
-    `spec` needs a span of at least twice `CLOCK_ERROR`, and "overfill": if more ClientHellos arrive
-    than planned, none is forgotten, but more new ClientHellos are rejected. `started` is the time
-    at which the server started, in milliseconds; `secret` is the 128-bit secret of the hash, by
-    default random.
+    `spec` is the specification of the filter. The span must be at least twice `CLOCK_ERROR`, and
+    `when_full` must be "overfill": if more ClientHellos arrive than planned, none is forgotten, but
+    more new ClientHellos are rejected. `started` is the time at which the server started, in
+    milliseconds. `secret` is the 128-bit secret of the hash; by default it is random.
     """
 
     def __init__(self, spec, *, started, secret=None):
@@ -40,21 +40,23 @@ class EarlyDataRegister:
         self._started = started
 
     def accept(self, binder, expected, now):
-        """Return whether early data is accepted; otherwise the handshake continues without it.
+        """Return whether the server may accept the early data.
+
+        If not, the handshake continues without the early data.
 
         Parameters
         ----------
         binder : bytes
-            Binder of the selected pre-shared key, after its verification.
+            Verified binder of the selected pre-shared key.
         expected : int
             Expected arrival of the ClientHello (RFC 8446, section 8.3), in milliseconds.
         now : int
-            Time, in milliseconds; it never decreases.
+            Current time in milliseconds, which must not decrease from call to call.
         """
         if abs(now - expected) > CLOCK_ERROR:
             return False
         if now < self._started + 2 * CLOCK_ERROR:
-            # Requests accepted before this start are unknown.
+            # ClientHellos accepted before the server started are unknown.
             return False
         key = int.from_bytes(binder[: self._bytes], "little")
         return not self._filter.check_and_insert(key, now // TICK)
@@ -74,8 +76,8 @@ def main():
         replay, hello = divmod(at, len(first))
         binder = hello.to_bytes(32, "little")
         taken[replay] += register.accept(binder, int(expected[hello]), int(times[at]))
-    print(f"first ClientHellos whose early data were taken: {taken[0]:,} of {len(first):,}")
-    print(f"replays whose early data were taken: {taken[1]:,} of {len(first):,}")
+    print(f"first ClientHellos whose early data were accepted: {taken[0]:,} of {len(first):,}")
+    print(f"replays whose early data were accepted: {taken[1]:,} of {len(first):,}")
 
 
 if __name__ == "__main__":

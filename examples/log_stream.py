@@ -1,8 +1,8 @@
-"""Filter repeated messages out of a log: a message passes once in ten minutes.
+"""Remove repeated messages from a log: a message passes once in ten minutes.
 
     tail -F app.log | python log_stream.py
 
-Each line starts with an ISO 8601 time. Messages that differ only in numbers are equal.
+Each line starts with an ISO 8601 time. Messages that differ only in numbers count as equal.
 """
 
 import re
@@ -13,9 +13,9 @@ from lately import GEBF
 
 
 class LogStream:
-    """Decides which lines of a log to show: a message passes only once in a `span`.
+    """Decides which lines of a log to show: a message passes only once within `span`.
 
-    At most `rate` different messages may arrive per second.
+    `rate` is the maximum number of different messages per second.
     """
 
     def __init__(self, span="10min", rate=100):
@@ -23,7 +23,7 @@ class LogStream:
         self.dropped = 0
 
     def shows(self, line):
-        """Return whether a line is new, or last passed longer ago than the span."""
+        """Return whether the message of a line is new, or last passed before the span."""
         time, _, message = line.partition(" ")
         message = re.sub(r"\d+", "#", message)
         # Repeats do not restart the span, so that a persistent fault is shown every ten minutes.
@@ -33,7 +33,7 @@ class LogStream:
 
 
 def main():
-    """Filter standard input."""
+    """Copy the lines of standard input that are not repeats to standard output."""
     log = LogStream()
     for line in sys.stdin:
         if log.shows(line):

@@ -1,7 +1,7 @@
 """Let a SYN pass only if the same SYN arrived before, neither too recently nor too long ago.
 
 A TCP client retransmits an unanswered SYN after one second (RFC 6298, section 2.1). A flood of SYNs
-from random addresses repeats none. Run this file, with Lately installed, to simulate 200 clients
+from random addresses contains no repeats. Install Lately and run this file to simulate 200 clients
 during a flood.
 """
 
@@ -14,13 +14,13 @@ from lately.golden import Operation
 from lately.golden.spec.timestamp import TimedTimingSpec
 
 SPEC = Path(__file__).with_suffix(".toml")
-"""Filter for 5,000 SYNs per second. Its span of 26 ticks covers 2.5 s."""
+"""Specification of a filter for 5,000 SYNs per second; its span of 26 ticks covers 2.5 s."""
 
 TICK = 100
 """Length of a tick in milliseconds."""
 
 MIN_AGE = 9
-"""Minimum age in ticks: a SYN of this age is more than 0.8 s old, because ages are rounded."""
+"""Minimum age of a repeated SYN in ticks. As ages are rounded, it is more than 0.8 s old."""
 
 
 class SynCheck:
@@ -32,8 +32,9 @@ class SynCheck:
     def passes(self, keys, times):
         """Return whether each SYN passes.
 
-        `keys`, uint64 of shape (n, 2), are addresses, ports and sequence numbers: 128 bits for
-        IPv4. `times`, of shape (n,), are in milliseconds and in ascending order.
+        `keys`, a uint64 array of shape (n, 2), holds the addresses, ports and sequence number of
+        each SYN, 128 bits for IPv4. `times`, an array of shape (n,), holds the times in
+        milliseconds, in ascending order.
         """
         codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
         results = self._filter.perform(codes, keys, times // TICK)
@@ -41,7 +42,7 @@ class SynCheck:
 
 
 def main():
-    """Send the SYNs of 200 clients and a flood of 50,000 SYNs within ten seconds."""
+    """Check the SYNs of 200 clients during a flood of 50,000 SYNs within ten seconds."""
     rng = np.random.default_rng(6298)
     flood, clients = 50_000, 200
     first = rng.integers(0, 8_000, clients)

@@ -3,10 +3,11 @@
     lately export --spec dedup.toml --name dedup OPTIONS --out-dir ip
     python shells.py corundum --spec dedup.toml > ip/dedup_corundum.v
 
-`python shells.py corundum --options` prints OPTIONS. The tick of the plan, or `--tick`, becomes the
-parameter PERIOD, in cycles of the target's default clock, or of `--mhz`. Each wrapper has the ports
-that its target requires: `ports.toml` lists them, with the file that they were read from. If an
-attacker can send frames, load a secret through the ports of `dedup`.
+`python shells.py corundum --options` prints OPTIONS. The tick of the plan, or of `--tick`, becomes
+the parameter PERIOD, in cycles of the target's default clock, or of the clock that `--mhz` gives.
+Each wrapper has the ports that its target requires: `ports.toml` lists these ports, and the source
+file that defines them. If an attacker can send frames, load a secret through the ports
+`s_axis_digest_secret_*` of `dedup`.
 """
 
 import argparse
@@ -25,7 +26,7 @@ PORTS = tomllib.loads((Path(__file__).parent / "ports.toml").read_text("utf-8"))
 
 @dataclass(frozen=True)
 class Shell:
-    """A target: its ports, how they carry frames, and the logic between them and `dedup`."""
+    """A target: the ports, the format of frames, and the logic between the ports and `dedup`."""
 
     options: str  # options for `lately export`
     clock: str
@@ -34,19 +35,19 @@ class Shell:
     came: str  # prefix of the ports for incoming frames
     left: str  # prefix of the ports for outgoing frames
     width: int = 512  # width of a stream in bits
-    # Ports that make up TUSER, named without the prefix, with their widths; the lowest bits first.
+    # Ports that form TUSER, without the prefix, with their widths; the lowest bits come first.
     user: dict[str, int] = field(default_factory=lambda: {"tuser": 1})
-    # Further signals forwarded with a frame, named as in the export, with their widths.
+    # Widths of other signals that are forwarded with a frame, under their names in the export.
     beside: dict[str, int] = field(default_factory=dict)
     ready: tuple[bool, bool] = (True, True)  # whether input and output have TREADY
-    padded: bool = False  # whether TUSER of `dedup` has a bad-frame bit that the target lacks
-    last_be: bool = False  # whether the last byte is one-hot in `last_be`, instead of a TKEEP
+    padded: bool = False  # whether only `dedup` has a bad-frame bit in TUSER
+    last_be: bool = False  # whether a one-hot `last_be` replaces TKEEP
     kept: str = ""  # prefix of the output wires of `dedup`, if `more` forwards them
     more: str = ""  # additional statements in the wrapper
 
     @property
     def user_bits(self) -> int:
-        """Width of TUSER in the export."""
+        """Width of TUSER at the input of the exported module."""
         return sum(self.user.values()) + self.padded
 
 
@@ -128,17 +129,17 @@ SETTINGS = {
     "enable": "1'b1", "clear": "1'b0", "action": "2'd2", "fields": "5'd1", "period": "PERIOD",
     "s_axis_digest_secret_tdata": "128'd0", "s_axis_digest_secret_tvalid": "1'b0",
 }  # fmt: skip
-"""Inputs of an export without a bus, and their values: duplicates are dropped."""
+"""Inputs of an export without a bus, and the values for which duplicates are dropped."""
 
 
 def cycles(name: str, tick: Fraction, mhz: float | None) -> int:
     """Convert a tick in seconds to cycles at `mhz`, or at the target's default clock."""
     mhz = mhz or PORTS[name]["mhz"]
-    # Rounded up, because a shorter tick would shorten the span.
+    # The period is rounded up, because a shorter tick would shorten the span.
     period = ceil(tick * round(mhz * 10**6))
     if not 0 < period < 1 << 24:
         raise ValueError(
-            f"tick: must be 1 to {(1 << 24) - 1:,} cycles, not {period:,} at {mhz} MHz"
+            f"tick: must be 1 to {(1 << 24) - 1:,} cycles at {mhz} MHz, not {period:,}"
         )
     return period
 
@@ -177,7 +178,7 @@ def wrapper(name: str, period: int) -> str:
 
 
 def _connections(shell: Shell, t: str) -> dict[str, str]:
-    """Return the values connected to the ports of the exported module."""
+    """Return the expression that is connected to each port of the exported module."""
     came, left = shell.came, shell.kept or shell.left
     bad = [f"|{came}error"] if shell.last_be else [f"{came}{part}" for part in shell.user]
     user = [*reversed(bad), *(["1'b0"] if shell.padded else [])]
@@ -239,7 +240,7 @@ if __name__ == "__main__":
         try:
             tick = time_seconds(asked.tick, "tick") if asked.tick else planned(asked.spec)[0]
             if tick is None:
-                parser.error("--spec with a planned tick, or --tick, is required")
+                parser.error("give --tick, or --spec with a file that states the tick")
             period = cycles(asked.target, tick, asked.mhz)
         except (OSError, ValueError) as error:
             parser.error(str(error))

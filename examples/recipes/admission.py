@@ -1,7 +1,7 @@
 """A cache that admits a key at its second request within a window.
 
-Most keys of a long tail are requested once. They never enter the cache, so they push nothing out.
-The filter needs two bytes per key, the cache a whole value.
+Most keys of a long tail are requested only once. They never enter the cache, so they displace no
+other key. For each key, the filter needs two bytes, whereas the cache stores a whole value.
 """
 
 from collections import OrderedDict
@@ -10,7 +10,7 @@ from lately import GEBF
 
 
 class AdmittingCache:
-    """LRU cache of `size` values whose keys were requested twice within `window` misses."""
+    """LRU cache of `size` values that admits a key at its second miss within `window` misses."""
 
     def __init__(self, load, size, *, window=None, fpr=0.01):
         self._load, self._size = load, size

@@ -2,7 +2,7 @@
 
 The state file is written before the offset is committed, and is named after the offset. After a
 crash the consumer loads the state of the committed offset and reads the same messages again, with
-the same results: each message is forwarded at least once, and never lost.
+the same results. A crash therefore loses no message, but messages may be forwarded twice.
 """
 
 from pathlib import Path

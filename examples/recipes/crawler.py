@@ -1,7 +1,7 @@
-"""Frontier of a web crawler: a URL that was queued this week is not queued again.
+"""Frontier of a web crawler: a URL that was queued within the last week is not queued again.
 
-A saved filter continues after a restart, by the clock of the machine. With `refresh=False`, the
-week starts when a URL is queued: later links to the same URL do not extend it.
+The filter reads the clock of the machine, so a saved filter also works after a restart. With
+`refresh=False`, the week starts when a URL is queued, and later links to the URL do not extend it.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from lately import GEBF
 class Frontier:
     """Queue of URLs to fetch, each at most once a week.
 
-    One URL in `1 / fpr` is skipped although it is new.
+    By mistake, about one new URL in ``1 / fpr`` is skipped.
     """
 
     def __init__(self, *, fetches_per_second, fpr=1e-4):
@@ -20,7 +20,7 @@ class Frontier:
         self._waiting = deque()
 
     def offer(self, links, now=None):
-        """Queue the links that were not queued this week; return the number of queued links."""
+        """Queue the links that were not queued in the last week; return their number."""
         links = list(links)
         seen = self._seen.check_and_insert(links, now, refresh=False)
         new = [link for link, known in zip(links, seen, strict=True) if not known]

@@ -1,11 +1,11 @@
 """Select the rows of a table whose keys were not seen recently, for pandas, polars and Arrow.
 
-The filter outlives the table, so that the table of the next hour is compared with this one, too.
+Keep the filter for the next table: its rows are then compared with the rows of this table, too.
 """
 
 
 def new_rows(frame, column, filter):
-    """Return the rows of a data frame or Arrow table whose key is new in the window."""
+    """Return the rows of a data frame or Arrow table whose key was not seen in the window."""
     keys = frame[column]
     seen = filter.check_and_insert(keys)
     if hasattr(frame, "filter") and not hasattr(frame, "loc"):

@@ -1,9 +1,9 @@
 """Scaling out: one filter for each partition of the keys, on Dask workers.
 
-A step reads the state file of a partition, and writes the next one. The same file and the same
-batch give the same results. So if a worker is lost, Dask repeats its steps on another worker, from
-the last state file. Kafka Streams, Flink and bytewax do the same with their own state stores. All
-workers must have access to the folder of state files.
+A step reads the state file of a partition, and writes the next state file. The same file and the
+same batch always give the same results. So if a worker is lost, Dask can repeat its steps on
+another worker, starting from the last state file. Kafka Streams, Flink and bytewax do the same with
+their own state stores. All workers must have access to the folder with the state files.
 """
 
 from pathlib import Path
@@ -13,12 +13,12 @@ from lately import GEBF
 
 
 def partition_of(key, partitions):
-    """Return the partition of a text; unlike `hash`, the result is the same in all processes."""
+    """Return the partition of a text key; unlike with `hash`, all processes get the same one."""
     return crc32(key.encode()) % partitions
 
 
 def step(_previous, before, keys, after):
-    """Deduplicate a batch with the state file `before`, and write the state file `after`."""
+    """Return whether each key was seen; read the file `before`, and write the file `after`."""
     model = GEBF.load(before)
     seen = model.check_and_insert(keys).tolist()
     model.save(after)
@@ -26,7 +26,7 @@ def step(_previous, before, keys, after):
 
 
 def deduplicate(client, batches, folder, *, partitions=2, window=100_000, fpr=1e-6):
-    """Yield the new keys of each batch, in order; `window` counts the keys of one partition."""
+    """Yield the new keys of each batch, in order; `window` is a number of keys per partition."""
 
     def state(home, number):
         return str(Path(folder) / f"{home:03}-{number:09}.lately")

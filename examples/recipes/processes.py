@@ -10,17 +10,17 @@ PATH = "/dev/shm/seen.lately"
 
 
 def prepare(path=PATH, *, window=1_000_000, fpr=0.001):
-    """Create an empty filter that processes can open."""
+    """Create an empty filter that other processes can open."""
     share(GEBF.for_window(window, fpr), path)
 
 
 def write(batches, path=PATH):
-    """Insert batches of keys; only one process at a time can do this."""
+    """Insert batches of keys; only one process at a time may write."""
     seen = attach(path, write=True)
     for keys in batches:
         seen.insert(keys)
 
 
 def count_known(keys, path=PATH):
-    """Return how many of the keys the writer has inserted lately."""
+    """Return the number of keys that the writer has inserted lately."""
     return int(attach(path).query(keys).sum())

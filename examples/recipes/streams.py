@@ -1,7 +1,8 @@
 """Remove items seen lately from asynchronous streams.
 
-One key takes less than a microsecond, so the filter runs in the event loop. A large batch runs in a
-thread: it releases the interpreter's lock, and the event loop continues.
+A single key takes less than a microsecond, so the filter is called in the event loop. For a large
+batch, the filter is called in a thread. There it releases the interpreter's lock, so that the event
+loop continues.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ async def unique(items, filter, key=lambda item: item):
 
 
 async def unique_batches(batches, filter):
-    """Yield batches (arrays of keys) without the keys that were seen lately."""
+    """Yield the batches, which are arrays of keys, without the keys that were seen lately."""
     async for batch in batches:
         if len(batch) < LARGE:
             seen = filter.check_and_insert(batch)

@@ -8,7 +8,7 @@
 `timescale 1ns / 1ps
 
 module seen_lately_bench;
-  // Operations, and addresses of registers, as in ip/seen_lately.md and ip/seen_lately_registers.md.
+  // Operations, register addresses and register bits: see ip/seen_lately.md.
   localparam [2:0] CHECK_AND_INSERT = 3'd3;
   localparam [7:0] CONTROL = 8'h14, STATUS = 8'h18, OPERATIONS = 8'h80, HITS = 8'h90;
   localparam [31:0] ENABLE = 32'h1, CLEAR = 32'h4, SNAPSHOT = 32'h8;
@@ -60,7 +60,7 @@ module seen_lately_bench;
       .s_axil_rready(1'b1)
   );
 
-  // Results, in the order of the keys: bit 0 tells whether the key was seen.
+  // Results arrive in the order of the keys. Bit 0 is set if the key was seen.
   integer results = 0, seen = 0;
   always @(posedge clock)
     if (result_valid) begin
@@ -88,7 +88,7 @@ module seen_lately_bench;
       aw_valid <= 1'b1;
       w_valid <= 1'b1;
       @(posedge clock);
-      // Both are ready until they have a request.
+      // Both channels are ready until they have accepted a request.
       aw_valid <= 1'b0;
       w_valid <= 1'b0;
       @(posedge clock);

@@ -1,4 +1,4 @@
-"""Beats: their layouts, and the detection of shifts and repeated keys in them."""
+"""Beats: groups of operations, one per lane, that a unit accepts in the same cycle."""
 
 from itertools import accumulate
 
@@ -13,7 +13,7 @@ from ..pipeline import FAN_IN, Pipeline, registered
 
 
 class ShiftFinder(wiring.Component):
-    """Finds the insertion that carries the shift: the first one after a full generation."""
+    """Finds the lane whose insertion shifts the ring: the first one after a complete generation."""
 
     LATENCY = 7
     LOOK = 4
@@ -72,7 +72,7 @@ class ShiftFinder(wiring.Component):
         change_high = pipeline.register(
             "change_high", lambda begun, count: Mux(over_late, begun, count), begun[1], count[1]
         )
-        # One sum: the lowest position carries if `carry` is set.
+        # One adder: its lowest bit generates a carry if `carry` is set.
         high = (Cat(1, left_high) + Cat(carry, change_high.value))[1 : 1 + len(left_high)]
         after = pipeline.register(
             "after", lambda bits: bits[-1], pipeline.enter(high, "high", stage=change_high.stage)
@@ -92,9 +92,10 @@ class ShiftFinder(wiring.Component):
         return m
 
     def _elaborate_changes(self, m, pipeline, high_bits, low_bits, turns, count):
-        """Return a beat's change of the count: the low digit, and the high digit one cycle later.
+        """Return two pairs of digits: the change of the insertion count by a beat.
 
-        The first pair applies if a generation ends before the beat, and the second pair if not.
+        The first pair applies if a generation ends before the beat; otherwise the second pair
+        applies. The high digit of each pair is valid one cycle after its low digit.
         """
         length = registered(m, self.generation, "length")
         enough = registered(m, self.generation >= self._minimum, "enough")
@@ -123,7 +124,6 @@ class ShiftFinder(wiring.Component):
         return (begun[:low_bits], begun_high), (count, count_high)
 
     def _elaborate_insertion(self, m, pipeline, stage, over, inserts, counts, before):
-        """Find the insertion of a beat that is the first of the next generation."""
         low = (self._lanes - 1).bit_length()
         ordinals = Cat(count[:low] if len(count) >= low else Cat(count, Const(0, low - len(count)))
                        for count in counts[:-1])  # fmt: skip
@@ -139,7 +139,7 @@ class ShiftFinder(wiring.Component):
 
 
 class SameBeatKeys(wiring.Component):
-    """Finds lanes whose key an earlier lane of the same beat inserts."""
+    """Finds the lanes whose keys are inserted by an earlier lane of the same beat."""
 
     LATENCY = 5
     INSERTS_LAG = LATENCY - 2
@@ -168,7 +168,7 @@ class SameBeatKeys(wiring.Component):
         return m
 
     def _elaborate_equal(self, m, first, second, name):
-        """Return whether two states are equal, three cycles and one gate later."""
+        """Compare two states; the result is valid after three cycles and one gate."""
         terms = [first[at : at + 2] == second[at : at + 2] for at in range(0, STATE_BITS, 2)]
         for stage in range(3):
             terms = registered(m, Cat(terms), f"{name}{stage}")
@@ -182,12 +182,12 @@ def check_lanes(lanes):
 
 
 def count_bits(slots):
-    """Return the width of entry counts, which are compared modulo a power of two."""
+    """Return the width of the entry counters, which wrap around."""
     return max(8, slots.bit_length())
 
 
 class BeatRecord(data.StructLayout):
-    """The part of a beat that is kept until its results arrive."""
+    """Fields of a beat that are stored until the results of the beat arrive."""
 
     def __init__(self, *, lanes, shards, slots, tag_bits):
         lane = data.StructLayout(
@@ -210,7 +210,7 @@ class BeatRecord(data.StructLayout):
 
 
 class RingCommand(Enum, shape=2):
-    """Change of the ring before the operations of a beat."""
+    """Ring operation that takes effect before the other operations of a beat."""
 
     NONE = 0
     SHIFT = 1
@@ -218,14 +218,14 @@ class RingCommand(Enum, shape=2):
 
 
 def steps_layout(lanes):
-    """Return the layout of an entry's steps; code `lanes` is a SHIFT or CLEAR."""
+    """Return the layout of steps: each code is a lane, or `lanes` for a SHIFT or CLEAR."""
     return data.StructLayout(
         {"codes": data.ArrayLayout(range(lanes + 1), lanes + 1), "more": lanes}
     )
 
 
 def ordered_steps(m, wanted):
-    """Return an entry's steps one cycle later; the top bit of `wanted` is a SHIFT or CLEAR."""
+    """Convert flags to steps, one cycle later; the top flag stands for a SHIFT or CLEAR."""
     lanes = len(wanted) - 1
     of_lanes = data.StructLayout(
         {"codes": data.ArrayLayout(range(lanes + 1), lanes), "there": lanes}
@@ -246,7 +246,7 @@ def ordered_steps(m, wanted):
 
 
 class Entry(data.StructLayout):
-    """Work of a beat for one shard; masks have a bit for each lane."""
+    """Operations of a beat that one shard performs; each mask has one bit per lane."""
 
     def __init__(self, *, lanes, slots):
         super().__init__(
@@ -263,7 +263,7 @@ class Entry(data.StructLayout):
 
 
 class OrderedEntry(data.StructLayout):
-    """An `Entry` with its ``steps``; ``query`` and ``insert`` are masked by ``items``."""
+    """`Entry` with its steps; ``query`` and ``insert`` are 0 in lanes that other shards serve."""
 
     def __init__(self, entry):
         lanes = entry["items"].width
@@ -272,7 +272,7 @@ class OrderedEntry(data.StructLayout):
 
 
 class Share(data.StructLayout):
-    """Work of a beat for all shards: the fields of `Entry`, with ``items`` for each shard."""
+    """Operations of a beat for all shards: the fields of `Entry`, with ``items`` for each shard."""
 
     def __init__(self, *, lanes, shards, slots):
         common = {name: field.shape for name, field in Entry(lanes=lanes, slots=slots)}

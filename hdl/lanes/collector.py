@@ -1,4 +1,4 @@
-"""Returns the results of beats in order, with credits for beats in flight."""
+"""Collector of the results of all shards, and credits that limit the operations in flight."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
@@ -45,7 +45,7 @@ class Credits(wiring.Component):
 
 
 class Collector(wiring.Component):
-    """Returns the results of beats in the order of the beats.
+    """Collects the results of the shards, and returns the results of beats in order.
 
     The collector checks one beat per cycle. If a shard has not finished its part of a beat, the
     collector checks the beat again `poll` cycles later.
@@ -143,7 +143,6 @@ class Collector(wiring.Component):
         return m
 
     def _watch(self, m, recorded, passes, coming):
-        """Check that no record or result is lost or duplicated."""
         queue, credits = m.submodules.queue, m.submodules.credits
         self._wrong += [
             queue.illegal,
@@ -155,7 +154,7 @@ class Collector(wiring.Component):
         m.d.comb += self.illegal.eq(Cat(self._wrong).any())
 
     def _elaborate_check(self, m, pipeline, beat, recorded, records, available):
-        """Check beats; return whether one passes, and its record."""
+        """Return whether a beat passes its check in this cycle, and the lanes of its record."""
         number = pipeline.enter(beat, "beat")
         word = Signal(self._record)
         m.d.comb += word.eq(records.word)
@@ -186,7 +185,7 @@ class Collector(wiring.Component):
         return passes, pipeline.combine("lanes", lambda record: record.lanes, record)
 
     def _elaborate_complete(self, m, pipeline, number, recorded, record):
-        """Return whether a beat exists and all shards have finished their entries for it."""
+        """Return whether a beat exists and every shard has finished its entry for the beat."""
         # Ordinal of the newest readable beat.
         newest = Signal(self._count_bits, init=-1)
         with m.If(recorded):
@@ -223,7 +222,7 @@ class Collector(wiring.Component):
         return pipeline.register("complete", lambda flags: flags.all(), groups)
 
     def _elaborate_reached(self, pipeline, count, goal, name):
-        """Return whether a count, modulo a power of two, has reached a nearby goal."""
+        """Return whether a counter that wraps around has reached `goal`."""
         top_bit = self._count_bits - 1
 
         def pairs(count, goal):
@@ -255,9 +254,9 @@ class Collector(wiring.Component):
         )  # fmt: skip
 
     def _elaborate_beat(self, m, beat, goes, fails, back):
-        """Advance to the next beat, or return to a beat that has failed its check.
+        """Advance to the next beat, or go back to a beat that has failed its check.
 
-        No beat is checked for two cycles after a return.
+        No beat is checked in the two cycles after a step back.
         """
         low, high = beat[:2], beat[2:]
         next_high = registered(m, successor(high), "next_high")
@@ -266,8 +265,8 @@ class Collector(wiring.Component):
             m.d.sync += high.eq(Mux(fails, back[2:], next_high))
 
     def _elaborate_answer(self, m, pipeline, passes, record):
-        """Return whether a result leaves in the next cycle, and the result."""
-        # Two cycles for the path from the shards.
+        """Return whether a result is valid in the next cycle, and the result."""
+        # The path from the shards takes two cycles.
         stage = passes.stage + self._results_latency
         results = pipeline.enter(self.results, "results", stage=stage).at(stage + 2)
         answer = Signal(self._answer)

@@ -1,4 +1,4 @@
-"""Hashes the keys of a beat, and sends each shard its part when all shards have room."""
+"""Dispatch of beats: keys are hashed, and each shard receives its operations."""
 
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import wiring
@@ -24,7 +24,7 @@ from .beats import BeatRecord, Entry, RingCommand, SameBeatKeys, Share, ShiftFin
 
 
 class ShardSelect(wiring.Component):
-    """Selects the shard of a state; one state per cycle."""
+    """Selects a shard by the hash state of a key; accepts one state per cycle."""
 
     LATENCY = 2
 
@@ -49,7 +49,7 @@ class ShardSelect(wiring.Component):
         word = Signal(SHARD_BITS, reset_less=True)
         m.d.sync += [
             word.eq(first ^ second ^ third),
-            # The word times 3 or 6 shards takes one sum.
+            # Multiplies the word by 3 or 6 shards with one addition.
             self.number.eq(word + (word << 1) >> SHARD_BITS - (self._shards // 6)),
             self.one_hot.eq(Cat(self.number == shard for shard in range(self._shards))),
         ]
@@ -57,7 +57,7 @@ class ShardSelect(wiring.Component):
 
 
 class Dispatcher(wiring.Component):
-    """Hashes the keys of a beat and computes the work of each shard; one beat per cycle."""
+    """Hashes the keys of a beat and computes the work of each shard; accepts one beat per cycle."""
 
     def __init__(self, *, profile, beat, slots):
         self._spec = spec = profile.spec
@@ -157,7 +157,6 @@ class Dispatcher(wiring.Component):
         return m
 
     def _elaborate_beat(self, pipeline):
-        """Return the flags, the command and the tags of a beat, by name."""
         lanes = [self.beat.lanes[lane] for lane in range(self._lanes)]
         operations = [operation_bits(lane.operation) for lane in lanes]
         valid = Cat(self.valid & lane.valid for lane in lanes)
@@ -187,7 +186,7 @@ class Dispatcher(wiring.Component):
         return pipeline.enter(Cat(states), "states", stage=self._hashed)
 
     def _elaborate_select(self, m, pipeline, states, stage):
-        """Return each lane's shard at a stage, as a number and one-hot."""
+        """Return the shard of each lane at `stage`, first as numbers and then in one-hot form."""
         numbers, one_hots = [], []
         for lane in range(self._lanes):
             m.submodules[f"select{lane}"] = select = ShardSelect(spec=self._spec)
@@ -200,7 +199,6 @@ class Dispatcher(wiring.Component):
         return numbers, one_hots
 
     def _elaborate_repeats(self, m, pipeline, states, insert):
-        """Return which lanes have a key that an earlier lane of the beat inserts."""
         m.submodules.repeats = repeats = SameBeatKeys(lanes=self._lanes)
         pipeline.drive(repeats, states=states)
         inserts = insert.at(states.stage + repeats.INSERTS_LAG)
@@ -208,7 +206,6 @@ class Dispatcher(wiring.Component):
         return pipeline.enter(repeats.repeats, "repeats", stage=states.stage + repeats.LATENCY)
 
     def _elaborate_shifts(self, m, pipeline, beat):
-        """Return the lane whose insertion carries the shift."""
         m.submodules.finder = finder = self._finder
         m.d.comb += finder.generation.eq(self.generation)
         turn = pipeline.combine("turn", lambda command: command.any(), beat["command"])
@@ -240,7 +237,6 @@ class Dispatcher(wiring.Component):
         return items, there
 
     def _elaborate_share(self, m, shared, items):
-        """Drive the work of the shards: the common part, and the items of each shard."""
         share = self.share.as_value()
         for name, value in shared.items():
             field = self.share.shape()[name]
@@ -250,7 +246,6 @@ class Dispatcher(wiring.Component):
             m.d.comb += self.share.items[shard].eq(lanes.at(self.latency).value)
 
     def _elaborate_record(self, m, beat, known, asked, numbers, there, slot):
-        """Record the part of a beat that its results need."""
         stage = self.latency + 1
         m.d.comb += [
             self.recorded.eq(beat["arrived"].at(stage).value),
@@ -279,10 +274,10 @@ class Dispatcher(wiring.Component):
 
 
 class Distributor(wiring.Component):
-    """Holds beats until all shards have room, then sends each shard its part; one beat per cycle.
+    """Stores beats until all shards have room, then sends each shard its entry.
 
-    The distributor has no overflow check: at most `depth` beats may be in flight, including beats
-    of which only the states have arrived.
+    At most one beat leaves per cycle. There is no overflow check: at most `depth` beats may be in
+    flight, including beats of which only the hash states have arrived.
     """
 
     PLACES = SHARD_CAPACITY  # capacity of a shard's queue
@@ -342,7 +337,7 @@ class Distributor(wiring.Component):
         self._elaborate_memory(m, "beats", beats, self.arrived, self.share, read)
         self._elaborate_memory(m, "states", states, self.hashed, self.states, read)
         m.d.sync += [
-            # Whether another beat follows the beat that leaves, if one leaves.
+            # Another beat leaves if one is stored in addition to a beat that leaves now.
             pops.eq(room & ~more[-1] & (more.any() | ~pops)),
             more.eq(more + self.arrived - pops),
             self.left.eq(pops),
@@ -391,7 +386,6 @@ class Distributor(wiring.Component):
         return left >= 0
 
     def _elaborate_memory(self, m, name, memory, comes, value, read):
-        """Write arriving values into a memory, word after word."""
         written = Signal(range(self.depth), name=f"{name}_written")
         with m.If(comes):
             m.d.sync += written.eq(successor(written))
@@ -405,7 +399,7 @@ class Distributor(wiring.Component):
             self._wrong.append(watch_count(m, written, f"{name}_written", more=comes))
 
     def _elaborate_entry(self, m, shard, share, goes):
-        """Drive the entry of a shard from registers that synthesis cannot share."""
+        """Drive the entry of a shard from separate registers, which synthesis cannot merge."""
         here = registered(m, goes, f"here{shard}")
         entry = Signal(self._entry)
         m.d.comb += [

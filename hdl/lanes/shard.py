@@ -1,4 +1,4 @@
-"""A shard: the queue, the sequencer and the part of a filter that serve some of the keys."""
+"""A shard of a unit: a queue, a sequencer and a core that serve some of the keys."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -17,7 +17,7 @@ from .beats import Entry, OrderedEntry, RingCommand, count_bits, ordered_steps
 
 
 class Sequencer(wiring.Component):
-    """Splits entries into steps, one step per cycle.
+    """Splits each entry into steps, and issues one step per cycle.
 
     An entry with a shift waits until the spare is clean. After a clear or reset, every entry waits
     until the memory is clean.
@@ -86,7 +86,7 @@ class Sequencer(wiring.Component):
         return m
 
     def _elaborate_step(self, m, entry, code, there, goes, first):
-        """Decode the step; return, four cycles later, whether it shifts or clears the ring."""
+        """Decode a step; return whether the step of four cycles ago shifts or clears the ring."""
         lanes = self._lanes
         code = registered(m, code, "code_late")
         acts = registered(m, there[0] & goes, "acts")
@@ -112,7 +112,7 @@ class Sequencer(wiring.Component):
         return turns
 
     def _elaborate_wait(self, m, timer, blocked, load, clears):
-        """Hold steps that need a clean spare; return whether the wait ends."""
+        """Hold back steps that need a clean spare; return whether the wait ends."""
         # By then the timer reflects the previous step.
         aged = Signal(self.SETTLE)
         opens = Signal()
@@ -125,10 +125,11 @@ class Sequencer(wiring.Component):
 
 
 class Shard(wiring.Component):
-    """Queue, pipeline and results of a shard; accepts an entry in any cycle.
+    """Performs the operations on some of the keys, and stores their results.
 
-    The queue has no overflow check: at most `DEPTH` entries fit. Entries take effect in order, and
-    so do the lanes of each entry.
+    A shard accepts an entry in any cycle. There is no overflow check: at most `DEPTH` entries fit
+    into the queue. Entries take effect in order, and within an entry the lanes take effect in
+    order.
     """
 
     DEPTH = SHARD_CAPACITY
@@ -138,7 +139,9 @@ class Shard(wiring.Component):
     def __init__(self, *, profile, core, number, slots):
         spec = profile.spec
         if number not in range(spec.shards):
-            raise ValueError(f"Number must be below the {spec.shards} shards, not {number!r}")
+            raise ValueError(
+                f"Number must be below {spec.shards}, the number of shards, not {number!r}"
+            )
         require_power_of_two("Slots", slots, minimum=2)
         self._profile = profile
         self._lanes = spec.lanes
@@ -224,7 +227,7 @@ class Shard(wiring.Component):
         return m
 
     def _elaborate_arrival(self, m):
-        """Order the steps of an entry; return whether it reaches the queue next, and the entry."""
+        """Order the steps of an entry; return `valid_next` for the queue, and the ordered entry."""
         pipeline = Pipeline(m)
         # The path to a corner of the chip takes one cycle.
         first = pipeline.enter(self.entry, "first").at(1)
@@ -246,7 +249,7 @@ class Shard(wiring.Component):
         return pipeline.enter(self.valid, "arrived").at(entry.stage - 1).value, entry.value
 
     def _elaborate_states(self, m, pipeline, sequencer):
-        """Store the hash states of each entry until its steps have left; return those of a step."""
+        """Store the hash states of the entries; return the state for the current step."""
         written = Signal(range(self.DEPTH))
         # The clear after reset precedes the first entry.
         read = Signal(range(self.DEPTH), init=self.DEPTH - 1)
@@ -276,7 +279,6 @@ class Shard(wiring.Component):
         return pipeline.select(words, lane, "state").settled()
 
     def _elaborate_results(self, m, pipeline, sequencer, stage):
-        """Write each verdict to its lane and slot, and count the entries."""
         core = self._core
         slot, lane, last = (
             pipeline.enter(getattr(sequencer, name), name, stage=sequencer.LATENCY)

@@ -23,15 +23,16 @@ class LaneUnit(BaseUnit):
     each as if all earlier operations had finished. Every beat has one result, in order.
 
     The hash distributes the keys over ``spec.shards`` shards. A shard performs one operation per
-    cycle. `i.ready` is low while too many operations wait for one shard, while clearing lags
-    behind, and under back-pressure. An operation whose key an earlier lane of the same beat inserts
-    needs no shard, so a stream of one key runs at full rate.
+    cycle. `i.ready` is low while too many operations wait: for one shard, for a clear to finish, or
+    for the receiver. An operation whose key an earlier lane of the same beat inserts needs no
+    shard, so a stream that repeats one key runs at full rate.
 
-    A result leaves `latency` cycles after its beat, plus fewer than `poll` cycles, if nothing
-    waits. A `generation` below `minimum_generation` acts as `minimum_generation`.
+    If nothing waits, a result leaves at least `latency` and fewer than ``latency + poll`` cycles
+    after its beat. A `generation` below `minimum_generation` acts like `minimum_generation`.
 
     A secret applies from the next beat that starts with a CLEAR and is accepted at least
-    `SECRET_LEAD` cycles later. Until then, the unit accepts one beat per `SECRET_PACE` cycles.
+    `SECRET_LEAD` cycles after the secret. Until then, the unit accepts one beat per `SECRET_PACE`
+    cycles.
     """
 
     LAG = 8  # cycles until `i.ready` reflects an acceptance, plus two spare cycles
@@ -84,7 +85,7 @@ class LaneUnit(BaseUnit):
 
     @property
     def poll(self):
-        """Maximum cycles until a finished answer is found."""
+        """Number of cycles after which an unfinished beat is checked again."""
         return self._collector.poll
 
     def elaborate(self, platform):
@@ -143,7 +144,6 @@ class LaneUnit(BaseUnit):
         return illegal
 
     def _elaborate_shards(self, m):
-        """Connect each shard with the distributor and the collector."""
         distributor, collector = self._distributor, self._collector
         for number, shard in enumerate(self._shards):
             m.submodules[f"shard{number}"] = shard
@@ -159,7 +159,7 @@ class LaneUnit(BaseUnit):
             ]
 
     def _elaborate_secrets(self, m):
-        """Activate secrets with clears; return whether the secrets allow another beat."""
+        """Activate a waiting secret at the next clear; return whether another beat may enter."""
         m.submodules.secrets = secrets = self.secrets
         pace = Signal(range(self.SECRET_PACE))
         m.d.sync += pace.eq(Mux(secrets.waits, pace + 1, 0))

@@ -1,1 +1,1 @@
-"""Memories of segments and words, with variants for device families."""
+"""Memories for segments, cells and queues, with variants for device families."""

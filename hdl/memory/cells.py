@@ -1,4 +1,4 @@
-"""Memory of whole cells: one port reads in every cycle, and the other port reads or writes."""
+"""Memories for the cells of timing filters and dictionaries."""
 
 from amaranth.hdl import Cat, Const, Module
 from amaranth.lib import memory, wiring
@@ -11,7 +11,7 @@ from .map import BLOCK_KINDS, cell_columns
 
 
 class CellMemory(wiring.Component):
-    """Memory of words: in each cycle port A reads, and port B reads or writes.
+    """Memory with two ports: in each cycle, port A reads, and port B reads or writes.
 
     A word arrives `LATENCY` cycles after its address and reflects all writes in earlier cycles. The
     word at port A is undefined if port B writes the same address in the same cycle. The word at
@@ -39,7 +39,7 @@ class CellMemory(wiring.Component):
 
 
 class PortableCellMemory(CellMemory):
-    """Portable cell memory: one inferred memory, `words`."""
+    """Portable cell memory: one memory that synthesis tools infer."""
 
     def __init__(self, *, depth, width):
         super().__init__(depth=depth, width=width)
@@ -61,12 +61,12 @@ class PortableCellMemory(CellMemory):
         return m
 
     def _read(self, m, read, write):
-        """Return the word that was read; it is undefined if it was written in the same cycle."""
+        """Return the word that was read. It is undefined if it was written in the same cycle."""
         return read.data
 
 
 class ECP5CellMemory(CellMemory):
-    """Cell memory of DP16KD block RAMs, each of which holds some bits of all words."""
+    """Cell memory of DP16KD block RAMs, each of which holds some bits of every word."""
 
     def __init__(self, *, depth, width):
         super().__init__(depth=depth, width=width)

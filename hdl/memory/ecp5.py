@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, ClockSignal, Const, Instance
 
 
 def dp16kd(a, b, *, widths, registered="A", **connected):
-    """Instantiate one DP16KD with output registers on some ports; unconnected inputs are 0."""
+    """Instantiate a DP16KD; `registered` names the ports with output registers."""
     a, b = (Cat(address, Const(0, 14))[:14] for address in (a, b))
     ports = {f"i_ADA{index}": a[index] for index in range(14)}
     ports |= {f"i_ADB{index}": b[index] for index in range(14)}

@@ -1,6 +1,6 @@
-"""Memory map of a filter: its physical memories, and the position of each cell.
+"""Memory map of a unit: its physical memories, and the position of each cell.
 
-Replay, benches, netlists and the floorplan locate a unit's memories with this map, and the
+Replays, benches, netlists and the floorplan find the memories of a unit with this map, and the
 memories take their shape from it. This module does not import Amaranth.
 """
 
@@ -26,7 +26,7 @@ from ..parameters import ceil_log
 
 
 class BlockKind(NamedTuple):
-    """A kind of block RAM: cell type, capacity in bits, and maximum word width."""
+    """Kind of block RAM: its cell type, its capacity in bits, and its maximum word width."""
 
     cell: str
     bits: int
@@ -45,7 +45,7 @@ CELL_VARIANTS = ("portable", "ecp5")  # variants of cell memories
 
 
 def cell_columns(depth: int) -> int:
-    """Return how many bits of each cell fit in one DP16KD that is `depth` cells deep."""
+    """Return how many bits of each cell a DP16KD holds if it contains `depth` cells."""
     bits = min(16, BLOCK_KINDS["ecp5"].bits // depth)
     return bits + bits // 8
 
@@ -62,7 +62,7 @@ BLOCK_KINDS |= {f"{name}{STRICT}": kind for name, kind in BLOCK_KINDS.items()}
 
 @dataclass(frozen=True)
 class PhysicalMemory:
-    """A memory array, or a block RAM, of a unit."""
+    """Memory array or block RAM of a unit."""
 
     # names of the submodules from the unit to the memory. The last name is an array of words, or a
     # block RAM if there is a `cell`.
@@ -78,7 +78,7 @@ Read = Callable[[PhysicalMemory], NDArray[np.bool_]]
 
 
 class Position(NamedTuple):
-    """Position of a cell: memory number, word, and lowest bit; integers or arrays."""
+    """Position of a cell, as integers or arrays: memory number, word, and lowest bit."""
 
     memory: Any
     word: Any
@@ -87,7 +87,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True)
 class MemoryMap:
-    """The memories of a store, and the position of each cell."""
+    """Memories of a unit, and the position of each cell in them."""
 
     # in the order of shard, segment, part, row and column, where these exist
     memories: tuple[PhysicalMemory, ...]
@@ -104,11 +104,11 @@ class MemoryMap:
     decode: Callable[[NDArray[np.bool_], int], NDArray[Any]] = lambda bits, now: bits
 
     def view(self, read: Read, now: int = 0) -> NDArray[Any]:
-        """Return the contents of the memories as the golden model's `memory`."""
+        """Convert the contents of the memories to the format of the golden model's `memory`."""
         return self.decode(self.gather(read), now)
 
     def gather(self, read: Read) -> NDArray[np.bool_]:
-        """Return all bits, read from the memories."""
+        """Read all memories; return their bits, shape (segments, parts, cells)."""
         words = max(memory.words for memory in self.memories)
         width = max(memory.width for memory in self.memories)
         held = np.zeros((len(self.memories), words, width), np.bool_)
@@ -122,7 +122,7 @@ class MemoryMap:
         return bits
 
     def copied(self, copies: int) -> "MemoryMap":
-        """Return the map with several copies of each memory; cells refer to the first copy."""
+        """Return the map with several copies of each memory; positions are in the first copy."""
         if copies == 1:
             return self
         memories = tuple(
@@ -133,25 +133,25 @@ class MemoryMap:
         return replace(self, memories=memories)
 
     def below(self, *path: str) -> tuple[PhysicalMemory, ...]:
-        """Return the memories with paths relative to the component at `path`."""
+        """Return the memories with `path` in front of their paths."""
         return tuple(replace(memory, path=(*path, *memory.path)) for memory in self.memories)
 
 
 def memory_shape(*, bits: int, clear: int, block_bits: int = BLOCK_BITS) -> tuple[int, int]:
-    """Return the columns and rows of a block RAM grid that zeroes `clear` bits per cycle."""
+    """Return the number of columns and rows of block RAMs that clear `clear` bits per cycle."""
     columns = max(1, clear // BLOCK_CLEAR_BITS)
     return columns, max(1, bits // columns // block_bits)
 
 
 def memory_latency(*, bits: int, clear: int, registers: int = 1) -> int:
-    """Return the cycles from an address to its bit, which are the same in all variants."""
+    """Return the number of cycles from an address to its bit, which all variants have in common."""
     _, rows = memory_shape(bits=bits, clear=clear)
     selection = ceil_log(1 << SELECTED_DIGITS, rows * clear)
     return 2 + registers + max(1, selection) + (registers > 2)
 
 
 class BlockGrid(NamedTuple):
-    """Columns and rows of the block RAMs that hold one part of a segment."""
+    """Grid of the block RAMs that hold one part of a segment."""
 
     columns: int
     rows: int
@@ -159,13 +159,12 @@ class BlockGrid(NamedTuple):
 
     @classmethod
     def of(cls, *, depth: int, clear_bits: int, block_bits: int) -> "BlockGrid":
-        """Return the grid for a part of `depth` bits with `clear_bits` zeroed per cycle."""
+        """Return the grid for a part of `depth` bits, of which a clear zeroes `clear_bits`."""
         columns, rows = memory_shape(bits=depth, clear=clear_bits, block_bits=block_bits)
         return cls(columns, rows, min(clear_bits, BLOCK_CLEAR_BITS).bit_length() - 1)
 
 
 def segment_map(variant: str, *, depth: int, clear_bits: int) -> MemoryMap:
-    """Return the map of one segment memory."""
     if variant in PORTABLE:
         array = PhysicalMemory(("words",), depth // clear_bits, clear_bits)
         return MemoryMap(
@@ -200,7 +199,7 @@ def segment_map(variant: str, *, depth: int, clear_bits: int) -> MemoryMap:
 
 
 def separate_map(spec: FilterSpec, variant: str) -> MemoryMap:
-    """Return the map of a unit with a memory for each part of each segment in each shard."""
+    """Return the map of a unit with a separate memory for each part of each segment and shard."""
     shard_bits = spec.part_bits // spec.shards
     store = segment_map(variant, depth=shard_bits, clear_bits=spec.clear)
     each = len(store.memories)
@@ -265,7 +264,7 @@ def decoded_ages(spec: Any, bits: NDArray[np.bool_], now: int) -> NDArray[np.int
 
 
 def decoded_entries(spec: Any, bits: NDArray[np.bool_], now: int) -> NDArray[np.int64]:
-    """Return ages plus 1 and digest remainders of a dictionary; 0 for free cells."""
+    """Return each cell's age plus 1, and its digest remainder; both are 0 if the cell is free."""
     rest = 1 + spec.timestamp_bits
     times = _numbers(bits[:, 1:rest]).astype(np.int64)
     distances = (now - times) % (1 << spec.timestamp_bits)
@@ -283,7 +282,6 @@ def _numbers(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
 def memory_map(
     spec: Specification, *, memory: str = "portable", protect: str = "none"
 ) -> MemoryMap:
-    """Return the map of a unit's memories."""
     if spec.kind == "ring":
         return separate_map(cast(FilterSpec, spec), memory).copied(PROTECTIONS[protect])
     # Parity is part of a cell.
@@ -291,7 +289,7 @@ def memory_map(
 
 
 def floorplan_groups(memories: Iterable[PhysicalMemory]) -> tuple[tuple[str, ...], ...]:
-    """Return the dotted names of each shard's block RAMs, to be placed side by side."""
+    """Return the dotted names of block RAMs, grouped by shard, to be placed side by side."""
     groups: dict[int, list[str]] = {}
     for memory in memories:
         if memory.cell:

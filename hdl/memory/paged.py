@@ -14,7 +14,11 @@ from .protection import copy_names, vote
 
 @lru_cache(maxsize=16)
 def address_maps(width):
-    """Return bijective address maps with distinct bits, so that synthesis merges no registers."""
+    """Return maps of addresses to permuted addresses, each as XOR masks and an inversion.
+
+    The maps of a list have no output bit in common, so synthesis cannot merge their address
+    registers.
+    """
     unused = sorted(range(1, 1 << width), key=lambda mask: (mask.bit_count(), mask))
     maps = []
     while True:
@@ -37,8 +41,9 @@ def address_maps(width):
 class PagedMemory(wiring.Component):
     """Memory divided into pages; two address bits per cycle select among the pages.
 
-    One write and one read per cycle. A read sees writes from at least two cycles earlier; with
-    `far`, it also sees writes in the same cycle. `word` follows `read_address` by `latency` cycles.
+    One write and one read per cycle. A read sees all writes from at least two cycles earlier. With
+    `far`, it also sees writes from the previous and the same cycle. `word` follows `read_address`
+    by `latency` cycles.
     """
 
     def __init__(
@@ -54,8 +59,8 @@ class PagedMemory(wiring.Component):
         # whether the source of the read addresses is far away on the chip. They then pass three
         # registers instead of one before the pages.
         far=False,
-        # bits of all pages, per position, that share address registers. More bits share registers
-        # if there are too few maps.
+        # number of bits, in all pages together, that share address registers. More bits share
+        # registers if there are too few maps.
         share=64,
         copies=1,  # copies of each page, with a majority vote
     ):
@@ -77,7 +82,7 @@ class PagedMemory(wiring.Component):
             )
         groups = min(-(-width * self._pages // share), len(maps) // memories)
         self._size = -(-width // groups)
-        # Groups of this size may be fewer.
+        # With groups of this size, fewer may be enough.
         self._groups = -(-width // self._size)
         self._maps = maps[number * groups :]
         self.latency = paged_latency(depth, far=far)
@@ -99,7 +104,6 @@ class PagedMemory(wiring.Component):
         return m
 
     def _elaborate_group(self, m, group, value):
-        """Store one group of bits of the words; return these bits of the word that is read."""
         # Each group stores the words in another order.
         low = (self._page - 1).bit_length()
         pipeline = Pipeline(m, levels=2)
@@ -135,7 +139,6 @@ class PagedMemory(wiring.Component):
         return word.value
 
     def _elaborate_page(self, m, name, width):
-        """Add the copies of a page; return their write and read ports."""
         pages = [memory.Memory(shape=width, depth=self._page, init=[])
                  for _ in range(self._copies)]  # fmt: skip
         ports = []
@@ -155,7 +158,6 @@ def _address_stage(far):
 
 
 def _selected(pipeline, words, page, group):
-    """Select the word of one page."""
     # The first selection takes place before a register, which halves the number of registers.
     words = [
         pipeline.enter(word, f"page{group}_{number}", stage=page.stage, reset_less=True, levels=1)
@@ -166,7 +168,7 @@ def _selected(pipeline, words, page, group):
 
 @cache
 def paged_latency(depth, *, far=False):
-    """Return the cycles from a read address to its word, found by building a throwaway pipeline."""
+    """Return the number of cycles from a read address to its word, by building a draft pipeline."""
     pages = -(-depth // PAGE_WORDS)
     pipeline = Pipeline(Draft(), levels=2)
     page = pipeline.enter(Signal(range(pages)), "page", stage=_address_stage(far))
@@ -174,7 +176,7 @@ def paged_latency(depth, *, far=False):
 
 
 class DelayLine(wiring.Component):
-    """Delays a value in a small circular memory; after reset the first values are undefined."""
+    """Delays a value by `cycles` cycles; the first `cycles` outputs after reset are undefined."""
 
     def __init__(self, *, width, cycles):
         require_integer("Width", width, minimum=1)

@@ -16,11 +16,11 @@ DIGIT = 4  # bits of a word that are compared, or combined, per cycle
 
 
 class Copies(wiring.Component):
-    """Two or three copies of a memory with the same inputs and one voted answer.
+    """Two or three copies of a memory, with the same inputs and voted outputs.
 
-    A bit of the answer is set if it is set in either of two copies, or in at least two of three
-    copies. So two copies mask a lost bit, and three copies correct any single bit. A wrong bit
-    persists until it is written, or until `mend` writes its copy.
+    A voted bit is the OR of two copies, or the majority of three. So two copies mask a lost bit,
+    and three copies correct any single bit. A wrong bit stays in its copy until it is overwritten,
+    or until `mend` writes the copy.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Copies(wiring.Component):
         return m
 
     def unlike(self, name):
-        """Return, for each copy after the first, which bit groups differ from the first copy."""
+        """Return, for each copy after the first, the bit groups that differ from the first copy."""
         start, width = self._indices[name], len(getattr(self, name))
         each = [self.upset[start + number * width :][:width] for number in range(self._others)]
         return [Cat(differs[at : at + DIGIT].any() for at in range(0, width, DIGIT))
@@ -89,7 +89,7 @@ class Copies(wiring.Component):
 
 
 def vote(values):
-    """Vote bit by bit: one value passes, two are ORed, three give the majority."""
+    """Return a single value unchanged, the OR of two values, or the bitwise majority of three."""
     first, *others = values
     if not others:
         return first
@@ -99,12 +99,12 @@ def vote(values):
 
 
 def copy_names(copies):
-    """Return the name suffixes of copies; empty for a single copy."""
+    """Return a name suffix for each copy; the suffix of a single copy is empty."""
     return range(len(copies)) if len(copies) > 1 else [""]
 
 
 def protected(build, *, copies, answers, latency=None, **options):
-    """Build a memory, or the given number of copies of it."""
+    """Build a memory, or several `copies` of it that `Copies` joins."""
     if copies == 1:
         return build()
     built = [build() for _ in range(copies)]
@@ -114,11 +114,11 @@ def protected(build, *, copies, answers, latency=None, **options):
 
 
 class CellProtection:
-    """Cells without protection; defines the interface of all protections.
+    """Base class of cell protections, which by itself detects no upsets.
 
-    One cycle after each word of a port, `wrong` reports whether the cell is upset. If `lost`, the
-    content of the cell is unknown; otherwise the word is already correct. A sweep reads cells at
-    port B and writes wrong cells with `repair`. Here, nothing is ever wrong.
+    One cycle after a port returns a word, `wrong` reports whether the cell is upset. If `lost`, the
+    content of an upset cell is unknown; otherwise the word is already correct. A sweep reads all
+    cells and rewrites upset cells with `repair`.
     """
 
     copies = 1  # number of copies of the memory
@@ -132,20 +132,19 @@ class CellProtection:
         return build(depth=depth, width=width)
 
     def wrong(self, m, memory, port):
-        """Return whether the word of the previous cycle belongs to an upset cell."""
+        """Return whether the word of the previous cycle comes from an upset cell."""
         return Const(0)
 
     def lost(self, wrong):
-        """Return whether the content of a cell is lost."""
         return wrong & Const(0)
 
     def repair(self, m, memory, read=None, *, port="b"):
-        """Return the `Repair` of the cell that a sweep has read."""
+        """Return the `Repair` of the cell that the sweep read last; `read` marks the word."""
         return Repair(self, memory, Const(0))
 
 
 class Parity(CellProtection):
-    """Each cell stores the parity of its content; if the parity is wrong, the content is lost."""
+    """Stores the parity of each cell; if the parity is wrong, the content of the cell is lost."""
 
     checked = True
 
@@ -162,7 +161,7 @@ class Parity(CellProtection):
 
 
 class Triplication(CellProtection):
-    """Three copies of the memory, which vote; only a copy that differs is rewritten."""
+    """Keeps three copies of the memory, which vote; a repair writes only a copy that differs."""
 
     copies = VOTES
 
@@ -193,7 +192,7 @@ class Triplication(CellProtection):
 
 
 def _kept(m, read):
-    """Return a function that holds a value from one cycle after a word until the next word."""
+    """Return a function that registers a value after each word of the sweep, and holds it."""
     is_read = None if read is None else registered(m, read, "repair_found")
     return partial(registered, m, enable=is_read)
 
@@ -221,7 +220,7 @@ class Repair:
         return Repair(self._protection, self._memory, copies, word=word)
 
     def value(self, repairs, value):
-        """Return the value to write: the content of the other copies if the cell is repaired."""
+        """Return the value to write: the voted word if copies are repaired, otherwise `value`."""
         return value if self._word is None else Mux(repairs, self._word, value)
 
     def write(self, m, repairs, *, domain="comb"):
@@ -240,17 +239,17 @@ CELL_PROTECTIONS = MappingProxyType(
 
 
 def parity(held):
-    """Return the parity bits of a cell: words of only zeros or only ones count as wrong."""
+    """Return the parity bits of a cell; a cell of only zeros or only ones counts as upset."""
     held = Value.cast(held)
     return Cat(~held.xor(), Const(0, check_bits(len(held)) - 1))
 
 
 def sums(word):
-    """Return the parity of each digit of a cell; an even number of set bits means a wrong cell."""
+    """Return the parity of each digit of a cell; the cell is upset if their XOR is 0."""
     return Cat(word[at : at + DIGIT].xor() for at in range(0, len(word), DIGIT))
 
 
 def deviating(second, third):
-    """Return the copy that differs from the other two, one-hot; the first if all differ."""
+    """Return, one-hot, the copy that differs from the other two; the first copy if all differ."""
     second, third = second.any(), third.any()
     return Cat(second & third, second & ~third, third & ~second)

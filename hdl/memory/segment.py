@@ -17,24 +17,33 @@ from .map import BLOCK_KINDS, STRICT, BlockGrid, memory_latency
 class SegmentMemory(wiring.Component):
     """Array of bits with a test-and-set port and a wide clear port.
 
-    One access per cycle. An access returns the bit `latency` cycles after its address, with the
-    effect of all earlier accesses, including an access in the previous cycle. Only the clear port
-    clears the memory; reset does not.
+    The memory accepts one access per cycle. An access returns the bit `latency` cycles after its
+    address, with the effect of all earlier accesses, including an access in the previous cycle, but
+    before its own `set` takes effect. Only the clear port clears the memory; reset does not.
 
     A clear belongs to a sweep over the whole memory. During the sweep, accesses set no bits and
     their results are undefined. Accesses may resume in the cycle after the sweep. An access that
     sets a bit in the cycle before the sweep may or may not take effect; the sweep clears the bit.
 
-    Parameters ---------- depth : int Number of bits, a power of two. clear_bits : int Bits zeroed
-    by one cycle of `clear`, a power of two and at most `depth`. address_registers : int Registers
-    between the ports and the memory; each adds to `latency` in all variants. The address of a clear
-    enters before the first register, or after it if there are more than two. With more than two
-    registers, the output also has an additional register. shared_bits : int Number of high address
-    bits that neighbouring memories have in common, so that synthesis shares their logic for these
-    bits.
+    Parameters
+    ----------
+    depth : int
+        Number of bits, a power of two and at least 2.
+    clear_bits : int
+        Number of bits that `clear` zeroes in one cycle, a power of two and at most `depth`.
+    address_registers : int
+        Number of registers between the ports and the memory, at least 1. Each register adds a cycle
+        to `latency` in all variants. If there are at most two, the address of a clear enters before
+        the first register. If there are more, it enters after the first register, and the output
+        has an additional register.
+    shared_bits : int
+        Number of high address bits that neighbouring memories have in common; synthesis shares the
+        logic for these bits.
 
     Raises
     ------
+    TypeError
+        If `address_registers` or `shared_bits` is not an integer.
     ValueError
         If a parameter is out of range.
     """
@@ -72,12 +81,10 @@ class SegmentMemory(wiring.Component):
 
     @property
     def depth(self):
-        """Number of bits."""
         return self._depth
 
     @property
     def clear_bits(self):
-        """Bits zeroed by one cycle of `clear`."""
         return self._clear_bits
 
 
@@ -126,7 +133,7 @@ class PortableSegmentMemory(SegmentMemory):
         return m
 
     def _read(self, m, read, write):
-        """Return the word that was read; undefined if it was being written."""
+        """Return the word that was read. It is undefined if it was written in the same cycle."""
         return read.data
 
 
@@ -187,7 +194,7 @@ class RegisteredSegmentMemory(PortableSegmentMemory):
 
 
 class BlockSegmentMemory(SegmentMemory):
-    """Segment memory of explicit block RAMs: one port reads a word, another port sets a bit later.
+    """Segment memory of explicit block RAMs: one port reads a word, then another port sets a bit.
 
     If two successive cycles access the same bit, the read coincides with the write. A comparator
     reports the bit as set, so the result of such a read does not matter. The block RAM must return
@@ -261,20 +268,19 @@ class BlockSegmentMemory(SegmentMemory):
         return address[:low], address[low:]
 
     def _number(self, address):
-        """Return the number of the selected bit among the words of all blocks."""
+        """Return the index of the accessed bit among the bits that all blocks return."""
         _, column, row = self._split(address)
         return Cat(self._digits(address)[0], column, row)
 
     def _known(self, m, pipe, words, address, setting, clear):
-        """Return the words as the previous access leaves them, except for the compared bit."""
+        """Return words with the effect of the previous access, except for the compared bit."""
         return self._kept(m, pipe, words, address, setting) if self.STRICT else words
 
     def _setting(self, pipe, set, clear):
-        """Return whether a bit is set, one cycle behind the address at the memory."""
         return set.at(self._address_registers + 1)
 
     def _kept(self, m, pipe, words, address, setting):
-        """Return the words; a word that was read during a write is replaced by the previous one."""
+        """Replace each word that was read during a write by the previous word with the bit set."""
         repeated = self._same_word(pipe, address, setting)
         added = 1 << self._digits(address.at(repeated.stage + 1).value)[0]
         known = []
@@ -288,7 +294,7 @@ class BlockSegmentMemory(SegmentMemory):
         return known
 
     def _agreeing(self, pipe, address, part, join):
-        """Return flags, combined with `join`, for address bits shared with the previous access."""
+        """Compare address bits with the previous access; return the flags that `join` makes."""
         before = address.at(self._address_registers + 1).value
 
         def compare(address):
@@ -335,7 +341,7 @@ class BlockSegmentMemory(SegmentMemory):
         return pipe.register("repeated", remaining, flags)
 
     def _select(self, pipe, values, address, same):
-        """Return the selected bit; it is also set if all of the `same` flags are set."""
+        """Return the selected bit, which is also set if all of the `same` flags are set."""
         stage = pipe.stage(*values)
         number = pipe.combine("number", self._number, address.at(stage))
         for clocks in range(self.latency - self._far - stage, 0, -1):
@@ -355,7 +361,7 @@ class BlockSegmentMemory(SegmentMemory):
                 ]
             elif clocks == 1:
                 values, same = [_or_all(pipe, *values, same)], None
-            # The highest remaining digit is such a reset, if another digit remains for selection.
+            # The highest remaining digit becomes a reset, if another digit remains for selection.
             reset = clocks > 1 and len(number) > 1
             highest = number[len(number) - 1] if reset else None
             values = _stored(pipe, f"bit{clocks}", values, highest)
@@ -370,12 +376,11 @@ class BlockSegmentMemory(SegmentMemory):
 
 
 def _masked(expected, digit, value):
-    """Return a value, or 0 if a digit differs from the expected one."""
     return value & (digit == expected)
 
 
 def _stored(pipe, name, values, highest):
-    """Return registered values; a digit resets the half that it does not select."""
+    """Register the values; the digit `highest` resets the half that it does not select."""
     stored = []
     for index, value in enumerate(values):
         upper = index >= len(values) // 2
@@ -387,14 +392,13 @@ def _stored(pipe, name, values, highest):
 
 
 def _or_all(pipe, value, flags):
-    """Return whether a value, or every flag, is set; the value alone if there are no flags."""
+    """Return whether `value` or all flags are set; without flags, return `value`."""
     if flags is None:
         return value
     return value | pipe.combine("all", lambda flags: flags.all(), flags.at(value.stage))
 
 
 def _all_of_four(flags):
-    """Return one flag for each group of four flags: whether the whole group is set."""
     return [Cat(flags[at : at + FAN_IN]).all() for at in range(0, len(flags), FAN_IN)]
 
 
@@ -406,7 +410,7 @@ class DualPortSegmentMemory(BlockSegmentMemory, ABC):
 
     def _setting(self, pipe, set, clear):
         clearing = clear.at(self._address_registers - 1).value
-        # As a reset, which uses no LUT.
+        # `clearing` becomes a reset, which uses no LUT.
         return pipe.register(
             "setting", lambda set: Mux(clearing, 0, set), set.at(self._address_registers)
         )
@@ -513,8 +517,8 @@ class ICE40SegmentMemory(BlockSegmentMemory):
     """Segment memory of SB_RAM40_4K block RAMs.
 
     The bit mask of the write port sets a single bit without a read of its word. The same port
-    clears, one cycle after the address of the clear. The read port is two bits wide, so a 2-to-1
-    multiplexer follows.
+    clears words, one cycle after the address of the clear. The read port is two bits wide, so a
+    2-to-1 multiplexer follows.
     """
 
     VARIANT = "ice40"
@@ -530,7 +534,7 @@ class ICE40SegmentMemory(BlockSegmentMemory):
         return address[3:4], Cat(address[:3], address[4:])
 
     def _known(self, m, pipe, words, address, setting, clear):
-        """Extend the base method: the previous access may also have zeroed a word."""
+        """Extend the base method: a clear in the previous cycle may have zeroed the word."""
         read = self._address_registers
         before, cleared = (value.at(read + 1).value for value in (address, clear))
         low = max(4, self._clear_bits.bit_length() - 1)

@@ -1,4 +1,4 @@
-"""Frame deduplicator: the core, a version with a bus, and one with flat ports for other HDLs."""
+"""Deduplicator of Ethernet frames, and wrappers with a bus or with flat ports."""
 
 from amaranth.hdl import Cat, Module, Mux, Shape, Signal
 from amaranth.lib import stream, wiring
@@ -35,14 +35,14 @@ class Deduplicator(wiring.Component):
     """Looks up the digest of each frame in a filter; counts, marks or drops duplicates.
 
     Ethernet frames start at the destination address, without preamble or frame check sequence.
-    Frames are never cut, merged or reordered. A frame waits in a `FrameStore` for its verdict.
-    Frames leave in order of arrival, except duplicates that `action` drops, and frames that a
-    `FrameIntake` discards. Discarded frames are neither looked up nor recorded. Frames of at least
-    60 bytes enter and leave without gaps.
+    Frames are never cut, merged or reordered. A frame waits in a `FrameStore` for its verdict. All
+    frames leave in order of arrival, except for duplicates that `action` drops, and for frames that
+    a `FrameIntake` discards. A discarded frame is neither looked up nor recorded. Frames of at
+    least 60 bytes enter and leave without gaps.
 
-    `digest` replaces the `FrameDigest`. The other options are those of `FrameOptions` and of the
-    filter unit (`lately.hdl.profile.UnitOptions`). The filter must be a ring with a span and 64-bit
-    keys.
+    `period` is the reset value of the port with this name. `digest` is a component to use instead
+    of a `FrameDigest`. The other options are those of `FrameOptions` and of the filter unit
+    (`lately.hdl.profile.UnitOptions`). The filter must be a ring with a span and 64-bit keys.
     """
 
     def __init__(self, spec, *, period=(1 << PERIOD_BITS) - 1, digest=None, **options):
@@ -50,7 +50,7 @@ class Deduplicator(wiring.Component):
         self.frame_options = frames = FrameOptions.taken_from(options)
         ticks = options.pop("ticks", "period")
         if ticks not in ("tick", "period"):
-            raise ValueError(f"ticks: must be 'tick' or 'period' for deduplicators, not {ticks!r}")
+            raise ValueError(f"ticks: must be 'tick' or 'period' for a deduplicator, not {ticks!r}")
         require_integer("Period", period, minimum=1, maximum=(1 << PERIOD_BITS) - 1)
         self.spec = spec
         self.unit = filter_unit(spec, tag_bits=1, ticks=ticks, **options)
@@ -130,7 +130,6 @@ class Deduplicator(wiring.Component):
         return m
 
     def _elaborate_settings(self, m):
-        """Connect the settings of the digest, and the filter's inputs and status outputs."""
         # Wide frames may begin in every cycle, so more digests are in progress at once.
         max_under_way = MAX_UNDER_WAY * (1 if self.frame_options.beat == 64 else 4)
         m.submodules.settings = settings = DigestSettings(max_under_way)
@@ -158,7 +157,6 @@ class Deduplicator(wiring.Component):
                 m.d.comb += getattr(self, name).eq(getattr(unit, name))
 
     def _elaborate_questions(self, m):
-        """Look up the digests of waiting frames, or clear the filter."""
         digest, request = self._digest.o, self.unit.i
         # The store limits how many frames are digested but not yet looked up.
         depth, operation = self.frame_options.frames, Operation.CHECK_AND_INSERT
@@ -193,7 +191,6 @@ class Deduplicator(wiring.Component):
         ]
 
     def _elaborate_answers(self, m):
-        """Forward the filter's answers to the store."""
         answer = self.unit.o
         m.d.comb += [
             answer.ready.eq(1),
@@ -227,7 +224,6 @@ class Deduplicator(wiring.Component):
 
 
 def _check_filter(spec):
-    """Raise a SpecificationError unless the filter can look up frame digests."""
     for met, rule in (
         (getattr(spec, "timed", False), "span: must be given for a frame deduplicator"),
         (hasattr(spec, "generation"),
@@ -244,7 +240,7 @@ PARTS = ("data", "last", "user", "keep", "id", "dest")
 
 
 class ControlledDeduplicator(Controlled):
-    """Deduplicator with a `bus` that accesses its settings and counters as registers."""
+    """Deduplicator whose settings and counters are registers on a bus."""
 
     ELSEWHERE = ("clear", "order")
 
@@ -277,8 +273,8 @@ class AxisFrames(AxisUnit):
     """Deduplicator with an AXI4-Stream input and output of frames.
 
     Each TREADY is independent of TVALID and of the other TREADY in the same cycle. The bad bit of
-    TUSER, together with TLAST, marks a damaged incoming frame; the mark bit is high for a duplicate
-    if `action` is MARK. 8-bit streams have no TKEEP.
+    TUSER, together with TLAST, marks an incoming frame as damaged. At the output, the mark bit is
+    high for a duplicate if `action` is MARK. 8-bit streams have no TKEEP.
     """
 
     def __init__(self, unit):

@@ -1,4 +1,4 @@
-"""Hardware digests of Ethernet frames, matching `lately.golden.packets`."""
+"""Digests of Ethernet frames in hardware, equal to those of `lately.golden.packets`."""
 
 from amaranth.hdl import Module, Mux, Shape, Signal
 from amaranth.lib import data, stream, wiring
@@ -23,8 +23,6 @@ MAX_UNDER_WAY = 63  # default maximum number of digests in progress
 
 
 class DigestedFrame(data.StructLayout):
-    """Digest of a frame, with its IP version and errors."""
-
     def __init__(self):
         super().__init__(
             {
@@ -37,12 +35,13 @@ class DigestedFrame(data.StructLayout):
 
 
 class FrameDigest(wiring.Component):
-    """Computes the digests of Ethernet frames that `lately.golden.packets.packet_digest` defines.
+    """Computes the digests of Ethernet frames: see `lately.golden.packets.packet_digest`.
 
-    Frames have no check sequence. Results leave in frame order. With 64-bit beats, frames of at
-    least 8 beats may follow each other without a gap while there is no back-pressure; shorter
-    frames take 8 cycles each on average. With wider beats, a frame may begin in each cycle. The
-    fields and the secret must be stable from the first beat of a frame to its result.
+    Frames arrive without a frame check sequence. Results leave in the order of the frames. With
+    64-bit beats, frames of at least 8 beats may follow each other without a gap while there is no
+    back-pressure; shorter frames take 8 cycles each on average. With wider beats, a frame may begin
+    in each cycle. The fields and the secret must be stable from the first beat of a frame to its
+    result.
     """
 
     def __init__(self, width=64, *, table_bits=5, inner=False):

@@ -17,12 +17,11 @@ FATES = ("errored", "oversize", "no_room")
 
 
 def beats_of(size, width=8 * BEAT_BYTES):
-    """Return the number of `width`-bit beats in a frame of `size` bytes."""
     return -(-8 * size // width)
 
 
 class FrameRecord(data.StructLayout):
-    """Size of a kept frame of at most `longest` bytes, in beats of `width` bits."""
+    """Size of a kept frame of at most `longest` bytes, and its number of `width`-bit beats."""
 
     def __init__(self, longest, width=8 * BEAT_BYTES):
         beats = range(beats_of(longest, width) + 1)
@@ -35,7 +34,7 @@ class FrameIntake(wiring.Component):
     A damaged or oversize frame is discarded. The digest still receives it, with `error` set. If
     `on_overflow` is "drop", a frame for which there is no room is discarded in the same way, and a
     frame that begins while `enable` is low is dropped without reaching the digest. If `on_overflow`
-    is "wait", these frames wait instead.
+    is "wait", these frames wait at the input instead.
 
     Without `ready`, a beat that arrives while `o.ready` is low is lost, and its frame is discarded
     for lack of room. Frames longer than `max_frame` but at most `max_kept` bytes are kept, with
@@ -45,7 +44,7 @@ class FrameIntake(wiring.Component):
     def __init__(
         self, *, max_frame, on_overflow="wait", max_kept=None, ready=True, width=8 * BEAT_BYTES
     ):
-        require_integer("Longest frame", max_frame, minimum=1, maximum=MAX_BYTES)
+        require_integer("Maximum frame length", max_frame, minimum=1, maximum=MAX_BYTES)
         if on_overflow not in ON_OVERFLOW:
             raise ValueError(
                 f"on_overflow: must be {alternatives(ON_OVERFLOW)}, not {on_overflow!r}"
@@ -121,7 +120,7 @@ class FrameIntake(wiring.Component):
         return m
 
     def _elaborate_cuts(self, m, inside, skipped):
-        """Drop a frame from the first beat that `o` rejects; return whether this is that beat."""
+        """Drop the rest of a frame if `o` rejects a beat; return whether it rejects this beat."""
         self.cut, self.owed, cuts = Signal(name="cut"), Signal(name="owed"), Signal()
         m.d.comb += cuts.eq(self.i.valid & inside & ~skipped & ~self.cut & ~self.o.ready)
         with m.If(self.i.valid):
@@ -175,7 +174,7 @@ class FrameStore(wiring.Component):
         min_size = beat * (2 * beats_of(longest, width) + ROOM_LAG)
         if size < min_size:
             raise ValueError(
-                f"Buffer must be at least {min_size} bytes, to hold two frames of {longest}, "
+                f"Buffer must be at least {min_size} bytes to hold two frames of {longest} bytes, "
                 f"not {size}"
             )
         self._beats = size // beat
@@ -284,7 +283,6 @@ class FrameStore(wiring.Component):
         return read_address, gone
 
     def _elaborate_output(self, m, credits, reads, beside):
-        """Queue beats with their marks until the output accepts them."""
         m.submodules.output = output = Queue(self._beat, depth=self.OUTPUT_DEPTH, distributed=True)
         latency = self.ring.LATENCY
         size, last, mark = (

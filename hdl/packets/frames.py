@@ -21,7 +21,7 @@ BEAT_BYTES = 8  # default number of bytes in a beat
 # what happens to a frame without room: it waits at the input, or it is discarded
 ON_OVERFLOW = ("wait", "drop")
 
-# deduplicator options that set attributes of its `Sideband`, and these attributes
+# options of a deduplicator that set attributes of its `Sideband`, and names of these attributes
 SIDE_OPTIONS = {
     "user_bits": "user", "id_bits": "id", "dest_bits": "dest", "bad_bit": "bad", "mark_bit": "mark",
 }  # fmt: skip
@@ -29,11 +29,11 @@ SIDE_OPTIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Sideband:
-    """Signals of an AXI4-Stream in addition to the bytes of frames.
+    """Signals of an AXI4-Stream that accompany the bytes of frames: TUSER, TID and TDEST.
 
-    TUSER, TID and TDEST of a transfer leave with the same bytes. A beat of several transfers leaves
-    with the signals of its last transfer. Two bits of TUSER are exceptions: the bad bit of an
-    outgoing frame is low, and the mark bit is high if the frame is a duplicate.
+    The signals of a transfer leave with the bytes of the transfer. A beat that consists of several
+    transfers leaves with the signals of its last transfer. Two bits of TUSER are exceptions: the
+    bad bit of an outgoing frame is low, and the mark bit is high if the frame is a duplicate.
     """
 
     user: int = 1  # width of TUSER at the input; 0 if the signal does not exist
@@ -63,7 +63,7 @@ class Sideband:
         return len(self.carried) + self.id + self.dest
 
     def widths(self, *, leaves: bool) -> dict[str, int]:
-        """Return the width of each sideband signal: at the input, or if `leaves`, at the output."""
+        """Return the width of each signal at the input or, if `leaves` is set, at the output."""
         user = max(self.user, self.mark + 1) if leaves and self.mark is not None else self.user
         return {"user": user, "id": self.id, "dest": self.dest}
 
@@ -105,12 +105,12 @@ class FrameOptions:
             )
         if not self.tready and self.on_overflow != "drop":
             raise ValueError(
-                f"on_overflow: must be drop for an input without TREADY, not {self.on_overflow!r}"
+                f"on_overflow: must be 'drop' for an input without TREADY, not {self.on_overflow!r}"
             )
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> "FrameOptions":
-        """Build an instance from the frame and side options in `options`, and remove them there."""
+        """Remove the frame and sideband options from `options`; build an instance from them."""
         names = [field.name for field in fields(cls) if field.name in options]
         chosen = {name: options.pop(name) for name in names}
         side = {field: name for name, field in SIDE_OPTIONS.items() if name in options}
@@ -120,19 +120,18 @@ class FrameOptions:
 
     @property
     def beat(self) -> int:
-        """Width of an internal beat."""
+        """Width of an internal beat, in bits."""
         return 8 * beat_bytes(self.width)
 
     @property
     def longest_forwarded(self) -> int:
-        """Length of the longest forwarded frame, in bytes."""
+        """Maximum length of a forwarded frame, in bytes."""
         if self.on_oversize == "drop" or self.buffer is None:
             return self.max_frame
         return max(self.max_frame, longest_buffered(self.buffer, self.width))
 
 
 def check_width(width: int) -> None:
-    """Raise a ValueError unless frame streams support this width."""
     if width not in WIDTHS:
         raise ValueError(f"Width must be one of {', '.join(map(str, WIDTHS))}, not {width!r}")
 
@@ -167,7 +166,7 @@ def kept_bytes(size):
 
 
 class AxisBeat(data.StructLayout):
-    """AXI4-Stream transfer of a frame, at the input, or at the output if it `leaves`.
+    """AXI4-Stream transfer of a frame, at the output if `leaves` is set, otherwise at the input.
 
     TKEEP is contiguous from the lowest byte, and full except in the last transfer. With `last`, the
     bad bit of `user` marks an incoming frame as damaged. The mark bit is the same in all transfers
@@ -187,7 +186,7 @@ class FrameWidener(wiring.Component):
     """Converts stream transfers into beats; eight 8-bit transfers form a 64-bit beat.
 
     Each beat leaves in the cycle after its last byte arrives. A transfer with an illegal TKEEP
-    marks its frame as damaged. Without `ready` each beat must be accepted at once.
+    marks its frame as damaged. Without `ready`, the receiver must accept each beat at once.
     """
 
     def __init__(self, width, side=ONLY_BAD, *, ready=True):
@@ -289,14 +288,12 @@ class FrameNarrower(wiring.Component):
         return m
 
     def _beside(self, beat):
-        """Return the assignments to the sideband signals of the output."""
         side = self._side
         targets = [self.o.p.user[bit] for bit in side.carried]
         targets += [getattr(self.o.p, name) for name in ("id", "dest") if getattr(side, name)]
         return [Cat(targets).eq(beat.side)] if targets else []
 
     def _elaborate_bytes(self, m):
-        """Hold a beat until its last byte is accepted."""
         beat = Signal(self.i.p.shape())
         ends = Signal()
         m.d.comb += [

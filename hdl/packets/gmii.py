@@ -24,10 +24,10 @@ RECEIVING = "rx"  # clock domain of the received data
 class GmiiReceiver(wiring.Component):
     """Receives frames from a PHY.
 
-    A byte leaves six cycles after its arrival. Preamble and check sequence are removed; the
-    preamble may be shortened. `user` is high with the last byte of a damaged frame: the PHY
-    reported an error, the check sequence is wrong, or the frame is shorter than `SHORTEST_FRAME`. A
-    frame too short for one byte and a check sequence is removed.
+    A byte leaves six cycles after its arrival, without preamble and check sequence. The preamble
+    may be shorter than `PREAMBLE_BYTES`. `user` is high with the last byte of a damaged frame: the
+    PHY reported an error, the check sequence is wrong, or the frame is shorter than
+    `SHORTEST_FRAME`. A frame that is too short for one byte and a check sequence is removed.
     """
 
     def __init__(self):
@@ -76,7 +76,7 @@ class GmiiReceiver(wiring.Component):
         return m
 
     def _elaborate_begin(self, m, begun):
-        """Begin a frame after its start byte, if only preamble bytes came before it."""
+        """Begin a frame at the start byte, unless a byte before it is not a preamble byte."""
         refused = Signal()
         with m.If(~self.valid):
             m.d.sync += [begun.eq(0), refused.eq(0)]
@@ -90,9 +90,9 @@ class GmiiReceiver(wiring.Component):
 class GmiiTransmitter(wiring.Component):
     """Sends frames through a PHY, with preamble, padding, check sequence and gap.
 
-    Frames shorter than `SHORTEST_FRAME` are padded with zeros. If a byte arrives too late, the
-    frame is ended as damaged, and its remaining bytes are dropped. A frame with `user` set is also
-    ended as damaged, unless `marks` is set: `user` then marks a duplicate.
+    Frames shorter than `SHORTEST_FRAME` are padded with zeros. If a byte arrives too late, `error`
+    marks the frame as damaged, and its remaining bytes are dropped. A frame with `user` set is also
+    marked as damaged, unless `marks` is set; then `user` only states that the frame is a duplicate.
     """
 
     def __init__(self, *, marks=False):
@@ -182,9 +182,10 @@ class GmiiTransmitter(wiring.Component):
 class FrameCrossing(wiring.Component):
     """Transfers frames from clock domain `domain` to ``sync``.
 
-    If there is no room for a transfer, its frame ends as damaged, and so does a frame that begins
-    before this end has left. There is always room if the clocks differ by no more than Ethernet
-    permits, and the receiver accepts a transfer in every cycle.
+    If there is no room for a transfer, the rest of the frame is lost, and the frame ends as
+    damaged. A frame that begins before this end is stored is lost as well. There is always room if
+    the clocks differ by no more than Ethernet permits, and the receiver accepts a transfer in every
+    cycle.
     """
 
     def __init__(self, *, domain, depth=16, width=8):
@@ -226,7 +227,7 @@ class FrameCrossing(wiring.Component):
         return m
 
     def _elaborate_leaving(self, m, fifo):
-        """Drive the output from a register; a spare one holds the word that arrives in a stall."""
+        """Drive the output from a register; a second one holds a word that arrives in a stall."""
         spare, waits = Signal(len(fifo.r_data)), Signal()
         out = Signal(len(fifo.r_data))
         m.d.comb += [fifo.r_en.eq(~waits), self.o.p.eq(out)]

@@ -35,7 +35,7 @@ _TAG_COUNTS = range(MAX_TAGS + 1)
 
 
 class FrameLayers(data.StructLayout):
-    """Header information on a frame, known before the frame ends."""
+    """Facts about the headers of a frame, known before the frame ends."""
 
     def __init__(self, inner=False):
         super().__init__(
@@ -112,7 +112,7 @@ class HeaderParser(wiring.Component):
         return m
 
     def _collect(self, m):
-        """Store bytes from the EtherType on; return whether they suffice, and the bytes."""
+        """Store header bytes; return whether they suffice, the last offset, and the bytes."""
         size, decisive = self._bytes, self.decisive
         with_head = range(TYPE_AT // size, _LAST_READ // size + 1)
         index = Signal(range(decisive + 2))
@@ -220,7 +220,7 @@ def _judge(value):
     open4 = total == 0
     open6 = (chosen.payload == 0) & (chosen.next != NO_NEXT_HEADER)
     six = chosen.type.ip6
-    # Selected, not added: an addition would put a carry chain before the one of the end.
+    # Selected, because an addition would put another carry chain before the one for the end.
     bases = [SHORTEST + TAG_BYTES * n - 1 for n in _TAG_COUNTS]
     base = _pick(chosen.count, [Mux(six, at + HEADERS[Version.IP6], at) for at in bases])
     shortest = HEADERS[Version.IP4] // 4

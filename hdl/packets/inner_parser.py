@@ -42,7 +42,7 @@ _HALF = 16
 
 
 class Kind(IntEnum):
-    """Kind of a header. `TYPE`: the preceding EtherType states it. `NONE` ends the search."""
+    """Kind of a header. For `TYPE`, the preceding EtherType states it. `NONE` ends the search."""
 
     NONE = 0
     TYPE = auto()
@@ -71,7 +71,7 @@ class Walk(data.StructLayout):
     found. The content ends before position `end`.
 
     Once layer 3 is found, `half` is half its version, `begin` its position, `outer` the number of
-    tags before it, and `last` its end. If `lenient` is set, another header states the end.
+    tags before it, and `last` its end. If `lenient` is set, an outer header states this end.
     """
 
     def __init__(self, base_bits):
@@ -121,7 +121,7 @@ def changed(view, **members):
 
 
 class InnerStep(wiring.Component):
-    """Parses one header of a frame per cycle, from a copy of the last `beats` beats."""
+    """Parses one header per cycle, from a stored copy of the last `beats` beats."""
 
     LATENCY = 7
 
@@ -169,7 +169,7 @@ class InnerStep(wiring.Component):
         return m
 
     def _read(self, m, walk):
-        """Read 16-bit words at a walk's position; return them, partly rotated, and their bank."""
+        """Read the words at a walk's position; return them, partly rotated, and the rotation."""
         half_bits, bank_bits = ((n - 1).bit_length() for n in (self._halves, self._banks))
         address = (Cat(Const(0, half_bits), walk.base) + walk.at[1:])[: half_bits + len(walk.base)]
         row, start = address[bank_bits:], address[:bank_bits]
@@ -209,7 +209,7 @@ def _octet(window, at):
 
 
 def _number(window, at):
-    """Return the two header bytes from `at` on as a number."""
+    """Return the two header bytes at offset `at` as a number."""
     return Cat(_octet(window, at + 1), _octet(window, at))
 
 
@@ -219,7 +219,6 @@ def _ether_kind(number):
 
 
 def _protocol_kind(number, *, six):
-    """Return the header kind for an IP protocol number."""
     kinds = {4: Kind.IP4, 41: Kind.IP6, 17: Kind.UDP, 47: Kind.GRE, 137: Kind.MPLS}
     if six:
         units = {8: Kind.EXTENSION, 4: Kind.AUTHENTICATION, 0: Kind.FRAGMENT}
@@ -228,7 +227,7 @@ def _protocol_kind(number, *, six):
 
 
 def _lookup(number, kinds):
-    """Return the kind listed for a number, or 0."""
+    """Return ``kinds[number]``, or 0 for a number that is not listed."""
     result = Const(0, 4)
     for key, kind in kinds.items():
         result = result | ((number == key).replicate(4) & kind)
@@ -266,7 +265,7 @@ _JUDGED = data.StructLayout({"kind": 4, "step": 9, "fits": 1, "shrinks": 1})
 
 
 def _look(window, types, left, walk):
-    """Return values decoded from a window with few LUTs each."""
+    """Decode the values that need only a few LUTs each from a window."""
     kind = Mux(walk.kind == Kind.TYPE, types & (left >= 0).replicate(4), walk.kind)
     high, low, total = _octet(window, 0)[4:], _octet(window, 0)[:4], _number(window, 2)
     behind, number = _number(window, 12), _number(window, 2)
@@ -299,7 +298,6 @@ def _look(window, types, left, walk):
 
 
 def _decode(window, seen, room, walk):
-    """Decode the header in a window."""
     has = {entry: seen[f"has_{entry.name.lower()}"] for entry in Kind}
     enough = {size: seen[f"enough{size}"] for size in _ENOUGH}
     tag = has[Kind.TAG] & (walk.count != MAX_TAGS)
@@ -378,7 +376,7 @@ def _following(window, seen, enough, has, right4, right6, tag):
 
 
 def _judge(facts, room, left, walk):
-    """Compute kind and distance of the next header, and whether the content fits."""
+    """Compute the kind and distance of the next header, and whether the content fits."""
     fits = facts.size <= room
     packet = facts.untyped & (facts.zeros | (facts.fitting & fits))
     ethernet = (facts.untyped & ~packet & facts.like) | (
@@ -426,10 +424,10 @@ def _pass(facts, judged, walk):
 class InnerParser(wiring.Component):
     """Finds the innermost layer 3 in Ethernet frames, which arrive at up to one beat per cycle.
 
-    Each step of a ring parses one header. A frame goes around the ring until `MAX_HEADERS` steps
-    are done. There is one step per 64 bits of a beat, so frames of 60 bytes enter at full rate;
-    shorter frames may wait. Layers are found in frame order, before `beats` beats have followed the
-    first beat of their frame.
+    The steps form a ring, and each step parses one header. A frame goes around the ring until
+    `MAX_HEADERS` steps are done. There is one step per 64 bits of a beat, so frames of 60 bytes
+    enter at full rate; shorter frames may wait. Layers are found in the order of the frames, before
+    `beats` beats have followed the first beat of the frame.
     """
 
     def __init__(self, width, *, beats, frames):
@@ -507,7 +505,6 @@ class InnerParser(wiring.Component):
 
 
 def _result(walk):
-    """Return the layers at the end of the search."""
     values = {
         "half": walk.half,
         "count": walk.outer,

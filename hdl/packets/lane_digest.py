@@ -18,7 +18,7 @@ _COUNT_BITS = 6  # Width of the word counter; SipHash uses the word count of eac
 
 
 class SipRound(wiring.Component):
-    """One SipRound in two cycles, each with one level of additions (SipHash, section 2.3)."""
+    """Computes a SipRound (SipHash, section 2.3) in two cycles."""
 
     LATENCY = 2
 
@@ -39,7 +39,7 @@ class SipRound(wiring.Component):
         return m
 
     def _half(self, m, words, amounts, name):
-        """Do half a round: add the second word to the first, and the fourth to the third."""
+        """Compute half a round: add the second word to the first, and the fourth to the third."""
         values = [
             words[0] + words[1],
             words[1].rotate_left(amounts[0]),
@@ -61,9 +61,9 @@ class SipRound(wiring.Component):
 class LaneDigest(wiring.Component):
     """Computes `lately.golden.packets.packet_digest` of messages, at one word per beat.
 
-    The lanes alternate in one pair of half rounds. A second pair finishes them while the next
-    message arrives. If a message begins in the cycle after `done`, its second word must follow in
-    the next cycle.
+    The words of a message go to two lanes in turn, which share one `SipRound`. A second `SipRound`
+    finishes both lanes while the next message arrives. If a message begins in the cycle after
+    `done`, its second word must follow in the next cycle.
     """
 
     LATENCY = 14
@@ -112,7 +112,7 @@ class LaneDigest(wiring.Component):
         return m
 
     def _keep_closing(self, m, words):
-        """Return a function that selects the closing word of a lane, for six cycles from `ends`."""
+        """Return a function that selects a lane's closing word until six cycles after `ends`."""
         closing, kept = Signal(len(self.closing)), Signal(len(self.closing))
         count = Signal(_COUNT_BITS)
         # The next frame may end while the digest of this one still needs its closing.
@@ -122,14 +122,13 @@ class LaneDigest(wiring.Component):
             m.d.sync += [kept.eq(Mux(self.last, self.closing, closing)), count.eq(words)]
 
         def word(first):
-            """Return the closing word of the lane that ended first, or of the other lane."""
             half = Mux(first, count >> 1, (count + 1) >> 1)
             return Cat(kept, Const(CLOSING_BYTES, 3), half[:5])
 
         return word
 
     def _elaborate_lanes(self, m, step, opens, lane):
-        """Compress the words; return the state of a lane, and its last word, not yet XORed."""
+        """Compress the words; return the state of a lane, and the last word, still to be XORed."""
         key = self.secret ^ (lane.replicate(SECRET_BITS) & OTHER_LANE)
         opening = registered(m, opens, "opening", reset_less=True)
         mask = opens.replicate(WORD_BITS)

@@ -1,4 +1,4 @@
-"""Message extraction: frames wait until their headers are parsed, then their messages leave."""
+"""Extraction of messages, the compared bytes of frames, after the headers are parsed."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -80,7 +80,7 @@ class Slot(data.StructLayout):
 
 
 class Closing(data.StructLayout):
-    """Last bytes of a digested message, as in `lately.golden.packets.packet_digest.Message`."""
+    """Bytes that end a digested message: see `lately.golden.packets.packet_digest.Message`."""
 
     def __init__(self):
         tags = data.ArrayLayout(TAG_BITS, MAX_TAGS)
@@ -101,7 +101,7 @@ class FrameReader(wiring.Component):
 
     The first nine beats of a frame, or all if there are fewer, are read in consecutive cycles. A
     frame takes at least `MIN_SLOTS` cycles, or one cycle per beat if beats are wider than 64 bits.
-    While `go` is high and frames are not shorter, the input does not stall.
+    While `go` is high, frames of at least this length arrive without a stall.
     """
 
     def __init__(self, width=8 * BEAT_BYTES, *, inner=False):
@@ -194,7 +194,7 @@ class FrameReader(wiring.Component):
 
 
 class _Beat(data.StructLayout):
-    """A beat of a frame, with information on the frame and the beat's position in the message.
+    """A beat of a frame, with facts about the frame, and with its position in the message.
 
     Beat `index` of the message begins in this beat, or in a later one if `before` is set.
     """
@@ -283,7 +283,7 @@ class AlignedBeats(wiring.Component):
         return m
 
     def _locate(self, m, pipe, slot, fields):
-        """Return the plan for each frame, and each beat with its position in the message."""
+        """Return the facts about each frame, and each beat with its position in the message."""
         bits = self._byte_bits
         number = Signal(END_BITS - bits)
         with m.If(self.slot.valid):
@@ -341,7 +341,7 @@ class AlignedBeats(wiring.Component):
         return planned, pipe.register("compared", compare, beat, reset_less=True)
 
     def _pair(self, m, pipe, valid, beat):
-        """Pair each beat with the next one; return flags, the last byte and the first beat."""
+        """Pair each beat with the next; return flags, the end position, and the first beat."""
         now, stage = beat.value, beat.stage
         held = registered(m, now, "held", reset_less=True, enable=valid.value)
         waits, past = Signal(), Signal()
@@ -385,7 +385,6 @@ class AlignedBeats(wiring.Component):
         return *facts, *values
 
     def _conclude(self, m, pipe, last, final, meets, top, held):
-        """Output `closing` and `facts` at the end of each frame."""
         length, met = Signal(LENGTH_BITS), Signal()
         with m.If(final.value):
             m.d.sync += length.eq(Cat(top.value, held.value.index) + 1)
@@ -413,7 +412,7 @@ class AlignedBeats(wiring.Component):
         ]
 
     def _choose(self, pipe, counts, top, held, fields):
-        """Return for each half byte whether it comes from the held beat, and from the next."""
+        """Return masks of the half bytes that come from the held beat and from the next beat."""
 
         def chosen(counts, top, held, fields, *, first):
             kept = kept_bytes(top) & counts.replicate(self._bytes)
@@ -477,7 +476,7 @@ def _packed(base, **members):
 
 
 def _hidden(beat, fields, size):
-    """Return, for each nibble, whether it may change in transit and is therefore not compared."""
+    """Return, for each half byte, whether it may change in transit and is not compared."""
     halves = [[] for _ in range(2 * size)]
     for is_here, begin in zip(beat.positions, (0, *BEGINS), strict=False):
         for six, rows in MUTABLE.items():

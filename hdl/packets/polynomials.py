@@ -1,4 +1,4 @@
-"""Message digest, a beat per cycle: `lately.golden.packets.polynomial_digest` in hardware."""
+"""Hardware for `lately.golden.packets.polynomial_digest`: one beat of a message per cycle."""
 
 from functools import reduce
 from operator import xor
@@ -29,7 +29,7 @@ _COMPARED = 16
 
 
 def xor_tree(terms):
-    """XOR terms in a tree of four-input LUTs. Synthesis would not shorten a chain."""
+    """Return the XOR of the terms, as a tree, because synthesis does not shorten a chain."""
     while len(terms) > 1:
         terms = [reduce(xor, terms[at : at + FAN_IN]) for at in range(0, len(terms), FAN_IN)]
     return terms[0]
@@ -53,10 +53,10 @@ class _Phase(enum.Enum):
 class PolynomialKey(wiring.Component):
     """Loads the tables of products with H, H^2, ... after reset and each change of the secret.
 
-    `PolynomialFinish` computes both keys H. A loop computes H^p * x^i for each bit i. The XOR of
+    `PolynomialFinish` computes the two keys H. A loop computes H^p * x^i for each bit i. The XOR of
     the products that the bits of H select is H^(p+1). The component keeps the products for the bits
-    of one table, and writes their XORs. A load takes 37 cycles per table with 5 address bits, and
-    20 cycles with 4 address bits.
+    of one table, and writes the XOR of every combination. A load takes 37 cycles per table with 5
+    address bits, and 20 cycles with 4 address bits.
     """
 
     LAG = 5
@@ -135,7 +135,7 @@ class PolynomialKey(wiring.Component):
         return m
 
     def _elaborate_walk(self, m, hashed, walks, next_power):
-        """Step through the products with powers of x; return those for one table."""
+        """Multiply by x in each step; return the products for the bits of one table."""
         bits, width = len(self.address), KEYS * WORD_BITS
         walk = Signal(width)
         total = Signal(width)
@@ -158,7 +158,6 @@ class PolynomialKey(wiring.Component):
         return [columns.word_select(n, width) for n in range(bits)]
 
     def _elaborate_writes(self, m, writes, columns, count, table, power):
-        """Write the XOR of every combination of the products for a table."""
         chosen = [bit.replicate(len(column)) & column
                   for bit, column in zip(count, columns, strict=False)]  # fmt: skip
         m.d.comb += self.address.eq(count & writes.replicate(len(self.address)))
@@ -179,7 +178,7 @@ def _times_x(word):
 
 
 class Polynomials(wiring.Component):
-    """Computes the values of two polynomials from one beat of coefficients per cycle.
+    """Evaluates two polynomials, whose coefficients arrive at one beat per cycle.
 
     Each table in distributed memory holds the products of a few bits with a power of both keys. A
     message may follow another without a gap, and beats may arrive in any cycle.
@@ -245,7 +244,7 @@ class Polynomials(wiring.Component):
         return m
 
     def _look_up(self, m, power, values, address):
-        """Look up products; tables are written at `address` or, by default, at the read address."""
+        """Look up products; if `address` is None, tables are written at the read address."""
         products = []
         for table, (low, high) in enumerate(self._tables):
             keys = range(0, len(values), WORD_BITS)

@@ -1,1 +1,1 @@
-"""Timing Bloom filters: cells with time stamps, and a sweep before stamps repeat."""
+"""Timing Bloom filters: cells store time stamps, which a sweep rewrites before they repeat."""

@@ -1,4 +1,4 @@
-"""Clocks of timing filters: they generate ticks, each before an operation."""
+"""Clocks of timing filters, which generate the ticks."""
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
@@ -37,7 +37,7 @@ class BlockCount(wiring.Component):
 
 
 class TickClock(wiring.Component):
-    """Passes external ticks to the core, no closer together than the core allows."""
+    """Passes external ticks to the core, at least `min_period` cycles apart."""
 
     INPUTS = ()  # ports that are inputs of the core
     EVENTS = ()  # outputs that a unit counts
@@ -59,7 +59,7 @@ class TickClock(wiring.Component):
 
     @property
     def report(self):
-        """Result fields that the clock provides, in the cycle after the flags."""
+        """Result fields that the clock provides, one cycle after the flags of an operation."""
         return {"time": self.time}
 
     def elaborate(self, platform):
@@ -75,7 +75,7 @@ class TickClock(wiring.Component):
 
 
 class BlockClock(wiring.Component):
-    """Generates a tick before the first operation after each block of insertions."""
+    """Generates a tick after each block of insertions, before the next operation."""
 
     EVENTS = ()
     report = {}
@@ -103,7 +103,6 @@ class BlockClock(wiring.Component):
 
 
 def timing_clock(profile):
-    """Return the clock of a timing filter's unit."""
     spec, options = profile.spec, profile.options
     if profile.counted:
         return BlockClock(block=spec.block, phase_bits=spec.phase_bits if profile.decides else 0)

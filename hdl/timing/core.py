@@ -1,4 +1,4 @@
-"""Core of a timing filter: hash, parts, the oldest of a key's cells, and tables of thresholds."""
+"""Core of a timing filter, and tables of thresholds that decide its results."""
 
 from functools import partial
 
@@ -22,7 +22,7 @@ from .timing_profile import TimingProfile
 
 
 class Threshold(data.StructLayout):
-    """Table entry with its position, like those of `lately.golden.DecisionTable.thresholds`."""
+    """Entry of a table of thresholds: see `lately.golden.DecisionTable.thresholds`."""
 
     def __init__(self, *, spec, classes, bits):
         super().__init__(
@@ -52,7 +52,7 @@ class DecisionTables(wiring.Component):
                 # an entry of the inactive bank
                 "i": In(stream.Signature(entry, always_ready=True)),
                 "bank": In(1),  # bank for the operation of this cycle
-                # whether the bank was loaded; otherwise every number of cells suffices
+                # whether the bank was loaded; otherwise any number of cells is enough
                 "loaded": In(1),
                 "loads": In(1),  # bank that is being loaded
                 # entry of the operation; ``least`` is its number of oldest cells
@@ -86,7 +86,7 @@ class DecisionTables(wiring.Component):
 
 
 class DecidingCore(wiring.Component):
-    """Core of a timing filter that looks up its verdicts in a table of thresholds."""
+    """Core of a timing filter whose verdicts come from a table of thresholds."""
 
     def __init__(self, *, core, spec, classes, bits, memory="portable"):
         require_integer("Classes", classes, minimum=1)
@@ -154,7 +154,7 @@ class DecidingCore(wiring.Component):
         return m
 
     def _elaborate_load(self, m, tables):
-        """Accept entries when no operation in flight needs their bank; return this bank."""
+        """Accept entries while no operation in flight uses the inactive bank; return this bank."""
         loads = Signal(init=1)
         settling = Signal(range(self.latency + 2))
         m.d.comb += [
@@ -190,13 +190,13 @@ class DecidingCore(wiring.Component):
 class TimingCore(wiring.Component):
     """Core of a timing filter: one operation per cycle, without internal stalls.
 
-    A query with window w reports every key inserted at most w ticks ago. It reports an older key
-    only if other insertions wrote all cells of this key within w. No stamp is used again while a
-    cell holds it, however long the gap between insertions.
+    A query with window w reports every key that was inserted at most w ticks ago. It reports an
+    older key only if other insertions wrote all cells of this key within the last w ticks. A stamp
+    is not used again while a cell holds it, however long the gap between insertions is.
 
-    If a tick is a unit of time, ticks arrive at least `TimingProfile.min_period` cycles apart. If a
-    tick is a block of insertions, ticks may arrive in every cycle, and the core asserts ``stall``
-    for one in `TimingProfile.rest_interval` cycles, so that the sweep gets idle cycles.
+    If a tick is a unit of time, ticks must arrive at least `TimingProfile.min_period` cycles apart.
+    If a tick is a block of insertions, ticks may arrive in every cycle, and the core asserts
+    ``stall`` for one in `TimingProfile.rest_interval` cycles, so that the sweep gets idle cycles.
     """
 
     def __init__(self, spec, *, memory="portable", levels=DEFAULT_LEVELS, protect="none"):
@@ -229,7 +229,7 @@ class TimingCore(wiring.Component):
             CoreSignature(
                 key_bits=spec.key_bits,
                 verdict=TimingVerdict(window=window, hashes=spec.hashes),
-                # `window`: valid with the key: window of the query, in ticks
+                # `window`: window of the query in ticks, valid with the key
                 request={"window": range(window + 1)},
                 events=["upset"] if self._protected else [],
                 others={"stall": Out(1)},
@@ -270,7 +270,6 @@ class TimingCore(wiring.Component):
         return m
 
     def _elaborate_visits(self, m, control):
-        """Let the sweep visit cells in idle cycles, and wipe all cells after a clear."""
         m.submodules.visits = visits = self.visits
         here = control.at(self.hash_latency)
         begun = control["clear"].at(self.hash_latency + 1).value
@@ -284,9 +283,8 @@ class TimingCore(wiring.Component):
         ]
 
     def _elaborate_parts(self, m, pipe, control):
-        """Connect each part to its address, and all parts to the control."""
         spec, visits = self._spec, self.visits
-        # A fast hash waits for the control.
+        # The key waits for the control if the hash is faster.
         key = pipe.enter(self.key, "key", reset_less=True)
         key = key.at(self.hash_latency - hash_latency(spec.key_bits, levels=self._levels))
         state = hashed_state(pipe, key, spec.seed)
@@ -304,7 +302,6 @@ class TimingCore(wiring.Component):
         wiring.connect(m, ticks.stamps, *(part.stamps for part in self.parts))
 
     def _elaborate_upset(self, m, pipe, control):
-        """Report that an operation or the sweep has found an upset cell."""
         upsets = Cat(part.upset for part in self.parts)
         renewed = Cat(part.renewed for part in self.parts)
         asked = (control["query"] | control["insert"]).at(self.read_latency - 1).value
@@ -328,7 +325,7 @@ class TimingCore(wiring.Component):
 
 
 def timing_core(profile):
-    """Return the core of a timing filter, with tables if the filter has query classes."""
+    """Build the core of a timing filter, with tables if the filter has query classes."""
     spec, memory = profile.spec, profile.memory
     core = TimingCore(spec, memory=memory, levels=profile.levels, protect=profile.protect)
     if not profile.decides:

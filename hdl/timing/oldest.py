@@ -1,4 +1,4 @@
-"""Verdict of a timing filter: the age and the number of the oldest cells of a key."""
+"""Verdict of a timing filter: the age of a key's oldest cells, and the number of these cells."""
 
 from functools import cache
 
@@ -20,7 +20,7 @@ class TimingVerdict(data.StructLayout):
 
 
 class OldestCell(wiring.Component):
-    """Finds the oldest cell of a key by pairwise comparison, two cycles for each comparison."""
+    """Finds the oldest cells of a key; each level of pairwise comparisons takes two cycles."""
 
     def __init__(self, *, window, hashes):
         require_integer("Window", window, minimum=1)
@@ -52,14 +52,13 @@ class OldestCell(wiring.Component):
 
 @cache
 def oldest_latency(hashes):
-    """Return the cycles from the ages of `hashes` cells to a verdict, as a pipeline has them."""
     ages = [Signal() for _ in range(hashes)]
     fields = _verdict(Pipeline(Draft()), ages, Signal(hashes), Signal(), Signal(), lost=2)
     return fields["seen"].stage
 
 
 def _verdict(pipe, ages, expired, query, window, *, lost):
-    """Return the fields of a verdict; `lost` is the age if a cell has expired."""
+    """Return the fields of a verdict; `lost` is the reported age if a cell has expired."""
     nodes = [
         (pipe.enter(age, f"age{part}", reset_less=True),
          pipe.enter(Const(1), f"count{part}", stage=None))
@@ -80,7 +79,7 @@ def _verdict(pipe, ages, expired, query, window, *, lost):
         reset_less=True,
     )
     none = pipe.register("none", lambda expired: ~expired.any(), expired, reset_less=True)
-    # With several cells, one more cycle for the path to the registers of the verdict.
+    # With several cells, the path to the registers of the verdict takes one more cycle.
     end = max(value.stage or 0 for value in (none, count, age, oldest, late)) + (len(ages) > 1)
     none, count, age, oldest = (value.at(end) for value in (none, count, age, oldest))
     return {
@@ -120,7 +119,7 @@ def _older(pipe, name, left, right):
 
 
 def _compared(pipe, name, first, second):
-    """Return, one cycle later, which digits of a value are larger than another's, or differ."""
+    """Compare two values digit by digit; return flags for larger and for different digits."""
     digits = [slice(low, low + _DIGIT) for low in range(0, len(first), _DIGIT)]
     return [
         pipe.register(
@@ -135,7 +134,7 @@ def _compared(pipe, name, first, second):
 
 
 def _larger(first, second):
-    """Return whether a value is above another, without a carry chain, which is slow."""
+    """Return whether `first` is larger than `second`, without a carry chain, which is slow."""
     pairs = [(first[at : at + 2], second[at : at + 2]) for at in range(0, len(first), 2)]
     return _above(
         [(a & ~b)[-1] | (a[-1] == b[-1]) & (a & ~b)[0] for a, b in pairs],
@@ -144,7 +143,7 @@ def _larger(first, second):
 
 
 def _above(larger, apart):
-    """Return whether a value is above another, from the flags of larger and different digits."""
+    """Return whether a value is larger than another, from the flags that `_compared` returns."""
     above = Const(0)
     for digit in range(len(larger)):
         above = larger[digit] | ~apart[digit] & above

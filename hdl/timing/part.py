@@ -1,4 +1,4 @@
-"""Part of a timing filter: the cells of one hash function, and the ticks of their stamps."""
+"""Part of a timing filter: the cells of one hash function, and the ticks that stamp them."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +15,6 @@ from .sweep_rules import BETWEEN, PART_LATENCY
 
 
 class StampSignature(wiring.Signature):
-    """Current tick for the accesses in the pipeline of a part."""
-
     def __init__(self, *, stamp_bits, check_bits=0):
         word = Out(stamp_bits + check_bits)
         super().__init__(
@@ -31,7 +29,7 @@ class StampSignature(wiring.Signature):
 
 
 class TickCount(wiring.Component):
-    """Counts the ticks for all parts. A tick precedes an access in the same cycle."""
+    """Counts the ticks for all parts. A tick takes effect before an access in the same cycle."""
 
     NOW = 2 + CellMemory.LATENCY
     STAMP = PART_LATENCY
@@ -58,7 +56,7 @@ class TickCount(wiring.Component):
         return m
 
     def _elaborate_check(self, m, count, tick):
-        """Return the parity of a count, computed one cycle ahead of the count."""
+        """Return the parity of `count`, computed from a copy that runs one cycle ahead."""
         if not self._check_bits:
             return Cat()
         ahead = Signal.like(count, name_suffix="_ahead")
@@ -70,7 +68,7 @@ class TickCount(wiring.Component):
 
 
 def recent_insertion(pipe, address, insert, tick, port, *, distance, max_ticks):
-    """Return whether and how long ago a recent access inserted into the same cell."""
+    """Return whether a recent access inserted into the same cell, and the ticks since then."""
     recent, since, passed = [], [], Const(0)
     for ahead in range(1, distance + 1):
         other, flag = port.address, port.inserts
@@ -96,7 +94,7 @@ def _counted(passed, limit, tick):
 
 
 def _last(pipe, recent, since):
-    """Return the ticks since the latest of several accesses that inserted, one stage later."""
+    """Return the number of ticks since the latest of the `recent` insertions, one stage later."""
 
     def chosen(*values):
         flags, ticks = values[: len(recent)], values[len(recent) :]
@@ -193,13 +191,12 @@ class TimingPart(wiring.Component):
         return m
 
     def _elaborate_age(self, pipe, word):
-        """Return the difference between the current stamp and the stamp of a cell."""
         stamp = word.at(word.stage + 1)[: self._bits]
         now = pipe.enter(self.stamps.now, "now", stage=stamp.stage)
         return pipe.register("age", lambda now, stamp: (now - stamp)[: self._bits], now, stamp)
 
     def _elaborate_trust(self, pipe, known, swept, wrong):
-        """Return the `Trust` in the word that was read, one stage after `known`."""
+        """Return flags that tell whether the word that was read is valid, a stage after `known`."""
         held = pipe.register("held", lambda recent, swept: ~(recent | swept), known[0], swept[0])
         gone = pipe.register(
             "gone",
@@ -217,7 +214,7 @@ class TimingPart(wiring.Component):
         return Trust(trusted=held & ~lost, gone=gone, young=lost | met, upset=upset)
 
     def _elaborate_due(self, pipe, age, insert, known, trust):
-        """Return whether an insertion must write, because the cell lacks the current stamp."""
+        """Return whether an insertion must write: the cell does not hold the current stamp."""
         zero = pipe.register(
             "zero", lambda age: Cat(age[at : at + 4] == 0 for at in range(0, len(age), 4)), age
         )
@@ -236,7 +233,7 @@ class TimingPart(wiring.Component):
         )
 
     def _elaborate_answer(self, m, pipe, age, known, trust):
-        """Drive the answer; return whether the cell has expired."""
+        """Drive the outputs; return whether the cell has expired."""
         low = len(self.age)
         answer = pipe.register(
             "answer",
@@ -272,7 +269,6 @@ class TimingPart(wiring.Component):
         return expired
 
     def _elaborate_sweep(self, m, pipe, access, decided):
-        """Connect the sweep to the decided access, the next operation and its word."""
         sweep, stage = self.sweep, decided["due"].stage
         soon = {name: access[name].at(stage - SAME_LATENCY) for name in ("address", "insert")}
         decided |= {name: flag.at(stage) for name, flag in access.items() if name != "tick"}
@@ -286,7 +282,7 @@ class TimingPart(wiring.Component):
         ]
 
     def _elaborate_repair(self, m, lag):
-        """Return the repaired value of the cell that the sweep is about to write."""
+        """Return the `Repair` of the cell that the sweep is about to write."""
         sweep = self.sweep
         if sweep.PORT == "a":
             repair = self._protection.repair(m, self.memory, port="a")
@@ -297,7 +293,6 @@ class TimingPart(wiring.Component):
         return repair
 
     def _elaborate_write(self, m, port, repair):
-        """Write the decided word of the operation or the sweep, one cycle later."""
         stamps, writes = self.stamps, self.sweep.writes
         renews = writes.repairs & repair.lost
         value = repair.value(writes.repairs, stamps.restamp)
@@ -316,8 +311,6 @@ class TimingPart(wiring.Component):
 
 @dataclass(frozen=True)
 class Trust:
-    """Validity of a word that was read from a cell."""
-
     trusted: Staged  # the word is the content of the cell
     gone: Staged  # the cell has expired, independent of the word
     young: Staged  # the content of the cell is unknown, so its age is 0
@@ -330,7 +323,7 @@ class WritePort:
     def __init__(self, m, memory):
         self.address = Signal.like(memory.b_address, name="b_address", reset_less=True)
         self.value = Signal.like(memory.value, name="b_value", reset_less=True)
-        # Whether anything writes, an operation writes, or the sweep writes.
+        # `write`: anything is written; `inserts`: by an operation; `sweeps`: by the sweep.
         self.write, self.inserts, self.sweeps = Signal(), Signal(), Signal()
         self.renews = Signal()  # with `sweeps`: the content of the cell was lost
         m.d.comb += [

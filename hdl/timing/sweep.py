@@ -1,4 +1,4 @@
-"""Sweeps of timing filters: they rewrite expired cells before the stamps repeat."""
+"""Sweeps of timing filters, which rewrite expired cells before their stamps repeat."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -12,7 +12,7 @@ SAME_LATENCY = 2  # latency of `same_address`, in cycles
 
 
 def same_address(pipe, name, address, other, flag):
-    """Return whether an address equals another valid address, `SAME_LATENCY` stages later."""
+    """Return whether two addresses are equal and `flag` is set, `SAME_LATENCY` stages later."""
     pairs = pipe.register(
         f"{name}_pairs",
         lambda here: Cat(
@@ -24,7 +24,7 @@ def same_address(pipe, name, address, other, flag):
 
 
 def constant_flags(value, minimum):
-    """Return two flags per four bits of `value`: above, or equal to, these bits of `minimum`."""
+    """Return two flags for each four bits of `value`: above, and equal to, those of `minimum`."""
     flags = []
     for low in range(0, len(value), 4):
         digit, limit = value[low : low + 4], minimum >> low & 15
@@ -34,7 +34,7 @@ def constant_flags(value, minimum):
 
 
 def joined_flags(flags):
-    """Return `constant_flags` combined pairwise, for digits of twice the width."""
+    """Combine the `constant_flags` of neighbouring digits into flags of digits twice as wide."""
     joined = []
     for low in range(0, len(flags), 4):
         above, same = flags[low], flags[low + 1]
@@ -45,7 +45,7 @@ def joined_flags(flags):
 
 
 def reaches_limit(flags):
-    """Return whether a value reaches the limit for which `constant_flags` made the flags."""
+    """Return whether the `constant_flags` of a value show that it is at least the minimum."""
     result = Const(1)
     for low in range(0, len(flags), 2):
         above, same = flags[low], flags[low + 1]
@@ -54,8 +54,6 @@ def reaches_limit(flags):
 
 
 class SweepSignature(wiring.Signature):
-    """Ports of the sweep of a part."""
-
     def __init__(self, *, cells, stamp_bits):
         address = range(cells)
         flags = ("insert", "due", "visit", "wipe", "expired", "upset")
@@ -68,8 +66,8 @@ class SweepSignature(wiring.Signature):
                 "decided": In(decided),
                 # an operation that is decided some cycles later
                 "soon": In(data.StructLayout({"address": address, "insert": 1})),
-                # All cells are wiped (`clean`).
-                # The cell that the sweep read last is `wrong` (upset); its content is `lost`.
+                # `clean`: all cells are wiped. `wrong`: the cell that the sweep read last is upset.
+                # `lost`: the content of this cell is unknown.
                 **dict.fromkeys(("clean", "wrong", "lost"), In(1)),
                 # The current stamp, and the stamp of the word at port B.
                 **dict.fromkeys(("now", "stamp"), In(stamp_bits)),
@@ -110,8 +108,9 @@ class PortSweep(wiring.Component):
     """Sweep at the write port: reads one cell after another, and rewrites expired cells.
 
     A cell takes `lately.hdl.timing.sweep_rules.CELL_CLOCKS` cycles, plus each cycle in which an
-    operation writes. Operations write a cell at most once per tick, and the sweep has all other
-    cycles. It does not write a cell if an operation has inserted into the cell since the read.
+    operation writes. Operations write a cell at most once per tick, and all other cycles are free
+    for the sweep. The sweep does not write a cell if an operation has inserted into the cell since
+    the read.
     """
 
     PORT = "b"  # port at which the sweep reads
@@ -167,7 +166,7 @@ class PortSweep(wiring.Component):
         return m
 
     def _elaborate_read(self, m, pipe, reads):
-        """Return `is_read` (the cell is decided next cycle), and `expired` one cycle later."""
+        """Return `is_read` (the cell is decided in the next cycle), and `expired` a cycle later."""
         bits = len(self.now)
         # The address comes from a register.
         word = 1 + CELL_LATENCY
@@ -191,9 +190,9 @@ class PortSweep(wiring.Component):
 
 
 class Visits(wiring.Component):
-    """Issues the visits of the sweep in idle cycles, to one cell of every part.
+    """Issues the visits of the sweep: in idle cycles, to the same cell of every part.
 
-    After reset and `clear`, visits wipe all cells, one per cycle.
+    After reset and after `clear`, the visits wipe all cells, one cell per cycle.
     """
 
     def __init__(self, *, cells, interval=0):
@@ -227,7 +226,7 @@ class Visits(wiring.Component):
         with m.If(self.visit):
             m.d.sync += self.cell.eq(self.cell + 1)
         with m.If(self.wipe):
-            # Not taken from the carry of this sum, which arrives late.
+            # Not computed from the carry of the addition, which arrives late.
             m.d.sync += self.wipe.eq(~self.cell.all())
         with m.If(self.clear):
             m.d.sync += [self.wipe.eq(1), self.cell.eq(0)]

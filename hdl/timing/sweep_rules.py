@@ -12,7 +12,7 @@ DECISION_LATENCY = 3
 
 
 def elision_need(cells: int) -> int:
-    """Return the idle cycles that one lap of the sweep needs in the worst case.
+    """Return the number of idle cycles that one lap of the sweep needs in the worst case.
 
     These are the cycles of the lap with one additional cell; the writes of one additional tick,
     because a lap may begin and end within a tick; and the latency of a stamp.
@@ -21,7 +21,7 @@ def elision_need(cells: int) -> int:
 
 
 def elision_period(spec: StampedPartsSpec) -> int:
-    """Return the minimum cycles per tick for which `check_elision` accepts a filter."""
+    """Return the minimum number of cycles per tick that `check_elision` accepts."""
     swept = -(-elision_need(spec.cells) // spec.sweep_blocks)
     return max(BETWEEN + 1, spec.cells + swept)
 
@@ -29,8 +29,9 @@ def elision_period(spec: StampedPartsSpec) -> int:
 def check_elision(spec: StampedPartsSpec, *, clocks: int) -> None:
     """Reject a filter that hardware with elided writes cannot implement.
 
-    In a tick each of the m cells of a part is written at most once. So at least C - m of the C
-    cycles of a tick are free, for any keys. In the V ticks that remain before a stamp repeats
+    An insertion writes a cell only if the cell does not hold the current stamp. So in a tick each
+    of the m cells of a part is written at most once, and at least C - m of the C cycles of the tick
+    are free, for any keys. In the V ticks that remain before a stamp repeats
     (``spec.sweep_blocks``), the sweep has V (C - m) cycles for a lap.
     """
     cells = spec.cells
@@ -45,18 +46,19 @@ def check_elision(spec: StampedPartsSpec, *, clocks: int) -> None:
     need, free = elision_need(cells), spec.sweep_blocks * (clocks - cells)
     if free < need:
         raise SpecificationError(
-            f"stamp_bits: the sweep needs {need} free cycles; {spec.stamp_bits} bits leave {free} "
-            f"({spec.sweep_blocks} ticks of {clocks} - {cells})"
+            f"stamp_bits: the sweep needs {need} free cycles before a stamp repeats, but with "
+            f"{spec.stamp_bits} bits it has {free}: {spec.sweep_blocks} ticks, each with {clocks} "
+            f"cycles minus {cells} for writes"
         )
 
 
 def rest_interval(spec: PartitionedTimingSpec) -> int:
-    """Return the interval, in cycles, in which the sweep needs one cycle without an operation.
+    """Return the number of cycles of which the sweep needs one without an operation.
 
     A block has B insertions, at most one per cycle. So the V blocks that remain before a stamp
     repeats (``spec.sweep_blocks``) last at least V B cycles. A lap needs one free cycle per cell.
-    `BETWEEN` reads precede the write of a swept cell, and one free cycle may serve the result of an
-    operation without a key.
+    In addition, `BETWEEN` reads may come between the read and the write of the last cell, and one
+    free cycle may be used by the result of an operation without a key.
     """
     return (spec.sweep_blocks * spec.block - BETWEEN - 1) // spec.cells
 
@@ -68,8 +70,9 @@ def check_rest(spec: PartitionedTimingSpec) -> None:
     left = spec.sweep_blocks * spec.block
     if left < need:
         raise SpecificationError(
-            f"stamp_bits: the sweep needs {need} insertions for {cells} cells per part; "
-            f"{spec.stamp_bits} bits leave {left} ({spec.sweep_blocks} blocks of {spec.block})"
+            f"stamp_bits: the sweep of {cells} cells per part needs {need} insertions before a "
+            f"stamp repeats, but with {spec.stamp_bits} bits it has {left}: {spec.sweep_blocks} "
+            f"blocks of {spec.block}"
         )
 
 

@@ -115,7 +115,7 @@ class TimingProfile(Profile):
 
     @property
     def cell_bits(self) -> int:
-        """Bits per cell: the stamp and, with "parity", its parity."""
+        """Number of bits per cell: the stamp and, with the protection "parity", its parity."""
         bits = self.spec.stamp_bits
         return bits + (check_bits(bits) if self.protect == "parity" else 0)
 
@@ -129,7 +129,7 @@ class TimingProfile(Profile):
         self.check_sweep()
         if self.counted:
             even = spec.block & (spec.block - 1) == 0 or not self.decides
-            require(even, "block", "must be a power of two with a table of thresholds", spec.block)
+            require(even, "block", "must be a power of two for a table of thresholds", spec.block)
         rule = f"must be at most {MAX_PARTS} in hardware"
         require(spec.hashes <= MAX_PARTS, "hashes", rule, spec.hashes)
         rule = f"must be at most {MAX_WORDS // spec.hashes} for {spec.hashes} hashes in hardware"
@@ -145,18 +145,18 @@ class TimingProfile(Profile):
 
     def _check_block_rams(self) -> None:
         spec, limit = self.spec, BLOCK_KINDS["ecp5"].bits
-        rule = f"must be at most {limit} for ecp5, the number of bits in a block RAM"
+        rule = f"must be at most {limit}, the number of bits in an ecp5 block RAM"
         require(self.memory != "ecp5" or spec.cells <= limit, "cells", rule, spec.cells)
         if not self.decides:
             return
         explicit = isinstance(self.memory, str) and self.memory.startswith("ecp5")
         limit = limit if explicit else MAX_WORDS
-        rule = f"must give at most {limit} entries in both tables together"
+        rule = f"must give at most {limit} table entries in the two banks together"
         require(self.table_words <= limit, "classes", rule, self.table_words)
 
     @property
     def table_words(self) -> int:
-        """Number of words in both tables together."""
+        """Number of words in the two banks of the table of thresholds together."""
         classes, ages, phases = self.spec.table_shape
         bits = (classes - 1).bit_length() + (ages - 1).bit_length() + (phases - 1).bit_length()
         return 2 << bits

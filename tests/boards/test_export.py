@@ -415,7 +415,7 @@ WRONG = [
     ({"wrap": "raw", "tlast": True}, "tlast cannot be combined with wrap 'raw'"),
     ({**FRAMES, "tlast": True}, "tlast cannot be combined with wrap 'frames-64'"),
     ({**FRAMES, "options": {"ticks": "time"}},
-     "ticks: must be 'tick' or 'period' for deduplicators, not 'time'"),
+     "ticks: must be 'tick' or 'period' for a deduplicator, not 'time'"),
     ({"tag_bits": 65}, "tag_bits: must be at most 64, not 65"),
     ({"memory": "ecp5-strict", "target": "ice40-up5k"},
      "memory: must be 'portable' or 'ice40' for ice40-up5k, not 'ecp5-strict'"),

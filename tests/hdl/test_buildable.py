@@ -105,11 +105,12 @@ REFUSED = [
     ({**TIMING, "cells": 1 << 30}, {},
      f"cells: must be at most {MAX_WORDS // 2} for 2 hashes in hardware, not {1 << 30}"),
     ({**COUNTED, "window": 30, "block": 6, "classes": 1}, {},
-     "block: must be a power of two with a table of thresholds, not 6"),
+     "block: must be a power of two for a table of thresholds, not 6"),
     ({**TIMING, "span": 9000, "classes": 2}, {"memory": "ecp5"},
-     "classes: must give at most 16384 entries in both tables together, not 65536"),
+     "classes: must give at most 16384 table entries in the two banks together, not 65536"),
     ({**TIMING, "span": 1 << 26, "classes": 2}, {},
-     f"classes: must give at most {MAX_WORDS} entries in both tables together, not 536870912"),
+     f"classes: must give at most {MAX_WORDS} table entries in the two banks together, not "
+     "536870912"),
     ({**APBF, "slice_bits": 6 * 256, "lanes": 4, "clear": 16, "generation": 67}, {},
      "generation: must be at least 68 (256 bits per part / 16 cleared per cycle = 16 cycles, plus "
      "one to shift, 4 insertions in each), not 67"),
@@ -135,10 +136,10 @@ REFUSED = [
     *(({**row, "cells": 12}, {}, "cells: must be a power of two greater than 1 in hardware, not 12")
       for row in (TIMING, COUNTED)),
     ({**TIMING, "cells": 1 << 15}, {"memory": "ecp5"},
-     "cells: must be at most 16384 for ecp5, the number of bits in a block RAM, not 32768"),
+     "cells: must be at most 16384, the number of bits in an ecp5 block RAM, not 32768"),
     ({**COUNTED, "window": 5, "hashes": 1, "cells": 16, "stamp_bits": 5}, {},
-     "stamp_bits: the sweep needs 40 insertions for 16 cells per part; 5 bits leave 25 "
-     "(25 blocks of 1)"),
+     "stamp_bits: the sweep of 16 cells per part needs 40 insertions before a stamp repeats, but "
+     "with 5 bits it has 25: 25 blocks of 1"),
     (DICTIONARY, {"memory": "sram"},
      "memory: must be 'portable' or 'ecp5' for family window-dictionary, not 'sram'"),
     (TIMING, {"memory": "sram"},

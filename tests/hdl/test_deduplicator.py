@@ -30,13 +30,13 @@ HINT = "; `lately plan --wrap frames-64` finds a filter"
         ({"width": 32}, ValueError, "Width must be one of 8, 64, 128, 256, 512, not 32"),
         ({"period": 1 << 24}, ValueError, "Period must be at most 16777215, not 16777216"),
         ({"ticks": "time"}, ValueError,
-         "ticks: must be 'tick' or 'period' for deduplicators, not 'time'"),
+         "ticks: must be 'tick' or 'period' for a deduplicator, not 'time'"),
         ({"buffer": 2048}, ValueError,
-         "Buffer must be at least 4024 bytes, to hold two frames of 2000, not 2048"),
+         "Buffer must be at least 4024 bytes to hold two frames of 2000 bytes, not 2048"),
         ({"on_overflow": "cut"}, ValueError, "on_overflow: must be 'wait' or 'drop', not 'cut'"),
         ({"on_oversize": "cut"}, ValueError, "on_oversize: must be 'drop' or 'pass', not 'cut'"),
         ({"tready": False}, ValueError,
-         "on_overflow: must be drop for an input without TREADY, not 'wait'"),
+         "on_overflow: must be 'drop' for an input without TREADY, not 'wait'"),
     ],
 )  # fmt: skip
 def test_deduplicator_wrong(options, error, message):

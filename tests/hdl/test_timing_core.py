@@ -239,8 +239,8 @@ def test_comparison_with_a_constant(minimum):
         ({"cells": 1}, 64, "^cells: must be a power of two greater than 1 in hardware, not 1$"),
         ({}, 16, "^clocks: must be at least 17 for 16 cells per part, not 16$"),
         ({"cells": 2}, 7, "^clocks: must be at least 8 for 2 cells per part, not 7$"),
-        ({"span": 28}, 64, "^stamp_bits: the sweep needs 196 free cycles; "
-         r"5 bits leave 96 \(2 ticks of 64 - 16\)$"),
+        ({"span": 28}, 64, "^stamp_bits: the sweep needs 196 free cycles before a stamp repeats, "
+         "but with 5 bits it has 96: 2 ticks, each with 64 cycles minus 16 for writes$"),
     ],
 )  # fmt: skip
 def test_specification_wrong(fields, clocks, message):

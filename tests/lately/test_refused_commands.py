@@ -188,9 +188,9 @@ MESSAGES = {
         "--name x --spec frames.toml --wrap frames-8 --bad-bit 1":
         "Bad bit must be at most 0, not 1",
         "--name x --spec frames.toml --wrap frames-8 --no-tready --on-overflow wait":
-        "on_overflow: must be drop for an input without TREADY, not 'wait'",
+        "on_overflow: must be 'drop' for an input without TREADY, not 'wait'",
         "--name x --spec frames.toml --wrap frames-8 --max-frame 9000":
-        "Buffer must be at least 18024 bytes, to hold two frames of 9000, not 8192",
+        "Buffer must be at least 18024 bytes to hold two frames of 9000 bytes, not 8192",
     },
     "host": {
         "--port /dev/none info": "/dev/none: ",
