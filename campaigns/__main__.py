@@ -50,7 +50,6 @@ def check() -> None:
 
 
 def command(campaign: Campaign, *, checked: bool) -> click.Command:
-    """Create the command that runs a campaign, or checks it against the recorded results."""
     options = options_of(campaign.points)
 
     @click.option(

@@ -1,4 +1,4 @@
-"""Long runs of compiled hardware and golden model, compared on random mixed operations."""
+"""Compares compiled hardware with its golden model over many random operations."""
 
 import json
 import os
@@ -31,8 +31,6 @@ ALARMS = ("upsets", "alarms")  # counters that must stay 0
 
 
 class Comparison:
-    """A unit and its golden model in a scenario, and the mismatches so far."""
-
     def __init__(self, unit: Any, scenario: Scenario) -> None:
         spec = scenario.spec
         self.unit, self.scenario, self.golden = unit, scenario, GoldenPlayer(spec)
@@ -57,7 +55,6 @@ class Comparison:
         self._statuses = np.zeros(3, np.int64)
 
     def run(self, operations: int) -> None:
-        """Perform operations on unit and model; compare the memory from time to time."""
         while self.done < operations:
             self.perform(min(CHUNK, operations - self.done))
             if self.done == operations or self.done // CHUNK % MEMORY_CHUNKS == 0:
@@ -65,7 +62,6 @@ class Comparison:
             tell(f"{self.done:,} operations", self.done / operations)
 
     def perform(self, count: int) -> None:
-        """Perform `count` operations on unit and model, and compare all counters."""
         for step in self.scenario.chunk(count, self.golden):
             self.play(step)
         counters = self.golden.model.counters
@@ -124,7 +120,7 @@ class Comparison:
         self._began, self._period, self._time = cycles, period, int(times[-1])
 
     def compare_memory(self) -> None:
-        """Compare the whole memory, unless the unit's own ticks change it during the read."""
+        """Compare the whole memory, unless ticks of the unit change it during the read."""
         free, golden = self.scenario.free, self.golden
         if self._timing and self.scenario.ticks == "period":
             return
@@ -184,7 +180,7 @@ class Comparison:
 def soak(
     spec: Specification, *, operations: int = 100_000_000, seed: int = 1, memory: str | None = None
 ) -> dict[str, Any]:
-    """Compare the compiled hardware with the golden model for a long time; see `Scenario`.
+    """Compare the compiled hardware with the golden model for many operations; see `Scenario`.
 
     The seed determines keys, operations and hardware options. If a `memory` variant is given, the
     other options have their defaults.
@@ -229,7 +225,6 @@ CASES: Mapping[str, Specification] = {
         window=4096, block=512, hashes=4, cells=8192, classes=6, stamp_bits=9, phase_bits=4
     ),
 }  # fmt: skip
-"""Filters that are compared, by name."""
 
 
 def points(
@@ -309,7 +304,6 @@ SOAK = Campaign(
 def steps_of(
     spec: Specification, *, operations: int, seed: int, ticks: str | None = None
 ) -> list[Any]:
-    """Return the steps of a soak test as JSON values."""
     comparison = Comparison(GoldenPlayer(spec), Scenario(spec, seed, ticks))
     comparison.steps = []
     comparison.run(operations)
@@ -321,7 +315,6 @@ def steps_of(
 
 
 def _plain(value: Any) -> Any:
-    """Convert an argument to JSON; a multi-word key becomes one integer."""
     array = np.asarray(value)
     if array.ndim == 2 and array.dtype == np.uint64:
         return [sum(word << 64 * at for at, word in enumerate(key)) for key in array.tolist()]

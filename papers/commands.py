@@ -31,7 +31,6 @@ ALL = "all"  # Selects all studies.
 
 
 def chosen(names: Sequence[str]) -> list[Study]:
-    """Return the studies whose names match, each once and in order."""
     patterns = ["*" if name == ALL else name for name in names]
     selected = select(patterns, [study.name for study in STUDIES])
     return [study for study in STUDIES if study.name in selected]

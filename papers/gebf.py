@@ -1,4 +1,4 @@
-"""The GEBF paper: synthetic streams, open points, closed form, long run, segments, and logs."""
+"""Reproduces the GEBF paper: its streams, closed form, long run and logs."""
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
@@ -77,14 +77,12 @@ def guarded(
 def blocked(
     window: int, bits_per_item: int, seed: int, *, double: bool = True, **options: Any
 ) -> Filters:
-    """Build a blocked GEBF, with double hashing or with independent bits."""
     options = {"block_bits": BLOCK_BITS} | options
     family = DoubleHashedGEBF if double else BlockedGEBF
     return guarded(window, bits_per_item, seed, family=family, **options)
 
 
 def counting(window: int, bits_per_item: int, seed: int, *, hashes: int = 0) -> CountingBloomFilter:
-    """Build a counting Bloom filter of 4-bit counters; the memory budget excludes the queue."""
     sizes = {"window": window, "counters": window * bits_per_item // 4}
     hashes = hashes or best_hashes(sizes["counters"], window)
     return CountingBloomFilter(**sizes, hashes=hashes, seed=seed)
@@ -99,7 +97,7 @@ def stable(
     hashes: int = 0,
     decrements: float = 10,
 ) -> StableBloomFilter:
-    """Build a stable Bloom filter; `decrements` below 1 means the false-positive rate to keep."""
+    """Build a stable Bloom filter; `decrements` below 1 is the false-positive rate to keep."""
     cells = window * bits_per_item // cell_bits
     hashes = hashes or best_hashes(cells, window)
     if decrements < 1:
@@ -113,7 +111,7 @@ Builder = Callable[[int, int, int], SlidingFilter | CountedFilter]
 
 
 def _builders(rows: Sequence[dict[str, Any]]) -> dict[str, Builder]:
-    """Return builders by name; options of the file that begin with "_" occur only in names."""
+    """Return builders by name; options whose names begin with "_" are used only in filter names."""
     functions = {function.__name__: function for function in (guarded, blocked, counting, stable)}
     builders: dict[str, Builder] = {}
     for row in rows:
@@ -175,7 +173,6 @@ def draw_queries(keys: Keys, window: int, seed: int) -> Queries:
 
 
 def rates(model: SlidingFilter | CountedFilter, keys: Keys, queries: Queries) -> Rates:
-    """Insert a stream and query it; return the fractions reported or, for live keys, missed."""
     model.insert(keys)
     guarded, beyond = model.query(queries.guarded), model.query(queries.beyond)
     return {
@@ -193,7 +190,6 @@ def _share(answers: NDArray[np.bool_]) -> float:
 # Findings
 
 FRESH, LIVE, EXPIRED = "fresh keys reported", "live keys missed", "expired keys reported"
-"""Names of metrics in findings."""
 METRICS = {FRESH: "fresh", LIVE: "live", EXPIRED: "expired"}  # Names in the results.
 
 PRINTED = {
@@ -201,7 +197,7 @@ PRINTED = {
     for name, metric, figure in PAPER.data["printed"]["synthetic"]
     if metric != EXPIRED
 }
-"""Metric and printed figure for each kind of `READINGS`, by the first word of their names."""
+"""Metric and printed figure of each kind of `READINGS`, by the first word of their names."""
 
 LOGS = PAPER.data["logs"]  # Names of real streams, and their windows.
 
@@ -216,14 +212,12 @@ def median(results: Results, name: str, metric: str) -> float:
 
 
 def over_seeds(results: Results, name: str, metric: str) -> Estimate:
-    """Return the median, with a confidence interval for the mean of the seeds' medians."""
     values = [median(group, name, metric) for group in grouped(results, "seed").values()]
     low, high = student(values, within=SHARES)[1:] if len(values) > 1 else values * 2
     return median(results, name, metric), low, high
 
 
 def beside(subject: str, paper: str, results: Results, name: str, metric: str) -> Finding:
-    """Compare a median with the printed figure; note the difference if they do not agree."""
     value = over_seeds(results, name, METRICS[metric])
     finding = PAPER.find("median", value, subject=subject, metric=metric, paper=paper)
     if finding.verdict is Verdict.MET:
@@ -233,7 +227,6 @@ def beside(subject: str, paper: str, results: Results, name: str, metric: str) -
 
 
 def series(label: str, x: Sequence[float], runs: Iterable[tuple[Results, str]]) -> Series:
-    """Plot the median fraction of fresh keys reported, one point per (results, name)."""
     return Series.estimated(label, x, [over_seeds(group, name, "fresh") for group, name in runs])
 
 
@@ -275,13 +268,11 @@ def conclude_synthetic(results: Results) -> Conclusion:
 
 
 def _with_order(finding: Finding, holds: bool) -> Finding:
-    """Note, for a figure that was not reproduced, whether the paper's conclusion still holds."""
     also = "the paper's conclusion holds" if holds else "the paper's conclusion does not hold"
     return replace(finding, note=finding.note and f"{finding.note}; {also}.")
 
 
 def _holds(results: Results, name: str, metric: str) -> bool:
-    """Return whether the paper's conclusion holds: filter order, missed keys or staleness."""
     fresh = [median(results, other, "fresh") for other in ("GEBF r = 8", "counting")]
     blocked = median(results, "blocked GEBF r = 8", "fresh")
     if metric == FRESH:
@@ -316,7 +307,6 @@ def _kinds_table(results: Results) -> str:
 
 
 def measure_reading(point: Point) -> Result:
-    """Measure all readings, and two filters on each stream with its number of distinct keys."""
     seed = point["seed"]
     result: Result = _measured(READINGS, synthetic("uniform", seed), seed)
     filters = {name: FILTERS[name] for name in ("GEBF r = 8", "counting")}
@@ -468,7 +458,6 @@ def conclude_long(results: Results) -> Conclusion:
 
 
 def measure_segments(point: Point) -> Result:
-    """Count the segments that a query reads, youngest first, until one contains the key."""
     seed, asked = point["seed"], point["asked"]
     filter = guarded(WINDOW, BITS_PER_KEY, seed=seed)
     filter.insert(distinct(0, INSERTIONS, seed))

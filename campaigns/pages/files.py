@@ -1,4 +1,4 @@
-"""Files that are generated as a whole: planner figures, the reproduction, and a picture."""
+"""Files that are generated whole: measured units for the planner, reproduction, import graph."""
 
 import json
 import sys
@@ -26,7 +26,6 @@ from import_graph import scan
 
 
 def measured_units() -> str:
-    """Format the results of placed single-lane units that `lately plan` prints, one per line."""
     presets = {spec: name for name, spec in ALL_PRESETS.items()}
     lines = {}
     for summary in summarise(records("hardware")):
@@ -58,8 +57,6 @@ DATA = RESULTS / page.DATA
 
 @dataclass(frozen=True)
 class _Reproduction(Page):
-    """Pages and drawings that `python -m papers NAME... --out` writes."""
-
     def texts(self) -> dict[Path, str]:
         pages = page.pages(_report(), f"../results/{page.DATA}")
         return {DOCS / name: text for name, text in pages.items()}
@@ -78,7 +75,6 @@ def _report() -> Report:
 
 
 def take(paths: list[Path]) -> None:
-    """Merge the studies in the given record files; other studies are kept."""
     known = {
         record.point["study"]: record for path in (DATA, *paths) for record in engine.read(path)
     }
@@ -93,13 +89,12 @@ PARTS = (
     "golden", "hdl", "sim/replay", "sim/bench", "sim/proofs", "boards", "lately", "campaigns",
     "papers", "campaigns/pages",
 )  # fmt: skip
-"""Folders that the page describes."""
 
 WIDTH, HEIGHT, GAP = 118, 34, 44
 
 
 def part(name: str) -> str:
-    """Return the folder of a module; top-level modules of `sim` belong to "sim/replay"."""
+    """Return the source folder of a module; top-level modules of `sim` belong to "sim/replay"."""
     words = name.split(".")
     words = words[1:] if words[0] == "lately" and len(words) > 1 else words
     if words[0] == "sim":
@@ -110,7 +105,6 @@ def part(name: str) -> str:
 
 
 def imports() -> dict[str, set[str]]:
-    """Return the folders that each folder imports."""
     graph: dict[str, set[str]] = {name: set() for name in PARTS}
     for name, module in scan(ROOT).items():
         others = {part(other) for other in module.imports - {"lately"}}
