@@ -32,8 +32,7 @@ Digests = NDArray[np.int64]  # digests or rows, shape (n,) or (columns, n)
 Spec = Any  # specification of a ring or a dictionary
 Model = Any  # golden model of a ring or a dictionary
 
-# Presets that are attacked: by forging reports (also in timing filters); by filling without
-# overlaps; by crowding; by floods; by replaying false positives; with several lanes.
+# Presets that are attacked.
 FORGED = ("default", "large", "apbf-default", "gebf-default", "blocked-gebf-default")
 TIMING = ("timing-default", "timing-counted-default")
 FILLED = ("default", "gebf-default")
@@ -46,13 +45,13 @@ WAYS = ("h3, seed known", "h3, seed unknown", "siphash")  # hashes on which the 
 SPEED_WAYS = (WAYS[0], WAYS[2])  # hashes of compiled units
 # What is measured.
 REPORTED, RATE, PACE = "strangers reported", "false-positive rate", "operations per cycle"
-STRANGERS = 300  # keys never inserted that an attack tries to have reported
-SPREAD = 997  # offset in rows, per generation, between the cells of neighbouring parts
+STRANGERS = 300  # number of keys never inserted that a filter is made to report
+SPREAD = 997  # offset between the rows of neighbouring parts, for each generation
 WIDE = 104  # key width that needs folding: the key of a TCP flow
 FOLDED = (16, 20, 24)  # state bits in the search for a difference that the fold hides
-TRIALS = 8  # searches over which results are averaged
-TRIED = 1 << 12  # queries of a search between two insertions
-PROBES = 4  # other keys used to confirm a difference
+TRIALS = 8  # number of searches whose results are averaged
+TRIED = 1 << 12  # number of queries between two insertions of a search
+PROBES = 4  # number of other keys that confirm a difference
 PROBE = 256  # alternating operations with two keys; their time shows if they share a shard
 LEARNED = 8  # number of keys of one shard to find
 SPAN = 1000  # window of flooded units, in ticks
@@ -108,12 +107,16 @@ def forge(queries: int, random: np.random.Generator) -> Iterator[Run]:
             model.shift()
         chosen = covering_keys(spec, models[WAYS[0]].ring_position, strangers, random)
         for way, model in models.items():
-            usual = model.query(strangers).mean()
-            model.insert(chosen)
-            attacked = model.query(strangers).mean()
-            cost = f"{len(chosen) // STRANGERS} insertions per stranger"
-            missed = _missed(model, chosen, len(chosen))
-            yield _gain(name, way, REPORTED, usual, attacked, cost, false_negatives=missed)
+            yield _forged(name, way, model, strangers, chosen)
+
+
+def _forged(name: str, way: str, model: Model, strangers: Words, chosen: Words, *now: Any) -> Run:
+    usual = model.query(strangers, *now).mean()
+    model.insert(chosen, *now)
+    attacked = model.query(strangers, *now).mean()
+    cost = f"{len(chosen) // STRANGERS} insertions per stranger"
+    missed = int((~model.query(chosen, *now)).sum())
+    return _gain(name, way, REPORTED, usual, attacked, cost, false_negatives=missed)
 
 
 def covering_keys(
@@ -145,12 +148,7 @@ def forge_cells(queries: int, random: np.random.Generator) -> Iterator[Run]:
             # If the unit counts time, all keys have the same time.
             now = [0] if spec.timed else []
             model.insert(others, *now)
-            usual = model.query(strangers, *now).mean()
-            model.insert(chosen, *now)
-            attacked = model.query(strangers, *now).mean()
-            missed = int((~model.query(chosen, *now)).sum())
-            cost = "1 insertions per stranger"
-            yield _gain(name, way, REPORTED, usual, attacked, cost, false_negatives=missed)
+            yield _forged(name, way, model, strangers, chosen, *now)
 
 
 def fill(queries: int, random: np.random.Generator) -> Iterator[Run]:
@@ -412,10 +410,13 @@ def _missed_at(model: Any, keys: Words, times: Times, now: int, window: int) -> 
 
 def slow_lanes(queries: int, random: np.random.Generator) -> Iterator[Run]:
     spec, operations = preset(LANES), queries // 2
+    key_hash = Layout.of(spec, True).hash
     for way in SPEED_WAYS:
         with _cleared(spec, way, random) as unit:
             usual = _rate(unit, random_keys(random, operations, spec.key_bits))
-            chosen = one_shard(spec, operations, random)
+            drawn = random_keys(random, 2 * spec.shards * operations, spec.key_bits)
+            shards = key_hash.shard(key_hash.state(check_keys(drawn, key_hash.key_bits)))
+            chosen = drawn[shards == 0][:operations]
             yield _gain(LANES, way, PACE, usual, _rate(unit, chosen), "all operations")
             learned, asked = learn_shard(unit, random)
             attacked = _rate(unit, np.resize(learned, operations))
@@ -446,13 +447,6 @@ def _cleared(spec: Any, way: str, random: np.random.Generator) -> Iterator[Any]:
         # Accepted only after the clear is complete.
         unit.perform([Operation.QUERY], [0])
         yield unit
-
-
-def one_shard(spec: FilterSpec, count: int, random: np.random.Generator) -> Words:
-    key_hash = Layout.of(spec, True).hash
-    drawn = random_keys(random, 2 * spec.shards * count, spec.key_bits)
-    shards = key_hash.shard(key_hash.state(check_keys(drawn, key_hash.key_bits)))
-    return drawn[shards == 0][:count]
 
 
 def learn_shard(unit: Any, random: np.random.Generator) -> tuple[Words, int]:

@@ -1,7 +1,7 @@
 """Checks the planner: draws requirements, plans filters, and measures their golden models."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -181,21 +181,25 @@ def measure_trace(spec: Any, *, seed: int) -> int:
     the same filter without the key.
     """
     rng = np.random.default_rng(seed)
-    last_difference = _last_insertion
+    differences = _at_block_ends
     if isinstance(spec, FilterSpec):
-        last_difference = _last_shift
+        differences = _at_shifts
     elif isinstance(spec, TimedTimingSpec):
-        last_difference = _last_tick
+        differences = _at_ticks
     for attempt in range(100):
         seeded = replace(spec, seed=seed + attempt)
-        last = last_difference(seeded, [from_spec(seeded) for _ in range(2)], *fresh_keys(rng, 2))
-        if last is not None:
-            return last
+        filters = [from_spec(seeded) for _ in range(2)]
+        if ages := [*differences(seeded, filters, *fresh_keys(rng, 2))]:
+            return ages[-1]
     raise LatelyError(f"bits: no two keys have different cells in {spec.storage_bits} bits")
 
 
-def _last_shift(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
-    others, last = np.full(spec.generation, other), None
+# The following functions yield the numbers of insertions, or ticks, after which two filters differ
+# that got `key` and `other`.
+
+
+def _at_shifts(spec: Any, filters: list[Any], key: Any, other: Any) -> Iterator[int]:
+    others = np.full(spec.generation, other)
     for model, first in zip(filters, (key, other), strict=True):
         for _ in range(spec.ring_segments):
             model.insert(others)
@@ -204,12 +208,11 @@ def _last_shift(spec: Any, filters: list[Any], key: Any, other: Any) -> int | No
         for model in filters:
             model.insert(others[1:] if shifts == 1 else others)
         if not np.array_equal(*(model.memory for model in filters)):
-            last = shifts * spec.generation - 1
-    return last
+            yield shifts * spec.generation - 1
 
 
-def _last_insertion(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
-    block, last = _block(spec), None
+def _at_block_ends(spec: Any, filters: list[Any], key: Any, other: Any) -> Iterator[int]:
+    block = _block(spec)
     for model, first in zip(filters, (key, other), strict=True):
         model.insert([other] * block)
         model.insert([first])
@@ -220,18 +223,16 @@ def _last_insertion(spec: Any, filters: list[Any], key: Any, other: Any) -> int 
             model.insert([other] * (block if number else after))
         if np.array_equal(*(model.memory for model in filters)):
             break
-        last = after + number * block
-    return last
+        yield after + number * block
 
 
-def _last_tick(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
+def _at_ticks(spec: Any, filters: list[Any], key: Any, other: Any) -> Iterator[int]:
     for model, newest in zip(filters, (key, other), strict=True):
         model.insert([other, newest], [0, 0])
-    last, first = None, max(0, spec.window_blocks - 2)
+    first = max(0, spec.window_blocks - 2)
     for tick in range(first, first + _LOOKED_AT):
         if not np.array_equal(*(model.memory_at(tick * spec.period) for model in filters)):
-            last = tick
-    return last
+            yield tick
 
 
 def fresh_keys(rng: np.random.Generator, count: int) -> NDArray[np.uint64]:
