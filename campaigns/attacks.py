@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from campaigns.chosen_keys import ChosenKeys
 from lately.golden import FilterSpec, Operation, any_preset, from_spec, preset
-from lately.golden.hash.functions import STATE_BITS, KeyHash, offset_terms
+from lately.golden.cuckoo.window_dictionary import digest_hash, row_offsets
+from lately.golden.hash.functions import STATE_BITS, KeyHash
 from lately.golden.hash.keys import check_keys, random_keys
 from lately.golden.ring.segments import Layout
 from lately.golden.spec.dictionary_sizes import WindowDictionarySpec, dictionary_preset
@@ -249,28 +250,18 @@ def _reduced(vectors: Digests, by: int) -> Digests:
 
 
 def rows_of(spec: WindowDictionarySpec, digests: Digests) -> Digests:
-    terms = offset_terms(
-        columns=spec.columns, row_bits=spec.row_bits, rest_bits=spec.rest_bits, seed=spec.seed
-    )
     rest = digests >> spec.row_bits
     rows = np.repeat((digests & spec.rows - 1)[None], spec.columns, axis=0)
-    for row, column in zip(rows, terms, strict=True):
-        for bit, added in enumerate(column):
-            for term in added:
-                row ^= (rest >> term & 1) << bit
+    for byte, offsets in enumerate(row_offsets(spec).swapaxes(0, 1)):
+        rows ^= offsets[:, rest >> 8 * byte & 255]
     return rows
-
-
-def dictionary_hash(spec: WindowDictionarySpec) -> KeyHash:
-    sizes = [spec.rows, 1 << spec.rest_bits]
-    return KeyHash(key_bits=spec.key_bits, sizes=sizes, functions=1, seed=spec.seed, hash=spec.hash)
 
 
 def keys_of_digests(
     spec: WindowDictionarySpec, digests: Digests, random: np.random.Generator
 ) -> Words:
     indices = [digests & spec.rows - 1, digests >> spec.row_bits]
-    return ChosenKeys(dictionary_hash(spec)).with_indices({0: indices}, random)[:, 0]
+    return ChosenKeys(digest_hash(spec)).with_indices({0: indices}, random)[:, 0]
 
 
 def differences(queries: int, random: np.random.Generator) -> Iterator[Run]:
@@ -302,7 +293,7 @@ def _use_difference(
 
 
 def _narrow_keys(spec: Spec, bits: int, random: np.random.Generator) -> Callable[[int], Words]:
-    hidden = ChosenKeys(dictionary_hash(spec)).kernel()
+    hidden = ChosenKeys(digest_hash(spec)).kernel()
     basis = np.concatenate([hidden, random_keys(random, bits, WIDE)])
 
     def draw(count: int) -> Words:

@@ -256,7 +256,6 @@ def complete(
 
 
 _Order = tuple[Callable[[Point], Result], Point, tuple[str, ...], tuple[str, ...], dict[str, Any]]
-"""Function, point, packages and tools of a campaign, and its state in the client."""
 
 
 def _measure(order: _Order) -> str:

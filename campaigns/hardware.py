@@ -73,7 +73,6 @@ UNITS: Mapping[str, Sequence[str]] = {
     "ccgm1a1": ("tiny", "dictionary-300", "timing-counted-small"),
     "gw5a-25a": ("small", "dictionary-300", "timing-counted-small"),
 }  # fmt: skip
-"""Units by device: every filter family on each class of devices."""
 
 LANES: Mapping[str, Sequence[str]] = {
     "ecp5-85k-6": ("default", "two-lanes", "four-lanes"),

@@ -219,7 +219,6 @@ FILTERS = ("apbf-tiny", "blocked-gebf-tiny", "dictionary-ring-tiny", "dictionary
 
 TRIPLICATED = ("dictionary-ring-tiny", "dictionary-tiny", "timed-tiny", "timing-counted-tiny",
                "timing-tiny", "tiny", "two-lanes-tiny")  # fmt: skip
-"""Units that are also measured with triplicated memories."""
 
 CHECKED = ("dictionary-tiny", "timing-tiny", "tiny", "two-lanes-tiny")
 """Units that are also measured with self-checks."""

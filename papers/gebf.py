@@ -138,10 +138,8 @@ STREAMS: dict[str, Callable[..., Keys]] = {
         for share in (0.02, 0.1, 0.5)
     },
 }
-"""Streams in the study of readings; each is drawn from a seed."""
 
 KINDS = {"uniform": "uniform", "zipf": "Zipf, z = 1.0", "bursty": "bursty, share 50%"}
-"""The synthetic streams of the paper, by kind."""
 
 
 def synthetic(kind: str, seed: int) -> Keys:

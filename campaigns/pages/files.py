@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -113,11 +112,6 @@ def imports() -> dict[str, set[str]]:
     return graph
 
 
-def direct(graph: Mapping[str, set[str]], name: str) -> set[str]:
-    below = graph[name]
-    return below - {far for near in below for far in graph[near]}
-
-
 def picture() -> str:
     graph = imports()
     sorter = TopologicalSorter(graph)
@@ -137,7 +131,8 @@ def picture() -> str:
         f'<path d="M{center[name][0]:.0f} {center[name][1]:.0f}'
         f'L{center[other][0]:.0f} {center[other][1]:.0f}" stroke="#8899aa" fill="none"/>'
         for name in PARTS
-        for other in sorted(direct(graph, name))
+        # Imports that are implied by those of another folder are not drawn.
+        for other in sorted(graph[name] - {far for near in graph[name] for far in graph[near]})
     ]
     boxes = [
         f'<rect x="{x - WIDTH / 2:.0f}" y="{y - HEIGHT / 2:.0f}" width="{WIDTH}" height="{HEIGHT}" '

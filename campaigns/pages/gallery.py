@@ -91,10 +91,6 @@ STORIES = {"gallery-mirror": mirror_port, "gallery-log": log_stream, "gallery-sy
            "gallery-replay": early_data}  # fmt: skip
 
 
-def _events(name: str) -> Sequence[tuple[int, float, bool]]:
-    return STORIES[name]().events()
-
-
 def drawn(name: str, events: Sequence[tuple[int, float, bool]]) -> Any:
     story = STORIES[name]()
     end = max(at for _, at, _ in events)
@@ -121,5 +117,8 @@ def drawn(name: str, events: Sequence[tuple[int, float, bool]]) -> Any:
 
 PAGE = Page(
     DOCS / "gallery.md",
-    drawings=[Drawing(name, partial(_events, name), partial(drawn, name)) for name in STORIES],
+    drawings=[
+        Drawing(name, lambda story=story: story().events(), partial(drawn, name))
+        for name, story in STORIES.items()
+    ],
 )

@@ -31,7 +31,6 @@ IMAGES = Path("images", "reproduction")
 NOTHING = "\N{EN DASH}"  # Shown in a table if there is no value.
 
 DEVIATIONS = (Verdict.NOT_MET, Verdict.UNDECIDED, Verdict.NEAR)
-"""Verdicts of findings that the page shows in full, worst first."""
 
 
 def pages(report: Report, data: str = DATA) -> dict[str, str]:
@@ -122,11 +121,6 @@ def thresholds_text(finding: Finding) -> str:
 
 def counts(findings: Iterable[Finding]) -> Counter[Verdict]:
     return Counter(finding.verdict for finding in findings)
-
-
-def summary_line(report: Report) -> str:
-    counted = counts(report.findings)
-    return ", ".join(f"{counted[verdict]} {verdict.value}" for verdict in Verdict)
 
 
 # Parts
