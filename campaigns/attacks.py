@@ -466,8 +466,6 @@ def _clocks(unit: Any, keys: Words, operation: Operation = Operation.QUERY) -> i
     return int(unit.cycles - before)
 
 
-# The campaign
-
 ATTACKS: dict[str, Callable[[int, np.random.Generator], Iterator[Run]]] = {
     "forged": forge,
     "filled": fill,

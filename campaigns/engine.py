@@ -105,9 +105,6 @@ def state(packages: tuple[str, ...], tools: tuple[str, ...]) -> dict[str, Any]:
     return {"sources": sources(packages), "versions": versions}
 
 
-# Files
-
-
 def key(point: Point) -> str:
     return json.dumps(point, sort_keys=True, allow_nan=False)
 
@@ -172,9 +169,6 @@ class _File:
                 self._known[label] = Record(record.point, record.identity, record.result, earlier)
         if self._known:
             write(self._path, [self._known[label] for label in sorted(self._known)])
-
-
-# Measurement
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,4 @@
-"""Compares the speed of the golden models with filters of other libraries.
-
-All filters process the same stream of random keys, in which every tenth key repeats a key of the
-window. Each key is queried and then inserted, whatever the result, so that its age counts from its
-last occurrence.
-"""
+"""Compares the speed of the golden models with filters of other libraries."""
 
 import math
 import statistics
@@ -324,9 +319,6 @@ def _rotating(window: int, rate: float) -> tuple[int, Step]:
     return 2 * half.number_bits, step
 
 
-# Shifts
-
-
 def longest_calls(window: int) -> dict[str, float]:
     """Return the longest and the median CPU time of 2,000 calls; one of them shifts a GEBF."""
     model = GEBF.for_window(window)
@@ -342,9 +334,6 @@ def longest_calls(window: int) -> dict[str, float]:
     if model.shifts != shifts + 1:
         raise AssertionError("one of the calls must shift the ring")
     return {"longest_ms": max(calls) / 1e6, "median_ms": statistics.median(calls) / 1e6}
-
-
-# The campaigns
 
 
 def points(

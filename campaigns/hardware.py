@@ -183,9 +183,6 @@ def synthesis_flow(target: Device) -> str:
     return " ".join(filter(None, options))
 
 
-# Summaries
-
-
 @dataclass(frozen=True)
 class Summary:
     case: Case

@@ -180,11 +180,7 @@ class Comparison:
 def soak(
     spec: Specification, *, operations: int = 100_000_000, seed: int = 1, memory: str | None = None
 ) -> dict[str, Any]:
-    """Compare the compiled hardware with the golden model for many operations; see `Scenario`.
-
-    The seed determines keys, operations and hardware options. If a `memory` variant is given, the
-    other options have their defaults.
-    """
+    """Compare hardware and golden model; with `memory`, other hardware options are defaults."""
     from lately.sim import compiled_unit
 
     began = time.perf_counter()
@@ -200,8 +196,6 @@ def drawn_hardware(spec: Specification, seed: int, memory: str | None) -> dict[s
     random = np.random.default_rng([seed, BUILD])
     return drawn_build(spec, random) if memory is None else {"memory": memory}
 
-
-# The campaign
 
 SPAN = 1000  # ticks, in the cases with a time-based window
 
@@ -296,9 +290,6 @@ SOAK = Campaign(
     wrong=wrong,
     rows=rows,
 )
-
-
-# Waves
 
 
 def steps_of(

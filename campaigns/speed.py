@@ -57,8 +57,6 @@ def run_program(command: Sequence[str], **streams: Any) -> dict[str, float]:
     return {"cpu_seconds": used.ru_utime + used.ru_stime, "memory_bytes": largest}
 
 
-# Lanes
-
 SEED = 1  # seed of the random keys
 HOT = 0.5  # fraction of the stream "hot key" that is one key
 
@@ -139,8 +137,6 @@ LANES = Campaign(
     wrong=mismatches,
 )
 
-
-# Deduplication
 
 SPAN = "5ms"  # time in which duplicates are detected; `WINDOW` packets arrive in it
 WINDOW = 1000  # packets in which `editcap -D` detects duplicates; minimum window of the filter

@@ -232,9 +232,6 @@ BURSTS = 8
 """Number of bursts per sequence for a timing filter with ticks; insertion rates differ."""
 
 
-# Operations
-
-
 class _Load(Scenario):
     @property
     def window(self) -> int:
@@ -305,9 +302,6 @@ def _clock(spec: Any, sent: Any, results: Any, at: int, insertions: int) -> tupl
     if isinstance(spec, WindowDictionarySpec):
         return insertions, number
     return (number, spec.span or 0) if spec.timed else (insertions, spec.guaranteed_window)
-
-
-# The campaign
 
 
 def points(

@@ -71,8 +71,6 @@ def expected_rate(k: int, l: int, window: int, duplicates: float) -> float:
     return analysis.apbf_false_positive_rate(k, l, fills=fills)
 
 
-# Tables
-
 _SWAMP_WINDOW = 1 << 16  # Window of Table 4, in insertions.
 
 READINGS = {

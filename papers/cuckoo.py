@@ -40,9 +40,6 @@ Runs = dict[str, list[list[Result]]]
 """Runs by structure, with one run per seed for each value on the figure's axis."""
 
 
-# Structures
-
-
 def dictionary(counters: int, bits: int, window: int) -> partial[CuckooDictionary]:
     """Set up a dictionary in which a position takes two counters, or three with a signature."""
     positions = round(counters / (6 if bits else 4))
@@ -66,9 +63,6 @@ def structures(counters: int, window: int) -> dict[str, Setup]:
 def timing_bits(window: int, rate: float) -> float:
     cells = window * math.log(1 / rate) / math.log(2) ** 2
     return cells * (2 * window + 2).bit_length()
-
-
-# Runs
 
 
 def attacked(keys: Keys, window: int, seed: int) -> Keys:
@@ -595,9 +589,6 @@ def conclude_work(results: Results) -> Conclusion:
             series.append(Series(f"{LABELS[label]}: {KINDS[kind]}", x, means))
         charts.append(PAPER.chart(f"cuckoo-figure-{number}", series))
     return Conclusion(findings, charts)
-
-
-# Failed insertions
 
 
 def measure_failures(point: Point) -> Result:

@@ -38,8 +38,6 @@ BLOCK_BITS = 256  # Bits of a block; this choice reproduces the paper's figure.
 UNIVERSE = 1 << 62  # Keys of the streams are below this, fresh keys are not.
 Rates = dict[str, float]  # Metric -> share from 0 to 1.
 
-# Filters
-
 
 class _DoubleHashedLayout(Layout):
     def positions(self, state: NDArray[np.uint64], segment: int) -> NDArray[np.intp]:
@@ -125,9 +123,6 @@ FILTERS = _builders(PAPER.data["filters"])
 READINGS = _builders(PAPER.data["readings"])  # At 14 bits per key.
 
 
-# Streams and queries
-
-
 STREAMS: dict[str, Callable[..., Keys]] = {
     "uniform": partial(uniform, INSERTIONS, UNIVERSE),
     **{f"Zipf, z = {z}": partial(zipf, INSERTIONS, 1 << 20, z) for z in (0.4, 0.6, 0.8, 1.0, 1.2)},
@@ -185,8 +180,6 @@ def _share(answers: NDArray[np.bool_]) -> float:
     return float(answers.mean()) if len(answers) else 0.0
 
 
-# Findings
-
 FRESH, LIVE, EXPIRED = "fresh keys reported", "live keys missed", "expired keys reported"
 METRICS = {FRESH: "fresh", LIVE: "live", EXPIRED: "expired"}  # Names in the results.
 
@@ -200,9 +193,6 @@ PRINTED = {
 LOGS = PAPER.data["logs"]  # Names of real streams, and their windows.
 
 _GUARDED = ("GEBF r = 4", "GEBF r = 8", "blocked GEBF r = 8")
-
-
-# Medians of several seeds
 
 
 def median(results: Results, name: str, metric: str) -> float:
@@ -232,9 +222,6 @@ def _never_missed(filters: str, results: Results) -> Finding:
     missed = sum(round(r[name]["live"] * QUERIES) for _, r in results for name in _GUARDED)
     asked = len(results) * len(_GUARDED) * QUERIES
     return PAPER.find("missed", share(missed, asked), filters=filters, asked=asked)
-
-
-# Synthetic streams
 
 
 def measure_synthetic(point: Point) -> Result:
@@ -363,8 +350,6 @@ def _stable_chart(results: Results) -> Chart:
     return PAPER.chart("gebf-stable", [*marks, printed])
 
 
-# Rotation
-
 ROTATIONS = ("next insertion", "end of the epoch")  # When the segments rotate: two readings.
 
 
@@ -386,9 +371,6 @@ def conclude_rotation(results: Results) -> Conclusion:
         value = over_seeds(results, name, METRICS[EXPIRED])
         findings.append(PAPER.find("median", value, paper=printed[EXPIRED], **fields))
     return Conclusion(findings)
-
-
-# Closed form
 
 
 def measure_form(point: Point) -> Result:
@@ -413,9 +395,6 @@ def conclude_form(results: Results) -> Conclusion:
         value = positive(quotients(figures(group, "fresh"), formulas))
         findings.append(PAPER.find("closed-form", value, **fields))
     return Conclusion(findings)
-
-
-# Long run
 
 
 def measure_long(point: Point) -> Result:
@@ -452,9 +431,6 @@ def conclude_long(results: Results) -> Conclusion:
     return Conclusion(findings, values=values | {"queries": sum(asked.values())})
 
 
-# Segments of a query
-
-
 def measure_segments(point: Point) -> Result:
     seed, asked = point["seed"], point["asked"]
     filter = guarded(WINDOW, BITS_PER_KEY, seed=seed)
@@ -472,9 +448,6 @@ def conclude_segments(results: Results) -> Conclusion:
         for name in ("fresh", "live")
     ]
     return Conclusion(findings)
-
-
-# Logs
 
 
 def measure_log(point: Point) -> Result:

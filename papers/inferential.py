@@ -177,8 +177,6 @@ def calibration_error(run: dict[str, Any]) -> float:
     return float(np.abs(difference).sum() / count.sum())
 
 
-# Studies
-
 FILTERS = ("standard", "inferential", "recurring")
 """Filters for which k is chosen; "recurring" is not from the paper, see `age_posterior`."""
 
@@ -412,9 +410,6 @@ def _charts(curves: list[Curve]) -> list[Chart]:
                 fields = {"figure": f"{number}{suffix}", "stream": stream}
                 charts.append(PAPER.chart(name, lines, **fields))
     return charts
-
-
-# Bits of section 4
 
 
 def measure_bits(point: Point) -> Result:

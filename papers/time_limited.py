@@ -84,9 +84,6 @@ class TimedStream:
         return self.at - (past[-1] if past else 0)
 
 
-# Slices
-
-
 def measure_slices(point: Point) -> Result:
     result = {}
     names = ("spans", "slices", "first", "bits", "reported", "within")
@@ -201,8 +198,6 @@ def _slice_charts(figure: int, start: str, result: Result) -> list[Chart]:
         for name, values in columns.items()
     ]
 
-
-# Rates
 
 _ENOUGH = 40  # With fewer expected false positives per sample, the rate is computed, not counted.
 

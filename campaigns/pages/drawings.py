@@ -186,8 +186,6 @@ def _block_page(page: str, name: str) -> Page:
     return Page(DOCS / f"{page}.md", drawings=[drawing])
 
 
-# Time-based windows
-
 TIMED = GEBFSpec(window=64, epochs=4, hashes=2, bits=640, span=40, generation_span=11)
 
 SILENCE = range(34, 62)
@@ -269,8 +267,6 @@ def tick_diagram(cycle: int = 2) -> str:
     return "\n".join(["```text", *(line.rstrip() for line in lines), "```"])
 
 
-# Duplicate packets
-
 STREAM = Taps(delay=40_000, jitter=60_000, hops=1, repeats=0.1, repeat_after=200_000_000)
 """Two taps with a router between them; some packets are retransmitted."""
 
@@ -288,9 +284,6 @@ def copy_report() -> tuple[CopyReport, float]:
         with CaptureFiles([file.name]) as capture:
             deduplicate(capture, [report], settings)
     return report, span / 1e9
-
-
-# Clock frequency and area
 
 
 def clocks(summaries: Sequence[Summary]) -> dict[str, list[tuple[float, int]]]:

@@ -21,8 +21,6 @@ sys.path.append(str(ROOT / "tests" / "helpers"))
 
 from import_graph import scan
 
-# Planner figures
-
 
 def measured_units() -> str:
     presets = {spec: name for name, spec in ALL_PRESETS.items()}
@@ -48,8 +46,6 @@ def measured_units() -> str:
         lines[spec, case.device] = json.dumps(figures)
     return "[\n" + ",\n".join(lines.values()) + "\n]\n"
 
-
-# Reproduction of the papers
 
 DATA = RESULTS / page.DATA
 
@@ -81,8 +77,6 @@ def take(paths: list[Path]) -> None:
     Report.of(records, STUDIES)  # Rejects studies of the quick form.
     engine.write(DATA, records)
 
-
-# Source folders, from the import graph
 
 PARTS = (
     "golden", "hdl", "sim/replay", "sim/bench", "sim/proofs", "boards", "lately", "campaigns",

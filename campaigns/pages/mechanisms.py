@@ -227,8 +227,6 @@ def _patch(cells_of: Iterable[tuple[float, float]], **style: Any) -> PathPatch:
     return PathPatch(Outline.make_compound_path(*outlines), **style)
 
 
-# The spare over time
-
 SEGMENT = 0
 SHIFTS = 9  # segment shown in the picture of the spare, and number of generations
 

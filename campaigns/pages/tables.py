@@ -58,8 +58,6 @@ from .blocks import (
 
 Row = dict[str, object]
 
-# Hardware
-
 
 def hardware() -> dict[str, str]:
     shown = [f"{family}-default" for family in ("apbf", "apbbf", "gebf")]
@@ -136,9 +134,6 @@ def limits_blocks() -> dict[str, str]:
     )
 
 
-# Boards
-
-
 def has_usual_family(report: dict[str, Any]) -> bool:
     return bool(report["spec"]["family"] == BOARDS[report["board"]].spec.family)
 
@@ -173,9 +168,6 @@ def take_boards(paths: list[Path]) -> None:
     save("boards", sorted(known.values(), key=lambda report: (
         not has_usual_family(report), order.index(report["board"])
     )))  # fmt: skip
-
-
-# Registers
 
 
 def export() -> dict[str, str]:
@@ -223,9 +215,6 @@ def _port_rows(design: Design, meanings: Mapping[str, str]) -> list[Row]:
     return rows
 
 
-# Speed
-
-
 def speed(
     measured: Sequence[Record], stream: Sequence[Record], rolling: Sequence[Record]
 ) -> dict[str, str]:
@@ -246,8 +235,6 @@ def speed(
         rolling=rolling,
     )  # fmt: skip
 
-
-# Security
 
 ATTACKS = {
     "rates": ("forged", "forged cells", "filled", "twins"),
@@ -298,9 +285,6 @@ def take_fuzz(paths: list[Path]) -> None:
         save("fuzz", [{"parser": name} | counts for name, counts in parsers.items()])
 
 
-# Upsets
-
-
 def option(record: Record) -> str:
     if record.point["self_check"]:
         return "check"
@@ -322,9 +306,6 @@ def upsets(measured: Sequence[Record]) -> dict[str, str]:
         unit=lambda record: code(label(record.point)),
         interval=lambda hits, trials: interval_text(clopper_pearson(hits, trials)),
     )
-
-
-# Filters
 
 
 def families() -> dict[str, str]:
@@ -394,9 +375,6 @@ def bounds(window: int = 20_000) -> dict[str, str]:
             "for_window": GEBF.for_window(window, rate).storage_bits / window,
         })  # fmt: skip
     return render("bounds", bounds=rows)
-
-
-# Verification
 
 
 def take_proofs(paths: list[Path]) -> None:
@@ -513,8 +491,6 @@ def sign_off() -> dict[str, str]:
         })  # fmt: skip
     return {"sign-off": table(rows)}
 
-
-# Mutants
 
 DEFECTS = ROOT / "tests" / "mutation" / "defects.toml"
 OUTCOMES_OF_DEFECTS = {

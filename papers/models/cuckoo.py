@@ -144,8 +144,6 @@ class CuckooDictionary(CountedFilter):
         bits = cuckoo_signature_bits(positions=positions, error_rate=error_rate)
         return cls(window=window, signature_bits=bits, positions=positions, **options)
 
-    # Operations
-
     @scalar_or_array
     def last_update(self, keys: Keys) -> Ages:
         """Return the smallest window in which each key is reported, or -1, shape (n,)."""
@@ -165,8 +163,6 @@ class CuckooDictionary(CountedFilter):
         times = self._times_view
         live = np.count_nonzero((times > 0) & (self._distances(times) <= window))
         return float(live) / (self.positions**2 << self.signature_bits)
-
-    # Steps
 
     def _query(self, keys: Words, windows: Ages | None = None) -> Answers:
         ages = self._last_update(keys)

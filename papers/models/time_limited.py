@@ -220,8 +220,6 @@ class TimeLimitedAPBF(TimedFilter):
         for part in self._slices[: self.k]:
             part.inserted += len(times)
 
-    # Bits
-
     def _hashes(self, keys: Words) -> NDArray[np.uint64]:
         state = self._hash.state(keys)
         return np.array(
@@ -233,8 +231,6 @@ class TimeLimitedAPBF(TimedFilter):
         values = hashes[(self._function + i) % self.k]
         positions: NDArray[np.intp] = (values * size >> np.uint64(HASH_BITS)).astype(np.intp)
         return positions
-
-    # Operations
 
     def _insert(self, keys: Words, times: Times) -> None:
         self._insert_each(keys, times, asked=False)

@@ -52,9 +52,6 @@ def _in(value: float, values: Range | None) -> bool:
     return values is not None and values[0] <= value <= values[1]
 
 
-# Figures
-
-
 def digits(printed: str) -> Criterion:
     """Accept a computed value that rounds to the printed digits; near: one unit off in the last."""
     return Criterion(_around(printed, "0.5"), near=_around(printed, "1.5"))
@@ -92,9 +89,6 @@ def every(count: int) -> Criterion:
     return Criterion((count, count), near=(count - 1, count))
 
 
-# Sentences
-
-
 def none(excluded: float = RARE) -> Criterion:
     """Accept a rate of 0 if its interval rules out rates above `excluded`."""
     return Criterion((0.0, excluded), (0.0, 0.0))
@@ -128,9 +122,6 @@ RULES = PRINTED | {rule.__name__: rule for rule in _OTHERS}
 
 SENTENCES = ("figure", "exactly", "every", "equal", "around", "between", "above")
 """Rules whose thresholds are shown for a statement; for a figure they follow from its digits."""
-
-
-# Numbers
 
 
 def number(printed: str) -> Decimal:

@@ -123,8 +123,6 @@ def counts(findings: Iterable[Finding]) -> Counter[Verdict]:
     return Counter(finding.verdict for finding in findings)
 
 
-# Parts
-
 _COLUMNS: dict[str, Callable[[Finding], str]] = {
     "figure": lambda finding: escape(finding.what),
     "paper": lambda finding: finding.paper or NOTHING,

@@ -30,11 +30,7 @@ Floats = NDArray[np.float64]  # Coordinates of points.
 
 
 def thinned(chart: Chart) -> Chart:
-    """Return a chart with fewer points, whose lines deviate by at most `TOLERANCE`.
-
-    All marks are kept, and of each line the ends, the highest and the lowest point. Thinning a
-    chart again does not change it.
-    """
+    """Return a chart with fewer points, whose lines deviate by at most `TOLERANCE`."""
     x_round = _rounding(chart.x_log, [series.x for series in chart.series])
     y_round = _rounding(chart.y_log, [series.y for series in chart.series])
     ends = partial(y_round, digits=_END_DIGITS)
