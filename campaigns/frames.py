@@ -65,10 +65,10 @@ CASES = {
         Case("8/10-ms", "ecp5-25k-6", seeds=(1,), mhz=125),
         Case("64/2-ms", "ecp5-85k-8", seeds=(1,), mhz=157),
         Case("128/small", "ecp5-85k-8", mhz=156),
-        Case("128/1-ms", "ecp5-85k-8", mhz=156),
-        Case("256/small", "ecp5-85k-8", seeds=(1,), mhz=140),
+        Case("128/1-ms", "ecp5-85k-8", mhz=145),
+        Case("256/small", "ecp5-85k-8", seeds=(1,), mhz=130),
         Case("128/small", "lifcl-40", seeds=(1,), mhz=140),
-        Case("512/small", "ecp5-85k-8", seeds=(1,), mhz=120),
+        Case("512/small", "ecp5-85k-8", seeds=(1,), mhz=100),
     )
 }
 """Cases by name. If a clock cannot be reached, the router rips up the paths that miss it 50 times,

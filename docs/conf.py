@@ -72,6 +72,36 @@ def show_constructor(app, what, name, obj, options, signature, returns):
     return None
 
 
+MODULE_LIST = re.compile(r"Here, on GitHub, .*?:\n\n((?:- \[.*\n?)+)", re.DOTALL)
+"""The list of modules in the Python reference, which GitHub shows."""
+
+
+def module_summary(folder):
+    """Return the table of modules that replaces the list; `folder` receives their pages."""
+    modules = MODULE_LIST.search((Path(__file__).parent / "api" / "index.md").read_text("utf-8"))
+    names = "\n   ".join(re.findall(r"`(.+?)`", modules[1]))
+    return f"""
+
+```{{eval-rst}}
+.. autosummary::
+   :toctree: {folder}
+   :recursive:
+
+   {names}
+```
+"""
+
+
+# The extension takes the names from files, not from what a hook returns.
+autosummary_generate = ["_build/modules.md"]
+
+
+def write_module_names(app, config):
+    path = Path(app.srcdir) / autosummary_generate[0]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(module_summary("../api/generated"), "utf-8")
+
+
 SECTION = re.compile(r"^## (.+)\n\n((?:- \[.*\n)+)", re.MULTILINE)
 
 
@@ -86,14 +116,16 @@ def quoted(link):
 
 
 def add_contents(app, name, source):
-    """Add tables of contents, quoted sources and the help of the commands to a page.
+    """Add tables of contents, quoted sources, and the help of the commands to a page.
 
     The landing page gets a table of contents for each section, and a page with a folder gets one
-    for the folder. GitHub shows the lists and links instead.
+    for the folder. The Python reference gets the table of modules. GitHub shows lists and links.
     """
     source[0] = SOURCE.sub(quoted, source[0])
     if name == "commands":
         source[0] += command_help()
+    if name == "api/index":
+        source[0] = MODULE_LIST.sub(module_summary("generated"), source[0])
     if name != "api" and (Path(app.srcdir) / name).is_dir():
         source[0] += f"\n```{{toctree}}\n:hidden:\n:glob:\n\n{name}/*\n```\n"
     if name == "index":
@@ -103,6 +135,7 @@ def add_contents(app, name, source):
 
 
 def setup(app):
+    app.connect("config-inited", write_module_names)
     app.connect("source-read", add_contents)
     app.connect("autodoc-skip-member", skip_alias)
     app.connect("autodoc-process-signature", show_constructor)
