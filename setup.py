@@ -54,7 +54,7 @@ def core() -> Extension:
 
 
 class RepeatableSdist(sdist):
-    """Builds a source archive that is reproducible byte for byte; see SOURCE_DATE_EPOCH."""
+    """Builds a reproducible source archive, dated SOURCE_DATE_EPOCH if the variable is set."""
 
     def make_archive(self, base_name: Any, *_: Any, base_dir: Any = None, **__: Any) -> str:
         """Write the archive of a folder, and return the path of the archive."""

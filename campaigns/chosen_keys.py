@@ -21,11 +21,11 @@ _LOW = np.uint64((1 << STATE_BITS // 2) - 1)
 
 
 class ChosenKeys:
-    """Chooses keys for "h3", with keys of at least 64 bits and sizes that are powers of two."""
+    """Computes keys with chosen cells for "h3"; key widths of 64 or more, power-of-two sizes."""
 
     def __init__(self, key_hash: KeyHash) -> None:
         if key_hash.hash != "h3":
-            raise ValueError(f"hash: must be h3, not {key_hash.hash}")
+            raise ValueError(f"hash: must be 'h3', not {key_hash.hash!r}")
         if key_hash.key_bits < STATE_BITS:
             raise ValueError(f"key_bits: must be at least {STATE_BITS}, not {key_hash.key_bits}")
         for field in key_hash.fields:
@@ -54,7 +54,7 @@ class ChosenKeys:
         random: np.random.Generator,
         above: Keys = 0,
     ) -> NDArray[np.uint64]:
-        """Return keys, shape (n, words), to which hash functions give the chosen `indices`.
+        """Return keys, shape (n, words), that hash functions map to the chosen `indices`.
 
         `indices` maps the number of a hash function to one array of shape (n,) for each size.
         """
@@ -83,7 +83,7 @@ class ChosenKeys:
         return self.keys_of(self._hash.state(checked) ^ _combine(choices, kernel), checked)
 
     def kernel(self) -> NDArray[np.uint64]:
-        """Return a basis of the differences that change no state, shape (key_bits - 64, words)."""
+        """Return a basis of key differences that change no state, shape (key_bits - 64, words)."""
         columns = np.array(self._hash.columns[STATE_BITS:], np.uint64)
         count, words = len(columns), -(-self._hash.key_bits // 64)
         differences = np.zeros((count, words), np.uint64)

@@ -319,13 +319,15 @@ def broken(point: Point, result: Result) -> list[str]:
             limit = asked.false_positive_rate
             refuted.append(f"{name} rate: must be at most {limit:g}, not {hits / trials:.4g}")
     if result["missed"]:
-        refuted.append(f"{result['missed']} of {result['due']} keys at the window's edge missed")
+        refuted.append(
+            f"{result['missed']} of {result['due']} keys at the edge of the window are missed"
+        )
     trace, unit = result["trace"], "insertions" if asked.span is None else "ticks"
     shortest, longest = _kept(asked)
     if trace < shortest:
         refuted.append(f"window: must be at least {shortest} {unit}, not {trace}")
     if longest is not None and trace >= longest:
-        refuted.append(f"last trace: must be before {longest} {unit}, not {trace}")
+        refuted.append(f"trace: must end before {longest} {unit}, not at {trace}")
     return refuted
 
 

@@ -180,7 +180,7 @@ class Comparison:
 def soak(
     spec: Specification, *, operations: int = 100_000_000, seed: int = 1, memory: str | None = None
 ) -> dict[str, Any]:
-    """Compare hardware and golden model; with `memory`, other hardware options are defaults."""
+    """Compare hardware with its golden model; hardware options are drawn if `memory` is None."""
     from lately.sim import compiled_unit
 
     began = time.perf_counter()
@@ -324,8 +324,8 @@ def waves(case: str, seed: int, operations: int, memory: str | None) -> None:
     """Replay a seed of the soak test in cocotb, and save the waveforms in build/waves.
 
     CASE is a case of the soak campaign, a preset, or a specification file. The operations are
-    those of `python -m campaigns run soak` with the same options. Pauses are as frequent, but in
-    different cycles.
+    those of `python -m campaigns run soak` with the same options. Pauses are equally
+    frequent, but come in different cycles.
     """
     from lately.sim.bench.runner import replay_steps
 

@@ -100,7 +100,7 @@ LONGEST = 198  # maximum frame size in bytes
 BURST = {64: 24, 512: 96}  # number of back-to-back frames in a burst, by width
 
 QUIET, SPACING = 300, 50
-"""Cycles of silence between bursts; cycles between the ticks in its second half."""
+"""Cycles of silence between bursts, and cycles between ticks in the second half of a silence."""
 
 SETTLE = {64: 150, 512: 4200}
 """Cycles after reset until the filter is clear and a wide digest has loaded its keys, by width."""
@@ -133,7 +133,9 @@ class FrameCourse:
         from lately.sim.replay.frames import CompiledFrames
 
         plain = point["protect"] == "none" and not point["self_check"]
-        require(plain, "preset", "must be a filter for protect and self_check", point["preset"])
+        require(
+            plain, "preset", "must be a filter if protect or self_check is set", point["preset"]
+        )
         options = FRAME_OPTIONS[point["preset"]]
         unit = Deduplicator(FRAME_SPEC, ticks="tick", max_frame=LONGEST, **options)
         return CompiledFrames(unit, settle=SETTLE[options["width"]])
@@ -229,7 +231,7 @@ LOAD = 3000  # operations in which bits flip, per sequence
 INSERTING = 0.8  # approximate fraction of insertions, except in filters with ticks
 
 BURSTS = 8
-"""Number of bursts per sequence for a timing filter with ticks; insertion rates differ."""
+"""Number of bursts per sequence for timing filters with ticks; each has its insertion rate."""
 
 
 class _Load(Scenario):
@@ -364,7 +366,7 @@ def run(point: Point) -> Result:
 
 
 class OperationCourse:
-    """Performs operations on a unit and its golden model, and repeats them with upsets."""
+    """Performs operations on a unit and its golden model, then repeats them with upsets."""
 
     def __init__(self, unit: Any, point: Point, random: np.random.Generator) -> None:
         self._spec = spec = Specification.from_dict(point["spec"])

@@ -103,7 +103,7 @@ def _outcome(future: Future) -> Any:
         return future.result()
     except KilledWorker as error:
         deaths = error.allowed_failures + 1
-        return LatelyError(f"the process that measured it died {deaths} times")
+        return LatelyError(f"the measuring process died {deaths} times")
     except ModuleNotFoundError as error:
         raise MismatchError(f"worker: {error.msg}") from None
     except MismatchError:

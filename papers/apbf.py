@@ -235,7 +235,7 @@ def conclude_forgetting(results: Results) -> Conclusion:
 
 
 def _reported(age: int) -> float:
-    """Return the probability that a key of this age is reported; its own slices always match."""
+    """Return the probability that a key of this age is reported; slices of the key always match."""
     fills = analysis.apbf_fills(K, L)
     fills[age : age + K] = [1.0] * len(fills[age : age + K])
     return analysis.apbf_false_positive_rate(K, L, fills=fills)

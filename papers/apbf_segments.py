@@ -95,7 +95,7 @@ def measure_blocked(point: Point) -> Result:
 
 
 def _naive(filter: APBBF, point: Point) -> Result:
-    """Measure six blocked filters with the total memory and the window of `filter`."""
+    """Measure six blocked filters that together have the memory and window of `filter`."""
     spec = filter.spec
     other = BlockedGEBF(
         window=spec.guaranteed_window,

@@ -592,7 +592,6 @@ def conclude_work(results: Results) -> Conclusion:
 
 
 def measure_failures(point: Point) -> Result:
-    """Count the insertions of distinct keys that fail; the list is read once per window."""
     window = point["window"]
     positions = point["positions"] * window
     filter = CuckooDictionary(window=window, positions=positions, seed=point["seed"])

@@ -50,7 +50,7 @@ class Paper:
         )
 
     def find(self, name: str, value: float | Estimate, /, **fields: Any) -> Finding:
-        """Judge a value by a criterion of the paper's file; `fields` fill the texts there.
+        """Judge a value by a criterion from the paper's file, whose texts `fields` fill.
 
         Without a rule, the value is compared with the digits of the printed figure.
         """

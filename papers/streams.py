@@ -54,7 +54,7 @@ def bursty(count: int, universe: int, *, length: int, hot: int, share: float, se
 
 
 def distances(keys: Keys) -> NDArray[np.int64]:
-    """Return how many insertions ago each key was last inserted; 0 for a new key."""
+    """Return how many insertions ago each key was last inserted, or 0 for a new key."""
     order = np.argsort(keys, kind="stable")
     again = keys[order[1:]] == keys[order[:-1]]
     result = np.zeros(len(keys), np.int64)
@@ -78,8 +78,8 @@ def path(name: str) -> Path | None:
 def absence(name: str, rows: str) -> str:
     file, source = FILES[name]["file"], FILES[name]["source"]
     return (
-        f"the rows on {rows}, as `{file}` is not there. To be had: {source}. Its place is the "
-        "folder `examples`."
+        f"the rows on {rows}, because the file `{file}` is missing; put it into the folder "
+        f"`examples`. Source: {source}."
     )
 
 

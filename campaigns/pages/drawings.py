@@ -123,8 +123,8 @@ SLACK = {
 def reported() -> dict[str, tuple[int, int]]:
     """For each filter, return the distances up to which a key is always and sometimes reported.
 
-    A distance is a number of insertions after the key. The key is inserted at every position of a
-    generation or block.
+    A distance is the number of insertions after the insertion of the key. The key is inserted at
+    every position of a generation or block.
     """
     distances = {}
     for name, spec in SLACK.items():

@@ -262,7 +262,7 @@ def attacks(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def effort(runs: Iterable[dict[str, Any]]) -> dict[str, float]:
-    """Extrapolate the days that a search for a difference takes from searches in narrower folds."""
+    """Estimate how many days a search in the full fold takes, from searches in narrower folds."""
     searches = [run for run in runs if run["attack"] == "difference"]
     pairs = sum(math.log2(run["queries"] * WINDOW) - run["folded_bits"] for run in searches)
     pairs /= len(searches)
@@ -498,7 +498,7 @@ OUTCOMES_OF_DEFECTS = {
     "unit": "killed by a sentence of the plan",
     "lives": "survived",
 }
-"""Outcomes by the first word of a defect's killer; all other killers are tests."""
+"""Outcomes by the first word of a defect's killer; killers with other words are tests."""
 
 
 def mutation() -> dict[str, str]:

@@ -12,7 +12,7 @@ Matches = NDArray[np.bool_]
 
 
 def backward(matches: Matches, run: int) -> Accesses:
-    """Count the accesses of Algorithm 1, which starts `run` segments from the oldest and jumps."""
+    """Count the accesses of Algorithm 1, which starts near the oldest segment and skips some."""
     segments, count = matches.shape
     at = np.full(count, segments - run)
     before, now, accesses = np.zeros((3, count), np.int64)
@@ -34,7 +34,7 @@ def forward(matches: Matches, run: int) -> Accesses:
 
 
 def linear(matches: Matches, run: int) -> Accesses:
-    """Count the accesses of a scan, youngest first, until a `run` is found or impossible."""
+    """Count the accesses of a scan, youngest first, that ends once a run is found or impossible."""
     segments, count = matches.shape
     accesses, now = np.zeros((2, count), np.int64)
     for number, match in enumerate(matches):

@@ -73,7 +73,7 @@ class CountingBloomFilter(ByteCells):
 
     @property
     def storage_bits(self) -> int:
-        """Bits of the counters, without the queue, as in the GEBF paper; see `queue_bits`."""
+        """Bits of the counters. The GEBF paper does not count the queue; see `queue_bits`."""
         return self._counters * self.counter_bits
 
     @property

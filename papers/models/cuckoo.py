@@ -299,7 +299,7 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def storage_bits(self) -> int:
-        """Bits of both tables, with all entries at full length, without the list."""
+        """Bits of both tables if all entries have full length; the list is not counted."""
         return 2 * self.positions * self.entry_bits
 
     @property
@@ -308,7 +308,7 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def variable_length_bits(self) -> int:
-        """Current bits of both tables as variable-length arrays; an empty position takes one."""
+        """Current bits of both tables as variable-length arrays, with one per empty position."""
         # Counted as in the paper. Such an array also has constant overhead, which the paper omits.
         return self.occupied * self.entry_bits + 2 * self.positions
 

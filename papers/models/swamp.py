@@ -23,7 +23,7 @@ class SwampSpec(Specification, family="swamp"):
 
 
 TABLE_SPARE = 0.2
-"""Spare slots of the table, relative to the used ones: alpha.
+"""Number of spare table slots, relative to the used slots: alpha.
 
 The table works with any value, and is faster with more spare slots. Neither paper states a value.
 The values for SWAMP in Table 4 of the APBF paper, which were read off a drawing, fit values from

@@ -92,9 +92,9 @@ class TimeLimitedAPBF(TimedFilter):
 
     A key is reported for `span` after its insertion, whatever the rate, and even until `span` after
     the last insertion of its generation. No bit of the key is left `span` after the last insertion
-    of the k-th generation, counted from its own. Only the number of insertions ends a generation.
-    After a silence longer than `span` nothing is reported, and the next insertion starts with empty
-    slices.
+    of the k-th generation, counted from the key's own. Only the number of insertions ends a
+    generation. After a silence longer than `span` nothing is reported, and the next insertion
+    starts with empty slices.
 
     Slices that are k apart share a hash function and are never written together. A function yields
     32 bits h for a key; the index in a slice of m bits is floor(h m / 2**32), so one hash serves
@@ -324,7 +324,7 @@ class TimeLimitedAPBF(TimedFilter):
         return None if self._last_time == NEVER else self._last_time
 
     def _deadline(self, i: int) -> int:
-        """Return the last time at which slice s_i counts: `span` after its last insertion."""
+        """Return the last time at which slice s_i is searched: `span` after its last insertion."""
         time = self._last_time if i < self.k else self._slices[i].settled
         return NEVER if time == NEVER else time + self.span
 

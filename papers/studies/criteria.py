@@ -53,12 +53,12 @@ def _in(value: float, values: Range | None) -> bool:
 
 
 def digits(printed: str) -> Criterion:
-    """Accept a computed value that rounds to the printed digits; near: one unit off in the last."""
+    """Accept a computed value that rounds to the printed digits; one unit off is near."""
     return Criterion(_around(printed, "0.5"), near=_around(printed, "1.5"))
 
 
 def figure(printed: str) -> Criterion:
-    """Accept a measured value that agrees with a figure; near: one unit off in its last digit.
+    """Accept a measured value that agrees with the printed digits; one unit off is near.
 
     The interval must rule out a relative error of `DIFFERENCE`, or of half a unit for a printed 0.
     """
@@ -95,13 +95,11 @@ def none(excluded: float = RARE) -> Criterion:
 
 
 def equal(value: float, factor: float = 1) -> Criterion:
-    """Accept a positive value if its interval rules out `DIFFERENCE`; near: within `factor`."""
     near = (value / factor, value * factor) if factor > 1 else None
     return Criterion(around(value, DIFFERENCE).within, (value, value), near=near)
 
 
 def around(value: float, share: float, near: float = 0) -> Criterion:
-    """Accept a value with a relative error of at most `share`; near: of at most `near`."""
     return Criterion(_off(value, share), near=_off(value, near) if near else None)
 
 
@@ -121,7 +119,7 @@ _OTHERS: tuple[Rule, ...] = (exactly, every, none, equal, around, between, above
 RULES = PRINTED | {rule.__name__: rule for rule in _OTHERS}
 
 SENTENCES = ("figure", "exactly", "every", "equal", "around", "between", "above")
-"""Rules whose thresholds are shown for a statement; for a figure they follow from its digits."""
+"""Rules whose thresholds are shown; others follow from the printed digits."""
 
 
 def number(printed: str) -> Decimal:
@@ -145,7 +143,7 @@ def to_digits_of(printed: str, value: float | Decimal) -> str:
 
 
 def _off(value: float, share: float) -> Range:
-    """Return the range within a relative error of `share`, without rounding errors."""
+    """Return the range of values with a relative error of at most `share`."""
     low_end, high_end = (float(f"{value * (1 + sign * share):.12g}") for sign in (-1, 1))
     return low_end, high_end
 

@@ -16,12 +16,12 @@ REALS, SHARES, POSITIVE = (-math.inf, math.inf), (0.0, 1.0), (0.0, math.inf)
 def student(
     values: Sequence[float], *, within: tuple[float, float] = REALS, of_one: bool = False
 ) -> Estimate:
-    """Return the mean of independent values with Student's interval, clipped to `within`.
+    """Return the mean of independent values, with Student's interval clipped to `within`.
 
     If `of_one` is set, the interval is for one further value instead of the mean.
     """
     if len(values) < 2:
-        raise ValueError(f"values: need at least 2, got {len(values)}")
+        raise ValueError(f"values: must have at least 2 items, not {len(values)}")
     # Imported here because importing scipy takes longer than a short run.
     from scipy.special import stdtrit
 

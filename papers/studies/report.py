@@ -103,7 +103,7 @@ def _chosen(series: Series, numbers: Sequence[int]) -> Series:
 
 
 DIGITS = {True: 10, False: 6}
-"""Significant digits of recorded values, by whether they are computed; pages show fewer."""
+"""Significant digits of recorded values: computed (True) and measured (False) ones."""
 
 
 def cache_directory() -> Path:
@@ -152,7 +152,7 @@ def conclusion(record: Record) -> Conclusion:
         values, missing = record.result["values"], record.result["missing"]
         return Conclusion(findings, charts, values, missing)
     except (KeyError, TypeError, ValueError) as error:
-        raise RecordError(f"{record.point}: not a study's conclusion: {error}") from None
+        raise RecordError(f"{record.point}: not the conclusion of a study: {error}") from None
 
 
 @dataclass(frozen=True)
