@@ -194,8 +194,8 @@ def measure_trace(spec: Any, *, seed: int) -> int:
     raise LatelyError(f"bits: no two keys have different cells in {spec.storage_bits} bits")
 
 
-# The following functions yield the numbers of insertions, or ticks, after which two filters differ
-# that got `key` and `other`.
+# Each of these functions inserts `key` into one filter and `other` into the second, and yields the
+# numbers of insertions, or ticks, after which the filters differ.
 
 
 def _at_shifts(spec: Any, filters: list[Any], key: Any, other: Any) -> Iterator[int]:

@@ -36,7 +36,7 @@ BITS_PER_KEY = 14  # Bits per key of the window, where the paper prints numbers.
 EPOCHS = 8  # r, unless stated otherwise.
 BLOCK_BITS = 256  # Bits of a block; this choice reproduces the paper's figure.
 UNIVERSE = 1 << 62  # Keys of the streams are below this, fresh keys are not.
-Rates = dict[str, float]  # Metric -> share from 0 to 1.
+Rates = dict[str, float]  # Metric -> fraction from 0 to 1.
 
 
 class _DoubleHashedLayout(Layout):
