@@ -1,4 +1,4 @@
-"""Packages of the wheel, without benches and proofs, and the compiled core of the models."""
+"""Chooses the packages of the wheel, and builds the compiled core of the golden models."""
 
 import gzip
 import os
@@ -35,7 +35,7 @@ def packages() -> list[str]:
 
 
 def core() -> Extension:
-    """Return the extension module; without a compiler, Python does its work."""
+    """Return the extension module; without a compiler, Python code does the same work."""
     root = Path(__file__).parent
     sources, headers = (
         sorted(path.relative_to(root).as_posix() for path in (root / "golden/core").glob(files))
@@ -54,10 +54,10 @@ def core() -> Extension:
 
 
 class RepeatableSdist(sdist):
-    """Source archive that is reproducible byte for byte, dated SOURCE_DATE_EPOCH if that is set."""
+    """Builds a reproducible source archive, dated SOURCE_DATE_EPOCH if the variable is set."""
 
     def make_archive(self, base_name: Any, *_: Any, base_dir: Any = None, **__: Any) -> str:
-        """Write the archive of a folder, and return its path."""
+        """Write the archive of a folder, and return the path of the archive."""
         now = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
 
         def plain(item: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -1,1 +1,1 @@
-"""Measurements and campaigns: units on devices, golden models, replays and attacks."""
+"""Campaigns: repeatable measurements of hardware, golden models and commands."""

@@ -50,7 +50,6 @@ def check() -> None:
 
 
 def command(campaign: Campaign, *, checked: bool) -> click.Command:
-    """Create the command that runs a campaign, or checks it against the recorded results."""
     options = options_of(campaign.points)
 
     @click.option(
@@ -105,15 +104,15 @@ def show(campaign: Campaign, records: Sequence[Record], as_json: bool) -> None:
 
 
 def worse(campaign: Campaign, now: Record, before: Record | None) -> Iterator[str]:
-    renew = f"renew it: python -m campaigns run {campaign.name}"
+    renew = f"renew the baseline: python -m campaigns run {campaign.name}"
     if before is None:
-        yield f"not in the baseline; {renew}"
+        yield f"the baseline has no result; {renew}"
         return
     earlier, present = (record.identity.get("versions", {}) for record in (before, now))
     for name in dict.fromkeys([*present, *earlier]):
         version, old = present.get(name, "absent"), earlier.get(name, "absent")
         if version != old:
-            yield f"{name} is {version}, for the baseline it was {old}; {renew}"
+            yield f"{name} is {version}, but the baseline has {old}; {renew}"
     if present == earlier and campaign.worse:
         yield from campaign.worse(now.result, before.result)
 

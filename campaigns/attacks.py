@@ -1,8 +1,8 @@
-"""Attacks on filters with chosen keys, and their gain against each hash.
+"""Attacks on filters, and how much each attack gains against each hash.
 
-An attacker who knows the constants of "h3" computes keys (`campaigns.chosen_keys`). The same keys
-are then given to filters whose constants the attacker does not know: h3 with another seed, and
-siphash. Other attacks use only verdicts and no constants.
+An attacker who knows the constants of the hash "h3" computes keys (`campaigns.chosen_keys`). The
+same keys are then tried on filters with unknown constants: h3 with another seed, and siphash. Other
+attacks need no constants, only the results of queries.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from campaigns.chosen_keys import ChosenKeys
 from lately.golden import FilterSpec, Operation, any_preset, from_spec, preset
-from lately.golden.hash.functions import STATE_BITS, KeyHash, offset_terms
+from lately.golden.cuckoo.window_dictionary import digest_hash, row_offsets
+from lately.golden.hash.functions import STATE_BITS, KeyHash
 from lately.golden.hash.keys import check_keys, random_keys
 from lately.golden.ring.segments import Layout
 from lately.golden.spec.dictionary_sizes import WindowDictionarySpec, dictionary_preset
@@ -32,8 +33,7 @@ Digests = NDArray[np.int64]  # digests or rows, shape (n,) or (columns, n)
 Spec = Any  # specification of a ring or a dictionary
 Model = Any  # golden model of a ring or a dictionary
 
-# Presets that are attacked: by forging reports (also in timing filters); by filling without
-# overlaps; by crowding; by floods; by replaying false positives; with several lanes.
+# Presets that are attacked.
 FORGED = ("default", "large", "apbf-default", "gebf-default", "blocked-gebf-default")
 TIMING = ("timing-default", "timing-counted-default")
 FILLED = ("default", "gebf-default")
@@ -46,13 +46,13 @@ WAYS = ("h3, seed known", "h3, seed unknown", "siphash")  # hashes on which the 
 SPEED_WAYS = (WAYS[0], WAYS[2])  # hashes of compiled units
 # What is measured.
 REPORTED, RATE, PACE = "strangers reported", "false-positive rate", "operations per cycle"
-STRANGERS = 300  # keys never inserted that an attack tries to have reported
-SPREAD = 997  # offset in rows, per generation, between the cells of neighbouring parts
+STRANGERS = 300  # number of keys never inserted that a filter is made to report
+SPREAD = 997  # offset between the rows of neighbouring parts, for each generation
 WIDE = 104  # key width that needs folding: the key of a TCP flow
 FOLDED = (16, 20, 24)  # state bits in the search for a difference that the fold hides
-TRIALS = 8  # searches over which results are averaged
-TRIED = 1 << 12  # queries of a search between two insertions
-PROBES = 4  # other keys used to confirm a difference
+TRIALS = 8  # number of searches whose results are averaged
+TRIED = 1 << 12  # number of queries between two insertions of a search
+PROBES = 4  # number of other keys that confirm a difference
 PROBE = 256  # alternating operations with two keys; their time shows if they share a shard
 LEARNED = 8  # number of keys of one shard to find
 SPAN = 1000  # window of flooded units, in ticks
@@ -60,7 +60,6 @@ FACTORS = (2, 10)  # size of a flood relative to the capacity, half of which is 
 
 
 def _ways(spec: Spec, random: np.random.Generator) -> dict[str, Model]:
-    """Build an empty filter for each of `WAYS`; the attacker knows only the seed in `spec`."""
     other = int(random.integers(1, 1 << 63))
     return {
         WAYS[0]: from_spec(spec),
@@ -86,7 +85,6 @@ def _chosen(spec: FilterSpec) -> ChosenKeys:
 
 
 def _missed(model: Model, keys: Words, window: int) -> int:
-    """Count the last `window` keys that the filter does not report."""
     return int((~model.query(keys[len(keys) - window :])).sum())
 
 
@@ -98,7 +96,7 @@ def _gain(
 
 
 def forge(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Make a filter report keys never inserted: insert keys that share all of their cells."""
+    """Insert keys that share all cells of other keys, so that the filter reports the other keys."""
     for name in FORGED:
         spec = preset(name)
         others = random_keys(random, spec.window, spec.key_bits)
@@ -110,18 +108,21 @@ def forge(queries: int, random: np.random.Generator) -> Iterator[Run]:
             model.shift()
         chosen = covering_keys(spec, models[WAYS[0]].ring_position, strangers, random)
         for way, model in models.items():
-            usual = model.query(strangers).mean()
-            model.insert(chosen)
-            attacked = model.query(strangers).mean()
-            cost = f"{len(chosen) // STRANGERS} insertions per stranger"
-            missed = _missed(model, chosen, len(chosen))
-            yield _gain(name, way, REPORTED, usual, attacked, cost, false_negatives=missed)
+            yield _forged(name, way, model, strangers, chosen)
+
+
+def _forged(name: str, way: str, model: Model, strangers: Words, chosen: Words, *now: Any) -> Run:
+    usual = model.query(strangers, *now).mean()
+    model.insert(chosen, *now)
+    attacked = model.query(strangers, *now).mean()
+    cost = f"{len(chosen) // STRANGERS} insertions per stranger"
+    missed = int((~model.query(chosen, *now)).sum())
+    return _gain(name, way, REPORTED, usual, attacked, cost, false_negatives=missed)
 
 
 def covering_keys(
     spec: FilterSpec, position: int, strangers: Words, random: np.random.Generator
 ) -> Words:
-    """Choose keys that, once inserted, set all cells of `strangers`."""
     chosen = _chosen(spec)
     key_hash = Layout.of(spec, True).hash
     functions = [(position + index) % key_hash.functions for index in range(spec.run)]
@@ -134,7 +135,6 @@ def covering_keys(
 
 
 def forge_cells(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Make timing filters report keys never inserted; their cells come from a single h3 hash."""
     for name in TIMING:
         spec = cast(StampedPartsSpec, any_preset(name))
         key_hash = KeyHash(
@@ -149,16 +149,11 @@ def forge_cells(queries: int, random: np.random.Generator) -> Iterator[Run]:
             # If the unit counts time, all keys have the same time.
             now = [0] if spec.timed else []
             model.insert(others, *now)
-            usual = model.query(strangers, *now).mean()
-            model.insert(chosen, *now)
-            attacked = model.query(strangers, *now).mean()
-            missed = int((~model.query(chosen, *now)).sum())
-            cost = "1 insertions per stranger"
-            yield _gain(name, way, REPORTED, usual, attacked, cost, false_negatives=missed)
+            yield _forged(name, way, model, strangers, chosen, *now)
 
 
 def fill(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Set as many cells as possible: no two inserted keys share a cell of a segment."""
+    """Insert keys of which no two share a cell of a segment, to set as many cells as possible."""
     for name in FILLED:
         spec = preset(name)
         count = spec.ring_segments * spec.generation
@@ -195,7 +190,7 @@ def _filling_keys(spec: FilterSpec, random: np.random.Generator) -> Words:
 
 
 def twins(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Query keys that differ from inserted keys by a difference that the fold hides."""
+    """Query keys that were never inserted, but have the same hash state as inserted keys."""
     for name in FORGED:
         spec = replace(preset(name), key_bits=WIDE)
         keys = random_keys(random, spec.window, WIDE)
@@ -210,7 +205,6 @@ def twins(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 
 def crowd(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Make a dictionary evict entries: insert digests that share few cells."""
     for name in DICTIONARIES:
         spec = dictionary_preset(name)
         digests, cells = crowded_digests(spec)
@@ -232,7 +226,7 @@ def crowded_digests(spec: WindowDictionarySpec) -> tuple[Digests, int]:
     """Return as many digests as the window holds, and the number of cells that they use.
 
     A row is a linear function of the digest bits, so a subspace of digests uses only as many rows
-    as its image has elements. The subspace grows by the direction that adds the fewest cells.
+    as its image has elements. The subspace grows in the direction that adds the fewest cells.
     """
     left = rows_of(spec, np.arange(1 << spec.digest_bits))
     span = np.arange(1 << spec.digest_bits)
@@ -256,35 +250,24 @@ def _reduced(vectors: Digests, by: int) -> Digests:
 
 
 def rows_of(spec: WindowDictionarySpec, digests: Digests) -> Digests:
-    terms = offset_terms(
-        columns=spec.columns, row_bits=spec.row_bits, rest_bits=spec.rest_bits, seed=spec.seed
-    )
     rest = digests >> spec.row_bits
     rows = np.repeat((digests & spec.rows - 1)[None], spec.columns, axis=0)
-    for row, column in zip(rows, terms, strict=True):
-        for bit, added in enumerate(column):
-            for term in added:
-                row ^= (rest >> term & 1) << bit
+    for byte, offsets in enumerate(row_offsets(spec).swapaxes(0, 1)):
+        rows ^= offsets[:, rest >> 8 * byte & 255]
     return rows
-
-
-def dictionary_hash(spec: WindowDictionarySpec) -> KeyHash:
-    sizes = [spec.rows, 1 << spec.rest_bits]
-    return KeyHash(key_bits=spec.key_bits, sizes=sizes, functions=1, seed=spec.seed, hash=spec.hash)
 
 
 def keys_of_digests(
     spec: WindowDictionarySpec, digests: Digests, random: np.random.Generator
 ) -> Words:
-    """Choose a 64-bit key for each digest under the hash h3."""
     indices = [digests & spec.rows - 1, digests >> spec.row_bits]
-    return ChosenKeys(dictionary_hash(spec)).with_indices({0: indices}, random)[:, 0]
+    return ChosenKeys(digest_hash(spec)).with_indices({0: indices}, random)[:, 0]
 
 
 def differences(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Find a key difference that the fold hides, from verdicts alone; use it on other keys.
+    """Find two keys with equal hash states by queries, and use their difference on other keys.
 
-    To keep the search short, keys are from a small subspace, which the attacker does not know.
+    To keep the search short, keys come from a small subspace, which the attacker does not know.
     """
     for bits in FOLDED:
         trials = [_use_difference(bits, queries, random) for _ in range(TRIALS)]
@@ -299,7 +282,6 @@ def differences(queries: int, random: np.random.Generator) -> Iterator[Run]:
 def _use_difference(
     bits: int, queries: int, random: np.random.Generator
 ) -> tuple[float, float, int, int]:
-    """Find and use a difference; return the rates without and with it, queries, and missed keys."""
     spec = replace(dictionary_preset("1000"), key_bits=WIDE, seed=int(random.integers(1 << 63)))
     draw = _narrow_keys(spec, bits, random)
     model: Model = from_spec(spec)
@@ -311,8 +293,7 @@ def _use_difference(
 
 
 def _narrow_keys(spec: Spec, bits: int, random: np.random.Generator) -> Callable[[int], Words]:
-    """Return a function that draws keys from a subspace whose states have only `bits` bits."""
-    hidden = ChosenKeys(dictionary_hash(spec)).kernel()
+    hidden = ChosenKeys(digest_hash(spec)).kernel()
     basis = np.concatenate([hidden, random_keys(random, bits, WIDE)])
 
     def draw(count: int) -> Words:
@@ -325,7 +306,6 @@ def _narrow_keys(spec: Spec, bits: int, random: np.random.Generator) -> Callable
 
 
 def _find_difference(model: Model, draw: Callable[[int], Words]) -> tuple[Words, int]:
-    """Find a difference of two keys with equal states; also return the number of queries."""
     asked = 0
     while True:
         inserted, tried = draw(model.window), draw(TRIED)
@@ -346,7 +326,6 @@ def _find_difference(model: Model, draw: Callable[[int], Words]) -> tuple[Words,
 
 
 def replayed(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Find false positives with queries, and replay them on a repeated stream."""
     spec = preset(REPLAYED)
     stream = random_keys(random, spec.window, spec.key_bits)
     asked = random_keys(random, queries, spec.key_bits)
@@ -370,7 +349,6 @@ def replayed(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 
 def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]:
-    """Insert more keys than the capacity, during the second of two spans."""
     now = 2 * SPAN - 1
     for name, when_full, factor in product(FLOODED, ("shorten", "overfill"), FACTORS):
         spec = replace(preset(name), span=SPAN, when_full=when_full)
@@ -403,7 +381,6 @@ def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]
 def _streams(
     spec: FilterSpec, factor: int, random: np.random.Generator
 ) -> list[tuple[Words, Times]]:
-    """Draw keys and times: ordinary users over two spans, and the flood in the second span."""
     assert spec.generation_span is not None
     room = spec.generation / spec.generation_span
     streams = []
@@ -423,12 +400,14 @@ def _missed_at(model: Any, keys: Words, times: Times, now: int, window: int) -> 
 
 
 def slow_lanes(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Measure operations per cycle of a multi-lane unit if all keys belong to one shard."""
     spec, operations = preset(LANES), queries // 2
+    key_hash = Layout.of(spec, True).hash
     for way in SPEED_WAYS:
         with _cleared(spec, way, random) as unit:
             usual = _rate(unit, random_keys(random, operations, spec.key_bits))
-            chosen = one_shard(spec, operations, random)
+            drawn = random_keys(random, 2 * spec.shards * operations, spec.key_bits)
+            shards = key_hash.shard(key_hash.state(check_keys(drawn, key_hash.key_bits)))
+            chosen = drawn[shards == 0][:operations]
             yield _gain(LANES, way, PACE, usual, _rate(unit, chosen), "all operations")
             learned, asked = learn_shard(unit, random)
             attacked = _rate(unit, np.resize(learned, operations))
@@ -461,16 +440,8 @@ def _cleared(spec: Any, way: str, random: np.random.Generator) -> Iterator[Any]:
         yield unit
 
 
-def one_shard(spec: FilterSpec, count: int, random: np.random.Generator) -> Words:
-    """Choose keys that map to the first shard, as an attacker who knows the h3 constants would."""
-    key_hash = Layout.of(spec, True).hash
-    drawn = random_keys(random, 2 * spec.shards * count, spec.key_bits)
-    shards = key_hash.shard(key_hash.state(check_keys(drawn, key_hash.key_bits)))
-    return drawn[shards == 0][:count]
-
-
 def learn_shard(unit: Any, random: np.random.Generator) -> tuple[Words, int]:
-    """Find keys of one shard by timing queries; also return the number of queries."""
+    """Find keys of one shard by timing queries; return the keys and the number of queries."""
     first, *others = random_keys(random, 1 << 8, unit.spec.key_bits)
     keys = [first]
     # Reference: a key shares a shard with itself.
@@ -494,8 +465,6 @@ def _clocks(unit: Any, keys: Words, operation: Operation = Operation.QUERY) -> i
     unit.perform(np.full(len(keys), operation, np.uint8), keys)
     return int(unit.cycles - before)
 
-
-# The campaign
 
 ATTACKS: dict[str, Callable[[int, np.random.Generator], Iterator[Run]]] = {
     "forged": forge,

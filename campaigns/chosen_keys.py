@@ -1,11 +1,9 @@
-"""Chosen keys for known constants of the hash "h3", which does not resist attackers.
+"""Computes keys with chosen cells for the hash "h3" when the constants of the hash are known.
 
 Fold and expand are linear over GF(2), and the mix between them is a permutation without a key. So
-an attacker with the seed can choose cells and solve for a key with these cells: any 64 linearly
-independent index bits, in one or several segments. For keys of more than 64 bits, the fold also has
-a kernel: key differences that change no cell of any filter with this seed.
-
-The functions solve equations and do not search. Tests and experiments use this module.
+an attacker who knows the seed can choose up to 64 linearly independent index bits, in one or
+several segments, and solve for a key that has them. For keys of more than 64 bits, the fold also
+has a kernel: key differences that change no cell in any filter with this seed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,18 +15,17 @@ from lately.golden.hash.functions import STATE_BITS, KeyHash
 from lately.golden.hash.keys import Keys, check_keys
 
 Vectors = list[int]
-"""Vectors over GF(2), each a 64-bit mask."""
 
 _HALF = np.uint64(STATE_BITS // 2)
 _LOW = np.uint64((1 << STATE_BITS // 2) - 1)
 
 
 class ChosenKeys:
-    """Keys with chosen cells, for "h3" with keys of 64 or more bits and power-of-two sizes."""
+    """Computes keys with chosen cells for "h3"; key widths of 64 or more, power-of-two sizes."""
 
     def __init__(self, key_hash: KeyHash) -> None:
         if key_hash.hash != "h3":
-            raise ValueError(f"hash: must be h3, not {key_hash.hash}")
+            raise ValueError(f"hash: must be 'h3', not {key_hash.hash!r}")
         if key_hash.key_bits < STATE_BITS:
             raise ValueError(f"key_bits: must be at least {STATE_BITS}, not {key_hash.key_bits}")
         for field in key_hash.fields:
@@ -40,9 +37,9 @@ class ChosenKeys:
         self._unfold, _ = solutions(rows)
 
     def keys_of(self, states: NDArray[np.uint64], above: Keys = 0) -> NDArray[np.uint64]:
-        """Return the keys, shape (n, words), whose states are `states`, shape (n,).
+        """Return the keys, shape (n, words), whose hash states are `states`, shape (n,).
 
-        Bits above the lowest 64 are taken from `above`: one key for all, or shape (n, words).
+        Key bits above the lowest 64 are taken from `above`: one key for all, or shape (n, words).
         """
         keys = check_keys(above, self._hash.key_bits)
         keys = np.broadcast_to(keys, (len(states), keys.shape[1])).copy()
@@ -57,9 +54,9 @@ class ChosenKeys:
         random: np.random.Generator,
         above: Keys = 0,
     ) -> NDArray[np.uint64]:
-        """Return keys, shape (n, words), to which hash functions give the chosen `indices`.
+        """Return keys, shape (n, words), that hash functions map to the chosen `indices`.
 
-        `indices` maps the number of a function to one array of shape (n,) for each size.
+        `indices` maps the number of a hash function to one array of shape (n,) for each size.
         """
         rows = [row for function in indices for row in index_rows(self._hash, function)]
         basis, kernel = solutions(rows)
@@ -76,7 +73,7 @@ class ChosenKeys:
     def with_cells_of(
         self, keys: Keys, functions: Sequence[int], random: np.random.Generator
     ) -> NDArray[np.uint64]:
-        """Return other keys that have the cells of `keys` for these hash `functions`."""
+        """Return other keys that have the same cells as `keys` under these hash `functions`."""
         checked = check_keys(keys, self._hash.key_bits)
         rows = [row for function in functions for row in index_rows(self._hash, function)]
         _, kernel = solutions(rows)
@@ -86,7 +83,7 @@ class ChosenKeys:
         return self.keys_of(self._hash.state(checked) ^ _combine(choices, kernel), checked)
 
     def kernel(self) -> NDArray[np.uint64]:
-        """Basis of the key differences that change no state, shape (key_bits - 64, words)."""
+        """Return a basis of key differences that change no state, shape (key_bits - 64, words)."""
         columns = np.array(self._hash.columns[STATE_BITS:], np.uint64)
         count, words = len(columns), -(-self._hash.key_bits // 64)
         differences = np.zeros((count, words), np.uint64)
@@ -104,7 +101,6 @@ class ChosenKeys:
 
 
 def index_rows(key_hash: KeyHash, function: int) -> Vectors:
-    """Return, for each index bit, lowest first, the mask of the state bits whose XOR it is."""
     units = np.uint64(1) << np.arange(STATE_BITS, dtype=np.uint64)
     indices = key_hash.indices(units, function)
     return [
@@ -115,7 +111,7 @@ def index_rows(key_hash: KeyHash, function: int) -> Vectors:
 
 
 def solutions(rows: Vectors) -> tuple[Vectors, Vectors]:
-    """Solve linear equations over GF(2) with 64 variables; ValueError if they are dependent.
+    """Solve linear equations over GF(2) with 64 variables; raise ValueError if they are dependent.
 
     Returns `basis` and `kernel`. For each row, `basis` has a vector for which this row gives 1 and
     all other rows give 0. `kernel` is a basis of the vectors for which all rows give 0.
@@ -147,7 +143,6 @@ def solutions(rows: Vectors) -> tuple[Vectors, Vectors]:
 
 
 def _combine(values: NDArray[np.uint64], vectors: Vectors) -> NDArray[np.uint64]:
-    """XOR, for each value, the vectors that its set bits select."""
     total = np.zeros(len(values), np.uint64)
     for bit, vector in enumerate(vectors):
         total ^= (values >> np.uint64(bit) & np.uint64(1)) * np.uint64(vector)

@@ -1,4 +1,4 @@
-"""Runs the benches of planned units with coverage, and fails if something is not reached.
+"""Runs the tests of the planned units with coverage, and fails if a unit is not covered.
 
 Verilator counts how often each line and branch of a unit is executed, and how often each bit
 toggles. Rules in `exclusions.toml` exclude points that cannot be reached, each with a reason. A
@@ -26,7 +26,7 @@ TARGET = 95.0
 """Percentage of the reachable lines and toggles that must be reached in every unit."""
 
 KINDS = {"v_line": "lines", "v_branch": "lines", "v_toggle": "toggles"}
-"""Kinds of points in Verilator's file, and how they are reported. A branch counts as a line."""
+"""Kinds of points in the report, by their names in Verilator's file; a branch counts as a line."""
 
 RULES: list[dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("exclusions.toml").read_text("utf-8")
@@ -34,8 +34,6 @@ RULES: list[dict[str, Any]] = tomllib.loads(
 
 
 class Point(NamedTuple):
-    """A line, or a bit toggling in one direction, in an instance of the unit."""
-
     kind: str
     instance: str
     name: str
@@ -48,7 +46,6 @@ class Point(NamedTuple):
 
 
 def read_points(counts: str, verilog: str) -> list[Point]:
-    """Read the points of Verilator's coverage file for this Verilog text."""
     lines, points = verilog.splitlines(), []
     for entry, hits in re.findall(r"(?m)^C '(.*)' (\d+)$", counts):
         fields = dict(part.split("\2", 1) for part in entry.split("\1")[1:])
@@ -65,7 +62,6 @@ def read_points(counts: str, verilog: str) -> list[Point]:
 
 
 def excludes(rule: dict[str, Any], point: Point, *, hash: str, moved: bool) -> bool:
-    """Return whether a rule excludes an unreached point; `moved`: its bit toggled the other way."""
     return (
         point.kind == rule.get("kind", "toggles")
         and not (rule.get("still") and moved)
@@ -105,7 +101,6 @@ def tally(points: Iterable[Point], hash: str) -> dict[str, Tally]:
 
 
 def measure(unit: PlannedUnit, directory: Path) -> dict[str, Any]:
-    """Run all tests of a unit; return failed tests, missed situations, and coverage points."""
     for name in (FUNCTIONAL, COUNTS):
         (directory / name).unlink(missing_ok=True)
     outcomes = unit.run("verilator", directory, unit.sentences, seed=SEED, coverage=True)

@@ -1,7 +1,7 @@
 """The campaign engine: measures independent points in several processes and saves each result.
 
-Each campaign has one file of JSON lines. Lines are only appended, so an
-interrupted run loses no finished points. The next run resumes from the file.
+Each campaign has one file of JSON lines. Lines are only appended, so an interrupted run loses no
+finished points, and the next run resumes from the file.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ WAITING = ("waiting for workers", 0.0)  # shown until the first worker starts
 
 
 class RecordError(LatelyError, ValueError):
-    """A file does not contain results of a campaign."""
+    """Raised if a file does not contain results of a campaign."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,6 @@ def mismatches(result: Result) -> list[str]:
 
 @cache
 def sources(packages: tuple[str, ...]) -> str:
-    """Return a digest of all files in the packages, from their relative paths and contents."""
     digest = hashlib.sha256()
     for package in packages:
         spec = importlib.util.find_spec(package)
@@ -106,15 +105,12 @@ def state(packages: tuple[str, ...], tools: tuple[str, ...]) -> dict[str, Any]:
     return {"sources": sources(packages), "versions": versions}
 
 
-# Files
-
-
 def key(point: Point) -> str:
     return json.dumps(point, sort_keys=True, allow_nan=False)
 
 
 def read(path: str | os.PathLike[str]) -> list[Record]:
-    """Read a results file; its last line may be incomplete after a crash."""
+    """Read a results file; after a crash, its last line may be incomplete."""
     records = []
     for number, line in enumerate(Path(path).read_bytes().splitlines(keepends=True), 1):
         try:
@@ -140,8 +136,6 @@ def _line(record: Record) -> str:
 
 
 class _File:
-    """Results of one campaign, one record per label; `present` holds the current identities."""
-
     def __init__(self, campaign: Campaign, points: Sequence[Point], path: Path) -> None:
         check_output(path)
         self._label, self._path = campaign.label, path
@@ -157,7 +151,6 @@ class _File:
                 self.failures.append(f"{label}: {error}")
 
     def find(self, point: Point) -> Record | None:
-        """Return the record of a point if it is up to date."""
         label = self._label(point)
         record = self._known.get(label)
         present = record and record.point == point and record.identity == self.present.get(label)
@@ -170,16 +163,12 @@ class _File:
             file.write(_line(record))
 
     def arrange(self) -> None:
-        """Rewrite the file with one line per label, sorted; mark results of earlier states."""
         for label, identity in self.present.items():
             if (record := self._known.get(label)) is not None:
                 earlier = record.identity != identity
                 self._known[label] = Record(record.point, record.identity, record.result, earlier)
         if self._known:
             write(self._path, [self._known[label] for label in sorted(self._known)])
-
-
-# Measurement
 
 
 @dataclass(frozen=True)
@@ -193,7 +182,6 @@ class Outcome:
 
 
 Work = tuple[Campaign, Sequence[Point], str | os.PathLike[str]]
-"""A campaign, the points to measure, and the file of its results."""
 
 
 def complete(
@@ -204,7 +192,7 @@ def complete(
     anew: bool = False,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Measure the points without an up-to-date result, and save each when it is finished."""
+    """Measure the points that have no up-to-date result, and save each result when it is ready."""
     files = [_File(campaign, points, Path(path)) for campaign, points, path in work]
     failures = [line for file in files for line in file.failures]
     refused, known = len(failures), 0
@@ -262,11 +250,9 @@ def complete(
 
 
 _Order = tuple[Callable[[Point], Result], Point, tuple[str, ...], tuple[str, ...], dict[str, Any]]
-"""Function, point, packages and tools of a campaign, and its state in the client."""
 
 
 def _measure(order: _Order) -> str:
-    """Measure a point in a worker that has the same sources and versions as the client."""
     run, point, packages, tools, wanted = order
     workers.tell("start", 0.0)
     if (present := state(packages, tools)) != wanted:

@@ -1,4 +1,4 @@
-"""Frame deduplicators on devices: static timing and area after placement and routing."""
+"""Measures the clock and area of frame deduplicators on devices, after placement and routing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,12 +38,11 @@ FILTERS: Mapping[str, Specification] = {
         window=37_276, epochs=5, hashes=11, bits=1_081_344, generation=7456, **_PLANNED
     ),
 }  # fmt: skip
-"""Filters used in the deduplicators, by name."""
 
 
 @dataclass(frozen=True)
 class Case(hardware.Case):
-    """A deduplicator on a device; the unit is a stream width in bits and one of `FILTERS`."""
+    """A deduplicator on a device; `unit` is a width in bits and a filter, such as "64/2-ms"."""
 
     mhz: int = 0  # target clock for nextpnr
 
@@ -153,7 +152,7 @@ def rows(records: Records) -> list[dict[str, object]]:
 
 
 def line_rate(width: int, mhz: float) -> float:
-    """Return the line rate in Gb/s at which a unit with this clock accepts frames of any length.
+    """Return the line rate in Gb/s up to which a unit with this clock accepts frames of any length.
 
     On the line, each frame has 24 bytes of overhead: preamble, check sequence and gap. In the worst
     case, with at least 60 bytes, the last beat of a frame has only one byte.

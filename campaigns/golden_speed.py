@@ -1,9 +1,4 @@
-"""Speed of the golden models compared with filters of other libraries, in one run.
-
-All filters process the same stream of random keys, in which every tenth key is a repeat within the
-window. Each key is queried and then inserted, whatever the result, so that its age counts from its
-last occurrence.
-"""
+"""Compares the speed of the golden models with filters of other libraries."""
 
 import math
 import statistics
@@ -72,7 +67,7 @@ FORMS: dict[str, Callable[[NDArray[np.uint64]], Any]] = {
     "Arrow strings": lambda some: import_module("pyarrow").array(_strings(some)),
     "bytes": lambda some: [key.to_bytes(8, "little") for key in some.tolist()],
 }
-"""Convert an array of keys, shape (n,), to the filter's argument; not timed."""
+"""Functions that convert keys, shape (n,), to the argument of a filter before timing starts."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +78,6 @@ class KeyStream:
 
 
 def draw_stream(count: int, window: int, seed: int) -> KeyStream:
-    """Draw `count` keys; the distance of a repeat is uniform from 1 to the window."""
     random = np.random.default_rng(seed)
     keys = random.integers(0, 1 << 64, count, np.uint64)
     source = np.arange(count)
@@ -97,7 +91,6 @@ def draw_stream(count: int, window: int, seed: int) -> KeyStream:
 
 
 def take(contestant: Contestant, stream: KeyStream, batch: int = BATCH) -> dict[str, Any]:
-    """Time a filter on its part of the stream, `batch` keys per step, and count its errors."""
     count = max(1, len(stream.keys) // contestant.share)
     form = FORMS[contestant.call]
     batches = [
@@ -125,7 +118,6 @@ def take(contestant: Contestant, stream: KeyStream, batch: int = BATCH) -> dict[
 
 
 def models(window: int, bits: int) -> dict[str, Callable[[], SlidingFilter]]:
-    """Return constructors of the rings; with 14 bits per key, the first three have rate 0.025."""
     gebf: dict[str, Any] = {"window": window, "bits": bits, "digest": "siphash"}
     blocked = gebf | {"epochs": 4, "hashes": 7, "block_bits": 512, "partitioned": False}
 
@@ -170,7 +162,6 @@ def ours(window: int, bits: int) -> list[Contestant]:
 
 
 def touched(build: Callable[[], Any]) -> int:
-    """Count the memory words that a key touches: columns, words of a slice, or cells."""
     match model := build():
         case WindowDictionary():
             return int(model.columns)
@@ -195,7 +186,8 @@ def _model(build: Callable[[], Any], call: str) -> tuple[int, Step]:
 def peers(window: int, bits: int) -> list[Contestant]:
     """Return the installed filters of other libraries, and exact windows.
 
-    Filters without a window are used as two generations of `window` keys with half the memory each.
+    A filter without a window is used as two generations of `window` keys, each with half of the
+    memory.
     """
     rate = math.exp(-bits / 2 / window * math.log(2) ** 2)
     every = [
@@ -327,11 +319,8 @@ def _rotating(window: int, rate: float) -> tuple[int, Step]:
     return 2 * half.number_bits, step
 
 
-# Shifts
-
-
 def longest_calls(window: int) -> dict[str, float]:
-    """Return the longest and the median CPU time in ms of 2,000 single calls; one shifts a GEBF."""
+    """Return the longest and the median CPU time of 2,000 calls; one of them shifts a GEBF."""
     model = GEBF.for_window(window)
     random = np.random.default_rng(1)
     before = model.generation - 1000
@@ -345,9 +334,6 @@ def longest_calls(window: int) -> dict[str, float]:
     if model.shifts != shifts + 1:
         raise AssertionError("one of the calls must shift the ring")
     return {"longest_ms": max(calls) / 1e6, "median_ms": statistics.median(calls) / 1e6}
-
-
-# The campaigns
 
 
 def points(

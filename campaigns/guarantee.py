@@ -1,7 +1,7 @@
-"""Checks the planner: draws random requirements, and measures the golden models of its filters."""
+"""Checks the planner: draws requirements, plans filters, and measures their golden models."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -34,7 +34,7 @@ window of N insertions and k bits per run, has a variance of about P**2 k / (4 N
 """
 
 EDGES = 16
-"""Minimum number of insertions at the end of a fill after which the oldest key is queried."""
+"""Minimum number of insertions at the end of a fill that are each followed by a query."""
 
 _KEYS = 1 << 16  # approximate number of keys per call of a model
 _LOOKED_AT = 6  # block or tick ends at which two filters are compared
@@ -43,11 +43,11 @@ _LOOKED_AT = 6  # block or tick ends at which two filters are compared
 def measure_rates(
     spec: Any, *, trials: int, seed: int, rate: float | None = None, keys: int = 0
 ) -> Result:
-    """Measure the rate of false positives in a filter that is full of distinct keys.
+    """Measure the false-positive rates of a filter that is full of distinct keys.
 
     Between two fills, all keys of the filter are replaced. At the end of each fill, the oldest key
-    of the window is queried after each of the last insertions (with a time-based window, all keys
-    are queried). The worst moment is the end of a generation, of a block or of a tick.
+    of the window is queried after each of the last insertions; with a time-based window, all keys
+    are queried. The worst moment is the end of a generation, block or tick.
     """
     seeded = replace(spec, seed=seed)
     rate = spec.worst_false_positive_rate if rate is None else rate
@@ -77,7 +77,6 @@ def _block(spec: Any) -> int:
 
 
 def _measure_timed(spec: TimedTimingSpec, rate: float, keys: int, trials: int, seed: int) -> Result:
-    """Fill the ticks of the span and the current tick evenly, then let all keys expire."""
     model: Any = from_spec(spec)
     rng, ticks = np.random.default_rng(seed), spec.window_blocks + 1
     queries = fresh_queries(keys, spec.hashes, rate)
@@ -121,8 +120,6 @@ _INSERT, _EDGE, _MEAN, _WORST = range(4)
 
 
 class _Fills:
-    """A filter that is filled repeatedly with distinct keys, and the keys of its window."""
-
     def __init__(self, model: CountedFilter, course: Course, seed: int) -> None:
         self._model, self._course = model, course
         self._rng = np.random.default_rng(seed)
@@ -166,14 +163,12 @@ class _Fills:
 
 
 def spread(hits: Sequence[int], queries: int) -> float:
-    """Return the variance of the `hits` per fill, relative to that of independent `queries`."""
     rate = sum(hits) / (len(hits) * queries)
     expected = queries * rate * (1 - rate)
     return float(np.var(hits, ddof=1) / expected) if expected else 1.0
 
 
 def fresh_queries(window: int, bits: int, rate: float) -> int:
-    """Return the number of fresh keys to query in one fill; see `SHARED`."""
     few = 4 * SHARED * window / (bits * max(rate, 1e-9))
     return max(1, int(min(few, window)))
 
@@ -181,27 +176,30 @@ def fresh_queries(window: int, bits: int, rate: float) -> int:
 def measure_trace(spec: Any, *, seed: int) -> int:
     """Return the maximum number of insertions, or ticks, after which a key may still be reported.
 
-    The key is the first of its generation or block, which is remembered longest; all later
+    The key is the first of its generation or block, which is remembered longest, and all later
     insertions repeat one other key. The key may be reported as long as any bit or cell differs from
-    those of a filter without it.
+    the same filter without the key.
     """
     rng = np.random.default_rng(seed)
-    last_difference = _last_insertion
+    differences = _at_block_ends
     if isinstance(spec, FilterSpec):
-        last_difference = _last_shift
+        differences = _at_shifts
     elif isinstance(spec, TimedTimingSpec):
-        last_difference = _last_tick
+        differences = _at_ticks
     for attempt in range(100):
         seeded = replace(spec, seed=seed + attempt)
-        last = last_difference(seeded, [from_spec(seeded) for _ in range(2)], *fresh_keys(rng, 2))
-        if last is not None:
-            return last
+        filters = [from_spec(seeded) for _ in range(2)]
+        if ages := [*differences(seeded, filters, *fresh_keys(rng, 2))]:
+            return ages[-1]
     raise LatelyError(f"bits: no two keys have different cells in {spec.storage_bits} bits")
 
 
-def _last_shift(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
-    """Return the number of insertions after which two rings last differed, just before a shift."""
-    others, last = np.full(spec.generation, other), None
+# Each of these functions inserts `key` into one filter and `other` into the second, and yields the
+# numbers of insertions, or ticks, after which the filters differ.
+
+
+def _at_shifts(spec: Any, filters: list[Any], key: Any, other: Any) -> Iterator[int]:
+    others = np.full(spec.generation, other)
     for model, first in zip(filters, (key, other), strict=True):
         for _ in range(spec.ring_segments):
             model.insert(others)
@@ -210,13 +208,11 @@ def _last_shift(spec: Any, filters: list[Any], key: Any, other: Any) -> int | No
         for model in filters:
             model.insert(others[1:] if shifts == 1 else others)
         if not np.array_equal(*(model.memory for model in filters)):
-            last = shifts * spec.generation - 1
-    return last
+            yield shifts * spec.generation - 1
 
 
-def _last_insertion(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
-    """Return the number of insertions after which two filters last differed, at a block's end."""
-    block, last = _block(spec), None
+def _at_block_ends(spec: Any, filters: list[Any], key: Any, other: Any) -> Iterator[int]:
+    block = _block(spec)
     for model, first in zip(filters, (key, other), strict=True):
         model.insert([other] * block)
         model.insert([first])
@@ -227,19 +223,16 @@ def _last_insertion(spec: Any, filters: list[Any], key: Any, other: Any) -> int 
             model.insert([other] * (block if number else after))
         if np.array_equal(*(model.memory for model in filters)):
             break
-        last = after + number * block
-    return last
+        yield after + number * block
 
 
-def _last_tick(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
-    """Return the number of ticks after which two filters last differed."""
+def _at_ticks(spec: Any, filters: list[Any], key: Any, other: Any) -> Iterator[int]:
     for model, newest in zip(filters, (key, other), strict=True):
         model.insert([other, newest], [0, 0])
-    last, first = None, max(0, spec.window_blocks - 2)
+    first = max(0, spec.window_blocks - 2)
     for tick in range(first, first + _LOOKED_AT):
         if not np.array_equal(*(model.memory_at(tick * spec.period) for model in filters)):
-            last = tick
-    return last
+            yield tick
 
 
 def fresh_keys(rng: np.random.Generator, count: int) -> NDArray[np.uint64]:
@@ -247,7 +240,7 @@ def fresh_keys(rng: np.random.Generator, count: int) -> NDArray[np.uint64]:
 
 
 ERROR = 1e-6
-"""Maximum probability, for each rate, that a filter which meets it is reported as failing."""
+"""Maximum probability that a rate that meets its requirement is reported as too high."""
 
 HITS = 1500  # expected false positives at the required rate
 
@@ -258,7 +251,6 @@ SMALL, LARGE = ((1000, 8000), (0.02, 0.3)), ((3, 100_000), (0.003, 0.3))
 def points(
     *, requirements: int = 50, seed: int = 1, large: bool = False, timestamps: bool = False
 ) -> list[Point]:
-    """Draw requirements (with `timestamps`, for filters that have these) that can be met."""
     rng = np.random.default_rng(seed)
     drawn: list[Point] = []
     while len(drawn) < requirements:
@@ -291,7 +283,6 @@ def _draw(rng: np.random.Generator, ranges: Sequence[tuple[float, float]]) -> Po
 
 
 def _stamped(rng: np.random.Generator, point: Point) -> Point:
-    """Draw a requirement that only filters with timestamps can meet, often without slack."""
     family = str(rng.choice([family for family in PLANNER_FAMILIES if family not in FAMILIES]))
     stamped: Point = {"families": [family], "window_per_query": True}
     if rng.random() < 0.5 or family != "partitioned-timing":
@@ -320,7 +311,6 @@ def run(point: Point) -> Result:
 
 
 def broken(point: Point, result: Result) -> list[str]:
-    """List the guarantees that a measurement refutes, each with error probability `ERROR`."""
     asked = requirement(point)
     refuted = []
     for name in ("worst", "mean"):
@@ -329,18 +319,19 @@ def broken(point: Point, result: Result) -> list[str]:
             limit = asked.false_positive_rate
             refuted.append(f"{name} rate: must be at most {limit:g}, not {hits / trials:.4g}")
     if result["missed"]:
-        refuted.append(f"{result['missed']} of {result['due']} keys at the window's edge missed")
+        refuted.append(
+            f"{result['missed']} of {result['due']} keys at the edge of the window are missed"
+        )
     trace, unit = result["trace"], "insertions" if asked.span is None else "ticks"
     shortest, longest = _kept(asked)
     if trace < shortest:
         refuted.append(f"window: must be at least {shortest} {unit}, not {trace}")
     if longest is not None and trace >= longest:
-        refuted.append(f"last trace: must be before {longest} {unit}, not {trace}")
+        refuted.append(f"trace: must end before {longest} {unit}, not at {trace}")
     return refuted
 
 
 def _kept(asked: Requirement) -> tuple[int, int | None]:
-    """Return how long a key must be reported, and when no trace may remain."""
     if asked.span is not None:
         return asked.span.ticks, math.floor((1 + (asked.slack or 0)) * asked.span.ticks) + 1
     # An exact window includes the key's own insertion; a ring keeps a key for one more.
@@ -348,7 +339,6 @@ def _kept(asked: Requirement) -> tuple[int, int | None]:
 
 
 def _tail(hits: int, trials: int, rate: float) -> float:
-    """Return the probability of at least this many hits."""
     from scipy.special import betainc
 
     return float(betainc(hits, trials - hits + 1, rate)) if hits else 1.0

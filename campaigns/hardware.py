@@ -1,4 +1,4 @@
-"""Units on devices: static timing and area after placement and routing."""
+"""Measures the clock and area of units on devices, after placement and routing."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from .workers import tell
 SEEDS = (1, 2, 3)  # placement seeds
 
 PART = 4096
-"""Bits of an iCE40 block RAM; a part of a small ring fits into one."""
+"""Bits of an iCE40 block RAM, which holds one part of a small ring."""
 
 DEFAULT: Any = any_preset("default")
 
@@ -53,7 +53,7 @@ SPECS: Mapping[str, Specification] = {
     ),
     "tiny": any_preset("tiny"),
 }  # fmt: skip
-"""Specifications of units by name. Other names are presets, with or without "-default"."""
+"""Specifications of units by name. Other units are presets, with or without "-default"."""
 
 UNITS: Mapping[str, Sequence[str]] = {
     "ecp5-25k-6": ("apbbf", "apbf", "blocked-gebf", "dictionary-1000", "timing", "timing-counted",
@@ -73,19 +73,17 @@ UNITS: Mapping[str, Sequence[str]] = {
     "ccgm1a1": ("tiny", "dictionary-300", "timing-counted-small"),
     "gw5a-25a": ("small", "dictionary-300", "timing-counted-small"),
 }  # fmt: skip
-"""Units by device: every filter family on each class of devices."""
 
 LANES: Mapping[str, Sequence[str]] = {
     "ecp5-85k-6": ("default", "two-lanes", "four-lanes"),
     "ecp5-85k-8": ("four-lanes",),
 }
-"""Units with one and with several lanes, by device."""
 
 TINY: Mapping[str, Sequence[str]] = {
     "ecp5-25k-6": ("tiny", "apbf-tiny", "gebf-tiny", "blocked-gebf-tiny"),
     "ice40-hx8k": ("tiny",),
 }
-"""Units that CI compares with the baseline, by device."""
+"""Units that CI compares with the recorded results, by device."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,6 @@ CASES = {
     for where, names in units.items()
     for case in (Case(name, where, group, SEEDS[: 1 if group == "tiny" else 3]) for name in names)
 }
-"""Cases by name, ordered by group."""
 
 
 def points(*, case: tuple[str, ...] = (), seeds: str = "") -> list[Point]:
@@ -120,7 +117,6 @@ def points(*, case: tuple[str, ...] = (), seeds: str = "") -> list[Point]:
 
 
 def points_of(cases: Mapping[str, Case], patterns: Sequence[str], seeds: str) -> list[Point]:
-    """Return a point for each case and seed; a pattern matches a case or a group."""
     groups = dict.fromkeys(case.group for case in cases.values() if case.group)
     names = select(patterns, [*groups, *cases])
     chosen = parse_seeds(seeds) if seeds else None
@@ -165,14 +161,12 @@ def _unit_digest(spec: Specification, memory: str, levels: int) -> str:
 
 
 def digest(unit: Any) -> str:
-    """Return a digest of the RTLIL of a unit in its timing harness, without a reset."""
     harness = TimingHarness(unit, reset=False)
     text = rtlil.convert(harness, name="top", ports=harness.ports, emit_src=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def flow(spec: Specification, target: Device) -> str:
-    """Return the yosys and nextpnr options for a unit on one line."""
     limit = unit_limit(target.name).mhz
     mhz = target_mhz(target.name) if limit == inf else ceil(limit)
     numbers = (str(mhz), *target.pins)
@@ -187,9 +181,6 @@ def synthesis_flow(target: Device) -> str:
     delay = str(target.delay_ps or "")
     options = (*target.before, *target.synthesis, target.mapping, delay, target.pads)
     return " ".join(filter(None, options))
-
-
-# Summaries
 
 
 @dataclass(frozen=True)
@@ -207,7 +198,7 @@ class Summary:
 
     @property
     def median(self) -> SynthesisReport:
-        """The report with the median static timing; the lower one of two medians."""
+        """The report with the median static timing; the slower one if there are two."""
         return self.reports[(len(self.records) - 1) // 2]
 
     @property
@@ -231,7 +222,6 @@ def report_of(record: Record) -> SynthesisReport:
 
 
 def summarise(records: Iterable[Record], group: str = "") -> list[Summary]:
-    """Summarise all cases with records, in order; with `group`, only the cases of this group."""
     by_case: dict[str, list[Record]] = {}
     for record in records:
         by_case.setdefault(record.point["case"], []).append(record)

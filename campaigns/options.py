@@ -1,4 +1,4 @@
-"""Command-line options of campaigns: name patterns, processes, and parameters of functions."""
+"""Command-line options of the campaigns."""
 
 import inspect
 import os
@@ -39,15 +39,13 @@ HELP = {
     "large": "Draw windows of 3 to 100,000 and rates of 0.003 and more.",
     "timestamps": "Draw requirements that only filters with timestamps can meet.",
 }
-"""Help texts for the options of campaigns, by parameter."""
 
 
 class UnknownNameError(LatelyError, ValueError):
-    """A pattern matches no name."""
+    """Raised if a pattern matches no name."""
 
 
 def select(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
-    """Return the names that match any pattern, in their order; without patterns, all names."""
     names = list(names)
     patterns = list(patterns) or ["*"]
     for pattern in patterns:
@@ -57,7 +55,7 @@ def select(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
 
 
 def workers(noun: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds --jobs, with the help `noun`, and --scheduler."""
+    """Return a decorator that adds the options --jobs, with `noun` as its help, and --scheduler."""
 
     def decorate(command: Command) -> Command:
         @wraps(command)
@@ -78,7 +76,6 @@ def workers(noun: str) -> Callable[[Command], Command]:
 
 
 def options_of(points: Callable[..., Any]) -> Sequence[click.Option]:
-    """Create an option for each keyword parameter of a function, with its default."""
     options = []
     for name, parameter in inspect.signature(points).parameters.items():
         default = parameter.default

@@ -1,4 +1,4 @@
-"""Speed of rings compared with a window of Boost.Bloom filters, at equal bits and rate."""
+"""Compares the speed of rings with a window of Boost.Bloom filters."""
 
 import ctypes
 import os
@@ -26,7 +26,7 @@ from .workers import tell
 FILTERS = 5  # number of Boost filters in a window: four full generations, and the current one
 WINDOWS = (20_000, 10**6, 10**7)
 BITS = {0.01: (18.0, 15.7, 9), 0.001: (28.0, 21.3, 12)}
-"""By rate: bits per key of Boost and the blocked ring; bits per key and hashes of the GEBF."""
+"""By rate: bits per key of Boost and the blocked ring, then bits per key and hashes of the GEBF."""
 
 Check = Callable[[NDArray[np.uint64]], NDArray[np.bool_]]
 
@@ -76,7 +76,6 @@ def _boost() -> ctypes.CDLL:
 
 
 def boost(window: int, bits_per_key: float) -> tuple[int, Check]:
-    """Return the bits of a window of Boost filters, and its check-and-insert function."""
     library, generation = _boost(), -(-window // (FILTERS - 1))
     sizes = (_SIZE(generation), _SIZE(FILTERS), _SIZE(int(window * bits_per_key)))
     model = ctypes.c_void_p(library.rolling_new(*sizes))
@@ -84,7 +83,6 @@ def boost(window: int, bits_per_key: float) -> tuple[int, Check]:
 
 
 def single(spec: GuardedEpochSpec) -> tuple[int, Check]:
-    """Return the bits of a ring compiled from the C header, and its check-and-insert function."""
     with TemporaryDirectory() as folder:
         Path(folder, "ring.h").write_text(c_header.header(spec, "ring"), "utf-8")
         (source := Path(folder, "single.c")).write_text(_SINGLE, "utf-8")

@@ -1,7 +1,7 @@
-"""Random scenarios for a unit: options of its hardware, and operations, pauses and events as steps.
+"""Draws random scenarios for a unit: hardware options, operations, pauses and other events.
 
-A step is a method of `lately.sim.CompiledUnit` with its arguments. Steps do not depend on results,
-so golden model, compiled hardware and cocotb bench perform the same steps.
+A step is a call of a method of `lately.sim.CompiledUnit`. Steps do not depend on results, so the
+golden model, the compiled hardware and the cocotb bench perform the same steps.
 """
 
 from collections import Counter
@@ -57,7 +57,6 @@ class Step(NamedTuple):
 
 
 def build_options(spec: Specification) -> dict[str, tuple[Any, ...]]:
-    """Return the values of each hardware option; not all combinations are valid."""
     profile = unit_profile(spec)
     memories = tuple(name for name in profile.MEMORIES if not name.endswith("-strict"))
     options: dict[str, tuple[Any, ...]]
@@ -71,7 +70,7 @@ def build_options(spec: Specification) -> dict[str, tuple[Any, ...]]:
 
 
 def drawn_build(spec: Specification, random: np.random.Generator) -> dict[str, Any]:
-    """Draw hardware options for a specification, as arguments of `lately.sim.compiled_unit`."""
+    """Draw hardware options with which a unit can be built; see `lately.sim.compiled_unit`."""
     options = build_options(spec)
     while True:
         drawn = {name: values[random.integers(len(values))] for name, values in options.items()}
@@ -82,13 +81,13 @@ def drawn_build(spec: Specification, random: np.random.Generator) -> dict[str, A
 
 
 class Scenario:
-    """Everything that a seed determines for a unit of any family, chunk by chunk.
+    """Draws everything that a seed determines for a unit, one chunk of operations at a time.
 
     Half of the keys of a chunk come from a small pool, so that hits of every age are frequent; the
     others are random. Every chunk has one CLEAR, and a new secret or table of thresholds if the
     unit supports it; some chunks begin with a reset. A ring gets forced shifts, and two generation
     lengths, the first of which may be below the minimum, for a few operations. Queries have random
-    windows or classes. For a time-based window there are bursts and silences.
+    windows or classes. Units with a time-based window get bursts and silences.
     """
 
     def __init__(
@@ -108,7 +107,6 @@ class Scenario:
         self._begins = np.zeros(1, np.int64)  # starts of a timing filter's bursts
 
     def chunk(self, count: int, golden: "GoldenPlayer") -> Iterator[Step]:
-        """Yield the steps of `count` operations; `golden` says whether a new secret is allowed."""
         spec, random = self.spec, self._random
         if random.random() < RESETS:
             self.course["reset"] += 1
@@ -150,7 +148,6 @@ class Scenario:
         return keys
 
     def sequence(self, codes: Codes, keys: Any) -> Step:
-        """Return one step with all operations; a ring's ticks occur at the rates from `_times`."""
         options = self._options(len(codes))
         if self._ring and self.free:
             spec, minimum = self.spec, self.profile.min_period
@@ -167,7 +164,6 @@ class Scenario:
         return Step("perform", (codes, keys), options)
 
     def _generation(self, *, short: bool) -> Step:
-        """Draw a generation length; multi-lane units raise a length that is too small."""
         minimum, usual = self.profile.minimum_generation, self.spec.generation
         longest = (2 << usual.bit_length()) - 1
         lengths = {"own": usual, "minimum": minimum, "longest": longest}
@@ -181,7 +177,6 @@ class Scenario:
         return Step("set_generation", (min(lengths[name], longest),), {})
 
     def _ticked(self, codes: Codes, keys: Any) -> Iterator[Step]:
-        """Yield a timing filter's bursts, each with its own tick period and a silence after it."""
         options, minimum = self._options(len(codes)), self.profile.min_period
         windows = options.pop("windows")
         for start, stop in zip(self._begins, [*self._begins[1:], len(codes)], strict=True):
@@ -197,7 +192,6 @@ class Scenario:
                 yield Step("idle", (silence,), {})
 
     def _options(self, count: int) -> dict[str, Any]:
-        """Draw the windows or classes of queries, empty lanes, and pauses of both streams."""
         spec, random = self.spec, self._random
         options: dict[str, Any] = {}
         if spec.query_field == "query_class":
@@ -218,7 +212,6 @@ class Scenario:
         return options
 
     def _add_events(self, codes: Codes) -> None:
-        """Insert rare operations; for a timing filter, bursts vary in insertion rate."""
         random, count = self._random, len(codes)
         if self._ring:
             at = random.integers(0, count, EVENTS)
@@ -237,10 +230,10 @@ class Scenario:
 
 
 def _times(random: np.random.Generator, spec: FilterSpec, count: int, now: int) -> Times:
-    """Draw the times of operations in ticks, shape (count,), none before `now`.
+    """Draw the times of operations in ticks, shape (count,), none of them before `now`.
 
-    Bursts have between an eighth of and eight times the rate that fills the generations. They
-    follow silences of up to four spans.
+    Operations come in bursts, with 1/8 to 8 times the rate that fills the generations. Each burst
+    follows a silence of up to four spans.
     """
     assert spec.span is not None
     begins = np.unique([0, *random.integers(0, count, random.poisson(RING_BURSTS))])
@@ -256,7 +249,7 @@ def _times(random: np.random.Generator, spec: FilterSpec, count: int, now: int) 
 
 
 class GoldenPlayer:
-    """Golden model with the methods of `lately.sim.CompiledUnit`."""
+    """A golden model with the methods of `lately.sim.CompiledUnit`."""
 
     def __init__(self, spec: Any) -> None:
         self.spec = spec

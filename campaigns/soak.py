@@ -1,4 +1,4 @@
-"""Long runs of compiled hardware and golden model, compared on random mixed operations."""
+"""Compares compiled hardware with its golden model over many random operations."""
 
 import json
 import os
@@ -31,8 +31,6 @@ ALARMS = ("upsets", "alarms")  # counters that must stay 0
 
 
 class Comparison:
-    """A unit and its golden model in a scenario, and the mismatches so far."""
-
     def __init__(self, unit: Any, scenario: Scenario) -> None:
         spec = scenario.spec
         self.unit, self.scenario, self.golden = unit, scenario, GoldenPlayer(spec)
@@ -57,7 +55,6 @@ class Comparison:
         self._statuses = np.zeros(3, np.int64)
 
     def run(self, operations: int) -> None:
-        """Perform operations on unit and model; compare the memory from time to time."""
         while self.done < operations:
             self.perform(min(CHUNK, operations - self.done))
             if self.done == operations or self.done // CHUNK % MEMORY_CHUNKS == 0:
@@ -65,7 +62,6 @@ class Comparison:
             tell(f"{self.done:,} operations", self.done / operations)
 
     def perform(self, count: int) -> None:
-        """Perform `count` operations on unit and model, and compare all counters."""
         for step in self.scenario.chunk(count, self.golden):
             self.play(step)
         counters = self.golden.model.counters
@@ -124,7 +120,7 @@ class Comparison:
         self._began, self._period, self._time = cycles, period, int(times[-1])
 
     def compare_memory(self) -> None:
-        """Compare the whole memory, unless the unit's own ticks change it during the read."""
+        """Compare the whole memory, unless ticks of the unit change it during the read."""
         free, golden = self.scenario.free, self.golden
         if self._timing and self.scenario.ticks == "period":
             return
@@ -184,11 +180,7 @@ class Comparison:
 def soak(
     spec: Specification, *, operations: int = 100_000_000, seed: int = 1, memory: str | None = None
 ) -> dict[str, Any]:
-    """Compare the compiled hardware with the golden model for a long time; see `Scenario`.
-
-    The seed determines keys, operations and hardware options. If a `memory` variant is given, the
-    other options have their defaults.
-    """
+    """Compare hardware with its golden model; hardware options are drawn if `memory` is None."""
     from lately.sim import compiled_unit
 
     began = time.perf_counter()
@@ -204,8 +196,6 @@ def drawn_hardware(spec: Specification, seed: int, memory: str | None) -> dict[s
     random = np.random.default_rng([seed, BUILD])
     return drawn_build(spec, random) if memory is None else {"memory": memory}
 
-
-# The campaign
 
 SPAN = 1000  # ticks, in the cases with a time-based window
 
@@ -229,7 +219,6 @@ CASES: Mapping[str, Specification] = {
         window=4096, block=512, hashes=4, cells=8192, classes=6, stamp_bits=9, phase_bits=4
     ),
 }  # fmt: skip
-"""Filters that are compared, by name."""
 
 
 def points(
@@ -303,13 +292,9 @@ SOAK = Campaign(
 )
 
 
-# Waves
-
-
 def steps_of(
     spec: Specification, *, operations: int, seed: int, ticks: str | None = None
 ) -> list[Any]:
-    """Return the steps of a soak test as JSON values."""
     comparison = Comparison(GoldenPlayer(spec), Scenario(spec, seed, ticks))
     comparison.steps = []
     comparison.run(operations)
@@ -321,7 +306,6 @@ def steps_of(
 
 
 def _plain(value: Any) -> Any:
-    """Convert an argument to JSON; a multi-word key becomes one integer."""
     array = np.asarray(value)
     if array.ndim == 2 and array.dtype == np.uint64:
         return [sum(word << 64 * at for at, word in enumerate(key)) for key in array.tolist()]
@@ -340,8 +324,8 @@ def waves(case: str, seed: int, operations: int, memory: str | None) -> None:
     """Replay a seed of the soak test in cocotb, and save the waveforms in build/waves.
 
     CASE is a case of the soak campaign, a preset, or a specification file. The operations are
-    those of `python -m campaigns run soak` with the same options. Pauses are as frequent, but in
-    different cycles.
+    those of `python -m campaigns run soak` with the same options. Pauses are equally
+    frequent, but come in different cycles.
     """
     from lately.sim.bench.runner import replay_steps
 

@@ -1,4 +1,4 @@
-"""Speed of the product compared with other tools: lanes, deduplication, and lines."""
+"""Measures the speed of multi-lane units, and of `lately dedup` and `lately uniq`."""
 
 import os
 import platform
@@ -57,8 +57,6 @@ def run_program(command: Sequence[str], **streams: Any) -> dict[str, float]:
     return {"cpu_seconds": used.ru_utime + used.ru_stime, "memory_bytes": largest}
 
 
-# Lanes
-
 SEED = 1  # seed of the random keys
 HOT = 0.5  # fraction of the stream "hot key" that is one key
 
@@ -83,7 +81,6 @@ def drawn_streams(
 
 @cache
 def stream_keys(name: str, operations: int, units: tuple[str, ...]) -> NDArray[np.uint64]:
-    """Return a generated stream, or the keys of a trace file."""
     drawn = drawn_streams(operations, map(preset, units))
     if name in drawn:
         return drawn[name]
@@ -106,7 +103,6 @@ def lane_points(
 
 
 def run_lanes(point: Point) -> Result:
-    """Check and insert a stream with all lanes full; count the cycles after the reset."""
     from lately.sim import compiled_unit
 
     spec = preset(point["unit"])
@@ -141,8 +137,6 @@ LANES = Campaign(
     wrong=mismatches,
 )
 
-
-# Deduplication
 
 SPAN = "5ms"  # time in which duplicates are detected; `WINDOW` packets arrive in it
 WINDOW = 1000  # packets in which `editcap -D` detects duplicates; minimum window of the filter
@@ -235,7 +229,7 @@ DEDUP = Campaign(
 
 
 BACK = 900_000
-"""Maximum distance of a repeat in lines; `lately uniq` remembers more by default."""
+"""Maximum distance in lines between a line and its repeat; `lately uniq` remembers more."""
 
 REPEATS = 0.29  # fraction of lines that repeat another line
 
@@ -264,7 +258,6 @@ def line_points(*, lines: int = 10_000_000, seed: int = 1) -> list[Point]:
 
 
 def made_lines(count: int, seed: int) -> Iterator[bytes]:
-    """Yield lines in chunks; a fraction `REPEATS` repeats one of the last `BACK` lines."""
     draw = np.random.default_rng(seed)
     fresh = _fresh(draw, count)
     back = np.minimum(draw.integers(1, BACK, count), np.arange(count)).tolist()

@@ -1,4 +1,4 @@
-"""Upsets: flips single bits of a compiled unit under load, and judges each outcome."""
+"""Flips single bits of a compiled unit under load, and classifies each outcome."""
 
 import re
 import time
@@ -31,7 +31,7 @@ OUTCOMES: Mapping[str, str] = {
     "false negative": "the unit misses a key of the window",
     "lost result": "results stop, or a result is missing or doubled",
 }
-"""Outcomes of upsets and their meanings, from mildest to worst; the worst one counts."""
+"""Outcomes of an upset, mildest first, and their meanings; the worst one that applies counts."""
 
 MISSED = [*OUTCOMES].index("false negative")
 LOST = [*OUTCOMES].index("lost result")
@@ -69,7 +69,6 @@ def judge(
 
 
 def judge_frames(due: Any, guaranteed: NDArray[np.bool_], left: Any) -> int:
-    """Return the outcome of an upset in a deduplicator that marks duplicates."""
     outcome_name = "masked"
     if len(due.digests) == len(left.digests):
         damaged = due.digests != left.digests
@@ -88,7 +87,6 @@ def judge_frames(due: Any, guaranteed: NDArray[np.bool_], left: Any) -> int:
 
 
 FRAME_SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
-"""Filter used in the deduplicators."""
 
 FRAME_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "frames-64": {"width": 64, "buffer": 1024, "frames": 32},
@@ -96,24 +94,21 @@ FRAME_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "frames-64-inner": {"width": 64, "buffer": 4096, "frames": 32, "inner": True},
     "frames-512": {"width": 512, "buffer": 8192, "frames": 64},
 }
-"""Options of the deduplicators whose bits are flipped."""
 
 LONGEST = 198  # maximum frame size in bytes
 
 BURST = {64: 24, 512: 96}  # number of back-to-back frames in a burst, by width
 
 QUIET, SPACING = 300, 50
-"""Cycles of silence between bursts, and cycles between ticks, in the second half of a silence."""
+"""Cycles of silence between bursts, and cycles between ticks in the second half of a silence."""
 
 SETTLE = {64: 150, 512: 4200}
-"""By width: cycles after reset until the filter is clear and a wide digest has loaded its keys."""
+"""Cycles after reset until the filter is clear and a wide digest has loaded its keys, by width."""
 
 REPEATED = 0.5  # fraction of frames that are repeated
 
 
 class FrameCourse:
-    """Frames that a deduplicator receives; see `OperationCourse`."""
-
     def __init__(self, unit: Any, point: Any, random: np.random.Generator) -> None:
         self._unit = unit
         options = FRAME_OPTIONS[point["preset"]]
@@ -138,7 +133,9 @@ class FrameCourse:
         from lately.sim.replay.frames import CompiledFrames
 
         plain = point["protect"] == "none" and not point["self_check"]
-        require(plain, "preset", "must be a filter for protect and self_check", point["preset"])
+        require(
+            plain, "preset", "must be a filter if protect or self_check is set", point["preset"]
+        )
         options = FRAME_OPTIONS[point["preset"]]
         unit = Deduplicator(FRAME_SPEC, ticks="tick", max_frame=LONGEST, **options)
         return CompiledFrames(unit, settle=SETTLE[options["width"]])
@@ -175,7 +172,6 @@ def guaranteed_marks(frames: list[bytes], times: list[int]) -> NDArray[np.bool_]
 
 
 def _frames(random: np.random.Generator, burst: int, bursts: int) -> tuple[list[bytes], list[int]]:
-    """Draw bursts of UDP frames, many of them repeated, and the tick of each frame."""
     frames: list[bytes] = []
     times = np.repeat(np.cumsum(random.integers(1, 4, bursts)), burst).tolist()
     for at in range(len(times)):
@@ -192,7 +188,6 @@ def _frames(random: np.random.Generator, burst: int, bursts: int) -> tuple[list[
 
 
 def _slots(frames: list[bytes], times: list[int], octets: int) -> tuple[Any, list[int]]:
-    """Return the input slots, with silence and ticks before each burst, and where silences end."""
     from lately.sim.replay.frames import FrameSlots
 
     parts: list[tuple[bytes, int, int]] = []
@@ -217,7 +212,7 @@ def _slots(frames: list[bytes], times: list[int], octets: int) -> tuple[Any, lis
 
 
 KINDS = ("memory", "buffer", "register", "counter")
-"""Kinds of bits: memories of keys; memories of queues; flip-flops; flip-flops of counters."""
+"""Kinds of bits: memories of keys, memories of queues, flip-flops, and flip-flops of counters."""
 
 FILTERS = ("apbf-tiny", "blocked-gebf-tiny", "dictionary-ring-tiny", "dictionary-tiny",
            "gebf-tiny", "siphash-tiny", "timed-tiny", "timing-counted-tiny", "timing-tiny",
@@ -226,7 +221,6 @@ FILTERS = ("apbf-tiny", "blocked-gebf-tiny", "dictionary-ring-tiny", "dictionary
 
 TRIPLICATED = ("dictionary-ring-tiny", "dictionary-tiny", "timed-tiny", "timing-counted-tiny",
                "timing-tiny", "tiny", "two-lanes-tiny")  # fmt: skip
-"""Units that are also measured with triplicated memories."""
 
 CHECKED = ("dictionary-tiny", "timing-tiny", "tiny", "two-lanes-tiny")
 """Units that are also measured with self-checks."""
@@ -237,15 +231,10 @@ LOAD = 3000  # operations in which bits flip, per sequence
 INSERTING = 0.8  # approximate fraction of insertions, except in filters with ticks
 
 BURSTS = 8
-"""Bursts per sequence for a timing filter with ticks; each has a fraction of insertions."""
-
-
-# Operations
+"""Number of bursts per sequence for timing filters with ticks; each has its insertion rate."""
 
 
 class _Load(Scenario):
-    """Operations; half of them use a key inserted within the last `window` operations."""
-
     @property
     def window(self) -> int:
         return round(self.spec.guaranteed_window / INSERTING)
@@ -263,7 +252,7 @@ class _Load(Scenario):
 
 
 class _TickedLoad(_Load):
-    """Ticks at the minimum distance, and few insertions: a window has thousands of operations."""
+    """Draws few insertions and frequent ticks, so that a window has thousands of operations."""
 
     @property
     def window(self) -> int:
@@ -307,7 +296,6 @@ def guaranteed(spec: Specification, sent: Any, results: Any) -> NDArray[np.bool_
 
 
 def _clock(spec: Any, sent: Any, results: Any, at: int, insertions: int) -> tuple[int, int]:
-    """Return the time of an operation, and the maximum age at which it must report its key."""
     number = int(sent.numbers[at])
     if isinstance(spec, TimedTimingSpec):
         return int(results.time[at]), number
@@ -316,9 +304,6 @@ def _clock(spec: Any, sent: Any, results: Any, at: int, insertions: int) -> tupl
     if isinstance(spec, WindowDictionarySpec):
         return insertions, number
     return (number, spec.span or 0) if spec.timed else (insertions, spec.guaranteed_window)
-
-
-# The campaign
 
 
 def points(
@@ -381,7 +366,7 @@ def run(point: Point) -> Result:
 
 
 class OperationCourse:
-    """Operations that a unit performs, compared with its golden model."""
+    """Performs operations on a unit and its golden model, then repeats them with upsets."""
 
     def __init__(self, unit: Any, point: Point, random: np.random.Generator) -> None:
         self._spec = spec = Specification.from_dict(point["spec"])
@@ -463,7 +448,6 @@ class _Tally:
         return [at for at in self.targets if self._elements[at].kind == kind]
 
     def _registers(self) -> dict[str, list[int]]:
-        """Sum the failures of registers whose names differ only in their numbers."""
         groups: dict[str, list[int]] = {}
         for at in self._of("register"):
             counts = self._counts[at]
@@ -479,7 +463,7 @@ class _Tally:
 
 
 def _drawn(random: np.random.Generator, elements: Any, targets: list[int], cycles: Any) -> Any:
-    """Draw a bit for each cycle; all bits of the targets are equally likely."""
+    """Draw a bit flip for each cycle; all bits of the targets are equally likely."""
     from lately.sim.replay.upset_runs import Upset
 
     ends = np.cumsum([elements[number].bits for number in targets])

@@ -35,11 +35,11 @@ DEATHS = 2  # number of local processes that may die in the same call
 
 
 class MismatchError(LatelyError):
-    """A worker's sources or versions differ from those of the process it works for."""
+    """Raised if a worker has other sources or versions than the process it works for."""
 
 
 class SchedulerError(LatelyError):
-    """A scheduler does not reply, or processes cannot be started."""
+    """Raised if a scheduler does not reply, or processes cannot be started."""
 
 
 def tell(stage: str, share: float) -> None:
@@ -60,9 +60,9 @@ def run(
 ) -> None:
     """Call a module-level function with each argument, and pass on each result when it is ready.
 
-    `settle` gets the number of a call and its result, or the `LatelyError` that it raised; `hear`
-    gets the number and what the call reports with `tell`, in another thread. If a process dies,
-    another process repeats its call.
+    `settle` gets the number of a call and its result, or the `LatelyError` that it raised. `hear`
+    is called in another thread; it gets the number of a call and what the call reports with `tell`.
+    If a process dies, another process repeats its call.
     """
     if not arguments:
         return
@@ -103,7 +103,7 @@ def _outcome(future: Future) -> Any:
         return future.result()
     except KilledWorker as error:
         deaths = error.allowed_failures + 1
-        return LatelyError(f"the process that measured it died {deaths} times")
+        return LatelyError(f"the measuring process died {deaths} times")
     except ModuleNotFoundError as error:
         raise MismatchError(f"worker: {error.msg}") from None
     except MismatchError:
@@ -143,7 +143,7 @@ def _require_scheduler(address: str) -> None:
 
 
 async def _kind(address: str) -> str:
-    """Return the kind of server at an address; a client would wait forever for a web server."""
+    """Ask a server for its kind; a client would wait forever for a web server."""
     arguments = Security().get_connection_args("client")
     async with rpc(address, timeout=TIMEOUT, connection_args=arguments) as peer:
         return str((await peer.identity())["type"])
@@ -151,7 +151,6 @@ async def _kind(address: str) -> str:
 
 @contextmanager
 def _started(jobs: int) -> Iterator[LocalCluster]:
-    """Start processes that each run one call at a time; finally stop them and their children."""
     with tempfile.TemporaryDirectory(prefix="lately-", ignore_cleanup_errors=True) as folder:
         settings: dict[str, Any] = {
             "temporary-directory": folder,
@@ -190,7 +189,6 @@ def _started(jobs: int) -> Iterator[LocalCluster]:
 
 
 def _kill(nanny: Nanny) -> None:
-    """Kill a nanny's process, which may be in the middle of a call, and its child processes."""
     nanny.close_gracefully()  # Otherwise the nanny would restart the worker.
     if nanny.pid is None:  # No worker at the moment; psutil would take None as this process.
         return

@@ -1,4 +1,4 @@
-"""Sphinx configuration, and what the pages take from the code."""
+"""Configures Sphinx, and takes parts of the pages from the code."""
 
 import inspect
 import re
@@ -42,7 +42,6 @@ myst_heading_anchors = 3
 
 
 def command_contexts(command, name, parent=None):
-    """Yield the context of a command, and those of the commands below it."""
     settings = {} if parent else {"terminal_width": 90, **command.context_settings}
     context = click.Context(command, info_name=name, parent=parent, **settings)
     yield context
@@ -53,7 +52,6 @@ def command_contexts(command, name, parent=None):
 
 
 def command_help():
-    """Return the help of every command, as the terminal shows it."""
     contexts = list(command_contexts(main, "lately"))
     return "\n".join(
         f"## {context.command_path}\n\n```text\n{context.get_help()}\n```\n" for context in contexts
@@ -61,7 +59,7 @@ def command_help():
 
 
 def skip_alias(app, what, name, obj, skip, options):
-    """Leave out what the docstring of a class describes already."""
+    """Skip the fields of named tuples, which the docstring of the class describes."""
     alias = (obj.__doc__ or "").startswith("Alias for field number")
     return True if alias or name == "specification" else None
 
@@ -99,14 +97,12 @@ autosummary_generate = ["_build/modules.md"]
 
 
 def write_module_names(app, config):
-    """Write the file for the extension."""
     path = Path(app.srcdir) / autosummary_generate[0]
     path.parent.mkdir(exist_ok=True)
     path.write_text(module_summary("../api/generated"), "utf-8")
 
 
 SECTION = re.compile(r"^## (.+)\n\n((?:- \[.*\n)+)", re.MULTILINE)
-"""A section of the landing page: a heading and a list of links to pages."""
 
 
 SOURCE = re.compile(r"^\[`(.+)`\]\((\.\./\S+\.py)\)$", re.MULTILINE)
@@ -114,16 +110,16 @@ SOURCE = re.compile(r"^\[`(.+)`\]\((\.\./\S+\.py)\)$", re.MULTILINE)
 
 
 def quoted(link):
-    """Return the directive that shows the source of a link."""
     option = "start-at" if link[1].endswith("(") else "pyobject"
     options = "" if link[1].endswith(".py") else f":{option}: {link[1]}\n"
     return f"```{{literalinclude}} {link[2]}\n{options}```"
 
 
 def add_contents(app, name, source):
-    """Add a table of contents for each section of the landing page and for each folder of a page,
-    the source behind links, the help of the commands, and the table of modules; GitHub shows the
-    lists and the links.
+    """Add tables of contents, quoted sources, and the help of the commands to a page.
+
+    The landing page gets a table of contents for each section, and a page with a folder gets one
+    for the folder. The Python reference gets the table of modules. GitHub shows lists and links.
     """
     source[0] = SOURCE.sub(quoted, source[0])
     if name == "commands":
@@ -139,7 +135,6 @@ def add_contents(app, name, source):
 
 
 def setup(app):
-    """Connect the hooks."""
     app.connect("config-inited", write_module_names)
     app.connect("source-read", add_contents)
     app.connect("autodoc-skip-member", skip_alias)

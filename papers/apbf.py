@@ -1,4 +1,4 @@
-"""The APBF paper: its filters and workloads, Tables 1 to 4, and Figures 2 and 4."""
+"""Reproduces Tables 1 to 4 and Figures 2 and 4 of the APBF paper."""
 
 import math
 from bisect import bisect_left
@@ -35,15 +35,13 @@ def build(k: int, l: int, window: int, seed: int) -> APBF:
 
 
 def fill(filter: SlidingFilter, seed: int) -> int:
-    """Insert distinct keys for two turns of the ring, up to a shift; return their number."""
+    """Insert distinct keys for two rotations of the ring, up to a shift; return their number."""
     inserted = 2 * filter.spec.ring_segments * filter.spec.generation
     filter.insert(distinct(0, inserted, seed))
     return inserted
 
 
 def universe(duplicates: float, window: int = WINDOW) -> int:
-    """Return the universe for which uniform draws have this rate of duplicates (section 5.6.2)."""
-
     def different(keys: int) -> float:
         return float(uniform_distinct(window, keys))
 
@@ -51,8 +49,6 @@ def universe(duplicates: float, window: int = WINDOW) -> int:
 
 
 def zipf_universe(duplicates: float, window: int = WINDOW) -> int:
-    """Return the universe for which Zipf draws (z = 1) have this rate of duplicates."""
-
     def different(keys: int) -> float:
         weights = 1 / np.arange(1, keys + 1)
         return float(expected_distinct(window, weights / weights.sum()))
@@ -61,14 +57,12 @@ def zipf_universe(duplicates: float, window: int = WINDOW) -> int:
 
 
 def stream(duplicates: float, count: int, seed: int) -> Keys:
-    """Draw `count` keys with this rate of duplicates in each window."""
     if not duplicates:
         return distinct(0, count, seed)
     return spread(uniform(count, universe(duplicates), seed), seed)
 
 
 def expected_rate(k: int, l: int, window: int, duplicates: float) -> float:
-    """Return the false-positive rate expected just before a shift, from the mean fill ratios."""
     generation = -(-window // l)
     # Insertions into each slice: i + 1 generations into slice i, but k from slice k - 1 on.
     keys = generation * np.minimum(np.arange(k + l) + 1, k)
@@ -76,8 +70,6 @@ def expected_rate(k: int, l: int, window: int, duplicates: float) -> float:
     fills = [bloom_rate(count, slice_bits(generation * k), 1) for count in distinct_keys.tolist()]
     return analysis.apbf_false_positive_rate(k, l, fills=fills)
 
-
-# Tables
 
 _SWAMP_WINDOW = 1 << 16  # Window of Table 4, in insertions.
 
@@ -191,7 +183,6 @@ def measure_fills(point: Point) -> Result:
 
 
 def conclude_fills(results: Results) -> Conclusion:
-    """Compare fill ratios with (i + 1) / (2k) while a slice is written, and with 1/2 afterwards."""
     fills = np.array([result["fills"] for _, result in results])
     exact, linear = analysis.apbf_fills(K, L), analysis.apbf_fills(K, L, profile="linear")
     measured = [student(column) for column in fills.T.tolist()]
@@ -210,7 +201,6 @@ def conclude_fills(results: Results) -> Conclusion:
 
 
 def measure_forgetting(point: Point) -> Result:
-    """Count the keys still reported for each generation, from the current to expired ones."""
     filter, last = _filled(point)
     generation, seed = point["generation"], point["seed"]
     starts = [last - (age + 1) * generation for age in range(2 * K + L)]
@@ -219,7 +209,6 @@ def measure_forgetting(point: Point) -> Result:
 
 
 def conclude_forgetting(results: Results) -> Conclusion:
-    """Compare the fraction reported in each expired generation with 1, 1/2, 1/4 and so on."""
     shares = np.array(
         [np.array(result["reported"]) / point["generation"] for point, result in results]
     )
@@ -246,7 +235,7 @@ def conclude_forgetting(results: Results) -> Conclusion:
 
 
 def _reported(age: int) -> float:
-    """Return the probability that a key of this age is reported; its own slices always match."""
+    """Return the probability that a key of this age is reported; slices of the key always match."""
     fills = analysis.apbf_fills(K, L)
     fills[age : age + K] = [1.0] * len(fills[age : age + K])
     return analysis.apbf_false_positive_rate(K, L, fills=fills)

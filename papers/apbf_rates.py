@@ -1,4 +1,4 @@
-"""Figures 6 to 8 of the APBF paper: false-positive rates for distinct and for repeated keys."""
+"""Reproduces Figures 6 to 8 of the APBF paper: rates for distinct and for repeated keys."""
 
 from itertools import pairwise
 from typing import Any
@@ -23,7 +23,6 @@ _STEADY = INSERTIONS // 2
 
 
 def measure_accuracy(point: Point) -> Result:
-    """Insert distinct keys; sample rates, count misses, and query fresh keys at the last shift."""
     filter = build(point["k"], point["l"], WINDOW, point["seed"])
     generation = filter.spec.generation
     grid = set(range(STEP, INSERTIONS + 1, STEP))
@@ -54,7 +53,6 @@ def measure_accuracy(point: Point) -> Result:
 
 
 def _moments(seed: int) -> set[int]:
-    """Draw one insertion count from each stretch of `STEP` insertions, to cover all phases."""
     stretches = np.arange(0, INSERTIONS, STEP)
     within = np.random.default_rng([seed, 6]).integers(1, STEP, len(stretches), endpoint=True)
     return {int(count) for count in stretches + within}
@@ -118,7 +116,6 @@ def conclude_zigzag(results: Results) -> Conclusion:
 
 
 def _expected_swing(k: int, l: int) -> float:
-    """Return the expected zig-zag: the rate before a shift over the rate just after it, minus 1."""
     before = analysis.apbf_fills(k, l)
     high, low = (
         analysis.apbf_false_positive_rate(k, l, fills=f) for f in (before, [0.0, *before[:-1]])
@@ -204,7 +201,7 @@ def _left_over(pair: tuple[Any, ...], rates: Rates) -> Finding:
 
 
 def _bend(pair: tuple[Any, ...], rates: Rates) -> Finding:
-    """Compare the drops of log(rate) in two steps, which are equal if the fall is exponential."""
+    """Compare two steps of log(rate), which are equal if the rate falls exponentially."""
     first, middle, last = (np.log(rates[duplicates]) for duplicates in (0.0, _HALF / 2, _HALF))
     fall = student(((middle - last) / (first - middle)).tolist())
     return PAPER.find("bend", fall, k=pair[0], l=pair[1])

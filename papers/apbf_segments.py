@@ -1,4 +1,4 @@
-"""Segments in the APBF paper: how many a query reads (Tables 2 and 3), and Figure 9."""
+"""Reproduces the accesses in Tables 2 and 3 of the APBF paper, and Figure 9."""
 
 from itertools import product
 from typing import Any
@@ -20,7 +20,7 @@ from .studies.study import Conclusion, Finding, Results, figures, grouped
 GENERATION = 500  # Insertions between two shifts in the filters of Table 2.
 
 CASES = {"window": "window", "fp": "false positive", "false": "false"}
-"""Kinds of query in `analysis.apbf_accesses`, by column of the tables."""
+"""Kinds of queries in `analysis.apbf_accesses`, by column of the tables."""
 
 WALKS = {walk.__name__: walk for walk in (accesses.backward, accesses.forward, accesses.linear)}
 """Search orders: Algorithm 1, its mirror image, and a linear scan."""
@@ -34,7 +34,6 @@ def _mean_accesses(filter: SlidingFilter, keys: Keys) -> dict[str, float]:
 
 
 def _queries(filter: SlidingFilter, inserted: int, point: Point) -> Result:
-    """Count the accesses of queries for window keys, false positives and other fresh keys."""
     seed, window = point["seed"], filter.spec.guaranteed_window
     alive = distinct(inserted - window, window, seed)
     accesses_of: Result = {"window": _mean_accesses(filter, alive)}
@@ -85,7 +84,6 @@ _EPOCHS = 5  # Epochs of this naive design, which has an NPWS of 0.2 and six fil
 
 
 def measure_blocked(point: Point) -> Result:
-    """Count block accesses of an APBBF just before a shift, and those of the naive design."""
     k, l, block_bits, hashes = point["row"]
     sizes = {"block_bits": block_bits, "hashes_per_block": hashes, "blocks": point["blocks"]}
     filter = APBBF(k=k, l=l, **sizes, seed=point["seed"])
@@ -97,7 +95,7 @@ def measure_blocked(point: Point) -> Result:
 
 
 def _naive(filter: APBBF, point: Point) -> Result:
-    """Measure the naive design: six blocked filters with the memory and window of `filter`."""
+    """Measure six blocked filters that together have the memory and window of `filter`."""
     spec = filter.spec
     other = BlockedGEBF(
         window=spec.guaranteed_window,
@@ -152,7 +150,6 @@ def design(parts: int, generation: int, seed: int) -> APBBF:
 
 
 def measure_design(point: Point) -> Result:
-    """Fill a design for two turns; record fill ratios, and the rates before and after a shift."""
     seed = point["seed"]
     filter = design(point["parts"], point["generation"], seed)
     spec, inserted = filter.spec, fill(filter, seed)

@@ -16,6 +16,7 @@ from lately.cli.tables import add_tables, print_figures, show
 
 from .registry import STUDIES
 from .studies import page
+from .studies.criteria import Verdict
 from .studies.report import Report, cache_directory
 from .studies.report import reproduce as run
 from .studies.study import Study
@@ -31,7 +32,6 @@ ALL = "all"  # Selects all studies.
 
 
 def chosen(names: Sequence[str]) -> list[Study]:
-    """Return the studies whose names match, each once and in order."""
     patterns = ["*" if name == ALL else name for name in names]
     selected = select(patterns, [study.name for study in STUDIES])
     return [study for study in STUDIES if study.name in selected]
@@ -108,4 +108,6 @@ def print_report(report: Report) -> None:
         title = f"{study.about} ({study.paper}, {study.source})"
         print_figures("findings", {"title": title, "findings": outcome.findings})
     missing = "\n".join(f"not measured: {name}: {text}" for name, text in report.missing)
-    print_figures("verdicts", {"summary": page.summary_line(report), "missing": missing})
+    counts = page.counts(report.findings)
+    summary = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict)
+    print_figures("verdicts", {"summary": summary, "missing": missing})

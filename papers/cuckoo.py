@@ -1,4 +1,4 @@
-"""The cuckoo paper: synthetic and real streams, ages, Theorems 2 and 3, and accesses."""
+"""Reproduces the figures and Theorems 2 and 3 of the cuckoo paper."""
 
 import math
 import statistics
@@ -37,20 +37,16 @@ _PATIENCE = 10  # how much more often the dictionary is queried, because its err
 Setup = partial[CuckooDictionary] | partial[TimingBloomFilter]  # Called with a seed.
 
 Runs = dict[str, list[list[Result]]]
-"""Runs by structure: for each value on the figure's axis, one run per seed."""
-
-
-# Structures
+"""Runs by structure, with one run per seed for each value on the figure's axis."""
 
 
 def dictionary(counters: int, bits: int, window: int) -> partial[CuckooDictionary]:
-    """Set up a dictionary with two counters per position, or three counters with signatures."""
+    """Set up a dictionary in which a position takes two counters, or three with a signature."""
     positions = round(counters / (6 if bits else 4))
     return partial(CuckooDictionary, window=window, positions=positions, signature_bits=bits)
 
 
 def timing(counters: int, hashes: int, window: int) -> partial[TimingBloomFilter]:
-    """Set up a timing Bloom filter with `counters` cells and timestamps up to 2 n."""
     sizes = {"window": window, "cells": counters, "hashes": hashes}
     return partial(TimingBloomFilter, **sizes, padding=window)
 
@@ -65,12 +61,8 @@ def structures(counters: int, window: int) -> dict[str, Setup]:
 
 
 def timing_bits(window: int, rate: float) -> float:
-    """Return the bits of an optimal timing Bloom filter for this rate and distinct keys."""
     cells = window * math.log(1 / rate) / math.log(2) ** 2
     return cells * (2 * window + 2).bit_length()
-
-
-# Runs
 
 
 def attacked(keys: Keys, window: int, seed: int) -> Keys:
@@ -87,7 +79,6 @@ def attacked(keys: Keys, window: int, seed: int) -> Keys:
 
 
 def run_all(point: Point, values: Iterable[Mapping[str, Setup]]) -> Result:
-    """Run structures on a point's stream, each starting empty, for each value on an axis."""
     runs: dict[str, list[Result]] = {}
     for label, setup in ((label, setup) for setups in values for label, setup in setups.items()):
         sizes = setup.keywords
@@ -115,7 +106,6 @@ def _stream(point: Point, window: int) -> Keys | None:
 
 
 def _run(filter: CuckooDictionary | TimingBloomFilter, keys: Keys, fresh: int, seed: int) -> Result:
-    """Query and insert a stream; after the first window, count errors and query fresh keys."""
     window = filter.window
     distance = distances(keys)
     within = (distance > 0) & (distance <= window)
@@ -158,7 +148,6 @@ def fresh_rate(runs: Sequence[Result]) -> Estimate:
 
 
 def stream_rate(runs: Sequence[Result]) -> Estimate:
-    """Return the rate at which keys are reported although they left the window."""
     return _pooled([(run["false"], run["absent"]) for run in runs], exact=False)
 
 
@@ -237,7 +226,6 @@ def stream_keys(at: str, runs: dict[str, list[Result]]) -> list[Finding]:
 
 
 def measure_streams(point: Point) -> Result:
-    """Run all structures, for each number of counters (or counters per key) or each window."""
     if "windows" in point:
         return run_all(point, [structures(20_000, window) for window in point["windows"]])
     window, unit = point.get("window", WINDOW), point.get("window", 1)
@@ -361,7 +349,6 @@ def conclude_real(results: Results) -> Conclusion:
 
 
 def measure_age(point: Point) -> Result:
-    """Compare reported ages with true ages before each 1000 keys of a stream."""
     keys = (
         zipf(point["count"], UNIVERSE, 0.0, point["seed"])
         if point["stream"] == "uniform"
@@ -387,7 +374,6 @@ def measure_age(point: Point) -> Result:
 
 
 def _last(recent: Keys, asked: Keys) -> NDArray[np.int64]:
-    """Return the smallest window that contains each key, or 0."""
     unique, newest = np.unique(recent[::-1], return_index=True)
     index = np.minimum(np.searchsorted(unique, asked), len(unique) - 1)
     return np.where(unique[index] == asked, newest[index] + 1, 0)
@@ -425,7 +411,6 @@ def conclude_age(results: Results) -> Conclusion:
 
 
 def measure_list(point: Point) -> Result:
-    """Return the mean list length and the mean number of moves for each load."""
     loads, windows = point["loads"], point["windows"]
     return {"runs": [[_filled(window, load, point) for window in windows] for load in loads]}
 
@@ -444,7 +429,6 @@ def _filled(window: int, load: float, point: Point) -> Result:
 
 
 def _inserted(filter: CuckooDictionary, keys: Keys) -> tuple[int, list[int]]:
-    """Insert keys; after the first two windows, count moves and sample the list length."""
     window = filter.window
     filter.insert(keys[: 2 * window])
     before, listed = filter.moved, []
@@ -483,7 +467,6 @@ def _mean_list(window: int, runs: Sequence[Result]) -> Estimate:
 
 
 def measure_space(point: Point) -> Result:
-    """Count the bits of a dictionary with 2 n positions when its window is full."""
     filter = CuckooDictionary.for_error_rate(
         window=point["window"], error_rate=point["error_rate"], seed=point["seed"]
     )
@@ -527,7 +510,6 @@ KINDS: dict[str, str] = PAPER.data["accesses"]  # Description of each kind of ac
 
 
 def measure_work(point: Point) -> Result:
-    """Count accesses of updates and queries; only uniform streams vary windows and lengths."""
     axes = {"counters": [(m, WINDOW) for m in point["counters"]]}
     if point["z"] == 0:
         axes["windows"] = [(20_000, window) for window in point["windows"]]
@@ -547,7 +529,7 @@ def measure_work(point: Point) -> Result:
 def _work(setup: Any, point: Point) -> Result:
     """Return the mean accesses of an update, of a query for a window key, and of any other query.
 
-    An update reads a position of each table, and moves entries; if it fails, it has tried all
+    An update reads one position of each table, and moves entries; if it fails, it has tried all
     moves, and its key is in the list for one window. A query searches the list last, from its
     newest key on.
     """
@@ -609,11 +591,7 @@ def conclude_work(results: Results) -> Conclusion:
     return Conclusion(findings, charts)
 
 
-# Failed insertions
-
-
 def measure_failures(point: Point) -> Result:
-    """Count failed insertions of distinct keys; the list is read once per window."""
     window = point["window"]
     positions = point["positions"] * window
     filter = CuckooDictionary(window=window, positions=positions, seed=point["seed"])

@@ -16,19 +16,19 @@ from lately.golden.analysis import (
 
 
 def apbf_npws(k: int, l: int) -> float:
-    """Peak normalised probability-weighted slack (NPWS) of an APBF with half-full slices."""
+    """Return the peak normalised probability-weighted slack of an APBF with half-full slices."""
     return npws(k, l, 1 / 2)
 
 
 def apbf_staleness_bound(k: int, l: int, generation: int) -> int:
-    """Return the insertions after which an APBF has forgotten a key (APBF, section 5.2)."""
+    """Return the number of insertions after which an APBF has forgotten a key (section 5.2)."""
     return (k + l) * generation
 
 
 def apbf_efficiency(k: int, l: int, bloom_k: float) -> float:
-    """Memory efficiency: a Bloom filter's memory over an APBF's (APBF, section 5.5).
+    """Return the memory of a Bloom filter divided by the memory of an APBF (APBF, section 5.5).
 
-    In Table 2, `bloom_k` is log2(1 / rate) for the APBF's own rate, not rounded up.
+    In Table 2, `bloom_k` is log2(1 / rate) for the rate of the APBF, not rounded up.
     """
     return float(bloom_k / k * l / (k + l))
 
@@ -45,7 +45,6 @@ def apbf_metrics(k: int, l: int, *, profile: str = "exact") -> dict[str, float]:
 
 
 def apbbf_metrics(k: int, l: int, block_bits: int, hashes_per_block: int) -> dict[str, float]:
-    """Return a row of the APBF paper's Table 3; accesses are counted in blocks."""
     fills = apbbf_fills(k, l, block_bits, hashes_per_block)
     capacity = apbbf_block_capacity(block_bits, hashes_per_block)
     return {
@@ -71,7 +70,6 @@ def bloom_hashes(rate: float) -> int:
 
 
 def bloom_metrics(k: int) -> dict[str, float]:
-    """Return a row of the APBF paper's Table 1, for half-full Bloom filters (section 4.1)."""
     return {
         "bits_per_item": k / math.log(2),
         "actual_fp": 0.5**k,
@@ -81,15 +79,16 @@ def bloom_metrics(k: int) -> dict[str, float]:
 
 
 def gebf_staleness_bound(window: int, epochs: int) -> int:
-    """Insertions after which a GEBF has forgotten a key: (r + 1) ceil(W/r) (GEBF, proposition 1).
+    """Return the number of insertions after which a GEBF has forgotten a key (GEBF, proposition 1).
 
-    The paper's W + ceil(W/r) is equal if r divides W; otherwise it is too small by r ceil(W/r) - W.
+    It is (r + 1) ceil(W/r). The paper's W + ceil(W/r) is equal if r divides W; otherwise it is too
+    small by r ceil(W/r) - W.
     """
     return (epochs + 1) * -(-window // epochs)
 
 
 def gebf_false_positive_rate(m: int, W: int, r: int, k: int) -> float:
-    """False-positive rate of a GEBF, with the paper's approximation.
+    """Return the false-positive rate of a GEBF by the paper's approximation.
 
     All segments are full and not partitioned: 1 - (1 - (1 - e^(-k l/s))^k)^(r + 1), with epochs of
     l = ceil(W/r) insertions and segments of s = m / (r + 1) bits.

@@ -1,4 +1,4 @@
-"""The GEBF paper: synthetic streams, open points, closed form, long run, segments, and logs."""
+"""Reproduces the GEBF paper: its streams, closed form, long run and logs."""
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
@@ -36,9 +36,7 @@ BITS_PER_KEY = 14  # Bits per key of the window, where the paper prints numbers.
 EPOCHS = 8  # r, unless stated otherwise.
 BLOCK_BITS = 256  # Bits of a block; this choice reproduces the paper's figure.
 UNIVERSE = 1 << 62  # Keys of the streams are below this, fresh keys are not.
-Rates = dict[str, float]  # Metric -> share from 0 to 1.
-
-# Filters
+Rates = dict[str, float]  # Metric -> fraction from 0 to 1.
 
 
 class _DoubleHashedLayout(Layout):
@@ -77,14 +75,12 @@ def guarded(
 def blocked(
     window: int, bits_per_item: int, seed: int, *, double: bool = True, **options: Any
 ) -> Filters:
-    """Build a blocked GEBF, with double hashing or with independent bits."""
     options = {"block_bits": BLOCK_BITS} | options
     family = DoubleHashedGEBF if double else BlockedGEBF
     return guarded(window, bits_per_item, seed, family=family, **options)
 
 
 def counting(window: int, bits_per_item: int, seed: int, *, hashes: int = 0) -> CountingBloomFilter:
-    """Build a counting Bloom filter of 4-bit counters; the memory budget excludes the queue."""
     sizes = {"window": window, "counters": window * bits_per_item // 4}
     hashes = hashes or best_hashes(sizes["counters"], window)
     return CountingBloomFilter(**sizes, hashes=hashes, seed=seed)
@@ -99,7 +95,7 @@ def stable(
     hashes: int = 0,
     decrements: float = 10,
 ) -> StableBloomFilter:
-    """Build a stable Bloom filter; `decrements` below 1 means the false-positive rate to keep."""
+    """Build a stable Bloom filter; `decrements` below 1 is the false-positive rate to keep."""
     cells = window * bits_per_item // cell_bits
     hashes = hashes or best_hashes(cells, window)
     if decrements < 1:
@@ -113,7 +109,7 @@ Builder = Callable[[int, int, int], SlidingFilter | CountedFilter]
 
 
 def _builders(rows: Sequence[dict[str, Any]]) -> dict[str, Builder]:
-    """Return builders by name; options of the file that begin with "_" occur only in names."""
+    """Return builders by name; options whose names begin with "_" are used only in filter names."""
     functions = {function.__name__: function for function in (guarded, blocked, counting, stable)}
     builders: dict[str, Builder] = {}
     for row in rows:
@@ -127,9 +123,6 @@ FILTERS = _builders(PAPER.data["filters"])
 READINGS = _builders(PAPER.data["readings"])  # At 14 bits per key.
 
 
-# Streams and queries
-
-
 STREAMS: dict[str, Callable[..., Keys]] = {
     "uniform": partial(uniform, INSERTIONS, UNIVERSE),
     **{f"Zipf, z = {z}": partial(zipf, INSERTIONS, 1 << 20, z) for z in (0.4, 0.6, 0.8, 1.0, 1.2)},
@@ -140,10 +133,8 @@ STREAMS: dict[str, Callable[..., Keys]] = {
         for share in (0.02, 0.1, 0.5)
     },
 }
-"""Streams in the study of readings; each is drawn from a seed."""
 
 KINDS = {"uniform": "uniform", "zipf": "Zipf, z = 1.0", "bursty": "bursty, share 50%"}
-"""The synthetic streams of the paper, by kind."""
 
 
 def synthetic(kind: str, seed: int) -> Keys:
@@ -175,7 +166,6 @@ def draw_queries(keys: Keys, window: int, seed: int) -> Queries:
 
 
 def rates(model: SlidingFilter | CountedFilter, keys: Keys, queries: Queries) -> Rates:
-    """Insert a stream and query it; return the fractions reported or, for live keys, missed."""
     model.insert(keys)
     guarded, beyond = model.query(queries.guarded), model.query(queries.beyond)
     return {
@@ -190,10 +180,7 @@ def _share(answers: NDArray[np.bool_]) -> float:
     return float(answers.mean()) if len(answers) else 0.0
 
 
-# Findings
-
 FRESH, LIVE, EXPIRED = "fresh keys reported", "live keys missed", "expired keys reported"
-"""Names of metrics in findings."""
 METRICS = {FRESH: "fresh", LIVE: "live", EXPIRED: "expired"}  # Names in the results.
 
 PRINTED = {
@@ -201,14 +188,11 @@ PRINTED = {
     for name, metric, figure in PAPER.data["printed"]["synthetic"]
     if metric != EXPIRED
 }
-"""Metric and printed figure for each kind of `READINGS`, by the first word of their names."""
+"""Metric and printed figure of each kind of `READINGS`, by the first word of their names."""
 
 LOGS = PAPER.data["logs"]  # Names of real streams, and their windows.
 
 _GUARDED = ("GEBF r = 4", "GEBF r = 8", "blocked GEBF r = 8")
-
-
-# Medians of several seeds
 
 
 def median(results: Results, name: str, metric: str) -> float:
@@ -216,14 +200,12 @@ def median(results: Results, name: str, metric: str) -> float:
 
 
 def over_seeds(results: Results, name: str, metric: str) -> Estimate:
-    """Return the median, with a confidence interval for the mean of the seeds' medians."""
     values = [median(group, name, metric) for group in grouped(results, "seed").values()]
     low, high = student(values, within=SHARES)[1:] if len(values) > 1 else values * 2
     return median(results, name, metric), low, high
 
 
 def beside(subject: str, paper: str, results: Results, name: str, metric: str) -> Finding:
-    """Compare a median with the printed figure; note the difference if they do not agree."""
     value = over_seeds(results, name, METRICS[metric])
     finding = PAPER.find("median", value, subject=subject, metric=metric, paper=paper)
     if finding.verdict is Verdict.MET:
@@ -233,7 +215,6 @@ def beside(subject: str, paper: str, results: Results, name: str, metric: str) -
 
 
 def series(label: str, x: Sequence[float], runs: Iterable[tuple[Results, str]]) -> Series:
-    """Plot the median fraction of fresh keys reported, one point per (results, name)."""
     return Series.estimated(label, x, [over_seeds(group, name, "fresh") for group, name in runs])
 
 
@@ -241,9 +222,6 @@ def _never_missed(filters: str, results: Results) -> Finding:
     missed = sum(round(r[name]["live"] * QUERIES) for _, r in results for name in _GUARDED)
     asked = len(results) * len(_GUARDED) * QUERIES
     return PAPER.find("missed", share(missed, asked), filters=filters, asked=asked)
-
-
-# Synthetic streams
 
 
 def measure_synthetic(point: Point) -> Result:
@@ -275,13 +253,11 @@ def conclude_synthetic(results: Results) -> Conclusion:
 
 
 def _with_order(finding: Finding, holds: bool) -> Finding:
-    """Note, for a figure that was not reproduced, whether the paper's conclusion still holds."""
     also = "the paper's conclusion holds" if holds else "the paper's conclusion does not hold"
     return replace(finding, note=finding.note and f"{finding.note}; {also}.")
 
 
 def _holds(results: Results, name: str, metric: str) -> bool:
-    """Return whether the paper's conclusion holds: filter order, missed keys or staleness."""
     fresh = [median(results, other, "fresh") for other in ("GEBF r = 8", "counting")]
     blocked = median(results, "blocked GEBF r = 8", "fresh")
     if metric == FRESH:
@@ -316,7 +292,6 @@ def _kinds_table(results: Results) -> str:
 
 
 def measure_reading(point: Point) -> Result:
-    """Measure all readings, and two filters on each stream with its number of distinct keys."""
     seed = point["seed"]
     result: Result = _measured(READINGS, synthetic("uniform", seed), seed)
     filters = {name: FILTERS[name] for name in ("GEBF r = 8", "counting")}
@@ -375,8 +350,6 @@ def _stable_chart(results: Results) -> Chart:
     return PAPER.chart("gebf-stable", [*marks, printed])
 
 
-# Rotation
-
 ROTATIONS = ("next insertion", "end of the epoch")  # When the segments rotate: two readings.
 
 
@@ -398,9 +371,6 @@ def conclude_rotation(results: Results) -> Conclusion:
         value = over_seeds(results, name, METRICS[EXPIRED])
         findings.append(PAPER.find("median", value, paper=printed[EXPIRED], **fields))
     return Conclusion(findings)
-
-
-# Closed form
 
 
 def measure_form(point: Point) -> Result:
@@ -425,9 +395,6 @@ def conclude_form(results: Results) -> Conclusion:
         value = positive(quotients(figures(group, "fresh"), formulas))
         findings.append(PAPER.find("closed-form", value, **fields))
     return Conclusion(findings)
-
-
-# Long run
 
 
 def measure_long(point: Point) -> Result:
@@ -464,11 +431,7 @@ def conclude_long(results: Results) -> Conclusion:
     return Conclusion(findings, values=values | {"queries": sum(asked.values())})
 
 
-# Segments of a query
-
-
 def measure_segments(point: Point) -> Result:
-    """Count the segments that a query reads, youngest first, until one contains the key."""
     seed, asked = point["seed"], point["asked"]
     filter = guarded(WINDOW, BITS_PER_KEY, seed=seed)
     filter.insert(distinct(0, INSERTIONS, seed))
@@ -485,9 +448,6 @@ def conclude_segments(results: Results) -> Conclusion:
         for name in ("fresh", "live")
     ]
     return Conclusion(findings)
-
-
-# Logs
 
 
 def measure_log(point: Point) -> Result:

@@ -1,4 +1,4 @@
-"""The inferential paper: Table 3, penalty ratios, posterior errors (Figures 7 to 12), and bits."""
+"""Reproduces Table 3, Figures 7 to 12 and the bits of the inferential paper."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ BINS = 20  # Number of bins for posteriors (section 5.1.4).
 PENALTIES = (1.0, 10.0)  # Range from which penalties are drawn (section 5.1.1).
 
 BALANCED, MOSTLY = "pos = neg", "pos > neg"
-"""Conditions of Table 3: both answers about equally frequent, or mostly keys in the window."""
+"""Conditions of Table 3: both answers are about equally frequent, or most are positive."""
 
 EXPERIMENTS: list[Point] = PAPER.data["experiments"]  # Rows of Table 3.
 REAL: dict[str, tuple[str, int]] = PAPER.data["real"]  # File, and keys to insert first.
@@ -65,7 +65,6 @@ def absent() -> list[str]:
 
 
 def drawn(name: str, warm: int, queries: int, seed: int) -> DistinctStream:
-    """Draw the stream "uniform" or "power law" of sections 5.2 and 5.3.1."""
     count = warm + queries
     distinct: Distinct
     if name == "uniform":
@@ -82,7 +81,7 @@ def drawn(name: str, warm: int, queries: int, seed: int) -> DistinctStream:
 
 @lru_cache(maxsize=1)
 def recorded(name: str) -> DistinctStream:
-    """Read a stream of `REAL`; p_x and D(j) are computed from the stream, as in section 5.3.2."""
+    """Read a recorded stream; p_x and D(j) are computed from the stream, as in section 5.3.2."""
     file, warm = REAL[name]
     keys = real(file)
     assert keys is not None, name
@@ -100,7 +99,6 @@ def _sampled(insertions: ArrayLike, at: list[int], distinct: Reals) -> Reals:
 
 
 def insertion_ages(keys: Keys) -> NDArray[np.int64]:
-    """Return the insertions since each key's last one; for a new key, the number of keys."""
     distance = distances(keys)
     return np.where(distance > 0, distance - 1, len(keys))
 
@@ -109,7 +107,8 @@ def sizes(window: int, bits_per_item: float, hashes: int) -> dict[str, int]:
     """Return the filter parameters of section 5.1.2, for `window * bits_per_item` bits.
 
     A cell has k bits, but at least 3; the padding is the minimum for which k cells are swept per
-    insertion. The block is the shortest whose timestamps fit; the paper does not give its length.
+    insertion. The block is the shortest one whose timestamps fit, because the paper does not state
+    its length.
     """
     bits = max(hashes, 3)
     cells = max(1, int(window * bits_per_item) // bits)
@@ -127,8 +126,8 @@ def trial(
 ) -> dict[str, Any]:
     """Insert the first keys, then query and insert the others; return total penalties by filter.
 
-    "count", "inside" and "mass" are the number of queries, the number of window keys and the sum
-    of posteriors in each bin.
+    "count", "inside" and "mass" are the number of queries, the number of window keys and the sum of
+    posteriors in each bin.
     """
     model = BlockTimingBloomFilter(**parameters, seed=seed)
     model.insert(stream.keys[: stream.warm])
@@ -166,23 +165,20 @@ def trial(
 
 
 def posterior_error(run: dict[str, Any]) -> float:
-    """Mean difference between a bin's fraction of window keys and its middle (equation 28)."""
+    """Compare the fraction of window keys in each bin with the bin's middle (equation 28)."""
     count, inside = np.array(run["count"]), np.array(run["inside"])
     middle = (np.arange(BINS) + 0.5) / BINS
     return float(np.abs(inside - middle * count).sum() / count.sum())
 
 
 def calibration_error(run: dict[str, Any]) -> float:
-    """Like `posterior_error`, but with the bin's mean posterior instead of its middle."""
     count = np.array(run["count"])
     difference = np.array(run["inside"]) - np.array(run["mass"])
     return float(np.abs(difference).sum() / count.sum())
 
 
-# Studies
-
 FILTERS = ("standard", "inferential", "recurring")
-"""Filters for which k is chosen; "recurring" is our own, see `age_posterior`."""
+"""Filters for which k is chosen; "recurring" is not from the paper, see `age_posterior`."""
 
 _PILOT = 100  # Seed for the runs that choose k; the measured runs use others.
 
@@ -223,7 +219,6 @@ def conclude_ratio(results: Results) -> Conclusion:
 
 
 def _expected_ratio(experiment: Point) -> float:
-    """Return the odds that a key is in the window (equation 5)."""
     weights = 1 / np.arange(1, UNIVERSE + 1) ** float(experiment["stream"] != "uniform")
     chances = weights / weights.sum()
     inside = float(-(chances * np.expm1(experiment["window"] * np.log1p(-chances))).sum())
@@ -234,7 +229,6 @@ def _expected_ratio(experiment: Point) -> float:
 
 
 def measure_penalties(point: Point) -> Result:
-    """Choose k for each of `FILTERS` on one stream, then measure it on one stream per seed."""
     window, bits, pilots = point["window"], point["bits"], point["pilot"]
 
     def trials(hashes: Iterable[int], queries: int, seed: int) -> dict[int, dict[str, Any]]:
@@ -345,7 +339,6 @@ def _shares(curves: list[Curve], min_bits: int = 0) -> list[tuple[Estimate, str]
 
 
 def _reductions(curves: list[Curve]) -> list[Finding]:
-    """Check section 7: penalties fall by 10 to 70 %."""
     synthetic = [curve for curve in curves if curve.stream not in REAL]
     groups = {
         "reduction": _shares(synthetic),
@@ -370,7 +363,6 @@ def _reductions(curves: list[Curve]) -> list[Finding]:
 
 
 def _typical(curves: list[Curve]) -> list[Finding]:
-    """Check sections 5.2 and 5.3.1: penalties of about 80 %, or less if pos = neg."""
     findings = []
     saved = {}
     for curve in curves:
@@ -388,7 +380,6 @@ def _typical(curves: list[Curve]) -> list[Finding]:
 
 
 def _errors(curves: list[Curve]) -> list[Finding]:
-    """Check sections 5.2 and 5.3.1: bounds and limit of the posterior error."""
     findings = []
     for curve in curves:
         if curve.stream not in REAL:
@@ -419,9 +410,6 @@ def _charts(curves: list[Curve]) -> list[Chart]:
                 fields = {"figure": f"{number}{suffix}", "stream": stream}
                 charts.append(PAPER.chart(name, lines, **fields))
     return charts
-
-
-# Bits of section 4
 
 
 def measure_bits(point: Point) -> Result:

@@ -1,4 +1,4 @@
-"""Papers as data: printed figures, the points and criteria of studies, charts and notes."""
+"""Reads a paper's data: printed figures, points and criteria of studies, charts and notes."""
 
 import csv
 import tomllib
@@ -21,8 +21,6 @@ Row = dict[str, str]  # Cells of a printed table, by column name.
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper, as described by the file `data/<name>.toml`."""
-
     name: str
 
     @property
@@ -36,7 +34,6 @@ class Paper:
         conclude: Callable[[Results], Conclusion],
         points: Callable[[dict[str, Any], bool], Sequence[Point]] | None = None,
     ) -> Study:
-        """Return a study that is described in the paper's file; one point takes seconds."""
         about = self.data["studies"][name]
         return Study(
             name=name,
@@ -53,9 +50,9 @@ class Paper:
         )
 
     def find(self, name: str, value: float | Estimate, /, **fields: Any) -> Finding:
-        """Judge a value by a criterion of the paper's file; `fields` fill the texts there.
+        """Judge a value by a criterion from the paper's file, whose texts `fields` fill.
 
-        Without a rule, the value is compared with the printed figure, to its digits.
+        Without a rule, the value is compared with the digits of the printed figure.
         """
         about = self.data["findings"][name]
         texts = {each: about.get(each, "").format(**fields) for each in ("what", "paper", "note")}
@@ -90,7 +87,7 @@ def _criterion(
 
 
 def sweep(about: dict[str, Any], quick: bool = False) -> list[Point]:
-    """Return a study's points: all combinations of the axes `each`, with constants `with`."""
+    """Return a study's points: all combinations of the axes `each`, with the constants `with`."""
     parts = [about, about.get("quick", {}) if quick else {}]
     axes, fixed = (
         {k: v for part in parts for k, v in part.get(name, {}).items()} for name in ("each", "with")
@@ -108,8 +105,6 @@ def sweep(about: dict[str, Any], quick: bool = False) -> list[Point]:
 
 @dataclass(frozen=True)
 class Table:
-    """A printed table: a CSV file in the folder `data`, and the columns that name its rows."""
-
     file: str
     key: Sequence[str]
 
@@ -117,7 +112,6 @@ class Table:
         return list(csv.DictReader(_read(self.file).splitlines()))
 
     def name(self, row: Row) -> str:
-        """Return the name of a row, like "k = 4, l = 3"."""
         return ", ".join(f"{column} = {row[column]}" for column in self.key)
 
     def values(self, row: Row) -> list[int]:

@@ -1,4 +1,4 @@
-"""Streams of keys for the measurements: drawn from a seed, or real."""
+"""Streams of keys for the measurements: drawn from a seed, or read from a file."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -18,7 +18,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def distinct(start: int, count: int, seed: int) -> Keys:
-    """Return `count` different keys, derived from the numbers from `start` on."""
+    """Return `count` different keys, derived from the integers from `start` on."""
     return spread(np.arange(start, start + count, dtype=np.uint64), seed)
 
 
@@ -29,7 +29,6 @@ def chunks(start: int, stop: int, seed: int, size: int = 1 << 18) -> Iterator[Ke
 
 
 def spread(numbers: Keys, seed: int) -> Keys:
-    """Map each number to its own 64-bit key."""
     offset = np.random.default_rng(seed).integers(0, 1 << 64, dtype=np.uint64)
     return np.asarray(numbers * _ODD + offset, np.uint64)
 
@@ -39,7 +38,6 @@ def uniform(count: int, universe: int, seed: int) -> Keys:
 
 
 def zipf(count: int, universe: int, z: float, seed: int) -> Keys:
-    """Draw keys below `universe`; the i-th is as likely as (i + 1)**-z."""
     weights = np.arange(1, universe + 1, dtype=np.float64) ** -z
     bounds = np.cumsum(weights)
     draws = np.random.default_rng(seed).random(count) * bounds[-1]
@@ -56,7 +54,7 @@ def bursty(count: int, universe: int, *, length: int, hot: int, share: float, se
 
 
 def distances(keys: Keys) -> NDArray[np.int64]:
-    """Return the insertions since each key's last one, including its own; 0 for a new key."""
+    """Return how many insertions ago each key was last inserted, or 0 for a new key."""
     order = np.argsort(keys, kind="stable")
     again = keys[order[1:]] == keys[order[:-1]]
     result = np.zeros(len(keys), np.int64)
@@ -78,17 +76,15 @@ def path(name: str) -> Path | None:
 
 
 def absence(name: str, rows: str) -> str:
-    """Explain that rows are not measured because the file of their stream is absent."""
     file, source = FILES[name]["file"], FILES[name]["source"]
     return (
-        f"the rows on {rows}, as `{file}` is not there. To be had: {source}. Its place is the "
-        "folder `examples`."
+        f"the rows on {rows}, because the file `{file}` is missing; put it into the folder "
+        f"`examples`. Source: {source}."
     )
 
 
 @lru_cache(maxsize=8)
 def real(name: str, count: int | None = None) -> Keys | None:
-    """Return the first `count` keys of a stream, or None if its file is absent."""
     file = path(name)
     if file is None:
         return None

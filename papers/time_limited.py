@@ -1,4 +1,4 @@
-"""The time-limited paper: Table 2, slices and memory (Figures 1 to 3), and rates (4 and 5)."""
+"""Reproduces Table 2 and Figures 1 to 5 of the time-limited paper."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -33,8 +33,6 @@ def decimal(rate: float) -> str:
 
 
 class TimedStream:
-    """A filter and its stream: distinct keys at equal intervals."""
-
     def __init__(self, point: Point, k: int, l: int, seed: int = 0) -> None:
         self.window = window = point["window"]
         capacity = round(window * point["start"])
@@ -48,7 +46,6 @@ class TimedStream:
         self._generations: list[tuple[int, int]] = []
 
     def insert(self, count: int) -> None:
-        """Insert the next keys; all except the first must belong to one generation."""
         shifts, last = self.model.shifts, self.model.last_insertion
         part = slice(self.at, self.at + count)
         self.model.insert(self.keys[part], self.times[part])
@@ -59,7 +56,7 @@ class TimedStream:
     def stops(self) -> Iterator[None]:
         """Insert the stream; stop at both ends of each generation, and when a slice's span ends.
 
-        Between stops only the bits and the elements grow.
+        Between stops, only the number of set bits and the number of elements grow.
         """
         while self.at < self.count:
             self.insert(1)
@@ -82,13 +79,9 @@ class TimedStream:
 
     @property
     def reported(self) -> int:
-        """Number of elements in generations whose last insertion is within the span."""
         past = [at for last, at in self._generations if last < self.now - SPAN]
         self._generations = self._generations[max(0, len(past) - 1) :]
         return self.at - (past[-1] if past else 0)
-
-
-# Slices
 
 
 def measure_slices(point: Point) -> Result:
@@ -109,7 +102,6 @@ def _bits_per_element(rows: Rows, elements: str = "reported") -> Floats:
 
 
 def _bits_range(results: Results, elements: str = "reported") -> tuple[float, float]:
-    """Return the minimum and maximum bits per element in the steady state, over all k and l."""
     values = np.concatenate(
         [
             _bits_per_element(rows, elements)[np.array(rows["spans"]) > SPANS - STEADY]
@@ -143,7 +135,6 @@ def conclude_table(measured: Results) -> Conclusion:
 
 
 def _settled(rows: Rows, name: str) -> float:
-    """Return the spans after which a column no longer changes."""
     values = np.asarray(rows[name])
     other = np.flatnonzero(values != values[-1])
     return rows["spans"][other[-1] + 1] if len(other) else 0.0
@@ -208,15 +199,13 @@ def _slice_charts(figure: int, start: str, result: Result) -> list[Chart]:
     ]
 
 
-# Rates
-
 _ENOUGH = 40  # With fewer expected false positives per sample, the rate is computed, not counted.
 
 
 def measure_rate(point: Point) -> Result:
     """Measure false positives and false negatives along the stream.
 
-    "curve" lists spans and expected rates at the stops of the first seed; "samples" lists spans,
+    "curve" lists spans and expected rates at the stops of the first seed. "samples" lists spans,
     false positives and expected rates at random times.
     """
     stream = TimedStream(point, point["k"], point["l"], point["seed"])
@@ -241,7 +230,6 @@ def measure_rate(point: Point) -> Result:
 
 
 def _moments(point: Point, count: int) -> list[int]:
-    """Draw insertion counts, one in each of equal parts of a stream."""
     seed = [point["seed"], 2, point["k"], point["l"], round(10 * point["start"])]
     parts = np.arange(point["samples"]) + np.random.default_rng(seed).random(point["samples"])
     return [1 + int(moment) for moment in parts * (count / point["samples"])]
@@ -274,7 +262,6 @@ def _steady(course: Floats) -> Floats:
 
 
 def _counted(point: Point) -> bool:
-    """Return whether enough false positives are expected to derive the rate by counting."""
     return bool(point["queries"] * point["error"] >= _ENOUGH)
 
 
@@ -294,7 +281,6 @@ def _rate_finding(figure: int, results: Results) -> Finding:
 
 
 def _course_findings(groups: dict[tuple[Any, ...], Any]) -> list[Finding]:
-    """Compare the courses to the steady state with the statements of section 7.3."""
     courses: dict[tuple[float, float], dict[str, Floats]] = {}
     for (start, error, k, l), results in groups.items():
         group = courses.setdefault((start, error), {})
@@ -336,7 +322,6 @@ def _rate_series(k: int, l: int, results: Results) -> list[Series]:
 
 
 def _ratio_findings(measured: Results) -> list[Finding]:
-    """Compare counted false positives with those expected from the bits, for each error rate."""
     findings = []
     for (error,), group in grouped(measured, "error").items():
         counts: dict[int, Floats] = {}

@@ -1,5 +1,5 @@
-"""Write the generated parts of the pages: `python -m campaigns.pages`.
+"""Writes the generated parts of the pages: `python -m campaigns.pages`.
 
 A page is hand-written Markdown. Blocks between `<!-- begin NAME -->` and `<!-- end -->` are filled
-from the measurements in `results/`. Each module here fills the blocks of one page.
+from the measurements in `results/`. Each module here fills the blocks of one or more pages.
 """

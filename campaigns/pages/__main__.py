@@ -1,4 +1,4 @@
-"""Command line that generates pages."""
+"""Generate the tables and drawings of the pages from recorded results."""
 
 import argparse
 import sys
@@ -14,11 +14,9 @@ PAGES = {
         *drawings.PAGES, *tables.PAGES, *files.PAGES, *readme.PAGES, gallery.PAGE, mechanisms.PAGE,
     )
 }  # fmt: skip
-"""Pages by name."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Write pages, or list those that are out of date."""
     # Units are built only to read their limits.
     warnings.filterwarnings("ignore", message=".* created but never used")
     parser = argparse.ArgumentParser(prog="python -m campaigns.pages", description=__doc__)

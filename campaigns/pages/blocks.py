@@ -1,4 +1,4 @@
-"""Blocks of a page: finding and filling them, and checking whether they are up to date."""
+"""Fills the generated blocks of a page, and checks whether they are up to date."""
 
 import json
 import re
@@ -85,8 +85,6 @@ def bare_axes(width: float, height: float, **limits: tuple[float, float]) -> tup
 
 @dataclass(frozen=True)
 class Page:
-    """A page with its blocks and drawings, and files that are generated as a whole."""
-
     path: Path
     blocks: Callable[[], dict[str, str]] = dict  # contents of the blocks, by name
     drawings: Sequence[Drawing] = ()
@@ -119,7 +117,6 @@ def write(path: Path, text: str) -> None:
 
 
 def records(name: str) -> list[Record]:
-    """Read the recorded results of a campaign, in the order of its points."""
     path, campaign = RESULTS / f"{name}.jsonl", CAMPAIGNS[name]
     recorded = engine.read(path) if path.exists() else []
     order = {campaign.label(point): number for number, point in enumerate(campaign.points())}
@@ -137,7 +134,6 @@ def save(name: str, lines: Iterable[Any]) -> None:
 
 
 def table(rows: Sequence[Mapping[str, object]]) -> str:
-    """Format rows as a Markdown table with a column for each name."""
     if not rows:
         return ""
     head = list(rows[0])
@@ -145,7 +141,6 @@ def table(rows: Sequence[Mapping[str, object]]) -> str:
 
 
 def cell(value: object) -> str:
-    """Format a value for a table cell; integers get thousands separators."""
     if value is None or value == "":
         return NOTHING if value is None else ""
     return f"{value:,}" if isinstance(value, int) else str(value)
@@ -156,7 +151,7 @@ def code(text: str) -> str:
 
 
 def line(*cells: object) -> str:
-    """Format a table row; a sequence becomes one cell for each of its values."""
+    """Format a table row; a list or tuple becomes one cell for each of its values."""
     values = [
         value for some in cells for value in (some if isinstance(some, list | tuple) else [some])
     ]
@@ -192,7 +187,6 @@ def _templates() -> jinja2.Environment:
 
 
 def render(name: str, **values: Any) -> dict[str, str]:
-    """Render a template with values, and return its blocks by name."""
     return content(_templates().get_template(f"{name}.md").render(values))
 
 
@@ -206,7 +200,6 @@ def versions(tools: Iterable[Mapping[str, str]]) -> str:
 
 
 def earlier(measured: Iterable[Record], noun: str = "results") -> str:
-    """State how many results are from an earlier state of the sources."""
     marked = [record.earlier for record in measured]
     count = "All" if all(marked) else f"{sum(marked):,} of {len(marked):,}"
     return f"{count} {noun} are from an earlier state of the sources.\n" * any(marked)

@@ -35,7 +35,6 @@ UNIT = preset("default")
 
 
 def stages() -> list[tuple[str, str]]:
-    """Return the parts of the pipeline with their descriptions."""
     core = ring_core(UNIT, unit_profile(UNIT))
     parts = (("hash", core.hashes[0]), ("store", core.store), ("detector", core.detector))
     blocks = [("front end", "gate, schedule")]
@@ -44,7 +43,6 @@ def stages() -> list[tuple[str, str]]:
 
 
 ARROW = {"arrowstyle": "-|>", "color": COLOURS["ink"], "linewidth": 1.1}
-"""Properties of arrows between blocks."""
 
 PLACED = {"ha": "center", "va": "center", "fontsize": 8}  # text properties for blocks
 
@@ -77,11 +75,9 @@ RINGS = {
     "ring": APBFSpec(k=2, l=3, slice_bits=16),
     "gebf": GEBFSpec(window=12, epochs=3, hashes=2, bits=128),
 }
-"""Rings that are drawn, by file name."""
 
 
 def roles(spec: Any) -> list[tuple[int, int, int, str]]:
-    """Return the generation, physical segment, age and role of each segment of a golden ring."""
     ring: Any = from_spec(spec)
     rows = []
     for generation in range(GENERATIONS):
@@ -121,14 +117,14 @@ SLACK = {
     "timing filter, B = 4": PartitionedTimingSpec(window=12, block=4, hashes=4, cells=4096),
     "dictionary": WindowDictionarySpec(window=12, columns=3, rows=64, digest_bits=38),
 }
-"""Filters in the picture of the slack, each with a window of 12 insertions."""
+"""Filters in the picture of slack, each with a window of 12 insertions."""
 
 
 def reported() -> dict[str, tuple[int, int]]:
-    """For each filter, return the distances up to which keys are always and sometimes reported.
+    """For each filter, return the distances up to which a key is always and sometimes reported.
 
-    A distance is the number of insertions after the key's own. The key is inserted at every
-    position of a generation or block.
+    A distance is the number of insertions after the insertion of the key. The key is inserted at
+    every position of a generation or block.
     """
     distances = {}
     for name, spec in SLACK.items():
@@ -190,18 +186,14 @@ def _block_page(page: str, name: str) -> Page:
     return Page(DOCS / f"{page}.md", drawings=[drawing])
 
 
-# Time-based windows
-
 TIMED = GEBFSpec(window=64, epochs=4, hashes=2, bits=640, span=40, generation_span=11)
-"""Ring in the picture of time-based windows."""
 
 SILENCE = range(34, 62)
 INSERTIONS = (*range(SILENCE.start), *range(SILENCE.stop, 80))
-"""Times of its insertions: one per tick, except during the silence."""
+"""Times of the insertions into `TIMED`: one per tick, except during the silence."""
 
 
 def generations() -> list[tuple[int, int]]:
-    """Return the times of the first and last insertion of each generation of a golden ring."""
     ring: Any = from_spec(TIMED)
     bounds: list[tuple[int, int]] = []
     for number, time in enumerate(INSERTIONS):
@@ -260,7 +252,6 @@ def tick_times(cycle: int) -> list[int]:
 
 
 def tick_diagram(cycle: int = 2) -> str:
-    """Draw the timing diagram of a tick as text: operations, and when the tick takes effect."""
     times, names = tick_times(cycle), "ABCDE"
     after = times.index(times[0] + 1)
     rows = {
@@ -276,10 +267,8 @@ def tick_diagram(cycle: int = 2) -> str:
     return "\n".join(["```text", *(line.rstrip() for line in lines), "```"])
 
 
-# Duplicate packets
-
 STREAM = Taps(delay=40_000, jitter=60_000, hops=1, repeats=0.1, repeat_after=200_000_000)
-"""Taps in the picture of a report: with a router between them, and retransmitted packets."""
+"""Two taps with a router between them; some packets are retransmitted."""
 
 
 @cache
@@ -297,11 +286,7 @@ def copy_report() -> tuple[CopyReport, float]:
     return report, span / 1e9
 
 
-# Clock frequency and area
-
-
 def clocks(summaries: Sequence[Summary]) -> dict[str, list[tuple[float, int]]]:
-    """Return the usable clock in MHz and the LUTs of the units of each device."""
     points: dict[str, list[tuple[float, int]]] = {}
     for median in (summary.median for summary in summaries):
         points.setdefault(median.device, []).append((round(median.fmax_mhz, 1), median.lut))

@@ -1,8 +1,7 @@
-"""Files that are generated as a whole: planner figures, the reproduction, and a picture."""
+"""Files that are generated whole: measured units for the planner, reproduction, import graph."""
 
 import json
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -22,11 +21,8 @@ sys.path.append(str(ROOT / "tests" / "helpers"))
 
 from import_graph import scan
 
-# Planner figures
-
 
 def measured_units() -> str:
-    """Format the results of placed single-lane units that `lately plan` prints, one per line."""
     presets = {spec: name for name, spec in ALL_PRESETS.items()}
     lines = {}
     for summary in summarise(records("hardware")):
@@ -51,15 +47,11 @@ def measured_units() -> str:
     return "[\n" + ",\n".join(lines.values()) + "\n]\n"
 
 
-# Reproduction of the papers
-
 DATA = RESULTS / page.DATA
 
 
 @dataclass(frozen=True)
 class _Reproduction(Page):
-    """Pages and drawings that `python -m papers NAME... --out` writes."""
-
     def texts(self) -> dict[Path, str]:
         pages = page.pages(_report(), f"../results/{page.DATA}")
         return {DOCS / name: text for name, text in pages.items()}
@@ -78,7 +70,6 @@ def _report() -> Report:
 
 
 def take(paths: list[Path]) -> None:
-    """Merge the studies in the given record files; other studies are kept."""
     known = {
         record.point["study"]: record for path in (DATA, *paths) for record in engine.read(path)
     }
@@ -87,19 +78,16 @@ def take(paths: list[Path]) -> None:
     engine.write(DATA, records)
 
 
-# Source folders, from the import graph
-
 PARTS = (
     "golden", "hdl", "sim/replay", "sim/bench", "sim/proofs", "boards", "lately", "campaigns",
     "papers", "campaigns/pages",
 )  # fmt: skip
-"""Folders that the page describes."""
 
 WIDTH, HEIGHT, GAP = 118, 34, 44
 
 
 def part(name: str) -> str:
-    """Return the folder of a module; top-level modules of `sim` belong to "sim/replay"."""
+    """Return the source folder of a module; top-level modules of `sim` belong to "sim/replay"."""
     words = name.split(".")
     words = words[1:] if words[0] == "lately" and len(words) > 1 else words
     if words[0] == "sim":
@@ -110,18 +98,12 @@ def part(name: str) -> str:
 
 
 def imports() -> dict[str, set[str]]:
-    """Return the folders that each folder imports."""
     graph: dict[str, set[str]] = {name: set() for name in PARTS}
     for name, module in scan(ROOT).items():
         others = {part(other) for other in module.imports - {"lately"}}
         if name != "lately":
             graph[part(name)] |= others - {part(name)}
     return graph
-
-
-def direct(graph: Mapping[str, set[str]], name: str) -> set[str]:
-    below = graph[name]
-    return below - {far for near in below for far in graph[near]}
 
 
 def picture() -> str:
@@ -143,7 +125,8 @@ def picture() -> str:
         f'<path d="M{center[name][0]:.0f} {center[name][1]:.0f}'
         f'L{center[other][0]:.0f} {center[other][1]:.0f}" stroke="#8899aa" fill="none"/>'
         for name in PARTS
-        for other in sorted(direct(graph, name))
+        # Imports that are implied by those of another folder are not drawn.
+        for other in sorted(graph[name] - {far for near in graph[name] for far in graph[near]})
     ]
     boxes = [
         f'<rect x="{x - WIDTH / 2:.0f}" y="{y - HEIGHT / 2:.0f}" width="{WIDTH}" height="{HEIGHT}" '

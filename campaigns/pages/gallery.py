@@ -1,4 +1,4 @@
-"""Pictures for docs/gallery.md: a few events, filtered by each of the examples."""
+"""Pictures for docs/gallery.md, in which each example filters a few events."""
 
 import runpy
 from collections.abc import Callable, Mapping, Sequence
@@ -33,13 +33,11 @@ class Story:
     verbs: tuple[str, str] = ("passes", "dropped")
 
     def events(self) -> list[tuple[int, float, bool]]:
-        """Return the row, the time and whether it passes for each event, in order of time."""
         order = sorted((at, row) for row, times in enumerate(self.rows.values()) for at in times)
         return [(row, at, self.decide(row, at)) for at, row in order]
 
 
 def mirror_port() -> Story:
-    """Frames that enter a switch and leave it 2 ms later; one is retransmitted after 25 ms."""
     module = example("mirror_port")
     port, frames = module.MirrorPort(), [frame for frame, _ in module.generated(3)]
     rows: Rows = {"frame A": [0, 2, 25, 27], "frame B": [1, 3], "frame C": [8, 10.5]}
@@ -48,7 +46,6 @@ def mirror_port() -> Story:
 
 
 def log_stream() -> Story:
-    """Log messages, one of which is repeated for half an hour."""
     log = example("log_stream").LogStream()
     rows: Rows = {
         "disk full": [0, 2, 4, 6, 8, 12, 14, 16, 18, 20, 22, 24, 26],
@@ -61,7 +58,6 @@ def log_stream() -> Story:
 
 
 def syn_check() -> Story:
-    """SYNs from clients and from attackers."""
     module = example("syn_check")
     check = module.SynCheck()
     rows: Rows = {
@@ -80,7 +76,6 @@ def syn_check() -> Story:
 
 
 def early_data() -> Story:
-    """ClientHellos and their replays, at a server that starts at 0 s."""
     module = example("early_data")
     register = module.EarlyDataRegister(module.FilterSpec.from_toml(module.SPEC), started=0)
     rows: Rows = {"hello A": [12, 14, 19, 21], "hello B": [4, 6], "hello C": [16, 25]}
@@ -94,10 +89,6 @@ def early_data() -> Story:
 
 STORIES = {"gallery-mirror": mirror_port, "gallery-log": log_stream, "gallery-syn": syn_check,
            "gallery-replay": early_data}  # fmt: skip
-
-
-def _events(name: str) -> Sequence[tuple[int, float, bool]]:
-    return STORIES[name]().events()
 
 
 def drawn(name: str, events: Sequence[tuple[int, float, bool]]) -> Any:
@@ -126,5 +117,8 @@ def drawn(name: str, events: Sequence[tuple[int, float, bool]]) -> Any:
 
 PAGE = Page(
     DOCS / "gallery.md",
-    drawings=[Drawing(name, partial(_events, name), partial(drawn, name)) for name in STORIES],
+    drawings=[
+        Drawing(name, lambda story=story: story().events(), partial(drawn, name))
+        for name, story in STORIES.items()
+    ],
 )

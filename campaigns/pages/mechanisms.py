@@ -20,17 +20,14 @@ TIMING = PartitionedTimingSpec(window=12, block=4, hashes=3, cells=8, stamp_bits
 DICTIONARY = WindowDictionarySpec(window=12, columns=3, rows=8, digest_bits=12)
 
 KEY, FIRST, COUNT = 7, 1, 14
-"""The key shown in the pictures, and `COUNT` other keys: integers from `FIRST` on."""
+"""The key in the pictures; the `COUNT` other keys are the integers from `FIRST` on."""
 
 FACES = {"set": "blue", "found": "green", "new": "orange", "old": "grid"}
-"""Colours of the cells by their states; all other cells are white."""
+"""Colours of cells, by state; cells without a state are white."""
 
 
 class Row(NamedTuple):
-    """A row of a picture.
-
-    `states` and `texts` have an entry for each cell; `marked` are the cells with a bold outline.
-    """
+    """A row of cells, with a state and a text for each cell; `marked` cells have an outline."""
 
     label: str
     states: Sequence[str]
@@ -51,7 +48,6 @@ def model(spec: Any, count: int = COUNT, *keys: int) -> Any:
 
 
 def ages(ring: Any) -> list[int]:
-    """Return the age of each physical segment of a ring; the spare has the highest age."""
     segments = ring.spec.segments
     return [(segment - ring.ring_position) % segments for segment in range(segments)]
 
@@ -62,7 +58,7 @@ def role(spec: Any, age: int) -> str:
 
 @cache
 def cells_of(spec: Any, key: int) -> dict[int, list[int]]:
-    """Return the cells of a key in each physical segment of an empty ring."""
+    """Return the cells that a key sets in each physical segment of an empty ring."""
     ring, cells = from_spec(spec), {}
     for _ in range(spec.segments):
         ring.shift()
@@ -72,13 +68,11 @@ def cells_of(spec: Any, key: int) -> dict[int, list[int]]:
 
 
 def in_ring(ring: Any) -> Iterable[tuple[int, int, Any]]:
-    """Yield the age, physical segment and bits of each segment, youngest first."""
     for age, segment in sorted((age, segment) for segment, age in enumerate(ages(ring))):
         yield age, segment, ring.memory[segment].ravel()
 
 
 def insertion() -> Picture:
-    """An insertion sets one bit in each of the k youngest segments."""
     before, after = model(RING), model(RING, COUNT, KEY + 100)
     rows = []
     for age, segment, bits in in_ring(after):
@@ -94,7 +88,6 @@ def insertion() -> Picture:
 
 
 def lookup() -> Picture:
-    """A query reads one bit of each segment, and looks for k consecutive matches."""
     ring = model(RING)
     rows = []
     for age, segment, bits in in_ring(ring):
@@ -111,7 +104,6 @@ def lookup() -> Picture:
 
 
 def turn() -> Picture:
-    """A shift moves no bits: each segment just gets older."""
     before, after = model(RING), model(RING)
     after.shift()
     rows = []
@@ -125,7 +117,6 @@ def turn() -> Picture:
 
 
 def blocks() -> Picture:
-    """A blocked filter keeps all bits of a key in one word of each segment."""
     ring = model(BLOCKED, 6, KEY)
     fresh = from_spec(BLOCKED)
     fresh.insert(np.array([KEY], np.uint64))
@@ -142,7 +133,6 @@ def blocks() -> Picture:
 
 
 def stamps() -> Picture:
-    """Each cell of a timing filter stores the age of its last key."""
     timing = model(TIMING)
     fresh = from_spec(TIMING)
     fresh.insert(np.array([KEY], np.uint64))
@@ -159,7 +149,6 @@ def stamps() -> Picture:
 
 
 def rows_of(key: int) -> list[int]:
-    """Return the row of a key in each column, found by inserting it into a dictionary."""
     rows: list[int] = []
     taken: list[int] = []
 
@@ -179,7 +168,6 @@ def rows_of(key: int) -> list[int]:
 
 
 def columns() -> Picture:
-    """A dictionary stores each key in a cell of one column, with its time and remainder."""
     dictionary = model(DICTIONARY)
     (live, _), key_rows, rows = dictionary.memory, rows_of(KEY), []
     age = int(dictionary.look_up(np.array([KEY], np.uint64)).age[0])
@@ -239,14 +227,11 @@ def _patch(cells_of: Iterable[tuple[float, float]], **style: Any) -> PathPatch:
     return PathPatch(Outline.make_compound_path(*outlines), **style)
 
 
-# The spare over time
-
 SEGMENT = 0
 SHIFTS = 9  # segment shown in the picture of the spare, and number of generations
 
 
 def life() -> list[tuple[int, int]]:
-    """Return the age and the number of set bits of one segment after each insertion."""
     ring, course = from_spec(RING), []
     for key in range(SHIFTS * RING.generation):
         ring.insert(np.array([key], np.uint64))
@@ -276,4 +261,3 @@ PAGE = Page(
         Drawing("how-spare", life, spare),
     ],
 )
-"""docs/how-it-works.md; its picture of the ring is also used in docs/filters.md."""

@@ -1,6 +1,6 @@
-"""README.md and docs/baselines.md: the output of their examples and commands.
+"""Fills README.md and docs/baselines.md with the output of their examples and commands.
 
-`python -m campaigns.pages README demo` reruns a long command; the same holds for each of `LONG`.
+`python -m campaigns.pages README NAME` runs the command NAME of `LONG` again.
 """
 
 import contextlib
@@ -28,10 +28,10 @@ COMPARED = {
     "stable": "stable Bloom filter",
     "GEBF": "`GEBF` of Lately",
 }
-"""Filters compared in docs/baselines.md, and their names there."""
+"""Filters compared in docs/baselines.md, and their names in README.md."""
 
 SHOWN = ("operations", "mismatches", "false negatives", "repeats found")
-"""Figures of the demo that the page shows."""
+"""Beginnings of the lines of the demo output that the page shows."""
 
 
 def example_output(source: str) -> str:
@@ -47,7 +47,6 @@ def examples(text: str) -> dict[str, str]:
 
 
 def command_output(command: str) -> str:
-    """Run a command in the repository; return the command and its key figures as a block."""
     environment = os.environ | {"COLUMNS": str(WIDTH)}
     result = subprocess.run(
         command.split(), cwd=ROOT, capture_output=True, text=True, env=environment
@@ -82,7 +81,6 @@ def figures() -> dict[str, str]:
 
 
 def take(names: list[Path]) -> None:
-    """Rerun long commands, by name."""
     renewed = {name: command_output(LONG[name]) for name in map(str, names)}
     write(README, fill(README.read_text("utf-8"), renewed))
 

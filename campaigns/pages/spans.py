@@ -1,4 +1,4 @@
-"""Longest spans, and placements, of deduplicators for docs/deduplicator.md."""
+"""Tables for docs/deduplicator.md: the longest spans, and placed deduplicators."""
 
 from bisect import bisect_right
 from dataclasses import replace
@@ -15,7 +15,7 @@ from .. import frames as placements
 from .blocks import NOTHING, records, table
 
 LINES = {"1 Gb/s": 1_488_095, "10 Gb/s": 14_880_952, "100 Gb/s": 148_809_524}
-"""60-byte frames per second, by line rate."""
+"""Number of 60-byte frames per second, by line rate."""
 
 ULTRA_BITS = 1 << 18  # bits of an UltraRAM, without parity bits
 
@@ -25,11 +25,10 @@ DEVICES = {"ecp5-25k-6": (64, 0), "ecp5-85k-8": (64, 0), "xcu50": (512, 640), "x
 DOWN = Context(prec=2, rounding=ROUND_DOWN)
 
 WANTED = {744_048: "50 ms at 10 Gb/s, 5 ms at 100 Gb/s", 3_720_239: "25 ms at 100 Gb/s"}
-"""Spans of products that Lately is compared with, by number of frames."""
+"""Spans of other products, by the number of frames that a span contains."""
 
 
 def _requirement(frames: int, chip: Device | None = None) -> Requirement:
-    """Return a requirement for this number of frames within a span of 1,000 ticks."""
     span = Span.of(Fraction(1), Fraction(1, 1000), when_full="shorten")
     # Of all families, GEBF needs the fewest block RAMs.
     return Requirement(
@@ -38,7 +37,6 @@ def _requirement(frames: int, chip: Device | None = None) -> Requirement:
 
 
 def _memories(frames: int, tried: int) -> tuple[int, int]:
-    """Return the minimum number of 16-kbit block RAMs, and of UltraRAMs, among `tried` filters."""
     plans = cheapest(_requirement(frames), tried)
     specs = [plan.spec for plan in plans]
     parts = [spec.segments * spec.parts * -(-spec.part_bits // ULTRA_BITS) for spec in specs]

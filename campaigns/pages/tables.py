@@ -58,8 +58,6 @@ from .blocks import (
 
 Row = dict[str, object]
 
-# Hardware
-
 
 def hardware() -> dict[str, str]:
     shown = [f"{family}-default" for family in ("apbf", "apbbf", "gebf")]
@@ -75,7 +73,6 @@ def hardware() -> dict[str, str]:
 
 
 def caveats(texts: Iterable[tuple[str, str]]) -> str:
-    """Write each caveat once, after the devices or boards that it applies to."""
     names: dict[str, dict[str, None]] = {}
     for name, text in texts:
         if text:
@@ -137,9 +134,6 @@ def limits_blocks() -> dict[str, str]:
     )
 
 
-# Boards
-
-
 def has_usual_family(report: dict[str, Any]) -> bool:
     return bool(report["spec"]["family"] == BOARDS[report["board"]].spec.family)
 
@@ -162,7 +156,6 @@ def boards(reports: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 
 def take_boards(paths: list[Path]) -> None:
-    """Replace the build reports of these boards; drop boards that no longer exist."""
     read = [json.loads(path.read_text("utf-8")) for path in paths]
     known = {
         (report["board"], has_usual_family(report) or str(report["spec"])): {
@@ -175,9 +168,6 @@ def take_boards(paths: list[Path]) -> None:
     save("boards", sorted(known.values(), key=lambda report: (
         not has_usual_family(report), order.index(report["board"])
     )))  # fmt: skip
-
-
-# Registers
 
 
 def export() -> dict[str, str]:
@@ -225,9 +215,6 @@ def _port_rows(design: Design, meanings: Mapping[str, str]) -> list[Row]:
     return rows
 
 
-# Speed
-
-
 def speed(
     measured: Sequence[Record], stream: Sequence[Record], rolling: Sequence[Record]
 ) -> dict[str, str]:
@@ -249,8 +236,6 @@ def speed(
     )  # fmt: skip
 
 
-# Security
-
 ATTACKS = {
     "rates": ("forged", "forged cells", "filled", "twins"),
     "dictionaries": ("crowded",),
@@ -259,14 +244,13 @@ ATTACKS = {
     "differences": ("difference",),
     "floods": ("flooded",),
 }
-"""The attacks listed in each table."""
+"""The attacks in each table of docs/security.md."""
 
 OPERATIONS = 212e6  # operations per second at the block RAM limit of an ECP5, speed grade 6
 WINDOW = 1000  # window for which the effort of an attack is computed, in keys
 
 
 def attacks(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Group attacks that differ only in the filter's hash."""
     groups: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
     for run in runs:
         same = run["attack"], run["unit"], run["figure"], run["cost"]
@@ -278,7 +262,7 @@ def attacks(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def effort(runs: Iterable[dict[str, Any]]) -> dict[str, float]:
-    """Extrapolate the days for all 64 bits from the narrower folds that were measured."""
+    """Estimate how many days a search in the full fold takes, from searches in narrower folds."""
     searches = [run for run in runs if run["attack"] == "difference"]
     pairs = sum(math.log2(run["queries"] * WINDOW) - run["folded_bits"] for run in searches)
     pairs /= len(searches)
@@ -296,13 +280,9 @@ def security(measured: Sequence[Record], fuzzed: Sequence[dict[str, Any]]) -> di
 
 
 def take_fuzz(paths: list[Path]) -> None:
-    """Store new counts of malformed inputs, as written by `make fuzz`."""
     for path in paths:
         parsers = json.loads(path.read_text("utf-8"))["parsers"]
         save("fuzz", [{"parser": name} | counts for name, counts in parsers.items()])
-
-
-# Upsets
 
 
 def option(record: Record) -> str:
@@ -326,9 +306,6 @@ def upsets(measured: Sequence[Record]) -> dict[str, str]:
         unit=lambda record: code(label(record.point)),
         interval=lambda hits, trials: interval_text(clopper_pearson(hits, trials)),
     )
-
-
-# Filters
 
 
 def families() -> dict[str, str]:
@@ -360,7 +337,7 @@ CHOICES: dict[str, Sequence[str]] = {
     "hash": HASHES, "digest": DIGESTS, "when_full": WHEN_FULL, "rekey": ("true", "false"),
     "lanes": [str(lanes) for lanes in SHARDS],
 }  # fmt: skip
-"""Possible values of fields that are not numbers, or only certain numbers."""
+"""Values of fields that accept only certain words or numbers."""
 
 
 def _values(item: Field[Any]) -> str:
@@ -376,7 +353,6 @@ def _values(item: Field[Any]) -> str:
 
 
 def _meaning(kind: type, name: str) -> str:
-    """Return the text below a field in the source of its class, or of a base class."""
     for owner in kind.__mro__[:-1]:
         (defined,) = ast.parse(dedent(inspect.getsource(owner))).body
         for before, node in pairwise(getattr(defined, "body", [])):
@@ -399,9 +375,6 @@ def bounds(window: int = 20_000) -> dict[str, str]:
             "for_window": GEBF.for_window(window, rate).storage_bits / window,
         })  # fmt: skip
     return render("bounds", bounds=rows)
-
-
-# Verification
 
 
 def take_proofs(paths: list[Path]) -> None:
@@ -446,8 +419,6 @@ def testplan() -> dict[str, str]:
 
 
 class Kind(NamedTuple):
-    """A kind of unit in the sign-off table, and where its evidence is found."""
-
     units: Callable[[PlannedUnit], bool]
     proofs: Sequence[str]  # modules in lately.sim.proofs
     sources: Sequence[str]  # source folders for which defects are counted
@@ -521,15 +492,13 @@ def sign_off() -> dict[str, str]:
     return {"sign-off": table(rows)}
 
 
-# Mutants
-
 DEFECTS = ROOT / "tests" / "mutation" / "defects.toml"
 OUTCOMES_OF_DEFECTS = {
     "proof": "killed by a proof",
     "unit": "killed by a sentence of the plan",
     "lives": "survived",
 }
-"""Outcomes by the first word of what killed a defect; all others are killed by a test."""
+"""Outcomes by the first word of a defect's killer; killers with other words are tests."""
 
 
 def mutation() -> dict[str, str]:
@@ -538,7 +507,6 @@ def mutation() -> dict[str, str]:
 
 
 def take_mutants(paths: list[Path]) -> None:
-    """Store counts of the operator mutants in each folder, by outcome and by kind of kill."""
     lines = [line for path in paths for line in path.read_text("utf-8").splitlines()]
     known = {mutant["name"]: mutant for mutant in map(json.loads, lines)}
     rows: list[Row] = []
@@ -560,7 +528,6 @@ def take_mutants(paths: list[Path]) -> None:
 
 
 def defects(groups: Sequence[dict[str, Any]]) -> str:
-    """Count defects by kind and by the first test that kills them; list survivors with reasons."""
     rows: dict[str, Any] = {}
     left = []
     for group in sorted(groups, key=lambda group: group["kind"]):

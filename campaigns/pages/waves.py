@@ -35,7 +35,6 @@ class Diagram:
 
 
 def record(requests: Sequence[tuple[Operation, int]], stalled: range) -> Trace:
-    """Simulate requests; return the values of each cycle until no result is left."""
     unit = filter_unit(SPEC, tag_bits=8, statistics_bits=0)
     core = unit.core
     trace: Trace = []
@@ -88,7 +87,6 @@ def simulate(unit: Any, bench: Callable[[Any], Any], *, clock: bool) -> None:
 
 
 def record_axis() -> Trace:
-    """Simulate an export with AXI4-Streams that checks one key twice and another key once."""
     unit = AxisUnit(filter_unit(SPEC, tag_bits=8, statistics_bits=0))
     keys, trace = [0x2A, 0x2A, 0x51], []
 
@@ -137,7 +135,6 @@ def axis() -> dict[str, Any]:
 
 
 def shown(trace: Trace, names: Iterable[str], margin: int) -> list[int]:
-    """Return the cycles near a signal change; tags, which just count, are ignored."""
     steps = [name for name in names if "tag" not in name]
     values = [[row[name] for name in steps] for row in trace]
     changes = {0} | {n for n in range(1, len(trace)) if values[n] != values[n - 1]}
@@ -145,7 +142,6 @@ def shown(trace: Trace, names: Iterable[str], margin: int) -> list[int]:
 
 
 def wave_json(trace: Trace, names: Sequence[str], cycles: Sequence[int]) -> dict[str, Any]:
-    """Convert cycles of a trace to WaveDrom's format; omitted cycles become a gap."""
     gaps = {n for before, n in pairwise(cycles) if n != before + 1}
     rows = [{"name": "cycle", **_lane([str(n) for n in cycles], cycles, gaps)}]
     rows += [

@@ -1,6 +1,6 @@
-"""Number of segments that a query reads, for the walks that the APBF paper compares (section 5.4).
+"""Counts the segments that a query reads, in the search orders of the APBF paper (section 5.4).
 
-All functions take matches, a bool array of shape (ring_segments, n), as `SlidingFilter.matches`
+All functions accept matches, a bool array of shape (ring_segments, n), as `SlidingFilter.matches`
 returns them: whether each segment, youngest first, contains each of n keys.
 """
 
@@ -12,7 +12,7 @@ Matches = NDArray[np.bool_]
 
 
 def backward(matches: Matches, run: int) -> Accesses:
-    """Count accesses of Algorithm 1, which starts `run` segments from the oldest and jumps."""
+    """Count the accesses of Algorithm 1, which starts near the oldest segment and skips some."""
     segments, count = matches.shape
     at = np.full(count, segments - run)
     before, now, accesses = np.zeros((3, count), np.int64)
@@ -30,12 +30,11 @@ def backward(matches: Matches, run: int) -> Accesses:
 
 
 def forward(matches: Matches, run: int) -> Accesses:
-    """Count accesses of Algorithm 1 in the opposite direction, youngest segment first."""
     return backward(matches[::-1], run)
 
 
 def linear(matches: Matches, run: int) -> Accesses:
-    """Count accesses of a scan, youngest first, until a `run` is found or impossible."""
+    """Count the accesses of a scan, youngest first, that ends once a run is found or impossible."""
     segments, count = matches.shape
     accesses, now = np.zeros((2, count), np.int64)
     for number, match in enumerate(matches):

@@ -1,4 +1,4 @@
-"""Base classes for the baselines: keys take effect one at a time, on arrays of bits or cells."""
+"""Base classes of the baselines, which process one key at a time on an array of bits or cells."""
 
 from abc import abstractmethod
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ _CHUNK = 1 << 15
 
 
 class KeyByKey(CountedFilter):
-    """Base class for the baselines. A key maps to positions, which subclasses read and write."""
+    """Base class of baselines; a key maps to positions, which subclasses read and write."""
 
     _counts: ClassVar[dict[str, int | str | None]] = {"insertions": 1 << 61}
 
@@ -53,7 +53,7 @@ class KeyByKey(CountedFilter):
 
 
 class BitArrays(KeyByKey):
-    """Base class for baselines with equal bit arrays; one byte holds one bit, for speed."""
+    """Base class of baselines with equal bit arrays; a bit takes one byte, for speed."""
 
     _shape: tuple[int, int]
     _segments: list[bytearray]
@@ -109,14 +109,13 @@ def write(bits: bytearray, positions: list[int]) -> None:
 
 
 class ByteCells(KeyByKey):
-    """Base class for baselines with one-byte cells; a key is reported if none of its cells is 0."""
+    """Base class of baselines with one-byte cells; a key is reported if none of its cells is 0."""
 
     _cells: bytearray
     _max: int
 
     @property
     def memory(self) -> NDArray[np.uint8]:
-        """Values of the cells; shape (cells,)."""
         return np.array(self._view())
 
     @property
@@ -132,7 +131,6 @@ class ByteCells(KeyByKey):
 
 
 def ring_order(buffer: NDArray[np.uint64], written: int) -> NDArray[np.uint64]:
-    """Return the entries of a cyclic buffer after `written` writes, oldest first."""
     if written < len(buffer):
         return buffer[:written].copy()
     return np.roll(buffer, -(written % len(buffer)), axis=0)

@@ -1,4 +1,4 @@
-"""Bloom filters without a window, and windows of Bloom filters that take turns.
+"""Bloom filters without a window, and windows of Bloom filters that rotate.
 
 The APBF paper describes the windows in section 3.2. Below, d is the number of insertions after a
 key's own.
@@ -90,11 +90,11 @@ class PartitionedBloomFilter(BloomFilter):
 
 
 class BlockedBloomFilter(BloomFilter):
-    """Bloom filter in which one hash selects a block, which all others share.
+    """Bloom filter in which one hash selects a block, and all others select bits of this block.
 
     Source: Felix Putze, Peter Sanders and Johannes Singler, "Cache-, Hash- and Space-Efficient
-    Bloom Filters", WEA 2007. Blocks fill unevenly, so it reports more fresh keys than a
-    `BloomFilter` in the same memory.
+    Bloom Filters", WEA 2007. Blocks fill unevenly, so a blocked filter reports more fresh keys than
+    a `BloomFilter` of the same size.
     """
 
     specification = BlockedBloomSpec
@@ -127,7 +127,7 @@ class DoubleBufferingSpec(Specification, family="double-buffering"):
 
 @dataclass(frozen=True, kw_only=True)
 class A2BufferingSpec(DoubleBufferingSpec, family="a2-buffering"):
-    """Parameters of an `A2Buffering` filter; `generation` counts the keys written to the first."""
+    """Parameters of an `A2Buffering` filter; `generation` counts the keys written to active1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,8 +139,6 @@ class ForgetfulBloomSpec(Specification, family="forgetful-bloom"):
 
 
 class _Turns(BitArrays):
-    """Base class: Bloom filters with shared hash functions, youngest first, which rotate."""
-
     _uncompared = ("insertions", "shifts")
     _counts: ClassVar = {"insertions": None, "shifts": None, "filled": "generation"}
 
@@ -231,7 +229,7 @@ class A2Buffering(_Turns):
 
 
 class ForgetfulBloomFilter(_Turns):
-    """Future, present and past Bloom filters; each key is in two neighbouring ones.
+    """Future, present and past Bloom filters; each key is in two neighbouring filters.
 
     Source: Rajath Subramanyam, Indranil Gupta, Luke M. Leslie and Wenting Wang, "Idempotent
     Distributed Counters Using a Forgetful Bloom Filter", Cluster Computing 19(2), 2016.
@@ -279,12 +277,10 @@ class ForgetfulBloomFilter(_Turns):
 
 
 def _double_rate(generation: int, bits: int, hashes: int) -> float:
-    """The active filter contains the keys of one to two generations."""
     return mean_rate(lambda p: bloom_rate((1 + p) * generation, bits, hashes), generation)
 
 
 def _a2_rate(generation: int, bits: int, hashes: int) -> float:
-    """One filter is full, and the other fills up."""
     full = bloom_rate(generation, bits, hashes)
     fills = mean_rate(lambda p: bloom_rate(p * generation, bits, hashes), generation)
     return full + fills - full * fills
@@ -328,7 +324,6 @@ def _forgetful_sizes(window: int, fpr: float) -> dict[str, int]:
 
 
 def _fewest(rate: Callable[[int, int], float], fpr: float, load: int) -> tuple[int, int]:
-    """Return the minimum array bits, and hash functions, for a `rate` of at most `fpr`."""
     sizes = []
     for k in HASHES:
         keeps = partial(lambda bits, k: bits > 1 and rate(bits, k) <= fpr, k=k)

@@ -73,7 +73,7 @@ class CountingBloomFilter(ByteCells):
 
     @property
     def storage_bits(self) -> int:
-        """Bits of the counters. As in the GEBF paper, the queue is excluded; see `queue_bits`."""
+        """Bits of the counters. The GEBF paper does not count the queue; see `queue_bits`."""
         return self._counters * self.counter_bits
 
     @property
@@ -82,7 +82,6 @@ class CountingBloomFilter(ByteCells):
 
     @property
     def queue(self) -> NDArray[np.uint64]:
-        """Keys of the window, oldest first; shape (min(insertions, window), words)."""
         return ring_order(self._queue, self.insertions)
 
     def _empty(self) -> None:

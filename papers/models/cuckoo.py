@@ -1,8 +1,8 @@
 """Time-decaying cuckoo dictionary: a timestamp, a position and a signature for each key.
 
-Near-optimal Approximate Membership Query over Time-decaying Windows, section IV. There are two
-hash tables of equal size. Each position holds the timestamp of a key, its position in the other
-table and its signature. So an entry can move to the other table although the key itself is not
+Near-optimal Approximate Membership Query over Time-decaying Windows, section IV. There are two hash
+tables of equal size. Each position holds the timestamp of a key, the position of the key in the
+other table, and a signature. So an entry can move to the other table although the key itself is not
 stored. A key that does not fit is stored whole in a list.
 
 The paper leaves some choices open. Here, a key with two free positions goes to Table-0, and an
@@ -56,9 +56,9 @@ MAX_SIGNATURE_BITS = 32
 
 
 def cuckoo_signature_bits(*, positions: int, error_rate: float) -> int:
-    """Return the signature bits for an error rate epsilon (Theorem 1).
+    """Return the number of signature bits for an error rate epsilon (Theorem 1).
 
-    They are max{0, log(1 / epsilon) - log(positions) + 1}, rounded up.
+    It is max{0, log(1 / epsilon) - log(positions) + 1}, rounded up.
     """
     require_count("positions", positions, high=MAX_POSITIONS)
     check_rate(error_rate, "error_rate")
@@ -84,7 +84,7 @@ def cuckoo_error_bound(*, positions: int, signature_bits: int) -> float:
 def time_decaying_space_bound(*, window: int, universe: int, error_rate: float) -> float:
     """Return the bits that any structure needs (Theorem 3): (n - epsilon m) log2(n - epsilon m).
 
-    The window contains n keys of a universe of m; the bound is 0 if n - epsilon m is below 1.
+    The window contains n of m possible keys; the bound is 0 if n - epsilon m is below 1.
     """
     require_count("window", window)
     require_count("universe", universe)
@@ -144,8 +144,6 @@ class CuckooDictionary(CountedFilter):
         bits = cuckoo_signature_bits(positions=positions, error_rate=error_rate)
         return cls(window=window, signature_bits=bits, positions=positions, **options)
 
-    # Operations
-
     @scalar_or_array
     def last_update(self, keys: Keys) -> Ages:
         """Return the smallest window in which each key is reported, or -1, shape (n,)."""
@@ -153,7 +151,6 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def error_bound(self) -> float:
-        """Upper bound of the false-positive rate, at any load (Theorem 1)."""
         return cuckoo_error_bound(positions=self.positions, signature_bits=self.signature_bits)
 
     def expected_false_positive_rate(self, window: int | None = None) -> float:
@@ -166,8 +163,6 @@ class CuckooDictionary(CountedFilter):
         times = self._times_view
         live = np.count_nonzero((times > 0) & (self._distances(times) <= window))
         return float(live) / (self.positions**2 << self.signature_bits)
-
-    # Steps
 
     def _query(self, keys: Words, windows: Ages | None = None) -> Answers:
         ages = self._last_update(keys)
@@ -215,7 +210,7 @@ class CuckooDictionary(CountedFilter):
         return np.where(names[index] == asked, distances, self.window + 1)
 
     def _insert(self, keys: Words) -> Ages:
-        """Insert keys; return their previous ages, which exceed `window` for an absent key."""
+        """Insert keys; return their previous ages, which exceed `window` for absent keys."""
         return _by_chunks(keys, self._insert_chunk)
 
     def _insert_chunk(self, keys: Words) -> list[int]:
@@ -260,7 +255,6 @@ class CuckooDictionary(CountedFilter):
         return ages
 
     def _relocate(self, now: int, first: int, second: int, signature: int) -> bool:
-        """Insert an entry by moving others; without a free position, change nothing."""
         times, codes = self._times, self._codes
         n, span, addresses = self.window, 2 * self.window, 2 * self.positions
         at, other = (second, first) if self._toss() else (first, second)
@@ -282,7 +276,6 @@ class CuckooDictionary(CountedFilter):
         return False
 
     def _toss(self) -> int:
-        """Draw a bit (xorshift64 by Marsaglia)."""
         self._coin ^= self._coin << 13 & _WORD
         self._coin ^= self._coin >> 7
         self._coin ^= self._coin << 17 & _WORD
@@ -301,13 +294,12 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def entry_bits(self) -> int:
-        """Bits of an entry: a timestamp from 0 to 2 n, a position and a signature."""
         timestamp = (2 * self.window).bit_length()
         return timestamp + (self.positions - 1).bit_length() + self.signature_bits
 
     @property
     def storage_bits(self) -> int:
-        """Bits of both tables, all entries with full length; the list is excluded."""
+        """Bits of both tables if all entries have full length; the list is not counted."""
         return 2 * self.positions * self.entry_bits
 
     @property
@@ -316,18 +308,16 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def variable_length_bits(self) -> int:
-        """Current bits of both tables as variable-bit-length arrays; an empty position has one."""
+        """Current bits of both tables as variable-length arrays, with one per empty position."""
         # Counted as in the paper. Such an array also has constant overhead, which the paper omits.
         return self.occupied * self.entry_bits + 2 * self.positions
 
     @property
     def listed_bits(self) -> int:
-        """Bits of a listed key with its timestamp, without links."""
         return self.key_bits + (2 * self.window).bit_length()
 
     @property
     def overflow_bits(self) -> int:
-        """Current bits of the listed keys and timestamps, without links."""
         return len(self._overflow) * self.listed_bits
 
     @property
@@ -343,7 +333,6 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def occupied(self) -> int:
-        """Number of positions in both tables that hold an entry, expired entries included."""
         return int(np.count_nonzero(self._times_view))
 
     @property
@@ -353,18 +342,16 @@ class CuckooDictionary(CountedFilter):
 
     @property
     def timestamps(self) -> Ages:
-        """T: timestamps from 1 to 2 n, 0 for an empty position, shape (2, positions)."""
         return self._times_view.reshape(2, -1).copy()
 
     @property
     def other_positions(self) -> Ages:
-        """P: each entry's position in the other table, 0 if empty, shape (2, positions)."""
+        """P: the position of each entry in the other table, 0 if empty, shape (2, positions)."""
         others = self._codes_view % self.positions * (self._times_view > 0)
         return others.reshape(2, -1)
 
     @property
     def signatures(self) -> Ages:
-        """S: signatures, 0 for an empty position, shape (2, positions)."""
         signatures = self._codes_view // (2 * self.positions) * (self._times_view > 0)
         return signatures.reshape(2, -1)
 
@@ -381,7 +368,7 @@ class CuckooDictionary(CountedFilter):
         return np.frombuffer(self._codes, np.int64)
 
     def _distances(self, times: Ages) -> Ages:
-        """Return the difference of each timestamp to the current one, plus 1 (equation 4)."""
+        """Return the difference between the current and each timestamp, plus 1 (equation 4)."""
         return (self._now - times) % (2 * self.window) + 1
 
     # State files
@@ -445,7 +432,6 @@ def _by_chunks(keys: Words, ages_of: Callable[[Words], ArrayLike]) -> Ages:
 
 
 def _names_of(keys: NDArray[np.uint64]) -> list[Any]:
-    """Convert keys of shape (n, words) to hashable values."""
     return keys[:, 0].tolist() if keys.shape[1] == 1 else [tuple(key) for key in keys.tolist()]
 
 

@@ -36,7 +36,7 @@ class StableBloomFilter(ByteCells):
     An insertion decrements `decrements` cells by one, but not below 0, then sets the cells of its
     hash functions to ``2**cell_bits - 1``. A key is reported if none of its cells is 0, so a key
     that was just inserted may be missed. The decremented cells are consecutive, starting at a
-    random one, so that each cell is decremented with the probability that the source's formulae
+    random one, so that each cell is decremented with the probability that the paper's formulas
     need. Random numbers come from SplitMix64, whose state is the number of insertions.
     """
 
@@ -86,11 +86,11 @@ class StableBloomFilter(ByteCells):
 
 
 def stable_zero_fraction(cells: int, hashes: int, decrements: int, cell_bits: int) -> float:
-    """Return the share of cells that are 0 in the limit: the stable point (theorem 2).
+    """Return the fraction of cells that are 0 in the limit, at the stable point (theorem 2).
 
-    (1 / (1 + 1 / (P (1/K - 1/m)))) ^ Max, where Max = 2^d - 1, for more cells than hash functions.
-    It holds for any stream if the cells of its keys are uniformly distributed; for other streams,
-    it holds as a mean over hash functions if all keys are distinct.
+    It is (1 / (1 + 1 / (P (1/K - 1/m)))) ^ Max, where Max = 2^d - 1, for more cells than hash
+    functions. It holds for any stream if the cells of its keys are uniformly distributed; for other
+    streams, it holds as a mean over hash functions if all keys are distinct.
     """
     for name, value in (("hashes", hashes), ("decrements", decrements), ("cell_bits", cell_bits)):
         require_count(name, value)
@@ -105,7 +105,7 @@ def stable_false_positive_rate(cells: int, hashes: int, decrements: int, cell_bi
 
 
 def stable_decrements(cells: int, hashes: int, cell_bits: int, false_positive_rate: float) -> int:
-    """Return the smallest P for which fresh keys are reported at most at this rate.
+    """Return the smallest P for which fresh keys are reported at no more than this rate.
 
     P = 1 / ((1 / (1 - rate^(1/K))^(1/Max) - 1) (1/K - 1/m)), rounded up.
     """

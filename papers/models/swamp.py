@@ -23,11 +23,11 @@ class SwampSpec(Specification, family="swamp"):
 
 
 TABLE_SPARE = 0.2
-"""Spare slots of the table, relative to the used ones: alpha.
+"""Number of spare table slots, relative to the used slots: alpha.
 
-The table works with any value; more spare slots make it faster. Neither paper states its value. The
-figures for SWAMP in Table 4 of the APBF paper, which were read off a drawing, fit values from 0.19
-to 0.23; with 0.2 all four are met within 1.1 %.
+The table works with any value, and is faster with more spare slots. Neither paper states a value.
+The values for SWAMP in Table 4 of the APBF paper, which were read off a drawing, fit values from
+0.19 to 0.23; 0.2 meets all four within 1.1 %.
 """
 
 SLOT_OVERHEAD = 3  # Bits of a table slot in addition to the remainder of the fingerprint.
@@ -39,12 +39,12 @@ class Swamp(KeyByKey):
     Source: Eran Assaf, Ran Ben Basat, Gil Einziger and Roy Friedman, "Pay for a Sliding Bloom
     Filter and Get Counting, Distinct Elements, and Entropy for Free", INFOCOM 2018. The counts are
     kept in a TinyTable (Gil Einziger and Roy Friedman, "Counting with TinyTable: Every Bit
-    Counts!", 2015), which is exact. So answers depend on the fingerprints only, and the model
+    Counts!", 2015), which is exact. So results depend on the fingerprints only, and the model
     stores nothing else.
 
     A key is reported for all d < W = `window`, where d is the number of insertions after its own.
-    Otherwise it is reported only if a key of the window has its fingerprint: the window is exact,
-    with no slack.
+    Otherwise it is reported only if a key of the window has the same fingerprint. The window is
+    exact, with no slack.
     """
 
     specification = SwampSpec
@@ -110,7 +110,6 @@ class Swamp(KeyByKey):
         )
 
     def distinct(self) -> int:
-        """Number of distinct fingerprints in the window: at most the number of distinct keys."""
         return len(np.unique(self.fingerprints))
 
     def estimated_distinct(self) -> float:
@@ -126,7 +125,6 @@ class Swamp(KeyByKey):
 
     @property
     def fingerprints(self) -> NDArray[np.uint64]:
-        """Fingerprints of the window, oldest first; shape (min(insertions, window),)."""
         return ring_order(self._buffer, self.insertions)
 
     def _empty(self) -> None:
@@ -148,7 +146,7 @@ class Swamp(KeyByKey):
 
 
 def swamp_bits_per_element(window: int, false_positive_rate: float) -> float:
-    """Return the bits per insertion of the window: L + 1.2 (log2(1 / rate) + 3).
+    """Return the bits for each insertion of the window: L + 1.2 (log2(1 / rate) + 3).
 
     Fingerprints have L = log2(W / rate) bits, not rounded up.
     """

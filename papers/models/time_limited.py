@@ -35,7 +35,7 @@ HASH_BITS = 32  # Bits of a hash value, which is scaled to the size of a slice.
 
 
 def slice_capacity(bits: int) -> int:
-    """Return the insertions that fill half of a slice (section 6.1): c = floor(m ln 2)."""
+    """Return the number of insertions that half fill a slice (section 6.1): c = floor(m ln 2)."""
     return math.floor(bits * math.log(2))
 
 
@@ -48,7 +48,8 @@ def find_runs(matches: Iterable[NDArray[np.bool_]], k: int, count: int) -> NDArr
     """Find the first run of `k` consecutive slices that each key matches (APBF, section 5.1).
 
     The `matches`, bool arrays of shape (count,), have one item per slice, youngest first. The
-    result of shape (count,) contains the youngest slice of each run; -1 if there is none.
+    result of shape (count,) contains the index of the youngest slice of each run, or -1 if there is
+    no run.
     """
     starts = np.full(count, -1, np.int64)
     run = np.zeros(count, np.int64)
@@ -89,11 +90,11 @@ class _Slice:
 class TimeLimitedAPBF(TimedFilter):
     """Time-limited Bloom filter: slices of different sizes, as many as the span needs.
 
-    A key is reported for `span` after its insertion, whatever the rate, and even until `span`
-    after the last insertion of its generation. No bit of it is left `span` after the last insertion
-    of the k-th generation, counted from its own. Only the number of insertions ends a generation.
-    After a silence longer than `span` nothing is reported, and the next insertion starts with empty
-    slices.
+    A key is reported for `span` after its insertion, whatever the rate, and even until `span` after
+    the last insertion of its generation. No bit of the key is left `span` after the last insertion
+    of the k-th generation, counted from the key's own. Only the number of insertions ends a
+    generation. After a silence longer than `span` nothing is reported, and the next insertion
+    starts with empty slices.
 
     Slices that are k apart share a hash function and are never written together. A function yields
     32 bits h for a key; the index in a slice of m bits is floor(h m / 2**32), so one hash serves
@@ -161,7 +162,6 @@ class TimeLimitedAPBF(TimedFilter):
         self.generation = self.insertions_left = max(1, min(shares))
 
     def _shift(self, now: int) -> None:
-        """Retire slices that are past the span, and add a new slice (equations 3, 6-8)."""
         target = self._target(now)
         self._slices[self.k - 1].settled = self._last_time
         usual = self.k + self.l
@@ -184,7 +184,6 @@ class TimeLimitedAPBF(TimedFilter):
         return -(-self.generation * self.span // (self.l * max(1, duration)))
 
     def _new_capacity(self, target: int) -> int:
-        """Return the capacity of the next slice (equation 7) before it is added."""
         room = [part.capacity - part.inserted for part in self._slices[: self.k - 1]]
         count, i = 0, self.k
         while i > 1:
@@ -221,8 +220,6 @@ class TimeLimitedAPBF(TimedFilter):
         for part in self._slices[: self.k]:
             part.inserted += len(times)
 
-    # Bits
-
     def _hashes(self, keys: Words) -> NDArray[np.uint64]:
         state = self._hash.state(keys)
         return np.array(
@@ -234,8 +231,6 @@ class TimeLimitedAPBF(TimedFilter):
         values = hashes[(self._function + i) % self.k]
         positions: NDArray[np.intp] = (values * size >> np.uint64(HASH_BITS)).astype(np.intp)
         return positions
-
-    # Operations
 
     def _insert(self, keys: Words, times: Times) -> None:
         self._insert_each(keys, times, asked=False)
@@ -277,7 +272,6 @@ class TimeLimitedAPBF(TimedFilter):
     def _matches(
         self, hashes: NDArray[np.uint64], times: Times, first: int
     ) -> Iterator[NDArray[np.bool_]]:
-        """Yield the matches of each slice from s_first on that is within the span for any key."""
         for i in range(first, len(self._slices)):
             fresh = times <= self._deadline(i)
             if not fresh.any():
@@ -290,7 +284,7 @@ class TimeLimitedAPBF(TimedFilter):
     def _check_and_write(
         self, hashes: NDArray[np.uint64], times: Times
     ) -> Iterator[NDArray[np.bool_]]:
-        """Yield the matches before the key's own insertion; the ring must not shift."""
+        """Yield the matches of keys before their own insertions; the ring must not shift."""
         for i in range(self.k):
             yield set_and_test(self._slices[i].bits, self._positions(hashes, i))
         yield from self._matches(hashes, times, self.k)
@@ -323,7 +317,6 @@ class TimeLimitedAPBF(TimedFilter):
 
     @property
     def settled_times(self) -> list[int | None]:
-        """Time of the last insertion into each slice that is no longer written, otherwise None."""
         return [None if time == NEVER else time for time in (part.settled for part in self._slices)]
 
     @property
@@ -331,12 +324,12 @@ class TimeLimitedAPBF(TimedFilter):
         return None if self._last_time == NEVER else self._last_time
 
     def _deadline(self, i: int) -> int:
-        """Return the last time at which slice s_i counts: `span` after its last insertion."""
+        """Return the last time at which slice s_i is searched: `span` after its last insertion."""
         time = self._last_time if i < self.k else self._slices[i].settled
         return NEVER if time == NEVER else time + self.span
 
     def estimated_false_positive_rate(self, now: Now = None) -> float:
-        """Estimate the rate with recursion F (APBF, section 5.3), from slices within the span."""
+        """Estimate the rate by recursion F (APBF, section 5.3) over the slices within the span."""
         moment = self._moment(now)
         fills = [
             float(part.bits.mean()) if moment <= self._deadline(i) else 0.0

@@ -1,6 +1,6 @@
 """Criteria by which a value confirms a figure or a statement of a paper.
 
-Each criterion has finite ranges, so a value can be too high or too low.
+Each criterion has finite limits, so a value can be too high or too low.
 """
 
 import math
@@ -40,7 +40,6 @@ class Criterion:
     near: Range | None = None
 
     def judge(self, value: float, low: float | None = None, high: float | None = None) -> Verdict:
-        """Judge a value with its confidence interval, or a computed value without one."""
         low, high = value if low is None else low, value if high is None else high
         low_end, high_end = self.reach or self.within
         if (low <= high_end and high >= low_end) or _in(value, self.rounded):
@@ -53,16 +52,13 @@ def _in(value: float, values: Range | None) -> bool:
     return values is not None and values[0] <= value <= values[1]
 
 
-# Figures
-
-
 def digits(printed: str) -> Criterion:
-    """Accept a computed value that rounds to the printed digits; near: one unit off in the last."""
+    """Accept a computed value that rounds to the printed digits; one unit off is near."""
     return Criterion(_around(printed, "0.5"), near=_around(printed, "1.5"))
 
 
 def figure(printed: str) -> Criterion:
-    """Accept a measured value that agrees with a figure; near: one unit off in its last digit.
+    """Accept a measured value that agrees with the printed digits; one unit off is near.
 
     The interval must rule out a relative error of `DIFFERENCE`, or of half a unit for a printed 0.
     """
@@ -77,13 +73,11 @@ def figure(printed: str) -> Criterion:
 
 
 def cut_off(printed: str) -> Criterion:
-    """Accept a value that was truncated to the printed whole number; near: off by one."""
     value = float(printed)
     return Criterion((value, math.nextafter(value + 1, 0)), near=(value - 1, value + 2))
 
 
 def approximate(printed: str, share: str) -> Criterion:
-    """Accept a figure that the paper calls approximate; near: off by at most `share`."""
     return replace(digits(printed), near=around(float(printed), float(share)).within)
 
 
@@ -92,26 +86,20 @@ def exactly(value: float) -> Criterion:
 
 
 def every(count: int) -> Criterion:
-    """Accept only if all `count` pairs agree; near: all but one."""
     return Criterion((count, count), near=(count - 1, count))
 
 
-# Sentences
-
-
 def none(excluded: float = RARE) -> Criterion:
-    """Accept a rate of 0 whose interval rules out more than `excluded`."""
+    """Accept a rate of 0 if its interval rules out rates above `excluded`."""
     return Criterion((0.0, excluded), (0.0, 0.0))
 
 
 def equal(value: float, factor: float = 1) -> Criterion:
-    """Accept a value above 0, ruling out `DIFFERENCE`; near: off by at most `factor`."""
     near = (value / factor, value * factor) if factor > 1 else None
     return Criterion(around(value, DIFFERENCE).within, (value, value), near=near)
 
 
 def around(value: float, share: float, near: float = 0) -> Criterion:
-    """Accept about `value`, off by at most `share`; near: off by at most `near`."""
     return Criterion(_off(value, share), near=_off(value, near) if near else None)
 
 
@@ -131,10 +119,7 @@ _OTHERS: tuple[Rule, ...] = (exactly, every, none, equal, around, between, above
 RULES = PRINTED | {rule.__name__: rule for rule in _OTHERS}
 
 SENTENCES = ("figure", "exactly", "every", "equal", "around", "between", "above")
-"""Rules whose thresholds are shown with a statement; for a figure they follow from its digits."""
-
-
-# Numbers
+"""Rules whose thresholds are shown; others follow from the printed digits."""
 
 
 def number(printed: str) -> Decimal:
@@ -148,19 +133,17 @@ def number(printed: str) -> Decimal:
 
 
 def unit(printed: str) -> Decimal:
-    """Return one unit in the last digit of a printed number."""
     exponent = number(printed).as_tuple().exponent
     assert isinstance(exponent, int)
     return Decimal(1).scaleb(exponent)
 
 
 def to_digits_of(printed: str, value: float | Decimal) -> str:
-    """Round a value to as many decimals as the printed number has."""
     return f"{Decimal(value).quantize(unit(printed), rounding=ROUND_HALF_EVEN):f}"
 
 
 def _off(value: float, share: float) -> Range:
-    """Return the range within a relative error of `share`, without rounding errors."""
+    """Return the range of values with a relative error of at most `share`."""
     low_end, high_end = (float(f"{value * (1 + sign * share):.12g}") for sign in (-1, 1))
     return low_end, high_end
 

@@ -16,12 +16,12 @@ REALS, SHARES, POSITIVE = (-math.inf, math.inf), (0.0, 1.0), (0.0, math.inf)
 def student(
     values: Sequence[float], *, within: tuple[float, float] = REALS, of_one: bool = False
 ) -> Estimate:
-    """Return the mean of two or more independent values, with Student's interval, clipped.
+    """Return the mean of independent values, with Student's interval clipped to `within`.
 
-    If `of_one` is set, it is the interval for one further value instead of the mean.
+    If `of_one` is set, the interval is for one further value instead of the mean.
     """
     if len(values) < 2:
-        raise ValueError(f"values: need at least 2, got {len(values)}")
+        raise ValueError(f"values: must have at least 2 items, not {len(values)}")
     # Imported here because importing scipy takes longer than a short run.
     from scipy.special import stdtrit
 
@@ -36,7 +36,6 @@ def positive(values: Sequence[float]) -> Estimate:
 
 
 def share(hits: int, trials: int) -> Estimate:
-    """Return the fraction of hits in independent trials, with the Clopper-Pearson interval."""
     interval = clopper_pearson(hits, trials, confidence=CONFIDENCE)
     if interval is None:
         raise ValueError("trials: must be at least 1, not 0")
@@ -49,7 +48,7 @@ def scaled(value: Estimate, factor: float) -> Estimate:
 
 
 def quotient(above: Estimate, below: Estimate) -> Estimate:
-    """Return a quotient with a conservative interval from those of both operands.
+    """Return the quotient of two estimates, with a conservative interval from their intervals.
 
     If nothing was counted in `below`, the upper end of its interval is used as its value.
     """

@@ -31,7 +31,6 @@ IMAGES = Path("images", "reproduction")
 NOTHING = "\N{EN DASH}"  # Shown in a table if there is no value.
 
 DEVIATIONS = (Verdict.NOT_MET, Verdict.UNDECIDED, Verdict.NEAR)
-"""Verdicts of findings that the page shows in full, worst first."""
 
 
 def pages(report: Report, data: str = DATA) -> dict[str, str]:
@@ -70,7 +69,6 @@ def pages(report: Report, data: str = DATA) -> dict[str, str]:
 def write_all(
     records: Sequence[Record], studies: Sequence[Study], directory: str | os.PathLike[str]
 ) -> list[str]:
-    """Write drawings, then pages and records together; return their paths in the folder."""
     folder = Path(directory)
     report = Report.of(records, studies)
     drawings, texts = draw_all(report, folder), pages(report)
@@ -125,13 +123,6 @@ def counts(findings: Iterable[Finding]) -> Counter[Verdict]:
     return Counter(finding.verdict for finding in findings)
 
 
-def summary_line(report: Report) -> str:
-    counted = counts(report.findings)
-    return ", ".join(f"{counted[verdict]} {verdict.value}" for verdict in Verdict)
-
-
-# Parts
-
 _COLUMNS: dict[str, Callable[[Finding], str]] = {
     "figure": lambda finding: escape(finding.what),
     "paper": lambda finding: finding.paper or NOTHING,
@@ -144,7 +135,6 @@ _COLUMNS: dict[str, Callable[[Finding], str]] = {
 
 
 def _deviations(entries: Sequence[tuple[Study, Conclusion]]) -> str:
-    """Return a table of the findings that are not met, then the undecided, then the near ones."""
     rows = [
         [f"[{study.name}](#{_anchor(study.about)})", *(text(finding) for text in _COLUMNS.values())]
         for verdict in DEVIATIONS
@@ -156,7 +146,6 @@ def _deviations(entries: Sequence[tuple[Study, Conclusion]]) -> str:
 
 
 def _grid(findings: Sequence[Finding]) -> str | None:
-    """Arrange computed findings named "row: column" in a grid; None if there are other findings."""
     cells: dict[str, dict[str, Finding]] = {}
     for finding in findings:
         row, colon, column = finding.what.partition(": ")

@@ -1,4 +1,4 @@
-"""Conclusions of studies as campaign records: how they are computed, and reduced in size."""
+"""Converts conclusions of studies to compact campaign records, and combines them in a report."""
 
 import math
 import os
@@ -30,11 +30,7 @@ Floats = NDArray[np.float64]  # Coordinates of points.
 
 
 def thinned(chart: Chart) -> Chart:
-    """Return a chart with fewer points, whose lines deviate by at most `TOLERANCE`.
-
-    All marks are kept, and the ends, the highest and the lowest point of each line. Thinning a
-    chart again does not change it.
-    """
+    """Return a chart with fewer points, whose lines deviate by at most `TOLERANCE`."""
     x_round = _rounding(chart.x_log, [series.x for series in chart.series])
     y_round = _rounding(chart.y_log, [series.y for series in chart.series])
     ends = partial(y_round, digits=_END_DIGITS)
@@ -58,7 +54,6 @@ def thinned(chart: Chart) -> Chart:
 
 
 def _rounding(log: bool, values: Sequence[Sequence[float]]) -> Callable[..., list[float]]:
-    """Return a function that rounds values to the digits that matter on an axis."""
     every = [value for part in values for value in part if math.isfinite(value)]
     span = max(every, default=0.0) - min(every, default=0.0)
 
@@ -71,7 +66,6 @@ def _rounding(log: bool, values: Sequence[Sequence[float]]) -> Callable[..., lis
 
 
 def _scaled(log: bool, values: Sequence[Sequence[float]]) -> list[Floats]:
-    """Scale all values together to the range 0 to 1."""
     arrays = [np.asarray(part, np.float64) for part in values]
     if log:
         arrays = [np.log(np.maximum(part, np.finfo(float).tiny)) for part in arrays]
@@ -81,7 +75,6 @@ def _scaled(log: bool, values: Sequence[Sequence[float]]) -> list[Floats]:
 
 
 def _corners(x: Floats, y: Floats) -> list[int]:
-    """Return the indices of the points that a line needs (Ramer-Douglas-Peucker)."""
     kept = {0, len(x) - 1, int(np.argmin(y)), int(np.argmax(y))}
     ends = sorted(kept)
     waiting = list(pairwise(ends))
@@ -110,7 +103,7 @@ def _chosen(series: Series, numbers: Sequence[int]) -> Series:
 
 
 DIGITS = {True: 10, False: 6}
-"""Significant digits of recorded values, by whether they are computed; pages show fewer."""
+"""Significant digits of recorded values: computed (True) and measured (False) ones."""
 
 
 def cache_directory() -> Path:
@@ -121,7 +114,6 @@ def cache_directory() -> Path:
 def reproduce(
     studies: Sequence[Study], folder: Path, *, quick: bool = False, **options: Any
 ) -> tuple[list[Record], Outcome]:
-    """Measure the missing points of studies; conclude the studies whose points are complete."""
     work = [(study, study.points(quick), folder / f"{study.name}.jsonl") for study in studies]
     folder.mkdir(parents=True, exist_ok=True)
     done = complete(work, **options)
@@ -134,7 +126,7 @@ def reproduce(
 
 
 def to_record(study: Study, quick: bool, outcome: Conclusion) -> Record:
-    """Record a conclusion, without digits and points that would be invisible."""
+    """Convert a conclusion to a record, without the digits and points that would be invisible."""
     findings = []
     for finding in outcome.findings:
         digits = DIGITS[finding.low is None]
@@ -160,7 +152,7 @@ def conclusion(record: Record) -> Conclusion:
         values, missing = record.result["values"], record.result["missing"]
         return Conclusion(findings, charts, values, missing)
     except (KeyError, TypeError, ValueError) as error:
-        raise RecordError(f"{record.point}: not a study's conclusion: {error}") from None
+        raise RecordError(f"{record.point}: not the conclusion of a study: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -170,7 +162,6 @@ class Report:
 
     @classmethod
     def of(cls, records: Iterable[Record], studies: Sequence[Study]) -> "Report":
-        """Combine studies, in their order, with their records."""
         known = {record.point["study"]: record for record in records}
         forms = {record.point["quick"] for record in known.values()}
         if len(forms) > 1:
@@ -190,12 +181,11 @@ class Report:
 
     @property
     def missing(self) -> list[tuple[str, str]]:
-        """Studies, each with a sentence on what could not be measured."""
         return [(study.name, text) for study, outcome in self.entries for text in outcome.missing]
 
 
 def _lean(value: Any) -> Any:
-    """Convert to JSON values, leaving out fields with default values."""
+    """Convert to JSON values, leaving out fields that have their default values."""
     if is_dataclass(value):
         members = (
             (member.name, getattr(value, member.name), member.default) for member in fields(value)

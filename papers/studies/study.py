@@ -32,8 +32,6 @@ def figures(results: Results, name: str) -> list[Any]:
 
 @dataclass(frozen=True)
 class Finding:
-    """A number printed in a paper, and our value for it."""
-
     what: str  # the subject, like "k = 4, l = 3: false-positive rate"
     ours: float
     verdict: Verdict
@@ -55,7 +53,7 @@ class Conclusion:
 
 @dataclass(frozen=True, kw_only=True)
 class Study(Campaign):
-    """A table or figure of a paper, or several; `points` takes a flag for the quick form."""
+    """Reproduces one or more tables or figures; `points` accepts a flag for the quick form."""
 
     conclude: Callable[[Results], Conclusion]
     paper: str  # title

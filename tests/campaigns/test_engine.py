@@ -172,7 +172,7 @@ def test_dead_process_costs_a_repeat_until_its_point_fails(log, path):
     deaths = (0, 1, 2, 0)
     wanted = [point | {"deaths": n} for point, n in zip(points(log), deaths, strict=True)]
     done = complete([(campaign(dying), wanted, path)], jobs=2)
-    assert done.failures == ["square 2: the process that measured it died 2 times"]
+    assert done.failures == ["square 2: the measuring process died 2 times"]
     # A call in progress may be made twice when another process dies.
     assert (done.measured, {*begun(log)}) == (3, {(0,), (1,), (3,)})
 

@@ -77,19 +77,19 @@ BROKEN = {
     "window-dictionary": [
         ({"digest_bits": 13}, "worst rate"),
         ({"window": 1499}, "window: must be at least 1499 insertions, not 1498"),
-        ({"window": 1501}, "last trace: must be before 1500 insertions, not 1500"),
+        ({"window": 1501}, "trace: must end before 1500 insertions, not at 1500"),
         # Entries are given up.
-        ({"columns": 1, "stash": 1}, r"\d+ of \d+ keys at the window's edge missed"),
+        ({"columns": 1, "stash": 1}, r"\d+ of \d+ keys at the edge of the window are missed"),
     ],
     "partitioned-timing": [
         ({"hashes": 1}, "worst rate"),
         ({"window": 1499}, "window: must be at least 1499 insertions, not 1498"),
-        ({"block": 2}, "last trace: must be before 1500 insertions, not 1500"),
+        ({"block": 2}, "trace: must end before 1500 insertions, not at 1500"),
     ],
     "timed-timing": [
         ({"hashes": 1}, "worst rate"),
         ({"span": 299}, "window: must be at least 300 ticks, not 299"),
-        ({"span": 301}, "last trace: must be before 301 ticks, not 301"),
+        ({"span": 301}, "trace: must end before 301 ticks, not at 301"),
     ],
 }
 """Changes by one step each: a digest one bit short, a window or span one longer or shorter."""
@@ -118,9 +118,9 @@ def test_what_is_broken_is_reported():
         ({}, []),
         ({"worst": [0, 1000]}, []),
         ({"worst": [160, 1000]}, ["worst rate: must be at most 0.1, not 0.16"]),
-        ({"missed": 1}, ["1 of 5 keys at the window's edge missed"]),
+        ({"missed": 1}, ["1 of 5 keys at the edge of the window are missed"]),
         # The last trace may be one insertion before (1 + F) N, and not before the window's end.
-        ({"trace": 15}, ["last trace: must be before 15 insertions, not 15"]),
+        ({"trace": 15}, ["trace: must end before 15 insertions, not at 15"]),
         ({"trace": 9}, ["window: must be at least 10 insertions, not 9"]),
     ):
         assert guarantee.broken(point, kept | changes) == lines

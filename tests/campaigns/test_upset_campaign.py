@@ -252,7 +252,7 @@ def test_points_wrong(monkeypatch):
     tables = replace(any_preset("timing-tiny"), classes=3).to_dict()
     for options, changes, message in (
         ({"preset": ("frames-64",), "protect": "parity"}, {},
-         "preset: must be a filter for protect and self_check, not 'frames-64'"),
+         "preset: must be a filter if protect or self_check is set, not 'frames-64'"),
         ({"preset": ("tiny",), "kind": ("memory", "register")}, {},
          r"kind: must be one of register, not 'memory'"),
         ({"preset": ("timing-tiny",)}, {"spec": tables},

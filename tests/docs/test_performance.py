@@ -31,7 +31,7 @@ def test_at_most_156_measurements():
     assert sum(len(case.seeds) for case in CASES.values()) <= 156
 
 
-STAR = "\\* A figure from an earlier version of the unit; the present version was not placed."
+STAR = "\\* This result is from an earlier version of the unit; the present version was not placed."
 
 
 def test_page_has_what_was_measured():

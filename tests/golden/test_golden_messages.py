@@ -464,7 +464,7 @@ VALUES = [
         [1], range(3), np.random.default_rng(5)),
      "rows: must be independent, but 78 have rank ..."),
     *((lambda changes=changes: ChosenKeys(key_hash(**changes)), message) for changes, message in (
-        ({"hash": "siphash"}, "hash: must be h3, not siphash"),
+        ({"hash": "siphash"}, "hash: must be 'h3', not 'siphash'"),
         ({"key_bits": 63}, "key_bits: must be at least 64, not 63"),
         ({"sizes": (16, 10)}, "sizes: must be powers of two, not 10"))),
 ]  # fmt: skip

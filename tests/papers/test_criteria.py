@@ -142,7 +142,7 @@ def test_edges(rule, value, ends, verdict):
 def test_messages():
     wrong = [
         (lambda: figure("0"), "printed: must have decimals if it is 0"),
-        (lambda: student([1.0]), "values: need at least 2, got 1"),
+        (lambda: student([1.0]), "values: must have at least 2 items, not 1"),
         (lambda: share(0, 0), "trials: must be at least 1, not 0"),
     ]
     for printed in ("all", "nan", "2^-5", "inf", ""):

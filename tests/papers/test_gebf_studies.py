@@ -221,7 +221,7 @@ def test_log_point(monkeypatch):
     assert outcome.findings[0].what == "flights, GEBF r = 8: fresh keys reported"
     assert outcome.findings[0].ours < 0.001
     (missing,) = outcome.missing
-    assert missing.startswith("the rows on web server, as `apache_access.log.gz` is not there. ")
+    assert missing.startswith("the rows on web server, because the file `apache_access.log.gz` is ")
     assert "elastic/examples" in missing
 
 

@@ -74,7 +74,7 @@ def test_absent_stream(monkeypatch):
     for which in study.STUDIES:
         assert not [point for point in which.points(True) if point.get("stream") == "pages"]
     (missing,) = study.absent()
-    assert missing.startswith("the rows on pages, as `product_page_requests.csv.gz` is not there. ")
+    assert missing.startswith("the rows on pages, because the file `product_page_requests")
 
 
 @pytest.mark.parametrize("hashes", [1, 2, 3, 5, 9, 17, 30])

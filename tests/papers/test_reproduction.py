@@ -132,7 +132,7 @@ def test_record_holds_a_conclusion():
     ],
 )
 def test_record_wrong(result, reason):
-    with pytest.raises(RecordError, match=f"not a study's conclusion: {reason}"):
+    with pytest.raises(RecordError, match=f"not the conclusion of a study: {reason}"):
         conclusion(Record({"study": "x", "quick": False}, {}, result))
 
 
@@ -184,7 +184,7 @@ def test_page_shows_deviations():
     assert f"{drawn}\n\nA note on 1,000 things.\n" in text
     assert "2 printed figures are compared as numbers. 2 sentences, such as" in summary
     assert "exclude an error of 10% in either direction" in summary
-    assert "enough trials to exclude a share of 0.01%" in summary
+    assert "in enough trials to exclude a rate of 0.01%" in summary
     assert "| [Of X](reproduction/paper.md) | 1 | 1 | 1 | 1 | 1 | 1 |" in summary
     anchor = "[Some x (X, Table 1)](reproduction/paper.md#some-x-x-table-1)"
     assert f"| {anchor} | 1 | 1 | 1 | X is drawn. |" in summary
