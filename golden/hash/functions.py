@@ -55,7 +55,6 @@ class ConstantStream:
         return int.from_bytes(digest, "little")
 
     def below(self, bound: int) -> int:
-        """Draw an integer uniformly from ``range(bound)``; `bound` is at most 2**32."""
         limit = (1 << 64) - (1 << 64) % bound
         while (word := self.word()) >= limit:
             continue
@@ -325,7 +324,6 @@ class KeyHash:
         return indices
 
     def shard(self, state: NDArray[np.uint64]) -> NDArray[np.intp]:
-        """Select the shard of each state, in ``range(shards)``; shape (n,)."""
         word = _xor_of_rotations(state, shard_rotations(self.fields, self.functions, self.seed))
         value = word >> np.uint64(WORD_BITS - SHARD_BITS)
         return (value * np.uint64(self.shards) >> np.uint64(SHARD_BITS)).astype(np.intp)

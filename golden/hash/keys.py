@@ -149,7 +149,6 @@ if (_native := extension()) is not None:
 
 
 def nanoseconds(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:
-    """Convert instants to nanoseconds since 1970, shape (n,)."""
     if (nulls := np.isnat(instants)).any():
         raise null("NaT", int(np.argmax(nulls)))
     times = instants.astype("datetime64[ns]")
@@ -170,7 +169,6 @@ def octets(text: Any) -> bytes:
 
 
 def encoded(item: Any, position: int = 0) -> bytes:
-    """Encode a tuple, or an element of a tuple, as the module's docstring describes."""
     if isinstance(item, tuple):
         return tagged(b"t", b"".join(map(encoded, item)))
     item = plain(item, position)
@@ -224,7 +222,6 @@ def _frame_columns(keys: Any) -> list[tuple[Any, Any]] | None:
 
 
 def _is_column(value: Any) -> bool:
-    """Whether an element of a tuple is a column of keys rather than a part of one key."""
     array = getattr(value, "ndim", None) == 1 and not isinstance(value, TEXTS)
     return array or any(hasattr(value, name) for name in ARROW)
 
@@ -410,8 +407,6 @@ class Bound(Protocol[Others, Scalar, Array]):
 
 
 class ScalarOrArray(Protocol[Others, Scalar, Array]):
-    """Type of a method that accepts a single key or several keys."""
-
     def __get__(self, model: object, kind: Any = ..., /) -> Bound[Others, Scalar, Array]: ...
 
 
@@ -583,7 +578,6 @@ def _column(name: object, column: Any) -> tuple[bytes, Spans]:
 
 
 def random_keys(random: "np.random.Generator", count: int, key_bits: int) -> Words:
-    """Draw `count` random keys, in the shape that `Filter.key_words` returns."""
     words = -(-key_bits // 64)
     keys = random.integers(0, 1 << 64, (count, words), np.uint64)
     if key_bits % 64:

@@ -73,7 +73,6 @@ class ScalarHash:
         self.shard_word = shard_rotations(self.fields, functions, seed) if shards > 1 else ()
 
     def __call__(self, key: int, function: int, secret: int = 0) -> list[int]:
-        """Return the indices that hash function number `function` computes for a key."""
         state = self._state(key, secret)
         return [self._index(state, field, function) for field in self.fields]
 

@@ -65,7 +65,6 @@ def parse_mask(text: str) -> tuple[int, bytes]:
 
 
 def parse_tunnel(text: str) -> Tunnel:
-    """Parse a tunnel such as "udp:37008:5:ethernet"."""
     result = re.fullmatch(rf"udp:([0-9]+):([0-9]+):({'|'.join(CONTENTS)})", text)
     if result is None:
         raise FieldError(
@@ -127,7 +126,6 @@ class Comparison:
         return self.reach, self.tag_types, self.tunnels
 
     def describe(self) -> dict[str, Any]:
-        """Return the rules as JSON values."""
         fields = [f.name.lower().replace("_", "-") for f in self.fields if f.name]
         return {
             "fields": ",".join(fields) or "none",

@@ -246,7 +246,6 @@ class Tunnel(NamedTuple):
     content: str  # one of `CONTENTS`
 
     def step(self, octets: bytes, start: HeaderStart) -> HeaderStart:
-        """Return the start of the frame or packet inside the tunnel."""
         at = start.at + self.skip
         kind = BRIDGED if self.content == "ethernet" else by_version(octets, at)
         return start._replace(kind=kind, at=at)

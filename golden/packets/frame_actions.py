@@ -20,7 +20,6 @@ ROOM_LAG = 3
 
 
 def beat_bytes(width: int) -> int:
-    """Return the number of bytes per beat inside the hardware, for a stream of `width` bits."""
     return max(width, 64) // 8
 
 

@@ -26,8 +26,6 @@ from .packet_layers import ETHERNET, Fault, Reach, Version, inner_layers, layers
 
 
 class Sent(NamedTuple):
-    """A forwarded frame, and whether the deduplicator marked it as a duplicate."""
-
     frame: bytes
     marked: bool
 
@@ -53,7 +51,6 @@ class FrameCounts:
         setattr(self, name, getattr(self, name) + amount)
 
     def discarded(self, on_oversize: str) -> int:
-        """Count the discarded frames; oversize frames are discarded if `on_oversize` is "drop"."""
         dropped = self.frames_oversize if on_oversize == "drop" else 0
         return self.frames_errored + self.frames_no_room + dropped
 

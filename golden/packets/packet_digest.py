@@ -54,7 +54,6 @@ class Message(NamedTuple):
 
     @property
     def words(self) -> list[bytes]:
-        """Words of 8 bytes, which alternate between the lanes."""
         count = max(MIN_WORDS, -(-len(self.octets) // 8))
         padded = self.octets.ljust(8 * count, b"\0")
         more = [self.length] if self.length > len(self.octets) else []
@@ -117,7 +116,6 @@ def packet_digest(
 
 
 def message_digest(result: Message, secret: int, width: int = 64) -> int:
-    """Digest a message; `secret` and `width` are those of `packet_digest`."""
     if width >= POLYNOMIAL_WIDTH:
         return polynomial_digest(result.octets, result.closing, secret, width // 8)
     digest = 0

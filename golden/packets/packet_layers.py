@@ -63,8 +63,6 @@ _COOKED_LLC = 4
 
 
 class Layers(NamedTuple):
-    """Position of layer 3 in a packet."""
-
     version: Version
     begin: int  # first byte of layer 3; 0 for the whole frame
     end: int  # first byte after layer 3; the rest, such as padding, belongs to the frame
@@ -121,7 +119,6 @@ def _start(frame: bytes, length: int, link: int) -> HeaderStart:
 
 @cache
 def _steps(reach: Reach, tag_types: Types, tunnels: Tunnels) -> dict[int, Step]:
-    """Return the functions that skip headers, by kind."""
     if reach == Reach.HARDWARE:
         return dict.fromkeys(TAG_TYPES, tag)
     tags = dict.fromkeys((*TAG_TYPES, *kinds.MORE_TAG_TYPES, *tag_types), tag)
@@ -218,7 +215,6 @@ class Headers(NamedTuple):
 
 
 def headers(frame: bytes, length: int, link: int, *search: Any) -> Headers:
-    """Find the headers of a packet; parameters are those of `layers`."""
     version, begin, end, _, faults, *_ = layers(frame, length, link, *search)
     protocol, layer4 = find_layer4(frame[begin:end], version)
     at = begin + layer4 if layer4 >= 0 else -1
@@ -282,7 +278,6 @@ def find_headers(
 def search_tables(
     tag_types: Types, tunnels: Tunnels
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Convert additional tag types and tunnels to arrays for the C extension."""
     rows = [(tunnel.port, tunnel.skip, kinds.CONTENTS.index(tunnel.content)) for tunnel in tunnels]
     return np.array(tag_types, np.int64), np.array(rows, np.int64)
 

@@ -41,7 +41,6 @@ def times_x(word: int) -> int:
 
 
 def multiply(first: int, second: int) -> int:
-    """Multiply two words in GF(2^64)."""
     product = 0
     for bit_index in reversed(range(WORD_BITS)):
         product = times_x(product) ^ first * (second >> bit_index & 1)

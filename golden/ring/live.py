@@ -132,7 +132,6 @@ class _Reader(CompiledSegments):
     """Segments that another process writes; the spare may be only partly cleared."""
 
     def packed(self) -> PackedSegments:
-        """Return a copy of the bits at the current position, with an empty spare."""
         self.engine.follow()
         copy = PackedSegments(self._layout, self._memory.copy())
         copy.erase((int(self._numbers[BASE]) - 1) % self._layout.spec.segments)

@@ -15,7 +15,7 @@ from .. import analysis
 from ..sizing import HASHES, smallest
 from ..spec.ring import FilterSpec
 
-GENERATIONS = range(1, 33)  # numbers to try; more need more segments but reduce the slack
+GENERATIONS = range(1, 33)  # numbers of generations to try
 APBBF_BLOCK_BITS = 256
 GEBF_BLOCK_BITS = 512  # bits of a block of a blocked GEBF: a cache line
 TOLERATED = 1.03  # maximum memory of a GEBF, as a multiple of the minimum

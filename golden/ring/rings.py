@@ -60,7 +60,7 @@ from .segments import (
 def _ring_core_state(self: Filter) -> CoreState:
     state = Filter.core_state(self)
     memory = state.arrays["memory"]
-    # The extension may not have cleared the whole segment yet.
+    # The C extension may not have cleared the whole segment yet.
     state.numbers[-1][CLEARED] = memory.nbytes if memory.ndim == 1 else memory[0].nbytes
     return state
 
@@ -440,7 +440,7 @@ class TimeLimitedRing(TimedFilter):
         self._ring = cast("type[SlidingFilter]", MODELS[spec.family]).from_spec(
             spec.untimed, secret=secret
         )
-        # The inner ring turns only by SHIFT: its generation never fills.
+        # The inner ring shifts only by SHIFT: its generation never fills.
         self._ring.generation = TIME_LIMIT
         self._ring._empty()
         self._joinable = joinable

@@ -67,7 +67,6 @@ class Layout:
 
     @property
     def blocked(self) -> bool:
-        """Whether the first index of a hash function selects a block."""
         return len(self.hash.fields) > self.spec.parts
 
     def positions(self, state: NDArray[np.uint64], segment: int) -> NDArray[np.intp]:
@@ -104,7 +103,6 @@ class RingPosition:
 
     @property
     def waiting(self) -> int | None:
-        """Secret that is loaded but not in use yet."""
         return self._waiting if self.waits else None
 
     @waiting.setter
@@ -118,7 +116,6 @@ class RingPosition:
 
     @property
     def spare(self) -> int:
-        """Physical segment outside the ring."""
         return (self.base - 1) % self.spec.segments
 
     def secret_of(self, index: int) -> int:
@@ -148,7 +145,6 @@ class RingPosition:
         self.older = self.older_secret = 0
 
     def identity(self) -> tuple[Any, ...]:
-        """Return the state that `==` compares, which excludes counters."""
         secrets = [self.secret_of(index) for index in range(self.spec.ring_segments)]
         return self.spec, *self.numbers(), secrets, self.waiting
 
@@ -209,7 +205,6 @@ class PackedSegments:
 
     @property
     def largest(self) -> int:
-        """Maximum value of an element of `memory`."""
         return (1 << (self._layout.spec.segments if self._columns else 64)) - 1
 
     def packed(self) -> "PackedSegments":
@@ -282,7 +277,6 @@ class PackedSegments:
         return not self._columns and layout.blocked and layout.parts * layout.cells <= 64
 
     def shape(self) -> NDArray[np.uint64]:
-        """Return the sizes of the ring in the format of the C extension."""
         layout, spec = self._layout, self._layout.spec
         stride, rotations = 0, (0, 0, 0)
         if spec.shards > 1:
@@ -380,7 +374,6 @@ class CompiledSegments(PackedSegments):
         return ages
 
     def seen(self, operation: Operation, keys: Words, ring: RingPosition) -> Answers:
-        """Perform one `operation` on all `keys`; return whether each key is reported."""
         seen = np.empty(len(keys), np.bool_)
         self.engine.perform(operation, np.ascontiguousarray(keys), None, seen)
         return seen

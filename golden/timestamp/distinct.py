@@ -156,7 +156,6 @@ def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, An
 
 
 def distinct_function(distinct: Mapping[str, Any]) -> Distinct:
-    """Return the function D that a checked description stands for."""
     function, parameters = _KINDS[distinct["kind"]]
     return partial(function, **{name: distinct[field] for field, name in parameters.items()})
 
