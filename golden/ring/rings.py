@@ -58,6 +58,7 @@ from .segments import (
 
 
 def _ring_core_state(self: Filter) -> CoreState:
+    """Copy the state, secrets included, in the layout of the C core."""
     state = Filter.core_state(self)
     memory = state.arrays["memory"]
     # The C extension may not have cleared the whole segment yet.
@@ -66,6 +67,7 @@ def _ring_core_state(self: Filter) -> CoreState:
 
 
 def _take_ring_core_state(self: Filter, state: CoreState) -> None:
+    """Restore a result of `core_state`; TypeError or ValueError if it does not fit."""
     state.numbers[-1][CLEARED:] = self._records()[-1][CLEARED:]
     Filter.take_core_state(self, state)
 
