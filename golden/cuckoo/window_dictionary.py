@@ -9,9 +9,9 @@ over Time-decaying Windows, section IV.B), whose notation the comments use: i, t
   volume 3, section 6.4, exercise 13).
 - There can be any number of columns instead of two tables, and a new entry goes to the first column
   with a free cell. Moves start in the middle column, and continue from each column to the next.
-- The list L, here called stash, has a fixed size and holds whole digests. If the stash is full, its
-  oldest entry is evicted, which may reduce the `guaranteed_window`. For windows up to this limit,
-  the answers equal those of a list of digests with the last insertion of each.
+- The list L, here called the stash, has a fixed size and holds whole digests. If the stash is full,
+  its oldest entry is evicted, which may reduce the `guaranteed_window`. For windows up to this
+  limit, results equal those of a list of all digests with their last insertions.
 - Timestamps never repeat, so no sweep is needed.
 """
 
@@ -42,7 +42,7 @@ from ..results import Ages, Codes, Results
 from ..sampling import sample
 from ..spec.dictionary_sizes import WindowDictionarySpec, min_columns, min_digest_bits
 
-_MAX_COLUMNS = 64  # limit of the extension
+_MAX_COLUMNS = 64  # limit of the C extension
 _BITS = OperationBit.QUERY, OperationBit.INSERT, OperationBit.REMOVE
 _QUERY, _INSERT, _REMOVE = map(int, _BITS)
 
@@ -51,13 +51,13 @@ _INSERTIONS, _LOST, _YOUNGEST_LOST, _STASH_PEAK, _ALL_LOST, _SECRET = range(3, 9
 
 
 def digest_hash(spec: WindowDictionarySpec) -> KeyHash:
-    """Return the hash function; its indices are the row bits and other bits of a digest."""
+    """Return the hash function whose two indices are the row bits and other bits of a digest."""
     sizes = [spec.rows, 1 << spec.rest_bits]
     return KeyHash(key_bits=spec.key_bits, sizes=sizes, functions=1, seed=spec.seed, hash=spec.hash)
 
 
 def row_offsets(spec: WindowDictionarySpec) -> Ages:
-    """Return the values that each column XORs with a row, shape (columns, remainder bytes, 256)."""
+    """Tabulate what each column XORs with a row, shape (columns, remainder bytes, 256)."""
     terms = offset_terms(
         columns=spec.columns, row_bits=spec.row_bits, rest_bits=spec.rest_bits, seed=spec.seed
     )
@@ -65,7 +65,7 @@ def row_offsets(spec: WindowDictionarySpec) -> Ages:
 
 
 def packed_offsets(offsets: Ages, row_bits: int) -> NDArray[np.uint64]:
-    """Pack the offsets of several columns into each word, for the extension and C headers."""
+    """Pack the offsets of several columns into each word, for the C extension and C headers."""
     together = 64 // max(row_bits, 1)
     packed = np.zeros((-(-len(offsets) // together), *offsets.shape[1:]), np.uint64)
     for column, table in enumerate(offsets.astype(np.uint64)):
@@ -83,12 +83,13 @@ class WindowDictionary(CountedFilter):
     for all d < W = `window`, and no longer, where d is the number of insertions after its own.
 
     Keys with equal digests are one key: inserting or removing one of them also renews or removes
-    the other. A removal from a full window erases another key with the probability `fpr`, about n /
-    2**D. So choose D for the expected number of removals, and remove only keys that were inserted.
+    the other. A removal from a full window erases another key with the probability `fpr`, about
+    window / 2**`digest_bits`. So choose `digest_bits` for the expected number of removals, and
+    remove only keys that were inserted.
 
     Its parameters are those of `WindowDictionarySpec`, and the `secret` of the hash "siphash", at
-    most 128 bits. ValueError if the secret is out of range; SpecificationError if the hash uses no
-    secret.
+    most 128 bits. Raises TypeError or ValueError if the secret is not an integer or is out of
+    range, and SpecificationError if the hash uses no secret or another parameter violates a rule.
     """
 
     specification = WindowDictionarySpec
@@ -115,8 +116,8 @@ class WindowDictionary(CountedFilter):
 
     query, check_and_insert = query_in_window, check_and_insert_in_window
     _NUMBERS = _SECRET + 2
-    # Insertions since construction or `clear`; entries evicted before they expired; maximum number
-    # of live entries in the stash.
+    # Number of insertions since construction or `clear`; number of entries evicted before they
+    # expired; timestamp of the youngest of them; maximum number of live entries in the stash.
     insertions, lost, youngest_lost = Number(_INSERTIONS), Number(_LOST), Number(_YOUNGEST_LOST)
     stash_peak, _all_lost = Number(_STASH_PEAK), Number(_ALL_LOST)
     _secret = Secret(_SECRET)
@@ -163,7 +164,10 @@ class WindowDictionary(CountedFilter):
             )
 
     def remove(self, keys: Keys) -> None:
-        """Remove keys; absent digests are ignored. Keys, shape and errors: see `insert`."""
+        """Remove keys; a key whose digest is absent is ignored.
+
+        Types, shapes and errors of keys are those of `insert`.
+        """
         words = self._words(keys)
         self._performed(Operation.REMOVE, words)
         self._note_events(len(words))
@@ -224,7 +228,7 @@ class WindowDictionary(CountedFilter):
     # insertions; T and S are `_times` and `_held`, indexed by column and row; L is the stash.
 
     def _operate(self, code: int, digest: int, rows: list[int], w: int) -> int:
-        """Perform an operation on a digest with its rows; return its age, or -1 if not reported."""
+        """Perform an operation on a digest; return the age, or -1 if the digest is not reported."""
         tau, rest = int(self._numbers[_INSERTIONS]), digest >> self._row_bits
         key_cell = free = None
         for cell in enumerate(rows):
@@ -298,7 +302,7 @@ class WindowDictionary(CountedFilter):
 
     @property
     def guaranteed_window(self) -> int:
-        """Maximum window for which the answers are exact.
+        """Maximum window for which the results are exact.
 
         It is `window`, unless an entry was evicted within the window. Then it is the number of
         insertions after the youngest evicted entry, until that entry would have expired.
@@ -307,14 +311,17 @@ class WindowDictionary(CountedFilter):
         return min(self.window, int(since)) if self._numbers[_LOST] else self.window
 
     def expected_false_positive_rate(self, window: int | None = None) -> float:
-        """Probability that a key that was never inserted is reported: live digests over 2**D."""
+        """Probability that a key that was never inserted is reported in the `window`.
+
+        It is the number of live digests in the window over 2**`digest_bits`.
+        """
         window, live = self.checked_window(window), 0
         for times in (self._times, self._stash_times):
             live += int((self._distances(times) <= window).sum())
         return live / 2.0**self.digest_bits
 
     def estimated_false_positive_rate(self, window: int | None = None) -> float:
-        """Same as `expected_false_positive_rate`; all filters have this name."""
+        """Return `expected_false_positive_rate`, under the name that all filters share."""
         return self.expected_false_positive_rate(window)
 
     def fill_ratios(self) -> NDArray[np.float64]:
@@ -323,10 +330,10 @@ class WindowDictionary(CountedFilter):
         return fills
 
     def differing_cells(self, memory: Ages) -> int:
-        """Count the cells that differ in the hardware's `memory`, of the same shape.
+        """Count the cells in which the hardware's `memory`, of the same shape, differs.
 
-        With moves, cells may differ, so entries are compared: the result counts hardware entries
-        that the model lacks, and missing entries beyond the capacity of the stash.
+        With moves, equal entries may be in different cells. The result then counts the entries of
+        the hardware that the model lacks, and the missing entries beyond the capacity of the stash.
         """
         if not self.moves:
             return int((memory != self.memory).any(axis=0).sum())
@@ -341,7 +348,7 @@ class WindowDictionary(CountedFilter):
 
     @property
     def memory(self) -> Ages:
-        """Age plus 1, and remainder, of each cell's live entry, or 0; shape (2, columns, rows)."""
+        """Age plus 1 and remainder of live entries, 0 in other cells; shape (2, columns, rows)."""
         distances = self._distances(self._times)
         live = distances <= self.window
         return np.stack([distances * live, self._held * live])
@@ -355,7 +362,7 @@ class WindowDictionary(CountedFilter):
         return present[np.argsort(present[:, 0])]
 
     def entries_of(self, memory: Ages) -> Ages:
-        """Return digest and age plus 1 of each entry in such a `memory`, shape (live, 2)."""
+        """Return digest and age plus 1 of each entry in an array like `memory`, shape (live, 2)."""
         distances, rests = memory
         column, row = used = np.nonzero(distances)
         return np.stack([self._digest(column, row, rests[used]), distances[used]], axis=1)

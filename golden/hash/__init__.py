@@ -1,1 +1,1 @@
-"""Keyed hash functions, the same in golden and hardware."""
+"""Keyed hash functions that the golden models and the hardware share."""

@@ -7,15 +7,17 @@ pipeline stage:
    of the set bits are XORed. The columns of the first 64 key bits are linearly independent, so two
    keys of 64 bits or fewer never collide here.
 2. *Mix*: a few rounds of the quadratic Feistel step of the Simon cipher. The fold alone is linear,
-   so regular keys (counters, strides, addresses) would not meet the rates of the theory.
+   so regular keys (counters, strides, addresses) would exceed the false-positive rates that
+   theory predicts.
 3. *Expand*: each segment takes its cell indices from separate words, each the XOR of three
-   rotations of the mixed state. Any consecutive segments whose indices together have 64 bits or
-   fewer get linearly independent index bits, which are uniform and independent for a uniform state.
-   (Fewer segments may be independent where a longer ring wraps around.)
+   rotations of the mixed state. The index bits of consecutive segments are linearly independent if
+   together they are at most 64 bits; for a uniform state they are then uniform and independent.
+   (Where a longer ring wraps around, this may hold for fewer segments.)
 
-This is the hash "h3". In the hash "siphash", SipHash-1-3 under a secret replaces fold and mix. With
-several shards, bits of the mixed state also select the shard; they are linearly independent of the
-index bits as far as 64 bits allow. All constants are drawn from the seed with SHAKE-256.
+These three steps are the hash "h3". In the hash "siphash", SipHash-1-3 under a secret replaces fold
+and mix. With several shards, bits of the mixed state also select the shard; they are linearly
+independent of the index bits as far as 64 bits allow. All constants are drawn from the seed with
+SHAKE-256.
 """
 
 import hashlib
@@ -34,27 +36,25 @@ from .siphash import rotate, siphash
 STATE_BITS = 64  # width of the mixed state
 MIX_ROUNDS = 4  # a bias is visible after two (`tests/golden/test_hashing.py`); two more are margin
 WORD_BITS = 64  # width of an expanded word
-RANGE_BITS = 32  # bits of a word used for a size that is not a power of two
+RANGE_BITS = 32  # width of an index field for a size that is not a power of two
 SHARD_BITS = 12  # bits of the state that select a shard; scaled down to the number of shards
-OFFSET_TERMS = 3  # maximum bits of a digest's remainder that are XORed with a bit of its row
-_DRAWS = 1000  # candidates for one function before its condition is relaxed
+OFFSET_TERMS = 3  # maximum number of remainder bits that are XORed with one row bit
+_DRAWS = 1000  # number of candidates for one function before its condition is relaxed
 
 
 class ConstantStream:
-    """Endless deterministic stream of pseudorandom constants, one stream per label and seed."""
+    """Endless deterministic stream of pseudorandom constants for a label and a seed."""
 
     def __init__(self, *, label: str, seed: int) -> None:
         self._prefix = f"lately/{label}/{seed}/".encode()
         self._position = 0
 
     def word(self) -> int:
-        """Draw a uniform 64-bit integer."""
         digest = hashlib.shake_256(self._prefix + str(self._position).encode()).digest(8)
         self._position += 1
         return int.from_bytes(digest, "little")
 
     def below(self, bound: int) -> int:
-        """Draw a uniform integer in ``range(bound)``; `bound` is at most 2**32."""
         limit = (1 << 64) - (1 << 64) % bound
         while (word := self.word()) >= limit:
             continue
@@ -63,7 +63,7 @@ class ConstantStream:
 
 @dataclass(frozen=True)
 class IndexField:
-    """Field of the expanded words that determines one cell index."""
+    """Bit field of an expanded word that determines one cell index."""
 
     size: int  # the index is in ``range(size)``
     word: int  # number of the expanded word, counted within the segment
@@ -74,7 +74,6 @@ class IndexField:
 
     @property
     def power_of_two(self) -> bool:
-        """Whether the field is the index itself, without scaling."""
         return 1 << self.bits == self.size
 
 
@@ -82,7 +81,7 @@ Fields = tuple[IndexField, ...]
 
 
 def index_fields(sizes: Sequence[int]) -> Fields:
-    """Pack one index field per size into as few words as possible, from the top bit down."""
+    """Assign an index field to each size, filling each word from its top bit down."""
     fields = []
     word = offset = 0
     for size in sizes:
@@ -98,7 +97,7 @@ Basis = dict[int, int]  # independent vectors over GF(2), by the index of their 
 
 
 def _insert_independent(basis: Basis, vector: int) -> bool:
-    """Reduce `vector` by `basis`; add it and return True if it is independent."""
+    """Add `vector` to `basis` and return True if it is linearly independent, else return False."""
     while vector:
         top = vector.bit_length()
         if top not in basis:
@@ -115,7 +114,7 @@ def _independent(vectors: Iterable[int], of: Basis | None = None) -> bool:
 
 @lru_cache(maxsize=64)
 def fold_columns(key_bits: int, seed: int) -> tuple[int, ...]:
-    """Columns of the H3 matrix, one 64-bit integer per key bit, least significant first."""
+    """Return the columns of the H3 matrix: a 64-bit integer for each key bit, lowest bit first."""
     stream = ConstantStream(label=f"fold/{key_bits}", seed=seed)
     basis: Basis = {}
     columns = []
@@ -130,18 +129,18 @@ def fold_columns(key_bits: int, seed: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def mix_constants(seed: int) -> tuple[int, ...]:
-    """Draw the initial 64-bit state, then one 32-bit constant for each round."""
+    """Draw the initial 64-bit state, followed by a 32-bit constant for each round."""
     stream = ConstantStream(label="mix", seed=seed)
     return (stream.word(), *(stream.word() >> 32 for _ in range(MIX_ROUNDS)))
 
 
-# three rotation amounts; a word is the XOR of the mixed state rotated by each
+# three rotation amounts: a word is the XOR of the mixed state rotated by each of them
 Rotations = tuple[int, int, int]
-Terms = tuple[tuple[int, ...], ...]  # for each row bit, bits of the remainder of a digest
+Terms = tuple[tuple[int, ...], ...]  # for each row bit, the remainder bits XORed with it
 
 
 def _field_rows(fields: Sequence[IndexField], words: Sequence[Rotations]) -> list[int]:
-    """For each bit of each field, the mask of the state bits whose XOR is the bit."""
+    """Return, for each bit of each field, the mask of the state bits whose XOR is that bit."""
     rows = []
     for field in fields:
         for bit in range(field.bits):
@@ -183,7 +182,7 @@ def expand_rotations(
 
 
 def _neighbour_bases(rows: list[list[int]], functions: int, reach: int) -> list[Basis]:
-    """Bases of the spans that the next function must avoid; empty if that is impossible."""
+    """Return a basis for each group of neighbours of the next function; [] if one is dependent."""
     neighbourhoods = [rows[max(0, len(rows) - reach + 1) :]]
     if len(rows) == functions - 1:
         # The ring wraps around: the last functions are neighbours of the first.
@@ -217,7 +216,7 @@ def shard_rotations(fields: Fields, functions: int, seed: int) -> Rotations:
             selected = _field_rows([field], [candidate])
             if all(_independent([*selected, *window]) for window in windows):
                 return candidate
-    raise AssertionError("some word of three rotations has independent bits")
+    raise AssertionError("no three rotations give independent shard bits")
 
 
 def _draw_rotations(stream: ConstantStream) -> Rotations:
@@ -229,7 +228,7 @@ def _draw_rotations(stream: ConstantStream) -> Rotations:
 
 @lru_cache(maxsize=64)
 def offset_terms(*, columns: int, row_bits: int, rest_bits: int, seed: int) -> tuple[Terms, ...]:
-    """Draw, for each column and row bit, the bits of the remainder that are XORed with it."""
+    """Draw which remainder bits of a digest are XORed with each row bit in each column."""
     # The row of a digest is its low part, XORed with these bits except in the first column. Any two
     # columns differ by a map of full rank if possible, so that digests with a common cell in one
     # column seldom share a cell in another.
@@ -267,7 +266,7 @@ def _rank_of_difference(first: Sequence[Sequence[int]], other: Sequence[Sequence
 
 
 def offset_tables(terms: Sequence[Sequence[int]], rest_bits: int) -> list[NDArray[np.uint64]]:
-    """Values XORed with the row in a column: a (256,) table for each byte of the remainder."""
+    """Return tables of a row's offset in one column: shape (256,) for each remainder byte."""
     masks = [0] * rest_bits
     for row, bits in enumerate(terms):
         for bit in bits:
@@ -276,7 +275,7 @@ def offset_tables(terms: Sequence[Sequence[int]], rest_bits: int) -> list[NDArra
 
 
 class KeyHash:
-    """Hash functions that map keys to an index in ``range(size)`` for each of the `sizes`."""
+    """Hash functions; each maps a key to one index in ``range(size)`` for each of the `sizes`."""
 
     def __init__(
         self,
@@ -297,7 +296,7 @@ class KeyHash:
         self.tables = _byte_tables(self.columns)
 
     def state(self, keys: NDArray[np.uint64], secret: int = 0) -> NDArray[np.uint64]:
-        """Return the states of `keys` of shape (n, words); only "siphash" uses the `secret`."""
+        """Hash keys of shape (n, words) to n states; only "siphash" uses the `secret`."""
         if self.hash == "siphash":
             return siphash(keys, secret, key_bits=self.key_bits)
         state = np.full(len(keys), self.constants[0], np.uint64)
@@ -313,7 +312,7 @@ class KeyHash:
         return left.astype(np.uint64) << np.uint64(32) | right
 
     def indices(self, state: NDArray[np.uint64], function: int) -> list[NDArray[np.intp]]:
-        """Expand states of shape (n,) to one index array of shape (n,) per size, for `function`."""
+        """Expand n states to the cell indices of one function: shape (n,) for each size."""
         words = [_xor_of_rotations(state, rotations) for rotations in self.rotations[function]]
         indices = []
         for field in self.fields:
@@ -325,13 +324,12 @@ class KeyHash:
         return indices
 
     def shard(self, state: NDArray[np.uint64]) -> NDArray[np.intp]:
-        """Return the shard of each `state`, in ``range(shards)``, shape (n,)."""
         word = _xor_of_rotations(state, shard_rotations(self.fields, self.functions, self.seed))
         value = word >> np.uint64(WORD_BITS - SHARD_BITS)
         return (value * np.uint64(self.shards) >> np.uint64(SHARD_BITS)).astype(np.intp)
 
     def compiled(self) -> tuple[Any, Any]:
-        """Return the extension module, and these hash functions in the module's format."""
+        """Return the C extension, and its own object for these hash functions."""
         fields = [
             # A field of zero width must not shift by the whole word.
             [f.word, (64 - f.offset - f.bits) % 64, (1 << f.bits) - 1, f.size, f.bits]
@@ -346,7 +344,7 @@ class KeyHash:
 
 
 def _byte_tables(columns: Sequence[int]) -> NDArray[np.uint64]:
-    """XOR of the columns of the set bits, for each value of each byte; shape (bytes, 256)."""
+    """Tabulate the XOR of columns for every value of every key byte; shape (bytes, 256)."""
     bits = np.array([*columns, *[0] * (-len(columns) % 8)], np.uint64).reshape(-1, 8, 1)
     tables = np.zeros((len(bits), 256), np.uint64)
     for bit in range(8):

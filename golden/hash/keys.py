@@ -1,22 +1,23 @@
 """Conversion of keys of any supported type to the 64-bit words that filters hash.
 
-A key is an integer, used as it is, or bytes, replaced by their digest. Every other type is first
-converted to an integer or to bytes; docs/python.md has a table of types.
+A key is an integer, which is used as it is, or bytes, which are replaced by their digest. Every
+other type is first converted to an integer or to bytes; docs/python.md has a table of types.
 
-A tuple is one key: the digest of its encoding. Each element, and the tuple itself, is encoded as a
-tag of one byte, the length of the content in 8 bytes, little-endian, and the content:
+A tuple is one key, and is replaced by the digest of its encoding. Each element, and the tuple
+itself, is encoded as a tag of one byte, the length of the content in 8 bytes (little-endian), and
+the content:
 
 - tag ``b``: bytes, or a type that is converted to bytes, such as text;
 - tag ``i``: an integer, or a type that is converted to one, in decimal digits, with a minus sign if
   it is negative;
 - tag ``t``: the encoded elements of a tuple.
 
-BLAKE2b computes the 64-bit words of a digest, SHAKE256 for keys of more than 512 bits, both without
-a secret. With SipHash-1-3, each word has its own SipHash key of 16 bytes, taken in order from
-SHAKE256 over the text ``lately/digest/SEED/SECRET``, both numbers in decimal. SECRET is the
-filter's first secret, or 0 if its hash uses none; anyone can then choose texts with equal digests.
-The least significant word is first, bytes are little-endian, and the last word is truncated to the
-width of the key.
+The digest "blake2b" is BLAKE2b, or SHAKE256 for keys of more than 512 bits; it uses no secret. The
+digest "siphash" computes each 64-bit word with SipHash-1-3, under a separate SipHash key of 16
+bytes. These keys are the output of SHAKE256, in order, for the text ``lately/digest/SEED/SECRET``
+with both numbers in decimal. SECRET is the filter's first secret, or 0 if its hash uses no secret;
+with 0, anyone can choose texts with equal digests. In every digest the least significant word is
+first, bytes are little-endian, and the last word is truncated to the width of the key.
 """
 
 import hashlib
@@ -45,7 +46,7 @@ TEXTS = (str, bytes, bytearray, memoryview)
 INTEGERS = (int, np.integer)
 Address = IPv4Address | IPv6Address
 Offsets = NDArray[np.int64]
-Spans = tuple[Any, Offsets, Offsets]  # texts in a buffer of bytes: the buffer, starts and stops
+Spans = tuple[Any, Offsets, Offsets]  # texts in a buffer: its bytes, starts and stops
 # a column or table that Arrow can read has one of these methods
 ARROW = ("__arrow_c_array__", "__arrow_c_stream__", "__arrow_array__")
 _EXPECTED = "must be integers, text or bytes"
@@ -53,7 +54,6 @@ _NULLS = ("NoneType", "NAType", "NaTType")
 
 
 def null(kind: object, position: int) -> TypeError:
-    """Return the error for a null among keys."""
     remedy = 'insert, query, check_and_insert and age skip it with nulls="skip"'
     return TypeError(f"keys: {_EXPECTED}, not a null ({kind} at position {position}); {remedy}")
 
@@ -67,7 +67,7 @@ def _is_null(item: Any) -> bool:
 
 
 def _nullable(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
-    """Return keys in a type that a mask can index, and whether each key is present."""
+    """Convert keys to a type that a mask can index, and return whether each key is present."""
     if chunks := arrow_chunks(keys):
         whole = sys.modules["pyarrow"].chunked_array(chunks)
         return whole, np.asarray(whole.is_valid())
@@ -84,12 +84,11 @@ def _nullable(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
 
 
 def unexpected(kind: object) -> TypeError:
-    """Return the error for values of a `kind` that cannot be keys."""
     return TypeError(f"keys: {_EXPECTED}, not {kind}")
 
 
 def plain(item: Any, position: int = 0) -> Any:
-    """Convert a key of any type to an integer, text or bytes; `position` is for error messages."""
+    """Convert a key of any type to an integer, text or bytes; error messages show `position`."""
     kind = type(item)
     if kind in (int, str, bytes):
         return item
@@ -150,7 +149,6 @@ if (_native := extension()) is not None:
 
 
 def nanoseconds(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:
-    """Convert instants to nanoseconds since 1970, shape (n,)."""
     if (nulls := np.isnat(instants)).any():
         raise null("NaT", int(np.argmax(nulls)))
     times = instants.astype("datetime64[ns]")
@@ -163,7 +161,7 @@ def nanoseconds(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:
 
 
 def octets(text: Any) -> bytes:
-    """Encode text in UTF-8; ValueError if that is not possible."""
+    """Encode a str in UTF-8, and convert other byte strings to bytes."""
     try:
         return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
     except UnicodeEncodeError as error:
@@ -171,7 +169,6 @@ def octets(text: Any) -> bytes:
 
 
 def encoded(item: Any, position: int = 0) -> bytes:
-    """Encode a tuple or an element of a tuple; raises the errors of `plain`."""
     if isinstance(item, tuple):
         return tagged(b"t", b"".join(map(encoded, item)))
     item = plain(item, position)
@@ -179,7 +176,7 @@ def encoded(item: Any, position: int = 0) -> bytes:
 
 
 def tagged(tag: bytes, content: bytes) -> bytes:
-    """Encode an element of a tuple: a tag, the length, and the content."""
+    """Prepend a tag and the length to the content, unless the tag is 0."""
     return content if tag == b"\0" else tag + len(content).to_bytes(8, "little") + content
 
 
@@ -190,7 +187,7 @@ def _spans_of(texts: list[bytes]) -> Spans:
 
 
 def joined(parts: Sequence[Spans], join: Callable[..., Any]) -> Spans:
-    """Merge the spans of several buffers; `join` is the numpy function that combines them."""
+    """Concatenate several buffers; the function `join` combines their adjusted starts and stops."""
     if len(parts) == 1 and join is np.concatenate:
         return parts[0]
     buffers, starts, stops = zip(*parts, strict=True)
@@ -200,7 +197,7 @@ def joined(parts: Sequence[Spans], join: Callable[..., Any]) -> Spans:
 
 
 def _frame_columns(keys: Any) -> list[tuple[Any, Any]] | None:
-    """Return names and columns if keys consist of several columns; else None."""
+    """Return pairs of a name and a column if the keys consist of several columns, else None."""
     result: list[tuple[Any, Any]] | None = None
     if isinstance(keys, tuple):
         result = [*enumerate(keys)] if keys and all(map(_is_column, keys)) else None
@@ -219,19 +216,18 @@ def _frame_columns(keys: Any) -> list[tuple[Any, Any]] | None:
     lengths = {len(column) for _, column in result or ()}
     if result is not None and len(lengths) != 1:
         raise ValueError(
-            f"keys: columns must have the same length, but have lengths {sorted(lengths)}"
+            f"keys: columns must have the same length, not the lengths {sorted(lengths)}"
         )
     return result
 
 
 def _is_column(value: Any) -> bool:
-    """Whether an element of a tuple is an array of keys rather than a part of a key."""
     array = getattr(value, "ndim", None) == 1 and not isinstance(value, TEXTS)
     return array or any(hasattr(value, name) for name in ARROW)
 
 
 def _check_padding(array: NDArray[Any]) -> None:
-    """Refuse a numpy array of type S or U if zeros at the end may be padding or part of a key."""
+    """Raise TypeError if keys in an array of type S or U end in zeros, which may be padding."""
     unit = np.uint8 if array.dtype.kind == "S" else np.uint32
     if not array.size:
         return
@@ -239,14 +235,14 @@ def _check_padding(array: NDArray[Any]) -> None:
     if (short := units[:, -1] == 0).any():
         other = f", or array.view('V{array.itemsize}') if they belong to the keys"
         raise TypeError(
-            f"keys: the key at position {int(np.argmax(short))} ends in zeros, which an array of "
-            f"{array.dtype.str[1:]} cannot tell from padding: pass array.tolist() if they are "
+            f"keys: the key at position {int(np.argmax(short))} ends in zeros, which may be "
+            f"padding in an array of type {array.dtype.str[1:]}; pass array.tolist() if they are "
             f"padding{other if unit is np.uint8 else ''}"
         )
 
 
 def arrow_chunks(keys: Any) -> list[Any] | None:
-    """Return the pyarrow arrays of a column without a copy; None for other keys."""
+    """Return the pyarrow arrays of a column, without copying; None for other kinds of keys."""
     # A Python array has no such attribute, and a pandas index of tuples raises ValueError.
     with suppress(AttributeError, ValueError):
         if hasattr(keys.array, "__arrow_array__"):
@@ -270,7 +266,7 @@ def arrow_chunks(keys: Any) -> list[Any] | None:
 
 
 def _arrow_spans(chunk: Any) -> Spans | None:
-    """Return the texts of a pyarrow array as spans; None for other types."""
+    """Return the spans of the texts in a pyarrow array; None if the array holds another type."""
     arrow: Any = import_module("pyarrow")
     types = arrow.types
     kind, count, first = chunk.type, len(chunk), chunk.offset
@@ -295,13 +291,13 @@ def _bounds(buffer: Any, kind: type, first: int, count: int) -> NDArray[np.int64
         return np.zeros(1, np.int64)
     bounds = np.frombuffer(buffer, kind)[first : first + count + 1].astype(np.int64)
     if len(bounds) != count + 1:
-        raise ValueError(f"keys: must have {count + 1} offsets in their buffer, not {len(bounds)}")
+        raise ValueError(f"keys: the Arrow buffer must have {count + 1} offsets, not {len(bounds)}")
     return bounds
 
 
 @dataclass(frozen=True)
 class KeyDigest:
-    """Digest function from bytes to the words of a key."""
+    """Digest function that converts bytes to the words of a key."""
 
     key_bits: int
     name: str = "blake2b"
@@ -310,24 +306,23 @@ class KeyDigest:
 
     @classmethod
     def of(cls, spec: Any, secret: int = 0) -> "KeyDigest":
-        """Return the digest of a specification, for a filter with this `secret`."""
         return cls(spec.key_bits, spec.digest, spec.seed, secret)
 
     @property
     def count(self) -> int:
-        """Number of words of a key."""
+        """Number of 64-bit words in a key."""
         return -(-self.key_bits // 64)
 
     @Cached
     def keys(self) -> Words:
-        """SipHash keys, one per word, low half first, shape (count, 2); empty for BLAKE2b."""
+        """SipHash keys of the words, low half first, shape (count, 2); empty for BLAKE2b."""
         label = f"lately/digest/{self.seed}/{self.secret}".encode()
         size = 16 * self.count if self.name == "siphash" else 0
         octets = hashlib.shake_256(label).digest(size)
         return np.frombuffer(octets, "<u8").astype(np.uint64).reshape(-1, 2)
 
     def of_list(self, texts: list[object]) -> Words | None:
-        """Digest a list in the extension; None without it, or if not all are str or bytes."""
+        """Digest a list in the C extension, or return None if only Python can digest it."""
         native = core()
         if native is None or self._shake:
             return None
@@ -335,11 +330,10 @@ class KeyDigest:
         return self._cut(words) if native.digest_texts(texts, self.keys, words) else None
 
     def of_bytes(self, texts: list[bytes]) -> Words:
-        """Digest bytes, shape (n, count)."""
         return self.of_spans(*_spans_of(texts))
 
     def of_rows(self, columns: list[tuple[bytes, Spans]]) -> Words:
-        """Digest tuples given as columns of elements, each with its tag."""
+        """Digest tuples whose elements are given as columns, each with its tag."""
         native = core()
         if native is None or self._shake:
             texts = []
@@ -355,7 +349,7 @@ class KeyDigest:
         return self._cut(words)
 
     def of_spans(self, data: NDArray[np.uint8], starts: Offsets, stops: Offsets) -> Words:
-        """Digest the bytes of `data` from each start to its stop, shape (n, count)."""
+        """Digest ``data[start:stop]`` for n pairs of `starts` and `stops`; shape (n, count)."""
         words = np.empty((len(starts), self.count), np.uint64)
         native = core()
         if native is not None and not self._shake:
@@ -398,12 +392,12 @@ Nulls = Literal["refuse", "skip"]  # "skip" ignores nulls among keys
 Method = TypeVar("Method", bound=Callable[..., Any])
 Model = TypeVar("Model")  # class of a method whose first parameter is `keys`
 Others = ParamSpec("Others")  # other parameters of the method
-Scalar = TypeVar("Scalar", covariant=True)  # answer for a single key
-Array = TypeVar("Array", covariant=True)  # answers for several keys
+Scalar = TypeVar("Scalar", covariant=True)  # result for a single key
+Array = TypeVar("Array", covariant=True)  # results for several keys
 
 
 class Bound(Protocol[Others, Scalar, Array]):
-    """Type of a bound method: a scalar for a single key, and an array for several keys."""
+    """Type of a bound method that returns a scalar for one key and an array for several keys."""
 
     @overload
     def __call__(self, keys: Key, *others: Others.args, **options: Others.kwargs) -> Scalar: ...
@@ -413,8 +407,6 @@ class Bound(Protocol[Others, Scalar, Array]):
 
 
 class ScalarOrArray(Protocol[Others, Scalar, Array]):
-    """Type of a method that accepts a single key or several keys."""
-
     def __get__(self, model: object, kind: Any = ..., /) -> Bound[Others, Scalar, Array]: ...
 
 
@@ -422,7 +414,7 @@ _SINGLE = (*TEXTS, *INTEGERS, tuple)
 
 
 def is_single(keys: Any) -> bool:
-    """Whether `keys` is a single key: not an array, a sized collection, or an iterator."""
+    """Whether `keys` is a single key rather than an array, a sized collection or an iterator."""
     if isinstance(keys, tuple):
         return _frame_columns(keys) is None
     length = hasattr(keys, "__len__") or hasattr(keys, "__next__")
@@ -453,7 +445,7 @@ def scalar_or_array(
 
 
 def scalar_or_array(method: Callable[..., Any]) -> Any:
-    """Make a method of `keys` with one result per key return a scalar for a single key."""
+    """Wrap a method with one result per key, so that it returns a scalar for a single key."""
     method = skipping_nulls(method)
 
     @wraps(method)
@@ -465,7 +457,7 @@ def scalar_or_array(method: Callable[..., Any]) -> Any:
 
 
 def skipping_nulls(method: Method) -> Method:
-    """Make a method skip null keys if `nulls` is "skip"; their answer is False or -1."""
+    """Wrap a method so that ``nulls="skip"`` skips null keys, whose results are False or -1."""
 
     @wraps(method)
     def answer(self: Any, keys: Any, *arguments: Any, **options: Any) -> Any:
@@ -501,7 +493,7 @@ def _without_nulls(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
 
 
 def check_keys(keys: Keys, digest: KeyDigest | int) -> Words:
-    """Convert keys of any type to words, shape (n, words); `digest` may be the key width."""
+    """Convert keys of any type to words, shape (n, words); `digest` may also be the key width."""
     digest = KeyDigest(digest) if isinstance(digest, int) else digest
     given: Any = keys
     if not isinstance(keys, list):
@@ -545,11 +537,11 @@ def _read(keys: Any) -> NDArray[Any] | list[Any] | Spans:
 
 def _as_list(keys: Any) -> list[Any]:
     if isinstance(keys, Mapping):
-        raise TypeError(f"keys: must not be a {type(keys).__name__}: give its keys() or values()")
+        raise TypeError(f"keys: must not be a {type(keys).__name__}; pass its keys() or values()")
     if not is_single(keys):
         return list(keys)
     if hasattr(keys, "__iter__") and not (isinstance(keys, _SINGLE) or hasattr(keys, "as_py")):
-        raise unexpected(f"{type(keys).__name__}: not supported; pass a list of its elements")
+        raise unexpected(f"{type(keys).__name__}; pass a list of its elements")
     return [keys]
 
 
@@ -586,7 +578,6 @@ def _column(name: object, column: Any) -> tuple[bytes, Spans]:
 
 
 def random_keys(random: "np.random.Generator", count: int, key_bits: int) -> Words:
-    """Draw `count` uniform keys from `random`, in the shape that `key_words` returns."""
     words = -(-key_bits // 64)
     keys = random.integers(0, 1 << 64, (count, words), np.uint64)
     if key_bits % 64:
@@ -617,7 +608,7 @@ def _listed(items: Sequence[Any], digest: KeyDigest) -> Words:
 
 
 def _rows(rows: Sequence[Any]) -> NDArray[Any]:
-    """Convert rows of words to integers; numpy would convert large words to floats."""
+    """Convert rows of words to an integer array; numpy would convert large words to floats."""
     if len({*map(len, rows)}) > 1:
         raise ValueError("keys: rows must all have the same length")
     for kind in {type(word) for row in rows for word in row}:
@@ -625,8 +616,7 @@ def _rows(rows: Sequence[Any]) -> NDArray[Any]:
             return np.array(rows)
         if not issubclass(kind, INTEGERS) or kind is bool:
             raise TypeError(
-                f"keys: must have integers as words, not {kind.__name__}: "
-                "give a compound key as a tuple"
+                f"keys: words must be integers, not {kind.__name__}; pass a compound key as a tuple"
             )
     words = [int(word) for row in rows for word in row]
     if min(words, default=0) < 0:

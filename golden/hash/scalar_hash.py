@@ -1,7 +1,7 @@
-"""Scalar version of the hash functions: one key at a time, with Python integers.
+"""Hash functions for one key at a time, with Python integers.
 
-Everything that depends on a key or a secret is plain integer arithmetic, so that a proof can use
-symbols in place of the integers.
+Everything that depends on a key or a secret is plain integer arithmetic, so that a proof can
+substitute symbols for the integers.
 """
 
 from .functions import (
@@ -21,7 +21,7 @@ def _rotate(value: int, amount: int, width: int) -> int:
 
 
 def siphash(words: list[int], secret: int, *, c: int = 1, d: int = 3) -> int:
-    """SipHash-c-d of the words of a message, length byte included (sections 2.1 to 2.4)."""
+    """Compute SipHash-c-d of words that include the length byte (sections 2.1 to 2.4)."""
     mask = (1 << 64) - 1
     k0, k1 = secret & mask, secret >> 64
     v0, v1 = k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D
@@ -52,7 +52,7 @@ def siphash(words: list[int], secret: int, *, c: int = 1, d: int = 3) -> int:
 
 
 class ScalarHash:
-    """Hash functions h_0, h_1, ... of a filter; takes the same arguments as `KeyHash`."""
+    """Hash functions h_0, h_1, ... of a filter, constructed with the arguments of `KeyHash`."""
 
     def __init__(
         self,
@@ -73,12 +73,10 @@ class ScalarHash:
         self.shard_word = shard_rotations(self.fields, functions, seed) if shards > 1 else ()
 
     def __call__(self, key: int, function: int, secret: int = 0) -> list[int]:
-        """Return the indices that hash function number `function` computes for a key."""
         state = self._state(key, secret)
         return [self._index(state, field, function) for field in self.fields]
 
     def shard(self, key: int, secret: int = 0) -> int:
-        """Return the shard of a key."""
         state = self._state(key, secret)
         word = 0
         for amount in self.shard_word:

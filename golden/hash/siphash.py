@@ -25,34 +25,33 @@ Word = TypeVar("Word", np.uint32, np.uint64)
 
 
 def random_secret() -> int:
-    """Return a random secret, without the module `secrets`, which loads slowly."""
+    """Return a random secret without importing the module `secrets`, which loads slowly."""
     return int.from_bytes(os.urandom(SECRET_BITS // 8))
 
 
 def check_secret(secret: object) -> int:
-    """Check a `secret` of at most 128 bits, and return it as an int; messages do not reveal it."""
+    """Convert a `secret` of at most 128 bits to an int; error messages do not reveal its value."""
     if isinstance(secret, bool) or not isinstance(secret, int | np.integer):
         raise TypeError(f"secret: must be an integer, not {type(secret).__name__}")
     secret, size = int(secret), int(secret).bit_length()
     if secret < 0:
         raise ValueError("secret: must not be negative")
     if size > SECRET_BITS:
-        raise ValueError(f"secret: must be below 2**{SECRET_BITS}, not of {size} bits")
+        raise ValueError(f"secret: must have at most {SECRET_BITS} bits, not {size}")
     return secret
 
 
 def message_bytes(key_bits: int) -> int:
-    """Return the number of bytes in a message."""
     return -(-key_bits // 8)
 
 
 def message_words(key_bits: int) -> int:
-    """Return the number of words in a message; the last word includes the length byte."""
+    """Count the 64-bit words of a message; the last word includes the length byte."""
     return message_bytes(key_bits) // 8 + 1
 
 
 def length_word(key_bits: int) -> int:
-    """Return the last word without message bytes: the length modulo 256 in the top byte."""
+    """Return a word that holds only the length byte: the length modulo 256 in the top byte."""
     return message_bytes(key_bits) % 256 << 56
 
 
@@ -64,7 +63,7 @@ def siphash(
     compression: int = COMPRESSION_ROUNDS,
     finalization: int = FINALIZATION_ROUNDS,
 ) -> NDArray[np.uint64]:
-    """Hash keys of shape (n, words) under a secret, or one secret per key, shape (n, 2)."""
+    """Hash keys of shape (n, words) under one secret, or under n secrets of shape (n, 2)."""
     halves: Sequence[NDArray[np.uint64] | np.uint64]
     if isinstance(secret, np.ndarray):
         halves = secret[:, 0], secret[:, 1]
@@ -94,7 +93,7 @@ def siphash(
 def siphash_spans(
     data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64], secret: int
 ) -> NDArray[np.uint64]:
-    """Hash the bytes of `data` from each start to its stop under a `secret`, shape (n,)."""
+    """Hash ``data[start:stop]`` for n pairs of `starts` and `stops`, under one `secret`."""
     digests = np.empty(len(starts), np.uint64)
     sizes = stops - starts
     for size in np.unique(sizes).tolist():
@@ -106,7 +105,7 @@ def siphash_spans(
 
 
 def _round(v: Words) -> None:
-    """SipRound (section 2.3, figure 2.1)."""
+    """Perform SipRound (section 2.3, figure 2.1)."""
     _add_rotate_add(v, 0, 1, 13)
     v[0] = rotate(v[0], 32)
     _add_rotate_add(v, 2, 3, 16)
@@ -121,6 +120,6 @@ def _add_rotate_add(v: Words, total: int, other: int, amount: int) -> None:
 
 
 def rotate(value: NDArray[Word], amount: int) -> NDArray[Word]:
-    """Rotate unsigned integers to the left."""
+    """Rotate unsigned integers left by `amount` bits."""
     kind = value.dtype.type
     return value << kind(amount) | value >> kind(-amount % (8 * value.itemsize))

@@ -1,1 +1,1 @@
-"""Packets: offsets of layers, and digests that ignore fields that change on the way."""
+"""Packets: offsets of their layers, and digests that ignore fields that change on the way."""

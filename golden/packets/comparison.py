@@ -14,7 +14,7 @@ from .packet_layers import Reach, Version, find_layer4
 
 
 class Field(IntFlag):
-    """Fields compared in addition to layer 3, and fields excluded from the comparison."""
+    """Fields that are compared in addition to layer 3, or excluded from the comparison."""
 
     NONE = 0
     TOS = 1  # type of service (IPv4), traffic class (IPv6)
@@ -28,36 +28,35 @@ class Field(IntFlag):
     NO_RADIOTAP = 256  # ignore the radiotap header before an 802.11 frame
 
 
-# fields that hardware supports
 HARDWARE_FIELDS = Field.TOS | Field.TTL | Field.VLAN | Field.LAYER2 | Field.FRAME
-DEFAULT_FIELDS = Field.TOS  # default fields of a digest
+DEFAULT_FIELDS = Field.TOS
 IP4_TOS, IP4_ID, IP4_TTL, IP4_CHECKSUM = 1, 4, 8, 10  # offsets in an IPv4 header
 # Offsets in an IPv6 header. The traffic class begins in the low half of its byte.
 IP6_CLASS, IP6_HOP_LIMIT = 0, 7
 
 
 class FieldError(LatelyError, ValueError):
-    """A field name, mask, tunnel or rule for comparing packets is invalid."""
+    """Invalid field name, mask, tunnel or rule for comparing packets."""
 
 
 def parse_fields(text: str, allowed: Field = ~Field.NONE) -> Field:
-    """Parse fields from a text such as "tos,no-id"; "none" means no fields."""
+    """Parse field names such as "tos,no-id"; "none" stands for no fields."""
     fields = [field for field in Field if field in allowed]
     known = {str(field.name).lower().replace("_", "-"): field for field in fields}
     result = Field.NONE
     for name in [] if text == "none" else text.split(","):
         if name not in known:
-            raise FieldError(f"fields: must be none, or some of {', '.join(known)}, not {name!r}")
+            raise FieldError(f"fields: must be none or any of {', '.join(known)}, not {name!r}")
         result |= known[name]
     more = result & ~(Field.FRAME | Field.NO_RADIOTAP)
     if Field.FRAME in result and more:
         names = ", ".join(name for name, field in known.items() if field in more)
-        raise FieldError(f"fields: frame compares every byte; it cannot be combined with {names}")
+        raise FieldError(f"fields: frame compares every byte, and cannot be combined with {names}")
     return result
 
 
 def parse_mask(text: str) -> tuple[int, bytes]:
-    """Parse a mask such as "6:0000ff" into its offset and bytes."""
+    """Split a mask such as "6:0000ff" into its offset and bytes."""
     offset, _, octets = text.partition(":")
     try:
         return int(offset), bytes.fromhex(octets)
@@ -66,7 +65,6 @@ def parse_mask(text: str) -> tuple[int, bytes]:
 
 
 def parse_tunnel(text: str) -> Tunnel:
-    """Parse a tunnel from a string such as "udp:37008:5:ethernet"."""
     result = re.fullmatch(rf"udp:([0-9]+):([0-9]+):({'|'.join(CONTENTS)})", text)
     if result is None:
         raise FieldError(
@@ -95,20 +93,23 @@ class Comparison:
     tunnels: tuple[Tunnel, ...] = ()  # additional tunnels for `Reach.INNER`
     # The masks apply first, then `skip`, then `first`.
     masks: tuple[tuple[int, bytes], ...] = ()  # offsets in the message, and mask bytes
-    skip: int = 0  # bytes; a message that is not longer is used whole
+    skip: int = 0  # bytes to skip; a message that is not longer is compared whole
     first: int | None = None  # maximum number of bytes of the message to compare
 
     def __post_init__(self) -> None:
         for offset, octets in self.masks:
             if not (octets and offset >= 0 and offset + len(octets) <= MAX_OFFSET):
-                raise FieldError(f"mask: must cover bytes before {MAX_OFFSET:,}, not {offset:,}")
+                raise FieldError(
+                    f"mask: must cover one or more bytes below offset {MAX_OFFSET:,}, "
+                    f"not {len(octets):,} from offset {offset:,}"
+                )
         if self.skip < 0:
             raise FieldError(f"skip: must be at least 0, not {self.skip}")
         if self.first is not None and self.first < 1:
             raise FieldError(f"bytes: must be at least 1, not {self.first}")
         for kind in self.tag_types:
             if not 0x600 <= kind < 0x10000:
-                raise FieldError(f"tpid: must be an EtherType, 0600 to ffff, not {kind:04x}")
+                raise FieldError(f"tpid: must be an EtherType from 0600 to ffff, not {kind:04x}")
         ports = [tunnel.port for tunnel in self.tunnels]
         for tunnel in self.tunnels:
             if not (0 < tunnel.port < 1 << 16 and 0 <= tunnel.skip < 1 << 16):
@@ -121,11 +122,10 @@ class Comparison:
 
     @property
     def search(self) -> tuple[Reach, tuple[int, ...], tuple[Tunnel, ...]]:
-        """Last three arguments for `packet_layers.find_headers`."""
+        """The arguments `reach`, `tag_types` and `tunnels` of `packet_layers.find_headers`."""
         return self.reach, self.tag_types, self.tunnels
 
     def describe(self) -> dict[str, Any]:
-        """Return the rules as JSON values."""
         fields = [f.name.lower().replace("_", "-") for f in self.fields if f.name]
         return {
             "fields": ",".join(fields) or "none",
@@ -139,7 +139,7 @@ class Comparison:
 
     @property
     def mask(self) -> NDArray[np.uint8]:
-        """All masks combined, shape (n,), starting at the first byte of the message."""
+        """Bitwise AND of all masks, shape (n,), starting at the first byte of the message."""
         size = max((offset + len(octets) for offset, octets in self.masks), default=0)
         mask = np.full(size, 0xFF, np.uint8)
         for offset, octets in self.masks:
@@ -147,7 +147,7 @@ class Comparison:
         return mask
 
     def cut(self, octets: bytes, length: int) -> tuple[bytes, int]:
-        """Return the part of a message to compare, and that part's length on the line."""
+        """Return the part of a message to compare, and the length of this part on the line."""
         mask = self.mask
         head = np.frombuffer(octets[: len(mask)], np.uint8)
         octets = (head & mask[: len(head)]).tobytes() + octets[len(mask) :]
@@ -184,7 +184,7 @@ def hide(layer3: bytearray, version: Version, fields: Field) -> None:
 
 
 def radiotap(frame: bytes, link: int, fields: Field) -> int:
-    """Return the length in bytes of a radiotap header to skip; 0 if there is none."""
+    """Return the length in bytes of the radiotap header to skip, or 0 to skip nothing."""
     if link != RADIOTAP or not fields & Field.NO_RADIOTAP or len(frame) < 4:
         return 0
     size = frame[2] | frame[3] << 8

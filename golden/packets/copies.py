@@ -1,17 +1,18 @@
 """Rules for repeated packets: copies are dropped, and retransmitted packets pass.
 
-With the policy "last-seen" and no property that must differ, the filter decides, and a `CopyTable`
-only enforces the window in packets. Otherwise the table decides, exactly for digests:
+If the policy is "last-seen" and no property must differ, the filter decides which repeats are
+copies, and a `CopyTable` only enforces the window in packets. In all other cases the table decides,
+by an exact comparison of digests:
 
 - A repeat is a copy only if a packet with the same digest is remembered. With "last-seen" every
   packet is remembered; with "first-seen", every packet that is not a copy. A packet that repeats
   forever passes once with "last-seen", and once in each span with "first-seen".
 - A packet is remembered for `span` nanoseconds and `window` packets, both inclusive.
-- If a property must differ, a repeat is a copy only if the property differs from that of the last
+- If a property must differ, a repeat is a copy only if it differs in this property from the last
   packet with the same digest that was not a copy. All other repeats are retransmissions, and pass.
-- A new packet is mistaken for a copy if its 64-bit digest equals another packet's, with probability
-  2**-64 for each remembered packet. A copy passes as a retransmission if different tags or layer 2
-  headers have the same digest, again with probability 2**-64.
+- A new packet is mistaken for a copy if its 64-bit digest equals the digest of another packet, with
+  a probability of 2**-64 for each remembered packet. A copy passes as a retransmission if different
+  tags or layer 2 headers have the same digest, again with a probability of 2**-64.
 """
 
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ class CopyRule:
                 names = ", ".join(str(item) for item in known)
                 raise FieldError(f"{name}: must be one of {names}, not {getattr(self, name)!r}")
         if self.differs and self.scope == "other":
-            raise FieldError("scope: must be any or same if differs is given, not other")
+            raise FieldError("scope: must be any or same if a property must differ, not other")
 
     @property
     def differing(self) -> str | None:
@@ -62,7 +63,7 @@ class CopyRule:
 
     @property
     def exact(self) -> bool:
-        """Whether a `CopyTable` decides; otherwise the filter and the window in packets decide."""
+        """Whether a `CopyTable` decides which repeats are copies; otherwise the filter decides."""
         return self.differing is not None or self.policy == "first-seen"
 
     def check(self, comparison: Comparison) -> None:
@@ -71,7 +72,7 @@ class CopyRule:
         if name in (None, "interface", "file"):
             return
         if comparison.fields & (Field.FRAME | Field[str(name).upper()]):
-            raise FieldError(f"differs: must not be a compared field, such as {name}")
+            raise FieldError(f"differs: {name} is compared, so it cannot differ in copies")
 
 
 def properties(
@@ -82,7 +83,7 @@ def properties(
     comparison: Comparison,
     secret: int = 0,
 ) -> Words:
-    """Return property `name` of each packet as a number, equal for equal values; shape (n,)."""
+    """Return one property of each packet as a number, shape (n,), the same for equal values."""
     if name in ("interface", "file"):
         return numbers.astype(np.uint64)
     if name == "layer2":
@@ -99,17 +100,17 @@ def properties(
     # The VLAN identifiers are part of the digest of any message.
     rest = Comparison(Field.VLAN, *comparison.search, first=1)
     digests = packet_digests(buffer, packets, rest, secret=secret)
-    # Packets that are compared as whole frames have no such property.
+    # A packet that is compared as a whole frame has no such property.
     return np.where(digests.versions == 0, np.uint64(0), digests.values)
 
 
 def scoped(digests: Words, origins: Words) -> Words:
-    """Combine digests with origins: equal only if both are equal; arrays have shape (n,)."""
+    """Combine digests with origins, so that equal packets of different origins are distinct."""
     return digests ^ origins * np.uint64(_SPREAD)
 
 
 class CopyTable:
-    """Table of the digests of at least the last `capacity` packets; detects copies."""
+    """Table that detects copies, with the digests of at least the last `capacity` packets."""
 
     def __init__(self, window: int, span: int, capacity: int, rule: CopyRule) -> None:
         self._window, self._span = window, span if rule.exact else FOR_EVER
@@ -130,8 +131,9 @@ class CopyTable:
     ) -> NDArray[np.int64]:
         """Clear `seen` for packets that are not copies; all arrays have shape (n,).
 
-        `elapsed` are nanoseconds since the beginning, which never decrease. Returns for each packet
-        the number, from 1, of the remembered packet with the same digest, or 0.
+        `elapsed` holds the nanoseconds since the first packet, which must not decrease. The result
+        is the number of the remembered packet with the same digest, counted from 1, or 0 if there
+        is none.
         """
         first = self._packets + 1
         self._packets += len(digests)

@@ -1,4 +1,4 @@
-"""Protocols around layer 3: a table of functions that return the offset after a header.
+"""Protocols around layer 3: a table of functions that skip a header.
 
 A *kind* is a number that identifies the protocol at an offset. An EtherType is its own kind. IP
 protocols, UDP ports and PPP protocols become kinds by adding `IP_PROTOCOL`, `UDP_PORT` or
@@ -27,7 +27,7 @@ MIN_LENGTH, MAX_LENGTH = 3, 1500
 
 
 class HeaderStart(NamedTuple):
-    """Kind and offset of a header, and end of the frame or packet around it."""
+    """Kind and offset of a header, and the end of the frame or packet that contains it."""
 
     kind: int
     at: int
@@ -36,17 +36,17 @@ class HeaderStart(NamedTuple):
 
 
 def number(octets: bytes, at: int) -> int:
-    """Return the 16-bit number at offset `at`."""
+    """Read the 16-bit number at the offset `at`, most significant byte first."""
     return octets[at] << 8 | octets[at + 1]
 
 
 def by_version(octets: bytes, at: int) -> int:
-    """Return the EtherType for the IP packet at offset `at`, from its version field."""
+    """Return the EtherType of the IP packet at the offset `at`, from its version field."""
     return {4: IP4, 6: IP6}.get(octets[at] >> 4, NOTHING)
 
 
 def typed(octets: bytes, type_at: int, start: HeaderStart) -> HeaderStart:
-    """Return the header after an EtherType or length at `type_at` (IEEE 802.3, 3.2.6)."""
+    """Return the start of the header after an EtherType or length (IEEE 802.3, 3.2.6)."""
     kind, at, end = number(octets, type_at), type_at + 2, start.end
     if MIN_LENGTH <= kind <= MAX_LENGTH and at + kind <= end:
         return HeaderStart(LLC, at, at + kind, start.tags)
@@ -54,18 +54,18 @@ def typed(octets: bytes, type_at: int, start: HeaderStart) -> HeaderStart:
 
 
 def _ethernet(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """IEEE 802.3, 3.1.1: two addresses and an EtherType."""
+    """Skip the two addresses and the EtherType of an Ethernet frame (IEEE 802.3, 3.1.1)."""
     return typed(octets, start.at + 12, start)
 
 
 def tag(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """Return the header after a VLAN tag of priority, identifier, EtherType (IEEE 802.1Q, 9.6)."""
+    """Skip a VLAN tag, and record its identifier (IEEE 802.1Q, 9.6)."""
     identifier = number(octets, start.at) & 0xFFF
     return typed(octets, start.at + 2, start._replace(tags=(*start.tags, identifier)))
 
 
 def _llc(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """IEEE 802.2 and SNAP (RFC 1042); 802.1H; spanning tree, also Cisco's; IS-IS (RFC 1195)."""
+    """Skip LLC (IEEE 802.2, 802.1H; RFC 1042), or recognise spanning tree or IS-IS (RFC 1195)."""
     at = start.at
     head = octets[at], octets[at + 1], octets[at + 2]
     if head == (0x42, 0x42, 3):
@@ -82,18 +82,18 @@ def _llc(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _osi(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """ISO/IEC 9577: ES-IS and IS-IS by the first byte."""
+    """Recognise ES-IS and IS-IS by the first byte (ISO/IEC 9577)."""
     return start._replace(kind=IS_IS if octets[start.at] in (0x82, 0x83) else NOTHING)
 
 
 def _mpls(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """RFC 3032, 2.1: an MPLS label, possibly the bottom of the stack."""
+    """Skip an MPLS label; after the bottom of the stack, content has no type (RFC 3032, 2.1)."""
     bottom = octets[start.at + 2] & 1
     return start._replace(kind=UNTYPED if bottom else MPLS, at=start.at + 4)
 
 
 def _untyped(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """RFC 4928, 3: IP if the version field fits; else Ethernet if the EtherType is known."""
+    """Recognise content without a type as IP if its header fits, else as Ethernet (RFC 4928, 3)."""
     kind = by_version(octets, start.at)
     if kind != NOTHING and _fits(octets, start, kind):
         return start._replace(kind=kind)
@@ -103,7 +103,7 @@ def _untyped(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _control_word(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """RFC 4448, 4.6: Ethernet after a control word (two zero bytes first), or without one."""
+    """Find an Ethernet frame after a control word, or in place of the word (RFC 4448, 4.6)."""
     for candidate in (start, start._replace(at=start.at - 4)):
         if _like_ethernet(octets, candidate):
             return candidate._replace(kind=BRIDGED)
@@ -131,7 +131,7 @@ def _like_ethernet(octets: bytes, start: HeaderStart) -> bool:
 
 
 def _pppoe(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """RFC 2516, 4: version 1, type 1, code 0 (session), and the length of the PPP packet."""
+    """Skip the header of a PPPoE session packet of version 1 (RFC 2516, 4)."""
     at = start.at
     if (octets[at], octets[at + 1]) != (0x11, 0):
         raise ValueError(octets[at])
@@ -139,7 +139,7 @@ def _pppoe(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _ppp(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """RFC 1661, 2; RFC 1662, 3.1: address, control and a leading zero may be omitted."""
+    """Skip a PPP header, in which the sender may omit bytes (RFC 1661, 2; RFC 1662, 3.1)."""
     at = start.at
     if octets[at] == 0xFF and octets[at + 1] == 3:
         at += 2
@@ -149,21 +149,21 @@ def _ppp(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _udp(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """RFC 768: the destination port; a length below 8 is ignored."""
+    """Skip a UDP header, and ignore a length below 8 (RFC 768)."""
     at, size = start.at, number(octets, start.at + 4)
     end = min(start.end, at + size) if size >= 8 else start.end
     return start._replace(kind=UDP_PORT + number(octets, at + 2), at=at + 8, end=end)
 
 
 def _vxlan(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """RFC 7348, 5: a VXLAN header with a valid identifier, then Ethernet."""
+    """Skip a VXLAN header with a valid identifier (RFC 7348, 5)."""
     if not octets[start.at] & 8:
         raise ValueError(octets[start.at])
     return start._replace(kind=BRIDGED, at=start.at + 8)
 
 
 def _geneve(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """RFC 8926, 3.4: version 0, not a control packet, up to 252 bytes of options, an EtherType."""
+    """Skip a Geneve header and its options, except in control packets (RFC 8926, 3.4)."""
     first, second = octets[start.at], octets[start.at + 1]
     if first >> 6 or second & 0x80:
         raise ValueError(first)
@@ -172,7 +172,7 @@ def _geneve(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _gre(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """RFC 2784, 2.1; RFC 2890, 2; RFC 1701 with routing; RFC 7637, 3.2 (NVGRE); RFC 2637, 4.1."""
+    """Skip GRE (RFC 1701; RFC 2784, 2.1; RFC 2890, 2), NVGRE (RFC 7637) or PPTP (RFC 2637, 4.1)."""
     flags, kind, at = number(octets, start.at), number(octets, start.at + 2), start.at + 4
     key, sequence = 4 * (flags >> 13 & 1), 4 * (flags >> 12 & 1)
     if flags & 7 == 1:
@@ -194,14 +194,14 @@ def _gre(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _erspan2(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """draft-foschiano-erspan-03, 4.2: ERSPAN version 1, eight bytes. Type I (4.1) has no header."""
+    """Skip an ERSPAN header of type II, 8 bytes (draft-foschiano-erspan-03, 4.2)."""
     if octets[start.at] >> 4 != 1:
         raise ValueError(octets[start.at])
     return start._replace(kind=BRIDGED, at=start.at + 8)
 
 
 def _erspan3(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """draft-foschiano-erspan-03, 4.3: ERSPAN version 2, 12 bytes, 8 more if the last bit is set."""
+    """Skip an ERSPAN header of type III, 12 or 20 bytes (draft-foschiano-erspan-03, 4.3)."""
     last = number(octets, start.at + 10)
     if octets[start.at] >> 4 != 2:
         raise ValueError(octets[start.at])
@@ -210,7 +210,7 @@ def _erspan3(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _gtp(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """3GPP TS 29.281, 5.1: a G-PDU of version 1."""
+    """Skip the header of a GTP-U packet with user data (3GPP TS 29.281, 5.1)."""
     at = start.at
     flags = octets[at]
     if flags >> 4 != 3 or octets[at + 1] != 0xFF:
@@ -222,7 +222,7 @@ def _gtp(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _gtp_extension(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """3GPP TS 29.281, 5.2.1: the last byte of a header is the type of the next header, or 0."""
+    """Skip one GTP-U extension header, if the byte before it is not 0 (3GPP TS 29.281, 5.2.1)."""
     at = start.at
     if not octets[at + 3]:
         return start._replace(kind=UNTYPED, at=at + 4)
@@ -239,28 +239,27 @@ Step = Callable[[bytes, HeaderStart], HeaderStart]
 
 
 class Tunnel(NamedTuple):
-    """Tunnel in UDP datagrams to a port: an Ethernet frame or IP packet after `skip` bytes."""
+    """UDP tunnel on one port: datagrams hold an Ethernet frame or IP packet after `skip` bytes."""
 
     port: int
     skip: int
     content: str  # one of `CONTENTS`
 
     def step(self, octets: bytes, start: HeaderStart) -> HeaderStart:
-        """Return the header of the frame or packet inside."""
         at = start.at + self.skip
         kind = BRIDGED if self.content == "ethernet" else by_version(octets, at)
         return start._replace(kind=kind, at=at)
 
 
-CONTENTS = ("ethernet", "ip")  # contents of a `Tunnel`
-# functions by EtherType, without VLAN tags
+CONTENTS = ("ethernet", "ip")
+# functions that skip a header, by EtherType, without VLAN tags
 ETHER_STEPS: dict[int, Step] = {
     BRIDGED: _ethernet, MPLS: _mpls, 0x8848: _mpls, 0x8864: _pppoe, 0x880B: _ppp,
     0x22EB: _erspan3, 0x00FE: _osi, 0x8870: _llc,
 }  # fmt: skip
 
-# functions by kind, without VLAN tags: IPIP is RFC 2003, 6in4 RFC 4213, 4in6 RFC 2473, MPLS RFC
-# 4023
+# functions that skip a header, by kind, without VLAN tags: IPIP is RFC 2003, 6in4 RFC 4213, 4in6
+# RFC 2473, MPLS RFC 4023
 STEPS: dict[int, Step] = {
     **ETHER_STEPS, LLC: _llc, UNTYPED: _untyped, PPP: _ppp, ERSPAN2: _erspan2,
     CONTROL_WORD: _control_word, GTP_EXTENSION: _gtp_extension,
@@ -272,7 +271,6 @@ STEPS: dict[int, Step] = {
     UDP_PORT + 6081: _geneve, UDP_PORT + 2152: _gtp,
 }  # fmt: skip
 
-# known EtherTypes
 ETHER_TYPES: Iterable[int] = frozenset(
     {IP4, IP6, ARP, LLDP, *ETHER_STEPS, *TAG_TYPES, *MORE_TAG_TYPES}
 )

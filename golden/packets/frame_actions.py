@@ -1,4 +1,4 @@
-"""Actions of a frame deduplicator on duplicates."""
+"""Actions on duplicate frames, and limits of the frame deduplicator."""
 
 from enum import IntEnum
 
@@ -7,8 +7,6 @@ MAX_BYTES = (1 << 17) - 1  # highest possible maximum: 17-bit byte counters in h
 
 
 class Action(IntEnum):
-    """Action on a duplicate frame."""
-
     COUNT = 0  # count it, and forward it like any other frame
     MARK = 1  # forward it with a mark
     DROP = 2  # drop it
@@ -17,12 +15,11 @@ class Action(IntEnum):
 WIDTHS = (8, 64, 128, 256, 512)  # widths of a frame stream in hardware, in bits
 # what to do with a frame above the maximum length: discard it, or forward it unrecorded
 ON_OVERSIZE = ("drop", "pass")
-# beats and frames of the frame buffer in hardware that stay free, as its fill count is delayed
+# free beats and frames that the frame buffer in hardware needs because its fill count is delayed
 ROOM_LAG = 3
 
 
 def beat_bytes(width: int) -> int:
-    """Return the bytes per beat inside the hardware, for a stream of `width` bits."""
     return max(width, 64) // 8
 
 
@@ -32,6 +29,6 @@ def default_buffer(width: int) -> int:
 
 
 def longest_buffered(buffer: int, width: int) -> int:
-    """Return the length of the longest frame such that two fit into a buffer of `buffer` bytes."""
+    """Return the maximum frame length at which two frames fit into a buffer."""
     size = beat_bytes(width)
     return min((buffer // size - ROOM_LAG) // 2 * size, MAX_BYTES)

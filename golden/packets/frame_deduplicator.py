@@ -26,15 +26,13 @@ from .packet_layers import ETHERNET, Fault, Reach, Version, inner_layers, layers
 
 
 class Sent(NamedTuple):
-    """A forwarded frame, and whether the deduplicator marked it as a duplicate."""
-
     frame: bytes
     marked: bool
 
 
 @dataclass
 class FrameCounts:
-    """Counters of the deduplicator, by the names of its registers."""
+    """Counters of the deduplicator, named like its registers."""
 
     frames_in: int = 0  # all received frames
     bytes_in: int = 0
@@ -46,15 +44,13 @@ class FrameCounts:
     frames_other: int = 0
     frames_malformed: int = 0  # digested frames with contradictory headers
     frames_errored: int = 0  # damaged frames, discarded
-    frames_oversize: int = 0  # undamaged frames above the maximum, discarded or without a record
+    frames_oversize: int = 0  # undamaged frames above the maximum length, never recorded
     frames_no_room: int = 0  # undamaged frames discarded because the store was full
 
     def add(self, name: str, amount: int = 1) -> None:
-        """Add an `amount` to the counter `name`."""
         setattr(self, name, getattr(self, name) + amount)
 
     def discarded(self, on_oversize: str) -> int:
-        """Return the number of discarded frames, for an `on_oversize` rule."""
         dropped = self.frames_oversize if on_oversize == "drop" else 0
         return self.frames_errored + self.frames_no_room + dropped
 
@@ -79,16 +75,16 @@ class FrameDeduplicator:
     secret: int = field(default=0, repr=False)  # 128 bits
     action: Action = Action.DROP
     max_frame: int = LONGEST_FRAME  # maximum length of a recorded frame, in bytes
-    width: int = 64  # bits of the stream; from 128 on, uses `polynomial_digest`
+    width: int = 64  # bits of the stream; 128 or more select `polynomial_digest`
     buffer: int | None = None  # bytes of the frame buffer; see `default_buffer`
-    on_oversize: str = "drop"  # "pass": frames beyond `longest_buffered` do not fit
-    inner: bool = False  # whether to compare what `inner_layers` finds
+    on_oversize: str = "drop"  # or "pass": forwards frames up to `longest_buffered`
+    inner: bool = False  # whether to compare the packets that `inner_layers` finds
     counts: FrameCounts = field(default_factory=FrameCounts)
 
     def __post_init__(self) -> None:
         if self.fields & ~HARDWARE_FIELDS:
             names = ", ".join(field.name.lower() for field in HARDWARE_FIELDS if field.name)
-            raise FieldError(f"fields: must be among {names} in hardware, not {self.fields!r}")
+            raise FieldError(f"fields: must be among {names} for hardware, not {self.fields!r}")
         if self.inner and Field.LAYER2 in self.fields:
             raise FieldError("fields: must not include layer2 if inner packets are compared")
         for name, known in (("width", WIDTHS), ("on_oversize", ON_OVERSIZE)):
@@ -113,9 +109,10 @@ class FrameDeduplicator:
         errored: ArrayLike | None = None,
         lost: ArrayLike | None = None,
     ) -> list[Sent]:
-        """Process frames in order, each queried at its tick in `times`; return forwarded frames.
+        """Process frames in order, each at its tick in `times`, and return the forwarded frames.
 
-        `errored` marks damaged frames, `lost` frames that arrive while the store is full.
+        `errored` marks damaged frames, and `lost` marks frames that arrive while the store is full;
+        all arrays have shape (n,).
         """
         none = np.zeros(len(frames), bool)
         damaged = none if errored is None else np.asarray(errored, bool)

@@ -1,11 +1,11 @@
 """Keyed digest of a packet that ignores the fields that routers and taps change.
 
-The message consists of the bytes of layer 3, up to the end that its header states, with zeros for
-TTL or hop limit, and for the checksum of an IPv4 header. For a packet that is not IP, the message
-is the whole frame. The message is padded with zeros to at least two words of 8 bytes, which
-alternate between two lanes. If the capture is incomplete, another word follows: the length of the
-message on the line. Both lanes end with 7 bytes: the captured length of the message, the version,
-and the VLAN identifiers with their number. Each lane is SipHash-1-3 (`lately.golden.hash.siphash`)
+The message consists of the bytes of layer 3, up to the end that its header states, with the TTL or
+hop limit and the IPv4 header checksum set to zero. For a packet that is not IP, the message is the
+whole frame. The message is padded with zeros to at least two words of 8 bytes, which alternate
+between two lanes. If the capture is incomplete, another word follows: the length of the message on
+the line. Both lanes end with 7 bytes: the captured length of the message, the version, the number
+of VLAN identifiers, and the identifiers. Each lane is SipHash-1-3 (`lately.golden.hash.siphash`)
 under its own secret; the digest is the XOR of both lanes.
 
 With two lanes, hardware that accepts one word per cycle has two cycles for the two additions of a
@@ -30,7 +30,7 @@ from .polynomial_digest import polynomial_digest
 POLYNOMIAL_WIDTH = 128
 # XORed with the secret for the second lane: the first 128 bits of pi - 3
 OTHER_LANE = 0x243F6A8885A308D313198A2E03707344
-# widths in the closing bytes, lowest first: length, half the version, number of tags, each tag
+# field widths in the closing bytes, lowest first: length, half the version, number of tags, tag
 LENGTH_BITS, VERSION_BITS, COUNT_BITS, TAG_BITS = 16, 2, 2, 12
 CLOSING_BYTES = 7  # bytes that end both lanes; SipHash itself adds the eighth of the word
 MIN_WORDS = 2  # minimum number of words of a message: one per lane
@@ -40,7 +40,7 @@ FURTHER = 1 << 63  # marks a word that is not a length
 FURTHER_TAG = 1 << 62  # marks a word with a VLAN identifier that the closing bytes lack
 CLOSING_TAGS = 3  # number of VLAN identifiers that fit into the closing bytes
 MAX_BYTES = (1 << 63) - 1  # longer than any message
-DEFAULT = Comparison()  # default comparison
+DEFAULT = Comparison()
 
 
 class Message(NamedTuple):
@@ -54,7 +54,6 @@ class Message(NamedTuple):
 
     @property
     def words(self) -> list[bytes]:
-        """Words of 8 bytes, which alternate between the lanes."""
         count = max(MIN_WORDS, -(-len(self.octets) // 8))
         padded = self.octets.ljust(8 * count, b"\0")
         more = [self.length] if self.length > len(self.octets) else []
@@ -83,7 +82,7 @@ class Message(NamedTuple):
 def message(
     frame: bytes, length: int, position: Layers, comparison: Comparison = DEFAULT, link: int = -1
 ) -> Message:
-    """Return the part of a packet to digest; `link` matters only if it is radiotap."""
+    """Select the part of a packet to digest; `link` matters only for radiotap headers."""
     fields = comparison.fields
     version = Version.OTHER if fields & Field.FRAME else position.version
     if version == Version.OTHER:
@@ -110,14 +109,13 @@ def packet_digest(
     secret: int = 0,
     width: int = 64,
 ) -> int:
-    """Return the 64-bit digest of a packet under a 128-bit `secret`; arguments as in `layers`."""
+    """Digest a packet to 64 bits under a 128-bit `secret`; other parameters are as in `layers`."""
     # The polynomial digest of wide hardware needs a complete capture and `Reach.HARDWARE`.
     position = layers(frame, length, link, *comparison.search)
     return message_digest(message(frame, length, position, comparison, link), secret, width)
 
 
 def message_digest(result: Message, secret: int, width: int = 64) -> int:
-    """Return the digest of a message; `secret` and `width` are those of `packet_digest`."""
     if width >= POLYNOMIAL_WIDTH:
         return polynomial_digest(result.octets, result.closing, secret, width // 8)
     digest = 0
@@ -139,7 +137,7 @@ class Digests(NamedTuple):
 def packet_digests(
     buffer: Buffer, packets: Packets, comparison: Comparison = DEFAULT, *, secret: int = 0
 ) -> Digests:
-    """Digest packets; parameters are those of `find_headers` and `packet_digest`."""
+    """Digest n packets; the parameters are those of `find_headers` and `packet_digest`."""
     count = packets.shape[1]
     result = Digests(
         np.empty(count, np.uint64), np.empty(count, np.uint8), np.empty(count, np.uint8)

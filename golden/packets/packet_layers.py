@@ -1,4 +1,4 @@
-"""Find the headers of packets: of one packet in plain Python, or of many in a compiled loop."""
+"""Find the headers of one packet in plain Python, or of many packets in a compiled loop."""
 
 from collections.abc import Callable, Iterator
 from enum import IntEnum, IntFlag
@@ -33,14 +33,12 @@ MAX_PACKETS = 8  # maximum depth of nested IP packets
 
 
 class Fault(IntFlag):
-    """Faults of a packet."""
-
     MALFORMED = 1  # headers contradict each other, or exceed the packet
     CUT = 2  # the capture of the packet is incomplete
 
 
 class Version(IntEnum):
-    """Packet type."""
+    """Version of IP, or another type of packet."""
 
     # none of the other versions, or an unreadable header: the whole frame is digested
     OTHER = 0
@@ -65,8 +63,6 @@ _COOKED_LLC = 4
 
 
 class Layers(NamedTuple):
-    """Position of layer 3 in a packet."""
-
     version: Version
     begin: int  # first byte of layer 3; 0 for the whole frame
     end: int  # first byte after layer 3; the rest, such as padding, belongs to the frame
@@ -85,7 +81,7 @@ def layers(
     tag_types: Types = (),  # additional EtherTypes of VLAN tags, not with `Reach.HARDWARE`
     tunnels: Tunnels = (),  # with `Reach.INNER`; a tunnel that cannot be parsed ends the search
 ) -> Layers:
-    """Find layer 3 of a packet; `frame` holds the captured bytes of `length` on the line."""
+    """Find layer 3 of a packet with `length` bytes on the line, of which `frame` was captured."""
     cut = Fault.CUT if len(frame) < length else Fault(0)
     other = innermost = Layers(Version.OTHER, 0, len(frame), (), cut, length)
     steps = _steps(reach, tag_types, tunnels)
@@ -123,7 +119,6 @@ def _start(frame: bytes, length: int, link: int) -> HeaderStart:
 
 @cache
 def _steps(reach: Reach, tag_types: Types, tunnels: Tunnels) -> dict[int, Step]:
-    """Functions of the headers that the search skips, by kind."""
     if reach == Reach.HARDWARE:
         return dict.fromkeys(TAG_TYPES, tag)
     tags = dict.fromkeys((*TAG_TYPES, *kinds.MORE_TAG_TYPES, *tag_types), tag)
@@ -131,7 +126,7 @@ def _steps(reach: Reach, tag_types: Types, tunnels: Tunnels) -> dict[int, Step]:
 
 
 def _walk(frame: bytes, start: HeaderStart, reach: Reach, steps: dict[int, Step]) -> HeaderStart:
-    """Skip headers up to a layer 3, or to an unknown kind."""
+    """Skip headers until layer 3 or a header of an unknown kind."""
     limit = MAX_TAGS if reach == Reach.HARDWARE else len(frame)
     while start.kind not in SIZES and start.kind in steps and len(start.tags) < limit:
         start = steps[start.kind](frame[: start.end], start)
@@ -151,7 +146,7 @@ def _network(frame: bytes, start: HeaderStart, cut: Fault) -> Layers:
 
 
 def _inside(layer3: bytes, begin: int, innermost: Layers) -> HeaderStart:
-    """The content of an IP packet; a fragment has none (RFC 791, 2.3; RFC 8200, 4.5)."""
+    """Find the content of an IP packet; a fragment has none (RFC 791, 2.3; RFC 8200, 4.5)."""
     if innermost.version == Version.IP4:
         protocol, at, part = layer3[9], 4 * (layer3[0] & 15), number(layer3, 6) & 0x3FFF > 0
     else:
@@ -171,7 +166,7 @@ def _ip4_size(layer3: bytes) -> int:
 
 
 def _ip6_size(layer3: bytes) -> int:
-    """Return the packet length (RFC 8200, 3); 0 for a jumbogram, or if nothing follows."""
+    """Return the packet length (RFC 8200, 3); 0 for a jumbogram, whose header has no length."""
     layer3[39]
     payload = number(layer3, 4)
     if layer3[0] >> 4 != Version.IP6:
@@ -209,7 +204,7 @@ MAX_EXTENSIONS = 16  # maximum extension headers that are skipped
 
 
 class Headers(NamedTuple):
-    """Positions of the headers of a packet: the rows in a result of `find_headers`."""
+    """Positions of the headers of a packet; `find_headers` returns a row for each field."""
 
     version: int
     begin: int  # first byte of layer 3
@@ -220,7 +215,6 @@ class Headers(NamedTuple):
 
 
 def headers(frame: bytes, length: int, link: int, *search: Any) -> Headers:
-    """Find the headers of a packet; parameters are those of `layers`."""
     version, begin, end, _, faults, *_ = layers(frame, length, link, *search)
     protocol, layer4 = find_layer4(frame[begin:end], version)
     at = begin + layer4 if layer4 >= 0 else -1
@@ -228,7 +222,7 @@ def headers(frame: bytes, length: int, link: int, *search: Any) -> Headers:
 
 
 def find_layer4(layer3: bytes, version: Version) -> tuple[int, int]:
-    """Return the layer 4 protocol and the offset of layer 4 in layer 3; -1 for a missing value."""
+    """Return the layer 4 protocol and the offset of layer 4 in layer 3; each is -1 if missing."""
     if version == Version.IP4:
         first = number(layer3, 6) & 0x1FFF == 0
         return layer3[9], 4 * (layer3[0] & 15) if first else -1
@@ -238,7 +232,7 @@ def find_layer4(layer3: bytes, version: Version) -> tuple[int, int]:
 
 
 def _behind_extensions(layer3: bytes) -> tuple[int, int, bool]:
-    """Find the protocol, the offset of layer 4 (-1 if absent), and whether this is a fragment."""
+    """Find the protocol and offset of layer 4 (-1 if absent), and whether this is a fragment."""
     kind, at, part = layer3[6], HEADERS[Version.IP6], False
     for _ in range(MAX_EXTENSIONS):
         if kind not in EXTENSIONS:
@@ -269,7 +263,7 @@ def find_headers(
     tag_types: Types = (),
     tunnels: Tunnels = (),
 ) -> NDArray[np.int64]:
-    """Find the headers of packets, shape (6, n), with a row for each field of `Headers`."""
+    """Find the headers of n packets: a row for each field of `Headers`, shape (6, n)."""
     table = np.empty((len(Headers._fields), packets.shape[1]), np.int64)
     if (compiled := core()) is not None:
         compiled.packet_headers(
@@ -284,7 +278,6 @@ def find_headers(
 def search_tables(
     tag_types: Types, tunnels: Tunnels
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Convert both to arrays for the compiled loops; tunnel rows are port, skip, whether IP."""
     rows = [(tunnel.port, tunnel.skip, kinds.CONTENTS.index(tunnel.content)) for tunnel in tunnels]
     return np.array(tag_types, np.int64), np.array(rows, np.int64)
 
@@ -305,7 +298,7 @@ def _inner_gre(octets: bytes, start: HeaderStart) -> HeaderStart:
 
 
 def _extension(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """RFC 8200, 4: an extension header; a fragment has no content (4.5)."""
+    """Skip an IPv6 extension header; a fragment has no content (RFC 8200, 4 and 4.5)."""
     protocol, at = start.kind - IP6_NEXT, start.at
     octets[at + 7]
     if protocol == FRAGMENT and number(octets, at + 2) & 0xFFF9:
@@ -339,19 +332,20 @@ def inner_layers(frame: bytes) -> Layers:
       3 is the last IP packet reached.
     - Hardware parses VLAN tags, MPLS labels, IP with extension headers, UDP, VXLAN, GRE without
       routing, and GTP-U. Other protocols end the search. Only IP is a layer 3.
-    - Hardware does not know the length of a frame of `MAX_READ` bytes or more while it parses the
-      headers. So in content without a type field, it accepts any length in an IP header.
+    - While hardware parses the headers, the length of a frame of `MAX_READ` bytes or more is not
+      yet known. So in content without a type field, hardware accepts any length in an IP header.
 
-    Each tag, label, IP header, IPv6 or GTP-U extension header, end of GTP-U extension headers, and
-    UDP, VXLAN, GRE or GTP-U header counts as one header, as do a control word and the first half
-    byte of content without a type field. Ethernet addresses and the EtherType do not count.
+    Each of these counts as one header: a tag, a label, an IP, UDP, VXLAN, GRE or GTP-U header, an
+    IPv6 or GTP-U extension header, the end of the GTP-U extension headers, a control word, and the
+    first half byte of content without a type field. Ethernet addresses and the EtherType do not
+    count.
     """
     *_, (_, innermost) = inner_headers(frame)
     return innermost
 
 
 def inner_headers(frame: bytes) -> Iterator[tuple[int, Layers]]:
-    """Yield the kind of each header (first `BRIDGED`), and the innermost layer 3 after it."""
+    """Yield the kind of each header (first `BRIDGED`) and the innermost layer 3 up to there."""
     head, whole = frame[:MAX_READ], len(frame) < MAX_READ
     other = innermost = Layers(Version.OTHER, 0, len(frame), (), Fault(0), len(frame))
     yield kinds.BRIDGED, innermost
@@ -379,7 +373,7 @@ def inner_headers(frame: bytes) -> Iterator[tuple[int, Layers]]:
 
 
 def _inner_network(frame: bytes, octets: bytes, start: HeaderStart) -> tuple[Layers, HeaderStart]:
-    """Return the layer 3 at `start`, and `start` with the end of layer 3."""
+    """Return the layer 3 at `start`, and `start` with its end set to the end of layer 3."""
     version, find_size = SIZES[start.kind]
     at, size = start.at, find_size(octets[start.at :])
     end = min(at + size, start.end) if size else start.end
@@ -389,7 +383,7 @@ def _inner_network(frame: bytes, octets: bytes, start: HeaderStart) -> tuple[Lay
 
 
 def _inner_content(octets: bytes, start: HeaderStart) -> HeaderStart:
-    """The content of an IP packet; a fragment has none (RFC 791, 2.3)."""
+    """Find the content of an IP packet; a fragment has none (RFC 791, 2.3)."""
     at = start.at
     if start.kind == IP6:
         kind, size = _behind_ip6(octets[at + 6]), HEADERS[Version.IP6]

@@ -15,7 +15,7 @@ from ..times import Times
 
 
 def due_times(times: Times, bound: int, reached: int = 0) -> Times:
-    """Return when packets of one input are due, in nanoseconds; negative times are unknown."""
+    """Return when each packet of one input is due, in nanoseconds; negative times are unknown."""
     latest = np.maximum(np.maximum.accumulate(times), reached)
     return np.where(times < 0, latest, np.maximum(times, latest - bound))
 

@@ -1,23 +1,24 @@
-"""Keyed digest for frames at 128 or more bits per cycle: two polynomials over GF(2^64).
+"""Keyed digest for frames at 128 or more bits per cycle, from a polynomial over GF(2^64).
 
 The message and its closing are those of `packet_digest.Message`. The message is padded with zeros
 to whole beats of the hardware. Its 64-bit words are the coefficients of a polynomial, highest power
 first. The polynomial is evaluated at two keys, and a keyed function F computes the digest from both
 values and the closing:
 
-- F(x0, x1, c) is SipHash-1-3 under the secret, of the 8 bytes of x0, the 8 of x1 and the 7 of c.
+- F(x0, x1, c) is SipHash-1-3, under the secret, of 23 bytes: 8 of x0, 8 of x1 and 7 of c.
 - The field is GF(2)[x] / (x^64 + x^4 + x^3 + x + 1). Bit i of a word is the coefficient of x^i.
 - The keys are F(0, 0, EMPTY) and F(1, 0, EMPTY). No packet has the closing EMPTY.
 
 **Collisions.** The difference of two messages of n words and equal closings is a polynomial with at
 most n - 1 roots. So both values agree with a probability of at most ((n - 1) / 2^64)^2: 2^-122 for
-a beat of 64 bytes, 2^-112 for 2,000 bytes and 2^-107 for 9,600 bytes. The closing has the length
-modulo 2^16, so the bound holds for messages below 65,536 bytes.
+a beat of 64 bytes, 2^-112 for 2,000 bytes and 2^-107 for 9,600 bytes. The closing contains the
+length modulo 2^16, so the bound holds for messages below 65,536 bytes.
 
 **Attacker.** An attacker chooses all frames and sees which frames are dropped. F is a pseudo-random
 function. As long as no two messages agree in both values, drops reveal nothing about the keys. So
 P(two different messages have the same digest) <= pairs * (bound + 2^-64) + Adv(F), where `pairs` is
-the number of pairs of a frame and a remembered frame. The 2^-64 is the probability that F collides
+the number of pairs of a frame and a remembered frame, and Adv(F) is the advantage of an attacker
+who tries to distinguish F from a random function. The 2^-64 is the probability that F collides
 by chance. Such a collision gives an attacker one pair of frames, not a key.
 """
 
@@ -31,16 +32,15 @@ MODULUS = 0b11011  # terms of the modulus below x^64
 EMPTY = 0x10000  # closing for the keys: an empty message of `Version.CONTROL`
 KEYS = 2  # number of keys: the polynomial is evaluated at each
 FINISH_BITS = 184  # total bits of the three arguments of F
-Key = list[list[int]]  # products of a key with each byte value, by byte and value
+Key = list[list[int]]  # products of a key and each value of each byte, by byte and value
 
 
 def times_x(word: int) -> int:
-    """Multiply a word by x."""
+    """Multiply a word by x in GF(2^64)."""
     return (word << 1) % (1 << WORD_BITS) ^ MODULUS * (word >> WORD_BITS - 1)
 
 
 def multiply(first: int, second: int) -> int:
-    """Multiply two words in GF(2^64)."""
     product = 0
     for bit_index in reversed(range(WORD_BITS)):
         product = times_x(product) ^ first * (second >> bit_index & 1)
@@ -48,14 +48,14 @@ def multiply(first: int, second: int) -> int:
 
 
 def finish(first: int, second: int, closing: int, secret: int) -> int:
-    """Return F of two words and a closing under a secret of 128 bits."""
+    """Compute the keyed function F of two values and a closing, under a 128-bit secret."""
     words = np.array([[first, second, closing]], np.uint64)
     return int(siphash(words, secret, key_bits=FINISH_BITS)[0])
 
 
 @lru_cache(maxsize=4)
 def keys(secret: int) -> tuple[int, ...]:
-    """Return the keys of the two polynomials for a secret."""
+    """Derive, from a secret, the two keys at which polynomials are evaluated."""
     return tuple(finish(number, 0, EMPTY, secret) for number in range(KEYS))
 
 
@@ -72,7 +72,7 @@ def _products(key: int) -> Key:
 
 
 def values(octets: bytes, secret: int, beat_bytes: int) -> tuple[int, ...]:
-    """Evaluate a message at both keys; `beat_bytes` is 8 times a power of two."""
+    """Evaluate a message's polynomial at both keys; `beat_bytes` is 8 times a power of two."""
     beats = max(1, -(-len(octets) // beat_bytes))
     words = np.frombuffer(octets.ljust(beats * beat_bytes, b"\0"), "<u8").tolist()
     results = []
@@ -89,6 +89,6 @@ def values(octets: bytes, secret: int, beat_bytes: int) -> tuple[int, ...]:
 
 
 def polynomial_digest(octets: bytes, closing: int, secret: int, beat_bytes: int) -> int:
-    """Return the 64-bit digest of a message below 65,536 bytes; arguments as in `values`."""
+    """Digest a message of fewer than 65,536 bytes to 64 bits; parameters are as in `values`."""
     first, second = values(octets, secret, beat_bytes)
     return finish(first, second, closing, secret)

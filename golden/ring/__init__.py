@@ -1,1 +1,1 @@
-"""Filters that are a ring of segments: age-partitioned, guarded-epoch, time-limited."""
+"""Filters that are rings of segments: age-partitioned, guarded-epoch and time-limited."""

@@ -1,10 +1,10 @@
 """Rings in a file that several processes map into memory: one process writes, the others read.
 
 A file consists of a header, a page with the position of the ring, and the memory of
-`CompiledSegments`. A number selects one of two slots for the position. Before the extension clears
-a segment, it fills the other slot and then changes the number. Bits of a segment in the ring are
-only set, never cleared. So a reader that uses either position finds every key that was inserted
-before the query began and is still in the window when the query ends.
+`CompiledSegments`. The page has two slots for the position, and a number that selects one of them.
+Before the C extension clears a segment, it fills the other slot and then changes the number. Bits
+of a segment in the ring are only set, never cleared. So a reader that uses either position finds
+every key that was inserted before the query began and is still in the window when the query ends.
 """
 
 import hashlib
@@ -33,19 +33,19 @@ _START = len(_MAGIC) + 8 + 32
 def share(model: SlidingFilter, path: str | os.PathLike[str], *, replace: bool = False) -> None:
     """Write a ring that counts insertions to a file for `attach`, atomically.
 
-    The `model` must use the extension and the hash "h3". The `path` should be in memory, for
-    example in ``/dev/shm``: after a restart of the machine `attach` refuses the file, as pages on
-    disk may have different ages. Use `save` for data that must survive a restart. Processes that
-    have an earlier file at the path open keep using it, so a file that is open for writing is
-    replaced only with `replace`.
+    The `model` must run in the C extension and have the hash "h3". The `path` should be in memory,
+    for example in ``/dev/shm``: after a restart of the machine `attach` refuses the file, as pages
+    on disk may have different ages. Use `save` for data that must survive a restart. A process that
+    has the previous file at this path open keeps using it. A file that is open for writing is
+    therefore replaced only if `replace` is True.
 
-    TypeError or SpecificationError if the filter is of another kind; LatelyError if a process has
-    the existing file open for writing; OSError if the file cannot be written.
+    Raises TypeError or SpecificationError if the `model` is of another kind, LatelyError if a
+    process has the existing file open for writing, and OSError if the file cannot be written.
     """
     if not isinstance(model, SlidingFilter) or not model.compiled:
         raise TypeError(
-            "share: needs an APBF, APBBF, GEBF or BlockedGEBF in the extension, whose bits "
-            f"processes can read while one writes, not {type(model).__name__}"
+            "share: needs an APBF, APBBF, GEBF or BlockedGEBF whose attribute compiled is True, "
+            f"not this {type(model).__name__}"
         )
     require(model.spec.hash == "h3", "hash", "must be h3 for a shared file", model.spec.hash)
     with model._lock:
@@ -56,8 +56,8 @@ def share(model: SlidingFilter, path: str | os.PathLike[str], *, replace: bool =
     words[1 : 1 + len(position)] = position
     with ExitStack() as stack:
         if not replace and os.path.isfile(path):
-            # The lock is held until the new file is in place, so that nobody becomes a writer
-            # before.
+            # The lock is held until the new file is in place, so that no process can open the
+            # previous file for writing.
             held = stack.enter_context(open(path, "rb"))
             _lock(
                 held.fileno(), os.fspath(path), shared=True, hint="; replace=True replaces the file"
@@ -72,15 +72,15 @@ def share(model: SlidingFilter, path: str | os.PathLike[str], *, replace: bool =
 def attach(path: str | os.PathLike[str], *, write: bool = False) -> SlidingFilter:
     """Open a file that `share` wrote; all processes that open the file share one state.
 
-    Only one process at a time can `write`, until it ends, or closes or deletes the filter; ``with
-    attach(...) as ring:`` closes it. After a writer was killed, the file contains every completed
-    insertion, and the generation may be longer by the keys of the last call. Do not fork while a
-    filter is attached with `write`. Counters start at 0 in each process. Without `write`, calls
-    that would change the filter raise ValueError.
+    Only one process at a time can open a file with `write`, until it ends, or closes or deletes the
+    filter; ``with attach(...) as ring:`` closes it. If a writer is killed, the file contains every
+    completed insertion, but the generation may be longer by the keys of the last call. Do not fork
+    while a filter is attached with `write`. Counters start at 0 in each process. Without `write`,
+    calls that would change the filter raise ValueError.
 
-    LatelyError if another process has the file open for writing; StateFileError if `share` did not
-    write the file, or it is damaged or older than the machine's start; OSError if it cannot be
-    opened.
+    Raises LatelyError if another process has the file open for writing; StateFileError if `share`
+    did not write the file, or if it is damaged or older than the start of the machine; and OSError
+    if it cannot be opened.
     """
     name = os.fspath(path)
     with open(name, "r+b" if write else "rb") as file:
@@ -89,31 +89,33 @@ def attach(path: str | os.PathLike[str], *, write: bool = False) -> SlidingFilte
             if not os.path.samestat(os.fstat(file.fileno()), os.stat(name)):
                 return attach(path, write=True)  # `share` has replaced the file.
         if os.fstat(file.fileno()).st_size < _START:
-            raise StateFileError(f"{name}: not a file written by share()")
+            raise StateFileError(f"{name}: cannot attach: not a file written by share()")
         mapped = mmap.mmap(
             file.fileno(), 0, access=mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
         )
     try:
         return _attached(mapped, write)
     except (KeyError, TypeError, ValueError) as error:
-        raise StateFileError(f"{name}: not a file written by share(): {error}") from None
+        raise StateFileError(f"{name}: cannot attach: {error}") from None
 
 
 def _attached(mapped: mmap.mmap, write: bool) -> SlidingFilter:
     size = int.from_bytes(mapped[len(_MAGIC) : len(_MAGIC) + 8], "little")
     text, digest = mapped[_START : _START + size], mapped[_START - 32 : _START]
     if not mapped[:_START].startswith(_MAGIC) or hashlib.sha256(text).digest() != digest:
-        raise ValueError("its header is damaged")
+        raise ValueError("the header is damaged")
     header, start = json.loads(text), -(-(_START + size) // _PAGE) * _PAGE
     if header["boot"] != _boot():
-        raise ValueError("it was written before the last restart; save() survives restarts")
+        raise ValueError(
+            "it was written before the last restart of this machine; save() survives restarts"
+        )
     spec = FilterSpec.from_dict(header["spec"])
     model = cast(type[SlidingFilter], MODELS[spec.family])(spec, partitioned=header["partitioned"])
     if not model.compiled:
-        raise LatelyError("attach: needs the extension, which is not built or is disabled")
+        raise LatelyError("attach: needs the C extension, which is not built or is disabled")
     like = cast(CompiledSegments, model._segments).packed().memory
     if len(mapped) != start + _PAGE + like.nbytes:
-        raise ValueError(f"{len(mapped)} bytes do not fit the specification")
+        raise ValueError(f"{len(mapped)} bytes do not match the specification")
     words = np.frombuffer(mapped, np.int64, _WORDS, start)
     memory = np.frombuffer(mapped, like.dtype, like.size, start + _PAGE).reshape(like.shape)
     kind = CompiledSegments if write else _Reader
@@ -130,7 +132,6 @@ class _Reader(CompiledSegments):
     """Segments that another process writes; the spare may be only partly cleared."""
 
     def packed(self) -> PackedSegments:
-        """Read the current position; return the bits of the ring, with an empty spare."""
         self.engine.follow()
         copy = PackedSegments(self._layout, self._memory.copy())
         copy.erase((int(self._numbers[BASE]) - 1) % self._layout.spec.segments)
@@ -138,7 +139,7 @@ class _Reader(CompiledSegments):
 
 
 def _lock(file: int, name: str, *, shared: bool = False, hint: str = "") -> None:
-    """Acquire the write lock of a mapped file; if `shared`, only keep others from writing."""
+    """Lock a mapped file for writing; a `shared` lock only keeps other processes from writing."""
     try:
         import fcntl
     except ImportError:

@@ -1,7 +1,8 @@
-"""Sizing of rings of segments for a window and a mean false-positive rate.
+"""Choose the sizes of a ring of segments for a window and a mean false-positive rate.
 
-Each function tries shapes and returns constructor parameters of the family: the shape that needs
-the minimum memory with full segments, and the smallest size that meets the mean rate.
+Each function tries many shapes, and chooses the one that needs the least memory if its segments are
+full. It returns constructor parameters of the family, with the smallest size that meets the mean
+rate.
 """
 
 import math
@@ -14,7 +15,7 @@ from .. import analysis
 from ..sizing import HASHES, smallest
 from ..spec.ring import FilterSpec
 
-GENERATIONS = range(1, 33)  # numbers tried: more generations, more segments, less slack
+GENERATIONS = range(1, 33)  # numbers of generations to try
 APBBF_BLOCK_BITS = 256
 GEBF_BLOCK_BITS = 512  # bits of a block of a blocked GEBF: a cache line
 TOLERATED = 1.03  # maximum memory of a GEBF, as a multiple of the minimum
@@ -24,7 +25,7 @@ Shape = tuple[int, int, int, int]
 
 
 def _fitting(shapes: list[Shape], sizes: Callable[[Shape], Sizes]) -> Sizes:
-    """Return the sizes of the shape with the fewest bits, or of a shape that is much faster."""
+    """Choose the shape with the fewest bits, or a much faster one, and return its sizes."""
 
     def cost(shape: Shape) -> float:
         bits, epochs, hashes, _ = shape
@@ -43,7 +44,7 @@ def _fitting(shapes: list[Shape], sizes: Callable[[Shape], Sizes]) -> Sizes:
 def _sized(
     family: str, fpr: float, fixed: Sizes, name: str, guess: int, unit: int = 1, low: int = 1
 ) -> Sizes:
-    """Add the smallest multiple of `unit` as the size `name` that meets the mean rate."""
+    """Add the parameter `name`: the smallest multiple of `unit` that meets the mean rate."""
 
     def meets(count: int) -> bool:
         values = {"family": family, **fixed, name: unit * count}
@@ -53,7 +54,7 @@ def _sized(
 
 
 def apbf_mean_rate(k: int, l: int) -> float:
-    """Return the mean rate over a long generation, for slices that `k` generations half-fill."""
+    """Return the mean rate over a long generation, if `k` generations half-fill a slice."""
 
     def rate(phase: float) -> float:
         fills = [-math.expm1(-min(1, (i + phase) / k) * math.log(2)) for i in range(k + l)]
@@ -64,7 +65,7 @@ def apbf_mean_rate(k: int, l: int) -> float:
 
 @lru_cache
 def apbf_shape(window: int, fpr: float, *, mean: bool = False) -> tuple[int, int]:
-    """Return k and l of the smallest APBF that meets the rate at a shift, or as a `mean`."""
+    """Return k and l of the smallest APBF whose rate at a shift, or mean rate, is at most `fpr`."""
     kept = apbf_mean_rate if mean else analysis.apbf_false_positive_rate
     shapes = []
     k = 1
@@ -78,7 +79,6 @@ def apbf_shape(window: int, fpr: float, *, mean: bool = False) -> tuple[int, int
 
 @lru_cache
 def apbf_sizes(window: int, fpr: float) -> Sizes:
-    """Return k, l, slice_bits and generation of an APBF."""
     k, l = apbf_shape(window, fpr)
     fixed = {"k": k, "l": l, "generation": -(-window // l)}
     guess = math.ceil(k * fixed["generation"] / math.log(2))
@@ -87,8 +87,6 @@ def apbf_sizes(window: int, fpr: float) -> Sizes:
 
 @lru_cache
 def apbbf_sizes(window: int, fpr: float) -> Sizes:
-    """Return k, l, block_bits, hashes_per_block, blocks and generation of an APBBF."""
-
     def full_rate(k: int, l: int, b: int) -> float:
         fills = analysis.apbbf_fills(k, l, APBBF_BLOCK_BITS, b)
         return analysis.apbf_false_positive_rate(k, l, fills=fills)
@@ -110,7 +108,6 @@ def apbbf_sizes(window: int, fpr: float) -> Sizes:
 
 @lru_cache
 def gebf_sizes(window: int, fpr: float) -> Sizes:
-    """Return window, epochs, hashes and bits of a GEBF."""
     shapes = []
     for epochs in GENERATIONS[:window]:
         segment = -math.expm1(math.log1p(-fpr) / (epochs + 1))
@@ -129,7 +126,6 @@ def gebf_sizes(window: int, fpr: float) -> Sizes:
 
 @lru_cache
 def blocked_gebf_sizes(window: int, fpr: float) -> Sizes:
-    """Return window, epochs, hashes, bits and block_bits of a BlockedGEBF."""
     shapes = []
     for hashes in (2, 4, 8, 16):
         for load in np.geomspace(0.01, GEBF_BLOCK_BITS, 80):

@@ -1,4 +1,4 @@
-"""Filters that are rings of segments, advanced by insertions or by time: four families.
+"""Four families of filters that are rings of segments, advanced by insertions or by time.
 
 A segment is a Bloom filter that is first written for some generations, then only read, then
 cleared. An insertion writes the `run` youngest segments. A key is reported if `run` consecutive
@@ -58,14 +58,16 @@ from .segments import (
 
 
 def _ring_core_state(self: Filter) -> CoreState:
+    """Copy the state, secrets included, in the layout of the C core."""
     state = Filter.core_state(self)
     memory = state.arrays["memory"]
-    # The extension may not have cleared the whole segment yet.
+    # The C extension may not have cleared the whole segment yet.
     state.numbers[-1][CLEARED] = memory.nbytes if memory.ndim == 1 else memory[0].nbytes
     return state
 
 
 def _take_ring_core_state(self: Filter, state: CoreState) -> None:
+    """Restore a result of `core_state`; TypeError or ValueError if it does not fit."""
     state.numbers[-1][CLEARED:] = self._records()[-1][CLEARED:]
     Filter.take_core_state(self, state)
 
@@ -73,14 +75,14 @@ def _take_ring_core_state(self: Filter, state: CoreState) -> None:
 class SlidingFilter(CountedFilter):
     """Base class of ring filters whose window is a number of insertions.
 
-    The parameters are the fields of the specification, except those for lanes, `clear` and times,
-    and also `partitioned` and `secret`. If `partitioned` is False, all hash functions share the
-    bits of a segment or block. The `secret` of the hash "siphash", at most 128 bits, must be random
-    and unknown to any attacker. A `spec` may be given instead of its fields.
+    The parameters are the fields of the specification, without those for lanes, `clear` and times,
+    plus `partitioned` and `secret`. If `partitioned` is False, all hash functions share the bits of
+    a segment or block. The `secret` of the hash "siphash", at most 128 bits, must be random and
+    unknown to any attacker. A `spec` may be given instead of its fields.
 
-    Raises TypeError if `partitioned` is not a bool or the secret not an integer, ValueError if the
-    secret is out of range, and SpecificationError if another parameter violates a rule or the hash
-    uses no secret.
+    Raises TypeError if `partitioned` is not a bool or the secret is not an integer, ValueError if
+    the secret is out of range, and SpecificationError if another parameter violates a rule, or if
+    the hash uses no secret.
     """
 
     specification: ClassVar[type[FilterSpec]] = FilterSpec  # type: ignore[type-abstract]
@@ -104,7 +106,7 @@ class SlidingFilter(CountedFilter):
         secret = parameters.pop("secret", 0)
         self._spec = spec or self.specification(**parameters)
         self._check_family(self._spec)
-        rule = f"must not be given for {type(self).__name__}, which counts insertions"
+        rule = f"{type(self).__name__} counts insertions, so it must be None"
         require(not self._spec.timed, "span", rule, self._spec.span)
         self.seed, self.key_bits = self._spec.seed, self._spec.key_bits
         self.window: int = self._spec.window
@@ -125,7 +127,7 @@ class SlidingFilter(CountedFilter):
 
     @classmethod
     def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
-        """Build a filter from a specification of its family."""
+        """Build a filter from a specification of its family and the `secret` of a keyed hash."""
         return cls(spec, secret=secret)
 
     @classmethod
@@ -146,8 +148,8 @@ class SlidingFilter(CountedFilter):
         See `TimedFilter.for_span` for the parameters. The `fpr` holds while keys arrive at most at
         the `rate`. If they arrive faster, with "overfill" every key is still reported for the span
         but the `fpr` is exceeded; with "shorten", some keys are reported for a shorter time.
-        `TimeLimitedRing.union` can merge rings that are `joinable`. Only the clock turns such a
-        ring, so keys that arrive in bursts raise the false-positive rate.
+        `TimeLimitedRing.union` can merge rings that are `joinable`. Only the clock shifts a
+        joinable ring, so keys that arrive in bursts raise the false-positive rate.
         """
         shared = options.get("partitioned", True)
         require(shared is True, "partitioned", "must be True with a span", shared)
@@ -172,7 +174,7 @@ class SlidingFilter(CountedFilter):
 
     @property
     def _ring(self) -> RingPosition:
-        """Current position, as last published if another process writes the ring."""
+        """Position of the ring; if another process writes the ring, the last published position."""
         if self._follows:
             self._engine.follow()
         return self._position
@@ -190,7 +192,10 @@ class SlidingFilter(CountedFilter):
 
     @property
     def generation(self) -> int:
-        """Number of insertions per generation, 1 to 2**62; changes apply at a shift or clear."""
+        """Number of insertions per generation, from 1 to 2**62.
+
+        A new value takes effect at the next shift or clear.
+        """
         return self._ring.generation
 
     @generation.setter
@@ -201,7 +206,7 @@ class SlidingFilter(CountedFilter):
         self._ring.generation = int(value)
 
     def close(self) -> None:
-        """Release the memory and an attached file; later calls raise ValueError."""
+        """Release the memory, and the file of an attached ring; later calls raise ValueError."""
         self._adopt(cast(CompiledSegments, _Closed()))
 
     def __enter__(self) -> Self:
@@ -213,26 +218,26 @@ class SlidingFilter(CountedFilter):
     insertions: int = delegated("_ring.insertions", "Number of insertions since construction.")
     shifts: int = delegated("_ring.shifts", "Number of shifts since construction.")
     ring_position: int = delegated("_ring.base", "Physical index of the youngest segment.")
-    fill: float = delegated("_segments.fill", "Fraction of bits set, including the spare.")
+    fill: float = delegated("_segments.fill", "Fraction of set bits, including bits of the spare.")
     nbytes: int = delegated("_segments.nbytes", "Bytes of memory that the segments occupy.")
 
     @property
     def compiled(self) -> bool:
-        """Whether operations run in the extension; results are the same either way."""
+        """Whether operations run in the C extension; the results are the same in Python."""
         return not isinstance(self._segments, Segments)
 
     @property
     def memory(self) -> NDArray[np.bool_]:
-        """Bits of all physical segments, by block and cell: shape (segments, parts, part_bits)."""
+        """Bits of all physical segments, by block and cell; shape (segments, parts, part_bits)."""
         return np.array(self._segments.bits.reshape(self.spec.segments, self._layout.parts, -1))
 
     def segment(self, index: int) -> NDArray[np.bool_]:
-        """Bits of segment `index` of the ring, 0 being the youngest: shape (parts, part_bits)."""
+        """Return the bits of segment `index`, 0 for the youngest; shape (parts, part_bits)."""
         memory: NDArray[np.bool_] = self.memory[self._position.ring()[index]]
         return memory
 
     def matches(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Whether each segment, youngest first, has all bits of each key: shape (segments, n)."""
+        """Return whether each segment, youngest first, matches each key; shape (segments, n)."""
         words = self._words(keys)
         bits, ring = self._segments.bits, self._position
         matched = np.empty((self.spec.ring_segments, len(words)), np.bool_)
@@ -242,7 +247,7 @@ class SlidingFilter(CountedFilter):
         return matched
 
     def fill_ratios(self) -> NDArray[np.float64]:
-        """Fraction of bits set in each segment of the ring, youngest first: (ring_segments,)."""
+        """Return the fraction of set bits in each segment, youngest first; shape (segments,)."""
         ring = self._ring.ring()
         ratios: NDArray[np.float64] = self._segments.bits[ring].mean(axis=1)
         return ratios
@@ -270,10 +275,10 @@ class SlidingFilter(CountedFilter):
         With ``spec.rekey``, the segment that enters the ring at the next shift gets the new secret.
         Older segments keep their secret, and no key is forgotten. Without ``spec.rekey``, the new
         secret takes effect in all segments at the next clear, unless another `rekey` replaces it
-        before. A clear always gives all segments the newest secret.
+        first. A clear always gives all segments the newest secret.
 
-        RekeyError if `rekey_ready` is False; TypeError, ValueError or SpecificationError if the
-        secret is invalid. After an error nothing has changed.
+        Raises RekeyError if `rekey_ready` is False, and TypeError, ValueError or SpecificationError
+        if the secret is invalid. After an error, nothing has changed.
         """
         secret = self._checked_secret(secret)
         if not self.rekey_ready:
@@ -339,7 +344,9 @@ class SlidingFilter(CountedFilter):
         operations, insertions, hits, shifts = numbers["counters"]
         self._ring.set_numbers(numbers["ring"], insertions, shifts)
         if not all(type(number) is int and number >= 0 for number in (operations, hits)):
-            raise ValueError(f"counters {operations}, {hits} do not fit the specification")
+            raise ValueError(
+                f"counters: must be integers of at least 0, not {operations!r} and {hits!r}"
+            )
         self.operations, self._inserted_keys, self.hits = operations, insertions, hits
         if self._private:
             self._ring.set_secrets(*numbers["secrets"])
@@ -364,7 +371,7 @@ class _Closed:
     engine = None
 
     def __getattr__(self, _: str) -> Any:
-        raise ValueError("filter: is closed")
+        raise ValueError("the filter is closed")
 
 
 def _segments(layout: Layout, numbers: NDArray[np.int64]) -> Segments | CompiledSegments:
@@ -380,9 +387,9 @@ class TimeLimitedRing(TimedFilter):
     """Ring filter of any family whose window is a span of time.
 
     With `when_full` "overfill", every key is reported for `span`, at any rate of insertions. With
-    "shorten", a key is reported for `guaranteed_span`. No key is reported more than `span` after
-    its last insertion. Slices are retired and queried by the times of their insertions (sections
-    6.1 and 6.4 of the paper on the time-limited filter).
+    "shorten", every key is reported for `guaranteed_span`. No key is reported more than `span`
+    after its last insertion. The times of insertions decide which slices are retired and which can
+    match (sections 6.1 and 6.4 of the paper on the time-limited filter).
 
     Memory, hash functions and results are those of the family's filter that counts insertions,
     except that the clock also shifts the ring, and that slices past the span never match. (If the
@@ -392,8 +399,8 @@ class TimeLimitedRing(TimedFilter):
     time 0. Before an insertion, it makes all shifts that have become due since the previous
     insertion. So a segment covers the same period in all rings, and `union` can merge them.
 
-    The `spec` must have a `span`; the `secret` is that of `SlidingFilter`. SpecificationError if
-    there is no span, or a joinable ring has "shorten".
+    The `spec` must have a `span`; the `secret` is that of `SlidingFilter`. Raises
+    SpecificationError if the `spec` has no span, or if a joinable ring has "shorten".
     """
 
     # Two threads that merge the same two rings could deadlock if `union` held the lock.
@@ -414,8 +421,12 @@ class TimeLimitedRing(TimedFilter):
     secrets: list[int] = delegated("_ring.secrets", SlidingFilter.secrets.__doc__)
     rekey_ready: bool = delegated("_ring.rekey_ready", SlidingFilter.rekey_ready.__doc__)
     _private: bool = delegated("_ring._private", "")
-    shortened: int = delegated("_turns.shortened", "Shifts that retired a slice within the span.")
-    overfilled: int = delegated("_turns.overfilled", "Insertions into generations that were full.")
+    shortened: int = delegated(
+        "_turns.shortened", "Number of shifts that retired a slice within the span."
+    )
+    overfilled: int = delegated(
+        "_turns.overfilled", "Number of insertions into generations that were already full."
+    )
     joinable: bool = delegated("_joinable", "Whether `union` can merge the ring with other rings.")
     worst_false_positive_rate: float = delegated(
         "_spec.worst_false_positive_rate",
@@ -431,7 +442,7 @@ class TimeLimitedRing(TimedFilter):
         self._ring = cast("type[SlidingFilter]", MODELS[spec.family]).from_spec(
             spec.untimed, secret=secret
         )
-        # The inner ring turns only by SHIFT: its generation never fills.
+        # The inner ring shifts only by SHIFT: its generation never fills.
         self._ring.generation = TIME_LIMIT
         self._ring._empty()
         self._joinable = joinable
@@ -445,7 +456,7 @@ class TimeLimitedRing(TimedFilter):
         self._digest_under(secret)
 
     def _wrap(self) -> None:
-        """Pass the ring to the extension, again after its memory was replaced."""
+        """Pass the ring to the C extension, at first and whenever its memory has been replaced."""
         if self._ring._engine is not None:
             self._engine = compilation.extension().TimedRing(
                 self._ring._engine, self._numbers, *self._turns.shared()
@@ -457,7 +468,7 @@ class TimeLimitedRing(TimedFilter):
 
     @classmethod
     def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
-        """Build a filter from `spec` and `secret`."""
+        """Build a filter from a specification with a span and the `secret` of a keyed hash."""
         return cls(spec, secret=secret)
 
     def status(self, now: Now = None) -> PoolStatus:
@@ -465,9 +476,9 @@ class TimeLimitedRing(TimedFilter):
         return self._turns.status(self._moment(now))
 
     def guaranteed_span(self, now: Now = None) -> int:
-        """Maximum age at which every key is reported at the time `now`; -1 if there is none.
+        """Return the maximum age at which every key is reported at the time `now`.
 
-        It is `span` unless the window is shortened.
+        It is `span` unless the window is shortened, and -1 if no age is guaranteed.
         """
         return self._turns.guaranteed_span(self._moment(now))
 
@@ -476,12 +487,12 @@ class TimeLimitedRing(TimedFilter):
         return self._ring._estimated_rate(self._turns.alive(self._moment(now)))
 
     def fill_ratios(self) -> NDArray[np.float64]:
-        """Fraction of bits set in each slice, youngest first, shape (slices,)."""
+        """Return the fraction of set bits in each slice, youngest first; shape (slices,)."""
         return self._ring.fill_ratios()
 
     def _perform(self, codes: Codes, keys: Words, times: Any, *_: Any) -> Results:
         if self._joinable and (codes == Operation.SHIFT).any():
-            raise ValueError("operations: a joinable ring has no SHIFT, as only the clock turns it")
+            raise ValueError("operations: a joinable ring has no SHIFT; only the clock shifts it")
         status, span = np.empty(len(codes), np.uint8), np.empty(len(codes), np.int64)
         age = self._ages(codes, keys, times, status, span)
         return Results.of(age >= 0, age, status=status, time=times, covered=span + 1)
@@ -493,7 +504,7 @@ class TimeLimitedRing(TimedFilter):
         return self._ages(np.full(len(keys), operation, np.uint8), keys, times)
 
     def _ages(self, codes: Codes, keys: Words, times: Times, *reports: Any) -> Ages:
-        """Perform operations (sections 6.1, 6.4); write statuses and spans to `reports`."""
+        """Perform operations (sections 6.1 and 6.4); write statuses and spans into `reports`."""
         ages = np.full(len(codes), -1, np.int64)
         if self._engine is not None:
             operands = (np.ascontiguousarray(each) for each in (codes, keys, times))
@@ -525,7 +536,10 @@ class TimeLimitedRing(TimedFilter):
         return ages
 
     def shift(self, now: Now = None) -> None:
-        """Start a new generation at the time `now`, like SHIFT; this may shorten the window."""
+        """Start a new generation at the time `now`, like the operation SHIFT.
+
+        If the retired slice is within the span, the window becomes shorter.
+        """
         times = np.maximum(self._given(now, 1, inserts=True), self._last)
         self._performed(Operation.SHIFT, self._ring._no_key, times)
         self._note_events(1)
@@ -538,15 +552,16 @@ class TimeLimitedRing(TimedFilter):
     def union(self, *others: Self) -> Self:
         """Return a new ring with the keys of this ring and of `others`.
 
-        The rings must be joinable, with the same specification and secrets; otherwise TypeError or
-        ValueError. Their times must come from the same clock. The result equals, bit for bit, a
-        ring that performed all insertions in order of time; its counters are the sums. So it
-        reports every key that any of the rings reports.
+        The rings must be joinable, and have the same specification and secrets; otherwise `union`
+        raises TypeError or ValueError. Their times must come from the same clock. The result
+        equals, bit for bit, a ring that performed all insertions in order of time; its counters are
+        the sums. So it reports every key that any of the rings reports.
 
-        The `rate` passed to `for_span` must be that of all rings together: if all rings insert n
-        keys in a generation, and a segment has k parts of m bits, it matches a key that was never
-        inserted with probability (1 - (1 - 1/m)^n)^k. `status` only reports whether one of the
-        rings was overfull, or the result is; `estimated_false_positive_rate` uses the set bits.
+        The `rate` passed to `for_span` must be the total rate of all rings: if all rings together
+        insert n keys in a generation, and a segment has k parts of m bits, the segment matches a
+        key that was never inserted with probability (1 - (1 - 1/m)^n)^k. `status` only reports
+        whether one of the rings was overfull, or the result is overfull;
+        `estimated_false_positive_rate` uses the set bits.
         """
         for ring in (self, *others):
             if not isinstance(ring, TimeLimitedRing) or not ring._joinable:
@@ -594,7 +609,7 @@ class TimeLimitedRing(TimedFilter):
         self._ring.rekey(secret)
 
     def segment(self, index: int) -> NDArray[np.bool_]:
-        """Bits of segment `index` of the ring, 0 being the youngest, shape (parts, part_bits)."""
+        """Return the bits of segment `index`, 0 for the youngest; shape (parts, part_bits)."""
         return self._ring.segment(index)
 
     @property
@@ -609,12 +624,12 @@ class TimeLimitedRing(TimedFilter):
 
     @property
     def settled_times(self) -> list[int | None]:
-        """For each slice that is no longer written, the time of its last insertion, or None."""
+        """Time of the last insertion into each slice that is no longer written, or None."""
         return [None if time == NEVER else time for time in self._turns.settled.tolist()]
 
     @property
     def last_insertion(self) -> int | None:
-        """Time of the last insertion; None before the first."""
+        """Time of the last insertion, or None if there was none."""
         return None if self._turns.last == NEVER else self._turns.last
 
     def _state(self) -> State:
@@ -689,13 +704,13 @@ class APBF(SlidingFilter):
 
 
 class APBBF(SlidingFilter):
-    """Age-Partitioned Blocked Bloom Filter (section 6), each block partitioned.
+    """Age-Partitioned Blocked Bloom Filter with partitioned blocks (section 6).
 
     Window and slack are as in an `APBF`: a key is reported for all d <= W = ``l * generation``,
     where d is the number of insertions after its own. With one block, each segment is a partitioned
-    Bloom filter with b slices: the alternative design in section 6 (Figure 9). Its parameters are
-    those of `APBBFSpec`. The default `generation` is ``floor(blocks * n / k)`` with ``n = ln(1/2) /
-    ln(1 - b/B)``, the load of a full block (Table 3).
+    Bloom filter with b slices, which is the alternative design in section 6 (Figure 9). Its
+    parameters are those of `APBBFSpec`. The default `generation` is ``floor(blocks * n / k)``,
+    where ``n = ln(1/2) / ln(1 - b/B)`` is the load of a full block (Table 3).
     """
 
     specification = APBBFSpec

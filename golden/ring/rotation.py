@@ -1,7 +1,7 @@
-"""Rules for when a ring turns: after a number of insertions, after a time, or both.
+"""Rules for when a ring shifts: after a number of insertions, after a time, or both.
 
-Turns depend only on operations and timestamps, never on keys. So `RotationState` can simulate the
-shifts of a ring of any family without its memory.
+Shifts depend only on operations and timestamps, never on keys. So `RotationState` can simulate the
+shifts of a ring of any family without the ring's memory.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from ..times import NEVER, TIME_LIMIT, Times
 
 
 class PoolStatus(StrEnum):
-    """Which guarantees of a ring with a time window hold at a given time."""
+    """Guarantees of a ring with a time window that hold at a given time."""
 
     OK = "ok"
     """The whole span is covered, and the false-positive rate is within its bound."""
@@ -32,12 +32,12 @@ class PoolStatus(StrEnum):
 
     @property
     def code(self) -> int:
-        """Code of the status in arrays: 0, 1 or 2, in the order above."""
+        """Number of the status in arrays: 0 is OK, 1 is WINDOW_SHORTENED, 2 is RATE_EXCEEDED."""
         return STATUSES.index(self)
 
 
 STATUSES: tuple[PoolStatus, ...] = tuple(PoolStatus)  # indexed by code
-BY_CLOCK = "by clock"  # policy of joinable rings: turn at multiples of `generation_span`
+BY_CLOCK = "by clock"  # policy of joinable rings: shift at multiples of `generation_span`
 _RULES = ("overfill", "shorten", BY_CLOCK)
 
 
@@ -50,12 +50,13 @@ class RotationPolicy:
     generation: int  # initial number of insertions that fill a generation
     span: int | None = None  # time for which keys are kept; None: slices never expire
     generation_span: int | None = None  # time after its first insertion at which a generation ends
-    # One of `WHEN_FULL`, "shorten" without a `span`, or `BY_CLOCK`: only `shift` turns the ring.
+    # one of `WHEN_FULL`, or "shorten" if there is no `span`, or `BY_CLOCK` if only calls of
+    # `shift` end a generation
     when_full: str = "shorten"
 
     @classmethod
     def of(cls, spec: FilterSpec) -> Self:
-        """Return the policy for a specification."""
+        """Return the policy that a specification describes."""
         return cls(
             writes=spec.run,
             settled=spec.window_generations,
@@ -67,12 +68,12 @@ class RotationPolicy:
 
 
 class Followed(NamedTuple):
-    """Effects of `RotationState` on n operations; all arrays have shape (n,)."""
+    """Results of `RotationState.follow` for n operations; all arrays have shape (n,)."""
 
-    turned: NDArray[np.bool_]  # the ring turns between the query and the insertion of the operation
-    alive: NDArray[np.int64]  # how many of the youngest slices the query can match
+    turned: NDArray[np.bool_]  # whether an insertion shifts the ring, after the query
+    alive: NDArray[np.int64]  # number of youngest slices that the query can match
     status: NDArray[np.uint8]  # code of the `PoolStatus` before the operation
-    guaranteed_span: NDArray[np.int64]  # maximum age at which every key is reported; -1 for none
+    guaranteed_span: NDArray[np.int64]  # maximum age at which every key is reported, or -1
 
 
 _KINDS: list[Any] = [np.bool_, np.int64, np.uint8, np.int64]
@@ -80,24 +81,25 @@ _NUMBERS = 12  # elements of a `RotationState` before the times of its slices
 
 
 class RotationState:
-    """State that decides when a ring turns: everything about its slices except the bits.
+    """State that decides when a ring shifts: everything about its slices except their bits.
 
     A slice *counts* at a time if its last insertion is at most the span ago. The youngest slices,
     which are still written, have the time of the ring's last insertion. A generation is *full* when
     it has `length` insertions, and *old* when its first insertion is at least `generation_span`
-    ago. The ring is *out of slices* while the oldest slice counts. An insertion first turns the
-    ring if the generation is full or old and the ring is not out of slices. It also turns the ring
-    if the generation is full, the ring is out of slices, and `when_full` is "shorten".
+    ago. The ring is *out of slices* while the oldest slice counts. An insertion first shifts the
+    ring if the generation is full or old and the ring is not out of slices. An insertion also
+    shifts the ring if the generation is full, the ring is out of slices, and `when_full` is
+    "shorten".
     """
 
-    # Insertions in the current generation; insertions that fill the current generation, and the
-    # following generations.
+    # Number of insertions in the current generation; numbers that fill the current generation and
+    # the following generations.
     filled, length, generation = map(Element, range(3))
     # Times of the generation's first insertion, the ring's last insertion, the last slice that was
     # retired while it counted, and the last insertion or shift; each may be `NEVER`.
     first, last, lost, latest = map(Element, range(3, 7))
     overfull = Element(7)  # position of the youngest overfull slice; -1 if there is none
-    # Counts since construction: insertions; turns; turns that retired a slice while it counted;
+    # Counts since construction: insertions; shifts; shifts that retired a slice while it counted;
     # insertions beyond the length of their generation.
     insertions, shifts, shortened, overfilled = map(Element, range(8, 12))
 
@@ -113,11 +115,14 @@ class RotationState:
 
     @property
     def settled(self) -> Times:
-        """Last insertion into each slice no longer written, youngest first; `NEVER` if none."""
+        """Times of the last insertions into the slices that are no longer written.
+
+        The youngest slice is first, and a slice without insertions has `NEVER`.
+        """
         return self._numbers[_NUMBERS:]
 
     def clear(self) -> None:
-        """Forget all insertions, but not the counters."""
+        """Forget all insertions; the counters keep their values."""
         self.length = self.generation
         self.filled = 0
         self.first = self.last = self.lost = self.latest = NEVER
@@ -125,7 +130,7 @@ class RotationState:
         self.overfull = -1
 
     def shift(self, now: int) -> None:
-        """Shift the ring to its next generation at time `now`."""
+        """Shift the ring to its next generation at the time `now`."""
         settled, oldest = self.settled, int(self.settled[-1])
         if self.policy.span is not None and self._counts(oldest, now):
             self.lost = oldest
@@ -141,7 +146,7 @@ class RotationState:
         self.shifts += 1
 
     def insert(self, now: int) -> None:
-        """Count an insertion at the time `now`, without turning the ring."""
+        """Count an insertion at the time `now`, without shifting the ring."""
         if self.filled == 0:
             self.first = now
         self.filled += 1
@@ -152,7 +157,7 @@ class RotationState:
         self.last = self.latest = now
 
     def perform(self, code: int, now: int) -> bool:
-        """Perform an operation; return whether an insertion turned the ring."""
+        """Perform an operation at the time `now`; return whether an insertion shifted the ring."""
         due = code in (Operation.INSERT, Operation.CHECK_AND_INSERT) and self._is_due(now)
         if due or code == Operation.SHIFT:
             self.shift(now)
@@ -171,14 +176,14 @@ class RotationState:
         return full or (self.filled > 0 and now >= self.first + self._old)
 
     def due_by_clock(self, now: int) -> int:
-        """Count the turns due in a joinable ring; turns without effect are left out."""
+        """Return the number of shifts due in a joinable ring, without those that have no effect."""
         if self.policy.when_full != BY_CLOCK:
             return 0
         turns, segments = now // self._old - max(self.latest, 0) // self._old, self._slices + 1
         return turns if turns < 2 * segments else segments + turns % segments
 
     def join(self, others: "list[RotationState]") -> None:
-        """Add the insertions of `others`, which turned at the same times."""
+        """Add the insertions of `others`, which shifted at the same times."""
         states = [self, *others]
         self.first = min((state.first for state in states if state.filled), default=self.first)
         for name in ("last", "lost", "latest"):
@@ -207,7 +212,7 @@ class RotationState:
         return PoolStatus.RATE_EXCEEDED if exceeded else PoolStatus.OK
 
     def guaranteed_span(self, now: int) -> int:
-        """Return the maximum age at which every key is reported at `now`; -1 if there is none."""
+        """Return the maximum age at which every key is reported; -1 if the ring has no span."""
         if self.policy.span is None:
             return -1
         return self._span if self.lost == NEVER else min(self._span, now - self.lost - 1)
@@ -231,7 +236,7 @@ class RotationState:
         return passage
 
     def shared(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the state, which the extension changes in place, and the encoded policy."""
+        """Return the state, which the C extension changes in place, and the policy as numbers."""
         policy = self.policy
         limits = policy.writes, self._span, self._old, policy.span is not None
         return self._numbers, np.array([*limits, _RULES.index(policy.when_full)], np.int64)
@@ -247,7 +252,7 @@ class RotationState:
         }
 
     def restore(self, numbers: dict[str, Any]) -> None:
-        """Restore a result of `saved`; KeyError, TypeError or ValueError if it does not fit."""
+        """Restore a state from `saved`; KeyError, TypeError or ValueError if it does not fit."""
         insertions, shifts, shortened, overfilled = numbers["counters"]
         filled, length, generation = numbers["generation"]
         first, last, lost, latest = numbers["times"]
@@ -271,7 +276,7 @@ class RotationState:
         ):
             check_whole("settled time", time, NEVER, later)
         if any(type(flag) is not bool for flag in overfull):
-            raise ValueError(f"overfull slices: {overfull!r} does not fit the filter")
+            raise ValueError(f"overfull slices: must be True or False, not {overfull!r}")
         youngest = overfull.index(True) if True in overfull else -1
         self._numbers[:] = [
             filled, length, generation, first, last, lost, latest, youngest,

@@ -1,13 +1,13 @@
 """Memory of a ring: bit positions of keys, and the order of segments.
 
-`Segments` is the readable form in numpy, with one byte per bit; `CompiledSegments` runs in the
+`Segments` is the readable form in numpy, with one byte per bit; `CompiledSegments` runs in the C
 extension, with equal bits and results. An APBF has k + l slices (APBF, section 5.1), an APBBF k + l
 segments (section 6), and a GEBF r + 1 segments (GEBF, methodology), which is the case k = 1. Here k
 is `run`, and segment 0 is the youngest.
 
 With a keyed hash, a segment keeps the secret with which it enters the ring until it leaves the
-ring, and all insertions and queries use the secret of each segment. So a new secret makes the
-filter forget no key. The spare is empty, so its secret has no effect.
+ring, and all insertions and queries use the secret of each segment. So no key is forgotten when a
+new secret is loaded. The spare is empty, so its secret has no effect.
 """
 
 import math
@@ -32,7 +32,7 @@ from ..spec.ring import FilterSpec
 
 @dataclass(frozen=True)
 class Layout:
-    """Order of the bits of a segment: by part, then by shard, block and cell."""
+    """Order of the bits in a segment: by part, then by shard, block and cell."""
 
     spec: FilterSpec
     partitioned: bool  # whether each hash function has its own part
@@ -42,7 +42,6 @@ class Layout:
 
     @classmethod
     def of(cls, spec: FilterSpec, partitioned: bool) -> "Layout":
-        """Return the layout for a specification."""
         if not isinstance(partitioned, bool):
             raise TypeError(f"partitioned: must be True or False, not {partitioned!r}")
         sizes, cells = spec.index_sizes, spec.cells
@@ -64,16 +63,14 @@ class Layout:
 
     @property
     def bits(self) -> int:
-        """Number of bits in a segment."""
         return self.parts * self.spec.segment_blocks * self.cells
 
     @property
     def blocked(self) -> bool:
-        """Whether the first index of a hash function selects a block."""
         return len(self.hash.fields) > self.spec.parts
 
     def positions(self, state: NDArray[np.uint64], segment: int) -> NDArray[np.intp]:
-        """Return the bit positions of n states in a physical `segment`, shape (spec.parts, n)."""
+        """Return the bit positions of n states in one physical segment, shape (spec.parts, n)."""
         indices = self.hash.indices(state, segment % self.hash.functions)
         parts = self.spec.parts
         block = indices[0] * self.cells if self.blocked else np.intp(0)
@@ -92,7 +89,7 @@ MAX_LENGTH = 1 << 62  # largest length of a generation
 
 
 class RingPosition:
-    """Position and secrets of a ring, in an array shared with the extension."""
+    """Position and secrets of a ring, in an array shared with the C extension."""
 
     base, filled, length, generation = map(Element, range(BASE, 8))
     insertions, shifts, older, waits = map(Element, range(8, 12))
@@ -106,7 +103,6 @@ class RingPosition:
 
     @property
     def waiting(self) -> int | None:
-        """Secret that is loaded but not in use yet."""
         return self._waiting if self.waits else None
 
     @waiting.setter
@@ -120,11 +116,10 @@ class RingPosition:
 
     @property
     def spare(self) -> int:
-        """Physical segment outside the ring."""
         return (self.base - 1) % self.spec.segments
 
     def secret_of(self, index: int) -> int:
-        """Secret of the segment `index` of the ring, 0 being the youngest."""
+        """Return the secret of segment `index` of the ring; segment 0 is the youngest."""
         older = index >= self.spec.ring_segments - self.older
         return self.older_secret if older else self.secret
 
@@ -150,16 +145,13 @@ class RingPosition:
         self.older = self.older_secret = 0
 
     def identity(self) -> tuple[Any, ...]:
-        """State without counters, which `==` compares."""
         secrets = [self.secret_of(index) for index in range(self.spec.ring_segments)]
         return self.spec, *self.numbers(), secrets, self.waiting
 
     def numbers(self) -> list[int]:
-        """Position in the order of a state file."""
         return [self.base, self.filled, self.length, self.generation]
 
     def set_numbers(self, numbers: list[Any], insertions: Any, shifts: Any) -> None:
-        """Restore a result of `numbers` and the counters from a state file."""
         base, filled, length, generation = numbers
         whole = all(type(number) is int for number in [*numbers, insertions, shifts])
         if not (
@@ -170,18 +162,19 @@ class RingPosition:
             and 0 <= min(insertions, shifts) <= max(insertions, shifts) < MAX_LENGTH
         ):
             numbers = [*numbers, insertions, shifts]
-            raise ValueError(f"numbers {numbers} do not fit the specification")
+            raise ValueError(f"ring: the numbers {numbers} do not fit the specification")
         self._numbers[BASE:10] = *numbers, insertions, shifts
 
     def set_secrets(self, secret: Any, older_secret: Any, older: Any, waiting: Any) -> None:
-        """Restore the secrets from a state file."""
         self.secret, self.older_secret = check_secret(secret), check_secret(older_secret)
         self.waiting = None if waiting is None else check_secret(waiting)
         high = self.spec.ring_segments - 1 if self.spec.rekey else 0
         if type(older) is not int or not 0 <= older <= high:
-            raise ValueError(f"{older} segments of an older secret do not fit the specification")
+            raise ValueError(
+                f"secrets: an older secret must be in 0 to {high} segments, not {older!r}"
+            )
         if older and self.spec.rekey and waiting is not None:
-            raise ValueError("three secrets, but at most two are possible")
+            raise ValueError("secrets: at most two can be in use or waiting, not three")
         self.older = older
 
 
@@ -195,7 +188,7 @@ def pitch(layout: Layout) -> int:
 
 
 class PackedSegments:
-    """Bits of all physical segments, packed for the extension and for state files.
+    """Bits of all physical segments, packed for the C extension and for state files.
 
     With one hash function for all segments, an element of `memory` holds one bit of each segment;
     otherwise a row of `memory` holds the bits of one segment.
@@ -212,7 +205,6 @@ class PackedSegments:
 
     @property
     def largest(self) -> int:
-        """Maximum value of an element of `memory`."""
         return (1 << (self._layout.spec.segments if self._columns else 64)) - 1
 
     def packed(self) -> "PackedSegments":
@@ -273,7 +265,6 @@ class PackedSegments:
         return self._memory
 
     def erase(self, segment: int) -> None:
-        """Clear a physical `segment`."""
         if self._columns:
             self._memory &= ~self._memory.dtype.type(1 << segment)
         else:
@@ -286,7 +277,6 @@ class PackedSegments:
         return not self._columns and layout.blocked and layout.parts * layout.cells <= 64
 
     def shape(self) -> NDArray[np.uint64]:
-        """Shape of the ring in the format of the extension."""
         layout, spec = self._layout, self._layout.spec
         stride, rotations = 0, (0, 0, 0)
         if spec.shards > 1:
@@ -305,7 +295,7 @@ def _is_mapped(array: Any) -> bool:
 
 
 class CompiledSegments(PackedSegments):
-    """Segments whose operations run in the extension; equal to `Segments` bit for bit."""
+    """Segments whose operations run in the C extension; equal to `Segments` bit for bit."""
 
     def __init__(
         self,
@@ -324,7 +314,7 @@ class CompiledSegments(PackedSegments):
         self.engine = core.Ring(key_hash, self._memory, numbers, self.shape(), *shared)
 
     def holding(self, memory: NDArray[np.unsignedinteger]) -> "CompiledSegments":
-        """Return segments with another `memory`, which is copied only into lines."""
+        """Return segments that use `memory`; only the layout by cache lines needs a copy."""
         if not self._lines or _is_mapped(memory):
             return CompiledSegments(self._layout, self._numbers, memory)
         segments = CompiledSegments(self._layout, self._numbers)
@@ -333,7 +323,7 @@ class CompiledSegments(PackedSegments):
 
     def _empty(self) -> NDArray[np.unsignedinteger]:
         if self._lines:
-            # The first block is aligned to a cache line.
+            # Align the first block to a cache line.
             shape = self._blocks, self._layout.spec.segments, 4
             room = np.zeros(math.prod(shape) + 7, np.uint64)
             start = -(room.ctypes.data // 8) % 8
@@ -345,7 +335,7 @@ class CompiledSegments(PackedSegments):
         return 2 if self._lines else super()._form
 
     def packed(self) -> PackedSegments:
-        """Return the bits in the format of state files, copied only from lines."""
+        """Return the bits in the format of state files; the layout by cache lines needs a copy."""
         if not self._lines:
             return self
         packed = PackedSegments(self._layout)
@@ -364,12 +354,10 @@ class CompiledSegments(PackedSegments):
 
     @property
     def nbytes(self) -> int:
-        """Size of the array in bytes."""
         return self._memory.nbytes
 
     @property
     def fill(self) -> float:
-        """Fraction of bits set in all physical segments; see `Filter.fill`."""
         self.engine.settle()
         part = sample(self._memory)
         octets = np.ascontiguousarray(part).view(np.uint8).reshape(-1)
@@ -386,7 +374,6 @@ class CompiledSegments(PackedSegments):
         return ages
 
     def seen(self, operation: Operation, keys: Words, ring: RingPosition) -> Answers:
-        """Perform one `operation` on all `keys`, and return whether each is reported."""
         seen = np.empty(len(keys), np.bool_)
         self.engine.perform(operation, np.ascontiguousarray(keys), None, seen)
         return seen
@@ -396,7 +383,7 @@ _BATCH = 1 << 12
 
 
 class Segments:
-    """Bits of all physical segments, one byte per bit."""
+    """Bits of all physical segments, with one byte for each bit."""
 
     engine = None
 
@@ -414,29 +401,26 @@ class Segments:
         self._memory[:] = values
 
     def packed(self) -> PackedSegments:
-        """Return the bits in the format of state files."""
         packed = PackedSegments(self._layout)
         packed.bits = self._memory
         return packed
 
     def holding(self, memory: NDArray[np.unsignedinteger]) -> "Segments":
-        """Replace the bits with those of a state file, and return `self`."""
+        """Replace the bits with the bits of a state file, and return `self`."""
         self.bits = PackedSegments(self._layout, memory).bits
         return self
 
     @property
     def nbytes(self) -> int:
-        """Size of the array in bytes."""
         return self._memory.nbytes
 
     @property
     def fill(self) -> float:
-        """Fraction of bits set in all physical segments; see `Filter.fill`."""
         part = sample(self._memory)
         return np.count_nonzero(part) / part.size
 
     def perform(self, codes: Codes, keys: Words, ring: RingPosition) -> Ages:
-        """Perform operations, and return their ages, shape (n,); -1 if no key is reported."""
+        """Perform operations and return ages, shape (n,); -1 where no key is reported."""
         ages = np.full(len(codes), -1, np.int64)
         for part, batch in self.batches(keys, ring):
             for at, code in enumerate(codes[part].tolist()):
@@ -458,12 +442,11 @@ class Segments:
             yield part, Batch(self._layout, self._memory, keys[part], ring)
 
     def seen(self, operation: Operation, keys: Words, ring: RingPosition) -> Answers:
-        """Perform one `operation` on all `keys`, and return whether each is reported."""
         return self.perform(np.full(len(keys), operation, np.uint8), keys, ring) >= 0
 
 
 class Batch:
-    """Operations on single keys of a batch, by index in the batch."""
+    """Operations on the keys of a batch, one key at a time, by the index of the key."""
 
     def __init__(
         self, layout: Layout, memory: NDArray[np.bool_], keys: Words, ring: RingPosition

@@ -22,7 +22,7 @@ _MANY = 1 << 40  # so many insertions that no window reaches back to the start o
 class QueryClass:
     """Queries with the same prior, costs and window; see `InferentialFilter.query`."""
 
-    probability: float  # p_x, that the key is the next in the stream; 0 < p_x < 1
+    probability: float  # probability p_x that the key is next in the stream; 0 < p_x < 1
     false_positive: float  # cost of an error; finite, at least 0
     false_negative: float
     window: int | None = None  # in insertions; by default the filter's window
@@ -33,12 +33,12 @@ class DecisionTable:
     """Thresholds that encode the decisions with the minimum expected penalty (section 2.6).
 
     The more cells of a key have the oldest timestamp, the more likely the key is in the window.
-    There is therefore one threshold for each query class, each age of the oldest timestamp and
-    each phase of the current block. A key is reported if at least that many of its cells have
-    the oldest timestamp. Insertions into a block whose numbers share the same `bits` leading
-    bits form one phase. If `bits` is the width of these numbers, the answers equal the
-    filter's, except in the first window of a stream: the filter allows for the smaller number
-    of insertions, the table does not.
+    There is therefore one threshold for each query class, each age of the oldest timestamp and each
+    phase of the current block. A key is reported if at least that many of its cells have the oldest
+    timestamp. The insertions into a block are numbered, and those whose numbers share the same
+    `bits` leading bits form one phase. If `bits` is the full width of these numbers, the answers
+    equal the filter's, except in the first window of a stream: the filter allows for the smaller
+    number of insertions, the table does not.
 
     `thresholds`, shape (classes, ages, 2**bits), are at least 1, and ``hashes + 1`` where the
     answer is never True. The last age is for keys with expired cells, where 1 means True.
@@ -53,8 +53,8 @@ class DecisionTable:
     def of(cls, filter: InferentialFilter, classes: Sequence[QueryClass], bits: int) -> Self:
         """Compute the table for one or more classes from the parameters of a `filter`.
 
-        `bits`, 0 to ``log2(filter.block)``, is the width of the phase, q. TypeError or ValueError
-        if a value is out of range, or a decision cannot be expressed as a threshold.
+        `bits`, from 0 to ``log2(filter.block)``, is the width of the phase. Raises TypeError or
+        ValueError if a value is out of range, or if a decision cannot be expressed as a threshold.
         """
         require_count("bits", bits, low=0, high=filter.block.bit_length() - 1)
         if not classes:
@@ -93,7 +93,7 @@ class DecisionTable:
 
     @property
     def storage_bits(self) -> int:
-        """Total bits of all entries."""
+        """Total width of all entries in bits."""
         return self.thresholds.size * self.entry_bits
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -104,7 +104,7 @@ class DecisionTable:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a file that `save` wrote; SpecificationError if it is another file."""
+        """Read a table from a file that `save` wrote; SpecificationError for any other file."""
         with open(path, "rb") as file:
             content = file.read()
         try:
@@ -112,7 +112,7 @@ class DecisionTable:
             numbers = {name: index(values[name]) for name in ("hashes", "block", "bits")}
             wide = np.array(values["thresholds"])
             if wide.ndim != 3 or wide.dtype.kind != "i" or not 0 <= wide.min() <= wide.max() < 256:
-                raise ValueError("thresholds are not a three-dimensional array of 0 to 255")
+                raise ValueError("the thresholds are not a three-dimensional array of 0 to 255")
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             reason = " ".join(str(error).split())
             raise SpecificationError(
@@ -123,20 +123,20 @@ class DecisionTable:
     def check_fits(
         self, *, hashes: int, bits: int, shape: tuple[int, int, int], block: int | None = None
     ) -> None:
-        """Check that the table fits a filter; SpecificationError if it does not."""
+        """Raise SpecificationError unless the table fits a filter with these parameters."""
         for name, needed, has in (
             ("hashes", hashes, self.hashes),
-            ("digits", bits, self.bits),
+            ("bits", bits, self.bits),
             ("shape", shape, self.thresholds.shape),
             ("block", block or self.block, self.block),
         ):
-            require(needed == has, "table", f"must have {name} {needed} for this filter", has)
+            require(needed == has, "table", f"{name} must be {needed} for this filter", has)
         highest = int(self.thresholds.max())
-        rule = f"must have thresholds of at most {hashes + 1} for this filter"
+        rule = f"thresholds must be at most {hashes + 1} for this filter"
         require(highest <= hashes + 1, "table", rule, highest)
 
     def answers(self, evidence: Evidence, classes: ArrayLike = 0) -> NDArray[np.bool_]:
-        """Return the answer for each key from its evidence and class, shape (n,)."""
+        """Return whether each key is reported, from its evidence and class; shape (n,)."""
         phase = evidence.filled * (1 << self.bits) // self.block
         cells = np.where(evidence.age < 0, 1, evidence.oldest)
         chosen = np.asarray(classes, np.intp)
@@ -144,13 +144,13 @@ class DecisionTable:
 
 
 def entry_widths(shape: tuple[int, int, int], hashes: int) -> tuple[int, int, int, int]:
-    """Return the field widths of an entry in hardware: phase (low), age, class, threshold."""
+    """Return the field widths of an entry, lowest first: phase, age, class and threshold."""
     phase, age, query_class = ((count - 1).bit_length() for count in reversed(shape))
     return phase, age, query_class, (hashes + 1).bit_length()
 
 
 def packed_entries(thresholds: ArrayLike) -> NDArray[np.uint64]:
-    """Return the entries of a table for hardware, with fields as in `entry_widths`."""
+    """Pack a table into entries for hardware, with the fields of `entry_widths`."""
     table = np.asarray(thresholds)
     widths = entry_widths(table.shape, 0)
     entries, low = np.zeros(table.shape, np.uint64), 0

@@ -1,4 +1,4 @@
-"""Expected number of distinct keys in j insertions: D(j), inferential paper, section 2.5."""
+"""Expected number D(j) of distinct keys in j insertions (inferential paper, section 2.5)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -21,7 +21,7 @@ def all_distinct(insertions: ArrayLike) -> Reals:
 
 
 def expected_distinct(insertions: ArrayLike, probabilities: ArrayLike) -> Reals:
-    """Expected distinct keys in a stream whose keys have these probabilities (equation 15)."""
+    """Return D(j) for a stream whose keys have these probabilities (equation 15)."""
     counts = _counts(insertions)
     chances = checked_probabilities(probabilities).reshape(-1)
     with np.errstate(divide="ignore"):
@@ -34,7 +34,7 @@ def expected_distinct(insertions: ArrayLike, probabilities: ArrayLike) -> Reals:
 
 
 def uniform_distinct(insertions: ArrayLike, universe: int) -> Reals:
-    """Expected distinct keys in a stream of `universe` equally likely keys (equation 16)."""
+    """Return D(j) for a stream of `universe` equally likely keys (equation 16)."""
     require_count("universe", universe)
     counts = _counts(insertions)
     if universe == 1:
@@ -44,7 +44,7 @@ def uniform_distinct(insertions: ArrayLike, universe: int) -> Reals:
 
 
 def power_law_distinct(insertions: ArrayLike, universe: int) -> Reals:
-    """Expected distinct keys in a stream where key x has probability ~ 1 / x (equation 17)."""
+    """Return D(j) for a stream whose key x has a probability proportional to 1/x (equation 17)."""
     require_count("universe", universe)
     # The equation falls beyond its peak, where its maximum is returned, and exceeds j for small j.
     harmonic = _harmonic(universe)
@@ -56,15 +56,15 @@ def power_law_distinct(insertions: ArrayLike, universe: int) -> Reals:
 
 
 def interpolated_distinct(insertions: ArrayLike, at: ArrayLike, distinct: ArrayLike) -> Reals:
-    """Interpolate D(j) linearly in log-log scale between its values at `at` (equation 18)."""
+    """Interpolate D(j) linearly on logarithmic scales between values at `at` (equation 18)."""
     counts, known = _counts(insertions), _counts(at)
     values = np.asarray(distinct, np.float64)
     if known.ndim != 1 or known.shape != values.shape or len(known) == 0:
         raise ValueError(
-            f"distinct: must have the shape (n,) of at, not {values.shape} and {known.shape}"
+            f"distinct, at: must have the same shape (n,), not {values.shape} and {known.shape}"
         )
     if known[0] < 1 or (np.diff(known) <= 0).any():
-        raise ValueError(f"at: must be increasing and start at 1 or above, not {known.tolist()}")
+        raise ValueError(f"at: must increase and start at 1 or more, not {known.tolist()}")
     if not (values > 0).all():
         raise ValueError(f"distinct: must be positive, not {values.min()}")
     some = counts[counts > 0]
@@ -78,7 +78,10 @@ def interpolated_distinct(insertions: ArrayLike, at: ArrayLike, distinct: ArrayL
 
 
 def sampled_distinct(keys: ArrayLike, at: Sequence[int], trials: int) -> Reals:
-    """Return the mean number of distinct keys in `trials` stretches of a stream (section 5.3.2)."""
+    """Return the mean number of distinct keys for each length in `at` (section 5.3.2).
+
+    The means are over `trials` parts of the stream `keys` whose starts are equally spaced.
+    """
     require_count("trials", trials)
     stream = np.unique(np.asarray(keys), return_inverse=True)[1].reshape(-1)
     for length in at:
@@ -92,7 +95,7 @@ def sampled_distinct(keys: ArrayLike, at: Sequence[int], trials: int) -> Reals:
 
 
 def checked_probabilities(probabilities: ArrayLike) -> Reals:
-    """Return `probabilities` as an array; ValueError if any is not between 0 and 1."""
+    """Convert `probabilities` to an array; ValueError if one is not between 0 and 1."""
     chances = np.asarray(probabilities, np.float64)
     wrong = ~((chances >= 0) & (chances <= 1))
     if wrong.any():
@@ -132,9 +135,10 @@ _LONGEST = 1 << 62
 def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, Any]:
     """Check a description of a stream's D(j) for j up to `reach`; return it as JSON values.
 
-    It is ``{"kind": "all-distinct"}``, ``{"kind": "uniform", "universe": 5000}`` (equation 16),
-    ``{"kind": "power-law", "universe": 5000}`` (equation 17) or ``{"kind": "sampled", "at": [1, 10,
-    100], "values": [1, 9.2, 61]}`` (equation 18), where "at" increases from 1 to at least `reach`.
+    The description is ``{"kind": "all-distinct"}``, ``{"kind": "uniform", "universe": 5000}``
+    (equation 16), ``{"kind": "power-law", "universe": 5000}`` (equation 17) or ``{"kind":
+    "sampled", "at": [1, 10, 100], "values": [1, 9.2, 61]}`` (equation 18), where "at" increases
+    from 1 to at least `reach`.
     """
     if not isinstance(distinct, Mapping):
         raise TypeError(f"distinct: must be a mapping with a kind, not {distinct!r}")
@@ -142,7 +146,7 @@ def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, An
     rule = f"kind must be one of {', '.join(_KINDS)}"
     require(isinstance(kind, str) and kind in _KINDS, "distinct", rule, kind)
     names = [*_KINDS[kind][1]]
-    rule = f"must have {', '.join(['kind', *names])}"
+    rule = f"must have the entries {', '.join(['kind', *names])}"
     require({*distinct} == {"kind", *names}, "distinct", rule, [*distinct])
     if kind == "sampled":
         return {"kind": kind, **_sample(distinct["at"], distinct["values"], reach)}
@@ -152,7 +156,6 @@ def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, An
 
 
 def distinct_function(distinct: Mapping[str, Any]) -> Distinct:
-    """Return the function D for a result of `checked_distinct`."""
     function, parameters = _KINDS[distinct["kind"]]
     return partial(function, **{name: distinct[field] for field, name in parameters.items()})
 
@@ -170,9 +173,9 @@ def _sample(at: Any, values: Any, reach: int) -> dict[str, list[Any]]:
         require_count("distinct: at", length, high=_LONGEST)
     increases = lengths[0] == 1 and sorted({*lengths}) == lengths
     require(increases, "distinct", "at must increase from 1", lengths)
-    require(lengths[-1] >= reach, "distinct", f"at must reach {reach} insertions", lengths[-1])
+    require(lengths[-1] >= reach, "distinct", f"at must end at {reach} or more", lengths[-1])
     for length, number in zip(lengths, numbers, strict=True):
         require_number("distinct: values", number)
-        rule = f"values must be between 1 and {length} at {length}"
+        rule = f"the value at {length} must be between 1 and {length}"
         require(1 <= number <= length, "distinct", rule, number)
     return {"at": [int(length) for length in lengths], "values": [float(n) for n in numbers]}

@@ -6,8 +6,9 @@ assumes a stream in which x is the next key with probability p_x, independent of
 
 For a timing Bloom filter (section 4), the probability of the evidence given I_x = i is 0 for all i
 below `start`, constant from there to `end`, and `ratio` times that constant from `end` on. Theorems
-2 to 5 are special cases of one sum over these three ranges: `start` at or past the window (theorem
-2), `start` = 0 and `end` = b (theorem 3), and `end` within the window, and past it (4 and 5).
+2 to 5 are special cases of one sum over these three ranges: `start` is at or past the window
+(theorem 2), `start` is 0 and `end` is b (theorem 3), or `end` is within the window (theorem 4) or
+past it (theorem 5).
 
 The theorems are limits for endless streams. After n insertions they still hold for windows up to n,
 because the cells look the same for every i from `end` on as for a key that was never inserted. A
@@ -33,7 +34,7 @@ from .timing import BlockTimingBloomFilter, Evidence, Integers, TimestampFilter
 
 
 def prior(age: ArrayLike, probabilities: ArrayLike) -> Reals:
-    """Probability of exactly `age` insertions since the key's own (equation 4)."""
+    """Return the probability that `age` insertions followed the key's own (equation 4)."""
     chances = checked_probabilities(probabilities)
     return chances * np.exp(_times(age, _log_absent(chances)))
 
@@ -41,7 +42,10 @@ def prior(age: ArrayLike, probabilities: ArrayLike) -> Reals:
 def bloom_posterior(
     bits: ArrayLike, indices: ArrayLike, probabilities: ArrayLike, *, insertions: int
 ) -> Reals:
-    """Probability that keys are in a classical Bloom filter with `bits` (theorem 1), shape (n,)."""
+    """Return the probability that keys were inserted into a Bloom filter (theorem 1).
+
+    `bits` has shape (cells,), `indices` has shape (n, hashes), and the result has shape (n,).
+    """
     cells, rows = np.asarray(bits, np.bool_), np.sort(np.asarray(indices), axis=-1)
     require_count("insertions", insertions, low=0)
     if cells.ndim != 1 or rows.ndim != 2:
@@ -62,16 +66,16 @@ def bloom_posterior(
 
 @dataclass(frozen=True)
 class AgePosterior:
-    """Posterior of the insertion age of each key (definition 5), not normalised, shape (n,)."""
+    """Unnormalised posterior of each key's insertion age (definition 5); arrays of shape (n,)."""
 
     start: Integers  # minimum age that the evidence allows
     end: Integers  # minimum age at which only other keys can explain the evidence
-    # logarithm of the probability of the evidence from `end` on, over that before `end`
+    # logarithm of P(evidence | age at least `end`) / P(evidence | age below `end`)
     log_ratio: Reals
     probabilities: Reals  # p_x, 0 < p_x < 1
 
     def within(self, window: ArrayLike) -> Reals:
-        """Probability of an age below `window` insertions (equation 9; theorems 2 to 5)."""
+        """Return the probability of an age below `window` (equation 9; theorems 2 to 5)."""
         window = np.asarray(window)
         absent = _log_absent(self.probabilities)
         near, far = self._weights()
@@ -83,7 +87,7 @@ class AgePosterior:
         return result
 
     def at(self, age: ArrayLike) -> Reals:
-        """Probability of exactly `age` insertions (equation 7); both have shape (n,)."""
+        """Return the probability of exactly `age` insertions (equation 7), shape (n,)."""
         age = np.asarray(age)
         near, far = self._weights()
         weight = prior(np.maximum(age - self.start, 0), self.probabilities)
@@ -91,11 +95,14 @@ class AgePosterior:
         return np.where(age < self.start, 0.0, weight / (near + far))
 
     def most_likely(self) -> Integers:
-        """Most likely age, `start`: from there on, prior and evidence both fall (section 2.3.3)."""
+        """Return the most likely age of each key, shape (n,).
+
+        It is `start`, because prior and evidence both decrease from there on (section 2.3.3).
+        """
         return self.start.copy()
 
     def expected(self) -> Reals:
-        """Expected age (equation 8), shape (n,)."""
+        """Return the expected age of each key (equation 8), shape (n,)."""
         near, far = self._weights()
         rate = -_log_absent(self.probabilities)
         length = (self.end - self.start).astype(np.float64)
@@ -105,7 +112,7 @@ class AgePosterior:
         return self.start + (near * cut + far * tail) / (near + far)
 
     def _weights(self) -> tuple[Reals, Reals]:
-        """Probabilities of ages below `end`, and from `end` on, relative to (1 - p)**start."""
+        """Return the weights of ages below `end` and from `end` on, relative to (1 - p)**start."""
         absent = (self.end - self.start) * _log_absent(self.probabilities)
         return -np.expm1(absent), np.exp(absent + self.log_ratio)
 
@@ -120,17 +127,17 @@ def age_posterior(
 ) -> AgePosterior:
     """Infer insertion ages from the evidence of a timing Bloom filter (section 4).
 
-    Only the parameters of `model` are used, not its cells; `distinct` is D(j) of the stream. With
-    `recurring`, which is not in the paper, only those keys of a block are counted that did not
-    recur later: ``D(end) - D(start)`` instead of D(B). Equation 25 assumes that cells are touched
-    in a block independently of later blocks, so it predicts too many false positives for skewed
-    streams.
+    Only the parameters of `model` are used, not its cells; `distinct` is the function D(j) of the
+    stream. With `recurring`, which is not in the paper, only those keys of a block are counted that
+    did not recur later: ``D(end) - D(start)`` instead of D(B). Equation 25 assumes that cells are
+    touched in a block independently of later blocks, so it predicts too many false positives for
+    skewed streams.
     """
     age, filled = evidence.age, evidence.filled
     chances = np.broadcast_to(_open_probabilities(probabilities), age.shape)
     current = age == 0
     if (current & (filled == 0)).any():
-        raise ValueError("evidence: must not be of the current block before its first insertion")
+        raise ValueError("evidence: filled must be at least 1 where the age is 0")
     start = np.maximum((age - 1) * model.block + filled, 0)
     end = age * model.block + filled
     if recurring:
@@ -165,14 +172,14 @@ def _log_absent(chances: Reals) -> Reals:
 
 
 def _times(count: ArrayLike, logarithm: Reals) -> Reals:
-    """Multiply, with a product of 0 for a count of 0 even if the logarithm is infinite."""
+    """Multiply; the product is 0 if the count is 0, even if the logarithm is infinite."""
     number = np.asarray(count, np.float64)
     with np.errstate(invalid="ignore"):
         return np.where(number == 0, 0.0, number * logarithm)
 
 
 def _log_touched(cells: int, hashes: int, distinct: "Reals | np.float64") -> Reals:
-    """Logarithm of the probability that different keys touch a cell: F(1, 0, j) (equation 21)."""
+    """Logarithm of the probability F(1, 0, j) that different keys touch a cell (equation 21)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         untouched = hashes * distinct * np.log1p(-1 / cells)
         result: Reals = np.log(-np.expm1(np.where(np.asarray(distinct) == 0, 0.0, untouched)))
@@ -191,7 +198,7 @@ def _excess(rate: Reals) -> Reals:
 def minimum_penalty(
     posterior: ArrayLike, *, false_positive: ArrayLike, false_negative: ArrayLike
 ) -> NDArray[np.bool_]:
-    """Minimise the expected penalty of each answer (section 2.6); equal penalties give True."""
+    """Return the answers with the minimum expected penalty (section 2.6), or True for a tie."""
     chances = np.asarray(posterior, np.float64)
     if not ((chances >= 0) & (chances <= 1)).all():
         raise ValueError("posterior: must be between 0 and 1")
@@ -204,7 +211,7 @@ def _checked_penalties(name: str, penalties: ArrayLike) -> Reals:
     costs = np.asarray(penalties, np.float64)
     wrong = ~((costs >= 0) & (costs < np.inf))
     if wrong.any():
-        raise ValueError(f"{name}: must be 0 or more and finite, not {costs[wrong].flat[0]}")
+        raise ValueError(f"{name}: must be finite and at least 0, not {costs[wrong].flat[0]}")
     return costs
 
 
@@ -214,12 +221,13 @@ class InferentialFilter(CountedFilter):
     It infers the probability that a key is among the last insertions, and reports the key if a
     false positive has no greater expected cost than a false negative. So it may miss keys of its
     window, and may not report keys that the timing Bloom filter reports. With a `false_positive` of
-    0 it reports every key; with a `false_negative` of 0, only keys that are certain to be in the
-    window.
+    0, it reports every key. With a `false_negative` of 0, it reports only keys that are certain to
+    be in the window.
 
-    Its parameters are those of `InferentialSpec`. The stream's D(j) is a description, which a state
-    file can hold; for any other function, pass a timing Bloom filter and a result of its `inspect`
-    to `age_posterior`. The attribute `model` is the `BlockTimingBloomFilter` with the cells.
+    Its parameters are those of `InferentialSpec`. `distinct` describes D(j), the expected number of
+    distinct keys in j insertions, so that a state file can hold it. For any other function, pass a
+    timing Bloom filter and a result of its `inspect` to `age_posterior`. The attribute `model` is
+    the `BlockTimingBloomFilter` with the cells.
     """
 
     specification = InferentialSpec
@@ -248,17 +256,17 @@ class InferentialFilter(CountedFilter):
         rule = "more than 0 and less than 1"
         self.probability = _number("probability", self.probability, lambda p: 0 < p < 1, rule)
         for name in ("false_positive", "false_negative"):
-            rule = "0 or more and finite"
+            rule = "finite and at least 0"
             setattr(self, name, _number(name, getattr(self, name), lambda c: 0 <= c < inf, rule))
         self._hash = self.model._hash
 
     @property
     def distinct(self) -> dict[str, Any]:
-        """Description of D(j), as JSON values."""
+        """Description of D(j), the expected number of distinct keys in j insertions."""
         return deepcopy(self._distinct)
 
-    memory: NDArray[np.uint32] = delegated("model.memory", "Contents of the cells of `model`.")
-    storage_bits: int = delegated("model.storage_bits", "Total bits of all cells.")
+    memory: NDArray[np.uint32] = delegated("model.memory", "Cells of `model`, shape (cells,).")
+    storage_bits: int = delegated("model.storage_bits", "Total width of all cells in bits.")
     nbytes: int = delegated("model.nbytes", "Bytes of memory that the cells occupy.")
     fill: float = delegated("model.fill", "Fraction of cells that have not expired.")
     insertions: int = delegated("model.insertions", "Insertions since construction or `clear`.")
@@ -302,10 +310,10 @@ class InferentialFilter(CountedFilter):
 
         The `window` is one number, or one for each key, at most the filter's window, which is the
         default. If the stream is shorter than the window, all insertions count. `probabilities` are
-        p_x, above 0 and below 1, and costs are at least 0; they have shape (n,) or (), and default
-        to those of the filter. The answers have shape (n,); if both answers cost the same, the
-        answer is True. TypeError or ValueError as in `insert` and `checked_window`, or if a
-        probability or cost is out of range or has another shape.
+        the p_x, above 0 and below 1, and costs are at least 0; both have shape (n,) or (), and
+        default to those of the filter. The answers have shape (n,); if both answers cost the same,
+        the answer is True. Raises TypeError or ValueError like `insert` and `checked_window`, and
+        if a probability or cost is out of range or has another shape.
         """
         return self._answers(keys, window, probabilities, false_positive, false_negative)
 
@@ -349,7 +357,7 @@ class InferentialFilter(CountedFilter):
     def posterior_and_insert(
         self, keys: Keys, window: Windows = None, *, probabilities: ArrayLike | None = None
     ) -> Reals:
-        """Return the `posterior` of each key before its insertion, shape (n,), and insert it."""
+        """Return the `posterior` of each key before its insertion, shape (n,); insert the keys."""
         posterior = self._posterior(self._words(keys), window, probabilities, True)
         self._note_events(len(posterior), len(posterior))
         return posterior

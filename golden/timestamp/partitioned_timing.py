@@ -94,7 +94,7 @@ class StampedParts(Filter):
         return self._ages(self._stamps, self._last_block)
 
     def fill_ratios(self, *now: int, window: int | None = None) -> NDArray[np.float64]:
-        """Fraction of cells in each part with an age within a window at `now`, shape (hashes,)."""
+        """Return the fraction of each part's cells in the window at time `now`, shape (hashes,)."""
         blocks = self.window_blocks if window is None else window // self._stamped.block_units
         fills: NDArray[np.float64] = np.mean(self._memory_at(*now) <= blocks, axis=1)
         return fills
@@ -119,7 +119,7 @@ class StampedParts(Filter):
 
     @property
     def _last_block(self) -> int:
-        """Block of the last insertion; without a clock, the current block."""
+        """Block of the last insertion in a timed filter; otherwise the current block."""
         last = max(int(self._numbers[5]), 0) if self._stamped.timed else self.insertions
         return last // self._stamped.block_units
 
@@ -136,9 +136,9 @@ class StampedParts(Filter):
     def decide_by(self, thresholds: ArrayLike) -> None:
         """Load the table that determines answers, starting now; CLEAR does not remove it.
 
-        The thresholds, shape (classes, ages, 2**phase_bits), are those of a `DecisionTable`: a key
-        is reported if at least this number of its cells have the oldest age; 0 to ``hashes + 1``.
-        TypeError or SpecificationError if type, shape or range is wrong.
+        The thresholds, shape (classes, ages, 2**phase_bits), are those of a `DecisionTable`, from 0
+        to ``hashes + 1``: a key is reported if at least this number of its cells have the oldest
+        age. Raises TypeError or SpecificationError if type, shape or range is wrong.
         """
         table = np.asarray(thresholds)
         shape, high = self._stamped.table_shape, self.hashes + 1
@@ -221,7 +221,7 @@ class StampedParts(Filter):
     def _step(
         self, code: int, cells: NDArray[np.intp], asked: np.int64, time: np.int64
     ) -> tuple[bool, np.int64, np.int64]:
-        """Return whether a key is reported, the age of its oldest cells, and their number."""
+        """Perform an operation; return `seen`, the age of the oldest cells, and their number."""
         key_cells = np.arange(self.hashes), cells
         block = (int(time) if self._stamped.timed else self.insertions) // self._stamped.block_units
         ages = self._ages(self._stamps[key_cells], block)
@@ -333,7 +333,10 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         refresh: bool = True,
         nulls: Nulls = "refuse",
     ) -> Answers:
-        """Query keys, shape (n,), in a `window`, as in `query`, and insert them."""
+        """Query keys in a `window`, like `query`, and insert them; the result has shape (n,).
+
+        Other parameters and errors are those of `TimedFilter.check_and_insert`.
+        """
         words = self._words(keys)
         return self._check_each(words, now, refresh, self._asked_windows(window, len(words)))
 

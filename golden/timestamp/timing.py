@@ -5,7 +5,7 @@ for every block of insertions (section 3.2). An insertion writes the current tim
 of its key. The timestamp cycles from 0 to `last_timestamp`, one step after each block. A key is
 reported unless one of its cells has expired. The sweep examines `swept` cells after each insertion,
 and marks an expired timestamp before the current timestamp reaches the same value again. `padding`
-makes the range longer than the window needs, so that the sweep can examine fewer cells at a time.
+makes the cycle longer than the window needs, so that the sweep can examine fewer cells at a time.
 """
 
 from collections.abc import Callable
@@ -39,14 +39,14 @@ Integers = NDArray[np.int64]  # the shape is given at each use
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence about the last insertion of each key (definitions 10, 11), shape (n,)."""
+    """Evidence about the last insertion of n keys (definitions 10, 11); arrays of shape (n,)."""
 
     # age in blocks of the oldest timestamp in the key's cells, lambda_x; -1 if a cell has expired
     age: Integers
-    oldest: Integers  # number of cells with this timestamp, c_x; expired cells if -1
+    oldest: Integers  # number of cells with this timestamp, c_x; of expired cells if `age` is -1
     touched: Integers  # number of distinct cells of the key, r_x
-    filled: Integers  # insertions into the current block when the key was looked up, b
-    insertions: Integers  # insertions before the key was looked up
+    filled: Integers  # number of insertions into the current block before the lookup, b
+    insertions: Integers  # number of insertions before the lookup
 
 
 @taking_single_keys
@@ -86,7 +86,7 @@ class TimestampFilter(CountedFilter):
 
     @property
     def last_timestamp(self) -> int:
-        """Largest timestamp, T_Omega: the blocks in a window, plus 1, plus the padding."""
+        """Largest timestamp, T_Omega: the number of blocks in a window plus 1 plus the padding."""
         return -(-self.window // self.block) + 1 + self.padding
 
     @property
@@ -96,12 +96,12 @@ class TimestampFilter(CountedFilter):
 
     @property
     def timestamp_bits(self) -> int:
-        """Width of a cell, for all timestamps and the mark."""
+        """Width of a cell in bits; a cell holds every timestamp and the value `expired`."""
         return self.expired.bit_length()
 
     @property
     def storage_bits(self) -> int:
-        """Total bits of all cells (section 3.2)."""
+        """Total width of all cells in bits (section 3.2)."""
         return self.cells * self.timestamp_bits
 
     @property
@@ -111,7 +111,7 @@ class TimestampFilter(CountedFilter):
 
     @property
     def memory(self) -> NDArray[np.uint32]:
-        """Contents of the cells: an ndarray of uint32, shape (cells,); same as `timestamps`."""
+        """Contents of all cells: uint32, shape (cells,); `timestamps` is another name for them."""
         return self._cells.copy()
 
     timestamps = memory
@@ -153,7 +153,7 @@ class TimestampFilter(CountedFilter):
         return (self.timestamp - stamps.astype(np.int64)) % (self.last_timestamp + 1)
 
     def _expired(self, stamps: NDArray[np.uint32], window: int) -> NDArray[np.bool_]:
-        """Whether timestamps have expired (definition 9); the mark always has."""
+        """Whether timestamps have expired (definition 9); the value `expired` always has."""
         limit = -(-(window - self.filled) // self.block) + 1
         expired: NDArray[np.bool_] = (stamps == self.expired) | (self._ages(stamps) >= limit)
         return expired
@@ -187,7 +187,7 @@ class TimestampFilter(CountedFilter):
     def _look(
         self, keys: Words, windows: Integers | None, *, insert: bool, counts: Any = None
     ) -> Ages:
-        """Return lambda_x of each key, -1 if a cell has expired; write c_x and r_x to `counts`."""
+        """Return lambda_x of each key, or -1 if a cell has expired; write c_x, r_x to `counts`."""
         ages = np.empty(len(keys), np.int64)
         if self.compiled:
             words = np.ascontiguousarray(keys)
@@ -226,7 +226,10 @@ class TimestampFilter(CountedFilter):
         return np.where(evidence.age < 0, -1, low)
 
     def inspect(self, keys: Keys) -> Evidence:
-        """Return the evidence in the cells of each key; change nothing. Raises like `insert`."""
+        """Return the evidence in the cells of each key, shape (n,); changes nothing.
+
+        Parameters and errors are those of `insert`.
+        """
         return self._inspect(self._words(keys))
 
     def inspect_and_insert(self, keys: Keys) -> Evidence:
@@ -241,7 +244,7 @@ class TimestampFilter(CountedFilter):
 
 
 def timing_bits(window: int, cells: int, hashes: int, block: int) -> int:
-    """Return the total bits of all cells, with the paper's padding."""
+    """Return the total width of all cells in bits, with the paper's padding."""
     expired = -(-window // block) + 1 + -(-cells // (hashes * block))
     return cells * expired.bit_length()
 

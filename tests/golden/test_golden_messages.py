@@ -125,7 +125,7 @@ SPECIFICATIONS = [
     (lambda: TimeLimitedRing(timed().spec.untimed),
      "span: must be given for TimeLimitedRing, not None"),
     (lambda: GEBF.from_spec(timed().spec),
-     "span: must not be given for GEBF, which counts insertions, not 50"),
+     "span: GEBF counts insertions, so it must be None, not 50"),
     (lambda: clocked(joinable=True, when_full="shorten"),
      "when_full: must be overfill, not 'shorten'"),
     # Sizes of windows and spans
@@ -185,14 +185,15 @@ SPECIFICATIONS = [
     *((partial(inferential, probability=value),
        f"probability: must be more than 0 and less than 1, not {value}")
       for value in (0, 1.0, -0.1, math.nan)),
-    *((partial(inferential, **{name: value}), f"{name}: must be 0 or more and finite, not {value}")
+    *((partial(inferential, **{name: value}), f"{name}: must be finite and at least 0, not {value}")
       for name in PENALTIES for value in (-1, -1e-9, math.inf, math.nan)),
     *((partial(inferential, distinct=value), f"distinct: {rule}") for value, rule in (
         ({"kind": "zipf"},
          "kind must be one of all-distinct, uniform, power-law, sampled, not 'zipf'"),
         ({"universe": 7}, "kind must be one of ..., not None"),
-        ({"kind": "uniform"}, "must have kind, universe, not ['kind']"),
-        ({"kind": "all-distinct", "universe": 7}, "must have kind, not ['kind', 'universe']"),
+        ({"kind": "uniform"}, "must have the entries kind, universe, not ['kind']"),
+        ({"kind": "all-distinct", "universe": 7},
+         "must have the entries kind, not ['kind', 'universe']"),
         ({"kind": "uniform", "universe": 0}, "universe: must be at least 1, not 0"),
         ({"kind": "power-law", "universe": (1 << 64) + 1},
          f"universe: must be at most {1 << 64}, not {(1 << 64) + 1}"))),
@@ -200,12 +201,12 @@ SPECIFICATIONS = [
         ({"at": [2, 4]}, "at must increase from 1, not [2, 4]"),
         ({"at": [1, 1]}, "at must increase from 1, not [1, 1]"),
         ({"at": [0, 4]}, "at: must be at least 1, not 0"),
-        ({"at": [1, 3]}, "at must reach 4 insertions, not 3"),
+        ({"at": [1, 3]}, "at must end at 4 or more, not 3"),
         ({"at": [], "values": []}, "at and values must have the same length, not (0, 0)"),
         ({"values": [1]}, "at and values must have the same length, not (2, 1)"),
-        ({"values": [1, 4.1]}, "values must be between 1 and 4 at 4, not 4.1"),
-        ({"values": [0.5, 4]}, "values must be between 1 and 1 at 1, not 0.5"),
-        ({"values": [1, math.nan]}, "values must be between 1 and 4 at 4, not nan"))),
+        ({"values": [1, 4.1]}, "the value at 4 must be between 1 and 4, not 4.1"),
+        ({"values": [0.5, 4]}, "the value at 1 must be between 1 and 1, not 0.5"),
+        ({"values": [1, math.nan]}, "the value at 4 must be between 1 and 4, not nan"))),
     (lambda: decisions([QueryClass(**QUERY_CLASS, window=5000)], 2), "window: ..."),
     # Dictionaries
     *((partial(kind, **ROOMY | change), message)
@@ -359,14 +360,14 @@ VALUES = [
     *((setting(model, "generation", value), f"generation: must be at least 1, not {value}")
       for model in (partial(build, "GEBF"), timed) for value in (0, -3, np.int64(0))),
     *((call, f"secret: must {rule}") for bad, rule in (
-        (-1, "not be negative"), (1 << 128, "be below 2**128, not of 129 bits"))
+        (-1, "not be negative"), (1 << 128, "have at most 128 bits, not 129"))
       for call in (
           *(partial(ring, kind, secret=bad, hash=hash)
             for kind in RINGS for hash in ("h3", "siphash")),
           lambda bad=bad: keyed().rekey(bad), partial(check_secret, bad),
           lambda bad=bad: WindowDictionary(**ROOMY, hash="siphash").rekey(bad))),
     (lambda: clocked(joinable=True).perform([4], [0], [10**18]),
-     "operations: a joinable ring has no SHIFT, as only the clock turns it"),
+     "operations: a joinable ring has no SHIFT; only the clock shifts it"),
     *((lambda now=now, name=name: getattr(clocked(), name)(["a"], now), f"now: {rule}")
       for name in ("insert", "query", "age") for now, rule in (
           (float("nan"), "must be finite, not nan"),
@@ -415,8 +416,9 @@ VALUES = [
        f"{name}: must {rule}")
       for call in ("query", "check_and_insert") for name in PENALTIES
       for value, rule in (
-          (-1, "be 0 or more and finite, not -1.0"), (math.inf, "be 0 or more and finite, not inf"),
-          ([1, math.nan], "be 0 or more and finite, not nan"),
+          (-1, "be finite and at least 0, not -1.0"),
+          (math.inf, "be finite and at least 0, not inf"),
+          ([1, math.nan], "be finite and at least 0, not nan"),
           ([1, 1, 1], "have shape () or (2,), not (3,)"),
           ([[1], [1]], "have shape () or (2,), not (2, 1)"))),
     (lambda: build("InferentialFilter").check_and_insert([1], refresh=False),
@@ -427,7 +429,7 @@ VALUES = [
     (lambda: decisions([QueryClass(**QUERY_CLASS | {"probability": 0})], 2),
      "probabilities: must be more than 0 and less than 1, not 0.0"),
     *((partial(minimum_penalty, [0.5, 0.5], **PENALTIES | {name: [2, value]}),
-       f"{name}: must be 0 or more and finite, not {value}")
+       f"{name}: must be finite and at least 0, not {value}")
       for name in ("false_positive", "false_negative") for value in (-1.0, math.nan, math.inf)),
     (lambda: minimum_penalty([1.5], false_positive=1, false_negative=1),
      "posterior: must be between 0 and 1..."),
@@ -436,10 +438,10 @@ VALUES = [
     *((partial(d.interpolated_distinct, *arguments), message) for arguments, message in (
         (([11], [1, 10], [1, 5]), "insertions: must be 0 or between 1 and 10, not 11 to 11"),
         (([-1], [1, 10], [1, 5]), "insertions: must be at least 0, not -1"),
-        (([2], [1, 10, 10], [1, 5, 6]), "at: must be increasing and start at 1 or above, not..."),
-        (([2], [0, 10], [1, 5]), "at: must be increasing and start at 1 or above, not..."),
+        (([2], [1, 10, 10], [1, 5, 6]), "at: must increase and start at 1 or more, not..."),
+        (([2], [0, 10], [1, 5]), "at: must increase and start at 1 or more, not..."),
         (([2], [1, 10], [0, 5]), "distinct: must be positive, not 0..."),
-        (([2], [1, 10], [1]), "distinct: must have the shape (n,) of at..."))),
+        (([2], [1, 10], [1]), "distinct, at: must have the same shape (n,)..."))),
     (lambda: d.power_law_distinct([1], 0), "universe: must be at least 1, not 0"),
     (lambda: d.sampled_distinct([1, 2, 3], [4], 1), "at: must be at most 3, not 4"),
     (lambda: d.sampled_distinct([1, 2, 3], [2], 0), "trials: must be at least 1, not 0"),
@@ -475,16 +477,16 @@ FIELDS = [
     (lambda: FrameDeduplicator(FRAMES, fields=Field.LAYER2, inner=True),
      "fields: must not include layer2 if inner packets are compared"),
     (lambda: parse_fields("frame,ttl"),
-     "fields: frame compares every byte; it cannot be combined with ttl..."),
-    *((partial(parse_fields, text), "fields: must be none, or some of tos, ttl, vlan, la...")
+     "fields: frame compares every byte, and cannot be combined with ttl..."),
+    *((partial(parse_fields, text), "fields: must be none or any of tos, ttl, vlan, la...")
       for text in ("", "tos,", "TOS", "mac")),
     (lambda: CopyRule(policy="x"), "policy: must be one of last-seen, first-seen, not 'x'"),
     (lambda: CopyRule(scope="x"), "scope: must be one of any, same, other, not 'x'"),
     (lambda: CopyRule(by="x"), "by: must be one of ..."),
     (lambda: CopyRule(differs="ttl", scope="other"),
-     "scope: must be any or same if differs..."),
+     "scope: must be any or same if a property must differ..."),
     *((partial(rule.check, Comparison(field)),
-       "differs: must not be a compared field, such as ...")
+       "differs: ... is compared, so it cannot differ in copies")
       for rule, field in ((CopyRule(differs="ttl"), Field.TTL),
                           (CopyRule(scope="other", by="vlan"), Field.FRAME))),
 ]  # fmt: skip

@@ -257,7 +257,7 @@ def test_no_more_of_d_is_asked_for_than_it_must_reach(kind, recurring, window, b
         assert ((posterior >= 0) & (posterior <= 1)).all()
         filter_.insert([other])
     if kind == "sampled" and reach > 1:
-        message = f"^distinct: at must reach {reach} insertions, not {reach - 1}$"
+        message = f"^distinct: at must end at {reach} or more, not {reach - 1}$"
         with pytest.raises(SpecificationError, match=message):
             InferentialFilter(**sizes, distinct=sampled(reach - 1), probability=0.01)
 

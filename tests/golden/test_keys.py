@@ -31,10 +31,10 @@ from lately.golden.spec.base import DIGESTS
 
 EXPECTED = "must be integers, text or bytes"
 MIXED = "must be all integers, or all text and bytes, not a mixture"
-COLUMNS = "columns must have the same length, but have lengths"
+COLUMNS = "columns must have the same length, not the lengths"
 SKIP = 'insert, query, check_and_insert and age skip it with nulls="skip"'
-ELEMENTS = ": not supported; pass a list of its elements"
-WIDE = "give a compound key as a tuple"
+ELEMENTS = "; pass a list of its elements"
+WIDE = "pass a compound key as a tuple"
 NOON = datetime(2026, 3, 1, 12, 30, 0, 5, UTC)
 
 
@@ -236,11 +236,11 @@ def test_bytes_that_were_no_text():
             TypeError,
             f"{EXPECTED}, not [('f0', '<i4'), ('f1', '<i4')]",
         ),
-        ({"a": 1}, TypeError, "must not be a dict: give its keys() or values()"),
+        ({"a": 1}, TypeError, "must not be a dict; pass its keys() or values()"),
         ([1, "a"], TypeError, MIXED),
         ([1, (1,)], TypeError, MIXED),
-        ([["a", "b"]], TypeError, f"must have integers as words, not str: {WIDE}"),
-        ([[True]], TypeError, f"must have integers as words, not bool: {WIDE}"),
+        ([["a", "b"]], TypeError, f"words must be integers, not str; {WIDE}"),
+        ([[True]], TypeError, f"words must be integers, not bool; {WIDE}"),
         ([[1], [1, 2]], ValueError, "rows must all have the same length"),
         ([[-1]], ValueError, "words must be at least 0, not -1"),
         ([[1 << 64]], ValueError, "words must be below 2**64, not 0x10000000000000000"),
@@ -315,9 +315,8 @@ def test_arrays_of_one_width_whose_elements_are_shorter(unit):
     bytewise = ", or array.view('V2') if they belong to the keys" if unit == 1 else ""
     for several, position in ((keys, 1), (keys[::-1], 0), (keys[1:2].reshape(()), 0)):
         message = (
-            f"keys: the key at position {position} ends in zeros, which an array of "
-            f"{keys.dtype.str[1:]} cannot tell from padding: pass array.tolist() if they are "
-            f"padding{bytewise}"
+            f"keys: the key at position {position} ends in zeros, which may be padding in an array "
+            f"of type {keys.dtype.str[1:]}; pass array.tolist() if they are padding{bytewise}"
         )
         with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
             check_keys(several, KeyDigest(64))
@@ -562,7 +561,7 @@ class Damaged:
 @pytest.mark.parametrize("path", ["compiled", "readable"])
 def test_offsets_of_arrow_that_are_damaged(kind, offsets, path, monkeypatch):
     monkeypatch.setattr(keys_module, "arrow_chunks", lambda keys: [keys])
-    message = "spans: must be in the buffer|keys: must have 3 offsets in their buffer, not [02]"
+    message = "spans: must be in the buffer|keys: the Arrow buffer must have 3 offsets, not [02]"
     with taking(path), pytest.raises(ValueError, match=f"^({message})$"):
         check_keys(Damaged(kind, offsets), KeyDigest(64))
 

@@ -222,6 +222,6 @@ def test_commands(board, tmp_path):
         (["self-test"], "self-test: the board at "),
         (["configure", "--generation", "3"], "generation: the board at "),
         (["configure", "--tick", "10s"], "period: the board stored "),
-        (["configure", "--fields", "mac"], "fields: must be none, or some of tos, ttl, vlan"),
+        (["configure", "--fields", "mac"], "fields: must be none or any of tos, ttl, vlan"),
     ):
         assert message in lately(*options, status=2)

@@ -179,9 +179,9 @@ def test_table_of_another_filter(host, spec):
         return
     rng = np.random.default_rng(SEED)
     for table, message in (
-        (random_table(rng, spec, hashes=4), "table: must have hashes 3 for this filter, not 4"),
-        (random_table(rng, spec, bits=1), f"must have digits {spec.phase_bits} for this"),
-        (random_table(rng, dataclasses.replace(spec, classes=4)), "must have shape .*, not .4, "),
+        (random_table(rng, spec, hashes=4), "table: hashes must be 3 for this filter, not 4"),
+        (random_table(rng, spec, bits=1), f"table: bits must be {spec.phase_bits} for this"),
+        (random_table(rng, dataclasses.replace(spec, classes=4)), "shape must be .*, not .4, "),
     ):
         with pytest.raises(SpecificationError, match=message):
             host.decide_by(table)

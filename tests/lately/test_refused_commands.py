@@ -34,7 +34,7 @@ FILES = {
 FRAMES = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
 CLASSES = replace(PartitionedTimingSpec(window=40, hashes=3, cells=512), classes=2)
 
-FIELDS = "fields: must be none, or some of tos, ttl, vlan, layer2, frame, no-ch"
+FIELDS = "fields: must be none or any of tos, ttl, vlan, layer2, frame, no-ch"
 TUNNEL = "tunnel: must be udp:PORT:SKIP:ethernet or udp:PORT:SKIP:ip, such as"
 NUMBER = "must be a number above 0 and one of ns, us, ms, s, min"
 EDITCAP = "convert it: editcap -F pcap IN OUT"
@@ -121,8 +121,9 @@ MESSAGES = {
         "one.pcap out --mark no/such": "no/such: No such file or directory",
         "pairs.pcap out --mask x:00": "mask: must be OFFSET:HEX, such as 6:0000ff, not 'x:00'",
         "pairs.pcap out --mask 3:0": "mask: must be OFFSET:HEX, such as 6:0000ff, not '3:0'",
-        "pairs.pcap out --mask 65536:00": "mask: must cover bytes before 65,536, not 65,536",
-        "pairs.pcap out --tpid 88": "tpid: must be an EtherType, 0600 to ffff, not 0088",
+        "pairs.pcap out --mask 65536:00":
+        "mask: must cover one or more bytes below offset 65,536, not 1 from offset 65,536",
+        "pairs.pcap out --tpid 88": "tpid: must be an EtherType from 0600 to ffff, not 0088",
         "pairs.pcap out --tpid x": "tpid: must be hexadecimal, such as 9400, not 'x'",
         "pairs.pcap out --inner --tunnel tcp:9:2:ip": TUNNEL,
         "pairs.pcap out --inner --tunnel udp:0:2:ip":

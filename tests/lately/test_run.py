@@ -556,10 +556,10 @@ WRONG = [
      "query_window: queries of this filter have classes, not windows$"),
     (TWO, {"table": 1, "query_class": 2}, "query_class: must be below 2, not 2$"),
     (replace(COUNTED, classes=1), {"table": 1},
-     r"table: must have shape \(1, 42, 1\) for this filter, not \(2, 42, 1\)$"),
-    (replace(TWO, hashes=2), {"table": 1}, "table: must have hashes 2 for this filter, not 3$"),
+     r"table: shape must be \(1, 42, 1\) for this filter, not \(2, 42, 1\)$"),
+    (replace(TWO, hashes=2), {"table": 1}, "table: hashes must be 2 for this filter, not 3$"),
     (replace(TWO, block=2, phase_bits=1), {"table": 1},
-     "table: must have digits 1 for this filter, not 0$"),
+     "table: bits must be 1 for this filter, not 0$"),
 ]  # fmt: skip
 
 
