@@ -36,7 +36,6 @@ def operation_bits(operation: Any) -> Any:
 
 
 def is_clear(operation: Any) -> Value:
-    """Return whether a three-bit operation is a CLEAR."""
     bits = operation_bits(operation)
     return bits.alone & bits.query & ~bits.insert
 
@@ -207,7 +206,6 @@ def pack(shape: Any, value: Any) -> int:
 
 @cache
 def _members(layout: data.Layout) -> list[tuple[Any, int, Any]]:
-    """Return the name, offset and shape of each field."""
     return [(name, field.offset, field.shape) for name, field in layout]
 
 
@@ -239,6 +237,6 @@ def fields(shape: Any, name: str = "", offset: int = 0) -> Iterator[tuple[str, i
 
 
 def _existing(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove zero-width fields, except the tag."""
+    """Return the fields without the zero-width fields, but always with the tag."""
     return {name: shape for name, shape in fields.items()
             if name == "tag" or Shape.cast(shape).width}  # fmt: skip

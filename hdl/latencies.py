@@ -1,4 +1,4 @@
-"""Constants of the hardware that components, profiles, simulation and documentation share.
+"""Hardware constants that components, profiles, simulation and documentation share.
 
 This module does not import Amaranth.
 """

@@ -19,7 +19,6 @@ from .parameters import alternatives, ceil_log
 
 
 def option(default: Any, *, minimum: int | None = None, choices: Iterable[str] = ()) -> Any:
-    """Declare a unit option with a default and, optionally, a minimum or choices."""
     return field(default=default, metadata={"minimum": minimum, "choices": tuple(choices)})
 
 
@@ -144,7 +143,7 @@ class Profile:
 
     @property
     def block_rams(self) -> int:
-        """Number of block RAMs that the memory needs, each as large as on an ECP5."""
+        """Number of block RAMs that the memory would occupy on an ECP5."""
         return 0
 
     @property

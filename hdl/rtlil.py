@@ -15,7 +15,6 @@ from .build import family_of, filter_unit
 
 
 def units() -> Iterator[tuple[str, object]]:
-    """Yield the name and the unit of each preset in each memory variant."""
     presets = {spec: name for name, spec in reversed(ALL_PRESETS.items())}
     for spec, preset in presets.items():
         for memory in family_of(spec).profile.MEMORIES:

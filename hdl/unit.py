@@ -249,7 +249,6 @@ class Unit(BaseUnit):
 
     @property
     def latency(self):
-        """Minimum number of cycles from the acceptance of a request to the result."""
         stamped = "time" in self.signature.request.members
         return self.core.latency + QUEUE_LATENCY - 1 + (STAMP_LATENCY if stamped else 0)
 
@@ -304,7 +303,6 @@ class Unit(BaseUnit):
 
     @property
     def _report(self):
-        """Result fields that the tick source provides and that are not omitted."""
         omitted, report = self.profile.options.omit, {} if self.clock is None else self.clock.report
         return Cat(value for name, value in report.items() if name not in omitted)
 
@@ -344,7 +342,6 @@ class Unit(BaseUnit):
         return wiring.flipped(self.i)
 
     def _elaborate_core_ports(self, m, i):
-        """Connect request fields and unit ports to the ports of the core."""
         core, pipe = self.core, Pipeline(m)
         lag = getattr(core, "request_lag", 0)
         for name in core.signature.request:

@@ -80,7 +80,6 @@ class Axi4Lite(wiring.Component):
         return getattr(self, f"{self.PREFIX}_{channel}{part}")
 
     def _elaborate_request(self, m, channel, part, done):
-        """Hold the payload received on a channel until the access is done."""
         payload = self._port(channel, part)
         request = _Request(len(payload), channel)
         valid, ready = self._port(channel, "valid"), self._port(channel, "ready")

@@ -66,7 +66,6 @@ class Controlled(wiring.Component):
 
     @property
     def floorplan_groups(self):
-        """Floorplan groups of the unit, with block RAM names relative to this component."""
         groups = getattr(self.unit, "floorplan_groups", ())
         return [[f"unit.{name}" for name in group] for group in groups]
 
@@ -156,7 +155,6 @@ class ControlledUnit(Controlled):
 
     @property
     def latency(self):
-        """Minimum number of cycles from the acceptance of a request to the result."""
         return self.unit.latency
 
     def elaborate(self, platform):
@@ -176,11 +174,7 @@ class ControlledUnit(Controlled):
         return m
 
     def _elaborate_orders(self, m):
-        """Return two flags and an operation.
-
-        The flags are `closed` (no request may enter) and `order` (the operation, a command from a
-        register, is due).
-        """
+        """Return whether the input is closed, whether a command is due, and the operation."""
         unit, bank = self.unit, self._bank
         clears, closed, order = Signal(), Signal(), Signal()
         waits, given = bank.status_order, Signal(name="given")
@@ -220,7 +214,7 @@ class ControlledUnit(Controlled):
 
 
 def _outer(signature, others):
-    """Return the signature behind a bus: tags lack the mark bits, and other ports are `others`."""
+    """Return the signature of a unit without the mark bits of tags, and with the ports `others`."""
     request, result = (
         {name: field.shape for name, field in signature.of_lane(payload, 0) if name != "valid"}
         for payload in (signature.request, signature.result)

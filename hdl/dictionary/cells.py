@@ -15,7 +15,7 @@ GROUP = 4  # number of values that one or two levels of LUTs select from
 
 
 class Cell(data.StructLayout):
-    """Layout of a cell: the insertion number and the rest of the digest; check bits with parity."""
+    """Layout of a cell: insertion number, rest of the digest, and with parity the check bits."""
 
     def __init__(self, *, spec, checked=False):
         checks = {"unknown": 1, "check": check_bits(spec.cell_bits + 1)} if checked else {}
@@ -79,7 +79,7 @@ def selected_later(m, one_hot, values, name):
 
 
 def lowest(bits, *, group=GROUP):
-    """Return the lowest set bit, one-hot, in two levels of LUTs for up to 16 bits."""
+    """Return a mask of the lowest set bit; up to 16 bits need two levels of LUTs."""
     groups = [bits[low : low + group] for low in range(0, len(bits), group)]
     return Cat(
         bit & ~part[:at].any() & ~Cat(each.any() for each in groups[:number]).any()

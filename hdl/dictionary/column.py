@@ -103,7 +103,6 @@ class Sweep(wiring.Component):
         return m
 
     def _elaborate_expired(self, m):
-        """Return whether the cell that was read two cycles ago has expired."""
         cell = self.word
         used = delayed(m, cell.used, 2, "swept_used")
         # Separate registers, to limit the fan-out.
@@ -112,7 +111,6 @@ class Sweep(wiring.Component):
         return used & ~young & ~self.lost
 
     def _elaborate_cancelled(self, m, start):
-        """Return whether an operation has written the cell since its read."""
         pairs = registered(m, agreeing_pairs(self.coming_row, self.row), "coming")
         # For two cycles after `row` changes, this refers to the old row, but no read is in flight.
         meets, cancelled = registered(m, pairs.all(), "meets"), Signal()

@@ -148,7 +148,6 @@ class DictionaryCore(wiring.Component):
         return m
 
     def _elaborate_operation(self, m, pipe):
-        """Return the fields of an operation at the start of the pipeline, by name."""
         m.submodules.hash = digest = self.digest
         m.submodules.count = count = InsertionCount(spec=self._spec)
         control = pipe.enter(self.control, "control", stage=CONTROL_LAG)
@@ -215,7 +214,6 @@ class DictionaryCore(wiring.Component):
         return cell
 
     def _elaborate_placement(self, m, pipe, operation):
-        """Determine where operations write, and pass the result to the stash."""
         m.submodules.placement = placement = self.placement
         m.submodules.stash = stash = self.stash
         digest, number = operation["digest"], operation["number"]
@@ -311,7 +309,6 @@ class DictionaryCore(wiring.Component):
         ]
 
     def _elaborate_upsets(self, m, pipe, operation):
-        """Report upsets that the sweep, or an operation with a key, has read."""
         stage = self._read + MATCH
         upset = pipe.enter(Cat(column.upset for column in self.columns), "upset", stage=stage)
         looks = operation["query"] | operation["insert"] | operation["remove"]

@@ -33,7 +33,7 @@ class InsertionCount(wiring.Component):
 
 
 class Wipe(wiring.Component):
-    """Clears all rows after a clear, one row per cycle."""
+    """Empties all rows after a clear, one row per cycle."""
 
     def __init__(self, *, rows):
         super().__init__(
@@ -332,7 +332,6 @@ class Verdict(wiring.Component):
         return m
 
     def _elaborate_guarantee(self, m, pipe, **operation):
-        """Return whether the window of an operation exceeds the guaranteed window."""
         m.submodules.guarantee = guarantee = self.guarantee
         lost, distance = (
             pipe.enter(getattr(self, name), name, stage=1) for name in ("lost", "lost_distance")

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..control import Control
 from ..interface import Operation, operation_bits
-from ..latencies import GENERATION_LEAD, GENERATION_SAMPLE, PAUSE, SHIFT_PAUSE, SPARE_SETTLE
+from ..latencies import GENERATION_LEAD, GENERATION_SAMPLE, PAUSE, SPARE_SETTLE
 from ..parameters import require_integer
 from ..pipeline import below, delayed, registered
 
@@ -316,7 +316,6 @@ class Gate(wiring.Component):
         return m
 
     def _elaborate_check(self, m, closed, alone):
-        """Check that each operation leaves once, and that the gate reopens."""
         serializer = self._serializer
         # Operations that have entered and not left: at most 2.
         inside = Signal(2)
@@ -368,7 +367,6 @@ class FrontEnd(wiring.Component):
 
     LATENCY = Gate.LATENCY + 1
     LEAD = GENERATION_LEAD
-    SHIFT_PAUSE = SHIFT_PAUSE
     PAUSE = PAUSE
 
     def __init__(

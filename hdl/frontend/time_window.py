@@ -299,7 +299,6 @@ def _report(m, window):
 
 
 def time_window(profile):
-    """Return the `TimeWindow` for the specification and options of a `RingProfile`."""
     options = profile.options
     return TimeWindow(
         RotationPolicy.of(profile.spec),

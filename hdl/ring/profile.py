@@ -181,7 +181,6 @@ class RingProfile(Profile):
 
     @property
     def lane_hash_latency(self) -> int:
-        """Number of cycles from the keys of a beat to their hash states."""
         settle = SECRET_SETTLE if self.spec.hash == "siphash" else 0
         hashed = hash_stages(self.spec.key_bits, self.spec.hash, self.lane_hash_levels)
         return settle + max(LANE_HASH_LATENCY, hashed)
