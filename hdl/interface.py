@@ -192,7 +192,7 @@ def pack(shape: Any, value: Any) -> int:
         for name, offset, part in _members(shape):
             bits |= pack(part, named.pop(name, _nothing(part))) << offset
         if named:
-            raise ValueError(f"{', '.join(map(str, named))}: unknown in {shape!r}")
+            raise ValueError(f"{', '.join(map(str, named))}: not a field of {shape!r}")
         return bits
     bits, width = int(value), _width(shape)
     if not 0 <= bits < 1 << width:

@@ -25,7 +25,6 @@ def units() -> Iterator[tuple[str, object]]:
 
 
 def write(folder: Path) -> None:
-    """Write one file per unit, without source locations, and a file of all digests."""
     # Rejected units have already been partly constructed.
     warnings.simplefilter("ignore", UnusedElaboratable)
     folder.mkdir(parents=True, exist_ok=True)

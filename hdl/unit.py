@@ -307,7 +307,7 @@ class Unit(BaseUnit):
         return Cat(value for name, value in report.items() if name not in omitted)
 
     def _elaborate_clock(self, m, queue):
-        """Connect the outputs of the tick source; return the stream of operations."""
+        """Connect the tick source; return the stream of operations."""
         clock = self.clock
         inputs = [getattr(self.core, name).eq(getattr(self.front, name)) for name in clock.INPUTS]
         if len(self._report):
@@ -322,7 +322,6 @@ class Unit(BaseUnit):
         return self._elaborate_ticks(m, clock)
 
     def _elaborate_ticks(self, m, clock):
-        """Connect the inputs of the tick source; return the stream of operations."""
         if "time" in self.signature.request.members:
             m.submodules.stamps = stamps = Stamps(
                 request=self.signature.request, span=self.spec.span

@@ -224,7 +224,6 @@ def _outer(signature, others):
 
 
 def _copied(source, target):
-    """Return assignments between two payloads that differ only in the width of the tag."""
     targets = {path: (at, width) for path, at, width in fields(target.shape())}
     bits, goal = source.as_value(), target.as_value()
     assignments = []

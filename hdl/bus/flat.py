@@ -10,7 +10,7 @@ from ...golden.errors import SpecificationError
 from ..interface import fields, operation_bits
 from ..pipeline import delayed
 
-BYTE = 8  # bits per byte
+BYTE = 8
 
 
 class Field(NamedTuple):

@@ -86,7 +86,6 @@ class RegisterBank(wiring.Component):
         return m
 
     def _elaborate_select(self, m):
-        """Return which words are written, by name, and whether an access is complete."""
         access, words = self.access, self._registers.words
         reads, writes = Signal(self.READ_LATENCY), Signal(self.WRITE_LATENCY)
         m.d.sync += [reads.eq(Cat(access.read, reads)), writes.eq(Cat(access.write, writes))]
@@ -115,7 +114,6 @@ class RegisterBank(wiring.Component):
         return written, reads[-1] | writes[-1]
 
     def _elaborate_known(self, m, name, words):
-        """Return, one cycle later, whether the address belongs to one of `words`."""
         known = Signal(name=name)
         addresses = sum(1 << word.address // WORD_BYTES for word in words)
         m.d.sync += known.eq(
@@ -124,7 +122,6 @@ class RegisterBank(wiring.Component):
         return known
 
     def _is_held(self, word):
-        """Return whether a word cannot be written because an earlier write is pending."""
         (signal, *_) = {field.signal for field in word.fields}
         if word.fields[0].access is Access.WRITE:
             return getattr(self, signal).valid
@@ -165,7 +162,6 @@ class RegisterBank(wiring.Component):
         return port
 
     def _fields(self, name):
-        """Return the words and fields that contain a signal, lowest bits first."""
         return [
             (word.name, field)
             for word in self._registers.words

@@ -11,7 +11,7 @@ from typing import Any
 from ...golden.spec.base import Specification
 from ..registers import REGISTERS, WORD_BITS, Access, Register
 
-WORD_BYTES = WORD_BITS // 8  # bytes per word
+WORD_BYTES = WORD_BITS // 8
 ADDRESS_BITS = 8  # width of a byte address
 OVERRUN = "overrun"  # port of units without back-pressure that refuse requests
 _READABLE = (Access.READ, Access.READ_WRITE, Access.STICKY)
@@ -56,7 +56,6 @@ class RegisterMap:
     registers: Mapping[str, int]  # widths of the registers, by name
 
     def find(self, name: str) -> list[BusWord]:
-        """Return the words of a register, the lowest bits first."""
         return [word for word in self.words if word.register.name == name]
 
     def signals(self) -> dict[str, tuple[BusField, int]]:
@@ -118,7 +117,6 @@ def _reset(row: Register, member: Any, width: int) -> int | None:
 def _whole(
     row: Register, width: int, reset: int | None, *, constant: bool = False
 ) -> Iterator[BusWord]:
-    """Yield the words of a register without fields."""
     count = -(-width // WORD_BITS)
     for number in range(count):
         low = number * WORD_BITS

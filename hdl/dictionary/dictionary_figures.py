@@ -4,8 +4,8 @@ from ...golden.spec.dictionary_sizes import SWEEP_MARGIN, WindowDictionarySpec
 from ..latencies import CELL_LATENCY
 
 COMPARISON = 2  # cycles to compare the row of an operation with the rows of earlier operations
-WORD = CELL_LATENCY  # cycles from the address of a cell memory to its word
-MATCH = WORD + 2  # cycles from the read of the cells to the answers of the columns
+WORD = CELL_LATENCY  # cycles from the address of a cell memory to the word
+MATCH = WORD + 2  # cycles from the read of the cells to the results of the columns
 DECISION = MATCH + 2  # cycles from the read to the decision about the write
 WRITE = DECISION + 2  # cycles from the read to the write
 HAZARDS = WRITE  # number of earlier operations that have not written yet when an operation reads

@@ -37,7 +37,7 @@ class Wipe(wiring.Component):
 
     def __init__(self, *, rows):
         super().__init__(
-            # `announced`: a clear has arrived. `clear`: its predecessors have been decided.
+            # `announced`: a clear has arrived. `clear`: all earlier operations are decided.
             {"announced": In(1), "clear": In(1)}
             | {
                 "clears": Out(1),  # a row is cleared

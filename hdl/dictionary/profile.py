@@ -19,7 +19,7 @@ def rows_latency(spec: WindowDictionarySpec, *, levels: int = DEFAULT_LEVELS) ->
 
 @dataclass(frozen=True)
 class DictionaryProfile(Profile):
-    """Latency and limits of a dictionary unit."""
+    """Latency and limits of a unit with a window dictionary."""
 
     spec: WindowDictionarySpec
 

@@ -400,7 +400,6 @@ class Stash(wiring.Component):
         return held
 
     def _elaborate_entries(self, m, operation_entry, written, taken, expired):
-        """Update the slots; return the slots that changed."""
         size = self._spec.stash
         exchanged, returns, entry = Const(0, size), Const(0, size), operation_entry
         if self._moves:

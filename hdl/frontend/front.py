@@ -170,7 +170,6 @@ class Schedule(wiring.Component):
         return m
 
     def _elaborate_due(self, m):
-        """Return whether an event shifts or clears the ring; only for a time-based window."""
         full = self.counter.full
         m.d.comb += [
             self.counter.turn.eq(self.full),

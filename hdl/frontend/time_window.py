@@ -38,7 +38,7 @@ class TimeWindow(wiring.Component):
         time_bits=None,  # width of the tick counter, at least the width for comparisons
         stamped=False,  # whether a tick advances time to `target` instead of by one
         report_covered=False,  # whether the port `reported` exists
-        copies=1,  # copies of the times of settled segments; three copies vote
+        copies=1,  # replicas of the times of settled segments; three replicas vote
         # whether these times have a synchronous read port, like a block RAM. Devices without LUT
         # memories need this port; otherwise synthesis would build multiplexers of registers.
         synchronous_read=False,

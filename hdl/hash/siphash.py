@@ -57,7 +57,6 @@ class Arithmetic:
         )
 
     def ready(self, word):
-        """Return the first cycle in which all bits of a word, or of part of a word, are valid."""
         stages = [bit[0].stage for bit in word if not isinstance(bit, int)]
         return max((stage for stage in stages if stage is not None), default=STATIC)
 

@@ -39,8 +39,8 @@ class StoreSignature(wiring.Signature):
                 "clean": Out(1, init=1),
             }
             | {f"addresses{number}": In(addresses) for number in range(hashes)}
-            # `upset`, with `upsets`: an operation has read a bit whose copies differ. Some
-            # cycles after the bits.
+            # `upset`, with `upsets`: some cycles after an operation has read a bit whose replicas
+            # differ
             | ({"upset": Out(1)} if upsets else {})
             # `illegal`, with `checks`: the masks of the ring are illegal
             | ({"illegal": Out(1)} if checks else {})
@@ -48,7 +48,7 @@ class StoreSignature(wiring.Signature):
 
 
 class SegmentStore(wiring.Component):
-    """Segments of a ring and their memories, one for each part of each segment."""
+    """Segments of a ring; each part of each segment has its own memory."""
 
     def __init__(
         self,
@@ -199,8 +199,7 @@ class FilterCore(wiring.Component):
         self.detector = detector
         self.clear_cycles = clear_cycles
         self.control_lag = control_lag
-        # A fast hash waits for the control.
-        # cycles from a key to its addresses
+        # cycles from a key to its addresses; a fast hash waits for the control flags
         self.addresses_latency = max(control_lag, latencies[0])
         self.latency = self.addresses_latency + store.latency + detector.latency + timed
         self._timed = timed

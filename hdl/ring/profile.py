@@ -175,7 +175,6 @@ class RingProfile(Profile):
 
     @property
     def _hash_latency(self) -> int:
-        """Cycles from a key to the addresses, which are at least as late as the control flags."""
         hashed = hash_stages(self.spec.key_bits, self.spec.hash, self.levels)
         return max(CONTROL_LAG, hashed)
 
@@ -289,7 +288,6 @@ class RingProfile(Profile):
 
 
 def _check_size(profile: RingProfile) -> None:
-    """Reject a ring whose elaboration would take too long."""
     spec = profile.spec
     rule = f"must give at most {MAX_SEGMENTS} segments in hardware, including the spare"
     field = "epochs" if spec.run == 1 and spec.hash_functions == 1 else "l"

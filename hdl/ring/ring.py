@@ -188,7 +188,6 @@ def detector_latencies(shape, *, levels=DEFAULT_LEVELS):
 
 
 def _detect(pipe, bits, base, query, shape):
-    """Return the matches, ordered from the youngest segment to the spare, and the verdict."""
     segments = [
         pipe.all_of(
             f"segment{segment}",
