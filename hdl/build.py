@@ -26,7 +26,7 @@ def _memory_map(profile: Profile) -> MemoryMap:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """Hardware of the filters of one specification class."""
+    """Hardware for one specification class: profile, core, tick source and memory map."""
 
     specification: type[Specification]
     profile: type[Profile]  # latency and limits of a unit
