@@ -1,4 +1,4 @@
-"""Amaranth components: the filters as pipelined units.
+"""Amaranth components: filters as pipelined hardware units.
 
 Names are imported on first use, so that `lately.hdl.build` does not need Amaranth.
 """

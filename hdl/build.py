@@ -26,20 +26,27 @@ def _memory_map(profile: Profile) -> MemoryMap:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """Hardware of one specification class: its profile, core, tick source and memory map."""
+    """Hardware for one specification class: profile, core, tick source and memory map."""
 
     specification: type[Specification]
-    profile: type[Profile]
-    core: Callable[[Any], Any]
+    profile: type[Profile]  # latency and limits of a unit
+    core: Callable[[Any], Any]  # builds the core from the profile
+    # builds the tick source from the profile; returns None if the unit has no ticks
     clock: Callable[[Any], Any] = lambda profile: None
-    memory_map: Callable[[Any], MemoryMap] = _memory_map
+    memory_map: Callable[[Any], MemoryMap] = _memory_map  # returns the memory map of the profile
 
 
 FAMILIES: dict[type[Specification], Family] = {}  # all families, by specification class
 
 
 def register(family: Family) -> None:
-    """Add a family to `FAMILIES`."""
+    """Add a family to `FAMILIES`, so that `filter_unit` can build units of the family.
+
+    Raises
+    ------
+    SpecificationError
+        If the specification class lacks the property ``storage_bits``.
+    """
     name = family.specification.__name__
     if not hasattr(family.specification, "storage_bits"):
         raise SpecificationError(
@@ -49,7 +56,6 @@ def register(family: Family) -> None:
 
 
 def family_of(spec: Specification) -> Family:
-    """Return the family of a specification."""
     for kind in type(spec).__mro__:
         if kind in FAMILIES:
             return FAMILIES[kind]
@@ -113,7 +119,7 @@ for _specification in (TimedTimingSpec, PartitionedTimingSpec):
 
 
 def unit_profile(spec: Specification, **options: Any) -> Profile:
-    """Return the latency and limits of the unit for a specification.
+    """Return the latency and limits of a unit without building the unit.
 
     Parameters
     ----------
@@ -124,7 +130,7 @@ def unit_profile(spec: Specification, **options: Any) -> Profile:
     Raises
     ------
     SpecificationError
-        If the family has no hardware.
+        If the family has no hardware, or an option is invalid.
     """
     profile = family_of(spec).profile.of(spec, **options)
     levels = min(profile.levels, profile.MAX_LEVELS)
@@ -132,7 +138,7 @@ def unit_profile(spec: Specification, **options: Any) -> Profile:
 
 
 def filter_unit(spec: Specification, **options: Any) -> Any:
-    """Build the unit for a specification: a `lately.hdl.unit.Unit`.
+    """Build the hardware unit for a specification.
 
     Parameters
     ----------
@@ -140,10 +146,16 @@ def filter_unit(spec: Specification, **options: Any) -> Any:
     options
         Fields of `lately.hdl.profile.UnitOptions`.
 
+    Returns
+    -------
+    lately.hdl.unit.Unit or lately.hdl.lanes.unit.LaneUnit
+        A `LaneUnit` if the specification has several lanes.
+
     Raises
     ------
     SpecificationError
-        If there is no hardware for the family, or the hardware cannot hold the specification.
+        If the family has no hardware, an option is invalid, or the hardware cannot implement the
+        specification.
     """
     profile = unit_profile(spec, **options)
     profile.check_buildable()
@@ -156,7 +168,7 @@ def filter_unit(spec: Specification, **options: Any) -> Any:
     unit = Unit(profile, family_of(spec))
     if unit.latency != profile.unit_latency:
         raise ValueError(
-            f"latency: the parts take {unit.latency} cycles; the profile states "
+            f"latency: the components take {unit.latency} cycles, but the profile states "
             f"{profile.unit_latency}"
         )
     return unit

@@ -24,33 +24,51 @@ class Control(data.Struct):
 
 
 class Verdict(data.StructLayout):
-    """Answer to a query: ``seen``, and ``age``, which is 0 if the key was not seen."""
+    """Result of a query: ``seen``, and ``age``, which is 0 if the key was not seen."""
 
     def __init__(self, *, ages):
         super().__init__({"seen": 1, "age": range(ages)})
 
 
 class CoreSignature(wiring.Signature):
-    """Ports of a core, in any family: fixed latency, one operation per cycle, no internal stalls.
+    """Ports of a core, the pipeline from a key to the verdict on that key.
 
-    Results leave in order, each `latency` cycles after its key. An operation sees the effects of
-    all earlier operations. `control` follows its key by a fixed number of cycles
-    (`lately.hdl.latencies.CONTROL_LAG` in a single-lane unit), so that hashing need not wait for
-    the shift decision. After a clear no operation may enter until `clean` is high.
+    A core of any family accepts one operation per cycle and never stalls. Results leave in order,
+    each ``latency`` cycles after the key. An operation sees the effects of all earlier operations.
+    After a clear, no operation may enter until `clean` is high.
 
-    A core has the attribute ``latency``. If shifts retire a segment, it also has ``clear_cycles``:
-    the cycles after a shift or clear until `clean` is valid. ``request_lag``, if not 0, is the
-    number of cycles from a key to the other fields of its request.
+    The port `control` follows the key by a fixed number of cycles, in a single-lane unit
+    `lately.hdl.latencies.CONTROL_LAG`. So the hash can start before the unit has decided whether to
+    shift.
 
-    Parameters ---------- key_bits : int Width of a key. verdict : layout Answer to an operation:
-    ``seen``, ``age``, and other fields of a result. secrets : int Number of secrets in use at the
-    same time. request : mapping of str to shape, optional Additional request fields; ``remove``
-    comes from a bit of the operation. ports : mapping of str to Member, optional Core ports that
-    the unit exposes. events : sequence of str Outputs that the unit counts in addition to
-    ``valid``, ``insert`` and ``hit``: see `lately.hdl.registers`. others : mapping of str to
-    Member, optional Ports that only some cores have: ``stall`` (the core needs a cycle without an
-    operation), ``limit`` (keys of this age or older are not reported), ``phase`` (number of
-    insertions in the current block) and ``illegal`` (the core has detected an illegal state).
+    Every core has the attribute ``latency``. A core whose shifts retire a segment also has
+    ``clear_cycles``, the number of cycles from a shift or clear until `clean` is valid. If a core
+    has ``request_lag``, the other fields of a request follow the key by this number of cycles.
+
+    Parameters
+    ----------
+    key_bits : int
+        Width of a key.
+    verdict : layout
+        Fields of a verdict: ``seen``, ``age``, and other fields of a result.
+    secrets : int
+        Number of secrets in use at the same time; each has a port, such as `secret0`.
+    request : mapping of str to shape, optional
+        Additional request fields. The field ``remove`` comes from a bit of the operation.
+    ports : mapping of str to Member, optional
+        Core ports that the unit exposes.
+    events : sequence of str
+        Outputs that the unit counts in addition to ``valid``, ``insert`` and ``hit``; see
+        `lately.hdl.registers`.
+    others : mapping of str to Member, optional
+        Ports that only some cores have: ``stall`` (the core needs a cycle without an operation),
+        ``limit`` (keys of this age or older are not reported), ``phase`` (number of insertions in
+        the current block) and ``illegal`` (the core has detected an illegal state).
+
+    Raises
+    ------
+    ValueError
+        If `key_bits` is below 1 or `secrets` is negative.
     """
 
     def __init__(
@@ -74,14 +92,15 @@ class CoreSignature(wiring.Signature):
             {
                 "control": In(Control),
                 "key": In(key_bits),
-                "valid_next": Out(1),
-                "valid": Out(1),
-                "hit": Out(1),
-                "insert": Out(1),
-                "shift": Out(1),
+                "valid_next": Out(1),  # `valid` in the next cycle
+                "valid": Out(1),  # `verdict` is the result of an operation
+                "hit": Out(1),  # the result reports its key
+                "insert": Out(1),  # the operation that leaves has inserted its key
+                "shift": Out(1),  # the operation that leaves has carried a shift
                 "verdict": Out(verdict),
+                # whether another shift, or an operation after a clear, may enter
                 "clean": Out(1, init=1),
-                "fault": Out(1),
+                "fault": Out(1),  # a memory upset was detected
             }
             | {f"secret{number}": In(SECRET_BITS) for number in range(secrets)}
             | {name: In(shape) for name, shape in self.request.items()}

@@ -15,7 +15,7 @@ from .parameters import require_integer
 
 
 class Operation(Enum, shape=3):
-    """Operations of a filter; see `lately.golden.Operation`. Other values do nothing."""
+    """Operations of a filter; see `lately.golden.Operation`. Other codes have no effect."""
 
     NONE = GoldenOperation.NONE.value
     QUERY = GoldenOperation.QUERY.value
@@ -26,14 +26,16 @@ class Operation(Enum, shape=3):
 
 
 def operation_bits(operation: Any) -> Any:
-    """View an operation as bits ``query``, ``insert``, ``alone`` and, with removal, ``remove``."""
+    """Return a view of the bits ``query``, ``insert``, ``alone`` and ``remove`` of an operation.
+
+    An operation of three bits has no bit ``remove``.
+    """
     value = Value.cast(operation)
     names = [bit.name.lower() for bit in OperationBit][: len(value)]
     return data.View(data.StructLayout(dict.fromkeys(names, 1)), value)
 
 
 def is_clear(operation: Any) -> Value:
-    """Return whether a three-bit operation is a CLEAR."""
     bits = operation_bits(operation)
     return bits.alone & bits.query & ~bits.insert
 
@@ -41,22 +43,24 @@ def is_clear(operation: Any) -> Value:
 class UnitSignature(wiring.Signature):
     """Ports of a unit: an input stream of operations, an output stream of results, and other ports.
 
-    With one lane, the payload of `i` is a request, and the payload of `o` is a result. With several
-    lanes, `i` accepts a beat. The beat's ``alone`` is an operation that takes effect before all
-    lanes (SHIFT or CLEAR; other values do nothing). Its ``lanes`` is an array of requests, each
-    with ``valid``. Lanes take effect in order; a SHIFT or CLEAR in a lane does nothing. `o` returns
-    ``lanes``, an array of results, each with ``valid``.
+    With one lane, the payload of `i` is a request, and the payload of `o` is a result.
 
-    A request has ``key``, ``operation``, ``tag`` (a word that returns with the result), ``time``,
-    ``window`` and ``query_class``. A result has these fields:
+    With several lanes, the payload of `i` is a beat with two fields. ``alone`` is an operation that
+    takes effect before all lanes: SHIFT or CLEAR; other codes have no effect. ``lanes`` is an array
+    of requests, each with a flag ``valid``. The requests take effect in the order of the lanes; a
+    SHIFT or CLEAR in a lane has no effect. The payload of `o` has the field ``lanes``, an array of
+    results, each with a flag ``valid``.
 
-    - ``seen``
-    - ``age``: age of the youngest generation that can hold the key; 0 if not seen
+    A request has the fields ``key``, ``operation``, ``tag`` (a word that the result repeats),
+    ``time``, ``window`` and ``query_class``. A result has these fields:
+
+    - ``seen``: whether the key was reported
+    - ``age``: age of the youngest generation that can hold the key; 0 if the key was not seen
     - ``oldest``: number of cells of the key that have this age
-    - ``status``
+    - ``status``: see `lately.hdl.unit.BaseUnit`
     - ``time``: low bits of the tick counter
-    - ``covered``: value of the `covered` port at the operation
-    - ``tag``
+    - ``covered``: value of the port `covered` before the operation takes effect
+    - ``tag``: tag of the request
 
     Zero-width fields are omitted, except the tag.
 
@@ -94,7 +98,6 @@ class UnitSignature(wiring.Signature):
         )
 
     def _payload(self, fields: dict[str, Any], common: dict[str, Any]) -> data.StructLayout:
-        """Return the layout of a payload: one lane, or all lanes and the fields they share."""
         if self._lanes == 1:
             return data.StructLayout(fields)
         lane = data.StructLayout({"valid": 1} | fields)
@@ -107,16 +110,16 @@ class UnitSignature(wiring.Signature):
 
     @property
     def request(self) -> data.StructLayout:
-        """Layout of the input's payload."""
+        """Layout of the payload of `i`."""
         return self._request
 
     @property
     def result(self) -> data.StructLayout:
-        """Layout of the output's payload."""
+        """Layout of the payload of `o`."""
         return self._result
 
     def of_lane(self, payload: Any, number: int) -> Any:
-        """Return the part of a payload, or of a payload's layout, that belongs to a lane."""
+        """Return the part of a payload, or of its layout, that belongs to the lane `number`."""
         if self._lanes == 1:
             return payload
         if isinstance(payload, data.StructLayout):
@@ -124,7 +127,7 @@ class UnitSignature(wiring.Signature):
         return payload.lanes[number]
 
     def macros(self) -> list[str]:
-        """Return C macros, each as name and value, for the positions of fields in a payload.
+        """Return C macros, each as ``NAME value``, for the positions and widths of all fields.
 
         The prefix ``I_`` denotes the input, and ``O_`` the output. ``I_BITS`` is the width of the
         payload, ``I_LANE_AT`` the lowest bit of lane 0, and ``I_LANE_BITS`` the width of a lane.
@@ -146,17 +149,26 @@ class UnitSignature(wiring.Signature):
     def pack_request(
         self, requests: Sequence[Mapping[str, int] | None], *, alone: int = Operation.NONE.value
     ) -> int:
-        """Pack requests into an input payload, returned as an integer.
+        """Return the payload of `i` that contains the given requests, as an integer.
 
-        Parameters ---------- requests : sequence Fields of each lane's request, or None for an idle
-        lane. With one lane, the request is required. alone : int Operation that takes effect before
-        all lanes; only with several lanes.
+        Parameters
+        ----------
+        requests : sequence
+            Fields of each lane's request, or None for a lane without a request. With one lane, the
+            request is required.
+        alone : int
+            Operation that takes effect before all lanes; used only with several lanes.
 
-        Raises ------ ValueError If the number of requests is not the number of lanes, a field is
-        unknown, or a value does not fit.
+        Raises
+        ------
+        ValueError
+            If the number of requests is not the number of lanes, a field is unknown, or a value
+            does not fit.
         """
         if len(requests) != self._lanes:
-            raise ValueError(f"Requests: need {self._lanes}, one per lane, got {len(requests)}")
+            raise ValueError(
+                f"requests: must be {self._lanes}, one for each lane, not {len(requests)}"
+            )
         if self._lanes == 1:
             return pack(self._request, requests[0])
         lanes = [
@@ -173,14 +185,14 @@ class UnitSignature(wiring.Signature):
 
 
 def pack(shape: Any, value: Any) -> int:
-    """Pack fields, elements or an int into a payload; missing fields are 0."""
+    """Pack a dict of fields, a list of elements, or an int into an int; missing fields are 0."""
     if isinstance(shape, data.Layout):
         named = dict(value.items() if isinstance(value, Mapping) else enumerate(value))
         bits = 0
         for name, offset, part in _members(shape):
             bits |= pack(part, named.pop(name, _nothing(part))) << offset
         if named:
-            raise ValueError(f"Unknown fields for {shape!r}: {', '.join(map(str, named))}")
+            raise ValueError(f"{', '.join(map(str, named))}: not a field of {shape!r}")
         return bits
     bits, width = int(value), _width(shape)
     if not 0 <= bits < 1 << width:
@@ -194,7 +206,6 @@ def pack(shape: Any, value: Any) -> int:
 
 @cache
 def _members(layout: data.Layout) -> list[tuple[Any, int, Any]]:
-    """Return the name, offset and shape of each field."""
     return [(name, field.offset, field.shape) for name, field in layout]
 
 
@@ -226,6 +237,6 @@ def fields(shape: Any, name: str = "", offset: int = 0) -> Iterator[tuple[str, i
 
 
 def _existing(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove zero-width fields, except the tag."""
+    """Return the fields without the zero-width fields, but always with the tag."""
     return {name: shape for name, shape in fields.items()
             if name == "tag" or Shape.cast(shape).width}  # fmt: skip

@@ -1,24 +1,24 @@
-"""Constants of the hardware that components, profiles, simulation and documentation share.
+"""Hardware constants that components, profiles, simulation and documentation share.
 
 This module does not import Amaranth.
 """
 
 from collections.abc import Mapping
 
-# memory protections of a unit, with the number of copies that a ring keeps of each memory
+# memory protections of a unit, with the number of replicas of each memory in a ring
 PROTECTIONS: Mapping[str, int] = {"none": 1, "parity": 2, "tmr": 3}
 TICKS = ("tick", "period", "time")  # tick sources of a time-based window
 TIMING_TICKS = ("tick", "period")  # tick sources of a timing filter
-# Number of copies of each small memory in a protected filter; a majority vote decides each read.
+# Number of replicas of each small memory in a protected filter; each read is a majority vote.
 VOTES = 3
-VOTE_LATENCY = 1  # cycles that voting among copies adds to each read
+VOTE_LATENCY = 1  # cycles that a vote among replicas adds to each read
 BLOCK_BITS = 1 << 14  # capacity, in bits, of the block RAM that pipelines are designed for
 BLOCK_CLEAR_BITS = 16  # maximum bits that a block RAM zeroes per cycle, and the width of its words
 # maximum block RAMs of a unit whose memories need only one address register each
 CROWDED_BLOCKS = 56
 SELECTED_DIGITS = 2  # address bits used per cycle to select a bit from the block RAM words
 DEFAULT_LEVELS = 2  # levels of LUTs between two registers when no clock frequency is given
-CELL_LATENCY = 2  # cycles from an address of a cell memory to its word
+CELL_LATENCY = 2  # cycles from an address of a cell memory to the word
 CONTROL_LAG = 3  # cycles by which a core's control flags follow the key
 QUEUE_LATENCY = 3  # cycles from `valid_next`, one cycle before the verdict, to the result
 ACCEPT_LAG = 6  # cycles until `i.ready` reflects an acceptance, plus one spare cycle
@@ -56,7 +56,7 @@ LANE_HASH_LATENCY = 3
 # Maximum words in all memories of a unit, not counting explicit block RAMs. Elaborating more takes
 # hours or too much memory.
 MAX_WORDS = 1 << 26
-# Maximum memories in a unit, for the same reason; each explicit block RAM counts as one.
+# Maximum number of memories in a unit, for the same reason; each explicit block RAM counts as one.
 MAX_MEMORIES = 1 << 11
 MAX_CLEAR = 1 << 12  # maximum bits of each memory that are zeroed per cycle, for the same reason
 # Maximum segments in a ring; the logic for masks and runs grows faster than their number.

@@ -1,4 +1,4 @@
-"""Monitors in units: they detect lost or duplicated results and wrong counts of free entries."""
+"""Self-checks of units, which detect lost or duplicated results and wrong counters."""
 
 from amaranth.hdl import Cat, ResetInserter, ResetSignal, Signal
 from amaranth.lib.wiring import Out
@@ -9,12 +9,11 @@ ALARM_BITS = 16  # width of the alarm counter, which wraps around
 
 
 def alarm_ports(check):
-    """Return the alarm ports of a unit that checks its state, by name; otherwise none."""
     return {"fault": Out(1), "alarms": Out(ALARM_BITS)} if check else {}
 
 
 def recovering(m, unit, wrongs):
-    """Make a unit with `alarm_ports` reset itself if a flag is set, and count these resets."""
+    """Make the unit reset itself if a flag of `wrongs` is set; `alarms` counts the resets."""
     registers = [registered(m, flag, f"wrong{number}") for number, flag in enumerate(wrongs)]
     # Resets by the unit itself do not clear this count.
     alarms = Signal.like(unit.alarms, reset_less=True)
@@ -28,7 +27,7 @@ def recovering(m, unit, wrongs):
 
 
 def watch_count(m, count, name, *, more, less=0):
-    """Return whether a counter disagrees with the events that it counts."""
+    """Return whether a counter differs from a second count of the same events."""
     # This copy counts down, so synthesis cannot merge it with the count.
     other = Signal(len(count), name=f"{name}_other", init=~count.init & (1 << len(count)) - 1)
     m.d.sync += other.eq(other - more + less)
@@ -36,13 +35,13 @@ def watch_count(m, count, name, *, more, less=0):
 
 
 def watch_credits(m, credits, name):
-    """Return whether the credits differed from the limit minus the operations in flight."""
+    """Return whether the credits and the operations in flight do not add up to the limit."""
     late = delayed(m, Cat(credits.spend, credits.refund), 2, f"{name}_late")
     return watch_count(m, credits.left, name, more=late[1], less=late[0])
 
 
 def watch_way(m, start, end, cycles, name):
-    """Return whether the delayed flag `end` was lost, or arrived although `start` was not set."""
+    """Return whether the flag `end` differs from the flag `start` of `cycles` cycles earlier."""
     # This copy is inverted, so synthesis cannot merge it with the flag's registers.
     none = Signal(cycles, name=f"{name}_none", init=-1)
     m.d.sync += none.eq(Cat(~start, none))
@@ -62,7 +61,10 @@ def watch_results(
     due,  # whether a verdict is due in the next cycle
     valid_next,  # whether a verdict arrives in the next cycle
 ):
-    """Return whether results were lost or duplicated, or `accepted` was wrong, some cycles ago."""
+    """Return a flag that rises some cycles after a result was lost or duplicated.
+
+    The flag also rises if `accepted` is wrong.
+    """
     missed = registered(m, due ^ valid_next, "missed")
     tagged = delayed(m, queue.tagged, lags[0], "tagged_before")
     given = delayed(m, queue.given, lags[1], "given_before")

@@ -2,7 +2,7 @@
 
 
 def require_integer(name, value, *, minimum=0, maximum=None):
-    """Reject a parameter that is not an integer or is out of range."""
+    """Raise TypeError unless `value` is an integer, and ValueError if it is out of range."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{name} must be an integer, not {value!r}")
     if value < minimum:
@@ -12,14 +12,13 @@ def require_integer(name, value, *, minimum=0, maximum=None):
 
 
 def require_power_of_two(name, value, *, minimum=1):
-    """Reject a parameter that is not a power of two or is too small."""
     require_integer(name, value, minimum=minimum)
     if value & (value - 1):
         raise ValueError(f"{name} must be a power of two, not {value}")
 
 
 def alternatives(values) -> str:
-    """Quote values, and join them with commas and "or"."""
+    """Quote values, and join them with commas and "or", such as 'a', 'b' or 'c'."""
     *others, last = map(repr, values)
     return f"{', '.join(others)} or {last}" if others else last
 
@@ -33,10 +32,10 @@ def ceil_log(base: int, value: int) -> int:
 
 
 def stamp_bits(span: int) -> int:
-    """Return the width of a time stamp for ages up to twice `span`, in ticks."""
+    """Return the width of a timestamp that can express ages of up to twice `span` ticks."""
     return (2 * span + 1).bit_length()
 
 
 def check_bits(held_bits: int) -> int:
-    """Return the number of parity bits of a cell, which makes the total number of bits even."""
+    """Return the number of parity bits of a cell: 1 or 2, so that the total width is even."""
     return 1 + (held_bits + 1) % 2

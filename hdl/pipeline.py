@@ -1,4 +1,4 @@
-"""Pipelines that track the stage of each value and insert the registers."""
+"""Pipelines that track the stage of each value and insert registers where necessary."""
 
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
@@ -21,14 +21,13 @@ def registered(m, value, name, *, reset_less=False, enable=None):
 
 
 def delayed(m, value, cycles, name, *, reset_less=False):
-    """Return a value, or a view, delayed by `cycles` cycles."""
     for cycle in range(cycles):
         value = registered(m, value, f"{name}{cycle}", reset_less=reset_less)
     return value
 
 
 def successor(count):
-    """Return `count` plus 1 in LUTs: a carry chain would be shared with slower logic."""
+    """Return `count` + 1 without a carry chain, which synthesis would share with slower logic."""
     return Cat(bit ^ count[:index].all() for index, bit in enumerate(count))
 
 
@@ -44,7 +43,7 @@ def below(value, limit):
 
 
 class Staged:
-    """A value and the stage of a pipeline at which it is valid.
+    """A value and the stage of a pipeline at which the value is valid.
 
     ``&``, ``|``, ``^`` and ``~`` return a value of the same stage; both operands must have the same
     stage. ``[...]`` selects bits, or a member of a view.
@@ -84,7 +83,7 @@ class Staged:
         return self._pipeline.combine(self.name, lambda value: ~value, self)
 
     def at(self, stage):
-        """Return the value at a stage; equal uses share the registers that delay it."""
+        """Return the value delayed to a stage; all users of the value share the registers."""
         if self.stage is None:
             return self
         if stage < self.stage:
@@ -97,7 +96,7 @@ class Staged:
         return staged
 
     def settled(self):
-        """Return the registered value; add a register only if logic drives the value."""
+        """Return the value from a register; add a register only if logic drives the value."""
         return self.at(self.stage + 1) if self.levels else self
 
     def _register(self):
@@ -111,7 +110,7 @@ class Staged:
 
 
 class Draft:
-    """Stand-in for a module that drops all statements, used to count stages."""
+    """Stand-in for a module; it drops all statements, so that only the stages are computed."""
 
     def __init__(self):
         self.d = self.sync = self.comb = self
@@ -153,13 +152,13 @@ class Pipeline:
         reset_less=False,
         levels=0,  # levels of LUTs that the value has passed
     ):
-        """Assign a stage to a value of the module, such as a component's output."""
+        """Add a value of the module, such as the output of a component, at the given stage."""
         if stage is not None:
             self.latency = max(self.latency, stage)
         return Staged(self, value, stage, name, reset_less=reset_less, levels=levels)
 
     def stage(self, *values):
-        """Return the common stage of all values; None if all values are constant."""
+        """Return the common stage of all values, or None if all values are constant."""
         moving = [value for value in values if value.stage is not None]
         for value in moving[1:]:
             if value.stage != moving[0].stage:
@@ -167,7 +166,7 @@ class Pipeline:
         return moving[0].stage if moving else None
 
     def align(self, *values):
-        """Return all values, delayed to the latest of their stages."""
+        """Return all values, delayed to the latest stage among them."""
         latest = max((value.stage for value in values if value.stage is not None), default=0)
         return [value.at(latest) for value in values]
 
@@ -180,7 +179,7 @@ class Pipeline:
         return self.enter(result, name, stage=stage, reset_less=reset_less, levels=levels)
 
     def step(self, name, function, *values, reset_less=False):
-        """Apply a function of one LUT level; register its result if no level is left."""
+        """Apply a function of one LUT level; register the result if no further level fits."""
         values = self.align(*values)
         if (levels := max(value.levels for value in values)) == self._levels:
             values = self.align(*(value.settled() for value in values))
@@ -209,7 +208,7 @@ class Pipeline:
         return self.enter(result, root or name, stage=after, reset_less=reset_less)
 
     def drive(self, component, **inputs):
-        """Connect values of the same stage to inputs of a component."""
+        """Connect values of the same stage to inputs of a component, and return this stage."""
         stage = self.stage(*inputs.values())
         self._m.d.comb += [
             getattr(component, name).eq(staged.value) for name, staged in inputs.items()
@@ -217,13 +216,16 @@ class Pipeline:
         return stage
 
     def leave(self, *outputs, latency):
-        """Check that values leave the pipeline together, after the stated latency."""
+        """Raise StageError unless all outputs have the stage `latency`."""
         stage = self.stage(*outputs)
         if stage != latency:
-            raise StageError(f"{outputs[0]!r} leaves, but the stated latency is {latency}")
+            raise StageError(f"{outputs[0]!r} is an output, but the stated latency is {latency}")
 
     def all_of(self, name, flags, *, steps=0, reset_less=False):
-        """Return whether all flags are set, in ``ceil(log4(len(flags)))`` steps."""
+        """Return whether all flags are set, after ``ceil(log4(len(flags)))`` steps or more.
+
+        `steps` is the minimum number of steps.
+        """
         number = 0
         while len(flags) > 1 or number < steps:
             flags = self.step(
@@ -238,7 +240,7 @@ class Pipeline:
         return flags
 
     def select(self, values, number, name, *, reset_less=True):
-        """Select one of the values, by one binary digit of its index per step."""
+        """Return the value with the index `number`; each step decodes one bit of the index."""
         self.stage(number, *values)
         while len(values) > 1:
             pairs = [values[at : at + 2] for at in range(0, len(values), 2)]

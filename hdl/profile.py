@@ -1,4 +1,4 @@
-"""Options of a unit, and its latency and limits before it is built. Does not import Amaranth."""
+"""Options, latency and limits of a unit that is not yet built. Does not import Amaranth."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
@@ -19,21 +19,21 @@ from .parameters import alternatives, ceil_log
 
 
 def option(default: Any, *, minimum: int | None = None, choices: Iterable[str] = ()) -> Any:
-    """Declare a unit option with a default and, optionally, a minimum or choices."""
     return field(default=default, metadata={"minimum": minimum, "choices": tuple(choices)})
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnitOptions:
-    """Options of a unit of any family; raises SpecificationError for an invalid option."""
+    """Options of a unit of any family. An invalid option raises SpecificationError."""
 
     memory: Any = "portable"
-    """Memory variant, one that the family supports. Units of dictionaries and timing filters also
+    """Name of a memory variant that the family supports. Dictionaries and timing filters also
     accept a memory class."""
 
     levels: int = option(DEFAULT_LEVELS, minimum=1)
-    """Levels of LUTs between two registers: fewer for a fast clock, more for a small unit of low
-    latency. See `lately.hdl.target_clocks.levels`."""
+    """Maximum number of LUT levels between two registers. Fewer levels allow a faster clock; more
+    levels give a smaller unit with a lower latency. `lately.hdl.target_clocks.levels` returns the
+    number for a device and a clock frequency."""
 
     tag_bits: int = option(8, minimum=0)
     """Width of the tag."""
@@ -42,27 +42,27 @@ class UnitOptions:
     """Width of the counters, which wrap around. With 0 the unit has no counters."""
 
     ticks: str = "tick"
-    """Source of the ticks, if the specification has any. "tick" is a port that is high for one
-    cycle per tick. "period" counts cycles up to the value of the port `period`. "time" is a field
-    of each request, see `lately.hdl.frontend.ticks.Stamps`; not for timing filters. Ticks on the
-    port must be at least `Profile.min_period` cycles apart; up to
-    `lately.hdl.latencies.TICKS_WAITING` ticks that arrive sooner wait."""
+    """Source of the ticks, for specifications with ticks. "tick" is a port that is high for one
+    cycle per tick. "period" is a counter that generates a tick every `period` cycles; `period` is
+    a port. "time" is a field of each request, see `lately.hdl.frontend.ticks.Stamps`; timing
+    filters do not support it. Ticks on the port `tick` should be at least `Profile.min_period`
+    cycles apart; up to `lately.hdl.latencies.TICKS_WAITING` ticks that arrive sooner wait, and
+    further ticks are lost."""
 
     period: int = option(0, minimum=0)
-    """Value of the port `period` after reset, in cycles; 0 leaves the value to whatever drives the
-    port."""
+    """Initial value of the port `period`, in cycles; 0 if the surrounding design sets the port."""
 
     time_bits: int | None = option(None, minimum=1)
     """Width of the tick counter, and of the ``time`` of requests and results; by default the
     minimum that the specification needs."""
 
     report_covered: bool = False
-    """Whether results have the field ``covered``; only with a time-based window."""
+    """Whether results have the field ``covered``; requires a ring with a time-based window."""
 
     protect: str = option("none", choices=PROTECTIONS)
-    """Memory protection, by what an upset can cause: any error with "none"; false positives with
-    "parity"; nothing with "tmr", unless a second upset hits the same bit before the bit is cleared
-    or written."""
+    """Memory protection. With "none" an upset can cause any error. With "parity" it can only cause
+    false positives. With "tmr" it has no effect, unless a second upset hits the same bit before the
+    bit is cleared or written."""
 
     self_check: bool = False
     """Whether the unit checks its own state, and resets itself if the state is illegal."""
@@ -81,7 +81,7 @@ class UnitOptions:
 
 @dataclass(frozen=True)
 class Profile:
-    """Latency and limits of a unit: the base class of each family's profile."""
+    """Latency and limits of a unit. Each family has a subclass."""
 
     spec: Any
     options: UnitOptions = field(default_factory=UnitOptions)
@@ -93,7 +93,7 @@ class Profile:
 
     @classmethod
     def of(cls, spec: Any, **options: Any) -> Self:
-        """Return the profile of a unit; `options` are fields of `UnitOptions`."""
+        """Return the profile of a specification; `options` are fields of `UnitOptions`."""
         return cls(spec, UnitOptions(**options))
 
     # Options
@@ -104,7 +104,6 @@ class Profile:
 
     @property
     def levels(self) -> int:
-        """Levels of LUTs between two registers, see `lately.hdl.pipeline.Pipeline`."""
         return self.options.levels
 
     @property
@@ -113,17 +112,16 @@ class Profile:
 
     @property
     def self_check(self) -> bool:
-        """Whether the unit checks its own state."""
         return self.options.self_check
 
     @property
     def ticks(self) -> tuple[str, ...]:
-        """Possible sources of ticks; none if the unit has no ticks."""
+        """Sources of ticks that the unit can have; empty if the unit has no ticks."""
         return ()
 
     @property
     def time_bits(self) -> int:
-        """Minimum bits of the tick counter; 0 if the unit has no ticks."""
+        """Minimum width of the tick counter; 0 if the unit has no ticks."""
         return 0
 
     @property
@@ -145,29 +143,29 @@ class Profile:
 
     @property
     def block_rams(self) -> int:
-        """Number of block RAMs of the memory, counted in blocks of an ECP5."""
+        """Number of block RAMs that the memory would occupy on an ECP5."""
         return 0
 
     @property
     def votes(self) -> int:
-        """Number of copies of each small memory of the unit, outside the filter's memory."""
+        """Number of replicas of each small memory outside the memory of the filter."""
         return 1 if self.protect == "none" else VOTES
 
     # Time
 
     @property
     def latency_terms(self) -> dict[str, int]:
-        """Cycles of each part of the pipeline, by name and in order."""
+        """Latency of each part of the pipeline in cycles, by name, in the order of the parts."""
         raise NotImplementedError
 
     @property
     def latency(self) -> int:
-        """Minimum cycles from a request without times to its result on an idle output."""
+        """Minimum number of cycles from accepting a request without a time to the result."""
         return sum(self.latency_terms.values())
 
     @property
     def unit_latency(self) -> int:
-        """Like `latency`, but with `STAMP_LATENCY` if requests have times."""
+        """`latency`, plus `STAMP_LATENCY` if requests have times."""
         stamped = bool(self.ticks) and self.options.ticks == "time"
         return self.latency + (STAMP_LATENCY if stamped else 0)
 
@@ -178,27 +176,30 @@ class Profile:
 
     @property
     def min_period(self) -> int:
-        """Minimum cycles between two ticks; 0 if the unit has no ticks."""
+        """Minimum number of cycles between two ticks; 0 if the unit has no ticks."""
         return 0
 
     @property
     def generation_bits(self) -> int:
-        """Width of the generation length, which is set at run time; 0 without generations."""
+        """Width of the port `generation`; 0 if the unit has no generations."""
         return 0
 
     @property
     def minimum_generation(self) -> int:
-        """Shortest generation without input stalls, in insertions; 0 without generations."""
+        """Minimum number of insertions in a generation that never stalls the input.
+
+        The value is 0 if the unit has no generations.
+        """
         return 0
 
     @property
     def longest_pause(self) -> int:
-        """Maximum cycles for which a CLEAR, or another operation, closes the input."""
+        """Maximum number of cycles for which an operation closes the input."""
         return PAUSE
 
     @property
     def reset_pause(self) -> int:
-        """Maximum cycles from the end of a reset to the first acceptance."""
+        """Maximum number of cycles from the end of a reset to the first accepted operation."""
         return self.longest_pause + SPARE_SETTLE + 1
 
     @property
@@ -207,19 +208,21 @@ class Profile:
         return []
 
     def promise(self, key: str, *, flags: bool) -> list[str]:
-        """Return sentences that state which keys are reported."""
+        """Return sentences that state how long the unit reports a key."""
         raise NotImplementedError
 
     @property
     def edges(self) -> tuple[int, int] | None:
-        """Maximum age of keys always reported, and minimum age of forgotten keys, or None."""
+        """Maximum age of keys that are always reported, and minimum age of forgotten keys.
+
+        The value is None if the specification has query classes.
+        """
         if self.spec.classes is not None:
             return None
         last = self.spec.guaranteed_window - (not self.spec.timed)
         return last, last + 1 + self.spec.slack
 
     def _both_ends(self) -> str:
-        """Return the sentence that states when a window of insertions reports and forgets a key."""
         last, first = self.edges or (0, 0)
         maybe = f"it may be reported while {last:,} < d < {first:,}, and " * (first > last + 1)
         return (
@@ -230,7 +233,13 @@ class Profile:
     # Limits
 
     def check_buildable(self) -> None:
-        """Reject a specification or option that the hardware cannot implement."""
+        """Check that the hardware can implement the specification and the options.
+
+        Raises
+        ------
+        SpecificationError
+            If the hardware cannot implement the specification or an option.
+        """
         memory, named = self.memory, f"for family {self.spec.family}"
         known = not isinstance(memory, str) or memory in self.MEMORIES
         require(known, "memory", f"must be {alternatives(self.MEMORIES)} {named}", memory)
@@ -241,7 +250,7 @@ class Profile:
             rule = f"must be {alternatives(self.ticks)} {named}"
             require(ticks in self.ticks, "ticks", rule, ticks)
         if self.options.omit and self.lanes > 1:
-            raise SpecificationError("omit: not supported with several lanes")
+            raise SpecificationError("omit: a unit with several lanes cannot omit result fields")
         covered = self.options.report_covered
         if covered and not self.covers:
-            raise SpecificationError("report_covered: needs a ring with a span")
+            raise SpecificationError("report_covered: requires a ring with a time-based window")

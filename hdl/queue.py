@@ -1,4 +1,4 @@
-"""FIFOs without an overflow check: the writer counts the free words."""
+"""FIFOs without an overflow check: the writer must count the free words."""
 
 from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
 from amaranth.lib import memory, stream, wiring
@@ -11,7 +11,7 @@ from .pipeline import registered, successor
 
 
 class _Fifo(wiring.Component):
-    """FIFO of memories with a common read address; words leave on `o`."""
+    """FIFO that consists of memories with a common read address; words leave on `o`."""
 
     LATENCY = QUEUE_LATENCY
 
@@ -32,13 +32,14 @@ class _Fifo(wiring.Component):
         super().__init__(members)
 
     def _elaborate_reading(self, m, *, twice=False):
-        """Load the output, and return the signals that control it.
+        """Drive the output, and return the signals that control the memories.
 
-        These are `came` (a word has arrived), `taken` (the output's enable), `load`, the number of
-        words `written` and `read`, and `after`, the value of `read` after the next read.
+        These are `came` (a word arrives), `taken` (the output is enabled), `load` (the output loads
+        a word), the numbers of words `written` and `read`, and `after`, the value of `read` after
+        the next load.
 
-        If `twice`, the enable has a second register, inverted so that synthesis does not merge the
-        two.
+        With `twice`, a second register holds the enable, inverted so that synthesis does not merge
+        the two registers.
         """
         taken = Signal()
         load = Signal()
@@ -71,14 +72,14 @@ class _Fifo(wiring.Component):
         return came, taken, load, written, read, after
 
     def _elaborate_count(self, m, name, event, *, down=False):
-        """Count events up, or down from the highest value so that synthesis merges no registers."""
+        """Count events; with `down`, count down, so that synthesis does not merge two counters."""
         count = Signal(range(2 * self._depth), name=name, init=2 * self._depth - 1 if down else 0)
         with m.If(event):
             m.d.sync += count.eq(~successor(~count) if down else count + 1)
         return count
 
     def _elaborate_words(self, m, name, came, value, read, taken, addresses, *, down=False):
-        """Store words of one kind at consecutive addresses; return the word read last."""
+        """Store words of one kind at consecutive addresses; return the word that was read last."""
         if not len(value):
             return Signal(0)
         address = addresses[name] = self._elaborate_count(m, f"{name}_written", came, down=down)
@@ -99,7 +100,7 @@ class _Fifo(wiring.Component):
 
 
 class Queue(_Fifo):
-    """Queue of words of one shape."""
+    """FIFO for words of one shape."""
 
     def __init__(self, shape, *, depth, distributed=False):
         super().__init__(
@@ -123,11 +124,11 @@ class Queue(_Fifo):
 
 
 class ResultQueue(_Fifo):
-    """Queue that joins each verdict with the tag of its operation.
+    """FIFO that joins each verdict with the tag of the operation.
 
     Tags and verdicts arrive in the same order, each tag before its verdict. The `apart` high bits
-    of the verdict have their own address registers, so that a wide verdict may be placed in two
-    parts of the chip.
+    of the verdict have separate address registers, so that a wide verdict can be placed in two
+    regions of the chip.
     """
 
     def __init__(
@@ -145,7 +146,7 @@ class ResultQueue(_Fifo):
         require_integer("Tag width", tag_bits)
         require_integer("Verdict width", verdict_bits)
         require_integer("Status width", status_bits)
-        require_integer("Bits apart", apart, maximum=verdict_bits)
+        require_integer("Separate verdict bits", apart, maximum=verdict_bits)
         self._apart = apart
         self._checks = check
         members = {
@@ -198,7 +199,6 @@ class ResultQueue(_Fifo):
         return m
 
     def _elaborate_check(self, m, came, addresses, written, read, after):
-        """Check the addresses against each other."""
         before = registered(m, written, "written_before")
         apart = [after != (read + 1)[: len(read)]]
         apart += [addresses["verdicts"] != before] if "verdicts" in addresses else []
@@ -223,7 +223,7 @@ class ResultQueue(_Fifo):
 
 
 class StreamRegister(wiring.Component):
-    """Register for a stream whose payload arrives late in the cycle, such as from a block RAM."""
+    """Register for a stream whose payload arrives late in the cycle, as from a block RAM."""
 
     def __init__(self, shape):
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})

@@ -25,15 +25,14 @@ _FAULTS = {
 """Events that a unit behind a bus records in `faults`, by reporting port, starting at bit 0."""
 
 WORD_BITS = 32
-"""Width of a register read: counts are modulo ``2**32``."""
-
+"""Width of a word on the bus."""
 
 ID = 0x4C41544C
 """Content of the first register: the letters LATL."""
 
 
 class Access(Enum):
-    """Ways to access a register from outside."""
+    """Kind of access to a register from outside."""
 
     READ = "read"
     WRITE = "write"
@@ -65,8 +64,6 @@ class Block(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class RegisterField:
-    """Bits of a register."""
-
     name: str
     low: int  # lowest bit
     width: int = 1
@@ -78,8 +75,6 @@ class RegisterField:
 
 @dataclass(frozen=True, kw_only=True)
 class Register:
-    """Register of a unit or a board."""
-
     name: str  # name of the register, and of the unit's port if the unit holds the register
     access: Access = Access.READ
     width: int | None = WORD_BITS  # bits; None if the specification determines them
@@ -99,7 +94,6 @@ class Register:
 
     @property
     def readable(self) -> bool:
-        """Whether the register can be read."""
         return self.access is not Access.WRITE
 
 
@@ -226,7 +220,7 @@ REGISTERS = (
     Register(name="write_check", holder=Block.LINE, address=0x114,
              meaning="Checksum of all writes to registers."),
 )  # fmt: skip
-"""All registers. The rows with an event are counters."""
+"""All registers. A register with an event is a counter."""
 
 ADDRESSES = {register.name: register.address for register in REGISTERS}
 """Byte address of each register, by name."""
@@ -235,12 +229,11 @@ ADDRESSES = {register.name: register.address for register in REGISTERS}
 def counters(
     holder: Block,  # part of a board whose registers are returned
 ) -> list[Register]:
-    """Return the registers that count events."""
     return [register for register in REGISTERS if register.event and register.holder is holder]
 
 
 def registers_table() -> Sequence[Sequence[str]]:
-    """Return the register table's rows: name, address, access, bits, value after reset, meaning."""
+    """Return rows of name, address, access, width, value after reset, and meaning."""
     return [
         [
             f"`{register.name}`",

@@ -1,4 +1,4 @@
-"""RTLIL of every unit, to compare before and after a source change."""
+"""Writes the RTLIL of every preset, to compare it before and after a source change."""
 
 import hashlib
 import sys
@@ -15,7 +15,6 @@ from .build import family_of, filter_unit
 
 
 def units() -> Iterator[tuple[str, object]]:
-    """Build each preset in each memory variant."""
     presets = {spec: name for name, spec in reversed(ALL_PRESETS.items())}
     for spec, preset in presets.items():
         for memory in family_of(spec).profile.MEMORIES:
@@ -26,7 +25,6 @@ def units() -> Iterator[tuple[str, object]]:
 
 
 def write(folder: Path) -> None:
-    """Write one file per unit, without source locations, and a list of digests."""
     # Rejected units have already been partly constructed.
     warnings.simplefilter("ignore", UnusedElaboratable)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Pipeline stages of a unit that is not built yet, for planning without Amaranth."""
+"""Numbers of pipeline stages of a unit that is not yet built, computed without Amaranth."""
 
 from ..golden.hash.functions import MIX_ROUNDS
 from ..golden.hash.siphash import COMPRESSION_ROUNDS, FINALIZATION_ROUNDS, message_words
@@ -9,7 +9,7 @@ LUT_INPUTS = 4  # number of LUT inputs of a step: equal to `lately.hdl.pipeline.
 
 
 def hash_stages(key_bits: int, hash: str, levels: int) -> int:
-    """Return the cycles from a key to its hash state."""
+    """Return the number of cycles from a key to the hash state of the key."""
     if hash == "siphash":
         # The first word takes one cycle, and each round takes five.
         rounds = message_words(key_bits) * COMPRESSION_ROUNDS + FINALIZATION_ROUNDS
@@ -18,7 +18,7 @@ def hash_stages(key_bits: int, hash: str, levels: int) -> int:
 
 
 def detector_stages(*, parts: int, segments: int, run: int, starts: int, levels: int) -> int:
-    """Return the cycles from the bits of a key to its verdict."""
+    """Return the number of cycles from the bits of a key to the verdict."""
     # The bits pass a level of LUTs after the registers of their memories.
     match = 1 + max(1, ceil_log(LUT_INPUTS, parts))
     rotate, runs = ceil_log(2, segments), ceil_log(LUT_INPUTS, run)
@@ -26,10 +26,10 @@ def detector_stages(*, parts: int, segments: int, run: int, starts: int, levels:
 
 
 def paged_stages(depth: int, *, far: bool = False) -> int:
-    """Return the cycles from a read address of a `PagedMemory` to its word."""
+    """Return the number of cycles from a read address of a `PagedMemory` to the word."""
     return 2 + 2 * far + ceil_log(2, -(-depth // PAGE_WORDS)) // 2
 
 
 def oldest_stages(hashes: int) -> int:
-    """Return the cycles from the ages of a key's cells to its verdict."""
+    """Return the number of cycles from the ages of the cells of a key to the verdict."""
     return 2 * ceil_log(2, hashes) + (3 if hashes > 1 else 2)

@@ -12,7 +12,7 @@ from .registers import REGISTERS
 
 
 def count_events(m, unit, events, *, amounts=()):
-    """Count events on the unit's outputs that are named after registers."""
+    """Add an `EventCounter` for each counter port of the unit whose event is in `events`."""
     for register in REGISTERS:
         if register.event not in events or register.name not in unit.signature.members:
             continue
@@ -26,9 +26,9 @@ def count_events(m, unit, events, *, amounts=()):
 
 
 class EventCounter(wiring.Component):
-    """Counter of the set bits of `event`, or sum of its values, modulo ``2**width``.
+    """Counts the set bits of `event`, or with `amount` adds up its values, modulo ``2**width``.
 
-    The carry between digits is registered, so that width does not limit the clock frequency.
+    The carry between digits is registered, so that the width does not limit the clock frequency.
     `count` is exact `latency` cycles after the last event.
     """
 

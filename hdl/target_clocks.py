@@ -1,6 +1,7 @@
 """Target clocks: the highest clock that the vendor permits for a unit on each device.
 
-`lately.boards.flow.limits` lists the sources of the figures. This module does not import Amaranth.
+`lately.boards.flow.limits` lists the sources of the frequencies. This module does not import
+Amaranth.
 """
 
 from collections.abc import Mapping
@@ -47,13 +48,13 @@ GMII_HZ = 125_000_000  # clock of gigabit Ethernet between MAC and PHY
 
 
 def device_class(device: str) -> str:
-    """Return the class of a device; devices of a class have the same clocks."""
+    """Return the class of a device; all devices of a class have the same clock limits."""
     family, _, rest = device.partition("-")
     return f"{family}-{rest.rpartition('-')[2]}" if family == "ecp5" else device
 
 
 def limit_mhz(device: str) -> float | None:
-    """Return the highest clock of a unit with block RAMs, in MHz; None if it is unknown."""
+    """Return the highest clock of a unit with block RAMs in MHz, or None if it is unknown."""
     kind = device_class(device)
     if kind not in CLOCK_MHZ and kind in WITHIN_REACH_MHZ:
         return None

@@ -1,4 +1,4 @@
-"""The unit: a core with an input and an output stream, which tolerates back-pressure."""
+"""Units: filter cores with input and output streams that support back-pressure."""
 
 from amaranth.hdl import Cat, Module, Shape, Signal, Value, signed, unsigned
 from amaranth.lib import stream, wiring
@@ -33,65 +33,83 @@ EVENT_PORTS = {"upset": "fault"}  # core port of each event whose port has anoth
 
 
 class BaseUnit(wiring.Component):
-    """Base class of units, with one or several lanes: see `lately.hdl.build.filter_unit`.
+    """Base class of units with one or several lanes; `lately.hdl.build.filter_unit` builds a unit.
 
     Every operation produces one result, in order. Operations take effect one after another.
     `i.ready` is low under back-pressure, for at most `longest_pause` cycles after a CLEAR or reset,
     and in the cases that `Profile.pauses` lists. No operation is lost.
 
-    Members ------- i, o See `lately.hdl.interface.UnitSignature`. With several lanes, `i` accepts
-    beats, and `o` returns one result for each beat.
+    Members
+    -------
+    i, o
+        See `lately.hdl.interface.UnitSignature`. With several lanes, `i` accepts beats, and `o`
+        returns one result for each beat.
 
         Ring: the age counts generations. With a time-based window, ``status`` is 1 if the window
         was shortened for this result, 2 if the false-positive rate may exceed its bound, and 0
         otherwise. ``time`` is the tick counter, and ``covered`` is the value of the port `covered`
         before the operation takes effect.
 
-        Dictionary: the window of a request counts insertions. A longer window acts like the window
-        of the specification; with window 0 no key is seen. An operation with the bits insert and
-        remove removes the key. The age counts insertions, 0 for the last insertion. The status is 1
-        if the window exceeds the guaranteed window, so that keys may be missed.
+        Dictionary: the window of a request is a number of insertions. A window longer than the
+        window of the specification has the same effect as that window; with window 0 no key is
+        seen. An operation with the bits insert and remove removes the key. The age is the number
+        of later insertions, 0 for the last inserted key. The status is 1 if the window exceeds the
+        guaranteed window, so that keys may be missed.
 
-        Timing filter: window and age count ticks or blocks; a longer window acts like the window of
-        the specification. ``age`` is the age of the oldest cell of the key, or one more than the
-        longest window if that cell has expired; ``oldest`` counts the cells of this age. Both are
-        valid for every operation with a key, and undefined for SHIFT and CLEAR. ``time`` is the
-        tick counter, which a CLEAR does not change. If the specification has several classes,
-        requests have a ``query_class`` instead of a window, and a table of thresholds determines
-        ``seen``. A class number of ``classes`` or more uses the entries of the highest class. The
-        result of an entry that was never loaded is undefined. generation : In(generation_bits) Ring
-        only. Insertions per generation; the guarantees of the specification hold for
-        ``spec.generation``. With 0 or 1 every insertion begins a generation. The first insertion
-        after a SHIFT or CLEAR is an exception: it begins a generation with 0, but not with 1. A
-        change applies from the first generation that begins with an operation accepted at least
-        `lately.hdl.latencies.GENERATION_LEAD` cycles later. tick, or period : In See `UnitOptions`.
-        A tick takes effect between two operations without using a cycle. The ``time`` of the
-        results reports it. tick_lost : Out(1) With `tick` only: high for a cycle after a tick is
-        lost, because `lately.hdl.latencies.TICKS_WAITING` ticks, less than `Profile.min_period`
-        cycles apart, were still waiting. covered : Out(range(span + 2)) Ring with a time-based
-        window only: number of ticks, including the current one, whose keys are all still reported;
-        ``span + 1`` unless the window is shortened. guaranteed : Out Dictionary only. Largest
-        window for which results are exact. table, swap : In If the specification has classes:
-        entries of a table of thresholds, as computed by `lately.golden.DecisionTable`, and the
-        command to use the loaded table. A swap applies to operations accepted in later cycles. All
-        entries of the first table are 0, so every key is seen. secret : In(stream.Signature(128))
+        Timing filter: window and age are numbers of ticks or blocks. A window longer than the
+        window of the specification has the same effect as that window. ``age`` is the age of the
+        oldest cell of the key, or one more than the longest window if that cell has expired;
+        ``oldest`` is the number of cells of this age. Both fields are valid for every operation
+        with a key, and undefined for SHIFT and CLEAR. ``time`` is the tick counter, which a CLEAR
+        does not change. If the specification has several classes, requests have a ``query_class``
+        instead of a window, and a table of thresholds determines ``seen``. A class number of
+        ``classes`` or more uses the entries of the highest class. A result is undefined if the
+        unit needs a table entry that was never loaded.
+    generation : In(generation_bits)
+        Ring only. Number of insertions per generation; the guarantees of the specification hold
+        for ``spec.generation``. With 0 or 1 every insertion begins a generation. The first
+        insertion after a SHIFT or CLEAR is an exception: it begins a generation with 0, but not
+        with 1. A change applies from the first generation that begins with an operation accepted
+        at least `lately.hdl.latencies.GENERATION_LEAD` cycles later.
+    tick, or period : In
+        See `UnitOptions`. A tick takes effect between two operations without using a cycle. The
+        ``time`` of the results reports the tick.
+    tick_lost : Out(1)
+        With `tick` only: high for a cycle after a tick is lost, because
+        `lately.hdl.latencies.TICKS_WAITING` ticks, less than `Profile.min_period` cycles apart,
+        were still waiting.
+    covered : Out(range(span + 2))
+        Ring with a time-based window only: number of ticks, including the current one, whose keys
+        are all still reported; ``span + 1`` unless the window is shortened.
+    guaranteed : Out
+        Dictionary only. Largest window for which results are exact.
+    table, swap : In
+        If the specification has classes: entries of a table of thresholds, as computed by
+        `lately.golden.DecisionTable`, and the command to use the loaded table. A swap applies to
+        operations accepted in later cycles. All entries of the first table are 0, so every key is
+        seen.
+    secret : In(stream.Signature(128))
         With ``hash="siphash"`` only: the secret of the hash, 0 after reset. For several lanes see
         `LaneUnit`.
 
-        Without re-keying, a secret applies from the next CLEAR accepted in the same cycle or later,
-        unless another secret replaces it first. `secret.ready` is low from the acceptance of a
-        CLEAR until the CLEAR has taken effect.
+        Without re-keying, a secret applies from the next CLEAR accepted in the same cycle or
+        later, unless another secret replaces it first. `secret.ready` is low from the acceptance
+        of a CLEAR until the CLEAR has taken effect.
 
         With re-keying, a secret applies from the next shift or CLEAR, to the segment that begins
         then; the other segments keep their secrets. It applies to operations accepted at least
         `lately.hdl.latencies.SECRET_LEAD` cycles after the secret. `secret.ready` is low until the
-        last segment with an older secret has retired. operations, insertions, hits, ... :
-        Out(statistics_bits) Counters of `lately.hdl.registers` whose events the unit has. They
-        count results since reset, and are exact once the unit has been idle for its own latency
-        plus the latency of an `EventCounter`. fault : Out(1) If the unit checks its state: high for
-        the cycle in which the unit resets itself after an illegal state. Operations in flight then
-        produce no result. The input opens once the memory is clear. alarms : Out(16) Number of
-        these resets since the last external reset.
+        last segment with an older secret has retired.
+    operations, insertions, hits, ... : Out(statistics_bits)
+        Counters of `lately.hdl.registers` whose events the unit has. They count results since
+        reset, and are exact once the unit has been idle for its own latency plus the latency of an
+        `EventCounter`.
+    fault : Out(1)
+        If the unit checks its state: high for the cycle in which the unit resets itself after an
+        illegal state. Operations in flight then produce no result. The input opens once the
+        memory is clear.
+    alarms : Out(16)
+        Number of these resets since the last external reset.
     """
 
     # cycles from a change of the generation length to its first effect on an operation
@@ -138,7 +156,6 @@ class BaseUnit(wiring.Component):
         return fields | {"tag": self.profile.options.tag_bits}
 
     def _ports(self):
-        """Return the ports other than the streams, by name."""
         profile, options, core = self.profile, self.profile.options, self.core.signature
         clock = {} if self.clock is None else self.clock.signature.members
         ports = {}
@@ -168,7 +185,7 @@ class BaseUnit(wiring.Component):
 
     @property
     def counters(self):
-        """Names of the counters among the ports."""
+        """Names of the ports that are counters."""
         members = self.signature.members
         return [
             register.name for register in REGISTERS if register.event and register.name in members
@@ -176,32 +193,32 @@ class BaseUnit(wiring.Component):
 
     @property
     def memory_map(self):
-        """Memories of the unit and the position of each bit: a `MemoryMap`."""
+        """`MemoryMap` of the unit: its memories, and the position of each bit."""
         return self._family.memory_map(self.profile)
 
     @property
     def floorplan_groups(self):
-        """Names of the block RAMs of each shard, to be placed close together."""
+        """Groups of block RAM names. The block RAMs of a group should be placed close together."""
         return floorplan_groups(self.memory_map.memories) if self.profile.lanes > 1 else ()
 
     @property
     def minimum_generation(self):
-        """Shortest generation without input stalls, in insertions."""
+        """Minimum number of insertions in a generation that never stalls the input."""
         return self.profile.minimum_generation
 
     @property
     def longest_pause(self):
-        """Longest input stall, in cycles, after a SHIFT, a CLEAR or a clear of the spare."""
+        """Maximum number of cycles for which an operation closes the input."""
         return self.profile.longest_pause
 
     @property
     def latency(self):
-        """Minimum cycles from the acceptance of a request to its result on an idle output."""
+        """Minimum number of cycles from the acceptance of a request to the result."""
         return self.profile.unit_latency
 
 
 class Unit(BaseUnit):
-    """Single-lane unit: a front end, a core and a result queue. See `BaseUnit`.
+    """Unit with one lane: a front end, a core and a result queue. See `BaseUnit`.
 
     The unit accepts one operation per cycle without back-pressure. A result leaves `latency` cycles
     after the acceptance of its operation, or later under back-pressure.
@@ -232,7 +249,6 @@ class Unit(BaseUnit):
 
     @property
     def latency(self):
-        """Minimum cycles from the acceptance of a request to its result on an idle output."""
         stamped = "time" in self.signature.request.members
         return self.core.latency + QUEUE_LATENCY - 1 + (STAMP_LATENCY if stamped else 0)
 
@@ -287,12 +303,11 @@ class Unit(BaseUnit):
 
     @property
     def _report(self):
-        """Result fields that the clock provides."""
         omitted, report = self.profile.options.omit, {} if self.clock is None else self.clock.report
         return Cat(value for name, value in report.items() if name not in omitted)
 
     def _elaborate_clock(self, m, queue):
-        """Connect the clock; return the stream of operations."""
+        """Connect the tick source; return the stream of operations."""
         clock = self.clock
         inputs = [getattr(self.core, name).eq(getattr(self.front, name)) for name in clock.INPUTS]
         if len(self._report):
@@ -307,7 +322,6 @@ class Unit(BaseUnit):
         return self._elaborate_ticks(m, clock)
 
     def _elaborate_ticks(self, m, clock):
-        """Connect the source of ticks; return the stream of operations."""
         if "time" in self.signature.request.members:
             m.submodules.stamps = stamps = Stamps(
                 request=self.signature.request, span=self.spec.span
@@ -327,7 +341,6 @@ class Unit(BaseUnit):
         return wiring.flipped(self.i)
 
     def _elaborate_core_ports(self, m, i):
-        """Connect fields of requests, and ports of the unit, to the ports of the core."""
         core, pipe = self.core, Pipeline(m)
         lag = getattr(core, "request_lag", 0)
         for name in core.signature.request:
@@ -373,7 +386,7 @@ class Unit(BaseUnit):
             m.d.comb += getattr(self.core, name).eq(getattr(secrets, name))
 
     def _elaborate_room(self, m, entered):
-        """Return whether all results in flight fit into the queue, and the free entries."""
+        """Return whether the queue has room for another result, and the number of free entries."""
         left = Signal()
         change = Signal(signed(2))
         # Free entries, minus one and minus the acceptances that are not counted yet.
@@ -390,7 +403,7 @@ class Unit(BaseUnit):
         return room, free
 
     def _elaborate_check(self, m, i, accepted, queue, free):
-        """Return error flags: lost or duplicated results, and an illegal state of a part."""
+        """Return two flags: a result was lost or duplicated, and the state of a part is illegal."""
         core, front = self.core, self.front
         illegal = queue.illegal | front.illegal
         if "illegal" in core.signature.members:
@@ -409,7 +422,7 @@ class Unit(BaseUnit):
 
 
 def _plain_operation(operation):
-    """Return a three-bit operation, without the remove bit; a removal does not become a CLEAR."""
+    """Return an operation without the bit `remove`, so that no removal becomes a CLEAR."""
     if len(Value.cast(operation)) == Shape.cast(Operation).width:
         return operation
     bits = operation_bits(operation)

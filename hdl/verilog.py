@@ -36,7 +36,7 @@ def with_start(text: str) -> str:
 def time_options(
     spec: Specification, *, ticks: str | None = None, time_bits: int = TIME_BITS
 ) -> dict[str, Any]:
-    """Return the tick options of a simulated unit; empty if it has no ticks."""
+    """Return the tick options of a simulated unit, or an empty dict if the unit has no ticks."""
     profile = unit_profile(spec)
     if not profile.ticks:
         return {}
@@ -48,7 +48,7 @@ def time_options(
 
 
 def unit_verilog(spec: Specification, **options: Any) -> str:
-    """Return the Verilog of a unit; equal specifications give equal text."""
+    """Return the Verilog of a unit; equal specifications and options give equal text."""
     ticks = {name: options.pop(name) for name in ("ticks", "time_bits") if name in options}
     unit = filter_unit(spec, tag_bits=TAG_BITS, **time_options(spec, **ticks), **options)
     return convert(unit)

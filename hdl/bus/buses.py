@@ -14,8 +14,9 @@ OKAY, SLVERR = 0, 2  # response codes
 class Axi4Lite(wiring.Component):
     """AXI4-Lite subordinate for the registers; pending reads and writes alternate.
 
-    Outputs are registers, or one gate behind registers, and depend on no input of the same cycle.
-    A failed access returns SLVERR. The two lowest address bits and AxPROT are ignored.
+    Outputs come from registers, or from one gate behind registers, so they depend on no input of
+    the same cycle. A failed access returns SLVERR. The two lowest address bits and AxPROT are
+    ignored.
     """
 
     PREFIX = "s_axil"
@@ -79,7 +80,6 @@ class Axi4Lite(wiring.Component):
         return getattr(self, f"{self.PREFIX}_{channel}{part}")
 
     def _elaborate_request(self, m, channel, part, done):
-        """Hold the payload received on a channel until the access is done."""
         payload = self._port(channel, part)
         request = _Request(len(payload), channel)
         valid, ready = self._port(channel, "valid"), self._port(channel, "ready")
@@ -91,7 +91,6 @@ class Axi4Lite(wiring.Component):
         return request
 
     def _elaborate_response(self, m, channel, done, **payload):
-        """Hold a response until it is accepted."""
         valid = self._port(channel, "valid")
         with m.If(self._port(channel, "ready")):
             m.d.sync += valid.eq(0)
@@ -101,8 +100,6 @@ class Axi4Lite(wiring.Component):
 
 
 class _Request:
-    """Payload of a channel, held until its access is done."""
-
     def __init__(self, width, channel):
         self.held = Signal(name=f"{channel}_held", init=0)
         self.value = Signal(width, name=f"{channel}_value", reset_less=True)

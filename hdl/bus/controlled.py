@@ -56,23 +56,20 @@ class Controlled(wiring.Component):
 
     @property
     def bus_ports(self):
-        """Names of the bus ports."""
         return list(self._ports)
 
     @property
     def interface(self):
-        """Prefix of the bus, and the name that Vivado gives the bus interface, or None."""
+        """Prefix of the bus ports and Vivado's name for the bus; None if Vivado has no name."""
         name = getattr(self._front, "INTERFACE", None)
         return None if name is None else (self._front.PREFIX, name)
 
     @property
     def floorplan_groups(self):
-        """Floorplan groups of the unit, with names relative to this component."""
         groups = getattr(self.unit, "floorplan_groups", ())
         return [[f"unit.{name}" for name in group] for group in groups]
 
     def _elaborate_bus(self, m):
-        """Connect the bus with the registers, and the registers with the unit."""
         m.submodules.unit = unit = self.unit
         m.submodules.bank = bank = self._bank
         m.submodules.front = front = self._front
@@ -86,7 +83,7 @@ class Controlled(wiring.Component):
         self._elaborate_registers(m)
 
     def _elaborate_lead(self, m, given, waits):
-        """Delay a command until earlier settings apply; return whether it is due."""
+        """Delay a command until earlier settings apply; return whether the command is due."""
         lead = Signal(range(GENERATION_LEAD))
         with m.If(given):
             m.d.sync += [waits.eq(1), lead.eq(GENERATION_LEAD - 1)]
@@ -95,7 +92,6 @@ class Controlled(wiring.Component):
         return waits & (lead == 0)
 
     def _elaborate_registers(self, m):
-        """Connect the registers to the unit's ports of the same names."""
         unit, bank = self.unit, self._bank
         for name, member in unit.signature.members.items():
             if name in ("i", "o", *self._kept, *self.ELSEWHERE):
@@ -129,10 +125,10 @@ class Controlled(wiring.Component):
 
 
 class ControlledUnit(Controlled):
-    """Unit with its settings, counters and secret in registers on a bus.
+    """Unit whose settings, counters and secret are registers on a bus.
 
-    A SHIFT or CLEAR from a register waits until all settings written before it apply. If requests
-    have times, the command gets the time of the last accepted request.
+    A SHIFT or CLEAR that software writes to a register waits until all settings written earlier
+    apply. If requests have times, this operation has the time of the last accepted request.
     """
 
     def __init__(
@@ -159,7 +155,6 @@ class ControlledUnit(Controlled):
 
     @property
     def latency(self):
-        """Cycles from the acceptance of an operation to its result on an idle output."""
         return self.unit.latency
 
     def elaborate(self, platform):
@@ -179,7 +174,7 @@ class ControlledUnit(Controlled):
         return m
 
     def _elaborate_orders(self, m):
-        """Return whether the input is closed, whether a command is ready, and its operation."""
+        """Return whether the input is closed, whether a command is due, and the operation."""
         unit, bank = self.unit, self._bank
         clears, closed, order = Signal(), Signal(), Signal()
         waits, given = bank.status_order, Signal(name="given")
@@ -219,7 +214,7 @@ class ControlledUnit(Controlled):
 
 
 def _outer(signature, others):
-    """Return the outer signature: tags without mark bits, and settings in registers."""
+    """Return the signature of a unit without the mark bits of tags, and with the ports `others`."""
     request, result = (
         {name: field.shape for name, field in signature.of_lane(payload, 0) if name != "valid"}
         for payload in (signature.request, signature.result)
@@ -229,7 +224,6 @@ def _outer(signature, others):
 
 
 def _copied(source, target):
-    """Return the assignments between two payloads that differ only in tag width."""
     targets = {path: (at, width) for path, at, width in fields(target.shape())}
     bits, goal = source.as_value(), target.as_value()
     assignments = []

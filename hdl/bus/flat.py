@@ -10,12 +10,10 @@ from ...golden.errors import SpecificationError
 from ..interface import fields, operation_bits
 from ..pipeline import delayed
 
-BYTE = 8  # bits per byte
+BYTE = 8
 
 
 class Field(NamedTuple):
-    """Bits of a port that belong to one field of a payload."""
-
     port: str
     name: str  # field of `lately.hdl.interface.UnitSignature`
     lane: int
@@ -69,11 +67,10 @@ class FlatUnit(wiring.Component):
         return m
 
     def attributes(self):
-        """Return the port attributes that identify interfaces to vendor tools."""
+        """Return port attributes that tell vendor tools to which interface a port belongs."""
         return {}
 
     def _connected(self, port_fields, payload, *, inward):
-        """Return the assignments between a payload and the ports of its fields."""
         bits = payload.as_value()
         pairs = [
             (
@@ -86,7 +83,7 @@ class FlatUnit(wiring.Component):
 
 
 def payload_fields(payload, port_of, *, padded=()):
-    """Pack the fields of a payload into their ports; return the fields and the port widths."""
+    """Assign each payload field to bits of a port; return the fields and the port widths."""
     port_fields, widths, last = [], {}, {}
     for path, source, width in fields(payload):
         *above, name = path.split(".")
@@ -106,10 +103,10 @@ def payload_fields(payload, port_of, *, padded=()):
 class AxisUnit(FlatUnit):
     """Unit with an AXI4-Stream input and an AXI4-Stream output.
 
-    Requests enter on ``s_axis``: TDATA holds the keys, each in whole bytes, and TUSER the other
-    fields. Results leave on ``m_axis``: TUSER holds the tags, and TDATA the other fields, each lane
-    in whole bytes. With `last`, the highest tag bit is TLAST. Each TREADY is independent of TVALID
-    and of the other TREADY in the same cycle.
+    Requests enter on ``s_axis``: TDATA holds the keys, each padded to whole bytes, and TUSER the
+    other fields. Results leave on ``m_axis``: TUSER holds the tags, and TDATA the other fields,
+    each lane padded to whole bytes. With `last`, the highest tag bit is TLAST. Each TREADY is
+    independent of TVALID and of the other TREADY in the same cycle.
     """
 
     CLOCK, RESET, ACTIVE_LOW = "aclk", "aresetn", True
@@ -188,7 +185,7 @@ class AxisUnit(FlatUnit):
 
 
 def _ports(prefix, payload, apart, last):
-    """Split a payload into TDATA and TUSER; the fields `apart` belong to one of them alone."""
+    """Assign payload fields to TDATA and TUSER; no other field uses the port of `apart`."""
     data, user = f"{prefix}_tdata", f"{prefix}_tuser"
     is_key = apart == ("key",)
 
@@ -212,7 +209,7 @@ def _ports(prefix, payload, apart, last):
 
 
 class RawUnit(FlatUnit):
-    """Unit with a port for each field, and with valid and ready for both streams.
+    """Unit with a port for each field, and with valid and ready signals for both streams.
 
     With several lanes, each lane has its own ports, such as ``in0_key``; all lanes share
     ``in_alone``.
@@ -234,7 +231,6 @@ class RawUnit(FlatUnit):
 
     @staticmethod
     def _fields(payload, prefix, lanes):
-        """Return the fields of a payload and the widths of their ports."""
 
         def port_of(name, lane):
             number = lane if lanes > 1 and name != "alone" else ""
@@ -268,7 +264,8 @@ class RawUnit(FlatUnit):
 class AvalonUnit(RawUnit):
     """Unit with an Avalon-ST input and output, ready latency 0 and symbols of one byte.
 
-    One port holds all fields of a stream, each lane in whole bytes, the first symbol lowest.
+    One port holds all fields of a stream, each lane padded to whole bytes. The first symbol is in
+    the lowest bits.
     """
 
     @staticmethod
@@ -282,11 +279,11 @@ class AvalonUnit(RawUnit):
 
 
 class ExternUnit(RawUnit):
-    """Unit of fixed latency without ready, for match-action pipelines.
+    """Unit with a fixed latency and no ready signals, for match-action pipelines.
 
     A request is refused if it arrives while the unit's `i.ready` is low, or if the unit resets
-    itself and loses the result. The result then has `out_refused` set and all other fields 0. The
-    fields of a SHIFT or CLEAR are also 0.
+    itself before the result leaves. The result then has `out_refused` set, and all other fields are
+    0. In the result of a SHIFT or CLEAR, all fields are 0 too.
     """
 
     READY = False

@@ -1,4 +1,4 @@
-"""The registers of an exported unit, independent of the bus."""
+"""Registers of an exported unit, independent of the bus."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -12,7 +12,7 @@ WORD_ADDRESS_BITS = ADDRESS_BITS - (WORD_BYTES - 1).bit_length()  # width of a w
 
 
 class AccessSignature(wiring.Signature):
-    """Ports between a bus and the registers: one access at a time."""
+    """Ports between a bus and the registers, for one access at a time."""
 
     def __init__(self):
         super().__init__(
@@ -34,9 +34,10 @@ class AccessSignature(wiring.Signature):
 class RegisterBank(wiring.Component):
     """Registers of a `RegisterMap`.
 
-    Counters return the values of the last snapshot, all from the same cycle. Writing the last word
-    of a stream register loads the stream; its words cannot be written again until the stream is
-    accepted. SHIFT and CLEAR cannot be written while either is pending.
+    Reads of counters return the values of the last snapshot, all from the same cycle. Writing the
+    last word of a stream register sends its value; the words of this register cannot be written
+    again until the stream accepts the value. SHIFT and CLEAR cannot be written while either is
+    pending.
     """
 
     READ_LATENCY = 3
@@ -85,7 +86,6 @@ class RegisterBank(wiring.Component):
         return m
 
     def _elaborate_select(self, m):
-        """Return the words that are written, by name, and whether an access is complete."""
         access, words = self.access, self._registers.words
         reads, writes = Signal(self.READ_LATENCY), Signal(self.WRITE_LATENCY)
         m.d.sync += [reads.eq(Cat(access.read, reads)), writes.eq(Cat(access.write, writes))]
@@ -114,7 +114,6 @@ class RegisterBank(wiring.Component):
         return written, reads[-1] | writes[-1]
 
     def _elaborate_known(self, m, name, words):
-        """Return, one cycle later, whether the address belongs to one of `words`."""
         known = Signal(name=name)
         addresses = sum(1 << word.address // WORD_BYTES for word in words)
         m.d.sync += known.eq(
@@ -123,7 +122,6 @@ class RegisterBank(wiring.Component):
         return known
 
     def _is_held(self, word):
-        """Return whether a word cannot be written because an earlier write is pending."""
         (signal, *_) = {field.signal for field in word.fields}
         if word.fields[0].access is Access.WRITE:
             return getattr(self, signal).valid
@@ -137,11 +135,10 @@ class RegisterBank(wiring.Component):
         return Const(0)
 
     def _given(self, field):
-        """Return whether the access writes a 1 to a one-bit field."""
         return self.access.data[field.low] & self.access.strobe[field.low // 8]
 
     def _elaborate_signal(self, m, name, first, width, written):
-        """Connect a signal to its port; return the value of the signal for reads."""
+        """Connect a signal to a port; return the value that a read of the signal returns."""
         if first.constant:
             return Const(
                 sum(field.reset << field.signal_low for _, field in self._fields(name)), width
@@ -165,7 +162,6 @@ class RegisterBank(wiring.Component):
         return port
 
     def _fields(self, name):
-        """Return the words and fields that contain a signal, lowest bits first."""
         return [
             (word.name, field)
             for word in self._registers.words
@@ -180,7 +176,6 @@ class RegisterBank(wiring.Component):
         return held
 
     def _elaborate_bytes(self, m, name, value, written):
-        """Write the bytes of a signal that the strobes select."""
         for word, field in self._fields(name):
             for byte in range(WORD_BYTES):
                 low, high = max(8 * byte, field.low), min(8 * byte + 8, field.low + field.width)
@@ -226,7 +221,6 @@ class RegisterBank(wiring.Component):
         return level[0]
 
     def _value(self, word, values):
-        """Return the value that a read of a word returns."""
         parts, end = [], 0
         for field in sorted(word.fields, key=lambda field: field.low):
             bits = values[field.signal][field.signal_low :][: field.width]

@@ -11,7 +11,7 @@ from typing import Any
 from ...golden.spec.base import Specification
 from ..registers import REGISTERS, WORD_BITS, Access, Register
 
-WORD_BYTES = WORD_BITS // 8  # bytes per word
+WORD_BYTES = WORD_BITS // 8
 ADDRESS_BITS = 8  # width of a byte address
 OVERRUN = "overrun"  # port of units without back-pressure that refuse requests
 _READABLE = (Access.READ, Access.READ_WRITE, Access.STICKY)
@@ -19,8 +19,6 @@ _READABLE = (Access.READ, Access.READ_WRITE, Access.STICKY)
 
 @dataclass(frozen=True, kw_only=True)
 class BusField:
-    """Field of a word on the bus."""
-
     name: str
     low: int  # lowest bit in the word
     width: int
@@ -38,8 +36,6 @@ class BusField:
 
 @dataclass(frozen=True, kw_only=True)
 class BusWord:
-    """A word on the bus."""
-
     name: str  # name of the register, with the number of the word if there are several words
     address: int  # byte address
     register: Register
@@ -56,13 +52,10 @@ class BusWord:
 
 @dataclass(frozen=True, kw_only=True)
 class RegisterMap:
-    """All words on a unit's bus."""
-
     words: tuple[BusWord, ...]  # in the order of their addresses
     registers: Mapping[str, int]  # widths of the registers, by name
 
     def find(self, name: str) -> list[BusWord]:
-        """Return the words of a register, the lowest bits first."""
         return [word for word in self.words if word.register.name == name]
 
     def signals(self) -> dict[str, tuple[BusField, int]]:
@@ -83,7 +76,7 @@ def register_map(
     tag_bits: int,  # width of the tag in requests, which a register reports
     others: Collection[str] = (),  # ports in addition to the ports of the unit, such as `OVERRUN`
 ) -> RegisterMap:
-    """Return the words on a unit's bus."""
+    """Return the words of all registers for which the unit has a port or property."""
     members = {**unit.signature.members}
     major, minor, patch = version
     constants = {
@@ -115,7 +108,7 @@ def _width(port: Any) -> int:
 
 
 def _reset(row: Register, member: Any, width: int) -> int | None:
-    """Return a register's reset value: the maximum if it is writable and its port starts at 0."""
+    """Return the reset value: the maximum if the register is writable and its port starts at 0."""
     if row.access is not Access.READ_WRITE:
         return row.reset
     return member.init or (1 << width) - 1
@@ -124,7 +117,6 @@ def _reset(row: Register, member: Any, width: int) -> int | None:
 def _whole(
     row: Register, width: int, reset: int | None, *, constant: bool = False
 ) -> Iterator[BusWord]:
-    """Yield the words of a register without fields."""
     count = -(-width // WORD_BITS)
     for number in range(count):
         low = number * WORD_BITS

@@ -1,1 +1,1 @@
-"""The window dictionary as a pipelined unit, with or without moves of entries."""
+"""Window dictionaries as pipelined units, with or without moves of entries."""

@@ -15,7 +15,7 @@ GROUP = 4  # number of values that one or two levels of LUTs select from
 
 
 class Cell(data.StructLayout):
-    """A cell: insertion number and rest of the digest; with parity, also upset flags."""
+    """Layout of a cell: insertion number, rest of the digest, and with parity the check bits."""
 
     def __init__(self, *, spec, checked=False):
         checks = {"unknown": 1, "check": check_bits(spec.cell_bits + 1)} if checked else {}
@@ -23,14 +23,14 @@ class Cell(data.StructLayout):
 
 
 class Entry(data.StructLayout):
-    """A whole digest, and the number of the insertion that wrote it."""
+    """A whole digest, and the number of the insertion that wrote the digest."""
 
     def __init__(self, *, spec):
         super().__init__({"digest": spec.digest_bits, "time": spec.timestamp_bits})
 
 
 def row_of(low, rest, terms):
-    """Return the row of a digest in a column; if `low` is a row, return the low digest bits."""
+    """Return the row of a digest from the low digest bits, or the low bits from the row."""
     return Cat(reduce(xor, [low[bit], *(rest[term] for term in added)])
                for bit, added in enumerate(terms))  # fmt: skip
 
@@ -41,7 +41,7 @@ def agreeing_pairs(first, second):
 
 
 def distance_within(m, time, number, *windows, side=0):
-    """Return a cell's distance, and whether it is in each window, two cycles later."""
+    """Return, two cycles later, the age of a cell and whether it is within each window."""
     bits = len(time)
 
     def copied(value, name):
@@ -79,7 +79,7 @@ def selected_later(m, one_hot, values, name):
 
 
 def lowest(bits, *, group=GROUP):
-    """Return the lowest set bit, one-hot, in two levels of LUTs for up to 16 bits."""
+    """Return a mask of the lowest set bit; up to 16 bits need two levels of LUTs."""
     groups = [bits[low : low + group] for low in range(0, len(bits), group)]
     return Cat(
         bit & ~part[:at].any() & ~Cat(each.any() for each in groups[:number]).any()
@@ -120,7 +120,7 @@ class HazardWindow(wiring.Component):
 
 
 class VisitSignature(wiring.Signature):
-    """Ports through which stash entries arrive at a column, as seen by the stash."""
+    """Ports through which entries of the stash arrive at a column, as seen by the stash."""
 
     def __init__(self, *, spec):
         entry = Entry(spec=spec)

@@ -1,4 +1,4 @@
-"""A column of a dictionary: its cells, their comparison with a digest, and all their writers."""
+"""Column of a dictionary: cells, their comparison with a digest, and all components that write."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -30,10 +30,11 @@ from .dictionary_figures import (
 
 
 class Sweep(wiring.Component):
-    """Reads a row after each `tick`, and writes its cell if the cell has expired or is upset.
+    """Reads one row after each `tick`, to erase the cell if it has expired or repair an upset.
 
-    The sweep uses cycles in which the port is free. If an operation writes the cell in between, the
-    sweep does not write it. A cell has expired if its insertion is older than the window.
+    The sweep uses cycles in which the port is free. If an operation writes the cell after the sweep
+    has read it, the sweep does not write. A cell has expired if its insertion is older than the
+    window.
     """
 
     def __init__(self, *, spec, cell):
@@ -102,7 +103,6 @@ class Sweep(wiring.Component):
         return m
 
     def _elaborate_expired(self, m):
-        """Return whether the cell that was read two cycles ago has expired."""
         cell = self.word
         used = delayed(m, cell.used, 2, "swept_used")
         # Separate registers, to limit the fan-out.
@@ -111,7 +111,6 @@ class Sweep(wiring.Component):
         return used & ~young & ~self.lost
 
     def _elaborate_cancelled(self, m, start):
-        """Return whether an operation has written the cell since its read."""
         pairs = registered(m, agreeing_pairs(self.coming_row, self.row), "coming")
         # For two cycles after `row` changes, this refers to the old row, but no read is in flight.
         meets, cancelled = registered(m, pairs.all(), "meets"), Signal()
@@ -120,12 +119,12 @@ class Sweep(wiring.Component):
 
 
 class Visitor(wiring.Component):
-    """Writes an entry of the stash into its cell, and returns the evicted entry to the stash.
+    """Writes an entry of the stash into a cell, and returns the evicted entry to the stash.
 
-    The stash keeps the entry until the exchange. The exchange takes place only in a cycle in which
+    The stash keeps the entry until this exchange. The exchange takes place only in a cycle in which
     no operation in flight has read the cell or will write it. Otherwise, or if the slot has
-    changed, the entry stays in the stash. A cell whose content an upset made unknown is never
-    evicted.
+    changed, the entry stays in the stash. A cell whose content is unknown because of an upset is
+    never evicted.
     """
 
     def __init__(self, *, spec, cell, terms):
@@ -193,7 +192,6 @@ class Visitor(wiring.Component):
         return registered(m, pairs.all(), name)
 
     def _elaborate_newcomer(self, m):
-        """Accept the entry that arrives."""
         bits = self._spec.row_bits
         entry, cell = self.visit.entry, self.newcomer
         low, rest = entry.digest[:bits], entry.digest[bits:]
@@ -210,7 +208,7 @@ class Visitor(wiring.Component):
             m.d.sync += cell.check.eq(~added.xor())
 
     def _elaborate_turn(self, m, ended):
-        """Read the cell, and request its write when its content is about to be known."""
+        """Read the cell, and request the write shortly before the content of the cell is known."""
         flight = Signal(CellMemory.LATENCY + KNOWN - 2)
         begins, begun, known = Signal(), Signal(), Signal()
         came = delayed(m, self.visit.arrives, WATCHED - 1, "came")
@@ -231,7 +229,7 @@ class Visitor(wiring.Component):
             m.d.sync += [each.eq(0) for each in states]
 
     def _elaborate_eviction(self, m):
-        """Find the entry that the cell held; return whether its content is unknown."""
+        """Determine the entry that the cell holds; return whether its content is unknown."""
         visit, bits = self.visit, self._spec.timestamp_bits
         held = registered(m, self.word, "held_word", reset_less=True, enable=self.read)
         distance = (self.number - held.time)[:bits]
@@ -247,14 +245,15 @@ class Visitor(wiring.Component):
 
 
 class Column(wiring.Component):
-    """Cells of a column: operations read at one port, and all writers share the other port.
+    """Cells of a column: operations read at one port, and all components write at the other port.
 
     Operations have priority at the write port, then the `Visitor` if entries move, then the
     `Sweep`. A cell that is written during its read counts as empty; `Placement` tracks the writes
     of operations.
 
-    With "parity", an upset cell is `doubted`: it is neither a match nor free. The sweep gives it an
-    unknown digest and the current number, and it is usable again when this entry has expired.
+    With "parity", an upset cell is `doubted`: it is neither a match nor free. The sweep gives the
+    cell an unknown digest and the current insertion number. The cell is usable again when this
+    entry has expired.
     """
 
     LATENCY = COMPARISON + MATCH

@@ -24,14 +24,13 @@ from .stash import Moves, Stash
 
 
 def column_terms(spec):
-    """Return the terms of each column for `row_of`."""
     return offset_terms(
         columns=spec.columns, row_bits=spec.row_bits, rest_bits=spec.rest_bits, seed=spec.seed
     )
 
 
 class DigestHash(wiring.Component):
-    """Computes the digest of a key and its row in each column, `latency` cycles later."""
+    """Computes the digest of a key and the row in each column, `latency` cycles later."""
 
     def __init__(self, *, spec, levels=DEFAULT_LEVELS, hashed=False):
         self._spec = spec
@@ -90,8 +89,8 @@ class DigestHash(wiring.Component):
 class DictionaryCore(wiring.Component):
     """Pipeline of a window dictionary: one operation per cycle, fixed latency.
 
-    A shift does nothing. The core asserts `stall` if the sweep of a column needs a cycle without an
-    operation, or if the stash of a dictionary with moves is almost full.
+    A shift has no effect. The core asserts `stall` if the sweep of a column needs a cycle without
+    an operation, or if the stash of a dictionary with moves is almost full.
     """
 
     request_lag = CONTROL_LAG
@@ -149,7 +148,6 @@ class DictionaryCore(wiring.Component):
         return m
 
     def _elaborate_operation(self, m, pipe):
-        """Return the fields of an operation at the start of the pipeline, by name."""
         m.submodules.hash = digest = self.digest
         m.submodules.count = count = InsertionCount(spec=self._spec)
         control = pipe.enter(self.control, "control", stage=CONTROL_LAG)
@@ -169,7 +167,6 @@ class DictionaryCore(wiring.Component):
         }
 
     def _elaborate_columns(self, m, pipe, operation):
-        """Connect operations, sweep and clear to the columns."""
         spec, count = self._spec, m.submodules.count
         m.submodules.wipe = wipe = Wipe(rows=spec.rows)
         pipe.drive(wipe, clear=operation["clear"].at(self._placed))
@@ -200,7 +197,6 @@ class DictionaryCore(wiring.Component):
         ]
 
     def _elaborate_written(self, m, pipe, operation):
-        """Return the cell that an operation writes."""
         stage = self._placed + 1
         cell = Signal(self.columns[0].written.shape(), name="written")
         number, rest = operation["number"], operation["digest"][self._spec.row_bits :]
@@ -218,7 +214,6 @@ class DictionaryCore(wiring.Component):
         return cell
 
     def _elaborate_placement(self, m, pipe, operation):
-        """Decide where operations write, and connect the decision to the stash."""
         m.submodules.placement = placement = self.placement
         m.submodules.stash = stash = self.stash
         digest, number = operation["digest"], operation["number"]
@@ -252,7 +247,7 @@ class DictionaryCore(wiring.Component):
             wiring.connect(m, getattr(moves, f"visit{index}"), column.visit)
 
     def _elaborate_cells(self, pipe):
-        """Return whether a column holds, or may hold, the digest, and its distance."""
+        """Return whether a column holds, or may hold, the digest, and the age of its cell."""
         placement, matched = self.placement, self._read + MATCH
         doubted = Cat(column.doubted for column in self.columns)
         doubted = pipe.enter(doubted, "doubted", stage=matched)
@@ -290,7 +285,6 @@ class DictionaryCore(wiring.Component):
         return held | doubted.at(held.stage), distance
 
     def _elaborate_verdict(self, m, pipe, operation):
-        """Compute the verdict of an operation, and its flags."""
         m.submodules.verdicts = verdicts = self.verdicts
         stash, stage = self.stash, self.latency - verdicts.LATENCY
         held, distance = self._elaborate_cells(pipe)
@@ -315,7 +309,6 @@ class DictionaryCore(wiring.Component):
         ]
 
     def _elaborate_upsets(self, m, pipe, operation):
-        """Report upsets that the sweep or an operation with a key has found."""
         stage = self._read + MATCH
         upset = pipe.enter(Cat(column.upset for column in self.columns), "upset", stage=stage)
         looks = operation["query"] | operation["insert"] | operation["remove"]

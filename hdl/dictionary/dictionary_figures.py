@@ -1,11 +1,11 @@
-"""Stages of a dictionary's pipeline, and the pace of its sweep. Does not import Amaranth."""
+"""Stages of the pipeline and rate of the sweep of a dictionary. Does not import Amaranth."""
 
 from ...golden.spec.dictionary_sizes import SWEEP_MARGIN, WindowDictionarySpec
 from ..latencies import CELL_LATENCY
 
 COMPARISON = 2  # cycles to compare the row of an operation with the rows of earlier operations
-WORD = CELL_LATENCY  # cycles from the address of a cell memory to its word
-MATCH = WORD + 2  # cycles from the read of the cells to the answers of the columns
+WORD = CELL_LATENCY  # cycles from the address of a cell memory to the word
+MATCH = WORD + 2  # cycles from the read of the cells to the results of the columns
 DECISION = MATCH + 2  # cycles from the read to the decision about the write
 WRITE = DECISION + 2  # cycles from the read to the write
 HAZARDS = WRITE  # number of earlier operations that have not written yet when an operation reads
@@ -36,11 +36,14 @@ EARLIEST = WATCHED + 1 + WORD + KNOWN + 2
 
 
 def crowded_stash(spec: WindowDictionarySpec) -> int:
-    """Return three quarters of the stash: with this number of entries the input stalls."""
+    """Return three quarters of the stash size: with this number of entries the input stalls."""
     return -(-3 * spec.stash // 4)
 
 
 def swept_per_row(spec: WindowDictionarySpec) -> int:
-    """Return the number of insertions per swept row; entries expire before timestamps repeat."""
+    """Return the number of insertions per swept row.
+
+    At this rate, entries are erased before insertion numbers repeat.
+    """
     limit = ((1 << spec.timestamp_bits) - spec.window - SWEEP_MARGIN) // spec.rows
     return min(MAX_SWEPT_PER_ROW, limit)

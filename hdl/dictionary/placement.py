@@ -1,4 +1,4 @@
-"""Numbering, placement and verdicts of dictionary operations."""
+"""Insertion numbers, placement and verdicts of dictionary operations."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -10,7 +10,7 @@ from .dictionary_figures import DECISION, HAZARDS, MATCH, VERDICT, swept_per_row
 
 
 class InsertionCount(wiring.Component):
-    """Numbers the insertions modulo 2**T, and requests sweeps at a fixed interval."""
+    """Numbers the insertions modulo 2**T, and requests a sweep of one row at a fixed interval."""
 
     def __init__(self, *, spec):
         self._turn = swept_per_row(spec)
@@ -33,11 +33,11 @@ class InsertionCount(wiring.Component):
 
 
 class Wipe(wiring.Component):
-    """Clears all rows, one per cycle, after a clear."""
+    """Empties all rows after a clear, one row per cycle."""
 
     def __init__(self, *, rows):
         super().__init__(
-            # `announced`: a clear has arrived. `clear`: its predecessors have been decided.
+            # `announced`: a clear has arrived. `clear`: all earlier operations are decided.
             {"announced": In(1), "clear": In(1)}
             | {
                 "clears": Out(1),  # a row is cleared
@@ -64,7 +64,7 @@ NEAR_BITS = HAZARDS.bit_length()
 
 
 class Knowledge(data.StructLayout):
-    """Known state of an operation's cells, from its read and from earlier operations."""
+    """What is known about the cells of an operation, from its read and from earlier operations."""
 
     def __init__(self, *, columns):
         super().__init__(
@@ -86,9 +86,9 @@ class Placement(wiring.Component):
     """Selects the cell that an operation writes; one operation per cycle.
 
     An insertion writes the cell that holds its digest, otherwise the first free cell, otherwise the
-    stash. A removal empties the cell that holds its digest. Operations that read a cell before an
-    earlier operation writes it merge the earlier decision into their reads, the latest decision
-    last.
+    stash. A removal empties the cell that holds its digest. If an operation reads a cell before an
+    earlier operation has written it, the decision of the earlier operation replaces the read; the
+    latest decision has priority.
     """
 
     LATENCY = DECISION + 1
@@ -160,7 +160,7 @@ class Placement(wiring.Component):
         return m
 
     def _merged(self, state):
-        """Combine the words read with earlier decisions, which have priority."""
+        """Combine the results of the read with earlier decisions, which have priority."""
         return data.View(
             Knowledge(columns=self._columns),
             Cat(
@@ -207,14 +207,14 @@ class Placement(wiring.Component):
 
 
 class WindowVerdict(data.StructLayout):
-    """Answer to a query: ``seen``, ``age`` in insertions (0 if not seen), and ``status``."""
+    """Result of a query: ``seen``, ``age`` in insertions (0 if not seen), and ``status``."""
 
     def __init__(self, *, window):
         super().__init__({"seen": 1, "age": range(window), "status": 1})
 
 
 class Guarantee(wiring.Component):
-    """Counts the insertions since the youngest evicted entry."""
+    """Counts the insertions after the insertion of the youngest evicted entry."""
 
     def __init__(
         self,
@@ -332,7 +332,6 @@ class Verdict(wiring.Component):
         return m
 
     def _elaborate_guarantee(self, m, pipe, **operation):
-        """Return whether the window of an operation exceeds the guaranteed window."""
         m.submodules.guarantee = guarantee = self.guarantee
         lost, distance = (
             pipe.enter(getattr(self, name), name, stage=1) for name in ("lost", "lost_distance")

@@ -13,13 +13,13 @@ from .dictionary_figures import ANSWER, COMPARISON, HAZARDS, MIN_WINDOW
 
 
 def rows_latency(spec: WindowDictionarySpec, *, levels: int = DEFAULT_LEVELS) -> int:
-    """Return the cycles from a key to the addresses of its cells at the memories."""
+    """Return the number of cycles from a key to the addresses of its cells at the memories."""
     return max(CONTROL_LAG, hash_stages(spec.key_bits, spec.hash, levels)) + 2 + COMPARISON
 
 
 @dataclass(frozen=True)
 class DictionaryProfile(Profile):
-    """Latency and limits of a dictionary unit."""
+    """Latency and limits of a unit with a window dictionary."""
 
     spec: WindowDictionarySpec
 
@@ -37,7 +37,7 @@ class DictionaryProfile(Profile):
 
     @property
     def cell_bits(self) -> int:
-        """Bits per cell, including the parity bits and the unknown flag."""
+        """Width of a cell, including the parity bits and the unknown flag."""
         bits = self.spec.cell_bits
         return bits + 1 + check_bits(bits + 1) if self.protect == "parity" else bits
 
@@ -75,7 +75,7 @@ class DictionaryProfile(Profile):
         )
         require(spec.window >= MIN_WINDOW, "window", rule, spec.window)
         rule = (
-            f"must be at least {spec.columns + 1} in hardware with moves, as each of "
+            f"must be at least {spec.columns + 1} in hardware with moves, because each of "
             f"{spec.columns} columns may hold an entry"
         )
         require(not spec.moves or spec.stash > spec.columns, "stash", rule, spec.stash)
@@ -86,7 +86,6 @@ class DictionaryProfile(Profile):
             self._check_rows()
 
     def _check_rows(self) -> None:
-        """Reject a column that is longer than a block RAM."""
         limit = BLOCK_KINDS["ecp5"].bits
         rule = f"must be at most {limit} for ecp5, the number of bits in a block RAM"
         require(self.spec.rows <= limit, "rows", rule, self.spec.rows)

@@ -1,4 +1,4 @@
-"""Stash of a dictionary: whole digests that found no cell, and their moves to the columns."""
+"""Stash of a dictionary: digests that found no free cell, and their moves to the columns."""
 
 from functools import reduce
 from operator import or_
@@ -17,12 +17,12 @@ MIN_TURN = 4
 
 
 def turn_bits(entries):
-    """Return the width of a stash's one-hot turn: one bit per slot, but at least `MIN_TURN`."""
+    """Return the width of the one-hot `turn`: one bit per slot, but at least `MIN_TURN`."""
     return max(MIN_TURN, entries)
 
 
 class SlotSignature(wiring.Signature):
-    """Ports of a component that selects the slot of the next digest; one bit per slot."""
+    """Ports of a component that selects the slot of the next digest; masks have a bit per slot."""
 
     def __init__(self, *, entries):
         inputs = {
@@ -47,7 +47,7 @@ class SlotSignature(wiring.Signature):
 
 
 class OldestSlot(wiring.Component):
-    """Selects a free slot, otherwise the least recently written slot."""
+    """Selects a free slot, or the least recently written slot if no slot is free."""
 
     def __init__(self, *, entries):
         self._entries = range(entries)
@@ -81,9 +81,9 @@ class OldestSlot(wiring.Component):
 
 
 class SpareSlot(wiring.Component):
-    """Selects a free slot that no column holds, otherwise a slot in use that no column holds.
+    """Selects a free slot that no column holds, or else a slot in use that no column holds.
 
-    The spare slot takes the next push, and the following slot takes the push after it. In a full
+    The spare slot takes the next push, and the following slot takes the push after that. In a full
     stash, a push may displace the entry of the previous push.
     """
 
@@ -158,8 +158,8 @@ class ExchangeSignature(wiring.Signature):
 class Offers(wiring.Component):
     """Offers the entries of the stash to the columns, one slot per cycle.
 
-    Successive pushed entries start at successive columns. Each time an entry leaves for a column,
-    its next column advances.
+    Successive pushed entries are first offered to successive columns. Each time a column accepts an
+    entry, the next offer of this entry goes to the following column.
     """
 
     def __init__(self, *, spec):
@@ -283,8 +283,7 @@ class Stash(wiring.Component):
 
     An insertion or removal takes its digest out of the stash. A pushed insertion goes to a free
     slot, or displaces the oldest entry; with moves it may displace any entry that no column holds.
-    If the displaced entry has not expired, it is reported as lost. Entries that have expired are
-    dropped.
+    If the displaced entry has not expired, it is reported as lost. Expired entries are dropped.
     """
 
     def __init__(self, *, spec):
@@ -356,7 +355,7 @@ class Stash(wiring.Component):
         return m
 
     def _elaborate_match(self, m, pipe, digest, match, written, taken):
-        """Find the slot of a digest in three cycles, despite changes by earlier operations."""
+        """Find the slot of a digest in three cycles, while earlier operations change the slots."""
         pairs = [
             registered(m, agreeing_pairs(entry.digest, digest.value), f"pairs{at}")
             for at, entry in enumerate(self.entries)
@@ -378,7 +377,7 @@ class Stash(wiring.Component):
         m.d.sync += match.eq(after(equal, changed, written, same.at(2).value[0]))
 
     def _elaborate_offers(self, m, turn, looked, written, stale):
-        """Offer the examined entry; return the slots whose entries columns hold."""
+        """Offer the examined entry; return the slots whose entries the columns hold."""
         exchange = self.exchange
         held = registered(m, exchange.held, "holding")
         m.submodules.offers = offers = Offers(spec=self._spec)
@@ -401,7 +400,6 @@ class Stash(wiring.Component):
         return held
 
     def _elaborate_entries(self, m, operation_entry, written, taken, expired):
-        """Update the slots; return the slots that changed."""
         size = self._spec.stash
         exchanged, returns, entry = Const(0, size), Const(0, size), operation_entry
         if self._moves:

@@ -6,13 +6,13 @@ from amaranth.lib.wiring import In, Out
 
 from ..control import Control
 from ..interface import Operation, operation_bits
-from ..latencies import GENERATION_LEAD, GENERATION_SAMPLE, PAUSE, SHIFT_PAUSE, SPARE_SETTLE
+from ..latencies import GENERATION_LEAD, GENERATION_SAMPLE, PAUSE, SPARE_SETTLE
 from ..parameters import require_integer
 from ..pipeline import below, delayed, registered
 
 
 class GenerationLength(wiring.Component):
-    """Samples the generation length every `PERIOD` cycles, and reports short generations."""
+    """Samples the generation length every `PERIOD` cycles, and reports lengths below `minimum`."""
 
     PERIOD = GENERATION_SAMPLE
 
@@ -48,7 +48,7 @@ class GenerationLength(wiring.Component):
 
 
 class GenerationCounter(wiring.Component):
-    """Counts insertions and reports a full generation; one event per cycle.
+    """Counts insertions and reports when a generation is full; one event per cycle.
 
     The count runs from minus the length to 0, so that its sign shows whether insertions are left.
     """
@@ -92,7 +92,7 @@ class GenerationCounter(wiring.Component):
 
 
 class SpareTimer(wiring.Component):
-    """Reports that the spare is clean, `words` cycles after the last start."""
+    """Reports that the spare is clean, `words` cycles after the last pulse of `start`."""
 
     def __init__(self, *, words):
         require_integer("Words", words, minimum=1)
@@ -116,12 +116,12 @@ _TIMED = {"old": In(1), "out": In(1), "beyond": Out(1)}
 
 
 class Schedule(wiring.Component):
-    """Ends full and old generations: the next insertion carries the shift.
+    """Ends generations that are full or old: the next insertion carries the shift.
 
-    Without `when_full`, generations end by count alone. Otherwise an old generation continues while
-    the oldest segment is within the span. With "overfill", a full generation does the same.
-    `one_at_a_time` is high in generations shorter than `minimum_generation`, because a shift could
-    otherwise find the spare unclean.
+    Without `when_full`, a generation ends only when it is full. Otherwise an old generation
+    continues while the oldest segment is within the span. With "overfill", a full generation also
+    continues while the oldest segment is within the span. `one_at_a_time` is high in generations
+    shorter than `minimum_generation`, because the spare may not yet be clean at the next shift.
     """
 
     def __init__(self, *, generation_bits, minimum_generation, clear_words, when_full=None):
@@ -170,7 +170,6 @@ class Schedule(wiring.Component):
         return m
 
     def _elaborate_due(self, m):
-        """Return whether an event shifts or clears the ring, for a time-based window."""
         full = self.counter.full
         m.d.comb += [
             self.counter.turn.eq(self.full),
@@ -265,8 +264,8 @@ class Gate(wiring.Component):
     """Accepts operations while there are credits; some operations enter one at a time.
 
     Accepted operations never stall the pipeline: an operation that may have to wait closes the
-    gate, and a `Serializer` holds it. The outputs follow after `LATENCY` cycles unless an operation
-    waits.
+    gate, and a `Serializer` holds it. The outputs follow `LATENCY` cycles after the operation
+    unless the operation waits.
     """
 
     LATENCY = 2
@@ -316,7 +315,6 @@ class Gate(wiring.Component):
         return m
 
     def _elaborate_check(self, m, closed, alone):
-        """Check that each operation leaves once, and that the gate reopens."""
         serializer = self._serializer
         # Operations that have entered and not left: at most 2.
         inside = Signal(2)
@@ -362,13 +360,12 @@ class FrontEnd(wiring.Component):
 
     The first insertion of a generation carries the shift. A SHIFT waits until the spare is clean. A
     CLEAR closes the gate until the memory is clean. While generations are shorter than
-    `minimum_generation`, operations enter one at a time; in longer generations insertions never
-    wait. Other operations take `LATENCY` cycles from `i` to `control`.
+    `minimum_generation`, operations enter one at a time; in longer generations, insertions never
+    wait. Operations that do not wait take `LATENCY` cycles from `i` to `control`.
     """
 
     LATENCY = Gate.LATENCY + 1
     LEAD = GENERATION_LEAD
-    SHIFT_PAUSE = SHIFT_PAUSE
     PAUSE = PAUSE
 
     def __init__(
@@ -454,7 +451,7 @@ class FrontEnd(wiring.Component):
 class PlainFrontEnd(wiring.Component):
     """Front end of a core without generations: a gate and a source of ticks.
 
-    SHIFT does nothing. After a CLEAR or reset, the gate is closed until the memory is clean.
+    A SHIFT has no effect. After a CLEAR or reset, the gate is closed until the memory is clean.
     """
 
     LATENCY = Gate.LATENCY + 1

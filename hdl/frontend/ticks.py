@@ -1,4 +1,4 @@
-"""Tick sources: a period, a port with a minimum spacing, or the times of requests."""
+"""Sources of ticks: a counter, a port with a minimum spacing, or the times of requests."""
 
 from amaranth.hdl import Module, Mux, Shape, Signal, signed
 from amaranth.lib import data, stream, wiring
@@ -68,12 +68,12 @@ class TickSpacing(wiring.Component):
 
 
 class Stamps(wiring.Component):
-    """Advances time to the time of each operation before the operation enters.
+    """Advances the tick counter to the time of each operation before the operation enters.
 
-    Operations with the same time pass at one per cycle. An operation with a later time waits until
-    its predecessors have taken effect and time has advanced, at least `INTERVAL` cycles. An
-    operation with an earlier time gets the current time. Times are compared modulo
-    ``2**len(time)``, so a gap must be shorter than half of this.
+    Operations with the same time pass at one per cycle. An operation with a later time waits at
+    least `INTERVAL` cycles, until earlier operations have taken effect and the tick counter has
+    advanced. An operation with an earlier time gets the current time. Times are compared modulo
+    ``2**len(time)``, so a gap must be shorter than half of this range.
     """
 
     LATENCY = STAMP_LATENCY  # latency of an operation that does not wait, in cycles
@@ -138,7 +138,7 @@ class Stamps(wiring.Component):
         return m
 
     def _elaborate_stages(self, m, move):
-        """Return the first request, and whether its time is later, or far ahead."""
+        """Return the oldest request, and whether its time is later or more than the span ahead."""
         stage = data.StructLayout({"valid": 1, "request": self._request})
         first, second, head = (Signal(stage, name=name) for name in ("first", "second", "head"))
         reached = Signal.like(self.target)

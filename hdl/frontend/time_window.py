@@ -1,4 +1,4 @@
-"""Time window of a ring: which segments are within the span, and which generations are old."""
+"""Time-based window of a ring, which finds the segments within the span and old generations."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, wiring
@@ -13,17 +13,17 @@ from ..pipeline import registered
 
 
 class TimeWindow(wiring.Component):
-    """Keeps the times of the segments of a time-limited ring, and advances time.
+    """Stores the times of the segments of a time-limited ring, and advances time.
 
     `lately.golden.RotationPolicy` defines the rules. A segment is *live* while its last insertion
     is at most `span` ticks ago. The `run` youngest segments share the time of the last insertion.
     Each other segment is *settled*: its time is fixed. Live segments precede the others, so one
-    number separates them.
+    number separates live and expired segments.
 
     A tick takes effect between two operations and uses no cycle. The segments that expire with the
-    next tick are found in advance, and the tick waits for this search. Expiry is permanent, so a
-    long gap cannot make times wrap around. A tick that makes a generation old also waits until the
-    spare is clean.
+    next tick are found in advance, and the tick waits for this search. An expired segment never
+    becomes live again, so wrapped times have no effect after a long gap. A tick that makes a
+    generation old also waits until the spare is clean.
     """
 
     INPUTS = ("limit",)  # ports that are inputs of the core
@@ -38,7 +38,7 @@ class TimeWindow(wiring.Component):
         time_bits=None,  # width of the tick counter, at least the width for comparisons
         stamped=False,  # whether a tick advances time to `target` instead of by one
         report_covered=False,  # whether the port `reported` exists
-        copies=1,  # copies of the times of settled segments; three copies vote
+        copies=1,  # replicas of the times of settled segments; three replicas vote
         # whether these times have a synchronous read port, like a block RAM. Devices without LUT
         # memories need this port; otherwise synthesis would build multiplexers of registers.
         synchronous_read=False,
@@ -102,7 +102,7 @@ class TimeWindow(wiring.Component):
 
     @property
     def report(self):
-        """Result fields that the window provides; one cycle later if ``covered`` is included."""
+        """Result fields that the window provides; they are a cycle later with `report_covered`."""
         names = ("status", "time", "covered") if self._reports else ("status", "time")
         source = self.reported if self._reports else self
         return {name: getattr(source, name) for name in names}
@@ -125,7 +125,7 @@ class TimeWindow(wiring.Component):
         return m
 
     def _elaborate_times(self, m):
-        """Keep the tick counter and the times of insertions; find times that expire next."""
+        """Store the tick counter and the times of insertions; find times that expire next."""
         self._now = Signal.like(self.time, name="now")
         self._target = Signal.like(self.time, name="target_time", init=0 if self._stamped else 1)
         self._far = Signal()
@@ -255,7 +255,7 @@ class TimeWindow(wiring.Component):
 
 
 def _report(m, window):
-    """Report how many ticks are covered, and whether a generation exceeds its capacity."""
+    """Drive the outputs that report covered ticks, shortened windows and overfull generations."""
     limit = window._generations
     retired = window._turn & (window._settled == window._generations)
     lost = Signal(window._bits)
@@ -299,7 +299,6 @@ def _report(m, window):
 
 
 def time_window(profile):
-    """Return the `TimeWindow` for the specification and options of a `RingProfile`."""
     options = profile.options
     return TimeWindow(
         RotationPolicy.of(profile.spec),

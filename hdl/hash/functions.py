@@ -1,4 +1,4 @@
-"""Keyed hash in hardware: the three steps of `lately.golden.hash.functions`, as a pipeline.
+"""Hash of a key in hardware: the three steps of `lately.golden.hash.functions` as a pipeline.
 
 Each step takes and returns values of a `Pipeline`. The registers have no reset.
 """
@@ -26,7 +26,7 @@ from .siphash import SipHash, siphash_latency
 
 
 def fold(pipe, key, seed):
-    """Return the state of a key: the XOR of the 64-bit columns for its set bits (H3)."""
+    """Return the state of a key: the XOR of one 64-bit constant for each set bit (an H3 hash)."""
     columns = fold_columns(len(key), seed)
 
     def column(bit, key):
@@ -81,13 +81,12 @@ def mix(pipe, state, seed):
 
 
 def hashed_state(pipe, key, seed):
-    """Return the registered state of a key: `fold`, then `mix`."""
     return mix(pipe, fold(pipe, key, seed), seed).settled()
 
 
 @cache
 def hash_latency(key_bits, hash="h3", *, levels=DEFAULT_LEVELS):
-    """Return the cycles from a key to its state, found by building a throwaway pipeline."""
+    """Return the number of cycles from a key to the state, counted in a draft of the pipeline."""
     if hash == "siphash":
         return siphash_latency(key_bits)
     pipe = Pipeline(Draft(), levels=levels)
@@ -95,7 +94,7 @@ def hash_latency(key_bits, hash="h3", *, levels=DEFAULT_LEVELS):
 
 
 def expand(pipe, state, *, sizes, functions, seed):
-    """Return the unregistered cell indices of each hash function: XORs of three state bits."""
+    """Return the indices of each hash function; each index bit is an XOR of three state bits."""
     fields = index_fields(sizes)
     for field in fields:
         if not field.power_of_two:
@@ -123,7 +122,7 @@ def expand(pipe, state, *, sizes, functions, seed):
 
 
 def _shared_first(rotations):
-    """Order rotation amounts so that functions share XORs of two bits at the same distance."""
+    """Order the rotation amounts so that hash functions share XORs of the same two state bits."""
 
     def distance(pair):
         apart = abs(pair[0] - pair[1])
@@ -144,7 +143,7 @@ def _shared_first(rotations):
 
 
 class StateHash(wiring.Component):
-    """Computes the state of a key with `fold` and `mix`; one key per cycle."""
+    """Computes the state of a key with `fold` and `mix` in `latency` cycles; one key per cycle."""
 
     def __init__(self, *, key_bits, seed, levels=DEFAULT_LEVELS):
         require_integer("Key width", key_bits, minimum=1)
@@ -165,7 +164,7 @@ class StateHash(wiring.Component):
 
 
 class Addresses(data.ArrayLayout):
-    """Addresses of a key's bits: for each hash function, one address in each part of a segment."""
+    """Addresses of the bits of a key: one for each hash function and each part of a segment."""
 
     def __init__(self, *, spec):
         address = range(spec.part_bits)
@@ -175,8 +174,9 @@ class Addresses(data.ArrayLayout):
 class KeyHash(wiring.Component):
     """Computes the addresses of a key with the hash of the specification; one key per cycle.
 
-    The addresses come from a level of LUTs, not from registers: the receiver adds logic to this
-    stage. With `hashed`, `key` is a hash state already.
+    The addresses follow `latency` cycles after the key. They come from a level of LUTs, not from
+    registers, because the receiver adds logic to this stage. With `hashed`, `key` is already a hash
+    state.
     """
 
     def __init__(self, *, spec, levels=DEFAULT_LEVELS, hashed=False):

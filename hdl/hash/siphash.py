@@ -1,4 +1,4 @@
-"""SipHash-1-3 in hardware: `lately.golden.hash.siphash` as a pipeline, and its secrets."""
+"""SipHash-1-3 as a pipeline, and the component that holds the secrets of these pipelines."""
 
 from functools import cache
 from itertools import groupby, pairwise
@@ -39,7 +39,6 @@ class Arithmetic:
         self._pipe = Pipeline(m)
 
     def word(self, bits, clock):
-        """Return input bits as a word, or as a part of a word."""
         stage = None if clock == STATIC else clock
         digit = self._pipe.enter(bits, bits.name, stage=stage, reset_less=True)
         return [(digit, index) for index in range(len(bits))]
@@ -51,14 +50,13 @@ class Arithmetic:
         return word[-amount:] + word[:-amount]
 
     def value(self, word, clock):
-        """Return the bits of a word, or of part of a word, in a later cycle."""
+        """Return the bits of a word, or of part of a word, delayed to the cycle `clock`."""
         return Cat(
             Const(bit, 1) if isinstance(bit, int) else bit[0].at(clock).value[bit[1]]
             for bit in word
         )
 
     def ready(self, word):
-        """Return the first cycle in which all bits of a word, or of part of a word, are valid."""
         stages = [bit[0].stage for bit in word if not isinstance(bit, int)]
         return max((stage for stage in stages if stage is not None), default=STATIC)
 
@@ -108,11 +106,11 @@ class Arithmetic:
 
 
 class SipHash(wiring.Component):
-    """SipHash-1-3 of a key under a secret; one key per cycle.
+    """Computes the SipHash-1-3 of a key under a secret in `latency` cycles; one key per cycle.
 
     Terms that depend only on the secret are computed once, not for each key. So the secret must be
-    stable from `SETTLE` cycles before its first key until `HOLD` cycles after its last key. Hashes
-    of other keys that enter during this time are invalid.
+    stable from `SETTLE` cycles before the first key until `HOLD` cycles after the last key that
+    uses it. Hashes of keys for another secret that enter during this time are invalid.
 
     Each addition is split into three digits, one per cycle. A round takes 5 cycles (SipHash,
     section 2.3).
@@ -136,14 +134,13 @@ class SipHash(wiring.Component):
 
 @cache
 def siphash_latency(key_bits):
-    """Return the cycles from a key to its SipHash, found by building a throwaway pipeline."""
+    """Return the number of cycles from a key to the hash, counted in a draft of the pipeline."""
     ops = Arithmetic(Draft())
     key, secret = Signal(key_bits, name="key"), Signal(SECRET_BITS, name="secret")
     return ops.ready(hashed_words(ops, key, secret))
 
 
 def hashed_words(ops, key, secret):
-    """Return the SipHash of a key as a word of `Arithmetic`."""
     secret = ops.word(secret, STATIC)
     halves = secret[:WORD_BITS], secret[WORD_BITS:]
     v = [
@@ -169,7 +166,6 @@ def hashed_words(ops, key, secret):
 
 
 def _message(ops, key):
-    """Split a key into the padded words of a SipHash message."""
     padding = message_words(len(key)) * WORD_BITS - len(key)
     bits = ops.word(key, 0) + [0] * padding
     bits[-WORD_BITS:] = [
@@ -199,7 +195,7 @@ def _round(ops, v, added, name):
 
 
 class Secrets(wiring.Component):
-    """Holds the secrets of the hash pipelines, and selects when a new secret becomes active.
+    """Holds the secrets of the hash pipelines, and determines when a new secret becomes active.
 
     With re-keying, the next shift activates a pending secret in a second pipeline. No further
     secret is accepted until all segments of the old secret have left the ring. Without re-keying, a
@@ -256,7 +252,7 @@ class Secrets(wiring.Component):
         return m
 
     def _elaborate_single(self, m, taken, coming_in):
-        """Keep the last secret until a clear; ignore secrets that arrive after the clear."""
+        """Hold the last secret until a clear; accept no secret while a clear is pending."""
         waiting = Signal(SECRET_BITS)
         # One clear in progress, and up to three that wait.
         clears = Signal(range(5))
@@ -268,7 +264,7 @@ class Secrets(wiring.Component):
             m.d.sync += self.secret0.eq(waiting)
 
     def _elaborate_pair(self, m, taken, waits, coming_in):
-        """Load the pipeline that is not in use; count the segments that still need it."""
+        """Load secrets into the idle pipeline; count segments that still need the old secret."""
         current = Signal()
         older = Signal(range(self._ring_segments))
         # For some cycles, keys in flight still use the secret that will be replaced.

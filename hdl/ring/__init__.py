@@ -1,1 +1,1 @@
-"""Ring cores."""
+"""Ring filters as pipelined cores."""

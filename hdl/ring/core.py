@@ -1,4 +1,4 @@
-"""Core of a ring filter: hashes, a store of segments, and a detector."""
+"""Core of a ring filter: hash pipelines, segment memories and a detector."""
 
 from functools import partial
 
@@ -16,10 +16,11 @@ from .ring import Ring, RingDetector
 
 
 class StoreSignature(wiring.Signature):
-    """Ports of a segment store, independent of its memory layout.
+    """Ports of a segment store, independent of the layout of its memories.
 
-    One operation per cycle; `bits` and `base` are valid `latency` cycles later. A query sees all
-    earlier insertions. The core must follow the rules of `Ring` or observe `clean`.
+    A store accepts one operation per cycle; `bits` and `base` are valid `latency` cycles later. A
+    query sees all earlier insertions. The component that drives the store must follow the timing
+    rules of `Ring` or wait for `clean`.
     """
 
     def __init__(self, *, spec, latency, hashes=1, upsets=False, checks=False):
@@ -38,8 +39,8 @@ class StoreSignature(wiring.Signature):
                 "clean": Out(1, init=1),
             }
             | {f"addresses{number}": In(addresses) for number in range(hashes)}
-            # `upset`, with `upsets`: an operation has read a bit whose copies differ. Some
-            # cycles after the bits.
+            # `upset`, with `upsets`: some cycles after an operation has read a bit whose replicas
+            # differ
             | ({"upset": Out(1)} if upsets else {})
             # `illegal`, with `checks`: the masks of the ring are illegal
             | ({"illegal": Out(1)} if checks else {})
@@ -47,7 +48,7 @@ class StoreSignature(wiring.Signature):
 
 
 class SegmentStore(wiring.Component):
-    """Store of a ring, with a separate memory for each part of each segment."""
+    """Segments of a ring; each part of each segment has its own memory."""
 
     def __init__(
         self,
@@ -160,7 +161,7 @@ class SegmentStore(wiring.Component):
 
 
 def reported_upset(pipe, unlike, control):
-    """Return whether an operation read a bit whose copies differ."""
+    """Return whether an operation has read a bit whose replicas differ."""
     upset = ~pipe.all_of("upset", ~unlike)
     asked = (control["query"] | control["insert"]).at(upset.stage)
     return (upset & asked).at(upset.stage + 1)
@@ -169,9 +170,9 @@ def reported_upset(pipe, unlike, control):
 class FilterCore(wiring.Component):
     """Pipeline of a ring: hash, segments and detector. See `CoreSignature` for the contract.
 
-    The component that drives the core must follow the rules of `Ring`: at least ``clear_words``
-    cycles between two shifts, and as many idle cycles after a clear. If the store reports `clean`,
-    it must wait for `clean` instead.
+    The component that drives the core must follow the rules of `Ring`: it waits at least
+    ``clear_words`` cycles between two shifts, and keeps the core idle for as many cycles after a
+    clear. If the store reports `clean`, the component must wait for `clean` instead.
     """
 
     def __init__(
@@ -190,14 +191,15 @@ class FilterCore(wiring.Component):
         if len(latencies) != 1:
             raise ValueError(f"Hashes must all have the same latency, not {latencies}")
         if len(hashes) != store.signature.hashes:
-            raise ValueError(f"Hashes: need {store.signature.hashes}, got {len(hashes)}")
+            raise ValueError(
+                f"Hashes must be {store.signature.hashes} for this store, not {len(hashes)}"
+            )
         self.hashes = hashes
         self.store = store
         self.detector = detector
         self.clear_cycles = clear_cycles
         self.control_lag = control_lag
-        # A fast hash waits for the control.
-        # cycles from a key to its addresses
+        # cycles from a key to its addresses; a fast hash waits for the control flags
         self.addresses_latency = max(control_lag, latencies[0])
         self.latency = self.addresses_latency + store.latency + detector.latency + timed
         self._timed = timed
@@ -259,7 +261,7 @@ class FilterCore(wiring.Component):
 
 
 def _timely(verdict, limit):
-    """Remove from a verdict a run that starts at the limit or later."""
+    """Return the verdict, changed to "not seen" if the age has reached the limit."""
     seen = verdict.seen & (verdict.age < limit)
     return Cat(seen, verdict.age & seen.replicate(len(verdict.age)))
 
@@ -271,7 +273,7 @@ def ring_core(
     hashed=False,  # whether keys are states that another component has hashed
     control_lag=CONTROL_LAG,
 ):
-    """Return the `FilterCore` of a specification, in a unit with a `RingProfile`."""
+    """Build the `FilterCore` for a specification and the profile of its unit."""
     levels = profile.levels
     hashes = [
         KeyHash(spec=spec, levels=levels, hashed=hashed) for _ in range(2 if spec.rekey else 1)

@@ -1,4 +1,4 @@
-"""Latency, clearing, memories and limits of rings in hardware. Does not import Amaranth."""
+"""Latency, clearing, memories and limits of ring units. Does not import Amaranth."""
 
 from dataclasses import dataclass, replace
 
@@ -69,7 +69,7 @@ class RingProfile(Profile):
 
     @property
     def memories(self) -> int:
-        """Number of memories in all shards: one per part of each segment, including the spare."""
+        """Number of memories in all shards: one for each part of each segment and of the spare."""
         return self.spec.shards * self.spec.segments * self.spec.parts
 
     @property
@@ -78,7 +78,7 @@ class RingProfile(Profile):
 
     @property
     def memory_shape(self) -> tuple[int, int]:
-        """Columns and rows of block RAMs, of `BLOCK_BITS` each, that form one memory."""
+        """Numbers of columns and rows of block RAMs, each of `BLOCK_BITS`, that form one memory."""
         return memory_shape(bits=self.spec.shard_bits, clear=self.spec.clear)
 
     @property
@@ -100,7 +100,7 @@ class RingProfile(Profile):
 
     @property
     def clear_cycles(self) -> int:
-        """Cycles to zero a segment, `clear` bits of every part per cycle."""
+        """Number of cycles to clear a segment, `clear` bits of every part per cycle."""
         return -(-self.spec.shard_bits // self.spec.clear)
 
     @property
@@ -113,9 +113,9 @@ class RingProfile(Profile):
 
     @property
     def _cleared_generation(self) -> int:
-        """Shortest generation during which the spare can be cleared, in insertions.
+        """Minimum number of insertions in a generation during which the spare can be cleared.
 
-        At most `lanes` insertions arrive per cycle. The spare is zeroed in `clear_cycles` cycles,
+        At most `lanes` insertions arrive per cycle. The spare is cleared in `clear_cycles` cycles,
         starting after the shift. Several lanes need at least `MINIMUM_BEATS` cycles.
         """
         if self.spec.lanes == 1:
@@ -124,7 +124,10 @@ class RingProfile(Profile):
 
     @property
     def min_period(self) -> int:
-        """Minimum cycles between two ticks: time to scan the segments and to clean the spare."""
+        """Minimum number of cycles between two ticks.
+
+        In this time all segments are scanned and the spare is cleaned.
+        """
         if not self.spec.timed:
             return 0
         scanned = 8 * (self.spec.window_generations + 2)
@@ -172,30 +175,28 @@ class RingProfile(Profile):
 
     @property
     def _hash_latency(self) -> int:
-        """Cycles from a key to its addresses, which also wait for the control flags."""
         hashed = hash_stages(self.spec.key_bits, self.spec.hash, self.levels)
         return max(CONTROL_LAG, hashed)
 
     @property
     def lane_hash_latency(self) -> int:
-        """Cycles from the keys of a beat to their states."""
         settle = SECRET_SETTLE if self.spec.hash == "siphash" else 0
         hashed = hash_stages(self.spec.key_bits, self.spec.hash, self.lane_hash_levels)
         return settle + max(LANE_HASH_LATENCY, hashed)
 
     @property
     def lane_hash_levels(self) -> int:
-        """Levels of LUTs in the hashes of the lanes: half of `levels`, because wires are long."""
+        """LUT levels in the hashes of the lanes: half of `levels`, because the wires are long."""
         return max(1, self.levels // 2)
 
     @property
     def lane_slots(self) -> int:
-        """Maximum beats in flight with several lanes, a power of two."""
+        """Maximum number of beats in flight with several lanes, a power of two."""
         return 1 << ceil_log(2, LANE_SLOTS + self.lane_hash_latency)
 
     @property
     def waiting_beats(self) -> int:
-        """Maximum beats that wait for the shards with several lanes, a power of two."""
+        """Maximum number of beats that wait for the shards with several lanes, a power of two."""
         return 1 << ceil_log(2, BEAT_CAPACITY + self.lane_hash_latency)
 
     @property
@@ -204,7 +205,7 @@ class RingProfile(Profile):
 
     @property
     def _memory_latency(self) -> int:
-        """Cycles from addresses to bits; two hashes add a register after their selection."""
+        """Cycles from the addresses to the bits; re-keying adds a register to select the hash."""
         vote = VOTE_LATENCY if self.copies > 1 else 0
         return (
             self.spec.rekey
@@ -260,7 +261,7 @@ class RingProfile(Profile):
         for size in spec.index_sizes:
             _require(
                 size & (size - 1) == 0,
-                f"{spec.family}: hardware needs block and part sizes to be powers of two, "
+                f"{spec.family}: block and part sizes must be powers of two in hardware, "
                 f"not {size}",
             )
         where = "segment" if spec.lanes == 1 else "shard"
@@ -287,7 +288,6 @@ class RingProfile(Profile):
 
 
 def _check_size(profile: RingProfile) -> None:
-    """Reject a ring whose elaboration would take too long."""
     spec = profile.spec
     rule = f"must give at most {MAX_SEGMENTS} segments in hardware, including the spare"
     field = "epochs" if spec.run == 1 and spec.hash_functions == 1 else "l"

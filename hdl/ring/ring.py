@@ -17,11 +17,11 @@ from ..pipeline import FAN_IN, Draft, Pipeline, registered
 class Ring(wiring.Component):
     """Selects the segments that an operation writes, and clears the spare; one operation per cycle.
 
-    A shift takes effect between the query and the insertion of its operation: `base` is the
-    position before the shift, and `set` selects the segments after it. From the next cycle, the
-    retired segment is cleared for `clear_words` cycles; the next shift may follow one cycle later.
-    A clear returns the ring to its first position and clears all segments in the same way; only
-    idle cycles may follow for `clear_words` cycles.
+    A shift takes effect between the query and the insertion of an operation: `base` is the position
+    before the shift, and `set` selects the segments after it. From the next cycle, the retired
+    segment is cleared for `clear_words` cycles; the next shift may follow one cycle later. A clear
+    returns the ring to its first position and clears all segments in the same way; the ring must
+    stay idle for `clear_words` cycles after a clear.
     """
 
     def __init__(self, *, segments, run, clear_words, check=False):
@@ -97,7 +97,7 @@ class Ring(wiring.Component):
             m.d.sync += newest.eq(entering)
 
     def _elaborate_clear(self, m, spare):
-        """Clear segments; return whether an operation arrived that must wait for the end."""
+        """Clear segments; return whether an operation arrived that must wait until the end."""
         everything = Signal()
         count = Signal(range(2 * self._clear_words), init=self._clear_words)
         running = ~count[-1]
@@ -122,14 +122,12 @@ class Ring(wiring.Component):
 
 
 def illegal_masks(m, mask, spare, *, run):
-    """Return whether the mask of the previous cycle was not the `run` segments after the spare."""
+    """Return whether `mask` differed in the last cycle from the `run` segments after the spare."""
     behind = reduce(or_, map(spare.rotate_left, range(1, run + 1)))
     return registered(m, mask ^ behind, "differs").any()
 
 
 class DetectorShape(NamedTuple):
-    """Sizes of a `RingDetector`."""
-
     segments: int
     parts: int
     run: int
@@ -137,10 +135,10 @@ class DetectorShape(NamedTuple):
 
 
 class RingDetector(wiring.Component):
-    """Finds the youngest run of segments in which every part holds the key's bit.
+    """Finds the youngest run of segments in which every part holds the bit of the key.
 
-    One operation per cycle. The result equals Algorithm 1 of the APBF paper (section 5.1, query),
-    which visits the segments one by one.
+    The detector accepts one operation per cycle. The result equals Algorithm 1 of the APBF paper
+    (section 5.1, query), which visits the segments one by one.
     """
 
     def __init__(self, *, segments, parts, run, starts, levels=DEFAULT_LEVELS):
@@ -183,14 +181,13 @@ class RingDetector(wiring.Component):
 
 @cache
 def detector_latencies(shape, *, levels=DEFAULT_LEVELS):
-    """Return the cycles from bits to matches and to the verdict, from a throwaway pipeline."""
+    """Return the numbers of cycles from the bits to the matches and to the verdict."""
     bits, base = Signal(shape.segments * shape.parts), Signal(range(shape.segments))
     staged = _detect(Pipeline(Draft(), levels=levels), bits, base, Signal(), shape)
     return tuple(value.stage for value in staged)
 
 
 def _detect(pipe, bits, base, query, shape):
-    """Return the matches of the logical segments, and the verdict."""
     segments = [
         pipe.all_of(
             f"segment{segment}",
@@ -219,7 +216,7 @@ def _detect(pipe, bits, base, query, shape):
 
 
 def _extended_spans(pipe, spans, run):
-    """Return a flag for each start of a run; each step extends the spans up to fourfold."""
+    """Return a flag for each start of a run; each step makes the spans up to four times longer."""
     span = 1
     while span < run:
         longer = min(span * FAN_IN, run)
@@ -238,7 +235,7 @@ def _extended_spans(pipe, spans, run):
 
 
 def _youngest(pipe, runs, query, starts):
-    """Return whether a flag is set and the lowest set index, by halving; 0 without a query."""
+    """Return the result of a query: whether a run exists, and the start of the youngest run."""
     candidates = [runs[start] for start in range(starts)]
     last = False
     while not last:
@@ -260,7 +257,7 @@ def _youngest(pipe, runs, query, starts):
 
 
 def _younger(young, old, query=None):
-    """Join the results (found, position) of two halves; mask them with a query."""
+    """Combine the results (found, position) of two halves; without a query the result is 0."""
     any_run = young[0] | old[0]
     age = Cat(Mux(young[0], young[1:], old[1:]), ~young[0])
     if query is not None:

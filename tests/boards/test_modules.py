@@ -194,9 +194,7 @@ def test_each_module_of_ours_says_what_it_is():
     assert [name for _, name in heads] == [*modules_of(text)]
     comments = {name: " ".join(head.split("\n// ")).strip("/ \n") for head, name in heads}
     store = comments["seen__unit__core__store"]
-    assert store.startswith(
-        "Store of a ring, with a separate memory for each part of each segment."
-    )
+    assert store.startswith("Segments of a ring; each part of each segment has its own memory.")
     assert store.endswith("Class SegmentStore of lately.hdl.ring.core. Latency: 5 cycles.")
 
 

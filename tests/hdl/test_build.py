@@ -141,7 +141,7 @@ def test_omitted_fields_change_no_other(name, omit):
     [
         ("tiny", "seen", "omit: must be 'age' for this unit, not 'seen'"),
         ("timing-tiny", "tag", "omit: must be 'age', 'oldest' or 'time' for this unit, not 'tag'"),
-        ("two-lanes-tiny", "age", "omit: not supported with several lanes"),
+        ("two-lanes-tiny", "age", "omit: a unit with several lanes cannot omit result fields"),
     ],
 )
 def test_fields_that_cannot_be_omitted(name, omit, message):

@@ -116,7 +116,7 @@ REFUSED = [
      "one to shift, 4 insertions in each), not 67"),
     ({**APBF, "slice_bits": 64, "clear": 128}, {},
      "clear: must be at most the 64 bits of a part, not 128"),
-    *((values, {}, f"{values['family']}: hardware needs block and part sizes to be powers of two, "
+    *((values, {}, f"{values['family']}: block and part sizes must be powers of two in hardware, "
        f"not {size}")
       for values, size in (({**APBF, "slice_bits": 100}, 100), ({**APBBF, "blocks": 17}, 17),
                            ({**GEBF, "bits": 390}, 65),
@@ -131,8 +131,8 @@ REFUSED = [
     ({**DICTIONARY, "rows": 1 << 15, "digest_bits": 20}, {"memory": "ecp5"},
      "rows: must be at most 16384 for ecp5, the number of bits in a block RAM, not 32768"),
     ({**DICTIONARY, "moves": 64, "stash": 3}, {},
-     "stash: must be at least 4 in hardware with moves, as each of 3 columns may hold an entry, "
-     "not 3"),
+     "stash: must be at least 4 in hardware with moves, because each of 3 columns may hold an "
+     "entry, not 3"),
     *(({**row, "cells": 12}, {}, "cells: must be a power of two greater than 1 in hardware, not 12")
       for row in (TIMING, COUNTED)),
     ({**TIMING, "cells": 1 << 15}, {"memory": "ecp5"},
@@ -151,7 +151,7 @@ REFUSED = [
     (TIMING, {"ticks": "time"},
      "ticks: must be 'tick' or 'period' for family timed-timing, not 'time'"),
     (APBF, {"report_covered": True},
-     "report_covered: needs a ring with a span"),
+     "report_covered: requires a ring with a time-based window"),
     *((values, {option: -1}, f"{option}: must be at least {low}, not -1")
       for values in (BASES[6], BASES[0], DICTIONARY)
       for option, low in (("tag_bits", 0), ("statistics_bits", 0), ("time_bits", 1),

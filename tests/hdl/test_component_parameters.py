@@ -117,7 +117,7 @@ def deciding(**options):
         (queue, {"depth": 12}, "Depth must be a power of two, not 12"),
         (queue, {"tag_bits": -1}, "Tag width must be at least 0, not -1"),
         (queue, {"verdict_bits": -1}, "Verdict width must be at least 0, not -1"),
-        (queue, {"apart": 3}, "Bits apart must be at most 2, not 3"),
+        (queue, {"apart": 3}, "Separate verdict bits must be at most 2, not 3"),
         (detector, {"segments": 6}, "Segments must be at least 7, not 6"),
         (detector, {"parts": 0}, "Parts must be at least 1, not 0"),
         (detector, {"run": 0}, "Run must be at least 1, not 0"),

@@ -148,11 +148,11 @@ def test_macros_have_the_positions_of_fields():
 
 
 def test_requests_wrong():
-    with pytest.raises(ValueError, match=r"^Requests: need 2, one per lane, got 1$"):
+    with pytest.raises(ValueError, match=r"^requests: must be 2, one for each lane, not 1$"):
         signature(lanes=2).pack_request([None])
     with pytest.raises(ValueError, match=r"^Value does not fit in 20 bits: 1048576$"):
         signature().pack_request([{"key": 1 << 20}])
     with pytest.raises(ValueError, match=r"^Value does not fit in 8 bits: -1$"):
         signature().pack_request([{"tag": -1}])
-    with pytest.raises(ValueError, match=r"^Unknown fields for .*: time$"):
+    with pytest.raises(ValueError, match=r"^time: not a field of "):
         pack(data.StructLayout({"key": 3}), {"time": 1})

@@ -60,7 +60,7 @@ MESSAGES = {
         "keys --spec none.toml": "none.toml: No such file or directory",
         "keys --spec no.toml": "no.toml: must be a TOML file: ",
         "keys --spec wide.toml": "wide.toml: key_bits: must be at most 4096, not 5000",
-        "keys --spec odd.toml": "apbf: hardware needs block and part sizes to be powers of two",
+        "keys --spec odd.toml": "apbf: block and part sizes must be powers of two in hardware",
         "keys --preset huge": "preset: unknown 'huge'; ",
         "keys --window 9 --fpr 3": "Invalid value for '--fpr': 3.0 is not in the range 0<x<1.",
         "keys --engine golden --out-dir keys": "out-dir: must be a directory, not the file keys",
