@@ -228,7 +228,7 @@ def test_results_are_one_record(model):
 
 def test_windows_of_a_filter_that_has_one(model):
     if not model.spec.query_field:
-        with pytest.raises(ValueError, match=r"windows: .* supports only one window"):
+        with pytest.raises(ValueError, match=r"windows: .* does not support query windows"):
             model.perform([1], [1], *times(model, 200, 1), windows=[1])
 
 

@@ -45,7 +45,7 @@ REFUSED = [  # fields, others in their place, message
     (APBBF, {"blocks": 64, "lanes": 4},
      "blocks: must be a multiple of the 6 shards of 4 lanes, not 64"),
     (APBF, {"slice_bits": 96, "lanes": 2, "hash": "siphash", "rekey": True},
-     "rekey: must be False for several lanes, not True"),
+     "rekey: must be False with several lanes, not True"),
     (APBF, {"clear": 24}, "clear: must be a power of two, not 24"),
     *((APBF, {"hash": bad}, f"hash: must be one of h3, siphash, not {bad!r}")
       for bad in ("sip", "H3", "", None, 3, True, ["h3"])),
@@ -54,11 +54,11 @@ REFUSED = [  # fields, others in their place, message
     (APBF, {"rekey": True}, "rekey: must be False for hash h3, not True"),
     (BLOCKED, {"block_bits": 48}, "block_bits: must be a power of two, not 48"),
     *((APBBF, {"hashes_per_block": bad},
-       f"hashes_per_block: must divide block_bits = 64, and be below it, not {bad}")
+       f"hashes_per_block: must divide block_bits = 64 and be smaller, not {bad}")
       for bad in (3, 64, 128)),
     # 5 segments of 2 parts of 2 bits, or of a block.
-    (GEBF, {"bits": 19}, "bits: must be at least 2 per hash and segment = 20, not 19"),
-    (BLOCKED, {"bits": 159}, "bits: must be at least one block in each segment = 160, not 159"),
+    (GEBF, {"bits": 19}, "bits: must be at least 20 (2 per hash and segment), not 19"),
+    (BLOCKED, {"bits": 159}, "bits: must be at least 160 (one block in each segment), not 159"),
     (BLOCKED, {"hashes": 32}, "hashes: must be below block_bits = 32, not 32"),
     (APBF, {"slice_bits": MOST + 1}, f"slice_bits: {RANGE}"),
     (APBBF, {"blocks": MOST + 1}, f"blocks: {RANGE}"),
