@@ -28,7 +28,7 @@ def _require_load(load: float) -> None:
 
 
 def apbf_generation(slice_bits: int, k: int) -> int:
-    """Generation size at which slices get half full: floor(m ln 2 / k) (APBF, section 5.2)."""
+    """Generation length that makes slices half full: floor(m ln 2 / k) (APBF, section 5.2)."""
     require_counts(slice_bits=slice_bits, k=k)
     return max(1, math.floor(slice_bits * math.log(2) / k))
 
@@ -42,13 +42,13 @@ def apbbf_block_capacity(block_bits: int, hashes_per_block: int) -> float:
 
 
 def apbbf_generation(blocks: int, block_bits: int, hashes_per_block: int, k: int) -> int:
-    """Generation size at which blocks get half full (APBF, section 6)."""
+    """Generation length that makes blocks half full (APBF, section 6)."""
     require_counts(blocks=blocks, k=k)
     return max(1, math.floor(blocks * apbbf_block_capacity(block_bits, hashes_per_block) / k))
 
 
 def npws(k: int, l: int, survival: float) -> float:
-    """Peak normalised probability-weighted slack, in windows (APBF, section 5.2)."""
+    """Peak normalised probability-weighted slack, relative to the window (APBF, section 5.2)."""
     require_counts(k=k, l=l)
     # Keys of a slack generation are reported if all segments that they have lost match by chance,
     # with the probability `survival` each. An upper bound for l < k - 1.
@@ -216,7 +216,7 @@ def apbf_accesses(
 
 
 def _walk(k: int, l: int, rates: Floats) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return (probability, probability times mean accesses) for the results False and True."""
+    """Return probability and probability times mean accesses, for the results False and True."""
     probability, accesses = np.zeros((2, l + 1, k))
     probability[l, 0] = 1.0
     count = np.arange(k)

@@ -180,7 +180,7 @@ def _hash(key_hash: KeyHash) -> str:
 
 
 def _tables(columns: Iterable[int]) -> str:
-    """Return C tables whose entries, XORs of up to eight columns, the preprocessor computes."""
+    """Return C tables of XORs of up to eight columns; the preprocessor computes the XORs."""
     known = [*columns]
     known += [0] * (-len(known) % 8)
     macros = "#define FOLD1(sum, a) (sum), (sum) ^ (a)\n"
@@ -298,7 +298,7 @@ def _operands(spec: Specification) -> dict[str, object]:
 
 
 def _digest(spec: Specification) -> str:
-    """Return a C function that converts text to a key; a comment if C cannot compute the digest."""
+    """Return a C function that converts text to a key, or a comment if C has no such function."""
     words = -(-spec.key_bits // 64)
     if spec.digest == "siphash" and spec.keyed:
         return "/* No X_digest: the digest of text depends on the secret through SHAKE256. */\n"
@@ -323,7 +323,7 @@ def _digest(spec: Specification) -> str:
 
 
 def to_c(model: Filter) -> bytes:
-    """Return the state of a filter, including secrets, in the format of `X_save` in C."""
+    """Return the state of a filter, including secrets, in the format that `X_save` writes in C."""
     require(getattr(model, "partitioned", True), "partitioned", "must be True for C code", False)
     require(not getattr(model, "joinable", False), "joinable", "must be False for C code", True)
     parts = [

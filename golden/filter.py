@@ -123,7 +123,7 @@ class Number(Element):
 
 
 def taking_single_keys(kind: _Class) -> _Class:
-    """Replace methods with compiled ones for single keys, and rename them ``_python_NAME``."""
+    """Rename methods to ``_python_NAME``, and add compiled methods, faster for single keys."""
     core = compilation.extension()
     for name in _SINGLE if core is not None else ():
         member = inspect.getattr_static(kind, name)
@@ -252,7 +252,7 @@ class Filter(locks.Base, ABC):
 
     @classmethod
     def _hint(cls) -> str:
-        """Return a hint for error messages; empty if the class cannot choose parameters."""
+        """Return a hint for error messages, or "" if the class cannot choose parameters."""
         chosen = any("_sizes" in vars(kind) for kind in cls.__mro__ if kind is not Filter)
         return f"; {cls.__name__}.{cls._chooser} chooses all parameters" if chosen else ""
 
@@ -306,7 +306,7 @@ class Filter(locks.Base, ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Constructor arguments in a state file, without None and without a default digest."""
+        """Constructor arguments that are not None; the default digest is omitted."""
         names = [name for name in self.__signature__.parameters if name not in self._UNSAVED]
         values = [(name, getattr(self, name)) for name in names]
         return {item[0]: item[1] for item in values if item[1] is not None and item != _DIGEST}
@@ -416,7 +416,7 @@ class Filter(locks.Base, ABC):
     def look_up(
         self, keys: Keys, times: ArrayLike | None = None, windows: ArrayLike | None = None
     ) -> Results:
-        """Query n keys without counting the operations; the results have shape (n,).
+        """Query n keys without counting operations; the arrays of the result have shape (n,).
 
         Arguments and errors are those of `perform`.
         """
@@ -546,7 +546,7 @@ class Filter(locks.Base, ABC):
 
     @Cached
     def _possible(self) -> NDArray[np.bool_]:
-        """Table of 256 flags: which codes are supported operations; faster than `np.isin`."""
+        """Whether each of the 256 codes is supported; using this table is faster than `np.isin`."""
         possible = np.zeros(256, np.bool_)
         possible[list(self.supported)] = True
         return possible
@@ -591,7 +591,7 @@ class Filter(locks.Base, ABC):
         return np.array([self.fill])
 
     def estimated_false_positive_rate(self, *now: Any, **window: Any) -> float:
-        """Return the probability, now, that a key that was never inserted is reported.
+        """Return the current probability that a key that was never inserted is reported.
 
         The base class returns `fpr`, or 0 if `fpr` is None.
         """
@@ -618,7 +618,7 @@ class Filter(locks.Base, ABC):
     def __contains__(self, key: Key) -> bool:
         """Return whether a single key is reported; TypeError for several keys.
 
-        A timed filter queries the key at the clock's time, or without a clock at `latest`.
+        A timed filter queries the key at the clock's time, or at `latest` if there is no clock.
         """
         return bool(self._ask_now(self._only_one("in", key)))
 
@@ -643,7 +643,7 @@ class Filter(locks.Base, ABC):
         return copy.deepcopy(self)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the class, the parameters and the state are equal; ignore counters."""
+        """Return whether class, parameters and state are equal; counters are ignored."""
         if not isinstance(other, Filter):
             return NotImplemented
         if type(self) is not type(other) or self.parameters != other.parameters:
@@ -796,10 +796,10 @@ class Filter(locks.Base, ABC):
 
         `lately.load` loads a filter of any class. The method of a class loads only filters of this
         class and its subclasses, which must have been imported; a ring class also loads filters
-        that its `for_span` built. A `TimedFilter` gets the given `clock`; without one, it gets a
-        `SteadyClock` if the saved filter had a clock. With `mmap`, a file at a path is mapped into
-        memory instead of read, and insertions change the memory but not the file. A mapped file may
-        be replaced, but must not be changed in place.
+        that its `for_span` built. A `TimedFilter` gets the given `clock`; without `clock`, it gets
+        a `SteadyClock` if the saved filter had a clock. With `mmap`, a file at a path is mapped
+        into memory instead of read, and insertions change the memory but not the file. A mapped
+        file may be replaced, but must not be changed in place.
 
         TypeError if `clock` is given for a filter that counts insertions, or `mmap` is given for an
         open file; StateFileError if the file is not a state file, is damaged, or contains a filter
@@ -868,14 +868,15 @@ class CountedFilter(Filter):
     def for_window(cls, window: int, fpr: float = 0.01, **options: Unpack[Options]) -> Self:
         """Build a filter that is sized for a window and a false-positive rate.
 
-        Let d be the number of insertions after a key's own. Every family reports the key for all
-        d < W, that is, while the key is among the last W insertions. Rings and double-buffered
-        filters (APBF, GEBF, DoubleBuffering, ...) also report it for d = W.
+        Let W be the window, and d the number of insertions after a key's own insertion. Every
+        family reports the key for all d < W, that is, while the key is among the last W insertions.
+        Rings and double-buffered filters (APBF, GEBF, DoubleBuffering, ...) also report the key for
+        d = W.
 
         While the window is full of distinct keys, the expected false-positive rate, averaged over
         the insertions of a generation or block, is at most `fpr`. The attribute `fpr` is this
         average, which can be lower than the requested rate because sizes are integers or powers of
-        two. The constructor gets the `options`.
+        two. The `options` are passed to the constructor.
 
         TypeError or SpecificationError if a parameter is not a number or is out of range.
         """

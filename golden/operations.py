@@ -4,7 +4,7 @@ from enum import IntEnum, IntFlag
 
 
 class OperationBit(IntFlag):
-    """Bits of an operation code; ALONE is the code of SHIFT, and ALONE | QUERY that of CLEAR."""
+    """Bits of an operation code; ALONE is SHIFT, and ALONE | QUERY is CLEAR."""
 
     QUERY = 1  # look up the key, before the other bits take effect
     INSERT = 2

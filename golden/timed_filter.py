@@ -70,7 +70,7 @@ class TimedFilter(Filter):
 
         Every key is reported for `span`, in units of the timestamps. The expected false-positive
         rate is at most `fpr` if there are at most `rate` insertions per unit of time. The
-        constructor gets the `options`.
+        `options` are passed to the constructor.
 
         TypeError or SpecificationError if a parameter is not a number or is out of range.
         """
@@ -94,7 +94,7 @@ class TimedFilter(Filter):
         Every key is reported for `span`, for example "10min". The expected false-positive rate is
         at most `fpr` if there are at most `rate` insertions per second. The default `clock` is a
         `SteadyClock`. `max_ahead` sets the attribute of this name; None means no limit. The
-        constructor gets the `options`.
+        `options` are passed to the constructor.
 
         TypeError or SpecificationError if a parameter has the wrong type or is out of range.
         """
@@ -112,7 +112,8 @@ class TimedFilter(Filter):
     def clock(self) -> Callable[[], int] | None:
         """Function that returns the time in nanoseconds; None if the filter has no clock.
 
-        A filter that was loaded or unpickled has a `SteadyClock`, or the `clock` passed to `load`.
+        A loaded or unpickled filter has the `clock` that was passed to `load`, or, if the saved
+        filter had a clock, a `SteadyClock`.
         """
         return self._clock
 
@@ -189,7 +190,7 @@ class TimedFilter(Filter):
 
     @scalar_or_array
     def query(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> Answers:
-        """Return whether each key is in the filter at the times `now`; do not change the filter.
+        """Return whether each key is in the filter at the times `now`, without changing the filter.
 
         Parameters and errors are those of `insert`, but times before `latest` are not counted in
         `late`. The result is an ndarray of bool with shape (n,), or a bool for a single key.
@@ -236,7 +237,7 @@ class TimedFilter(Filter):
 
     @scalar_or_array
     def age(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> Ages:
-        """Return the minimum possible age of each key in generations; do not change the filter.
+        """Return the minimum possible age of each key in generations, without changing the filter.
 
         The age is 0 for the current generation, and -1 for a key that is not reported. Parameters
         and errors are those of `query`. The result is an ndarray of int64 with shape (n,), or an

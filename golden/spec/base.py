@@ -120,7 +120,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @property
     def classes(self) -> int | None:
-        """Number of query classes if a table of thresholds determines answers; otherwise None."""
+        """Number of query classes if a table of thresholds determines results; otherwise None."""
         return None
 
     @property
@@ -149,7 +149,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @property
     def slack(self) -> int:
-        """Number of insertions or time units after the window while a key may still be reported."""
+        """Maximum number of insertions or time units by which a report may outlast the window."""
         return self.block_units - 1
 
     @property
@@ -175,7 +175,7 @@ class Specification(ABC, metaclass=_Dispatcher):
         A window is rounded up to whole blocks, so that every key in the window is reported. If the
         family has query classes, `windows` contains classes, which stay the same. The default is
         the filter's window or class 0. TypeError or ValueError if a value is out of range, or if
-        queries of the family have neither windows nor classes.
+        `windows` is given although queries of the family have neither windows nor classes.
         """
         if not self.query_field:
             if windows is not None:
@@ -200,7 +200,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def families(cls) -> "dict[str, type[Self]]":
-        """Return the classes of all imported families that the constructor accepts, by family."""
+        """Return the imported families that the constructor accepts, as classes by name."""
         if cls.family:
             return {cls.family: cls}
         return {name: kind for name, kind in _FAMILIES.items() if issubclass(kind, cls)}

@@ -187,12 +187,12 @@ class FilterSpec(Specification):
 
     @property
     def shards(self) -> int:
-        """Number of shards: with several lanes, three per two lanes, to avoid bottlenecks."""
+        """Number of shards: 1, or with several lanes, three per two lanes to avoid bottlenecks."""
         return SHARDS[self.lanes]
 
     @property
     def shard_sizes(self) -> dict[str, int]:
-        """Size field, with its value in the specification of a single shard."""
+        """Name of the size field, with the field's value in the specification of one shard."""
         return {self.size_field: self._whole_size // self.shards}
 
     @property
@@ -212,7 +212,7 @@ class FilterSpec(Specification):
 
     @property
     def index_sizes(self) -> tuple[int, ...]:
-        """Ranges of the indices of a hash function in a shard: the block, if blocked, then cells."""
+        """Range of each hash index in a shard; in blocked families, the first is of the block."""
         if self.blocked:
             return (self.segment_blocks // self.shards,) + (self.cells,) * self.parts
         return (self.shard_bits,) * self.parts
