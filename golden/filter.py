@@ -542,7 +542,7 @@ class Filter(locks.Base, ABC):
         if not known.all():
             raise ValueError(f"operations: must be values of Operation, not {codes[~known][0]}")
         name = Operation(int(codes[~possible][0])).name
-        raise ValueError(f"operations: {type(self).__name__} has no {name}")
+        raise ValueError(f"operations: {type(self).__name__} does not support {name}")
 
     @Cached
     def _possible(self) -> NDArray[np.bool_]:

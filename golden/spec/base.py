@@ -213,7 +213,7 @@ class Specification(ABC, metaclass=_Dispatcher):
         kinds = cls.families()
         rule = f"must be one of {', '.join(kinds)}"
         if family == "pooled-time-limited-apbf":
-            rule = "must be apbf, with the same fields, which replaces the pooled filter"
+            rule = "must be apbf, which has the same fields and replaces the pooled filter"
         require(isinstance(family, str) and family in kinds, "family", rule, family)
         return kinds[cast(str, family)]
 

@@ -117,7 +117,7 @@ class FilterSpec(Specification):
         high = self.generation * generations
         if self.window is None:
             object.__setattr__(self, "window", high)
-        shown = f"{generations} generations of {self.generation} insertions = {high}"
+        shown = f"{high} ({generations} generations of {self.generation} insertions)"
         self._hold("window", self.window <= high, f"must be at most {shown}")
         if self.clear is None:
             cycles = max(1, self.generation // self.lanes - 1)
@@ -283,7 +283,7 @@ class AgePartitionedSpec(FilterSpec):
 
     def _check_segment(self) -> None:
         whole = self._whole_size % self.shards == 0
-        rule = f"must be a multiple of the {self.shards} shards of {self.lanes} lanes"
+        rule = f"must be a multiple of {self.shards}, the number of shards for {self.lanes} lanes"
         self._hold(self.size_field, whole, rule)
 
     def _default_generation(self) -> int:

@@ -85,7 +85,7 @@ class StampedPartsSpec(Specification):
         if self.stamp_bits is None:
             doubled = (2 * self.window_blocks + 1).bit_length()
             object.__setattr__(self, "stamp_bits", max(low, doubled))
-        rule = f"must be at least {low} for {self.window_blocks} blocks and the sweep"
+        rule = f"must be at least {low} for a window of {self.window_blocks} blocks and the sweep"
         self._hold("stamp_bits", self.stamp_bits >= low, rule)
 
     def _check_table(self) -> None:

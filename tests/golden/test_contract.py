@@ -272,7 +272,7 @@ def test_an_operation_is_done_or_refused(name):
             model.perform(*arguments)
             assert model != before
             continue
-        message = f"operations: {type(model).__name__} has no {operation.name}"
+        message = f"operations: {type(model).__name__} does not support {operation.name}"
         with pytest.raises(ValueError, match=message):
             model.perform(*arguments)
         assert model == before

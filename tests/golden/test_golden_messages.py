@@ -163,7 +163,8 @@ SPECIFICATIONS = [
     (lambda: TimedTimingSpec(**PARTS, span=9, period=2),
      "span: must be a multiple of period = 2, not 9"),
     *((partial(TimedTimingSpec, **PARTS, span=span, stamp_bits=bits),
-       f"stamp_bits: must be at least {bits + 1} for {span} blocks and the sweep, not {bits}")
+       f"stamp_bits: must be at least {bits + 1} for a window of {span} blocks and the sweep, "
+       f"not {bits}")
       for span, bits in ((29, 4), (30, 5))),
     (lambda: PartitionedTimingSpec(**COUNTED, phase_bits=2),
      "phase_bits: must not be given without classes, not 2"),
