@@ -124,7 +124,6 @@ def _shortened(text: str, spec: Specification) -> str:
 
 
 def _prefixed(text: str, prefix: str) -> str:
-    """Prefix every name that the text defines, and replace the placeholder ``X``."""
     code = _COMMENT.sub("", text)
     names = {name for matched in _DEFINITION.findall(code) for name in matched if name}
     for body in _ENUM.findall(code):
@@ -150,7 +149,6 @@ def _table(kind: str, name: str, values: Iterable[Any], *form: Any) -> str:
 
 
 def _hash(key_hash: KeyHash) -> str:
-    """Return the C constants of a hash, in the order of the fields of the C type `Hash`."""
     bits, keyed = key_hash.key_bits, key_hash.hash == "siphash"
     words = [word for function in key_hash.rotations for word in function]
     fields = [
@@ -274,7 +272,6 @@ def _dictionary(spec: WindowDictionarySpec) -> _Header:
 
 
 def _operands(spec: Specification) -> dict[str, object]:
-    """Return the macros that the C functions of all families use."""
     wide, asks = spec.key_bits > 64, spec.kind != "ring"
     return {
         "FINGERPRINT": f"0x{int.from_bytes(spec.fingerprint, 'little'):X}",

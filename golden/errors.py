@@ -41,7 +41,6 @@ def require_number(name: str, value: object) -> None:
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:
-    """Return an error message for an unknown name; the message suggests similar known names."""
     # Imported here, because every command imports this module.
     from difflib import get_close_matches
 
@@ -51,5 +50,4 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:
 
 
 def install_hint(extra: str) -> str:
-    """Return the command that installs the package and an `extra` from a checkout."""
     return f"pip install '.[{extra}]'" if extra else "pip install ."

@@ -166,7 +166,6 @@ def only_user(path: PathName) -> Iterator[None]:
 
 
 def temporary_name(path: str) -> str:
-    """Return a unique name for a hidden file beside `path`."""
     folder, name = os.path.split(path)
     # Shortened: a name has at most 255 bytes.
     return os.path.join(folder, f".{name[:32]}.{os.urandom(8).hex()}")
@@ -190,8 +189,6 @@ def named(path: PathName, kind: type[OSError] = OSError) -> Iterator[None]:
 
 
 class _Target(NamedTuple):
-    """Destination of an output: a resolved path or a descriptor, and its status if it exists."""
-
     path: str
     descriptor: int | None
     status: os.stat_result | None
@@ -243,7 +240,6 @@ def _opened(target: _Target, path: str, source: Source) -> _Descriptor:
 
 @contextmanager
 def _replacement(target: _Target, path: str, private: bool, source: Source) -> Iterator[BinaryIO]:
-    """Open a temporary file that is renamed to the target, a regular file, at the end."""
     temporary = temporary_name(target.path)
     try:
         with named(path):

@@ -252,7 +252,6 @@ class Filter(locks.Base, ABC):
 
     @classmethod
     def _hint(cls) -> str:
-        """Return a hint for error messages, or "" if the class cannot choose parameters."""
         chosen = any("_sizes" in vars(kind) for kind in cls.__mro__ if kind is not Filter)
         return f"; {cls.__name__}.{cls._chooser} chooses all parameters" if chosen else ""
 
@@ -500,7 +499,6 @@ class Filter(locks.Base, ABC):
         return self._one_operation(Operation.CHECK_AND_INSERT, *operands)
 
     def _checked_and_inserted(self, keys: Words, *operands: Any, refresh: bool = True) -> Answers:
-        """Query and insert keys, and update the counters."""
         step = self._check_and_insert if refresh else self._check_and_insert_new
         seen = step(keys, *operands)
         hits = int(np.count_nonzero(seen))
@@ -661,7 +659,6 @@ class Filter(locks.Base, ABC):
             return (self._identity(), self._digest_secret), arrays
 
     def _identity(self) -> Any:
-        """Return the numbers of the state that affect results."""
         numbers = self._state()[0]
         return {name: numbers[name] for name in numbers if name not in self._uncompared}
 
@@ -779,7 +776,6 @@ class Filter(locks.Base, ABC):
         return file.getvalue()
 
     def _content(self, secrets: bool) -> State:
-        """Return the header and the arrays of a state file, without copying the arrays."""
         if self._private and not secrets:
             raise ValueError(
                 "secrets: the state contains the siphash secrets; pass secrets=True to write them"

@@ -21,8 +21,6 @@ _extension = compilation.extension()
 if TYPE_CHECKING or _extension is None:
 
     class Base:
-        """Base class of objects without compiled state."""
-
         _engine: Any = None
 
     Lock = RLock

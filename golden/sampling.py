@@ -13,7 +13,6 @@ _Element = TypeVar("_Element", bound=np.generic)
 
 
 def chunks(count: int, size: int = CHUNK) -> Iterator[slice]:
-    """Yield slices that split `count` keys into chunks of at most `size` keys."""
     for start in range(0, count, size):
         yield slice(start, min(count, start + size))
 

@@ -10,7 +10,6 @@ HASHES = range(1, 41)  # numbers of hash functions tried
 
 
 def check_rate(value: float, name: str = "fpr") -> float:
-    """Check and return a false-positive rate; `name` is the name of the parameter."""
     require_number(name, value)
     require(0 < value < 1, name, "must be above 0 and below 1", value)
     return float(value)

@@ -60,7 +60,6 @@ def write_state(
 
 
 def state_name(file: StateFile) -> str:
-    """Return the name of a state file for messages."""
     if isinstance(file, str | os.PathLike):
         return os.fspath(file)
     return str(getattr(file, "name", "state"))

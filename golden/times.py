@@ -27,7 +27,6 @@ class SteadyClock:
         self.offset = time.time_ns() - time.monotonic_ns()
 
     def __call__(self) -> int:
-        """Return the current time in nanoseconds since 1970."""
         return time.monotonic_ns() + self.offset
 
 
@@ -90,7 +89,6 @@ def _instant(name: str, value: Any) -> int:
 
 
 def instant(moment: datetime) -> int:
-    """Convert a datetime with a time zone to nanoseconds since 1970."""
     return (moment - EPOCH) // MICROSECOND * 1000
 
 

@@ -30,7 +30,6 @@ _LAST = ("generation", "key_bits", "seed", "lanes", "clear", "hash", "rekey", "d
 
 
 def import_families() -> None:
-    """Import the modules that the environment variable `VARIABLE` lists."""
     for module in filter(None, os.environ.get(VARIABLE, "").split(",")):
         import_module(module)
 
@@ -327,7 +326,6 @@ def _require_name(field_name: str, value: object, names: tuple[str, ...]) -> Non
 
 
 def require_integer(name: str, value: object, low: int = 1, high: int | None = None) -> None:
-    """Require the value of a field to be an integer from `low` to `high`."""
     require(type(value) is int, name, "must be an integer", value)
     number = cast(int, value)
     require(number >= low, name, f"must be at least {low}", value)

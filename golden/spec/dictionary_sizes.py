@@ -108,7 +108,6 @@ def min_columns(window: int, rows: int, *, moves: bool = False) -> int | None:
 
 
 def min_digest_bits(window: int, fpr: float) -> int:
-    """Return the minimum digest width for which a full window meets the rate `fpr`."""
     return smallest(lambda bits: digest_false_positive_rate(window, bits) <= fpr, 16)
 
 

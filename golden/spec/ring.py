@@ -28,8 +28,6 @@ _HASHES = 4096
 
 
 class Geometry(NamedTuple):
-    """Dimensions of a ring and its segments, which `FilterSpec` describes."""
-
     generations: int
     run: int
     blocks: int

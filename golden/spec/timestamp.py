@@ -21,8 +21,6 @@ _REQUIRED = {"required": True}
 
 @dataclass(frozen=True, kw_only=True)
 class TimingSpec(Specification, family="timing"):
-    """Specification of a `TimingBloomFilter`."""
-
     window: int = required(high=_LONGEST)  # w: insertions for which a key is always reported
     cells: int = required(high=_LONGEST)  # m: number of cells
     hashes: int = required(high=_HASHES)  # k: hash functions, which share all cells
@@ -34,15 +32,11 @@ class TimingSpec(Specification, family="timing"):
 
 @dataclass(frozen=True, kw_only=True)
 class BlockTimingSpec(TimingSpec, family="block-timing"):
-    """Specification of a `BlockTimingBloomFilter`."""
-
     block: int = required(high=_LONGEST)  # B: number of insertions that share a timestamp
 
 
 @dataclass(frozen=True, kw_only=True)
 class InferentialSpec(TimingSpec, family="inferential"):
-    """Specification of an `InferentialFilter`."""
-
     block: int = optional(1, high=_LONGEST)  # B: insertions per block; 1 for a timing Bloom filter
     # D(j) of the stream, see `checked_distinct`, for j up to `block`; with `recurring`, up to
     # ``window + block - 1``.
