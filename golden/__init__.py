@@ -1,7 +1,7 @@
-"""Reference models in numpy, written from the papers.
+"""Reference models of the filters, written in numpy from the papers.
 
-Names are imported lazily, at first use, so that a program loads only the filters that it uses. For
-type checkers, ``__init__.pyi`` lists the same names.
+A name is imported at its first use, so that a program loads only the filters that it uses. For type
+checkers, ``__init__.pyi`` lists the same names.
 """
 
 from importlib import import_module, util
@@ -27,7 +27,7 @@ LAZY = {
     "timestamp.partitioned_timing": ("PartitionedTimingFilter", "TimedTimingFilter"),
     "timestamp.timing": ("BlockTimingBloomFilter", "TimingBloomFilter"),
 }
-"""Names of the package, by module that defines them."""
+"""Exported names, grouped by the module that defines them."""
 
 _MODULES = {name: module for module, names in LAZY.items() for name in names}
 __all__ = sorted(_MODULES)

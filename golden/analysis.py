@@ -1,4 +1,4 @@
-"""The papers' formulas for sizes, false-positive rates, accesses and slack of the filters."""
+"""Formulas of the papers for filter sizes, false-positive rates, memory accesses and slack."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ def _require_load(load: float) -> None:
 
 
 def apbf_generation(slice_bits: int, k: int) -> int:
-    """Insertions that half-fill a slice: max(1, floor(m ln 2 / k)) (APBF, section 5.2)."""
+    """Generation length that makes slices half full: floor(m ln 2 / k) (APBF, section 5.2)."""
     require_counts(slice_bits=slice_bits, k=k)
     return max(1, math.floor(slice_bits * math.log(2) / k))
 
@@ -42,13 +42,13 @@ def apbbf_block_capacity(block_bits: int, hashes_per_block: int) -> float:
 
 
 def apbbf_generation(blocks: int, block_bits: int, hashes_per_block: int, k: int) -> int:
-    """Number of insertions per generation that half-fill the blocks (APBF, section 6)."""
+    """Generation length that makes blocks half full (APBF, section 6)."""
     require_counts(blocks=blocks, k=k)
     return max(1, math.floor(blocks * apbbf_block_capacity(block_bits, hashes_per_block) / k))
 
 
 def npws(k: int, l: int, survival: float) -> float:
-    """Peak normalised probability-weighted slack, in windows (APBF, section 5.2)."""
+    """Peak normalised probability-weighted slack, relative to the window (APBF, section 5.2)."""
     require_counts(k=k, l=l)
     # Keys of a slack generation are reported if all segments that they have lost match by chance,
     # with the probability `survival` each. An upper bound for l < k - 1.
@@ -61,7 +61,10 @@ _SUMMED = 32  # largest generation for which the mean rate is a sum, not an inte
 
 
 def segment_loads(run: int, window_generations: int, generation: int, phase: float) -> list[float]:
-    """Number of distinct keys in each segment, youngest first (APBF, section 5.1)."""
+    """Number of distinct keys in each segment, youngest first (APBF, section 5.1).
+
+    `phase` is the elapsed fraction of the current generation.
+    """
     require_counts(run=run, window_generations=window_generations, generation=generation)
     require_share("phase", phase)
     filling = [float((i + phase) * generation) for i in range(run)]
@@ -69,7 +72,7 @@ def segment_loads(run: int, window_generations: int, generation: int, phase: flo
 
 
 def segment_false_positive_rate(load: float, *, blocks: int, cells: int, parts: int) -> float:
-    """Probability that a key never inserted matches a segment (APBF, sections 4.1 and 6)."""
+    """Probability that a new key matches a segment with `load` keys (APBF, sections 4.1 and 6)."""
     # A key picks a block, and a cell in each part; the number of keys in a block is binomial.
     _require_load(load)
     require_counts(blocks=blocks, cells=cells, parts=parts)
@@ -84,7 +87,10 @@ def segment_false_positive_rate(load: float, *, blocks: int, cells: int, parts: 
 def apbbf_block_false_positive_rate(
     block_bits: int, hashes_per_block: int, load: float | None = None
 ) -> float:
-    """Limit of `segment_false_positive_rate` for very many blocks (APBF, section 6)."""
+    """Probability that a new key matches a segment with infinitely many blocks (APBF, section 6).
+
+    `load` is the mean number of keys per block; by default, the number that half-fills a block.
+    """
     capacity = apbbf_block_capacity(block_bits, hashes_per_block)
     mean = capacity if load is None else load
     _require_load(mean)
@@ -99,7 +105,7 @@ def apbbf_block_false_positive_rate(
 
 
 def mean_rate(rate: Callable[[float], float], generation: int) -> float:
-    """Average a rate over a generation, with one query after each insertion."""
+    """Average `rate`, a function of the phase from 0 to 1, over the insertions of a generation."""
     if generation <= _SUMMED:
         return sum(rate(i / generation) for i in range(1, generation + 1)) / generation
     # Gauss-Legendre quadrature, then the Euler-Maclaurin correction from integral to sum: half the
@@ -109,7 +115,7 @@ def mean_rate(rate: Callable[[float], float], generation: int) -> float:
 
 
 def window_rate(rate: Callable[[float], float], window: int, block: int) -> float:
-    """Average a rate over the insertions of a block; a block leaves the window as a whole."""
+    """Average `rate`, a function of the number of stored keys, over the insertions of a block."""
     return mean_rate(lambda phase: rate(window - 1 + phase * block), block)
 
 
@@ -136,7 +142,7 @@ def _likely_loads(mean: float, limit: int | None) -> Floats:
 def _average(
     loads: Floats, log_ratio: Callable[[Floats], Floats], cells: float, parts: int
 ) -> float:
-    """Average the match probability; `log_ratio` is the log of the ratio of consecutive weights."""
+    """Average the match probability with weights w; `log_ratio(j)` is log(w[j + 1] / w[j])."""
     log_weights = np.concatenate(([0.0], np.cumsum(log_ratio(loads[:-1]))))
     weights = np.exp(log_weights - log_weights.max())
     # Rounding can lift the average above 1.
@@ -166,7 +172,7 @@ def apbf_fills(k: int, l: int, *, profile: str = "exact") -> list[float]:
 
 
 def apbbf_fills(k: int, l: int, block_bits: int, hashes_per_block: int) -> list[float]:
-    """Match probabilities of the segments of an APBBF just before a shift (APBF, section 6)."""
+    """Match probability of each APBBF segment just before a shift (APBF, section 6)."""
     require_counts(k=k, l=l)
     capacity = apbbf_block_capacity(block_bits, hashes_per_block)
     filling = [
@@ -194,7 +200,7 @@ def apbf_false_positive_rate(
 def apbf_accesses(
     k: int, l: int, case: str, *, fills: Sequence[float] | None = None, profile: str = "exact"
 ) -> float:
-    """Expected segment accesses of Algorithm 1, the backward query (APBF, section 5.4)."""
+    """Expected number of segments that Algorithm 1, a backward query, reads (APBF, section 5.4)."""
     require(case in CASES, "case", f"must be one of {', '.join(CASES)}", case)
     rates = _fills(k, l, fills, profile)
     if case == "window":
@@ -210,7 +216,7 @@ def apbf_accesses(
 
 
 def _walk(k: int, l: int, rates: Floats) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return the probability and the weighted accesses of Algorithm 1, for False and True."""
+    """Return probability and probability times mean accesses, for the results False and True."""
     probability, accesses = np.zeros((2, l + 1, k))
     probability[l, 0] = 1.0
     count = np.arange(k)
@@ -249,7 +255,7 @@ EPOCHS = range(1, 63)  # epochs tried; with guard and spare, a ring has at most 
 
 
 def gebf_bits_per_key(rate: float, spare: int = 0) -> float:
-    """Minimum bits per key of a long window for a GEBF to keep a rate just before a shift."""
+    """Bits per key that a GEBF with a long window needs to meet `rate` just before a shift."""
     require(0 < rate < 1, "rate", "must be above 0 and below 1", rate)
     return min(
         -(1 + (1 + spare) / r) * math.log2(-math.expm1(math.log1p(-rate) / (r + 1))) / math.log(2)
@@ -258,15 +264,15 @@ def gebf_bits_per_key(rate: float, spare: int = 0) -> float:
 
 
 def labelled_bits_per_key(rate: float) -> float:
-    """Minimum bits per key of a window for fingerprints with a generation label to keep `rate`."""
+    """Bits per key that a table of fingerprints with generation labels needs to meet `rate`."""
     require(0 < rate < 1, "rate", "must be above 0 and below 1", rate)
     return min((1 + 1 / r) * math.log2(math.e * (r + 1) / rate) for r in EPOCHS)
 
 
 def bloom_accesses(k: int, case: str, fill: float = 1 / 2) -> float:
-    """Expected slice accesses of a Bloom-filter query (APBF, section 4.2)."""
+    """Expected number of slices that a query of a Bloom filter reads (APBF, section 4.2)."""
     require_counts(k=k)
-    require(case in ("true", "false"), "case", "must be one of true, false", case)
+    require(case in ("true", "false"), "case", "must be 'true' or 'false'", case)
     require_share("fill", fill)
     if case == "true":
         return float(k)
@@ -276,13 +282,13 @@ def bloom_accesses(k: int, case: str, fill: float = 1 / 2) -> float:
 
 
 def digest_false_positive_rate(window: int, digest_bits: int) -> float:
-    """Probability that a fresh key has the same digest as one of `window` distinct keys."""
+    """Probability that a new key has the same digest as one of `window` distinct keys."""
     require_counts(window=window, digest_bits=digest_bits)
     return -math.expm1(window * math.log1p(-(2.0**-digest_bits)))
 
 
 def column_loads(window: int, *, columns: int, rows: int) -> list[float]:
-    """Mean number of entries per window and row that reach each column, and last the stash."""
+    """Mean number of entries per window and row that reach each column and, last, the stash."""
     # A cell that x entries per window reach is free for a fraction 1 / (1 + x) of them (Erlang's
     # loss formula for one server), so x**2 / (1 + x) entries reach the next column.
     require_counts(window=window, columns=columns, rows=rows)
@@ -293,5 +299,4 @@ def column_loads(window: int, *, columns: int, rows: int) -> list[float]:
 
 
 def stashed_entries(window: int, *, columns: int, rows: int) -> float:
-    """Mean number of entries in the stash."""
     return rows * column_loads(window, columns=columns, rows=rows)[-1]

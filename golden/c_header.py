@@ -1,8 +1,8 @@
-"""Export of a filter as a single C99 header, and conversion of its saved state.
+"""Export of a filter as one C99 header, and conversion of states between Python and C.
 
-The header contains the sources of the extension, with the constants of a specification. All names
-start with the prefix of the filter, so that one program can include several headers. In the files
-of core/header, which hold the functions for users, ``X`` stands for the prefix.
+The header contains the C sources of the extension and the constants of a specification. All names
+start with a prefix, so that a program can include the headers of several filters. The files in
+core/header contain the functions for users; ``X`` stands for the prefix there.
 """
 
 import re
@@ -28,7 +28,7 @@ from .spec.ring import WHEN_FULL, FilterSpec
 from .spec.timestamp import StampedPartsSpec
 
 SOURCES = Path(__file__).with_name("core")
-# batch size in the header of a timing filter or dictionary, whose functions take one key
+# batch size for timing filters and dictionaries, whose C functions take one key
 CHUNK = 8
 _COMMENT = re.compile(r"(/\*.*?\*/)", re.DOTALL)
 _ENUM = re.compile(r"^enum \{(.*?)\};", re.DOTALL | re.MULTILINE)
@@ -51,7 +51,10 @@ _ABOUT = """\
 
 
 def header(spec: Specification, name: str) -> str:
-    """Return a self-contained C header for a specification; all its names start with `name`."""
+    """Return a self-contained C header for a filter; all names in the header start with `name`.
+
+    SpecificationError if `name` is not a C identifier, or the filter cannot be exported to C.
+    """
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
         raise SpecificationError(f"name: must be a C identifier, such as seen, not {name!r}")
     if isinstance(spec, FilterSpec):
@@ -60,7 +63,7 @@ def header(spec: Specification, name: str) -> str:
         sources, values, text = _timing(spec)
     else:
         known = isinstance(spec, WindowDictionarySpec)
-        require(known, "family", "must be one with hardware to export C", spec.family)
+        require(known, "family", "must be a family that can be exported to C", spec.family)
         sources, values, text = _dictionary(cast(WindowDictionarySpec, spec))
     values |= _operands(spec)
     digest = ["pure/blake2b.h"] if spec.digest == "blake2b" else []
@@ -84,7 +87,7 @@ def header(spec: Specification, name: str) -> str:
 
 
 def files(spec: Specification, name: str) -> dict[str, str]:
-    """Return the header, specification and SystemVerilog model, as texts by file name."""
+    """Return all exported texts by file name: C header, specification, SystemVerilog model."""
     words = "words" if spec.key_bits > 64 else "words[0]"
     macros = {
         "X_DPI_SECRET": ", secret_low, secret_high" * spec.keyed, "X_DPI_KEY": words,
@@ -102,7 +105,7 @@ def files(spec: Specification, name: str) -> dict[str, str]:
 
 
 def _source(file: str) -> str:
-    """Read a source file without its include guard and its includes of other sources."""
+    """Read a source file, and remove the include guard and includes of other sources."""
     text = (SOURCES / file).read_text("utf-8")
     text = re.sub(r'(?m)^#include "\w+\.h"\n', "", text)
     guarded = re.fullmatch(r"(.*?)#ifndef \w+_H\n#define \w+_H\n(.*)#endif\n", text, re.DOTALL)
@@ -110,7 +113,7 @@ def _source(file: str) -> str:
 
 
 def _shortened(text: str, spec: Specification) -> str:
-    """Shrink the batch buffers, to save stack, in families whose functions take one key."""
+    """Shrink the batch buffers to save stack in families whose functions take one key."""
     if spec.kind == "ring":
         return text
     parts = spec.cell_shape[0]
@@ -121,7 +124,6 @@ def _shortened(text: str, spec: Specification) -> str:
 
 
 def _prefixed(text: str, prefix: str) -> str:
-    """Prefix every name that the text defines, and replace the placeholder ``X``."""
     code = _COMMENT.sub("", text)
     names = {name for matched in _DEFINITION.findall(code) for name in matched if name}
     for body in _ENUM.findall(code):
@@ -147,7 +149,6 @@ def _table(kind: str, name: str, values: Iterable[Any], *form: Any) -> str:
 
 
 def _hash(key_hash: KeyHash) -> str:
-    """Constants of a hash, in the order of the extension's `Hash`."""
     bits, keyed = key_hash.key_bits, key_hash.hash == "siphash"
     words = [word for function in key_hash.rotations for word in function]
     fields = [
@@ -177,7 +178,7 @@ def _hash(key_hash: KeyHash) -> str:
 
 
 def _tables(columns: Iterable[int]) -> str:
-    """Tables of the fold; the preprocessor computes the XORs of eight columns."""
+    """Return C tables of XORs of up to eight columns; the preprocessor computes the XORs."""
     known = [*columns]
     known += [0] * (-len(known) % 8)
     macros = "#define FOLD1(sum, a) (sum), (sum) ^ (a)\n"
@@ -193,7 +194,7 @@ def _tables(columns: Iterable[int]) -> str:
 
 
 def _products(columns: tuple[int, ...]) -> list[str]:
-    """The fold as 8 by 8 bit matrices: row d has the matrices from byte o + d to byte o."""
+    """Return the hash as 8 x 8 bit matrices; row d maps key byte o + d to output byte o."""
     rows = [[0] * 8 for _ in range(8)]
     for bit, column in enumerate(columns):
         byte, source = divmod(bit, 8)
@@ -271,7 +272,6 @@ def _dictionary(spec: WindowDictionarySpec) -> _Header:
 
 
 def _operands(spec: Specification) -> dict[str, object]:
-    """Macros that the functions of all families use."""
     wide, asks = spec.key_bits > 64, spec.kind != "ring"
     return {
         "FINGERPRINT": f"0x{int.from_bytes(spec.fingerprint, 'little'):X}",
@@ -295,7 +295,7 @@ def _operands(spec: Specification) -> dict[str, object]:
 
 
 def _digest(spec: Specification) -> str:
-    """C function that converts text to a key, if C can compute the digest."""
+    """Return a C function that converts text to a key, or a comment if C has no such function."""
     words = -(-spec.key_bits // 64)
     if spec.digest == "siphash" and spec.keyed:
         return "/* No X_digest: the digest of text depends on the secret through SHAKE256. */\n"
@@ -320,7 +320,7 @@ def _digest(spec: Specification) -> str:
 
 
 def to_c(model: Filter) -> bytes:
-    """Return the state of a filter, secrets included, in the format of `X_save` in its header."""
+    """Return the state of a filter, including secrets, in the format that `X_save` writes in C."""
     require(getattr(model, "partitioned", True), "partitioned", "must be True for C code", False)
     require(not getattr(model, "joinable", False), "joinable", "must be False for C code", True)
     parts = [
@@ -335,7 +335,7 @@ def _parts(state: CoreState) -> list[NDArray[Any]]:
 
 
 def from_c(spec: Specification, data: bytes) -> Filter:
-    """Build a filter from a state that `X_save` in its header wrote."""
+    """Build a filter from a state that `X_save` wrote in C; StateFileError if it does not fit."""
     model = from_spec(spec)
     numbers, _, arrays = state = model.core_state()
     parts = _parts(state)
@@ -361,5 +361,5 @@ def from_c(spec: Specification, data: bytes) -> Filter:
 
 
 def _has_first(spec: Specification) -> bool:
-    """Whether the state in C holds the first secret, on which the digest of text depends."""
+    """Return whether the C state contains the first secret, on which text digests depend."""
     return spec.keyed and spec.digest == "siphash"

@@ -1,4 +1,4 @@
-"""Attributes of special kinds: values that are computed once, and elements of an array."""
+"""Descriptors for attributes that are computed once or stored in an array."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -11,7 +11,7 @@ _Value = TypeVar("_Value")
 
 
 class Cached(cached_property[_Value]):
-    """Cached property without the lock of Python 3.11, which a fork could copy while held."""
+    """Cached property without the lock of Python 3.11, which may be held during a fork."""
 
     def __init__(self, compute: Callable[[Any], _Value]) -> None:
         super().__init__(compute)
@@ -19,7 +19,7 @@ class Cached(cached_property[_Value]):
 
 
 class Element:
-    """Attribute stored as the element `index` of the array `_numbers` of its object."""
+    """Attribute that is stored in the array `_numbers` of its object, at `index`."""
 
     def __init__(self, index: int) -> None:
         self._index = index
@@ -32,7 +32,7 @@ class Element:
 
 
 class Secret(Element):
-    """Secret of 128 bits in two elements of the array, low word first."""
+    """Secret of 128 bits that is stored in two elements of `_numbers`, low word first."""
 
     def __get__(self, owner: Any, kind: type | None = None) -> int:
         low, high = owner._numbers[self._index : self._index + 2].view(np.uint64).tolist()

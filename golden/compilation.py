@@ -1,7 +1,8 @@
-"""Access to the extension module, which has the loops in C.
+"""Access to the extension module, which contains the fast loops in C.
 
-A filter uses the extension if it can be imported, unless ``LATELY_FAST=0`` is in the environment
-when the filter is built. Without the extension, everything runs in Python, with the same results.
+A filter uses the extension if it can be imported, unless ``LATELY_FAST=0`` is set in the
+environment when the filter is built. Without the extension, filters run in Python, with the same
+results.
 """
 
 import os
@@ -20,8 +21,8 @@ except ImportError:
     _core = None
 
 VARIABLE = "LATELY_FAST"  # environment variable; 0 disables the extension
-MAX_SEGMENTS = 63  # maximum segments in the loops, spare included: a bit of a word for each
-# bits per key in a segment, and hash functions of a timing filter, that the loops support
+MAX_SEGMENTS = 63  # maximum number of segments in C, with the spare: one bit of a word for each
+# maximum number of bits per key in a segment, and of hash functions of a timing filter, in C
 MAX_PARTS = 64
 MAX_BITS = 1 << 32  # bits of a segment of a compiled ring: bit indices have 32 bits
 
@@ -32,13 +33,13 @@ def extension() -> Any:
 
 
 def core() -> Any:
-    """Return the extension module; None if it is missing, or disabled."""
+    """Return the extension module; None if it is missing or disabled."""
     return _core if os.environ.get(VARIABLE, "") != "0" else None
 
 
 @cache
 def warn_if_missing() -> None:
-    """Warn once that filters run without the extension, unless `VARIABLE` disables it."""
+    """Warn once if the extension is missing, unless it is disabled anyway."""
     if _core is None and os.environ.get(VARIABLE) != "0":
         remedy = "install gcc or clang, then run pip install --force-reinstall --no-deps ."
         if sysconfig.get_config_var("Py_GIL_DISABLED"):
@@ -48,7 +49,7 @@ def warn_if_missing() -> None:
 
 
 def wanted() -> bool:
-    """Whether a filter built now would use the compiled loops."""
+    """Return whether a filter that is built now uses the extension."""
     return core() is not None
 
 

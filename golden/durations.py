@@ -1,4 +1,4 @@
-"""Durations as text, and the ticks that time windows are measured in."""
+"""Conversion of durations between text, nanoseconds and ticks."""
 
 import re
 from datetime import timedelta
@@ -30,13 +30,13 @@ def time_seconds(text: str, name: str) -> Fraction:
     """Convert a text such as "10s", "500ms", "10m" or "1.5 h" to seconds."""
     match = _TIME.fullmatch(text)
     seconds = Fraction(match[1]) * UNITS[_ALIASES.get(match[2], match[2])] if match else Fraction(0)
-    rule = f"must be a number above 0 and one of {', '.join(UNITS)}, such as 10s"
+    rule = f"must be a number above 0 and a unit ({', '.join(UNITS)}), such as 10s"
     require(seconds > 0, name, rule, text)
     return seconds
 
 
 def whole_nanoseconds(name: str, seconds: Fraction) -> int:
-    """Convert seconds to nanoseconds; the result must be a whole number."""
+    """Convert seconds to nanoseconds; SpecificationError if the result is not a whole number."""
     time = seconds * NANOSECONDS
     rule = "must be a whole number of nanoseconds"
     require(time.denominator == 1, name, rule, time_text(seconds))
@@ -49,12 +49,12 @@ def default_tick(span: int | Fraction) -> int:
 
 
 def span_ticks(span: int | Fraction, tick: int | Fraction) -> int:
-    """Return the number of ticks in a window that always covers two keys a `span` apart."""
+    """Return the window, in ticks, that always covers two keys that are a `span` apart."""
     return span // tick + 1
 
 
 def tick_of_span(span: int, ticks: int) -> int:
-    """Return the shortest tick for which `span_ticks` gives at most `ticks` for a `span`."""
+    """Return the shortest tick for which ``span_ticks(span, tick)`` is at most `ticks`."""
     return span // ticks + 1
 
 

@@ -1,15 +1,15 @@
-"""Exceptions, argument checks that raise them, and texts of messages."""
+"""Exceptions, argument checks that raise exceptions, and message texts."""
 
 from collections.abc import Iterable
 from numbers import Integral, Real
 
 
 class LatelyError(Exception):
-    """Base of errors in inputs or the environment; the message is a single line."""
+    """Base class of errors in inputs or the environment; the message is a single line."""
 
 
 class SpecificationError(LatelyError, ValueError):
-    """A field of a filter specification violates a rule; the message has field, rule and value."""
+    """A field of a specification violates a rule; the message has the field, rule and value."""
 
 
 class RekeyError(LatelyError, RuntimeError):
@@ -21,7 +21,7 @@ class StateFileError(LatelyError, ValueError):
 
 
 def require(condition: bool, name: str, rule: str, value: object) -> None:
-    """Raise SpecificationError with the rule and the value of a field unless a condition holds."""
+    """Raise SpecificationError with a field's rule and value unless the condition is true."""
     if not condition:
         raise SpecificationError(f"{name}: {rule}, not {value!r}")
 
@@ -36,13 +36,11 @@ def require_count(name: str, value: object, *, low: int = 1, high: int | None = 
 
 
 def require_number(name: str, value: object) -> None:
-    """Require an argument to be a real number."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name}: must be a number, not {value!r}")
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:
-    """Return the message for an unknown name, with similar names that `lately list` prints."""
     # Imported here, because every command imports this module.
     from difflib import get_close_matches
 
@@ -52,5 +50,4 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:
 
 
 def install_hint(extra: str) -> str:
-    """Return the command that installs the package with an `extra` from a checkout."""
     return f"pip install '.[{extra}]'" if extra else "pip install ."

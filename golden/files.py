@@ -1,4 +1,4 @@
-"""Output files: a write is complete, or raises an error with the path that the user gave."""
+"""Output files: a write is complete, or raises an error that shows the user's path."""
 
 import errno
 import io
@@ -19,11 +19,11 @@ _PUBLIC = 0o666
 
 
 class IncompleteOutputError(OSError):
-    """Only a part of an output could be written, and this part remains."""
+    """Only a part of an output could be written, and this part remains in the output."""
 
 
 class _Descriptor(io.FileIO):
-    """Descriptor of the output at `path`; with `cut`, a failed write leaves no partial data."""
+    """Raw file whose errors show `path`; with `cut`, a failed write leaves no partial data."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class _Descriptor(io.FileIO):
 
 @contextmanager
 def whole_standard_output() -> Iterator[None]:
-    """Make each write to `sys.stdout` complete, or fail with an error that mentions it."""
+    """Make each write to `sys.stdout` complete, or raise an error that mentions standard output."""
     before: Any = sys.stdout
     try:
         # A descriptor opened for reading stands in for a closed one.
@@ -93,14 +93,15 @@ def whole_standard_output() -> Iterator[None]:
 def replace_file(
     path: PathName, *, private: bool = False, source: Source = None, kept: bool = False
 ) -> Iterator[BinaryIO]:
-    """Open a file that appears at `path`, complete, when the block succeeds; see `kept`.
+    """Open a file that appears at `path`, complete, when the block has succeeded.
 
-    A regular file is written beside `path`, forced to disk and renamed; an existing file keeps its
+    A regular file is written beside `path`, flushed to disk and renamed; an existing file keeps its
     mode and, if permitted, its owner. Symbolic links are followed. Devices, FIFOs, sockets and
-    descriptors (``/dev/fd/N``) are written directly. Only its owner may read a `private` file. A
-    new file gets no wider read permissions than a regular file `source`. With `kept`, for content
-    that cannot be recreated, the file is written under its own name and without a buffer, and keeps
-    the records before a failed write, if each write consists of whole records.
+    descriptors (``/dev/fd/N``) are written directly. Only its owner can read a `private` file. If
+    `source` is a regular file, a new file gets no wider read permissions than `source`.
+
+    `kept` is for content that cannot be recreated: the file is written in place and without a
+    buffer, so that after a failed write, everything that was written before remains.
     """
     path = os.fspath(path)
     with named(path):
@@ -118,7 +119,11 @@ def replace_file(
 
 
 def check_output(path: PathName) -> object:
-    """Check that a path is writable, and return an identity that all names of the file share."""
+    """Check that a path is writable, and return an identity of the file behind the path.
+
+    The identity is the same for all names of a file; it is None for a character device, to which
+    several outputs can be written.
+    """
     with named(path):
         target = _find(os.fspath(path))
         if target.descriptor is None:
@@ -134,7 +139,7 @@ def check_output(path: PathName) -> object:
 
 @contextmanager
 def only_user(path: PathName) -> Iterator[None]:
-    """Lock a file with `path`.lock during the block; OSError if another run uses the file."""
+    """Hold the lock file `path`.lock during the block; OSError if another run holds the lock."""
     name = os.path.realpath(path) + ".lock"
     with ExitStack() as stack:
         try:
@@ -144,7 +149,7 @@ def only_user(path: PathName) -> Iterator[None]:
             try:
                 os.close(os.open(name, os.O_CREAT | os.O_EXCL, _PUBLIC))
             except FileExistsError:
-                reason = f"in use by another run, or else delete {name}"
+                reason = f"in use by another run; if it has ended, delete {name}"
                 raise OSError(errno.EBUSY, reason, os.fspath(path)) from None
         else:
             while True:
@@ -161,14 +166,13 @@ def only_user(path: PathName) -> Iterator[None]:
 
 
 def temporary_name(path: str) -> str:
-    """Return a unique name for a hidden file beside `path`."""
     folder, name = os.path.split(path)
     # Shortened: a name has at most 255 bytes.
     return os.path.join(folder, f".{name[:32]}.{os.urandom(8).hex()}")
 
 
 def write_json(values: Any, path: PathName) -> None:
-    """Write `values` as JSON, completely or not at all; ValueError for infinity and NaN."""
+    """Write `values` as JSON, completely or not at all; ValueError for infinity or NaN."""
     text = json.dumps(values, indent=1, allow_nan=False)
     with replace_file(path) as file:
         file.write(text.encode() + b"\n")
@@ -176,7 +180,7 @@ def write_json(values: Any, path: PathName) -> None:
 
 @contextmanager
 def named(path: PathName, kind: type[OSError] = OSError) -> Iterator[None]:
-    """Put the path that the user gave into OSErrors raised in the block."""
+    """Replace an OSError of the block with an error that shows the path as the user wrote it."""
     try:
         yield
     except OSError as error:
@@ -185,8 +189,6 @@ def named(path: PathName, kind: type[OSError] = OSError) -> Iterator[None]:
 
 
 class _Target(NamedTuple):
-    """Destination of an output: a resolved path or a descriptor, and its status if it exists."""
-
     path: str
     descriptor: int | None
     status: os.stat_result | None
@@ -238,7 +240,6 @@ def _opened(target: _Target, path: str, source: Source) -> _Descriptor:
 
 @contextmanager
 def _replacement(target: _Target, path: str, private: bool, source: Source) -> Iterator[BinaryIO]:
-    """Open a temporary file that is renamed to the target, a regular file, at the end."""
     temporary = temporary_name(target.path)
     try:
         with named(path):
@@ -280,7 +281,7 @@ def _mode_of(source: Source, path: str) -> int:
 
 
 def _without_group(mode: int) -> int:
-    """Remove group permissions that others lack: the file may have another group."""
+    """Remove group permissions that other users lack, as the file may have another group."""
     return mode & ~(0o070 & ~(mode << 3))
 
 

@@ -1,7 +1,7 @@
-"""The interface of all golden models: parameters, operations, ages, state files, comparison.
+"""Base classes of all golden models.
 
-A family is a subclass of `CountedFilter` or `TimedFilter` with a `specification`, whose fields are
-the constructor's parameters.
+A family is a subclass of `CountedFilter` or `TimedFilter`. The fields of its `specification` are
+the parameters of its constructor.
 """
 
 import copy
@@ -83,7 +83,7 @@ class Options(TypedDict, total=False):
 
 
 class CoreState(NamedTuple):
-    """State of a filter in the layout of the C core and of exported headers."""
+    """State of a filter in the memory layout of the C core and of exported C headers."""
 
     numbers: list[NDArray[np.int64]]  # the records that the C core modifies
     secrets: list[int]  # secrets outside the records
@@ -91,7 +91,7 @@ class CoreState(NamedTuple):
 
 
 class ReadOnly:
-    """Attribute `name` that becomes read-only once its object has an attribute `_hash`."""
+    """Attribute that becomes read-only as soon as its object has an attribute `_hash`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -104,7 +104,7 @@ class ReadOnly:
 
 
 class Number(Element):
-    """Element of `_numbers` that is read under the lock; only values below 2**62 can be set."""
+    """Element of `_numbers` that holds 0 to 2**62 - 1 and is read under the object's lock."""
 
     def __set_name__(self, _: type, name: str) -> None:
         self._name = name
@@ -123,7 +123,7 @@ class Number(Element):
 
 
 def taking_single_keys(kind: _Class) -> _Class:
-    """Use the extension's methods for single keys; the Python methods become ``_python_NAME``."""
+    """Rename methods to ``_python_NAME``, and add compiled methods, faster for single keys."""
     core = compilation.extension()
     for name in _SINGLE if core is not None else ():
         member = inspect.getattr_static(kind, name)
@@ -138,18 +138,19 @@ def taking_single_keys(kind: _Class) -> _Class:
 
 
 def delegated(path: str, doc: str | None) -> Any:
-    """Make a property that reads an attribute at a dotted path, such as "_ring.fill"."""
+    """Return a property that reads the attribute at a dotted path, such as "_ring.fill"."""
     return property(attrgetter(path), doc=doc)
 
 
 class Filter(locks.Base, ABC):
-    """Base of all models.
+    """Base class of all filter models.
 
-    Keys have shape (n,) for `key_bits` of 64 or fewer, else (n, words), and take effect one after
-    another. The window of a `CountedFilter` is a number of insertions; the window of a
-    `TimedFilter` is a span of time, and its operations take timestamps. The operations of this
-    class check and count their arguments, and a subclass performs them: it implements `_perform`,
-    or `_insert`, `_query` and `_check_and_insert`, and for ages `_age` and `_age_and_insert`.
+    An array of keys has shape (n,) if `key_bits` is at most 64, and otherwise (n, words). Keys take
+    effect one after another. The window of a `CountedFilter` is a number of insertions; the window
+    of a `TimedFilter` is a span of time, and its methods accept timestamps. The public methods
+    check their arguments and count operations. A subclass performs the operations: it implements
+    `_perform`, or it implements `_insert`, `_query` and `_check_and_insert`. To report ages, it
+    also implements `_age` and `_age_and_insert`.
 
     The constructor takes the fields of the class's specification as keyword arguments, which become
     attributes. It raises TypeError if an argument is missing, unknown, or of the wrong type, and
@@ -167,7 +168,7 @@ class Filter(locks.Base, ABC):
         Operation.CLEAR,
     )
 
-    # Types of the public operations, for a filter of unknown class, such as `load` returns.
+    # Types of the public methods of a filter whose class is unknown, as after `load`.
     insert: Callable[..., None]
     add: Callable[..., None]
     update: Callable[..., None]
@@ -182,7 +183,7 @@ class Filter(locks.Base, ABC):
     _uncompared: ClassVar[tuple[str, ...]] = ()  # counters that `==` ignores
     _extras: ClassVar[dict[str, Any]] = {}  # parameters beside the specification, with defaults
     _UNSAVED: ClassVar[tuple[str, ...]] = ()  # parameters stored elsewhere in a file
-    _counts: ClassVar[dict[str, int | str | None]] = {}  # maximum of a number
+    _counts: ClassVar[dict[str, int | str | None]] = {}  # saved numbers, with their maximum
     _NUMBERS: ClassVar = 3  # length of `_numbers`: counters first, then numbers of the family
 
     __signature__: ClassVar[inspect.Signature]
@@ -200,7 +201,7 @@ class Filter(locks.Base, ABC):
         """Reject positional arguments, which the constructors of other libraries accept."""
         if arguments and not isinstance(arguments[0], Specification | None):
             raise TypeError(
-                f"{cls.__name__}: parameters must be named, not {arguments[0]!r}{cls._hint()}"
+                f"{cls.__name__}: expected keyword arguments, not {arguments[0]!r}{cls._hint()}"
             )
         compilation.warn_if_missing()
         self = super().__new__(cls)
@@ -217,7 +218,7 @@ class Filter(locks.Base, ABC):
         super().__init_subclass__()
         if "specification" in vars(cls):
             if cls._arrays is Filter._arrays and cls._state is Filter._state:
-                reason = "lacks _arrays, the contents of its state files"
+                reason = "must override _arrays, which lists the arrays of its state files"
                 raise SpecificationError(f"{cls.__name__} {reason}")
             MODELS[cls.specification.family] = cls
         cls._complete()
@@ -251,9 +252,8 @@ class Filter(locks.Base, ABC):
 
     @classmethod
     def _hint(cls) -> str:
-        """End of an error message: the method that chooses parameters, if the class has one."""
         chosen = any("_sizes" in vars(kind) for kind in cls.__mro__ if kind is not Filter)
-        return f"; {cls.__name__}.{cls._chooser} chooses them" if chosen else ""
+        return f"; {cls.__name__}.{cls._chooser} chooses all parameters" if chosen else ""
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
@@ -276,7 +276,7 @@ class Filter(locks.Base, ABC):
             if field not in chosen or options.keys() - {"seed", "key_bits"}:
                 raise
         raise SpecificationError(
-            f"window: {keys} keys at fpr {fpr} are too many for a {cls.__name__}; "
+            f"window: {cls.__name__} cannot hold {keys} keys at fpr {fpr}; "
             "reduce the window or increase fpr"
         )
 
@@ -296,7 +296,7 @@ class Filter(locks.Base, ABC):
         require_digest(self.digest)
 
     def _prepare(self) -> None:
-        """Check the parameters together, derive those that are None, and build the hashes."""
+        """Check the combination of parameters, derive omitted parameters, and build the hash."""
 
     def _make_hash(self, sizes: Sequence[int], functions: int = 1) -> None:
         self._hash = KeyHash(
@@ -305,7 +305,7 @@ class Filter(locks.Base, ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Constructor arguments stored in a state file; BLAKE2b, the default digest, is omitted."""
+        """Constructor arguments that are not None; the default digest is omitted."""
         names = [name for name in self.__signature__.parameters if name not in self._UNSAVED]
         values = [(name, getattr(self, name)) for name in names]
         return {item[0]: item[1] for item in values if item[1] is not None and item != _DIGEST}
@@ -317,13 +317,16 @@ class Filter(locks.Base, ABC):
 
     @property
     def storage_bits(self) -> int:
-        """Size of the filter in bits, counted as in its paper."""
+        """Memory of the filter in bits, counted as in its paper."""
         spec: Any = self.spec
         return int(spec.storage_bits)
 
     @classmethod
     def from_spec(cls, spec: Specification) -> Self:
-        """Build a filter from a specification of its family; errors are those of `Filter`."""
+        """Build an empty filter from a specification of its family.
+
+        TypeError if `spec` is not a specification; SpecificationError if it has another family.
+        """
         cls._check_family(spec)
         values = spec.to_dict()
         del values["family"]
@@ -348,14 +351,14 @@ class Filter(locks.Base, ABC):
         return KeyDigest(self.key_bits, self.digest, self.seed, self._digest_secret)
 
     def _digest_under(self, secret: int) -> None:
-        """Use the filter's first `secret` as the key of a keyed digest."""
+        """Derive the keys of a keyed digest of text from `secret`, the filter's first secret."""
         self._digest_secret = check_secret(secret) if self.digest == "siphash" else 0
         vars(self).pop("_key_digest", None)
         if self._engine is not None:
             self._lend_digest()
 
     def _lend_digest(self) -> None:
-        """Pass the digest of text to the extension, which calls this method for single keys."""
+        """Give the extension the keys of the text digest; the extension calls this method."""
         self._engine.digest_by(self._key_digest.keys)
 
     def _words(self, keys: Keys) -> Words:
@@ -363,19 +366,20 @@ class Filter(locks.Base, ABC):
 
     def _only_one(self, name: str, key: Any) -> Any:
         if not is_single(key):
-            raise TypeError(f"{name}: must be given a single key, not {type(key).__name__}")
+            raise TypeError(f"{name}: expected a single key, not {type(key).__name__}")
         return key
 
     def _no_single(self, name: str, keys: Any) -> Any:
         if is_single(keys):
-            raise TypeError(f"{name}: must be given an iterable of keys, not {type(keys).__name__}")
+            raise TypeError(f"{name}: expected an iterable of keys, not {type(keys).__name__}")
         return keys
 
     def key_words(self, keys: Keys) -> Words:
-        """Convert keys to the 64-bit words that the filter hashes, text to its digest.
+        """Convert keys to the 64-bit words that the filter hashes; text is replaced by its digest.
 
         Parameters and errors are those of `insert`. The result is an ndarray of uint64, shape (n,)
-        for `key_bits` of 64 or fewer, else (n, words). Operations also accept these words as keys.
+        if `key_bits` is at most 64, and otherwise (n, words). All methods accept these words as
+        keys.
         """
         words = self._words(keys)
         return words[:, 0] if words.shape[1] == 1 else words
@@ -387,16 +391,17 @@ class Filter(locks.Base, ABC):
         times: ArrayLike | None = None,
         windows: ArrayLike | None = None,
     ) -> Results:
-        """Perform a sequence of different operations, one after another.
+        """Perform n operations of any kind, one after another.
 
-        `operations` are values of `Operation`, and `keys` has a key for each operation, in any form
-        that `insert` accepts. A timed filter needs `times`, shape (n,), which must not decrease.
-        Filters that support query windows accept `windows`, shape (n,) or (); filters with a table
-        of thresholds accept classes instead, 0 by default.
+        `operations` contains values of `Operation`, shape (n,), and `keys` contains one key for
+        each operation, in any form that `insert` accepts. A timed filter needs `times`, shape (n,),
+        which must not decrease. A filter with query windows accepts `windows`, shape (n,) or (); a
+        filter with a table of thresholds accepts query classes as `windows`, with class 0 as the
+        default.
 
         TypeError or ValueError if the operations are not integers, the lengths differ, the filter
-        does not support an operation, or times or windows are invalid. After an error, nothing has
-        been performed.
+        does not support an operation, or times or windows are invalid. After an error, no operation
+        has been performed.
         """
         words = self._words(keys)
         moments = self._checked_times(times, len(words))
@@ -410,20 +415,23 @@ class Filter(locks.Base, ABC):
     def look_up(
         self, keys: Keys, times: ArrayLike | None = None, windows: ArrayLike | None = None
     ) -> Results:
-        """Query keys like `perform`, but without counting the operations; arrays of shape (n,)."""
+        """Query n keys without counting operations; the arrays of the result have shape (n,).
+
+        Arguments and errors are those of `perform`.
+        """
         words = self._words(keys)
         moments = self._checked_times(times, len(words))
         asked = self._checked_windows(windows, len(words))
         return self._performed(Operation.QUERY, words, moments, asked)
 
     def clear(self) -> None:
-        """Forget all keys, like the CLEAR operation. A secret loaded by `rekey` takes effect."""
+        """Forget all keys, like the operation CLEAR; a secret loaded with `rekey` takes effect."""
         self._empty()
         self._note_events(1)
 
     @property
     def counters(self) -> dict[str, int]:
-        """Event counters since construction, by name; the hardware has the same counters."""
+        """Number of events since construction, by name; the hardware has the same counters."""
         return {
             "operations": self.operations,
             "insertions": self._inserted_keys,
@@ -442,12 +450,12 @@ class Filter(locks.Base, ABC):
 
     def _checked_times(self, times: ArrayLike | None, count: int) -> Times | None:
         if times is not None:
-            raise ValueError(f"times: {type(self).__name__} counts insertions and takes no times")
+            raise ValueError(f"times: {type(self).__name__} counts insertions, not time")
         return None
 
     def _checked_windows(self, windows: ArrayLike | None, count: int) -> Ages | None:
         if windows is not None:
-            raise ValueError(f"windows: {type(self).__name__} supports only one window")
+            raise ValueError(f"windows: {type(self).__name__} does not support query windows")
         return None
 
     @abstractmethod
@@ -456,7 +464,7 @@ class Filter(locks.Base, ABC):
     def _perform(
         self, codes: Codes, keys: Words, times: Times | None, windows: Ages | None
     ) -> Results:
-        """Perform checked operations, by default with one call for each run of equal operations."""
+        """Perform checked operations; by default, with one call per run of equal operations."""
         age = np.full(len(codes), -1, np.int64)
         starts = np.flatnonzero(np.diff(codes, prepend=255))
         for start, stop in pairwise([*starts.tolist(), len(codes)]):
@@ -491,7 +499,6 @@ class Filter(locks.Base, ABC):
         return self._one_operation(Operation.CHECK_AND_INSERT, *operands)
 
     def _checked_and_inserted(self, keys: Words, *operands: Any, refresh: bool = True) -> Answers:
-        """Query, insert and count keys; the answers are from before the insertions."""
         step = self._check_and_insert if refresh else self._check_and_insert_new
         seen = step(keys, *operands)
         hits = int(np.count_nonzero(seen))
@@ -533,11 +540,11 @@ class Filter(locks.Base, ABC):
         if not known.all():
             raise ValueError(f"operations: must be values of Operation, not {codes[~known][0]}")
         name = Operation(int(codes[~possible][0])).name
-        raise ValueError(f"operations: {type(self).__name__} has no {name}")
+        raise ValueError(f"operations: {type(self).__name__} does not support {name}")
 
     @Cached
     def _possible(self) -> NDArray[np.bool_]:
-        """Whether each 8-bit code is a supported operation; faster than `np.isin`."""
+        """Whether each of the 256 codes is supported; using this table is faster than `np.isin`."""
         possible = np.zeros(256, np.bool_)
         possible[list(self.supported)] = True
         return possible
@@ -549,42 +556,50 @@ class Filter(locks.Base, ABC):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the contents occupy in this process, without hash tables."""
+        """Number of bytes that the contents occupy in this process, without hash tables."""
         return sum(array.nbytes for array, _ in self._arrays().values())
 
     @property
     def window(self) -> int | None:
         """Window W: a key is reported for all d < W; None if the filter guarantees no window.
 
-        d is the number of insertions after the key's own, or the key's age if the window is a time.
+        Here d is the number of insertions after the key's own insertion, or the key's age if the
+        window is a span of time.
         """
         return None
 
     @property
     def fpr(self) -> float | None:
-        """Mean expected false-positive rate, with a full window of distinct keys; may be None."""
+        """Mean expected false-positive rate for a full window of distinct keys; None if unknown."""
         with suppress(NotImplementedError):
             return self.spec.mean_false_positive_rate
         return None
 
     @property
     def fill(self) -> float:
-        """Fraction of bits that are set, or of cells that are not 0, from 0 to 1.
+        """Fraction of bits that are set or of cells that are not 0, from 0 to 1.
 
-        A memory above about 1 MiB is sampled, with a standard error below 0.0015.
+        In a memory of more than about 1 MiB, the fraction is estimated from a sample, with a
+        standard error below 0.0015.
         """
         return float(np.mean(self.memory != 0))
 
     def fill_ratios(self, *now: Any, **window: Any) -> NDArray[np.float64]:
-        """Used fraction of each part of the memory, shape (parts,)."""
+        """Return the used fraction of each part of the memory, shape (parts,)."""
         return np.array([self.fill])
 
     def estimated_false_positive_rate(self, *now: Any, **window: Any) -> float:
-        """Probability that a key that was never inserted is reported now; by default `fpr`."""
+        """Return the current probability that a key that was never inserted is reported.
+
+        The base class returns `fpr`, or 0 if `fpr` is None.
+        """
         return self.fpr or 0.0
 
     def differing_cells(self, memory: NDArray[Any]) -> int:
-        """Count the bits or cells that differ in the hardware's `memory`, of the same shape."""
+        """Count bits or cells that differ between this filter and the hardware's `memory`.
+
+        The hardware's `memory` has the same shape as the attribute `memory`.
+        """
         return int((memory != self.memory).sum())
 
     def __repr__(self) -> str:
@@ -599,7 +614,10 @@ class Filter(locks.Base, ABC):
     def _window_text(self) -> str: ...
 
     def __contains__(self, key: Key) -> bool:
-        """Whether a single key is reported, if timed at the clock's time, or else `latest`."""
+        """Return whether a single key is reported; TypeError for several keys.
+
+        A timed filter queries the key at the clock's time, or at `latest` if there is no clock.
+        """
         return bool(self._ask_now(self._only_one("in", key)))
 
     @abstractmethod
@@ -607,7 +625,7 @@ class Filter(locks.Base, ABC):
 
     def __len__(self) -> NoReturn:
         raise TypeError(
-            f"len: a {type(self).__name__} cannot count its keys, as different keys share memory"
+            f"len: a {type(self).__name__} cannot count its keys, because keys share memory"
         )
 
     def __bool__(self) -> bool:
@@ -623,7 +641,7 @@ class Filter(locks.Base, ABC):
         return copy.deepcopy(self)
 
     def __eq__(self, other: object) -> bool:
-        """Whether class, parameters and state are equal; counters are ignored."""
+        """Return whether class, parameters and state are equal; counters are ignored."""
         if not isinstance(other, Filter):
             return NotImplemented
         if type(self) is not type(other) or self.parameters != other.parameters:
@@ -641,14 +659,13 @@ class Filter(locks.Base, ABC):
             return (self._identity(), self._digest_secret), arrays
 
     def _identity(self) -> Any:
-        """Numbers of the state that affect answers."""
         numbers = self._state()[0]
         return {name: numbers[name] for name in numbers if name not in self._uncompared}
 
     __hash__ = None  # type: ignore[assignment]
 
     def _arrays(self) -> Bounded:
-        """Arrays of the memory, with their maximum values."""
+        """Return the arrays of a state file, each with its maximum value."""
         return {}
 
     def _hold(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -656,7 +673,7 @@ class Filter(locks.Base, ABC):
             array[:] = arrays[name]
 
     def _state(self) -> State:
-        """State that operations change, without counters."""
+        """Return the state that operations change, without the counters."""
         numbers = {name: getattr(self, name) for name in self._counts}
         return numbers, {name: array for name, (array, _) in self._arrays().items()}
 
@@ -703,21 +720,21 @@ class Filter(locks.Base, ABC):
         self._hold({name: np.require(arrays[name], None, ["C", "A", "W"]) for name in names})
 
     def _records(self) -> list[NDArray[np.int64]]:
-        """Arrays of numbers that the C core modifies, in its order."""
+        """Return the arrays of numbers that the C core modifies, in the core's order."""
         return [self._numbers]
 
     def _other_secrets(self) -> list[int]:
-        """Secrets outside the records, in the order of the C core."""
+        """Return the secrets that are not in the records, in the C core's order."""
         return [self._digest_secret] if self.digest == "siphash" and self._private else []
 
     def core_state(self) -> CoreState:
-        """Copy the state, secrets included, in the layout of the C core."""
+        """Return a copy of the state, including secrets, in the layout of the C core."""
         arrays = {name: array.copy() for name, array in self._saved()[1].items()}
         records = [record.copy() for record in self._records()]
         return CoreState(records, self._other_secrets(), arrays)
 
     def take_core_state(self, state: CoreState) -> None:
-        """Restore a result of `core_state`; TypeError or ValueError if it does not fit."""
+        """Restore a result of `core_state`; TypeError or ValueError if the result does not fit."""
         scratch = type(self).from_spec(self.spec)
         for record, numbers in zip(scratch._records(), state.numbers, strict=True):
             record[:] = numbers
@@ -725,7 +742,6 @@ class Filter(locks.Base, ABC):
         self._take_saved(scratch._saved()[0] | further, state.arrays)
 
     def _numbers_of_secrets(self, secrets: list[int]) -> dict[str, Any]:
-        """Convert the secrets of `_other_secrets` to the numbers of a state."""
         keyed = self.digest == "siphash" and self._private
         return {"digest_secret": secrets[-1]} if keyed else {}
 
@@ -738,12 +754,12 @@ class Filter(locks.Base, ABC):
         return False
 
     def save(self, file: StateFile, *, secrets: bool = False) -> None:
-        """Write the state to a path or binary file, in npz format.
+        """Write the state in npz format to a path or to a binary file.
 
-        A file at a path is complete or absent: it is written under another name, forced to disk and
-        renamed. If the hash is "siphash", the state contains its secrets, unencrypted, and
-        `secrets` must be True: anyone who can read the file can choose keys that collide. Only the
-        owner may read a file with secrets at a path.
+        A file at a path is either complete or absent: it is written under another name, flushed to
+        disk and then renamed. If the hash is "siphash", the file contains the secrets without
+        encryption, and `secrets` must be True. Anyone who can read the secrets can choose keys that
+        collide; therefore, if the file is at a path, only its owner can read it.
 
         ValueError if the filter has secrets and `secrets` is False; OSError if the file cannot be
         written.
@@ -754,13 +770,12 @@ class Filter(locks.Base, ABC):
         write_state(file, header, arrays, private=self._private)
 
     def to_bytes(self, *, secrets: bool = False) -> bytes:
-        """Return the content of the file that `save` would write; errors are those of `save`."""
+        """Return the bytes that `save` would write; errors are those of `save`."""
         file = io.BytesIO()
         write_state(file, *self._content(secrets))
         return file.getvalue()
 
     def _content(self, secrets: bool) -> State:
-        """Return the header and the arrays, not copied, of a state file."""
         if self._private and not secrets:
             raise ValueError(
                 "secrets: the state contains the siphash secrets; pass secrets=True to write them"
@@ -773,17 +788,18 @@ class Filter(locks.Base, ABC):
     def load(
         cls, file: StateFile, *, clock: Callable[[], int] | None = None, mmap: bool = False
     ) -> Self:
-        """Read a state that `save` wrote, from a path, or from an open file up to its end.
+        """Load a filter that `save` wrote, from a path or from an open file, read to its end.
 
-        `lately.load` reads a filter of any class; other classes read filters of their own, if the
-        filter's class has been imported. Ring classes also read filters from their `for_span`. A
-        `TimedFilter` gets the `clock`, or a `SteadyClock` if the saved filter had a clock. With
-        `mmap`, a file at a path is mapped instead of read: insertions change memory, not the file.
-        The file may be replaced, but must not be changed in place.
+        `lately.load` loads a filter of any class. The method of a class loads only filters of this
+        class and its subclasses, which must have been imported; a ring class also loads filters
+        that its `for_span` built. A `TimedFilter` gets the given `clock`; without `clock`, it gets
+        a `SteadyClock` if the saved filter had a clock. With `mmap`, a file at a path is mapped
+        into memory instead of read, and insertions change the memory but not the file. A mapped
+        file may be replaced, but must not be changed in place.
 
-        TypeError if `clock` is given for a filter that counts insertions, or `mmap` for an open
-        file; StateFileError if the file is not a state file, is damaged, or holds another filter;
-        OSError if the file cannot be read.
+        TypeError if `clock` is given for a filter that counts insertions, or `mmap` is given for an
+        open file; StateFileError if the file is not a state file, is damaged, or contains a filter
+        of another class; OSError if the file cannot be read.
         """
         name, (header, arrays) = state_name(file), read_state(file, mapped=mmap)
         try:
@@ -801,7 +817,7 @@ class Filter(locks.Base, ABC):
             size = sum(array.nbytes for array in arrays.values())
             needed = -(-getattr(spec, "storage_bits", 0) // 8)
             if size < needed:
-                raise ValueError(f"{size} bytes do not fit the specification, which needs {needed}")
+                raise ValueError(f"arrays have {size} bytes, the specification needs {needed}")
             model: Any = owner._build(header["parameters"])
             model._take_saved(header["numbers"], arrays)
         except StateFileError:
@@ -810,7 +826,7 @@ class Filter(locks.Base, ABC):
             raise StateFileError(f"{name}: damaged filter state: {error}") from None
         if clock is not None:
             if not hasattr(model, "clock"):
-                raise TypeError(f"clock: a {type(model).__name__} takes no clock")
+                raise TypeError(f"clock: {type(model).__name__} counts insertions, not time")
             model.clock = clock
         return cast(Self, model)
 
@@ -846,22 +862,25 @@ class CountedFilter(Filter):
 
     @classmethod
     def for_window(cls, window: int, fpr: float = 0.01, **options: Unpack[Options]) -> Self:
-        """Build a filter sized for a window and a false-positive rate.
+        """Build a filter that is sized for a window and a false-positive rate.
 
-        Let d be the number of insertions after a key's own. Every family reports the key for all
-        d < W, that is, while the key is among the last W insertions. Rings and double-buffered
-        filters (APBF, GEBF, DoubleBuffering, ...) also report it for d = W.
+        Let W be the window, and d the number of insertions after a key's own insertion. Every
+        family reports the key for all d < W, that is, while the key is among the last W insertions.
+        Rings and double-buffered filters (APBF, GEBF, DoubleBuffering, ...) also report the key for
+        d = W.
 
         While the window is full of distinct keys, the expected false-positive rate, averaged over
         the insertions of a generation or block, is at most `fpr`. The attribute `fpr` is this
-        average. It can be below the given rate because sizes are integers or powers of two.
-        TypeError or SpecificationError if a parameter is not a number, or out of range.
+        average, which can be lower than the requested rate because sizes are integers or powers of
+        two. The `options` are passed to the constructor.
+
+        TypeError or SpecificationError if a parameter is not a number or is out of range.
         """
         require_count("window", window, high=1 << 40)
         return cls._for_keys(int(window), check_rate(fpr), {}, options)
 
     def checked_window(self, window: int | None) -> int:
-        """Check the `window` of a query; None selects the filter's window."""
+        """Check and return the `window` of a query; None selects the filter's window."""
         high = self.window or 0
         if window is None:
             return high
@@ -875,20 +894,23 @@ class CountedFilter(Filter):
     def insert(self, keys: Keys, *, nulls: Nulls = "refuse") -> None:
         """Insert keys one after another.
 
-        The `keys` are a single key, or n keys in an iterable or an array. Integers of shape (n,
-        words) are the words of wide keys, the least significant first. A tuple is one key; see
-        `hash.keys`. With `nulls` "skip", null keys and rows with a null are not inserted; methods
-        with results return False or -1 for them.
+        `keys` is a single key, or an iterable or an array of n keys. An array of integers with
+        shape (n, words) contains the words of wide keys, the least significant word first. A tuple
+        is one key; see `lately.golden.hash.keys`. With ``nulls="skip"``, null keys and rows that
+        contain a null are not inserted, and methods with results return False or -1 for them.
 
-        TypeError or ValueError if a key is null, of another type, or does not fit into `key_bits`,
-        if the keys mix integers with text, or if an array has the wrong shape.
+        TypeError or ValueError if a key is null, has another type, or does not fit into `key_bits`,
+        if integers and text are mixed, or if an array has the wrong shape.
         """
         words = self._words(keys)
         self._insert(words)
         self._note_events(len(words), len(words))
 
     def add(self, key: Key) -> None:
-        """Insert a single key, like `set.add`; TypeError for several keys, else as in `insert`."""
+        """Insert a single key, like `set.add`; TypeError for several keys.
+
+        Other errors are those of `insert`.
+        """
         self.insert(self._only_one("add", key))
 
     def update(self, *several: Iterable[Key] | ArrayLike) -> None:
@@ -898,10 +920,10 @@ class CountedFilter(Filter):
 
     @scalar_or_array
     def query(self, keys: Keys, *, nulls: Nulls = "refuse") -> Answers:
-        """Report whether each key is in the filter; changes nothing, not even counters.
+        """Return whether each key is in the filter, without changing the filter or its counters.
 
-        Parameters and errors are those of `insert`. The result is an ndarray of bool, shape (n,); a
-        bool for a single key.
+        Parameters and errors are those of `insert`. The result is an ndarray of bool with shape
+        (n,), or a bool for a single key.
         """
         return self._query(self._words(keys))
 
@@ -909,27 +931,30 @@ class CountedFilter(Filter):
     def check_and_insert(
         self, keys: Keys, *, refresh: bool = True, nulls: Nulls = "refuse"
     ) -> Answers:
-        """Query and insert keys one after another; each result is from before its insertion.
+        """Query each key and then insert it, one key after another.
+
+        The result for a key describes the filter before the insertion of this key.
 
         - With `refresh`, every key is inserted. A key that keeps repeating within the window is
           always reported.
-        - Without `refresh`, a reported key is not inserted, and does not count as an insertion. A
-          key that keeps repeating is not reported again after the window, and at the latest after
-          the window plus the slack. A false positive is not inserted, so the next occurrence of its
-          key may not be reported.
+        - Without `refresh`, a reported key is not inserted and does not count as an insertion. A
+          key that keeps repeating is therefore forgotten after the window, at the latest after the
+          window plus the slack; its next occurrence is not reported, and is inserted. A key that is
+          reported by mistake is not inserted either, so its next occurrence may not be reported.
 
         In both cases, two occurrences of a key that are not reported are at least a window of
-        insertions apart. Parameters, errors and result, shape (n,), are those of `query`.
+        insertions apart. Parameters and errors are those of `insert`; the result, shape (n,), is
+        that of `query`.
         """
         return self._checked_and_inserted(self._words(keys), refresh=refresh)
 
     @scalar_or_array
     def age(self, keys: Keys, *, nulls: Nulls = "refuse") -> Ages:
-        """Return the minimum possible age of each key; changes nothing.
+        """Return the minimum possible age of each key, without changing the filter.
 
-        Ages are in units of `age_unit`: 0 for the last insertion or the current generation, -1 for
-        a key that is not reported. Parameters and errors are those of `insert`. The result is an
-        ndarray of int64, shape (n,).
+        Ages are in units of `age_unit`. The last insertion or the current generation has age 0; a
+        key that is not reported has age -1. Parameters and errors are those of `insert`. The result
+        is an ndarray of int64 with shape (n,), or an int for a single key.
         """
         return self._age(self._words(keys))
 
@@ -955,12 +980,13 @@ class CountedFilter(Filter):
 def query_in_window(
     self: CountedFilter, keys: Keys, window: Windows = None, *, nulls: Nulls = "refuse"
 ) -> Answers:
-    """Report whether each key is among the last `window` insertions; changes nothing.
+    """Return whether each key is among the last `window` insertions, without changing the filter.
 
-    The `window` is one number, or one for each key with shape (n,), from 1 to the filter's window,
-    which is the default. If the filter has blocks, a key is reported until its whole block has left
-    the window; `PartitionedTimingFilter` first rounds the window up to a multiple of its `block`.
-    Other parameters and errors are those of `insert`. The result is an ndarray of bool, shape (n,).
+    `window` is a number from 1 to the filter's window, which is the default, or an array of shape
+    (n,) with a number for each key. If the filter has blocks, a key is reported until its whole
+    block has left the window; `PartitionedTimingFilter` first rounds the window up to a multiple of
+    its `block`. Other parameters and errors are those of `insert`. The result is an ndarray of bool
+    with shape (n,), or a bool for a single key.
     """
     words = self._words(keys)
     return self._query(words, self._asked_windows(window, len(words)))
@@ -975,7 +1001,11 @@ def check_and_insert_in_window(
     refresh: bool = True,
     nulls: Nulls = "refuse",
 ) -> Answers:
-    """Query keys, shape (n,), in a `window`, like `query`, and insert them."""
+    """Query each key in a `window` and then insert it, one key after another.
+
+    `window` is that of `query`; the other parameters and the result, shape (n,), are those of
+    `CountedFilter.check_and_insert`.
+    """
     words = self._words(keys)
     asked = self._asked_windows(window, len(words))
     return self._checked_and_inserted(words, asked, refresh=refresh)

@@ -1,8 +1,8 @@
 """Locks for objects that several threads use: an object's public operations exclude each other.
 
-A thread that holds the lock of an object may call its other public methods. Objects share no lock.
-A thread that forks holds all locks during the fork, so that the child never sees an unfinished
-operation.
+Each object has its own lock. A thread that holds an object's lock may call other public methods of
+the object. A thread that forks holds all locks during the fork, so that the child never sees an
+unfinished operation.
 """
 
 import os
@@ -21,8 +21,6 @@ _extension = compilation.extension()
 if TYPE_CHECKING or _extension is None:
 
     class Base:
-        """Base of objects without compiled state."""
-
         _engine: Any = None
 
     Lock = RLock
@@ -50,13 +48,12 @@ class Constructor(classmethod):  # type: ignore[type-arg]
 
 
 def give_lock(item: Any) -> None:
-    """Give an object its lock."""
     item._lock = Lock()
     _objects[id(item)] = item
 
 
 def guard(kind: type, unlocked: tuple[str, ...] = ()) -> None:
-    """Make public methods and properties of a class hold the lock, except those in `unlocked`."""
+    """Make public methods and properties hold the object's lock, except those in `unlocked`."""
     for name, member in list(vars(kind).items()):
         inner = None if name.startswith("_") else member
         while inner is not None:
@@ -80,7 +77,7 @@ def _locked(member: Any) -> Any:
 
 
 def holding(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a method to hold the lock of its object while it runs."""
+    """Wrap a method so that it runs while holding its object's lock."""
 
     @wraps(method)
     def locked(self: Any, *arguments: Any, **options: Any) -> Any:
@@ -100,7 +97,7 @@ class _Unknown:
     """Lock for an object that another thread was changing when this process was forked."""
 
     def __enter__(self, *_: object) -> NoReturn:
-        raise RuntimeError("filter: another thread was using it during a fork; load it again")
+        raise RuntimeError("filter: in use by another thread during a fork; load the filter again")
 
     __exit__ = __enter__
 

@@ -1,4 +1,4 @@
-"""Build or load a filter of any family; importing this module imports all filters."""
+"""Functions that build or load a filter of any family; this module imports all families."""
 
 from typing import overload
 
@@ -22,16 +22,15 @@ def from_spec(spec: Specification) -> Filter: ...
 
 
 def from_spec(spec: Specification, **options: int) -> Filter:
-    """Build the golden model that a specification of any family describes.
+    """Build an empty golden model from a specification of any family.
 
-    The model of a ring with a `span` is a `TimeLimitedRing`. For a ring filter, `options` may
-    contain the `secret`. Raises the errors of the class.
+    A ring with a `span` gives a `TimeLimitedRing`. For a ring, `options` may contain the `secret`.
+    Errors are those of the model's constructor.
     """
     return model_of(spec).from_spec(spec, **options)
 
 
 def model_of(spec: Specification) -> type[Filter]:
-    """Return the class of the golden model for a specification."""
     timed = spec.kind == "ring" and spec.timed
     return TimeLimitedRing if timed else MODELS[spec.family]
 

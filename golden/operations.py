@@ -1,10 +1,10 @@
-"""Operations of a filter, shared by golden models and hardware."""
+"""Operation codes of filters, which golden models and hardware share."""
 
 from enum import IntEnum, IntFlag
 
 
 class OperationBit(IntFlag):
-    """Bits of an operation code: ALONE with QUERY is CLEAR, and ALONE by itself is SHIFT."""
+    """Bits of an operation code; ALONE is SHIFT, and ALONE | QUERY is CLEAR."""
 
     QUERY = 1  # look up the key, before the other bits take effect
     INSERT = 2
@@ -13,11 +13,11 @@ class OperationBit(IntFlag):
 
 
 class Operation(IntEnum):
-    """Operation codes; `OperationBit` defines the bits.
+    """Operation codes; `OperationBit` defines the bits of a code.
 
     The hardware's ``operation`` field and the serial protocol use the same codes. Operations take
-    effect in order, each as if the previous operation had finished. CHECK_AND_INSERT answers from
-    the state before its own insertion.
+    effect in order, each as if the previous operation had finished. CHECK_AND_INSERT reports
+    whether the key was in the filter before the insertion.
     """
 
     NONE = 0  # do nothing; still returns a result

@@ -1,4 +1,4 @@
-"""Results of operations, in one form for models, simulated units and boards."""
+"""Results of operations, in the same form for golden models, simulated hardware and boards."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
@@ -18,7 +18,7 @@ _KINDS: dict[str, Any] = {
 
 
 class Results(NamedTuple):
-    """Results of n operations, in arrays of shape (n,); a field that the filter lacks is 0."""
+    """Results of n operations, in arrays of shape (n,); fields that the filter lacks are 0."""
 
     seen: NDArray[np.bool_]  # whether the key was reported; False if the operation is not a query
     # minimum possible age of the key, in units of the filter's `age_unit`; -1 if `seen` is False.
@@ -32,13 +32,13 @@ class Results(NamedTuple):
     oldest: NDArray[np.int64]
     # time of the operation, in filters with a span. Hardware reports the ticks since its reset.
     time: NDArray[np.int64]
-    # every key with a lower age is reported; in units of a ring's span, or in insertions for a
+    # every key with a lower age is reported; in units of the span for a ring, in insertions for a
     # dictionary
     covered: NDArray[np.int64]
 
     @classmethod
     def of(cls, seen: ArrayLike, age: ArrayLike, **known: ArrayLike | None) -> Self:
-        """Build results from `seen`, `age` and other `known` fields, each of shape (n,)."""
+        """Build results from `seen`, `age` and other `known` fields, all of shape (n,)."""
         reported = np.asarray(seen, np.bool_)
         fields: list[Any] = [np.zeros(len(reported), kind) for kind in _KINDS.values()]
         for index, (name, kind) in enumerate(_KINDS.items()):
@@ -48,7 +48,7 @@ class Results(NamedTuple):
 
     @classmethod
     def joined(cls, parts: "Sequence[Results]") -> Self:
-        """Concatenate several `parts`."""
+        """Concatenate the results in `parts`, in order."""
         return cls(*map(np.concatenate, zip(cls.empty(), *parts, strict=True)))
 
     @classmethod

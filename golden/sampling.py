@@ -13,13 +13,12 @@ _Element = TypeVar("_Element", bound=np.generic)
 
 
 def chunks(count: int, size: int = CHUNK) -> Iterator[slice]:
-    """Split `count` keys into chunks of at most `size` keys."""
     for start in range(0, count, size):
         yield slice(start, min(count, start + size))
 
 
 def sample(memory: NDArray[_Element]) -> NDArray[_Element]:
-    """Return evenly spaced parts of each row of a large `memory`, or all of a small `memory`."""
+    """Return evenly spaced parts of each row of a large memory; return a small memory whole."""
     width = memory.shape[-1]
     limit = MAX_BYTES * width // memory.nbytes if memory.nbytes else width
     size = max(1, limit // _PARTS)

@@ -1,4 +1,4 @@
-"""Sizing for a window and a false-positive rate: functions that all families share."""
+"""Functions that size filters of all families for a window and a false-positive rate."""
 
 import math
 from bisect import bisect_left
@@ -10,14 +10,13 @@ HASHES = range(1, 41)  # numbers of hash functions tried
 
 
 def check_rate(value: float, name: str = "fpr") -> float:
-    """Check the false-positive rate passed as parameter `name`, and return it as a float."""
     require_number(name, value)
     require(0 < value < 1, name, "must be above 0 and below 1", value)
     return float(value)
 
 
 def expected_keys(span: float, rate: float) -> int:
-    """Return the number of keys in a `span` of time, its ends included, at a `rate`."""
+    """Return the number of keys in a `span` of time, including both ends, at a `rate`."""
     require_number("rate", rate)
     rule = "must be above 0 and give at most 2**40 keys in the span"
     require(0 < rate * span <= 1 << 40, "rate", rule, rate)
@@ -25,7 +24,7 @@ def expected_keys(span: float, rate: float) -> int:
 
 
 def smallest(meets: Callable[[int], bool], guess: int) -> int:
-    """Return the smallest size, at least 1, for which `meets` is true; it must be monotonic."""
+    """Return the smallest size of at least 1 for which `meets`, a monotonic predicate, is true."""
     low, high = 0, max(1, guess)
     step = max(1, guess // 64)
     while not meets(high):
@@ -38,7 +37,7 @@ def smallest(meets: Callable[[int], bool], guess: int) -> int:
 
 
 def shared_cells(load: int, fpr: float, hashes: int) -> int:
-    """Return the number of cells for a Bloom filter whose hash functions share all cells."""
+    """Return the number of cells that a Bloom filter with shared cells needs to meet `fpr`."""
     touched = fpr ** (1 / hashes)
     return max(2, math.ceil(-1 / math.expm1(math.log1p(-touched) / (hashes * load))))
 
@@ -49,20 +48,20 @@ def bloom_rate(load: float, cells: int, hashes: int) -> float:
 
 
 def parts_rate(load: float, cells: int, hashes: int) -> float:
-    """Return the false-positive rate if each hash function has its own `cells`."""
+    """Return the false-positive rate of a filter whose hash functions have `cells` cells each."""
     return bloom_rate(load, cells, 1) ** hashes
 
 
 def parts_cells(load: int, fpr: float, hashes: int) -> int:
-    """Return the minimum number of cells per hash function that meets the rate."""
+    """Return the minimum number of cells per hash function that meets `fpr`."""
     return shared_cells(load, fpr ** (1 / hashes), 1)
 
 
 def best_hashes(cells: int, keys: float) -> int:
-    """Return the number of hash functions with the lowest rate: ln 2 times cells per key."""
+    """Return the best number of hash functions: ln 2 times the number of cells per key."""
     return max(1, round(cells / keys * math.log(2)))
 
 
 def bloom_sizes(load: int, fpr: float) -> tuple[int, int]:
-    """Return the number of bits and of hash functions of the smallest classical Bloom filter."""
+    """Return the number of bits and the number of hash functions of the smallest Bloom filter."""
     return min((shared_cells(load, fpr, hashes), hashes) for hashes in HASHES)

@@ -1,4 +1,4 @@
-"""State files: a JSON header and arrays, with a digest over both."""
+"""State files: a JSON header, arrays, and a digest of the header and arrays."""
 
 import hashlib
 import io
@@ -60,7 +60,6 @@ def write_state(
 
 
 def state_name(file: StateFile) -> str:
-    """Return a name for a state file to use in messages."""
     if isinstance(file, str | os.PathLike):
         return os.fspath(file)
     return str(getattr(file, "name", "state"))
@@ -102,7 +101,7 @@ def read_state(
             f"{name}: expected a filter state of format {FORMAT}, found {header['format']}"
         )
     if not intact:
-        raise StateFileError(f"{name}: the digest does not match the content")
+        raise StateFileError(f"{name}: damaged: the digest does not match the content")
     return header, arrays
 
 
@@ -133,9 +132,9 @@ def _octets(array: NDArray[Any]) -> memoryview:
 
 
 def unpacked(packed: NDArray[Any], count: int) -> NDArray[np.bool_]:
-    """Unpack `count` bits that a state file holds 8 to a byte; shape (count,)."""
+    """Unpack bits that a state file stores 8 per byte; the result has shape (count,)."""
     if packed.dtype != np.uint8 or packed.shape != (-(-count // 8),):
-        raise ValueError(f"bits: {packed.dtype} {packed.shape} do not fit the filter")
+        raise ValueError(f"bits: {packed.dtype} of shape {packed.shape} does not fit the filter")
     return np.unpackbits(packed, count=count).view(np.bool_)
 
 

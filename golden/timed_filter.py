@@ -1,4 +1,4 @@
-"""The interface of filters whose window is a span of time."""
+"""Base class of filters whose window is a span of time."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
@@ -32,19 +32,20 @@ MaxAhead = str | timedelta | np.timedelta64 | None
 
 @taking_single_keys
 class TimedFilter(Filter):
-    """A filter whose window is a span of time.
+    """Filter whose window is a span of time.
 
-    A filter built with `for_span` has a clock, in nanoseconds, which supplies the time of an
-    operation if `now` is omitted. While the clock returns `10**17` or more, numbers that would be a
-    time before 1973 or after 2116 are refused, because they have another unit or epoch. Other
-    filters have no clock: you pass each time, as an integer in a unit of your choice.
+    A filter that `for_span` built has a clock in nanoseconds, which supplies the time of an
+    operation if `now` is omitted. A clock that returns `10**17` or more counts nanoseconds since
+    1970; numbers that would then be times before 1973 or after 2116 are refused, because they
+    probably have another unit or epoch. Other filters have no clock: you pass each time, as an
+    integer in a unit of your choice.
 
     The time of an insertion never decreases: an insertion with an earlier timestamp than a previous
-    insertion is *late*, and gets the time of the previous insertion. A query takes effect at `now`,
-    or at `latest` if that is later, and reports each key that was inserted at most `span` before.
-    (A ring may shorten its window: see `TimeLimitedRing.status`.) Reports without `now` use
-    `latest` instead of the clock if there is no clock, or if you have passed the time of an
-    insertion.
+    insertion is *late*, and gets the time of the previous insertion. A query takes effect at `now`
+    or at `latest`, whichever is later, and reports each key that was inserted at most `span`
+    earlier. (A ring may shorten its window: see `TimeLimitedRing.status`.) Methods that report the
+    state of the filter, such as `TimeLimitedRing.status`, use the clock if `now` is omitted; they
+    use `latest` if there is no clock, or if you have passed the time of an insertion.
     """
 
     age_unit = "generations"
@@ -59,15 +60,19 @@ class TimedFilter(Filter):
     @classmethod
     def for_window(
         cls,
-        span: int,  # how long every key is reported, in units of the timestamps
-        fpr: float = 0.01,  # maximum expected false-positive rate at `rate`
+        span: int,
+        fpr: float = 0.01,
         *,
-        rate: float,  # highest expected number of insertions per unit of time
+        rate: float,
         **options: Unpack[Options],
     ) -> Self:
-        """Build a filter for a span of time and a false-positive rate.
+        """Build a filter without a clock for a span of time and a false-positive rate.
 
-        TypeError or SpecificationError if a parameter is not a number, or out of range.
+        Every key is reported for `span`, in units of the timestamps. The expected false-positive
+        rate is at most `fpr` if there are at most `rate` insertions per unit of time. The
+        `options` are passed to the constructor.
+
+        TypeError or SpecificationError if a parameter is not a number or is out of range.
         """
         require_count("span", span, high=TIME_LIMIT - 1)
         keys = expected_keys(int(span), rate)
@@ -76,17 +81,22 @@ class TimedFilter(Filter):
     @classmethod
     def for_span(
         cls,
-        span: str | timedelta | np.timedelta64,  # such as "10min"
+        span: str | timedelta | np.timedelta64,
         fpr: float = 0.01,
         *,
-        rate: float,  # insertions per second
-        clock: Callable[[], int] | None = None,  # default: a `SteadyClock`
-        max_ahead: MaxAhead = "1d",  # see the attribute; None: no limit
+        rate: float,
+        clock: Callable[[], int] | None = None,
+        max_ahead: MaxAhead = "1d",
         **options: Unpack[Options],
     ) -> Self:
-        """Build a filter with a clock, for a span of time and a false-positive rate.
+        """Build a filter with a clock for a span of time and a false-positive rate.
 
-        TypeError or SpecificationError if a parameter is of the wrong type, or out of range.
+        Every key is reported for `span`, for example "10min". The expected false-positive rate is
+        at most `fpr` if there are at most `rate` insertions per second. The default `clock` is a
+        `SteadyClock`. `max_ahead` sets the attribute of this name; None means no limit. The
+        `options` are passed to the constructor.
+
+        TypeError or SpecificationError if a parameter has the wrong type or is out of range.
         """
         length, given = cls._spanned(span_nanoseconds(span), {**options})
         keys = expected_keys(length / NANOSECONDS, rate)
@@ -102,7 +112,8 @@ class TimedFilter(Filter):
     def clock(self) -> Callable[[], int] | None:
         """Function that returns the time in nanoseconds; None if the filter has no clock.
 
-        A filter that was loaded or unpickled has a `SteadyClock`, or the `clock` passed to `load`.
+        A loaded or unpickled filter has the `clock` that was passed to `load`, or, if the saved
+        filter had a clock, a `SteadyClock`.
         """
         return self._clock
 
@@ -112,10 +123,10 @@ class TimedFilter(Filter):
 
     @property
     def max_ahead(self) -> int | None:
-        """Maximum time in nanoseconds by which an insertion may be ahead of the clock, or None.
+        """Maximum time by which an insertion may be ahead of the clock, in nanoseconds, or None.
 
-        Insertions further ahead are refused: all later keys would take effect at that time, and no
-        key would expire before it. Assign any value that `for_span` accepts.
+        An insertion that is further ahead is refused, because all later insertions would get its
+        time, and no key would expire until then. You can assign any value that `for_span` accepts.
         """
         return self._max_ahead
 
@@ -129,7 +140,10 @@ class TimedFilter(Filter):
         return self.span
 
     def add(self, key: Key, now: Now = None) -> None:
-        """Insert a single key, like `set.add`; TypeError for several keys, else as in `insert`."""
+        """Insert a single key, like `set.add`; TypeError for several keys.
+
+        Other errors are those of `insert`.
+        """
         self.insert(self._only_one("add", key), now)
 
     def update(self, *several: Iterable[Key] | ArrayLike, now: Now = None) -> None:
@@ -148,7 +162,7 @@ class TimedFilter(Filter):
 
     @property
     def latest(self) -> int:
-        """Time of the last insertion; -1 if there was none."""
+        """Time of the last insertion; -1 if nothing has been inserted."""
         return self._last
 
     def _ask_now(self, key: Key) -> Any:
@@ -158,15 +172,15 @@ class TimedFilter(Filter):
     def insert(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> None:
         """Insert keys, like `CountedFilter.insert`, one after another at the times `now`.
 
-        Times have shape (n,) or (); the default is the clock's time. Filters without a clock accept
-        only integers. Other filters accept integers in nanoseconds since 1970, floats in seconds
-        since 1970, datetime64 and datetime, at most `max_ahead` after the clock. A time before
-        `latest` is replaced by `latest` and counted in `late`. The times of skipped nulls have no
-        effect.
+        `now` has shape (n,) or (); the default is the clock's time. A filter without a clock
+        accepts only integers. A filter with a clock accepts integers in nanoseconds since 1970,
+        floats in seconds since 1970, datetime64 and datetime; a time must be at most `max_ahead`
+        after the clock's time. A time before `latest` is replaced by `latest` and counted in
+        `late`. The times of skipped nulls have no effect.
 
-        TypeError if the times are of the wrong type, or there is neither a time nor a clock;
-        ValueError if a time is out of range, or a shape is wrong. After an error, nothing has been
-        inserted.
+        TypeError if the times have the wrong type, or if there is neither a time nor a clock;
+        ValueError if a time is out of range, or an array has the wrong shape. Other errors are
+        those of `CountedFilter.insert`. After an error, nothing has been inserted.
         """
         words = self._words(keys)
         times, late = self._arrivals(words, now)
@@ -176,10 +190,10 @@ class TimedFilter(Filter):
 
     @scalar_or_array
     def query(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> Answers:
-        """Report whether each key is in the filter at the times `now`; changes nothing.
+        """Return whether each key is in the filter at the times `now`, without changing the filter.
 
-        Parameters and errors are those of `insert`; a late time is not counted in `late`. The
-        result is an ndarray of bool, shape (n,); a bool for a single key.
+        Parameters and errors are those of `insert`, but times before `latest` are not counted in
+        `late`. The result is an ndarray of bool with shape (n,), or a bool for a single key.
         """
         words = self._words(keys)
         return self._query(words, self._moments(now, len(words)))
@@ -188,10 +202,11 @@ class TimedFilter(Filter):
     def check_and_insert(
         self, keys: Keys, now: Now = None, *, refresh: bool = True, nulls: Nulls = "refuse"
     ) -> Answers:
-        """Query and insert keys one after another; each result is from before its insertion.
+        """Query each key and then insert it, one key after another.
 
-        `refresh` is as in `CountedFilter.check_and_insert`, with the span as the window. Parameters
-        and errors are those of `insert`; the result, shape (n,), is that of `query`.
+        The result for a key describes the filter before the insertion of this key. `refresh` has
+        the same effect as in `CountedFilter.check_and_insert`, with the span as the window. Other
+        parameters and errors are those of `insert`; the result, shape (n,), is that of `query`.
         """
         return self._check_each(self._words(keys), now, refresh)
 
@@ -222,16 +237,17 @@ class TimedFilter(Filter):
 
     @scalar_or_array
     def age(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> Ages:
-        """Return the minimum possible age of each key, in generations; changes nothing.
+        """Return the minimum possible age of each key in generations, without changing the filter.
 
         The age is 0 for the current generation, and -1 for a key that is not reported. Parameters
-        and errors are those of `query`. The result is an ndarray of int64, shape (n,).
+        and errors are those of `query`. The result is an ndarray of int64 with shape (n,), or an
+        int for a single key.
         """
         words = self._words(keys)
         return self._age(words, self._moments(now, len(words)))
 
     def _arrivals(self, keys: Words, now: Now) -> tuple[Times, Answers]:
-        """Make times of insertions non-decreasing; also return whether each insertion is late."""
+        """Return non-decreasing insertion times, and whether each insertion is late."""
         given = self._given(now, len(keys), inserts=True)
         times = np.maximum.accumulate(np.maximum(given, self._last))
         return times, times != given
@@ -240,7 +256,7 @@ class TimedFilter(Filter):
         return np.maximum(self._given(now, count), self._last)
 
     def _moment(self, now: Now) -> int:
-        """Choose the time of a report: `now`, or else the clock's time or `latest`."""
+        """Return the time for a report of the state: `now`, the clock's time, or `latest`."""
         if now is None and (self._clock is None or self._event_times):
             return max(self._last, 0)
         return int(self._moments(now, 1)[0])
@@ -277,7 +293,7 @@ class TimedFilter(Filter):
     def _clock_time(self) -> int:
         time: Any = self._clock and self._clock()
         if isinstance(time, bool) or not isinstance(time, int | np.integer):
-            raise TypeError(f"clock: must return integers, such as time.time_ns, not {time!r}")
+            raise TypeError(f"clock: must return integers, as time.time_ns does, not {time!r}")
         if not 0 <= time < TIME_LIMIT:
             raise ValueError(f"clock: must return at least 0 and below 2**62, not {time}")
         return int(time)

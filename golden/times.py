@@ -1,4 +1,4 @@
-"""Checks of the timestamps of operations, and the clock that supplies them."""
+"""Checks and conversions of timestamps, and the default clock of timed filters."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -12,7 +12,7 @@ Times = NDArray[np.int64]  # checked timestamps, shape (n,)
 Now = ArrayLike | datetime | None
 # timestamps and spans are below this limit, so that their sums fit into signed 64 bits
 TIME_LIMIT = 1 << 62
-# a clock that returns at least this (early 1973) is taken to count nanoseconds since 1970
+# A clock that returns at least this number (early 1973) counts nanoseconds since 1970.
 SINCE_1970 = 10**17
 NEVER = -1  # stands for the time of an event that has not happened
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -27,7 +27,6 @@ class SteadyClock:
         self.offset = time.time_ns() - time.monotonic_ns()
 
     def __call__(self) -> int:
-        """Return the current time."""
         return time.monotonic_ns() + self.offset
 
 
@@ -36,7 +35,7 @@ def nanoseconds(
 ) -> NDArray[np.int64] | Any:
     """Convert integers, floats in seconds, or datetimes to integers in nanoseconds."""
     array = np.asarray(now)
-    kinds = "integers (nanoseconds), floats of 64 bits (seconds), datetime64 or datetime"
+    kinds = "integers (nanoseconds), 64-bit floats (seconds), datetime64 or datetime"
     if array.dtype.kind == "f" and array.size:
         if not np.isfinite(array).all():
             raise ValueError(f"{name}: must be finite, not {array[~np.isfinite(array)].flat[0]}")
@@ -64,20 +63,20 @@ def nanoseconds(
 
 
 def _check_unit(name: str, array: NDArray[Any], unit: int, meaning: str, other: str) -> None:
-    """Refuse numbers that would be before 1973 or after 2116 in units of 1/`unit` second."""
+    """Refuse numbers that would be times before 1973 or after 2116 in units of 1/`unit` second."""
     first, last = SINCE_1970 // 10**9, TIME_LIMIT // 10**9
     for value in (array.min().item(), array.max().item()) if array.size else ():
         for seems, each in _UNITS.items():
             if each != unit and first * each <= value < last * each:
                 change = f"* {unit // each:_}" if unit > each else f"/ {each // unit:_}"
                 raise ValueError(
-                    f"{name}: {value} looks like {seems}; {meaning} since 1970; "
+                    f"{name}: {value} looks like {seems}, but {meaning} since 1970; "
                     f"pass {name} {change}, {other}, or datetimes"
                 )
         if 0 <= value < first * unit:
             raise ValueError(
-                f"{name}: {value} is before 1973, as {meaning} since 1970; for times with another "
-                "zero, set the filter's clock to one with that zero"
+                f"{name}: {value} is before 1973, because {meaning} since 1970; if your times "
+                "have another epoch, set the filter's clock to a clock with this epoch"
             )
 
 
@@ -90,12 +89,11 @@ def _instant(name: str, value: Any) -> int:
 
 
 def instant(moment: datetime) -> int:
-    """Convert a datetime with a time zone to nanoseconds since 1970."""
     return (moment - EPOCH) // MICROSECOND * 1000
 
 
 def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
-    """Require timestamps, shape (count,), that never decrease and start at `last` or later."""
+    """Require timestamps of shape (count,) that start at `last` or later and never decrease."""
     times = _integers("times", timestamps)
     if count == 1 and times.shape == ():
         times = times.reshape(1)
@@ -110,7 +108,7 @@ def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
 
 
 def check_each(name: str, values: ArrayLike, count: int) -> Times:
-    """Check `values`, parameter `name`, of shape (count,) or (), and return shape (count,)."""
+    """Check integers of shape (count,) or (), and broadcast them to shape (count,)."""
     times = _integers(name, values)
     if times.shape not in ((), (count,)):
         raise ValueError(f"{name}: must have shape () or ({count},), not {times.shape}")

@@ -1,6 +1,6 @@
-"""Specifications of filters: one class per family, selected by the field ``family``.
+"""Specifications of filters: one class per family, which the field ``family`` selects.
 
-This package does not import families without hardware; `families` imports all families.
+This package imports only the ring families; `spec.presets` also imports the other families.
 """
 
 from .base import UNSET as UNSET

@@ -30,7 +30,6 @@ _LAST = ("generation", "key_bits", "seed", "lanes", "clear", "hash", "rekey", "d
 
 
 def import_families() -> None:
-    """Import the modules listed in `VARIABLE`; called for unknown families and the planner."""
     for module in filter(None, os.environ.get(VARIABLE, "").split(",")):
         import_module(module)
 
@@ -59,11 +58,11 @@ class _Dispatcher(ABCMeta):
 
 @dataclass(frozen=True, kw_only=True)
 class Specification(ABC, metaclass=_Dispatcher):
-    """Parameters of a filter, under the names of its paper.
+    """Parameters of a filter, with the names of the filter's paper.
 
-    The constructor of an abstract class has the argument ``family``, and returns an instance of
-    that family's class. Omitted fields get the paper's default, if there is one. SpecificationError
-    if a field violates a rule; the message contains the field, the rule and the value.
+    The constructor of an abstract class has an additional argument ``family``, and returns an
+    instance of that family's class. Fields with a default may be omitted. SpecificationError if a
+    field violates a rule; the message contains the field, the rule and the value.
     """
 
     family: ClassVar[str] = ""  # name of the family; empty in abstract classes
@@ -71,9 +70,9 @@ class Specification(ABC, metaclass=_Dispatcher):
     key_bits: int = optional(64, high=4096)
     """Width of a key in bits."""
     seed: int = optional(0, low=0, high=None)
-    """Selects the hash functions."""
+    """Number that selects the hash functions."""
     digest: str = DIGESTS[0]
-    """Digest that converts text to keys, in software: "blake2b", or "siphash" with keys derived
+    """Digest with which software converts text to keys: "blake2b", or "siphash" with keys derived
     from the seed and the secret. See `lately.golden.hash.keys`."""
 
     def __init_subclass__(cls, *, family: str = "") -> None:
@@ -120,7 +119,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @property
     def classes(self) -> int | None:
-        """Number of query classes if a table of thresholds determines answers; otherwise None."""
+        """Number of query classes if a table of thresholds determines results; otherwise None."""
         return None
 
     @property
@@ -132,49 +131,50 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @property
     def block_units(self) -> int:
-        """Insertions or units of time in one step of a query's window."""
+        """Number of insertions or time units in one step of a query's window."""
         units: int = getattr(self, self._block_field) if self._block_field else 1
         return units
 
     @property
     def guaranteed_window(self) -> int:
-        """Longest window for which every key is reported, in insertions or units of time."""
+        """Longest window in which every key is reported, in insertions or time units."""
         longest: int = getattr(self, self._window_field)
         return longest
 
     @property
     def window_blocks(self) -> int:
-        """Longest window of a query, in steps of `block_units`."""
+        """Longest possible window of a query, in steps of `block_units`."""
         return self.guaranteed_window // self.block_units
 
     @property
     def slack(self) -> int:
-        """Insertions or units of time past the window in which a key may still be reported."""
+        """Maximum number of insertions or time units by which a report may outlast the window."""
         return self.block_units - 1
 
     @property
     def mean_false_positive_rate(self) -> float:
-        """Mean expected false-positive rate with a full window of distinct keys."""
-        raise NotImplementedError(f"family {self.family} has no known rate")
+        """Mean expected false-positive rate for a full window of distinct keys."""
+        raise NotImplementedError(f"family {self.family} has no known false-positive rate")
 
     @property
     def shape(self) -> str:
-        """Short description of family and parameters."""
+        """Short description of the family and the parameters."""
         return self.family
 
     @property
     def cell_shape(self) -> tuple[int, int, int]:
-        """Number of parts of the memory, cells per part, and bits per cell, in hardware."""
+        """Number of memory parts, number of cells per part, and width of a cell, in hardware."""
         raise NotImplementedError(f"family {self.family} has no hardware")
 
     def query_numbers(
         self, windows: ArrayLike | None, count: int, name: str = "windows"
     ) -> NDArray[np.int64]:
-        """Convert windows to blocks for hardware queries; classes stay the same. Shape (count,).
+        """Convert query windows to numbers of blocks for the hardware, shape (count,).
 
-        The default is the filter's window, or class 0. A window is rounded up to whole blocks, so
-        that none of its keys is missed. TypeError or ValueError if a value is out of range, or
-        queries of the family have no window.
+        A window is rounded up to whole blocks, so that every key in the window is reported. If the
+        family has query classes, `windows` contains classes, which stay the same. The default is
+        the filter's window or class 0. TypeError or ValueError if a value is out of range, or if
+        `windows` is given although queries of the family have neither windows nor classes.
         """
         if not self.query_field:
             if windows is not None:
@@ -199,7 +199,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def families(cls) -> "dict[str, type[Self]]":
-        """Families that the constructor accepts, by name, from modules imported so far."""
+        """Return the imported families that the constructor accepts, as classes by name."""
         if cls.family:
             return {cls.family: cls}
         return {name: kind for name, kind in _FAMILIES.items() if issubclass(kind, cls)}
@@ -212,13 +212,13 @@ class Specification(ABC, metaclass=_Dispatcher):
         kinds = cls.families()
         rule = f"must be one of {', '.join(kinds)}"
         if family == "pooled-time-limited-apbf":
-            rule = "must be apbf, with the same fields, which replaces the pooled filter"
+            rule = "must be apbf, which has the same fields and replaces the pooled filter"
         require(isinstance(family, str) and family in kinds, "family", rule, family)
         return kinds[cast(str, family)]
 
     @classmethod
     def fields_of(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of this family in `values`; all other values must be None."""
+        """Select the fields of this family from `values`; all other values must be None."""
         names = cls.field_names()
         rule = f"must not be given for family {cls.family}"
         for name, value in values.items():
@@ -227,7 +227,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def field_names(cls) -> list[str]:
-        """Names of the fields of all `families`, in the order of a specification file."""
+        """Return the field names of all `families`, in the order of a specification file."""
         kinds: Iterable[type[Specification]] = cls.families().values()
         names = [item.name for kind in kinds for item in fields(kind)]
         inner = [name for name in dict.fromkeys(names) if name not in _FIRST + _LAST]
@@ -236,13 +236,13 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def required_fields(cls) -> tuple[str, ...]:
-        """Names of the required fields, in the order of a specification file."""
+        """Return the names of the required fields, in the order of a specification file."""
         needed = {item.name for item in fields(cls) if "required" in item.metadata}
         return tuple(name for name in cls.field_names() if name in needed)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Build a specification from a mapping of field names to values; refuse unknown names."""
+        """Build a specification from field names and values; refuse unknown names."""
         if not isinstance(values, Mapping):
             kind = type(values).__name__
             raise SpecificationError(f"specification: must be a table of fields, not {kind}")
@@ -261,7 +261,7 @@ class Specification(ABC, metaclass=_Dispatcher):
         return kind(**kind.fields_of(values))
 
     def to_dict(self) -> dict[str, Any]:
-        """Fields that are set, in order; `digest` only if it is not BLAKE2b."""
+        """Return the fields that are not None, in file order, without the default digest."""
         values = {name: getattr(self, name) for name in self.field_names()}
         if self.digest == DIGESTS[0]:
             del values["digest"]
@@ -269,7 +269,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a TOML file of fields at `path`; the table ``plan`` in it is ignored.
+        """Read a specification from the TOML file at `path`; ignore a table ``plan`` in the file.
 
         SpecificationError if the file is not a specification in TOML; OSError if it cannot be read.
         """
@@ -290,19 +290,19 @@ class Specification(ABC, metaclass=_Dispatcher):
     def to_toml(
         self, path: str | os.PathLike[str], *, plan: Mapping[str, Any] | None = None
     ) -> None:
-        """Write the fields that are set, and the table `plan`, to a TOML file at `path`."""
+        """Write the fields of `to_dict` and the table `plan` to a TOML file at `path`."""
         with replace_file(path) as file:
             file.write((self.toml() + f"plan = {_toml_value(plan)}\n" * bool(plan)).encode())
 
     @property
     def fingerprint(self) -> bytes:
-        """First 8 bytes of SHA-256 over the fields that affect hardware: all except the digest."""
+        """First 8 bytes of the SHA-256 of all fields that affect hardware: all except `digest`."""
         values = {name: value for name, value in self.to_dict().items() if name != "digest"}
         text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).digest()[:8]
 
     def toml(self) -> str:
-        """Return the fields that are set, as TOML."""
+        """Return the fields of `to_dict` as TOML text."""
         return "".join(f"{name} = {_toml_value(value)}\n" for name, value in self.to_dict().items())
 
 
@@ -317,7 +317,6 @@ def _toml_value(value: Any) -> str:
 
 
 def require_digest(value: object) -> None:
-    """Require a value to be the name of a digest."""
     _require_name("digest", value, DIGESTS)
 
 
@@ -327,7 +326,6 @@ def _require_name(field_name: str, value: object, names: tuple[str, ...]) -> Non
 
 
 def require_integer(name: str, value: object, low: int = 1, high: int | None = None) -> None:
-    """Require the value of a field to be an integer from `low` to `high`."""
     require(type(value) is int, name, "must be an integer", value)
     number = cast(int, value)
     require(number >= low, name, f"must be at least {low}", value)

@@ -1,4 +1,4 @@
-"""Specification of the window dictionary, sizing functions and presets."""
+"""Specification, sizing functions and presets of the window dictionary."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ MOVING: Mapping[str, Any] = {"stash": 16, "moves": 64}
 
 @dataclass(frozen=True, kw_only=True)
 class WindowDictionarySpec(Specification, family="window-dictionary"):
-    """Window dictionary, with the fields of `WindowDictionary`."""
+    """Specification of a `WindowDictionary`."""
 
     kind, part_name, _asks = "dictionary", "column", True
 
@@ -35,12 +35,13 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
     digest_bits: int = required(high=62)
     """D: width of a digest in bits. Keys with equal digests are treated as one key."""
     stash: int = optional(8, high=256)
-    """Number of entries without a free cell that can be kept."""
+    """Number of entries in the stash, which holds entries for which no cell is free."""
     moves: int = optional(high=1 << 16)
-    """Maximum number of entries that an insertion moves; if omitted, entries never move."""
+    """Maximum number of entries that an insertion moves to other cells; if omitted, entries never
+    move."""
     hash: str = "h3"
-    """"h3", whose constants are public, or "siphash", which uses a secret. The secret is loaded at
-    run time and is not part of a specification."""
+    """Hash function: "h3", whose constants are public, or "siphash", which uses a secret. The
+    secret is loaded at run time and is not part of a specification."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,24 +51,22 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
         self._hold(
             "digest_bits",
             low < self.digest_bits <= low + RANGE_BITS,
-            f"must be {low + 1} to {low + RANGE_BITS}, {low} that select one of {self.rows} rows "
-            f"and 1 to {RANGE_BITS} that a cell holds",
+            f"must be from {low + 1} to {low + RANGE_BITS} ({low} bits select one of {self.rows} "
+            f"rows, and a cell stores 1 to {RANGE_BITS} bits)",
         )
 
     @property
     def cell_shape(self) -> tuple[int, int, int]:
-        """Parts of the memory, cells per part, and bits per cell in hardware."""
         return self.columns, self.rows, self.cell_bits
 
     @property
     def shape(self) -> str:
-        """Short description of family and parameters."""
         moves = ", moves" if self.moves else ""
         return f"{self.family} {self.columns} x {self.rows:,}, D={self.digest_bits}{moves}"
 
     @property
     def mean_false_positive_rate(self) -> float:
-        """Expected false-positive rate with a full window of distinct keys."""
+        """Expected false-positive rate for a full window of distinct keys."""
         return digest_false_positive_rate(self.window, self.digest_bits)
 
     @property
@@ -77,28 +76,28 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
 
     @property
     def rest_bits(self) -> int:
-        """Number of digest bits that a cell stores: the remainder."""
+        """Number of digest bits that a cell stores: those that do not select a row."""
         return self.digest_bits - self.row_bits
 
     @property
     def timestamp_bits(self) -> int:
-        """Width of a timestamp: an expired entry is erased before its timestamp repeats."""
+        """Width of a timestamp, so that an expired entry is erased before the timestamp repeats."""
         return (self.window + SWEPT_PER_ROW * self.rows + SWEEP_MARGIN - 1).bit_length()
 
     @property
     def cell_bits(self) -> int:
-        """Width of a cell: a valid bit, the timestamp and the remainder."""
+        """Width of a cell: a valid bit, the timestamp, and the stored digest bits."""
         return 1 + self.timestamp_bits + self.rest_bits
 
     @property
     def storage_bits(self) -> int:
-        """Total bits of all cells and of the stash, which holds whole digests."""
+        """Total number of bits in all cells and in the stash, which holds whole digests."""
         stashed = 1 + self.timestamp_bits + self.digest_bits
         return self.columns * self.rows * self.cell_bits + self.stash * stashed
 
 
 def min_columns(window: int, rows: int, *, moves: bool = False) -> int | None:
-    """Return the minimum number of columns with few entries in the stash; None if too many."""
+    """Return the minimum number of columns that keeps the stash small; None if none suffices."""
     low, last, stashed = 1, MAX_COLUMNS, MAX_STASHED
     if moves:
         low, last, stashed = 2, MAX_MOVING_COLUMNS, MAX_MOVED * window
@@ -109,7 +108,6 @@ def min_columns(window: int, rows: int, *, moves: bool = False) -> int | None:
 
 
 def min_digest_bits(window: int, fpr: float) -> int:
-    """Return the minimum digest width for which a full window meets the rate `fpr`."""
     return smallest(lambda bits: digest_false_positive_rate(window, bits) <= fpr, 16)
 
 
@@ -134,4 +132,4 @@ DICTIONARIES: Mapping[str, WindowDictionarySpec] = {
         window=10_000, columns=8, rows=2048, digest_bits=22, **MOVING
     ),
 }
-"""Dictionaries by name, usually the window. Cells are sized to fill block RAMs of an ECP5."""
+"""Presets of dictionaries; the cells of most presets fill whole block RAMs of an ECP5."""

@@ -1,4 +1,4 @@
-"""Presets of all families that have hardware; importing them registers every family."""
+"""Presets of all families that have hardware; importing this module registers the families."""
 
 import tomllib
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ def _load() -> dict[str, FilterSpec]:
 
 
 PRESETS: Mapping[str, FilterSpec] = _load()
-"""Named specifications from ``presets.toml``."""
+"""Specifications of rings from ``presets.toml``, by name."""
 
 
 def any_preset(name: str) -> Specification:
@@ -42,4 +42,4 @@ ALL_PRESETS: Mapping[str, Specification] = {
     **{f"dictionary-{name}": spec for name, spec in DICTIONARIES.items()},
     **{f"timing-{name}": spec for name, spec in TIMINGS.items()},
 }
-"""`PRESETS`, and the presets of other families, whose names start with the family."""
+"""All presets by name; those of dictionaries and timing filters have a prefix."""

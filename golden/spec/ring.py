@@ -1,4 +1,4 @@
-"""Specifications of rings.
+"""Specifications of ring filters.
 
 The age-partitioned families have the fields ``k``, ``l`` and the size of a segment; the
 guarded-epoch families have ``window``, ``epochs``, ``hashes`` and the total ``bits`` of all
@@ -28,8 +28,6 @@ _HASHES = 4096
 
 
 class Geometry(NamedTuple):
-    """Shape of a ring and of its segments; see `FilterSpec`."""
-
     generations: int
     run: int
     blocks: int
@@ -45,9 +43,10 @@ def _of_geometry(name: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class FilterSpec(Specification):
-    """A sliding-window filter whose segments form a ring.
+    """Specification of a sliding-window filter whose segments form a ring.
 
-    Omitted fields get the defaults of the papers; after construction no derived field is None.
+    Omitted fields are derived from the other fields, as in the papers. If the window is counted in
+    insertions, only `span`, `generation_span` and `when_full` are None after construction.
     """
 
     kind, part_name, cell_name = "ring", "segment", "bit"
@@ -70,18 +69,19 @@ class FilterSpec(Specification):
     """Number of insertions for which a key is guaranteed to be reported; by default `l`
     generations."""
     generation: int = optional()
-    """Number of insertions between two shifts (g; the epoch length of a GEBF); by default as many
-    as the window needs, or as half-fill the segments if there is no `window`."""
+    """Number of insertions between two shifts: g of an APBF, the epoch length of a GEBF. By
+    default, the smallest number that covers `window`; without `window`, the number that half-fills
+    the segments."""
     lanes: int = optional(1)
-    """Number of keys that the hardware accepts per cycle: 1, 2 or 4; 1 with a span. With several
-    lanes, the bits of every segment are divided among shards, and the bits of a key are in one
-    shard."""
+    """Number of keys that the hardware accepts per cycle: 1, 2 or 4; must be 1 if there is a span.
+    With several lanes, the bits of every segment are divided among shards, and the bits of a key
+    are in one shard."""
     clear: int = optional()
-    """Number of bits of each memory that the hardware reads or clears per cycle: a power of two; by
-    default the smallest that clears a segment within a generation."""
+    """Number of bits of each memory that the hardware reads or clears per cycle: a power of two. By
+    default, the smallest number that clears a segment within a generation."""
     hash: str = "h3"
-    """"h3", whose constants are public, or "siphash", which uses a secret. The secret is loaded at
-    run time and is not part of a specification."""
+    """Hash function: "h3", whose constants are public, or "siphash", which uses a secret. The
+    secret is loaded at run time and is not part of a specification."""
     rekey: bool = False
     """Whether a new secret takes effect with the next segment, so that no key is forgotten. If
     False, the secret takes effect at the next clear."""
@@ -92,7 +92,7 @@ class FilterSpec(Specification):
         self._hold("rekey", isinstance(self.rekey, bool), "must be True or False")
         self._hold("rekey", self.keyed or not self.rekey, f"must be False for hash {self.hash}")
         single = self.lanes == 1 or not self.rekey
-        self._hold("rekey", single, "must be False for several lanes")
+        self._hold("rekey", single, "must be False with several lanes")
         self._hold("lanes", self.lanes == 1 or not self.timed, "must be 1 with a span")
         self._check_segment()
         high = max(self.index_sizes)
@@ -115,7 +115,7 @@ class FilterSpec(Specification):
         high = self.generation * generations
         if self.window is None:
             object.__setattr__(self, "window", high)
-        shown = f"{generations} generations of {self.generation} insertions = {high}"
+        shown = f"{high} ({generations} generations of {self.generation} insertions)"
         self._hold("window", self.window <= high, f"must be at most {shown}")
         if self.clear is None:
             cycles = max(1, self.generation // self.lanes - 1)
@@ -141,18 +141,17 @@ class FilterSpec(Specification):
 
     @property
     def timed(self) -> bool:
-        """Whether the window is a span of time."""
         return self.span is not None
 
     @property
     def untimed(self) -> Self:
-        """The same filter with a window counted in insertions."""
+        """Specification of the same filter, with a window that is counted in insertions."""
         none: dict[str, Any] = dict.fromkeys(TIME_FIELDS)
         return replace(self, **none)
 
     @property
     def cell_shape(self) -> tuple[int, int, int]:
-        """Number of bit memories, bits in each, and bits per cell: 1."""
+        """Number of bit memories, number of bits in each memory, and width of a cell: 1."""
         return self.segments * self.parts, self.part_bits, 1
 
     @property
@@ -181,23 +180,23 @@ class FilterSpec(Specification):
 
     @property
     def segments(self) -> int:
-        """Number of physical segments: the ring and the spare."""
+        """Number of physical segments: the segments of the ring, and a spare."""
         return self.ring_segments + 1
 
     @property
     def shards(self) -> int:
-        """Number of shards: three for every two lanes, so that no shard becomes a bottleneck."""
+        """Number of shards: 1, or with several lanes, three per two lanes to avoid bottlenecks."""
         return SHARDS[self.lanes]
 
     @property
     def shard_sizes(self) -> dict[str, int]:
-        """Size field of a specification of one shard."""
+        """Name of the size field, with the field's value in the specification of one shard."""
         return {self.size_field: self._whole_size // self.shards}
 
     @property
     @abstractmethod
     def _whole_size(self) -> int:
-        """Value of the size field, with unused bits cleared."""
+        """Value of the size field, rounded down to the bits that the filter uses."""
 
     @property
     def part_bits(self) -> int:
@@ -211,14 +210,13 @@ class FilterSpec(Specification):
 
     @property
     def index_sizes(self) -> tuple[int, ...]:
-        """Ranges of a hash function's indices in a shard: the block, if any, then the cells."""
+        """Range of each hash index in a shard; in blocked families, the first is of the block."""
         if self.blocked:
             return (self.segment_blocks // self.shards,) + (self.cells,) * self.parts
         return (self.shard_bits,) * self.parts
 
     @property
     def shape(self) -> str:
-        """Short description of family and parameters."""
         return f"{self.family} {self._shape.format(self)}"
 
     @property
@@ -228,17 +226,17 @@ class FilterSpec(Specification):
 
     @property
     def storage_bits(self) -> int:
-        """Number of bits in hardware: the ring and the spare."""
+        """Number of bits in hardware: the segments of the ring, and a spare."""
         return self.segments * self.parts * self.part_bits
 
     @property
     def guaranteed_window(self) -> int:
-        """Insertions for which a key is reported: l g (APBF, section 5.2), r epochs (GEBF)."""
+        """Longest window in insertions: l g of an APBF (APBF, section 5.2), r epochs of a GEBF."""
         return self.window_generations * self.generation
 
     @property
     def slack(self) -> int:
-        """Insertions beyond the window after which a key is forgotten: k g, or an epoch (GEBF)."""
+        """Maximum slack in insertions: k g of an APBF, one epoch of a GEBF."""
         return self.run * self.generation
 
     @property
@@ -248,7 +246,10 @@ class FilterSpec(Specification):
         return analysis.npws(self.run, self.window_generations, survival)
 
     def segment_false_positive_rates(self, *, phase: float) -> list[float]:
-        """Probability that a key never inserted matches each segment, youngest first."""
+        """Return, per segment, youngest first, the probability that a new key matches.
+
+        `phase` is the elapsed fraction of the current generation.
+        """
         shape = {"blocks": self.segment_blocks, "cells": self.cells, "parts": self.parts}
         loads = analysis.segment_loads(self.run, self.window_generations, self.generation, phase)
         return [analysis.segment_false_positive_rate(load, **shape) for load in loads]
@@ -260,7 +261,7 @@ class FilterSpec(Specification):
 
     @Cached
     def worst_false_positive_rate(self) -> float:
-        """Expected false-positive rate for distinct keys before a shift (APBF, section 5.3)."""
+        """Expected false-positive rate of distinct keys just before a shift (APBF, section 5.3)."""
         return self.false_positive_rate(phase=1.0)
 
     @Cached
@@ -280,7 +281,7 @@ class AgePartitionedSpec(FilterSpec):
 
     def _check_segment(self) -> None:
         whole = self._whole_size % self.shards == 0
-        rule = f"must be a multiple of the {self.shards} shards of {self.lanes} lanes"
+        rule = f"must be a multiple of {self.shards}, the number of shards for {self.lanes} lanes"
         self._hold(self.size_field, whole, rule)
 
     def _default_generation(self) -> int:
@@ -288,7 +289,7 @@ class AgePartitionedSpec(FilterSpec):
 
     @abstractmethod
     def _full(self) -> int:
-        """Generation that half-fills the segments, as in the paper."""
+        """Number of insertions per generation that half-fills the segments, as in the paper."""
 
     @property
     def _whole_size(self) -> int:
@@ -328,8 +329,8 @@ class APBBFSpec(AgePartitionedSpec, family="apbbf"):
     _shape = "k={0.k} l={0.l} b={0.hashes_per_block}, {0.blocks:,} x {0.block_bits}"
 
     block_bits: int = required()
-    """B: number of bits in a block. For hardware, each part of a block must have a power of two of
-    bits."""
+    """B: number of bits in a block. In hardware, the number of bits in each part of a block must
+    be a power of two."""
     hashes_per_block: int = required(high=_HASHES)
     """b: number of bits that a key sets in a block."""
     blocks: int = required()
@@ -337,7 +338,7 @@ class APBBFSpec(AgePartitionedSpec, family="apbbf"):
 
     def _check_segment(self) -> None:
         whole = self.block_bits % self.hashes_per_block == 0
-        rule = f"must divide block_bits = {self.block_bits}, and be below it"
+        rule = f"must divide block_bits = {self.block_bits} and be smaller"
         self._hold("hashes_per_block", whole and self.hashes_per_block < self.block_bits, rule)
         super()._check_segment()
 
@@ -383,7 +384,7 @@ class GEBFSpec(GuardedEpochSpec, family="gebf"):
     def _check_segment(self) -> None:
         low = 2 * self.shards
         total = low * self.hashes * (self.epochs + 1)
-        rule = f"must be at least {low} per hash and segment = {total}"
+        rule = f"must be at least {total} ({low} per hash and segment)"
         self._hold("bits", self.part_bits >= low, rule)
 
     @Cached
@@ -413,7 +414,7 @@ class BlockedGEBFSpec(GuardedEpochSpec, family="blocked-gebf"):
         below = self.hashes < self.block_bits
         require_power_of_two("block_bits", self.block_bits)
         self._hold("hashes", below, f"must be below block_bits = {self.block_bits}")
-        rule = f"must be at least one block in each {where} = {total}"
+        rule = f"must be at least {total} (one block in each {where})"
         self._hold("bits", self.segment_blocks >= 1, rule)
 
     @Cached
@@ -430,9 +431,8 @@ class BlockedGEBFSpec(GuardedEpochSpec, family="blocked-gebf"):
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     family: kind.required_fields() for family, kind in FilterSpec.families().items()
 }
-"""Ring families, each with its required parameters."""
+"""Names of the ring families, with the required parameters of each family."""
 
 
 def require_power_of_two(name: str, value: int) -> None:
-    """Require the value of a field to be a power of two."""
     require(value >= 1 and value & (value - 1) == 0, name, "must be a power of two", value)

@@ -21,8 +21,6 @@ _REQUIRED = {"required": True}
 
 @dataclass(frozen=True, kw_only=True)
 class TimingSpec(Specification, family="timing"):
-    """Timing Bloom filter, with the fields of `TimingBloomFilter`."""
-
     window: int = required(high=_LONGEST)  # w: insertions for which a key is always reported
     cells: int = required(high=_LONGEST)  # m: number of cells
     hashes: int = required(high=_HASHES)  # k: hash functions, which share all cells
@@ -34,15 +32,11 @@ class TimingSpec(Specification, family="timing"):
 
 @dataclass(frozen=True, kw_only=True)
 class BlockTimingSpec(TimingSpec, family="block-timing"):
-    """Block timing Bloom filter, with the fields of `BlockTimingBloomFilter`."""
-
     block: int = required(high=_LONGEST)  # B: number of insertions that share a timestamp
 
 
 @dataclass(frozen=True, kw_only=True)
 class InferentialSpec(TimingSpec, family="inferential"):
-    """Inferential time-decaying filter, with the fields of `InferentialFilter`."""
-
     block: int = optional(1, high=_LONGEST)  # B: insertions per block; 1 for a timing Bloom filter
     # D(j) of the stream, see `checked_distinct`, for j up to `block`; with `recurring`, up to
     # ``window + block - 1``.
@@ -55,7 +49,7 @@ class InferentialSpec(TimingSpec, family="inferential"):
 
 @dataclass(frozen=True, kw_only=True)
 class StampedPartsSpec(Specification):
-    """Timing Bloom filter in which each hash function has its own cells for block numbers."""
+    """Timing Bloom filter whose cells hold block numbers; each hash function has its own cells."""
 
     kind, _asks = "timing", True
 
@@ -64,14 +58,14 @@ class StampedPartsSpec(Specification):
     cells: int = required(high=_LONGEST)
     """Number of cells in a part."""
     stamp_bits: int = optional(low=2, high=64)
-    """c: width of a cell in hardware, where timestamps wrap after 2**c blocks. By default the
-    smallest width that gives the sweep as many blocks as the window has."""
+    """c: width of a cell in hardware, where timestamps wrap after 2**c blocks. By default, the
+    smallest width for which a sweep may take as many blocks as the window has."""
     classes: int = optional(high=_CLASSES)
-    """Number of query classes, if a table of thresholds determines answers; by default a query has
-    a window instead."""
+    """Number of query classes of a filter that uses a table of thresholds. If omitted, there is no
+    table, and each query has a window instead of a class."""
     phase_bits: int = optional(low=0, high=_LONGEST.bit_length())
-    """q: how many leading bits of the number of insertions into the block select a phase of the
-    table; 0 by default."""
+    """q: number of bits that select a phase of the table; they are the leading bits of the number
+    of insertions in the current block. By default, 0."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,7 +79,7 @@ class StampedPartsSpec(Specification):
         if self.stamp_bits is None:
             doubled = (2 * self.window_blocks + 1).bit_length()
             object.__setattr__(self, "stamp_bits", max(low, doubled))
-        rule = f"must be at least {low} for {self.window_blocks} blocks and the sweep"
+        rule = f"must be at least {low} for a window of {self.window_blocks} blocks and the sweep"
         self._hold("stamp_bits", self.stamp_bits >= low, rule)
 
     def _check_table(self) -> None:
@@ -94,7 +88,7 @@ class StampedPartsSpec(Specification):
         if self.phase_bits is None:
             object.__setattr__(self, "phase_bits", 0)
         elif self.timed:
-            self._hold("phase_bits", self.phase_bits == 0, "must be 0 for a span")
+            self._hold("phase_bits", self.phase_bits == 0, "must be 0 if the filter has a span")
         else:
             digits = self.block_units.bit_length() - 1
             rule = f"must be at most {digits} for blocks of {self.block_units}"
@@ -102,17 +96,16 @@ class StampedPartsSpec(Specification):
 
     @property
     def cell_shape(self) -> tuple[int, int, int]:
-        """Parts of the memory, cells per part, and bits per cell in hardware."""
         return self.hashes, self.cells, self.stamp_bits
 
     @property
     @abstractmethod
     def mean_false_positive_rate(self) -> float:
-        """Expected false-positive rate with a full window of distinct keys."""
+        """Expected false-positive rate for a full window of distinct keys."""
 
     @property
     def storage_bits(self) -> int:
-        """Total bits of all cells in hardware."""
+        """Total number of bits in all cells in hardware."""
         return self.hashes * self.cells * self.stamp_bits
 
     @property
@@ -122,12 +115,11 @@ class StampedPartsSpec(Specification):
 
     @property
     def shape(self) -> str:
-        """Short description of family and parameters."""
         return f"{self.family} k={self.hashes}, {self.cells:,} x {self.stamp_bits} bits"
 
     @property
     def sweep_blocks(self) -> int:
-        """Number of blocks within which the sweep in hardware must revisit a cell: 2**c - 2 - W."""
+        """Maximum number of blocks between two visits of the sweep to a cell: 2**c - 2 - W."""
         return (1 << self.stamp_bits) - 2 - self.window_blocks
 
     @property
@@ -138,10 +130,10 @@ class StampedPartsSpec(Specification):
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionedTimingSpec(StampedPartsSpec, family="partitioned-timing"):
-    """Partitioned timing Bloom filter, with the fields of `PartitionedTimingFilter`."""
+    """Specification of a `PartitionedTimingFilter`."""
 
     window: int = required(high=_LONGEST)
-    """W: number of insertions for which a key is guaranteed to be reported: a multiple of
+    """W: number of insertions for which a key is guaranteed to be reported; a multiple of
     `block`."""
     block: int = optional(1, high=_LONGEST)
     """B: number of insertions in a block."""
@@ -157,16 +149,15 @@ class PartitionedTimingSpec(StampedPartsSpec, family="partitioned-timing"):
 
     @property
     def shape(self) -> str:
-        """Short description of family and parameters."""
         return super().shape + (f", blocks of {self.block:,}" if self.block > 1 else "")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
-    """Partitioned timing Bloom filter with a span, with the fields of `TimedTimingFilter`."""
+    """Specification of a `TimedTimingFilter`."""
 
     span: int = required(high=TIME_LIMIT - 1)
-    """W: time for which a key is guaranteed to be reported, in units of the timestamps: a multiple
+    """W: time for which a key is guaranteed to be reported, in units of the timestamps; a multiple
     of `period`."""
     period: int = optional(1, high=TIME_LIMIT - 1)
     """Duration of a block, in units of the timestamps."""
@@ -175,7 +166,6 @@ class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
 
     @property
     def timed(self) -> bool:
-        """Whether the window is a span of time: always True."""
         return True
 
     @property
@@ -201,4 +191,4 @@ TIMINGS: Mapping[str, StampedPartsSpec] = {
     # 36 block RAMs, 9 for each part.
     "counted-default": PartitionedTimingSpec(window=5700, hashes=4, cells=8192, stamp_bits=18),
 }
-"""Partitioned timing filters by name, with time windows or windows in insertions."""
+"""Presets of partitioned timing filters; names with "counted" have a window in insertions."""

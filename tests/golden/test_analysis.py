@@ -409,7 +409,7 @@ WRONG = [
     (lambda: analysis.digest_false_positive_rate(0, 8), f"window: {COUNT}0"),
     (lambda: analysis.bloom_accesses(0, "true"), f"k: {COUNT}0"),
     (lambda: analysis.bloom_accesses(1, "window"),
-     "case: must be one of true, false, not 'window'"),
+     "case: must be 'true' or 'false', not 'window'"),
     (lambda: analysis.bloom_accesses(1, "true", 2), "fill: must be between 0 and 1, not 2"),
     (lambda: analysis.bloom_accesses(1, "false", 1.0),
      "fill: must be below 1 for the case 'false', not 1.0"),

@@ -229,8 +229,8 @@ def test_options_reach_the_constructor():
 
 
 OTHER_LIBRARIES = [
-    ([20_000], {}, "parameters must be named, not 20000"),
-    ([20_000, 0.01], {}, "parameters must be named, not 20000"),
+    ([20_000], {}, "expected keyword arguments, not 20000"),
+    ([20_000, 0.01], {}, "expected keyword arguments, not 20000"),
     ([], {"fpr": 0.01, "window": 20_000}, "(missing a required|got an unexpected keyword) arg.*"),
 ]
 
@@ -239,7 +239,7 @@ OTHER_LIBRARIES = [
 def test_numbers_of_other_libraries(name):
     chooser = "span, fpr, rate=rate" if name in TIMED else "window, fpr"
     for arguments, parameters, message in OTHER_LIBRARIES:
-        message = rf"^{name}: {message}; {name}\.for_window\({chooser}\) chooses them$"
+        message = rf"^{name}: {message}; {name}\.for_window\({chooser}\) chooses all parameters$"
         with pytest.raises(TypeError, match=message):
             model_class(name)(*arguments, **parameters)
 
@@ -273,9 +273,9 @@ def test_add_and_update_as_a_set_has_them(name):
         twin.insert(keys, **now)
     assert model == twin
     assert model.counters == twin.counters
-    with pytest.raises(TypeError, match=r"^add: must be given a single key, not list$"):
+    with pytest.raises(TypeError, match=r"^add: expected a single key, not list$"):
         model.add(["a"], **now)
-    with pytest.raises(TypeError, match=r"^update: must be given an iterable of keys, not str$"):
+    with pytest.raises(TypeError, match=r"^update: expected an iterable of keys, not str$"):
         model.update("abc", **now)
     assert model == twin
 

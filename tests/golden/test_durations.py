@@ -35,7 +35,7 @@ def test_time(text, seconds):
 @pytest.mark.parametrize("text", ["", "10", "s", "-1s", "0s", "1e3s", "10 y"])
 def test_time_wrong(text):
     with pytest.raises(
-        SpecificationError, match=r"^span: must be a number above 0 and one of ns, "
+        SpecificationError, match=r"^span: must be a number above 0 and a unit \(ns, "
     ):
         time_seconds(text, "span")
 

@@ -51,7 +51,7 @@ from papers.models.swamp import swamp_bits_per_element
 
 RINGS = (APBF, APBBF, GEBF, BlockedGEBF)
 UNIT = 'must be a text such as "10min" or a timedelta'
-KINDS = "integers (nanoseconds), floats of 64 bits (seconds), datetime64 or datetime"
+KINDS = "integers (nanoseconds), 64-bit floats (seconds), datetime64 or datetime"
 NUMBERS = [0, 1, -0.5, 1.5, math.nan]
 FRAMES = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
 ROOMY = {"window": 20, "columns": 4, "rows": 64, "digest_bits": 30, "stash": 4}
@@ -136,19 +136,19 @@ SPECIFICATIONS = [
     (lambda: GEBF.for_window(10, 0.0), "fpr: must be above 0 and below 1, not 0.0"),
     *((partial(models.TimeLimitedAPBF.for_window, 100, rate=rate), "rate: must be above 0 and ...")
       for rate in (0, 1 << 40)),
-    *((partial(model_class(name).for_window, keys, fpr), f"window: {keys} keys at fpr {fpr} "
-       f"are too many for a {name}; reduce the window or increase fpr")
+    *((partial(model_class(name).for_window, keys, fpr), f"window: {name} cannot hold {keys} "
+       f"keys at fpr {fpr}; reduce the window or increase fpr")
       for name, keys, fpr in (
           ("WindowDictionary", 1000, 1e-10), ("GEBF", 1 << 40, 1e-300), ("BlockedGEBF", 1, 1e-300),
           ("APBF", 1 << 40, 0.5), ("TimingBloomFilter", 1, 1e-300))),
     (lambda: WindowDictionary.for_window(1000, 1e-10, stash=3),
-     "digest_bits: must be 9 to 40, ..."),
+     "digest_bits: must be from 9 to 40 ..."),
     (lambda: GEBF.for_span("1s", rate=0), "rate: must be above 0 ..."),
     (lambda: clocked(partitioned=False), "partitioned: must be True with a span, not False"),
     (lambda: clocked(when_full="explode"), "when_full: must be one of shorten, overfill..."),
     *((partial(kind.for_span, span, rate=1), f"span: must be {rule}...")
       for kind in (GEBF, TimedTimingFilter) for span, rule in (
-          ("10 parsecs", "a number above 0 and one of ns, us, ms, s, "),
+          ("10 parsecs", "a number above 0 and a unit (ns, us, ms, s, "),
           (timedelta(0), "above 0, not datetime.timedelta(0)"),
           (np.timedelta64(1500, "ps"), "a whole number of nanoseconds below"),
           (np.timedelta64(5), "a whole number of nanoseconds below"),
@@ -163,7 +163,8 @@ SPECIFICATIONS = [
     (lambda: TimedTimingSpec(**PARTS, span=9, period=2),
      "span: must be a multiple of period = 2, not 9"),
     *((partial(TimedTimingSpec, **PARTS, span=span, stamp_bits=bits),
-       f"stamp_bits: must be at least {bits + 1} for {span} blocks and the sweep, not {bits}")
+       f"stamp_bits: must be at least {bits + 1} for a window of {span} blocks and the sweep, "
+       f"not {bits}")
       for span, bits in ((29, 4), (30, 5))),
     (lambda: PartitionedTimingSpec(**COUNTED, phase_bits=2),
      "phase_bits: must not be given without classes, not 2"),
@@ -171,7 +172,7 @@ SPECIFICATIONS = [
     (lambda: PartitionedTimingSpec(**COUNTED, classes=2, phase_bits=5),
      "phase_bits: must be at most 4 for blocks of 16, not 5"),
     (lambda: TimedTimingSpec(**PARTS, span=8, period=2, classes=2, phase_bits=1),
-     "phase_bits: must be 0 for a span, not 1"),
+     "phase_bits: must be 0 if the filter has a span, not 1"),
     (lambda: PartitionedTimingSpec(window=8, cells=16, classes=1, hashes=255),
      "hashes: must be at most 254 with classes, not 255"),
     (lambda: PartitionedTimingFilter(**COUNTED).decide_by(np.zeros((0, 5, 1), int)),
@@ -212,9 +213,9 @@ SPECIFICATIONS = [
     *((partial(kind, **ROOMY | change), message)
       for kind in (WindowDictionary, WindowDictionarySpec) for change, message in (
           ({"rows": 48}, "rows: must be a power of two, not 48"),
-          ({"digest_bits": 6}, "digest_bits: must be 7 to 38, 6 that select one of 64 rows and 1 "
-           "to 32 that a cell holds, not 6"),
-          ({"digest_bits": 39}, "digest_bits: must be 7 to 38, ..."),
+          ({"digest_bits": 6}, "digest_bits: must be from 7 to 38 (6 bits select one of 64 rows, "
+           "and a cell stores 1 to 32 bits), not 6"),
+          ({"digest_bits": 39}, "digest_bits: must be from 7 to 38 ..."),
           ({"hash": "md5"}, "hash: must be one of h3, siphash, not 'md5'"),
           ({"hash": 3}, "hash: must be one of h3, siphash, not 3"),
           ({"stash": 0}, "stash: must be at least 1, not 0"),
@@ -289,9 +290,9 @@ TYPES = [
      "secret: must be an integer, not str"),
     *((partial(ring, kind, partitioned=value), f"partitioned: must be True or False, not {value!r}")
       for kind in (GEBF, BlockedGEBF) for value in (None, 1.5, "x", 0, 1, [])),
-    (lambda: ["a"] in build("GEBF"), "in: must be given a single key, not list"),
+    (lambda: ["a"] in build("GEBF"), "in: expected a single key, not list"),
     (lambda: len(build("GEBF")),
-     "len: a GEBF cannot count its keys, as different keys share memory"),
+     "len: a GEBF cannot count its keys, because keys share memory"),
     (lambda: GEBF.for_window(1.5), "window: must be an integer, not 1.5"),
     (lambda: GEBF.for_window(10, "1%"), "fpr: must be a number, not '1%'"),
     (lambda: GEBF.for_window(10, True), "fpr: must be a number, not True"),
@@ -300,8 +301,8 @@ TYPES = [
     (lambda: GEBF.for_window(100, sed=3), "got an unexpected keyword argument 'sed'"),
     (lambda: GEBF.for_span("1s", rate=1, sed=3), "...unexpected keyword argument 'sed'..."),
     (lambda: models.BloomFilter(10_000),
-     "BloomFilter: parameters must be named, not 10000"),
-    (lambda: TimeLimitedRing(5), "TimeLimitedRing: parameters must be named, not 5..."),
+     "BloomFilter: expected keyword arguments, not 10000"),
+    (lambda: TimeLimitedRing(5), "TimeLimitedRing: expected keyword arguments, not 5..."),
     (lambda: GEBF(spec=5), "spec: must be a specification, not 5"),
     (lambda: models.Swamp.from_spec(5), "spec: must be a specification, not 5"),
     *((partial(kind.for_span, 600, rate=1), f"span: {UNIT}, not 600")
@@ -372,11 +373,11 @@ VALUES = [
       for name in ("insert", "query", "age") for now, rule in (
           (float("nan"), "must be finite, not nan"),
           (1e20, "must be at least 0 and below 2**62 ns, not 1e+20 s"),
-          (1764399600000, "1764399600000 looks like milliseconds; integers are nanoseconds since "
-           "1970; pass now * 1_000_000, a float of seconds, or datetimes"),
-          (1.7e15, "1700000000000000.0 looks like microseconds; floats are seconds..."),
-          (10**17 - 1, "99999999999999999 is before 1973, as integers are nanosec..."),
-          (99999999.9, "99999999.9 is before 1973, as floats are seconds since 197..."),
+          (1764399600000, "1764399600000 looks like milliseconds, but integers are nanoseconds "
+           "since 1970; pass now * 1_000_000, a float of seconds, or datetimes"),
+          (1.7e15, "1700000000000000.0 looks like microseconds, but floats are seconds..."),
+          (10**17 - 1, "99999999999999999 is before 1973, because integers are na..."),
+          (99999999.9, "99999999.9 is before 1973, because floats are seconds since 197..."),
           (-1.5, "must be at least 0 and below 2**62, not -1500000000"),
           (np.datetime64("NaT"), "must be between 1970 and 2116, and not NaT"),
           (np.datetime64("9999-01-01"), "must be between 1970 and 2116..."))),

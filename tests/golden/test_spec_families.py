@@ -179,7 +179,7 @@ def test_family_of_another_base():
 
 
 def test_family_that_another_replaces():
-    rule = "must be apbf, with the same fields, which replaces the pooled filter"
+    rule = "must be apbf, which has the same fields and replaces the pooled filter"
     with pytest.raises(
         SpecificationError, match=f"^family: {rule}, not 'pooled-time-limited-apbf'$"
     ):

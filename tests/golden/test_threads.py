@@ -294,5 +294,5 @@ def test_a_fork_waits_for_the_calls_of_other_threads(path):
     """In the child every filter works as after whole calls, or says why it does not."""
     command = [sys.executable, "-W", "ignore", "-c", FORKS, path]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    unknown = "filter: another thread was using it during a fork; load it again"
+    unknown = "filter: in use by another thread during a fork; load the filter again"
     assert done.stdout == f"0\nRuntimeError {unknown}\nTrue True\nTrue 0\n", done.stderr

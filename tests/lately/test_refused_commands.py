@@ -36,7 +36,7 @@ CLASSES = replace(PartitionedTimingSpec(window=40, hashes=3, cells=512), classes
 
 FIELDS = "fields: must be none or any of tos, ttl, vlan, layer2, frame, no-ch"
 TUNNEL = "tunnel: must be udp:PORT:SKIP:ethernet or udp:PORT:SKIP:ip, such as"
-NUMBER = "must be a number above 0 and one of ns, us, ms, s, min"
+NUMBER = "must be a number above 0 and a unit (ns, us, ms, s, min"
 EDITCAP = "convert it: editcap -F pcap IN OUT"
 
 MESSAGES = {

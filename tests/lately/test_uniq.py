@@ -203,7 +203,7 @@ def test_a_state_has_one_user(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["state.npz"]
     (tmp_path / "state.npz.lock").touch()
     error = run(b"a\n", "--state", state, code=2).stderr
-    assert f"in use by another run, or else delete {state}.lock" in error
+    assert f"in use by another run; if it has ended, delete {state}.lock" in error
 
 
 def test_regular_expression():

@@ -83,7 +83,7 @@ def test_planner_and_pages(spec):
     ("member", "message"),
     [
         ("storage_bits", "LastKeySpec lacks storage_bits, the number of bits that hold the keys"),
-        ("_arrays", "LastKey lacks _arrays, the contents of its state files"),
+        ("_arrays", "LastKey must override _arrays, which lists the arrays of its state files"),
     ],
 )
 def test_missing_member_is_one_line(member, message, tmp_path):
