@@ -82,14 +82,16 @@ class Board(UartBone):
             digest = (high << 32 | low).to_bytes(8, "big")
             presets = {preset.fingerprint: name for name, preset in ALL_PRESETS.items()}
             self.preset = presets.get(digest)
-            name = f"preset {self.preset}" if self.preset else f"digest {digest.hex()}"
+            name = (
+                f"preset {self.preset}" if self.preset else f"a filter with digest {digest.hex()}"
+            )
             if spec is not None and spec.fingerprint != digest:
                 raise HostError(
-                    f"{port}: the filter on the board is {name}, "
-                    f"not digest {spec.fingerprint.hex()}"
+                    f"{port}: the board has {name}, "
+                    f"not the given filter with digest {spec.fingerprint.hex()}"
                 )
             if spec is None and self.preset is None:
-                raise HostError(f"{port}: the filter ({name}) is not a preset; give --spec")
+                raise HostError(f"{port}: the board has {name}, which is not a preset; give --spec")
             self.spec = spec or ALL_PRESETS[self.preset or ""]
             self.longest = layout.longest_query(self.spec)
             self.frames = self._read("frames") != MISSING
@@ -108,7 +110,7 @@ class Board(UartBone):
         return self.read(register_address(name))[0]
 
     def _changed(self, register: str, **values: int | None) -> list[int]:
-        """Return the word of a register with new values of some fields."""
+        """Read a register, and return its word with new values of the given fields."""
         word = self._read(register)
         for field in _FIELDS[register]:
             if (value := values.get(field.name)) is not None:
@@ -171,7 +173,6 @@ class Board(UartBone):
         return results._replace(time=self._times(results.time)) if spec.timed else results
 
     def _perform(self, blocks: Sequence[layout.Block]) -> Iterator[NDArray[np.uint32]]:
-        """Perform blocks of operations one after another, and yield their result words."""
         # The words of the next block are sent while results arrive, but its trailer is sent only
         # when these results are correct. After an interrupted or damaged exchange, the board's
         # count of performed operations shows what is left to do.
@@ -202,7 +203,9 @@ class Board(UartBone):
                         f"not {before}; it was probably reset"
                     )
             else:
-                raise NoAnswerError(f"{self.port}: a block failed {self.attempts} times")
+                raise NoAnswerError(
+                    f"{self.port}: a block of operations failed {self.attempts} times"
+                )
             yield answer.reshape(block.operations, -1)
         self._count = performed
 

@@ -47,7 +47,7 @@ class UartBone:
 
     def __init__(self, port: str, *, baud: int, timeout: float, attempts: int) -> None:
         if not timeout > 0 or attempts < 1:
-            raise ValueError(f"timeout, attempts: must be above 0, not {timeout}, {attempts}")
+            raise ValueError(f"timeout and attempts: must be above 0, not {timeout} and {attempts}")
         self.port, self.baud, self.attempts = port, baud, attempts
         self._timeout = timeout
         self._check: int | None = None  # checksum of all writes, if known
@@ -135,7 +135,7 @@ class UartBone:
             if words == last:
                 return words
             last = words
-        raise NoAnswerError(f"{self.port}: no two consecutive answers are equal")
+        raise NoAnswerError(f"{self.port}: no two consecutive reads of a register agree")
 
     def try_write(self, address: int, words: Any, *, same: bool = False) -> bool:
         """Write words with one command; return whether the board received exactly these words."""

@@ -19,7 +19,7 @@ def _vivado_mhz(figures: dict[str, str]) -> float:
     delay = float(figures["period"]) - float(figures["slack"])
     if delay <= 0:
         raise ReportError(
-            f"report: slack must be below the period, {figures['period']} ns, "
+            f"report: the slack must be below the period of {figures['period']} ns, "
             f"not {figures['slack']} ns"
         )
     return 1000 / delay
@@ -70,9 +70,7 @@ def read_report(text: str) -> dict[str, str | int | float]:
     for figure, pattern in FORMATS[tool].items():
         matches = re.findall(pattern, text, re.M)
         if not matches:
-            raise ReportError(
-                f"report: no {figure} in this report of {tool}; X_{tool}.tcl prints it"
-            )
+            raise ReportError(f"report: {figure} not found; X_{tool}.tcl writes a complete report")
         text_of_figure = min(matches, key=float) if figure == "clock" else matches[0]
         figures[figure] = text_of_figure.replace(",", "")
     lut_name = "ALMs" if "ALMs" in figures else "LUTs"

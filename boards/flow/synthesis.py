@@ -257,7 +257,7 @@ def check_fit(device: Device, *needed: Resources) -> None:
 def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
     """Return the name and the frequency in MHz of the slowest clock in nextpnr's report."""
     if not report["fmax"]:
-        raise SynthesisError("unit: has no register-to-register path to time")
+        raise SynthesisError("unit: has no register-to-register path, so its timing is unknown")
     clock = min(report["fmax"], key=lambda name: report["fmax"][name]["achieved"])
     return clock, round(report["fmax"][clock]["achieved"], 2)
 

@@ -32,8 +32,8 @@ class TimingHarness(Elaboratable):
         self.output_bits = len(self._outputs)
         if not self.input_bits or not self.output_bits:
             raise ValueError(
-                f"unit: must have inputs and outputs, "
-                f"not {self.input_bits} and {self.output_bits} bits"
+                f"unit: must have at least one input bit and one output bit, "
+                f"not {self.input_bits} and {self.output_bits}"
             )
 
     @property

@@ -214,7 +214,7 @@ class Flow:
                 timer.cancel()
         if expired.is_set():
             raise SynthesisError(
-                f"{program}: stopped at the time limit of {self._time_limit:g} s, without a result"
+                f"{program}: stopped without a result at the time limit of {self._time_limit:g} s"
             )
         (self._folder / f"{program}.log").write_text("\n".join(lines) + "\n")
         if status:
@@ -290,7 +290,7 @@ def _check_placed(device: Device, lines: Sequence[str], error: str) -> None:
 def refuse_excess(device: Device, counts: Iterable[tuple[str, int, int]]) -> None:
     """Raise DoesNotFitError if more of a resource is needed than available."""
     excess = [
-        f"needs {needed} {name}, has {available}"
+        f"the design needs {needed} {name}, but {available} are available"
         for name, needed, available in counts
         if needed > available
     ]

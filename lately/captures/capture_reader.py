@@ -118,8 +118,6 @@ class Packets:
 
 @dataclass
 class _Section:
-    """Properties of a pcapng section, or of a pcap file."""
-
     big: bool
     form: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
     interfaces: int = 0

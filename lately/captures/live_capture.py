@@ -45,7 +45,7 @@ class _Taken(NamedTuple):
 
 
 class LiveCapture(AbstractContextManager["LiveCapture"]):
-    """Packets of network interfaces: pcap for a single interface, pcapng for several."""
+    """Captures packets live, as pcap from a single interface and as pcapng from several."""
 
     missing, truncated, fraction = 0, False, None
 
@@ -69,7 +69,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         self._room = memoryview(bytearray(1 << 18))
         _require_linux("--interface")
         if len({*interfaces}) < len(interfaces) or (ANY in interfaces and len(interfaces) > 1):
-            rule = "names must differ, and 'any' must be the only name"
+            rule = "must be different names, or only 'any'"
             raise TraceError(f"--interface: {rule}, not {self.name}")
         several = len(interfaces) > 1 or ANY in interfaces
         self._blocks = PacketBlocks() if several else None
@@ -173,7 +173,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         return moment
 
     def _release(self, every: bool) -> list[_Taken]:
-        """Return packets in order: all, or those that no later arrival can precede."""
+        """Return all packets, or those that no later arrival can precede, in order of time."""
         taken, self._waiting = self._waiting, []
         if len(self._all) > 1:
             taken.sort(key=lambda packet: packet.time)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and their values."""
+"""Options that several commands share, and functions that convert option values."""
 
 import json
 import re
@@ -106,8 +106,6 @@ def choice_option(name: str, values: Sequence[str], text: str) -> Decorator:
 
 
 def together(*options: Decorator) -> Decorator:
-    """Combine several options into one decorator."""
-
     def add(command: Command) -> Command:
         for option in reversed(options):
             command = option(command)
@@ -249,7 +247,7 @@ def parse_seeds(text: str, option: str = "--seeds") -> list[int]:
             raise click.UsageError(f"{option}: must be a list such as 1-5 or 1,3, not {text!r}")
         span = range(int(ends[0]), int(ends[1]) + 1)
         if not 1 <= len(span) <= 100:
-            raise click.UsageError(f"{option}: a range must have 1 to 100 seeds, not {part!r}")
+            raise click.UsageError(f"{option}: the range {part!r} does not have 1 to 100 seeds")
         seeds.update(span)
     return sorted(seeds)
 

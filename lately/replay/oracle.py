@@ -34,13 +34,13 @@ class Truth:
 
 
 class Oracle:
-    """Remembers the last insertion of every key, and classifies each operation by it.
+    """Remembers the last insertion of every key, and classifies the operations on the key by it.
 
     In a ring that counts insertions, a key is guaranteed for `window_generations` shifts, and has
     no trace left after `ring_segments` shifts. In a ring with a span, a key is guaranteed for the
-    span, or as much of it as is still covered, and a trace remains while a segment of the key is
-    live. In a dictionary or timing filter, a key is guaranteed within the covered part of the
-    window, and has no trace left once its block is older than the window.
+    part of the span that is still covered, and a trace remains while a segment of the key is live.
+    In a dictionary or timing filter, a key is guaranteed within the covered part of the window, and
+    has no trace left once its block is older than the window.
     """
 
     def __init__(self, spec: Specification) -> None:
@@ -104,7 +104,7 @@ class Oracle:
         return self._judge(asked, self._last.find(sortable(keys)), limits).kind == FRESH
 
     def _rows(self, number: NDArray[np.int64], moments: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return rows: number, position (earlier insertions, or time), and generation or block."""
+        """Return rows of number, position (insertion count or time), and generation or block."""
         # In a ring, the generation is that of the previous insertion.
         each = self._spec.generation if self._ring else self._spec.block_units
         steps = (number - 2 if self._ring else moments) // each
@@ -141,7 +141,7 @@ class AgeLimits(NamedTuple):
 
 
 class LastInsertions:
-    """The last insertion of each `sortable` key: a row of integers that starts above 0."""
+    """Stores the last insertion of each `sortable` key as a row of integers, the first above 0."""
 
     def __init__(self, columns: int) -> None:
         self._keys: Any = None

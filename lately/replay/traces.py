@@ -62,7 +62,7 @@ LOG_KEY = ("client", "method", "url")  # default key of an access log
 
 @dataclass
 class Rejects:
-    """Number of lines without a record, and examples: line number, from 1, and reason."""
+    """Counts lines without a valid record, and keeps examples: line number (from 1) and reason."""
 
     count: int = 0
     examples: list[tuple[int, str]] = field(default_factory=list)
@@ -127,7 +127,7 @@ class Trace(AbstractContextManager["Trace"]):
         from ..captures.packet_keys import DEFAULT_KEY, packet_records, parse_key
 
         if self.time is not None:
-            raise TraceError("time: must not be given for a capture, which has its own times")
+            raise TraceError("time: not needed for a capture, which has its own times")
         if len(self.key) > 1:
             raise TraceError(f"key: must be a single packet key, not {', '.join(self.key)}")
         self.key, self.time = self.key or (DEFAULT_KEY,), "time"
@@ -136,7 +136,7 @@ class Trace(AbstractContextManager["Trace"]):
 
     def _open_log(self, lines: Iterator[str]) -> None:
         if self.time is not None:
-            raise TraceError("time: must not be given for an access log, which has its own times")
+            raise TraceError("time: not needed for an access log, which has its own times")
         for name in self.key:
             if name not in _LOG_FIELDS:
                 fields = ", ".join(_LOG_FIELDS)
@@ -159,7 +159,7 @@ class Trace(AbstractContextManager["Trace"]):
             others = tuple(column for column in header if column != self.time)
             self.key = ("key",) if "key" in header else others
             if len(self.key) != 1:
-                raise TraceError(f"key is missing; the columns of {self.name} are {columns}")
+                raise TraceError(f"give a key; the columns of {self.name} are {columns}")
         for option, column in [("key", column) for column in self.key] + [("time", self.time)]:
             if column is not None and column not in header:
                 raise TraceError(
@@ -252,7 +252,7 @@ def _detect(name: str, head: list[str], *, key: Sequence[str], time: str | None)
     if other:
         raise TraceError(
             f"{name} looks like {other}, not an access log, CSV or one key per line; "
-            "with the format 'lines', each line is a key"
+            "the format 'lines' reads each line as a key"
         )
     return "lines"
 
@@ -401,7 +401,6 @@ def _moments(texts: Sequence[str]) -> list[int | None]:
 
 
 def _nanoseconds(text: str) -> int | None:
-    """Convert seconds or an ISO 8601 text to nanoseconds exactly."""
     if not text:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Table of verdicts, one row per operation, as CSV or Parquet."""
+"""Write a table of verdicts, one row per operation, as CSV or Parquet."""
 
 import csv
 import io

@@ -458,12 +458,12 @@ WRONG = [
     (lambda out: build(replace(SMALL, baud=0), directory=out),
      "baud: must be between 115200 and 3000000, not 0"),
     (lambda out: build(replace(SMALL, baud=3_000_000), directory=out),
-     "clock: must be at least 8 x 3000000 baud = 24000000 Hz, not 18000000"),
+     "clock: must be at least 24000000 Hz (8 cycles per bit at 3000000 baud), not 18000000 Hz"),
     (lambda out: build(replace(SMALL, clock_mhz=153), directory=out),
      "clock: must be at most 150 MHz on ice40-up5k (block RAM port, NORMAL: "
-     "FPGA-DS-02008 1.4, 256x16 pseudo dual port RAM), not 153"),
+     "FPGA-DS-02008 1.4, 256x16 pseudo dual port RAM), not 153 MHz"),
     (lambda out: build(replace(SMALL, clock_mhz=72, seeds=(1, 3)), directory=out),
-     "clock: static timing permits at most 70 MHz, not 72 (icebreaker, seeds 1, 3)"),
+     "clock: static timing permits at most 70 MHz, not 72 MHz (icebreaker, seeds 1, 3)"),
 ]  # fmt: skip
 
 
@@ -546,7 +546,7 @@ def test_program_takes_what_was_built(loader, monkeypatch):
 def test_program_wrong(loader, monkeypatch):
     arguments = "program", "--board", "icebreaker", "--file", loader / "bits"
     monkeypatch.setenv("LOADER_STATUS", "3")
-    assert _error(*arguments) == "openFPGALoader: failed with exit status 3"
+    assert _error(*arguments) == "openFPGALoader failed with exit status 3"
     monkeypatch.setenv("PATH", str(loader))
     assert _error(*arguments) == ("openFPGALoader not found on PATH; install it to load bitstreams")
 
@@ -592,7 +592,7 @@ def test_too_large_for_the_board(tmp_path, monkeypatch):
     monkeypatch.setattr(building, "Flow", Crowded)
     monkeypatch.setattr(building, "FilterLink", Echo)
     message = _error("build", "--board", "icebreaker", "--out-dir", tmp_path / "out")
-    assert message == "ice40-up5k: needs 31 block RAMs, has 30"
+    assert message == "ice40-up5k: the design needs 31 block RAMs, but 30 are available"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -205,7 +205,7 @@ def test_harness_without_outputs_wrong():
     class Sink(wiring.Component):
         i: In(1)
 
-    with pytest.raises(ValueError, match=r"unit: must have inputs and outputs, not 1 and 0 bits"):
+    with pytest.raises(ValueError, match=r"unit: must have at least one input .* not 1 and 0"):
         TimingHarness(Sink(), reset=False)
 
 
@@ -324,7 +324,7 @@ def test_does_not_fit(tmp_path):
         synthesize(
             BlockRams("ice40", 100), device=device("ice40-up5k"), directory=tmp_path / "made"
         )
-    assert str(caught.value) == "ice40-up5k: needs 100 block RAMs, has 30"
+    assert str(caught.value) == "ice40-up5k: the design needs 100 block RAMs, but 30 are available"
     assert not (tmp_path / "made").exists()
 
 
@@ -371,7 +371,7 @@ def test_time_limit(tmp_path, hanging):
     made, ice40 = tmp_path / "made", device("ice40-up5k")
     with pytest.raises(SynthesisError) as caught:
         synthesize(Unit(), device=ice40, directory=made, time_limit=0.5)
-    assert str(caught.value) == "yosys: stopped at the time limit of 0.5 s, without a result"
+    assert str(caught.value) == "yosys: stopped without a result at the time limit of 0.5 s"
     assert list(tmp_path.iterdir()) == [hanging]
 
 
@@ -498,7 +498,7 @@ def test_memory_is_inferred_or_strict(run_cli):
 
 @pytest.mark.slow
 def test_filter_unit_does_not_fit():
-    with pytest.raises(DoesNotFitError, match=r"^ice40-hx8k: needs \d+ block RAMs, has 32$"):
+    with pytest.raises(DoesNotFitError, match=r"^ice40-hx8k: .* \d+ block RAMs, but 32 are"):
         synthesize_unit(preset("default"), device=device("ice40-hx8k"))
 
 
@@ -542,7 +542,7 @@ REFUSED = [
     (["--device", "ecp5-25k-6", "--wrap", "frames-8"],
      "span: must be given for a frame deduplicator"),
     (["--device", "xc7a35t", "--placement-seed", "3"],
-     "--placement-seed has no effect: no tool can place xc7a35t"),
+     "--placement-seed has no effect: no place-and-route tool supports xc7a35t"),
 ]  # fmt: skip
 LARGE = [(["--device", "ice40-up5k", "--preset", "large"], "ice40-up5k: needs ")]
 

@@ -475,7 +475,7 @@ def test_capture_as_a_stream(tmp_path):
         ),
         ({"key": "bytes:1:0"}, r"key: must be one of digest"),
         ({"key": "digest,ip-id"}, r"key: must be a single packet key, not digest, ip-id"),
-        ({"time": "when"}, r"time: must not be given for a capture, which has its own times"),
+        ({"time": "when"}, r"time: not needed for a capture, which has its own times"),
         ({"format": "lines"}, r"not text: it starts with NUL bytes"),
     ],
 )
