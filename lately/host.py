@@ -122,7 +122,7 @@ class Board(UartBone):
         return bool(self._read("status") >> bit & 1)
 
     def _set(self, name: str, value: int) -> None:
-        """Write a value to a register; restore the old value if the board does not store it."""
+        """Write a value to a register; restore the old value if the board stores another value."""
         if not isinstance(value, int) or not 1 <= value < MISSING:
             raise ValueError(f"{name}: must be an integer from 1 to {MISSING - 1}, not {value!r}")
         former = self._read(name)
@@ -156,7 +156,7 @@ class Board(UartBone):
         Raises TypeError, ValueError or SpecificationError before it sends anything, and HostError
         if the board stops answering; the board may then have performed some of the operations.
         """
-        self._require("operations", not self.frames, "processes frames")
+        self._require("operations", not self.frames, "processes frames, not operations")
         spec = self.spec
         words = check_keys(keys, KeyDigest.of(spec))
         codes = np.broadcast_to(np.asarray(operations), len(words))
@@ -219,7 +219,7 @@ class Board(UartBone):
         self.send(layout.WRITE, address, block.words)
 
     def checked_windows(self, windows: Windows, count: int) -> Times:
-        """Return the window or class of each of `count` operations; same errors as `perform`."""
+        """Return the window or class of each operation. Raises the same errors as `perform`."""
         longest, has_classes = self.longest, self.spec.classes is not None
         if windows is None:
             return np.full(count, 0 if has_classes else longest)
@@ -238,7 +238,7 @@ class Board(UartBone):
         return times
 
     def insert(self, keys: ArrayLike) -> None:
-        """Insert `keys`, of shape (n,), in order; same errors as `perform`."""
+        """Insert `keys`, of shape (n,), in order. Raises the same errors as `perform`."""
         self.perform(Operation.INSERT, keys)
 
     def query(self, keys: ArrayLike, window: Windows = None) -> Results:
@@ -250,12 +250,12 @@ class Board(UartBone):
         return self.perform(Operation.CHECK_AND_INSERT, keys, window)
 
     def remove(self, keys: ArrayLike) -> None:
-        """Remove `keys`, of shape (n,); SpecificationError if the filter does not support it."""
+        """Remove `keys`, of shape (n,). Raises SpecificationError if keys cannot be removed."""
         self._require("remove", self.spec.kind == "dictionary", "cannot remove keys")
         self.perform(Operation.REMOVE, keys)
 
     def shift(self) -> None:
-        """Start a new generation; SpecificationError if the filter has no generations."""
+        """Start a new generation. Raises SpecificationError if the filter has no generations."""
         self._require("shift", self._has_generations, "has no generations")
         self.perform(Operation.SHIFT, [0])
 
@@ -266,12 +266,12 @@ class Board(UartBone):
             return
         self.write(register_address("control"), self._changed("control", clear=1))
         if all(self._pending("order") for _ in range(_MAX_POLLS)):
-            raise HostError(f"{self.port}: the board did not complete a clear")
+            raise HostError(f"{self.port}: the board did not complete the clear")
 
     # The board
 
     def statistics(self) -> dict[str, int]:
-        """Return the counters since reset, all sampled at the same time, and state registers."""
+        """Return the counters since reset, sampled at the same time, and the state registers."""
         self.write(register_address("control"), self._changed("control", snapshot=1))
         figures = {}
         for register in REGISTERS:
@@ -284,7 +284,7 @@ class Board(UartBone):
         return figures
 
     def window_seconds(self, statistics: Mapping[str, int]) -> dict[str, float]:
-        """Convert `statistics` to the tick length and the time that is covered, in seconds."""
+        """Compute the tick length and the covered time, both in seconds, from `statistics`."""
         if "period" not in statistics:
             return {}
         tick = statistics["period"] / self.clock_hz
@@ -316,7 +316,7 @@ class Board(UartBone):
         spec, frames = self.spec, self.frames
         for name, value, has, lacks in (
             ("generation", generation, self._has_generations, "has no generations"),
-            ("period", period, spec.timed or frames, "has no span"),
+            ("period", period, spec.timed or frames, "has no time window"),
             ("secret", secret, spec.keyed or frames, "does not use a secret"),
             ("action", action, frames, "does not process frames"),
             ("fields", fields, frames, "does not process frames"),
@@ -359,7 +359,7 @@ class Board(UartBone):
 
     def reset(self) -> None:
         """Reset contents, counters and settings to their state after FPGA configuration."""
-        self._require("reset", not self.frames, "processes frames")
+        self._require("reset", not self.frames, "processes frames and has no reset")
         self.write(register_address("reset"), [1])
         self._time, self._count = 0, None
 
@@ -368,7 +368,7 @@ class Board(UartBone):
 
         Resets the filter before and after the test, so the secret and the table are lost.
         """
-        self._require("self-test", not self.frames, "processes frames")
+        self._require("self-test", not self.frames, "processes frames and has no self-test")
         spec, names = self.spec, ["generation"] * self._has_generations
         settings = {name: self._read(name) for name in names + ["period"] * self.spec.timed}
         self.reset()

@@ -85,7 +85,7 @@ class StreamFile:
 
     @cached_property
     def size(self) -> int | None:
-        """Size of the file in bytes; None for a pipe."""
+        """Size of the file in bytes, or None for a pipe."""
         try:
             return os.fstat(self.raw.fileno()).st_size if self.raw.seekable() else None
         except OSError:
@@ -93,7 +93,7 @@ class StreamFile:
 
     @property
     def fraction(self) -> float | None:
-        """Fraction of the file that has been read; None if the size is unknown."""
+        """Fraction of the file that has been read, or None if the size is unknown."""
         return min(1.0, self.raw.tell() / self.size) if self.size else None
 
     def head(self, count: int) -> bytes:

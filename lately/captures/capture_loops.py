@@ -106,7 +106,7 @@ def scan_blocks(
 def _packet(
     block: bytes, kind: int, order: str, interfaces: list[list[int]]
 ) -> tuple[int, int, int, int, int, int] | None:
-    """Return the table rows `AT` to `FROM` of a block; None if the packet exceeds the block."""
+    """Return the table rows `AT` to `FROM` of a block, or None if the packet exceeds the block."""
     room, time = len(block) - PACKET_HEADER - 4, NO_TIME
     if kind == _SIMPLE_PACKET:
         number, offset = 0, 12
@@ -131,7 +131,7 @@ def _packet(
 
 
 def nanoseconds(units: int, interface: list[int]) -> int:
-    """Convert a time from interface units, rounded down; `NO_TIME` if it is out of range."""
+    """Convert a time in units of its interface, rounded down, or return `NO_TIME`."""
     unit = interface[BASE] ** interface[EXPONENT]
     seconds, rest = divmod(units, unit)
     time = (seconds + interface[OFFSET]) * _SECOND + rest * _SECOND // unit

@@ -111,7 +111,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         return self._lost
 
     def read(self, stop: Callable[[], object]) -> Packets | None:
-        """Return the next packets; None at the end, or soon after `stop()` returns true."""
+        """Return the next packets, or None at the end or soon after `stop()` returns true."""
         if not self._begun:
             self._begun = 1
             empty = np.empty((loops.ROWS, 0), np.int64)

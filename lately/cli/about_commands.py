@@ -85,7 +85,7 @@ def show(*, spec: str | None, preset: str | None, name: str | None, as_json: boo
     target = None if name is None else device(name)
     if target is not None and chosen.lanes > 1:
         raise click.UsageError(
-            "--device needs a filter with one lane; `lately synth` also counts several lanes"
+            "--device needs a filter with one lane; for several lanes, use `lately synth`"
         )
     window = getattr(chosen, "window", None)
     requirement = Requirement(

@@ -14,7 +14,7 @@ _FILES = "lately.cli.outputs"  # key in `ctx.meta` for the files on the command 
 
 
 class InputFile(click.Path):
-    """Input file, or - for standard input; no output may overwrite it."""
+    """Input file, or - for standard input. An output must not overwrite an input."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         with suppress(OSError, ValueError, AttributeError):

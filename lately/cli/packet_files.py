@@ -100,7 +100,7 @@ def rotated_name(path: str, number: int, time: int) -> str:
 
 
 def nanoseconds(name: str, text: str | None) -> int:
-    """Convert the value of a time option to nanoseconds; 0 if the option is not given."""
+    """Convert the value of a time option to nanoseconds, or return 0 if the option is missing."""
     from ..golden.durations import time_seconds, whole_nanoseconds
 
     return 0 if text is None else whole_nanoseconds(name, time_seconds(text, name))

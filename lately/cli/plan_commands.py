@@ -167,7 +167,7 @@ def _requirement(
     sized = window is not None or span is not None
     if limited and sized == (fpr is not None):
         raise click.UsageError(
-            "with --bits or --block-rams, give either --fpr, or --window or --span"
+            "with --bits or --block-rams, give either --fpr or a window (--window or --span)"
         )
     if not limited and not sized:
         raise click.UsageError("give either --window, or --span with --rate")

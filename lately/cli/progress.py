@@ -88,7 +88,7 @@ def replay_bar(
 def parallel_bar(
     waiting: str, kind: str
 ) -> Iterator[Callable[[int, int, Mapping[str, tuple[str, float]]], None]]:
-    """Show the progress of parallel jobs; yield a `campaigns.engine.Progress`."""
+    """Show the progress of parallel jobs; yield a `campaigns.engine.Progress` function."""
     with progress_bar("{task.description}", "bar", "elapsed") as bar:
         whole = bar.add_task(waiting, total=None)
         tasks: dict[str, TaskID] = {}

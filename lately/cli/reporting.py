@@ -155,7 +155,7 @@ def _explain_usage(error: click.UsageError) -> int:
 
 
 def _explain(error: Exception) -> str | None:
-    """Return the message of an expected error; None for a bug in the program."""
+    """Return the message of an expected error, or None for a bug in the program."""
     from ..golden.errors import LatelyError
 
     if isinstance(error, LatelyError):

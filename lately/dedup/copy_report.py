@@ -137,7 +137,7 @@ class CopyReport:
 
     @property
     def suggested_span(self) -> int | None:
-        """Span in nanoseconds that covers the nearest group of distances; None if there is none."""
+        """Span in nanoseconds that covers the nearest group of distances, or None."""
         repeats = self.distances.sum(axis=1)
         until = np.cumsum(repeats)
         for end in range(1, 9 * BINS + 1):

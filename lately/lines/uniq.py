@@ -209,7 +209,7 @@ class RecentLines:
             self.model.save(self._state)
 
     def seen(self, data: Bytes, bounds: NDArray[np.int64]) -> tuple[NDArray[np.bool_], int]:
-        """Return which lines are repeated, and the number of lines without a key."""
+        """Return a mask of the repeated lines, and the number of lines without a key."""
         digests, keyed = self.key.digests(data, bounds, self._digest)
         times: tuple[NDArray[np.int64], ...] = ()
         if self._tick and not self._by_clock:

@@ -97,7 +97,7 @@ class Plan:
 
     @property
     def nearest(self) -> dict[str, Any] | None:
-        """Measured figures of the unit most similar to the chosen filter."""
+        """Measured area and clock of the unit that is most similar to the chosen filter."""
         spec, device = self.chosen.spec, self.requirement.device
         units = json.loads(Path(__file__).with_name("measured.json").read_text("utf-8"))
         same = [unit for unit in units if unit["family"] == spec.family]
@@ -159,7 +159,7 @@ def plan(
 
 
 def choose(requirement: Requirement) -> Any:
-    """Return the cheapest specification that meets a requirement; raises like `plan`."""
+    """Return the cheapest specification that meets a requirement. Raises the errors of `plan`."""
     priced = cheapest(requirement)
     if not priced:
         raise RequirementError(_reason(requirement))
@@ -251,7 +251,7 @@ def within_limits(requirement: Requirement, *, window: bool) -> Requirement:
 
 
 def largest_window(requirement: Requirement, digits: int = 2) -> int | None:
-    """Return the largest window, rounded down, for which a filter exists; None without one."""
+    """Return the largest window, rounded down, for which a filter exists, or None."""
     first = 10 ** (digits - 1)
     windows = [*range(2, first), *(d * 10**e for e in range(10) for d in range(first, 10 * first))]
     windows = [window for window in windows if window < requirement.window]

@@ -130,7 +130,7 @@ class Requirement:
 
     @property
     def max_memories(self) -> int | None:
-        """Maximum number of block RAMs or 16-kbit memories; None if unlimited."""
+        """Maximum number of block RAMs or 16-kbit memories, or None if unlimited."""
         limits = [self.max_block_rams, None if self.device is None else self.device.bram]
         return min((limit for limit in limits if limit is not None), default=None)
 
@@ -150,7 +150,7 @@ class Requirement:
 
     @property
     def longest_trace(self) -> int | None:
-        """Insertions after which no trace of a key may remain; None if the slack is unlimited."""
+        """Insertions after which no trace of a key may remain, or None for unlimited slack."""
         if self.slack is None or self.span is not None:
             return None
         return math.floor((1 + Fraction(str(self.slack))) * self.window)
@@ -303,7 +303,7 @@ class PlannerFamily:
         return best
 
     def min_slack(self, requirement: Requirement) -> float | None:
-        """Return the minimum slack at the required window; None if no filter has this window."""
+        """Return the minimum slack at the required window, or None if no filter has this window."""
         return 0.0
 
 

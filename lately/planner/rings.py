@@ -392,7 +392,7 @@ def _aged(run: int, requirement: Requirement) -> int:
 
 
 def _generation(run: int, generations: int, requirement: Requirement) -> int | None:
-    """Return the number of insertions per generation; None if no number is suitable."""
+    """Return the number of insertions per generation, or None if no number is suitable."""
     span, aged = requirement.span, _aged(run, requirement)
     # The last key in a span may retire the earliest keys.
     window = requirement.window if span is None else max(1, requirement.window - 1)

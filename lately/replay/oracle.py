@@ -93,7 +93,7 @@ class Oracle:
         return self._judge(asked, previous, limits)
 
     def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return which keys the filter can report only as false positives, shape (n,)."""
+        """Return a mask of the keys that can be reported only as false positives, shape (n,)."""
         number = np.array([self.insertions + 1])
         moments = np.array([self.now]) if self._spec.timed else number - 1
         asked, limits = self._rows(number, moments), self._limits(None)
@@ -179,7 +179,7 @@ class LastInsertions:
 def indices(
     known: NDArray[Any], values: NDArray[Any]
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the indices of values among sorted `known` values, and which values are new."""
+    """Return the indices of values in the sorted `known` values, and a mask of new values."""
     index = np.searchsorted(known, values)
     new = index == len(known)
     new[~new] = known[index[~new]] != values[~new]

@@ -118,7 +118,7 @@ class Trace(AbstractContextManager["Trace"]):
         self._text = text
         with whole(name, compression):
             if b"\0" in data.peek(1 << 12)[: 1 << 12]:
-                raise TraceError(f"{name}: not text: it starts with NUL bytes")
+                raise TraceError(f"{name}: must be text, but contains NUL bytes")
             yield from text
 
     def _open_capture(self) -> None:
@@ -178,7 +178,7 @@ class Trace(AbstractContextManager["Trace"]):
             yield from records
 
     def read(self, count: int) -> list[Record]:
-        """Return the next `count` records; fewer at the end, then none."""
+        """Return the next `count` records, or the remaining records at the end of the stream."""
         records = self._take(count)
         self.records += len(records)
         if not self.records and count:
@@ -335,7 +335,7 @@ class _CsvRecords:
         return records
 
     def _plain(self, block: list[str]) -> list[Record] | None:
-        """Return the records of lines that hold one record each; None if a line does not."""
+        """Return one record per line, or None if a line does not hold exactly one record."""
         # A quoted field may continue on the next line.
         if '"' in block[-1]:
             return None

@@ -155,8 +155,8 @@ MESSAGES = {
         "--span 2ms --rate 1k --fpr 0.1 --wrap frames-8 --family timed-timing":
         "--wrap frames-8 needs a ring, so --family must be one of apbf, apbbf, gebf, blocked-gebf",
         "--window 9 --fpr 0.1 --plot x.jpg": "--plot: must end in .svg or .png or .pdf, not 'x",
-        "--bits 5": "with --bits or --block-rams, give either --fpr, or --window or --span",
-        "--bits 5 --window 9 --fpr 0.1": "with --bits or --block-rams, give either --fpr, ",
+        "--bits 5": "with --bits or --block-rams, give either --fpr or a window (--window or",
+        "--bits 5 --window 9 --fpr 0.1": "with --bits or --block-rams, give either ",
         "--bits 0 --window 9": "Invalid value for '--bits': 0 is not in the range x>=1.",
         "--bits 30 --window 2000 --family gebf":
         "bits: 30 is too few for a buildable filter of family gebf with a window of",

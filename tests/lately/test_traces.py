@@ -301,7 +301,7 @@ WRONG = [
     ("k.csv", "when,who,what\n1,2,3\n", {"key": "who", "time": "then"},
      f"time: must be a column of .*{COLUMNS}, not 'then'"),
     ("k.csv", "when,who,what\n1,2,3\n", {},
-     "key is missing; the columns of .* are 'when, who, what'"),
+     "give a key; the columns of .* are 'when, who, what'"),
     ("k.csv", "", {}, "no CSV header: the first line is empty"),
     ("k.csv", "\n", {}, "no CSV header: the first line is empty"),
     ("k.csv", "key\n", {}, "no CSV rows with a key in 'key'"),
