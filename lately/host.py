@@ -389,7 +389,6 @@ class Board(UartBone):
 def differing(
     spec: Specification, golden: Any, codes: Any, keys: Any, windows: Any, results: Results
 ) -> NDArray[np.int64]:
-    """Return the indices of results that differ from those of a golden model."""
     unit = spec.block_units
     if windows is not None and spec.classes is None:
         windows = windows * unit

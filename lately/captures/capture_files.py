@@ -96,7 +96,7 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
         return CaptureReader(self._pipes.pop(number, self._paths[number]))
 
     def _number_packets(self, packets: Packets) -> Packets:
-        """Set the file number; keep only the first header, with a larger snapshot length."""
+        """Set the file number; keep only the first pcap header, and raise its snapshot length."""
         begin = packets.begin
         if self._new and self._joined and self.format == "pcap":
             if self._number != self._first:
@@ -141,7 +141,6 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
 
 
 def _form(head: bytes) -> list[str]:
-    """Return the properties that joined captures must share; snapshot lengths may differ."""
     if head[:4] == PCAPNG_MAGIC:
         return ["pcapng"]
     big, unit, before = PCAP_MAGIC[head[:4]]

@@ -131,7 +131,7 @@ def _packet(
 
 
 def nanoseconds(units: int, interface: list[int]) -> int:
-    """Convert a time in units of its interface, rounded down, or return `NO_TIME`."""
+    """Convert a time in interface units, rounded down; return `NO_TIME` if it is out of range."""
     unit = interface[BASE] ** interface[EXPONENT]
     seconds, rest = divmod(units, unit)
     time = (seconds + interface[OFFSET]) * _SECOND + rest * _SECOND // unit

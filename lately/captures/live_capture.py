@@ -211,8 +211,6 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
 
 
 class LiveOutput(AbstractContextManager["LiveOutput"]):
-    """Sends packets to an interface, and counts those that cannot be sent."""
-
     def __init__(self, interface: str) -> None:
         self.figures: dict[str, Any] = {"interface": interface}
         self.figures |= dict.fromkeys(("sent", "cut", "other_link", "other_length"), 0)

@@ -71,7 +71,6 @@ TUNNELS = {
 
 
 def added_octets(added: Added, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return the added headers for frames of the given `sizes`, with lengths and checksums."""
     octets = np.tile(np.frombuffer(added.octets, np.uint8), (len(sizes), 1))
     for at, begin in added.lengths:
         octets[:, at : at + 2] = _big(sizes - begin)
@@ -290,7 +289,7 @@ def _records(
 
 
 def _age(octets: NDArray[np.uint8], layer3: NDArray[np.int64], offset: int, hops: int) -> None:
-    """Decrement the TTL or hop limit to at least 1; update the checksum (RFC 1624, eqn. 3)."""
+    """Decrement TTL or hop limit, but not below 1; update the checksum (RFC 1624, eqn. 3)."""
     limit = octets[layer3 + offset].astype(np.int64)
     lower = np.maximum(1, limit - hops)
     octets[layer3 + offset] = lower

@@ -40,7 +40,6 @@ FRAME_OPTIONS: dict[str, tuple[str | Sequence[str] | bool, str]] = {
 
 
 def frame_parameter(name: str) -> str:
-    """Return the `lately.hdl.packets.deduplicator.Deduplicator` parameter that an option sets."""
     return name.removeprefix("no-").replace("-", "_")
 
 

@@ -43,8 +43,6 @@ _NUMBER = re.compile(r"([-+.0-9_]{1,40}(?:[eE][-+]?[0-9]{1,2})?)(?:([kKMG])(i?))
 
 
 class _Number(click.ParamType):
-    """Number such as 1000, 1_000, 1e6, 10M or 64KiB."""
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         whole = isinstance(self, click.IntRange)
         if isinstance(value, str):
@@ -100,7 +98,6 @@ def listed_option(names: str, kind: str, text: str) -> Decorator:
 
 
 def choice_option(name: str, values: Sequence[str], text: str) -> Decorator:
-    """Declare an option with a choice of values; the first value is the default."""
     kind = click.Choice(values)
     return click.option(name, type=kind, default=values[0], show_default=True, help=text)
 

@@ -129,7 +129,6 @@ def fail_with(lines: Sequence[str]) -> None:
 
 
 def require(module: str, extra: str = "") -> None:
-    """Fail unless `module` is installed, and suggest the extra that installs it."""
     if find_spec(module) is None:
         raise click.ClickException(_lack(module, extra))
 

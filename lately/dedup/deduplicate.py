@@ -131,8 +131,6 @@ class DedupResult:
 
 
 class Judged(NamedTuple):
-    """Consecutive packets of a capture, and which of them are dropped."""
-
     start: int  # number of earlier packets
     packets: Packets
     digests: Digests

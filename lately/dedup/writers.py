@@ -45,8 +45,6 @@ class CaptureWriter:
 
 
 class FolderWriter(ExitStack):
-    """Writes the kept packets of each input to a separate output."""
-
     def __init__(self, open_output: _Opener) -> None:
         super().__init__()
         self._open = open_output
@@ -66,8 +64,6 @@ class FolderWriter(ExitStack):
 
 
 class RotatingWriter(FolderWriter):
-    """Writes the kept packets to a series of complete captures."""
-
     def __init__(self, open_output: _Opener, size: int, time: int) -> None:
         super().__init__(open_output)
         self._size, self._time = size or _NO_LIMIT, time or _NO_LIMIT

@@ -249,7 +249,7 @@ def uniq(
     repeats: bool = False, read: Callable[[StreamFile, Any], int] | None = None,
     progress: Callable[[UniqResult, float | None], None] | None = None,
 ) -> UniqResult:  # fmt: skip
-    """Copy lines from streams to the output: all but the repeated lines, or only `repeats`."""
+    """Copy the lines of streams without repeats, or only the repeats if `repeats` is set."""
     began = time.monotonic()
     due = began + SAVE_PERIOD
     result, sink = UniqResult(), _Output(output)

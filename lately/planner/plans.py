@@ -159,7 +159,7 @@ def plan(
 
 
 def choose(requirement: Requirement) -> Any:
-    """Return the cheapest specification that meets a requirement. Raises the errors of `plan`."""
+    """Return the cheapest specification for a requirement. Raises the same errors as `plan`."""
     priced = cheapest(requirement)
     if not priced:
         raise RequirementError(_reason(requirement))
@@ -230,7 +230,7 @@ def _front(requirement: Requirement) -> list[Candidate]:
 
 
 def within_limits(requirement: Requirement, *, window: bool) -> Requirement:
-    """Return the requirement with the lowest rate, or largest window, that its memory permits."""
+    """Return the requirement with the lowest rate, or largest window, that its limits permit."""
     if requirement.max_bits is not None and requirement.device is None:
         requirement = replace(requirement, bits_only=not requirement.any_size)
     if window:

@@ -337,7 +337,6 @@ class PlannedRing(PlannerFamily):
     def _smaller(
         self, spec: FilterSpec, requirement: Requirement
     ) -> Iterator[tuple[str, int, Shape]]:
-        """Yield each field with its next smaller value, and the resulting shape."""
         size = spec.segment_blocks if spec.blocked else spec.cells
         block_bits = getattr(spec, "block_bits", 0)
         shape = Shape(spec.run, spec.window_generations, spec.parts, block_bits, 0, size)

@@ -54,7 +54,7 @@ Estimate = tuple[float, float, float]  # a value, and the bounds of its 95 % con
 
 @dataclass(frozen=True)
 class Series:
-    """A line in a chart, or points if `marks`; `low` and `high` bound the interval of each `y`."""
+    """A line in a chart, or points with `marks`; `low` and `high` bound the interval of each `y`."""
 
     label: str
     x: Sequence[float]
@@ -197,7 +197,6 @@ _GEOMETRY = {"d", "x", "y", "points", "transform", "width", "height", "viewBox"}
 
 
 def small(svg: bytes, description: str = "") -> bytes:
-    """Return a smaller SVG that looks the same, with a description."""
     ElementTree.register_namespace("", _SVG)
     root = ElementTree.fromstring(svg)
     for metadata in root.findall(f"{{{_SVG}}}metadata"):

@@ -17,7 +17,6 @@ def count_text(value: int | None) -> str:
 
 
 def rate_text(rate: float | None) -> str:
-    """Format a rate as a percentage with three digits such as '2.27%'; None becomes a dash."""
     if rate is None:
         return _NOTHING
     percent = 100 * rate

@@ -133,8 +133,6 @@ class Oracle:
 
 
 class AgeLimits(NamedTuple):
-    """Maximum ages at which a key is guaranteed or may have left a trace."""
-
     elapsed: Any  # guaranteed up to this many insertions or ticks since its insertion
     age: Any  # guaranteed up to this many generations since then
     held: Any  # a trace may be left up to this many generations or blocks since then

@@ -38,8 +38,6 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first operation for which RTL and golden model give different verdicts."""
-
     index: int  # operation, counting from 0
     text: str  # key as in the trace
     key: int  # key as in the filter

@@ -37,8 +37,6 @@ Engine = Callable[[Any], AbstractContextManager[Any]]  # opens the unit for a sp
 
 @dataclass(frozen=True)
 class JudgedRecords:
-    """Consecutive records, starting at operation `start`, with their results and true classes."""
-
     start: int
     records: Sequence[Record]
     results: Results
@@ -245,7 +243,7 @@ class _Replay:
 
 
 class _Checkpoints:
-    """Takes checkpoints in a stream of unknown length; drops every second one if there are many."""
+    """Takes checkpoints in a stream of unknown length, and halves their number at a maximum."""
 
     def __init__(self, golden: Any, oracle: Oracle, asked: Specification) -> None:
         self._golden, self._oracle = golden, oracle

@@ -274,7 +274,7 @@ def test_cut_anywhere(tmp_path, content, monkeypatch):
             for other in ((1, 4), (2, 5), (3, 4), (543, 1))
         ),
         (pcap(RECORDS) + b"\xff" * 16, "invalid record length (byte 1,751, packet "),
-        (section()[:8] + b"\1\2\3\4" + section()[12:], "order magic in the section header: 01 02 03"),
+        (section()[:8] + b"\1\2\3\4" + section()[12:], "magic in the section header: 01 02 03"),
         (section()[:24] + b"\0\0\0\0", "the lengths at both ends of the block differ"),
         (section()[:4] + b"\x18\0\0\0" + section()[8:], "invalid block length 24"),
         (SIMPLE + b"\6\0\0\0\x0d\0\0\0" + bytes(9), "invalid record length (byte "),
