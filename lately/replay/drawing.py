@@ -54,7 +54,7 @@ Estimate = tuple[float, float, float]  # a value, and the bounds of its 95 % con
 
 @dataclass(frozen=True)
 class Series:
-    """A line in a chart, or points with `marks`; `low` and `high` bound the interval of each `y`."""
+    """A line in a chart, or points with `marks`; `low` and `high` are bounds of intervals."""
 
     label: str
     x: Sequence[float]
