@@ -27,7 +27,7 @@ def write_folder(
             f"out-dir: {folder} is not empty; --force overwrites the files of an export"
         )
     if folder == Path.cwd():
-        raise ExportError(f"out-dir: {folder} is the current directory; choose another one")
+        raise ExportError(f"out-dir: {folder} is the current directory; choose another directory")
     staged = Path(temporary_name(str(folder / "new" if folder.exists() else folder)))
     try:
         with named(folder):  # Report the folder, not its temporary name.

@@ -36,7 +36,7 @@ class Limit:
         if clock_mhz > self.mhz:
             raise LimitError(
                 f"clock: must be at most {self.mhz:g} MHz on {device} "
-                f"({self.name}: {self.source}), not {clock_mhz:g}"
+                f"({self.name}: {self.source}), not {clock_mhz:g} MHz"
             )
 
 

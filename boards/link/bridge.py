@@ -35,8 +35,8 @@ class BaudRate:
             raise BaudError(f"baud: must be between {MIN_BAUD} and {MAX_BAUD}, not {baud}")
         if clock_hz < MIN_CYCLES * baud:
             raise BaudError(
-                f"clock: must be at least {MIN_CYCLES} x {baud} baud = {MIN_CYCLES * baud} Hz, "
-                f"not {clock_hz}"
+                f"clock: must be at least {MIN_CYCLES * baud} Hz ({MIN_CYCLES} cycles per bit at "
+                f"{baud} baud), not {clock_hz} Hz"
             )
         # Ten bits more than the increment, so the error is at most one thousandth.
         self.width = (clock_hz // baud).bit_length() + 10

@@ -171,7 +171,7 @@ def _place_and_route(
         if reached[-1] >= clock_mhz:
             return seed, timing
     raise TimingError(
-        f"clock: static timing permits at most {max(reached):g} MHz, not {clock_mhz:g} "
+        f"clock: static timing permits at most {max(reached):g} MHz, not {clock_mhz:g} MHz "
         f"({board.name}, seed{'s' if len(reached) > 1 else ''} {', '.join(map(str, board.seeds))})"
     )
 

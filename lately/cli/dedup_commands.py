@@ -276,7 +276,7 @@ def _show(
     else:
         print_facts(_facts(figures), err=err)
     differing = figures["mismatches"]
-    failures = [f"RTL and golden model differ in {differing:,} answers"] if differing else []
+    failures = [f"RTL and golden model differ in {differing:,} results"] if differing else []
     fail_with([*figures["damages"], *failures])
     if figures["interrupted"]:
         raise click.exceptions.Exit(INTERRUPTED)
@@ -346,7 +346,7 @@ def _open_outputs(
 
 
 def _facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield rows of name, value and note, without Jinja, which imports too slowly."""
+    """Yield the name, value and note of each row; Jinja is not used, because it imports slowly."""
     from ..replay.formatting import rate_text, seconds_text
 
     counts = {name: f"{value:,}" for name, value in figures.items() if isinstance(value, int)}
