@@ -563,7 +563,7 @@ class Filter(locks.Base, ABC):
     def window(self) -> int | None:
         """Window W: a key is reported for all d < W; None if the filter guarantees no window.
 
-        Here d is the number of insertions after the key's own insertion, or the key's age if the
+        Here d is the number of insertions since the key was inserted, or the key's age if the
         window is a span of time.
         """
         return None

@@ -180,7 +180,7 @@ WRONG = [
     ("apbf in time", ["turns", "settled", 3], 118, "settled time: 118 does not fit the filter"),
     ("apbf in time", ["turns", "settled", 4], 103, "settled time: 103 does not fit the filter"),
     ("apbf in time", ["turns", "overfull"], [False] * 6, "overfull slices: 6 does not fit"),
-    ("apbf in time", ["turns", "overfull", 0], 1, "overfull slices: [1, "),
+    ("apbf in time", ["turns", "overfull", 0], 1, "overfull slices: must be True or False, not [1, "),
     # Timing filters.
     ("BlockTimingBloomFilter", ["insertions"], 1 << 70, "insertions: 1180591620717411303424 does"),
     ("BlockTimingBloomFilter", ["insertions"], 6, "timestamps: do not match the 6 insertions"),
@@ -192,7 +192,7 @@ WRONG = [
     ("InferentialFilter", ["probability"], 1, "probability: must be more than 0"),
     ("InferentialFilter", ["probability"], 10**400, "probability: must be more than 0"),
     ("InferentialFilter", ["false_positive"], None, "false_positive: must be a number"),
-    ("InferentialFilter", ["false_negative"], math.inf, "false_negative: must be 0 or more and"),
+    ("InferentialFilter", ["false_negative"], math.inf, "false_negative: must be finite and at least 0, not inf"),
     ("InferentialFilter", ["distinct"], [1], "distinct: must be a mapping with a kind"),
     ("InferentialFilter", ["distinct"], {"kind": ["uniform"]}, "distinct: kind must be"),
     ("InferentialFilter", ["recurring"], 1, "recurring: must be True or False, not 1"),
