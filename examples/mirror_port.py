@@ -40,7 +40,7 @@ def generated(count, seed=1):
 
 
 def mirrored(frames, delay=20_000):
-    """Return the frames at the mirror port in order of time.
+    """Return the frames at the mirror port in time order.
 
     Each frame occurs twice: as it enters the switch, and with a tag as it leaves `delay` ns later.
     """

@@ -817,7 +817,9 @@ class Filter(locks.Base, ABC):
             size = sum(array.nbytes for array in arrays.values())
             needed = -(-getattr(spec, "storage_bits", 0) // 8)
             if size < needed:
-                raise ValueError(f"arrays have {size} bytes, the specification needs {needed}")
+                raise ValueError(
+                    f"the arrays have {size} bytes, but the specification needs {needed}"
+                )
             model: Any = owner._build(header["parameters"])
             model._take_saved(header["numbers"], arrays)
         except StateFileError:

@@ -219,7 +219,7 @@ class Pipeline:
         """Raise StageError unless all outputs have the stage `latency`."""
         stage = self.stage(*outputs)
         if stage != latency:
-            raise StageError(f"{outputs[0]!r} is an output, but the stated latency is {latency}")
+            raise StageError(f"latency: must be {stage}, the stage of the outputs, not {latency}")
 
     def all_of(self, name, flags, *, steps=0, reset_less=False):
         """Return whether all flags are set, after ``ceil(log4(len(flags)))`` steps or more.

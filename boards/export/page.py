@@ -249,7 +249,7 @@ FRAME_MEANINGS = MEANINGS | {
     "s_axis_digest_secret_tdata": "secret of the digest",
     "s_axis_digest_secret_tvalid": "handshake of secrets",
     "s_axis_digest_secret_tready": "handshake of secrets",
-    "hits": "frames that were seen lately",
+    "hits": "duplicate frames",
     "enable": "frames are accepted",
     "clear": "high for one cycle: the filter forgets all frames",
     "order": "a clear is pending",

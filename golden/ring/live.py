@@ -44,7 +44,7 @@ def share(model: SlidingFilter, path: str | os.PathLike[str], *, replace: bool =
     """
     if not isinstance(model, SlidingFilter) or not model.compiled:
         raise TypeError(
-            "share: needs an APBF, APBBF, GEBF or BlockedGEBF whose attribute compiled is True, "
+            "share: needs an APBF, APBBF, GEBF or BlockedGEBF with compiled = True, "
             f"not this {type(model).__name__}"
         )
     require(model.spec.hash == "h3", "hash", "must be h3 for a shared file", model.spec.hash)

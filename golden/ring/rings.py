@@ -554,7 +554,7 @@ class TimeLimitedRing(TimedFilter):
 
         The rings must be joinable, and have the same specification and secrets; otherwise `union`
         raises TypeError or ValueError. Their times must come from the same clock. The result
-        equals, bit for bit, a ring that performed all insertions in order of time; its counters are
+        equals, bit for bit, a ring that performed all insertions in time order; its counters are
         the sums. So it reports every key that any of the rings reports.
 
         The `rate` passed to `for_span` must be the total rate of all rings: if all rings together

@@ -171,7 +171,7 @@ class RingPosition:
         high = self.spec.ring_segments - 1 if self.spec.rekey else 0
         if type(older) is not int or not 0 <= older <= high:
             raise ValueError(
-                f"secrets: an older secret must be in 0 to {high} segments, not {older!r}"
+                f"secrets: an older secret must be used by 0 to {high} segments, not {older!r}"
             )
         if older and self.spec.rekey and waiting is not None:
             raise ValueError("secrets: at most two can be in use or waiting, not three")

@@ -164,7 +164,7 @@ class Specification(ABC, metaclass=_Dispatcher):
     @property
     def cell_shape(self) -> tuple[int, int, int]:
         """Number of memory parts, number of cells per part, and width of a cell, in hardware."""
-        raise NotImplementedError(f"family {self.family} has no hardware")
+        raise NotImplementedError(f"family {self.family} has no hardware implementation")
 
     def query_numbers(
         self, windows: ArrayLike | None, count: int, name: str = "windows"

@@ -141,7 +141,7 @@ def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, An
     from 1 to at least `reach`.
     """
     if not isinstance(distinct, Mapping):
-        raise TypeError(f"distinct: must be a mapping with a kind, not {distinct!r}")
+        raise TypeError(f"distinct: must be a mapping with the key 'kind', not {distinct!r}")
     kind: Any = distinct.get("kind")
     rule = f"kind must be one of {', '.join(_KINDS)}"
     require(isinstance(kind, str) and kind in _KINDS, "distinct", rule, kind)

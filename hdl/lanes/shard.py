@@ -139,9 +139,7 @@ class Shard(wiring.Component):
     def __init__(self, *, profile, core, number, slots):
         spec = profile.spec
         if number not in range(spec.shards):
-            raise ValueError(
-                f"Number must be below {spec.shards}, the number of shards, not {number!r}"
-            )
+            raise ValueError(f"Shard number must be below {spec.shards}, not {number!r}")
         require_power_of_two("Slots", slots, minimum=2)
         self._profile = profile
         self._lanes = spec.lanes

@@ -34,7 +34,7 @@ class Copies(wiring.Component):
         writes=None,  # name of the write enable, if copies can be written one at a time
     ):
         if len(copies) not in (2, 3):
-            raise ValueError(f"Copies must be 2 or 3, not {len(copies)}")
+            raise ValueError(f"Number of copies must be 2 or 3, not {len(copies)}")
         self.copies = copies
         self._registers = registers
         self._writes = writes
