@@ -86,7 +86,10 @@ class Sequencer(wiring.Component):
         return m
 
     def _elaborate_step(self, m, entry, code, there, goes, first):
-        """Decode a step; return whether the step of four cycles ago shifts or clears the ring."""
+        """Decode a step.
+
+        Returns whether the step decoded four cycles earlier shifts or clears the ring.
+        """
         lanes = self._lanes
         code = registered(m, code, "code_late")
         acts = registered(m, there[0] & goes, "acts")
