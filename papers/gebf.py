@@ -1,5 +1,6 @@
 """Reproduces the GEBF paper: its streams, closed form, long run and logs."""
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,10 +18,10 @@ from lately.golden.ring.segments import Layout
 from lately.golden.sizing import best_hashes
 from lately.golden.spec.ring import GuardedEpochSpec
 from lately.replay.drawing import Chart, Estimate, Series
-from papers.models import CountingBloomFilter, StableBloomFilter, accesses
+from papers.models import CountingBloomFilter, StableBloomFilter
 from papers.models.stable import stable_decrements
 
-from .formulas import gebf_false_positive_rate
+from .apbf import forward
 from .paper import Paper, sweep
 from .streams import Keys, absence, bursty, chunks, distinct, real, spread, uniform, zipf
 from .studies.criteria import Verdict
@@ -381,10 +382,23 @@ def measure_form(point: Point) -> Result:
     return {"fresh": float(fresh.mean()), "formula": _formula(point)}
 
 
+def closed_form_rate(m: int, W: int, r: int, k: int) -> float:
+    """Return the false-positive rate by the paper's approximation.
+
+    All segments are full and not partitioned: 1 - (1 - (1 - e^(-k l/s))^k)^(r + 1), with epochs of
+    l = ceil(W/r) insertions and segments of s = m / (r + 1) bits.
+    """
+    fill = -math.expm1(-k * -(-W // r) * (r + 1) / m)
+    segment = fill**k
+    if segment == 1:
+        return 1.0
+    return -math.expm1((r + 1) * math.log1p(-segment))
+
+
 def _formula(point: Point, window: int = WINDOW) -> float:
     spec = guarded(window, point["bits_per_key"], epochs=point["epochs"], seed=0).spec
     assert isinstance(spec, GuardedEpochSpec)
-    return gebf_false_positive_rate(spec.bits, window, spec.epochs, spec.hashes)
+    return closed_form_rate(spec.bits, window, spec.epochs, spec.hashes)
 
 
 def conclude_form(results: Results) -> Conclusion:
@@ -437,7 +451,7 @@ def measure_segments(point: Point) -> Result:
     filter.insert(distinct(0, INSERTIONS, seed))
     live, fresh = distinct(INSERTIONS - WINDOW, WINDOW, seed), distinct(INSERTIONS, asked, seed)
     return {
-        name: float(accesses.forward(filter.matches(keys), 1).mean())
+        name: float(forward(filter.matches(keys), 1).mean())
         for name, keys in (("live", live), ("fresh", fresh))
     }
 
