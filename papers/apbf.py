@@ -15,10 +15,9 @@ from lately.golden.timestamp.distinct import expected_distinct, uniform_distinct
 from lately.replay.drawing import Chart, Series
 from papers.models.time_limited import slice_bits
 
-from .paper import Paper
 from .streams import Keys, chunks, distinct, spread, uniform, zipf
-from .studies.estimates import SHARES, positive, quotients, share, student
-from .studies.study import Conclusion, Finding, Results, chosen, figures, grouped
+from .studies.criteria import SHARES, positive, quotients, share, student
+from .studies.paper import Conclusion, Finding, Paper, Results, chosen, figures, grouped
 
 PAPER = Paper("apbf")  # Age-Partitioned Bloom Filters (Shtul, Baquero and Almeida).
 WINDOW = 1000  # Window of sections 5.6.1 and 5.6.2, in insertions.

@@ -12,9 +12,8 @@ from lately.golden import analysis
 from papers.models.swamp import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
 
 from .apbf import CASES, PAPER
-from .paper import Row
 from .studies.criteria import Verdict, to_digits_of
-from .studies.study import Conclusion, Finding, Results
+from .studies.paper import Conclusion, Finding, Results, Row
 
 _SWAMP_WINDOW = 1 << 16  # Window of Table 4, in insertions.
 

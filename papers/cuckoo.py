@@ -16,10 +16,9 @@ from lately.golden.timestamp.timing import TimingBloomFilter
 from lately.replay.drawing import Chart, Estimate, Series
 from papers.models.cuckoo import CuckooDictionary, time_decaying_space_bound
 
-from .paper import Paper
 from .streams import Keys, absence, distances, real, uniform, zipf
-from .studies.estimates import SHARES, positive, quotient, quotients, scaled, share, student
-from .studies.study import Conclusion, Finding, Results, chosen, figures, grouped
+from .studies.criteria import SHARES, positive, quotient, quotients, scaled, share, student
+from .studies.paper import Conclusion, Finding, Paper, Results, chosen, figures, grouped
 
 PAPER = Paper("cuckoo")  # Near-optimal Approximate Membership Query over Time-decaying Windows.
 WINDOW = 1000  # Window of Figures 4 to 7, 11 and 12.

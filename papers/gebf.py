@@ -22,12 +22,10 @@ from papers.models import CountingBloomFilter, StableBloomFilter
 from papers.models.stable import stable_decrements
 
 from .apbf import forward
-from .paper import Paper, sweep
 from .streams import Keys, absence, bursty, chunks, distinct, real, spread, uniform, zipf
-from .studies.criteria import Verdict
-from .studies.estimates import SHARES, positive, quotients, scaled, share, student
+from .studies.criteria import SHARES, Verdict, positive, quotients, scaled, share, student
 from .studies.page import table
-from .studies.study import Conclusion, Finding, Results, chosen, figures, grouped
+from .studies.paper import Conclusion, Finding, Paper, Results, chosen, figures, grouped, sweep
 
 PAPER = Paper("gebf")  # The GEBF paper. Its title is missing from the text that we have.
 WINDOW = 20_000  # Window of the synthetic streams, in insertions.

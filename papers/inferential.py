@@ -23,10 +23,9 @@ from lately.golden.timestamp.inferential import age_posterior, minimum_penalty
 from lately.golden.timestamp.timing import BlockTimingBloomFilter, TimingBloomFilter
 from lately.replay.drawing import Chart, Estimate, Series
 
-from .paper import Paper, sweep
 from .streams import Keys, absence, distances, path, real, uniform, zipf
-from .studies.estimates import student
-from .studies.study import Conclusion, Finding, Results, figures, grouped
+from .studies.criteria import student
+from .studies.paper import Conclusion, Finding, Paper, Results, figures, grouped, sweep
 
 PAPER = Paper("inferential")  # Inferential Time-Decaying Bloom Filters.
 UNIVERSE = 1 << 16  # Number of keys that the synthetic streams draw from (Table 3).

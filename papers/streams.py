@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lately.golden.hash.keys import KeyDigest, octets
 from lately.replay.traces import open_trace
 
-from .paper import Paper
+from .studies.paper import Paper
 
 Keys = NDArray[np.uint64]  # Keys in insertion order, shape (n,).
 

@@ -13,9 +13,8 @@ from campaigns.engine import Point, Result
 from lately.replay.drawing import Chart, Series
 from papers.models.time_limited import TimeLimitedAPBF, slice_bits
 
-from .paper import Paper
-from .studies.estimates import share, student
-from .studies.study import Conclusion, Finding, Results, figures, grouped
+from .studies.criteria import share, student
+from .studies.paper import Conclusion, Finding, Paper, Results, figures, grouped
 
 PAPER = Paper("time_limited")  # Time-limited Bloom Filter (Rodrigues, Shtul, Baquero and Almeida).
 SPAN = 600_000  # Ten minutes, in milliseconds.

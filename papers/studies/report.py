@@ -17,7 +17,7 @@ from campaigns.engine import Outcome, Record, RecordError, complete
 from lately.replay.drawing import Chart, Series
 
 from .criteria import Verdict
-from .study import Conclusion, Finding, Study
+from .paper import Conclusion, Finding, Study
 
 TOLERANCE = 1 / 500  # Invisible distance between lines, relative to the chart's width.
 _HEIGHT = 0.6  # Height of a chart, relative to its width.

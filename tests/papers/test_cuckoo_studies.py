@@ -9,8 +9,7 @@ from study_results import concluded
 
 from papers import cuckoo, streams
 from papers.models import CuckooDictionary
-from papers.studies.criteria import Verdict
-from papers.studies.estimates import positive, quotient
+from papers.studies.criteria import Verdict, positive, quotient
 
 QUICK = {
     "cuckoo-figure-4": {"measured": 3000, "fresh": 20_000},
