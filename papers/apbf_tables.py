@@ -9,7 +9,7 @@ import numpy as np
 
 from campaigns.engine import Point, Result
 from lately.golden import analysis
-from papers.models.swamp import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
+from papers.models.cells import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
 
 from .apbf import CASES, PAPER
 from .studies.criteria import Verdict, to_digits_of

@@ -19,7 +19,7 @@ from lately.golden.sizing import best_hashes
 from lately.golden.spec.ring import GuardedEpochSpec
 from lately.replay.drawing import Chart, Estimate, Series
 from papers.models import CountingBloomFilter, StableBloomFilter
-from papers.models.stable import stable_decrements
+from papers.models.cells import stable_decrements
 
 from .apbf import forward
 from .streams import Keys, absence, bursty, chunks, distinct, real, spread, uniform, zipf

@@ -8,7 +8,7 @@ from scipy import stats
 
 from papers.apbf_tables import metrics
 from papers.models import Swamp
-from papers.models.swamp import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
+from papers.models.cells import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
 
 # k, l, b: bits per element of SWAMP in Table 4 of the APBF paper, read off a figure there.
 TABLE_4 = {(2, 5, 4): 32.0, (3, 8, 4): 39.8, (2, 5, 8): 48.5, (3, 8, 8): 64.6}
