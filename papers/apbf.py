@@ -1,6 +1,7 @@
 """Reproduces Figures 2 to 9 of the APBF paper, and the accesses in Tables 2 and 3."""
 
 from bisect import bisect_left
+from functools import partial
 from itertools import pairwise, product
 from typing import Any
 
@@ -37,19 +38,17 @@ def fill(filter: SlidingFilter, seed: int) -> int:
     return inserted
 
 
-def universe(duplicates: float, window: int = WINDOW) -> int:
-    def different(keys: int) -> float:
-        return float(uniform_distinct(window, keys))
-
-    return bisect_left(range(window**3), (1 - duplicates) * window, lo=2, key=different)
+def universe(duplicates: float) -> int:
+    different = partial(uniform_distinct, WINDOW)
+    return bisect_left(range(WINDOW**3), (1 - duplicates) * WINDOW, lo=2, key=different)
 
 
-def zipf_universe(duplicates: float, window: int = WINDOW) -> int:
+def zipf_universe(duplicates: float) -> int:
     def different(keys: int) -> float:
         weights = 1 / np.arange(1, keys + 1)
-        return float(expected_distinct(window, weights / weights.sum()))
+        return float(expected_distinct(WINDOW, weights / weights.sum()))
 
-    return bisect_left(range(window**2), (1 - duplicates) * window, lo=2, key=different)
+    return bisect_left(range(WINDOW**2), (1 - duplicates) * WINDOW, lo=2, key=different)
 
 
 def stream(duplicates: float, count: int, seed: int) -> Keys:

@@ -192,15 +192,12 @@ class TimeLimitedAPBF(TimedFilter):
             i = j
         return count + i * target
 
-    def _wake(self) -> None:
-        self._slices = [_empty(size) for size in self.slice_sizes[: self.k + self.l]]
-        self._first = NEVER
-        self._begin_generation()
-
     def _begin(self, times: Times, start: int) -> slice:
         now = int(times[start])
         if self._last_time != NEVER and now - self._last_time > self.span:
-            self._wake()
+            self._slices = [_empty(size) for size in self.slice_sizes[: self.k + self.l]]
+            self._first = NEVER
+            self._begin_generation()
         elif self.insertions_left == 0:
             self._shift(now)
         if self._first == NEVER:

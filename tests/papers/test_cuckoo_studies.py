@@ -90,19 +90,19 @@ def test_sizes():
     assert cuckoo.timing_bits(1024, 2**-10) == pytest.approx(1024 * 10 / math.log(2) * 12)
 
 
-def test_distances():
+def test_insertion_ages():
     keys = np.array([5, 6, 5, 5, 7, 6], np.uint64)
-    assert streams.distances(keys).tolist() == [0, 0, 2, 1, 0, 4]
-    assert streams.distances(keys[:0]).tolist() == []
+    assert streams.insertion_ages(keys).tolist() == [6, 6, 1, 0, 6, 3]
+    assert streams.insertion_ages(keys[:0]).tolist() == []
 
 
 def test_replays_are_of_the_window():
     keys = np.arange(2000, dtype=np.uint64)
     stream = cuckoo.attacked(keys, 30, seed=1)
-    distance = streams.distances(stream)
-    replays = distance > 0
+    ages = streams.insertion_ages(stream)
+    replays = ages < len(stream)
     assert 2800 < len(stream) < 3200
-    assert distance.max() <= 30
+    assert ages[replays].max() < 30
     assert stream[~replays].tolist() == keys.tolist()
 
 
